@@ -1,0 +1,3 @@
+//! The `mynah` command: parse, call, print.
+
+fn main() {}

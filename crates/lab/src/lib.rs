@@ -1,0 +1,1 @@
+//! Experiments on a simulated NVMe SSD.

@@ -1,0 +1,511 @@
+//! What a drive is: the numbers the model runs on.
+//!
+//! Every field is in plain units (bytes, [`Span`]s, counts). Parsing, unit suffixes and
+//! messages that point into a file belong to the code that reads drive files; this module
+//! only refuses what the model could not simulate ([`Config::validate`]).
+
+use mynah_stamp::{Span, Time};
+
+/// A drive, complete. [`Config::validate`] says whether it can be built.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Config {
+    /// How many channels, chips, dies, planes, blocks and pages.
+    pub geometry: Geometry,
+    /// How long the flash array takes.
+    pub flash: FlashTiming,
+    /// The bus between controller and chips.
+    pub bus: Bus,
+    /// The link between host and controller.
+    pub link: Link,
+    /// Submission and completion queues.
+    pub queues: Queues,
+    /// The controller's processors.
+    pub firmware: Firmware,
+    /// The write cache, if the drive has one.
+    pub cache: Option<WriteCache>,
+    /// Logical to physical mapping.
+    pub mapping: Mapping,
+    /// The order in which consecutive pages are spread over the flash.
+    pub plane_order: PlaneOrder,
+    /// The share of the physical pages that is not visible to the host, 0 to 1 exclusive.
+    pub over_provisioning: f64,
+    /// Garbage collection.
+    pub gc: Gc,
+    /// Flash transaction scheduling.
+    pub scheduler: Scheduler,
+    /// The namespaces, in order; namespace identifiers start at 1. At least one.
+    pub namespaces: Vec<Namespace>,
+    /// Faults to inject.
+    pub faults: Vec<Fault>,
+    /// Seed of every random choice the drive makes.
+    pub seed: u64,
+}
+
+/// The flash array's shape. All counts are at least 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Geometry {
+    /// Buses between the controller and the chips.
+    pub channels: u32,
+    /// Chips (packages, targets) on each channel.
+    pub chips_per_channel: u32,
+    /// Dies (LUNs) in each chip.
+    pub dies_per_chip: u32,
+    /// Planes in each die.
+    pub planes_per_die: u32,
+    /// Blocks in each plane.
+    pub blocks_per_plane: u32,
+    /// Pages in each block.
+    pub pages_per_block: u32,
+    /// User bytes in a page; a multiple of 512.
+    pub page_bytes: u32,
+    /// Spare bytes in a page (ECC, metadata).
+    pub page_spare_bytes: u32,
+}
+
+impl Geometry {
+    /// Dies in the drive.
+    pub fn dies(&self) -> u32 {
+        self.channels * self.chips_per_channel * self.dies_per_chip
+    }
+
+    /// Planes in the drive.
+    pub fn planes(&self) -> u32 {
+        self.dies() * self.planes_per_die
+    }
+
+    /// Pages in the drive.
+    pub fn pages(&self) -> u64 {
+        u64::from(self.planes())
+            * u64::from(self.blocks_per_plane)
+            * u64::from(self.pages_per_block)
+    }
+
+    /// Physical capacity in user bytes.
+    pub fn raw_bytes(&self) -> u64 {
+        self.pages() * u64::from(self.page_bytes)
+    }
+}
+
+/// Bits stored in a cell, and so the page types in a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CellType {
+    /// One bit: every page is an LSB page.
+    Slc,
+    /// Two bits: LSB and MSB pages alternate.
+    Mlc,
+    /// Three bits: LSB, CSB and MSB pages.
+    Tlc,
+}
+
+/// Array times for each page type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PageTimes {
+    /// Least significant bit.
+    pub lsb: Span,
+    /// Central significant bit (TLC).
+    pub csb: Span,
+    /// Most significant bit (MLC and TLC).
+    pub msb: Span,
+}
+
+/// How long the flash array takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FlashTiming {
+    /// Bits in a cell.
+    pub cell: CellType,
+    /// Page read (tR).
+    pub read: PageTimes,
+    /// Page program (tPROG).
+    pub program: PageTimes,
+    /// Block erase (tBERS).
+    pub erase: Span,
+    /// Added to every read between the array and the ready signal.
+    pub read_ready_delay: Span,
+}
+
+/// The bus between controller and chips.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bus {
+    /// Bytes that one transfer carries.
+    pub width_bytes: u32,
+    /// Millions of transfers a second, 1 to 10,000.
+    pub rate_mts: u32,
+    /// Command and address cycles.
+    pub cycles: BusCycles,
+    /// How transfer times are computed.
+    pub rounding: BusRounding,
+    /// Whether a transfer carries the page's spare bytes in proportion to its data.
+    pub transfer_spare: bool,
+    /// Who gets the channel when several want it.
+    pub arbitration: BusArbitration,
+}
+
+/// Command and address cycle times, named as in ONFI 3.1 (NV-DDR2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BusCycles {
+    /// CE# setup.
+    pub t_cs: Span,
+    /// WE# cycle: one command or address byte.
+    pub t_wc: Span,
+    /// WE# high to busy.
+    pub t_wb: Span,
+    /// Ready to first data.
+    pub t_rr: Span,
+    /// Address cycle to data loading.
+    pub t_adl: Span,
+    /// Dummy busy time between the planes of a multi-plane command.
+    pub t_dbsy: Span,
+    /// ALE and CLE setup.
+    pub t_cals: Span,
+    /// DQS write postamble.
+    pub t_wpst: Span,
+    /// DQS write postamble hold.
+    pub t_wpsth: Span,
+}
+
+/// How bus transfer times are computed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BusRounding {
+    /// Exact, rounded up to a picosecond.
+    Exact,
+    /// As MQSim: the time of two transfers truncated to whole nanoseconds.
+    TruncatedNs,
+}
+
+/// Who gets the channel when several want it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BusArbitration {
+    /// Read commands first (they are short and keep dies busy), then data, oldest first.
+    CommandFirst,
+    /// Data from dies first, then new commands, chips taking turns: as MQSim.
+    DataFirst,
+}
+
+/// The PCIe link between host and controller.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Link {
+    /// Bytes a second in each direction, all lanes together, after line coding.
+    pub bytes_per_s: u64,
+    /// Lanes; transfer sizes are rounded up to a multiple.
+    pub lanes: u32,
+    /// Largest payload of one transaction layer packet.
+    pub max_payload_bytes: u32,
+    /// Header, framing and link layer bytes that accompany each packet.
+    pub packet_overhead_bytes: u32,
+    /// Size of a submission queue entry on the link (64 by the NVMe specification).
+    pub submission_entry_bytes: u32,
+    /// Whether PRP lists are fetched for requests of more than two memory pages.
+    pub fetch_prp_lists: bool,
+    /// From the arrival of a completion queue entry until the host sees it.
+    pub interrupt: Span,
+    /// Whether times are truncated to whole nanoseconds (as MQSim) or exact.
+    pub truncate_ns: bool,
+}
+
+/// Submission and completion queues.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Queues {
+    /// The paper's QueueFetchSize: how many commands of one submission queue may be in the
+    /// controller at once.
+    pub fetch_size: u32,
+    /// Entries in each submission and completion queue, 2 to 65,536.
+    pub entries: u32,
+    /// How many entries of one queue are fetched before the next queue's turn.
+    pub arbitration_burst: u32,
+}
+
+/// The controller's processors. A zero cost takes no processor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Firmware {
+    /// Cores; each runs one command at a time.
+    pub cores: u32,
+    /// Time on a core for a read command.
+    pub read: Span,
+    /// Time on a core for a write command.
+    pub write: Span,
+    /// Time on a core for a TRIM command.
+    pub trim: Span,
+    /// Time on a core for a flush command.
+    pub flush: Span,
+}
+
+/// A write-back cache in DRAM.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct WriteCache {
+    /// Capacity for data.
+    pub bytes: u64,
+    /// The DRAM behind it.
+    pub dram: Dram,
+    /// When data leaves for the flash.
+    pub write_back: WriteBack,
+}
+
+/// The DRAM's access model: row activation, column access, burst transfer; one access at a
+/// time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Dram {
+    /// Bytes in a row.
+    pub row_bytes: u32,
+    /// Bytes that one transfer carries.
+    pub width_bytes: u32,
+    /// Millions of transfers a second.
+    pub rate_mts: u32,
+    /// Row to column delay.
+    pub t_rcd: Span,
+    /// Column access latency.
+    pub t_cl: Span,
+    /// Row precharge.
+    pub t_rp: Span,
+}
+
+/// When dirty data leaves the cache for the flash.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum WriteBack {
+    /// As soon as there is enough for a flash page.
+    Eager,
+    /// Least recently written data, when the share of dirty data passes `high` (0 to 1).
+    Lru {
+        /// Dirty share of the capacity above which data is written back.
+        high: f64,
+    },
+}
+
+/// Logical to physical mapping, page level.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Mapping {
+    /// Bytes that one mapping entry covers: the page, or the page divided by a power of two.
+    pub unit_bytes: u32,
+    /// Where the table lives.
+    pub table: MappingTable,
+    /// What a read of an address that was never written does.
+    pub unmapped_reads: UnmappedReads,
+}
+
+/// Where the mapping table lives.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum MappingTable {
+    /// All of it in DRAM.
+    Ideal,
+    /// In flash, with a cached part in DRAM (the paper's CMT).
+    Cached(CachedTable),
+}
+
+/// The cached mapping table.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct CachedTable {
+    /// Capacity of the cache.
+    pub bytes: u64,
+    /// What is loaded and evicted.
+    pub granularity: CmtGranularity,
+    /// How flows share the capacity.
+    pub sharing: CmtSharing,
+    /// Size of a cached entry (granularity entry); `None`: as MQSim computes it.
+    pub entry_bytes: Option<u32>,
+    /// Size of an entry in a translation page; `None`: as MQSim computes it.
+    pub translation_entry_bytes: Option<u32>,
+    /// Bytes read from flash to load an entry (granularity entry).
+    pub load_bytes: u32,
+    /// Whether evicted dirty entries are written to flash. False only for comparisons with
+    /// MQSim, which never programs them.
+    pub write_back: bool,
+}
+
+/// What the cached mapping table loads and evicts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CmtGranularity {
+    /// Single entries.
+    Entry,
+    /// Whole translation pages.
+    Page,
+}
+
+/// How flows share the cached mapping table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CmtSharing {
+    /// One table for all.
+    Shared,
+    /// Each namespace has an equal part.
+    Partitioned,
+    /// Each namespace has a table of the full size: as MQSim's "shared" mode behaves.
+    Private,
+}
+
+/// What a read of an address that was never written does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UnmappedReads {
+    /// Returns zeros without touching flash.
+    Zeroes,
+    /// Assigns a page in the statically chosen plane, and reads that: as MQSim.
+    Allocate,
+}
+
+/// A dimension of the flash array over which pages are spread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dimension {
+    /// C.
+    Channel,
+    /// W (way).
+    Chip,
+    /// D.
+    Die,
+    /// P.
+    Plane,
+}
+
+/// The order in which consecutive pages are spread over the flash, fastest first: one of
+/// the 24 permutations. CWDP puts consecutive pages on consecutive channels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PlaneOrder(pub [Dimension; 4]);
+
+/// Garbage collection.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Gc {
+    /// Which block is collected.
+    pub victim: VictimPolicy,
+    /// Collection starts when fewer than this share of a plane's blocks are free.
+    pub start: f64,
+    /// Collection takes precedence over host I/O below this share.
+    pub urgent: f64,
+    /// Free blocks of each plane that only collection may use, at least 1. Host writes wait
+    /// when no more are left.
+    pub reserve_blocks: u32,
+    /// Whether host writes and collected pages fill the same blocks.
+    pub frontiers: WriteFrontiers,
+    /// Collect when a plane's die has been idle this long, up to `idle_target`.
+    pub idle_after: Option<Span>,
+    /// Share of free blocks that idle collection aims for.
+    pub idle_target: f64,
+}
+
+/// Which block is collected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum VictimPolicy {
+    /// The block with the fewest valid units.
+    Greedy,
+    /// The one with the fewest valid units among `d` blocks drawn at random (RGA).
+    DChoices {
+        /// Blocks drawn.
+        d: u32,
+    },
+}
+
+/// Whether host writes and collected pages fill the same blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WriteFrontiers {
+    /// One open block in each plane.
+    One,
+    /// One open block for host writes, one for collected pages.
+    Separate,
+}
+
+/// Flash transaction scheduling.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Scheduler {
+    /// Whether the dies of a chip may work at the same time.
+    pub die_interleaving: bool,
+    /// Whether operations at the same page offset of several planes are joined.
+    pub multi_plane: bool,
+    /// How far into a plane's queue a partner for a multi-plane read is sought.
+    pub multi_plane_window: u32,
+    /// Whether queue priority classes act on flash transactions.
+    pub priority_classes: bool,
+}
+
+/// Priority of a submission queue (NVMe Base, Create I/O Submission Queue, QPRIO).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[repr(u8)]
+pub enum Priority {
+    /// Always first.
+    Urgent,
+    /// Four turns of seven.
+    #[default]
+    High,
+    /// Two turns of seven.
+    Medium,
+    /// One turn of seven.
+    Low,
+}
+
+/// A range of logical space and the flash it may use.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Namespace {
+    /// Capacity in mapping units; `None`: an equal share of what its planes offer.
+    pub units: Option<u64>,
+    /// Channels it may use; empty: all.
+    pub channels: Vec<u32>,
+    /// Chips of each channel it may use; empty: all.
+    pub chips: Vec<u32>,
+    /// Dies of each chip it may use; empty: all.
+    pub dies: Vec<u32>,
+    /// Planes of each die it may use; empty: all.
+    pub planes: Vec<u32>,
+}
+
+impl Namespace {
+    /// A namespace over the whole drive.
+    pub fn whole_drive() -> Namespace {
+        Namespace { units: None, channels: vec![], chips: vec![], dies: vec![], planes: vec![] }
+    }
+}
+
+/// A fault to inject.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Fault {
+    /// Flash operations that fail.
+    Media {
+        /// Which operation.
+        operation: MediaOperation,
+        /// Which of them.
+        extent: FaultExtent,
+    },
+    /// A die whose array operations take `factor` times as long.
+    SlowDie {
+        /// Index of the die, channel first: `(channel * chips + chip) * dies + die`.
+        die: u32,
+        /// At least 1.
+        factor: f64,
+    },
+    /// A die all of whose operations fail from `at` on.
+    DeadDie {
+        /// Index of the die.
+        die: u32,
+        /// When it dies.
+        at: Time,
+    },
+    /// The power fails at `at`: what was not programmed is lost, outstanding commands are
+    /// never answered, and the drive starts again after `recovery`.
+    PowerCut {
+        /// When.
+        at: Time,
+        /// From the cut until the drive accepts commands again.
+        recovery: Span,
+    },
+}
+
+/// A flash operation that can fail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MediaOperation {
+    /// Page read: the command ends with an unrecovered read error.
+    Read,
+    /// Page program: the data is programmed again elsewhere.
+    Program,
+    /// Block erase: the block is retired.
+    Erase,
+}
+
+/// Which operations fail.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum FaultExtent {
+    /// Each with this probability, 0 to 1.
+    Rate(f64),
+    /// Those that touch the logical units `first..=last` of namespace `namespace`. Erases
+    /// have no logical address, so only rates apply to them.
+    Units {
+        /// Namespace identifier, from 1.
+        namespace: u32,
+        /// First unit.
+        first: u64,
+        /// Last unit.
+        last: u64,
+    },
+}

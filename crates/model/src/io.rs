@@ -1,0 +1,184 @@
+//! What goes into the model and what comes out of it.
+
+use crate::config::Priority;
+use mynah_stamp::{StageSpans, Time};
+
+/// Identifies a queue pair; chosen by the host, 0 to 65,535.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct QueueId(pub u16);
+
+/// Identifies a command; chosen by the host, returned with every output about it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Tag(pub u32);
+
+/// Identifies whose I/O a command is, for the question who delayed whom. Flows are numbered
+/// from 0; several queues may carry one flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FlowId(pub u16);
+
+/// Identifies a namespace, from 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NamespaceId(pub u32);
+
+/// What a command does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Operation {
+    /// Reads sectors.
+    Read,
+    /// Writes sectors.
+    Write,
+    /// Writes sectors and completes when they are on flash (Force Unit Access).
+    WriteThrough,
+    /// Deallocates the mapping units that lie wholly within the range.
+    Trim,
+    /// Completes when everything written to the namespace before is on flash.
+    Flush,
+}
+
+/// A command as the host gives it. Addresses count 512-byte sectors from the namespace's
+/// start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Request {
+    /// Chosen by the host; unique among outstanding commands.
+    pub tag: Tag,
+    /// What to do.
+    pub operation: Operation,
+    /// Where.
+    pub namespace: NamespaceId,
+    /// First sector (of 512 bytes).
+    pub sector: u64,
+    /// Number of sectors; 0 only for [`Operation::Flush`].
+    pub sectors: u32,
+}
+
+/// How a queue's commands reach the controller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum QueueKind {
+    /// A queue in host memory: the host rings, the controller fetches over the link, moves
+    /// data over the link and writes a completion queue entry.
+    Memory,
+    /// A queue whose commands arrive complete, write data included (NVMe over fabrics).
+    /// Nothing crosses the host link.
+    Fetched,
+}
+
+/// A queue pair to create.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Queue {
+    /// Its identifier; must not be in use.
+    pub id: QueueId,
+    /// How its commands arrive.
+    pub kind: QueueKind,
+    /// Whose I/O it carries.
+    pub flow: FlowId,
+    /// Its priority class.
+    pub priority: Priority,
+    /// Entries in the completion queue, at least 2.
+    pub completion_entries: u32,
+}
+
+/// Something that happens to the whole drive or a queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Control {
+    /// Creates a queue pair.
+    CreateQueue(Queue),
+    /// Deletes a queue pair; its outstanding commands complete as [`Status::Aborted`].
+    DeleteQueue(QueueId),
+    /// Controller reset: every queue goes, outstanding commands are never answered. What is
+    /// in the cache stays.
+    Reset,
+    /// Aborts a command if it has not been given to the flash yet.
+    Abort(QueueId, Tag),
+    /// Deallocates every unit of a namespace.
+    Format(NamespaceId),
+    /// The power fails now. See [`crate::config::Fault::PowerCut`].
+    PowerCut,
+}
+
+/// Which way data moves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Direction {
+    /// From host memory to the drive.
+    FromHost,
+    /// From the drive to host memory.
+    ToHost,
+}
+
+/// How a command ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Status {
+    /// Done.
+    Success,
+    /// The namespace does not exist.
+    InvalidNamespace,
+    /// The range passes the namespace's end.
+    LbaOutOfRange,
+    /// A field of the command is not valid.
+    InvalidField,
+    /// The flash could not return the data.
+    UnrecoveredReadError,
+    /// The flash could not take the data.
+    WriteFault,
+    /// Aborted on request, or its queue was deleted.
+    Aborted,
+}
+
+/// What the model wants done, or says.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Output {
+    /// The next submission queue entry of `queue` has reached the controller. Answer with
+    /// [`crate::Drive::command`] at `at`.
+    Fetch {
+        /// The modelled time.
+        at: Time,
+        /// Whose entry.
+        queue: QueueId,
+    },
+    /// The data of a command moves. Only where [`crate::Drive::report_moves`] asked for it.
+    /// Data from the host is answered with [`crate::Drive::data_arrived`] at `at`.
+    Move {
+        /// The modelled time: the last byte is across.
+        at: Time,
+        /// Which command.
+        tag: Tag,
+        /// Whose queue.
+        queue: QueueId,
+        /// First sector, relative to the command's first.
+        first_sector: u32,
+        /// How many.
+        sectors: u32,
+        /// Which way.
+        direction: Direction,
+    },
+    /// A command is complete: its completion queue entry is visible to the host.
+    Complete(Completion),
+}
+
+/// A completed command.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Completion {
+    /// The modelled time at which the host sees the completion.
+    pub at: Time,
+    /// Which command.
+    pub tag: Tag,
+    /// Whose queue.
+    pub queue: QueueId,
+    /// How it ended.
+    pub status: Status,
+    /// When the command was rung (memory queue) or handed over (fetched queue).
+    pub rung: Time,
+    /// Where the time between `rung` and `at` went. Sums to exactly that.
+    pub stages: StageSpans,
+}
+
+impl Output {
+    /// The modelled time of this output.
+    pub fn at(&self) -> Time {
+        match self {
+            Output::Fetch { at, .. } | Output::Move { at, .. } => *at,
+            Output::Complete(completion) => completion.at,
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! What the drive counted: operations, utilisation, and who delayed whom.
+
+use crate::io::FlowId;
+use mynah_stamp::Span;
+
+/// Whose work holds a resource.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Holder {
+    /// A host flow, its cache write-backs included.
+    Flow(FlowId),
+    /// Garbage collection.
+    GarbageCollection,
+    /// Loads and updates of translation pages.
+    MappingTable,
+}
+
+/// Something an I/O can wait for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum Resource {
+    /// The host link towards the drive.
+    LinkDown,
+    /// The host link towards the host.
+    LinkUp,
+    /// The firmware cores.
+    Firmware,
+    /// The cache's DRAM.
+    Dram,
+    /// Room in the write cache; held by whoever's dirty data fills it.
+    CacheSpace,
+    /// Mapping entries; held by the table's flash operations.
+    Mapping,
+    /// A free block; held by garbage collection.
+    FreeBlock,
+    /// The flash channels.
+    Channel,
+    /// The flash dies.
+    Die,
+}
+
+impl Resource {
+    /// Every resource.
+    pub const ALL: [Resource; 9] = [
+        Resource::LinkDown,
+        Resource::LinkUp,
+        Resource::Firmware,
+        Resource::Dram,
+        Resource::CacheSpace,
+        Resource::Mapping,
+        Resource::FreeBlock,
+        Resource::Channel,
+        Resource::Die,
+    ];
+
+    /// The resource's name in results and reports.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Resource::LinkDown => "link_down",
+            Resource::LinkUp => "link_up",
+            Resource::Firmware => "firmware",
+            Resource::Dram => "dram",
+            Resource::CacheSpace => "cache_space",
+            Resource::Mapping => "mapping",
+            Resource::FreeBlock => "free_block",
+            Resource::Channel => "channel",
+            Resource::Die => "die",
+        }
+    }
+}
+
+/// The time that the requests of one flow waited for a resource while one holder had it.
+/// Summed over all parts of all requests, so parts that wait side by side add up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Blame {
+    /// Who waited.
+    pub victim: FlowId,
+    /// For what.
+    pub resource: Resource,
+    /// Who had it.
+    pub holder: Holder,
+    /// For how long.
+    pub wait: Span,
+}
+
+/// Everything the drive counts. Times are on the drive's clock.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Counters {
+    /// Commands completed.
+    pub commands: u64,
+    /// Events the model processed.
+    pub events: u64,
+    /// Mapping units that hosts wrote (each rewrite counts, cached or not).
+    pub host_units_written: u64,
+    /// Mapping units that user data programs carried, relocations included.
+    pub flash_units_programmed: u64,
+    /// Mapping units that garbage collection moved.
+    pub gc_units_moved: u64,
+    /// Flash pages read, all causes.
+    pub flash_reads: u64,
+    /// Flash pages programmed, all causes.
+    pub flash_programs: u64,
+    /// Flash pages read for garbage collection.
+    pub gc_reads: u64,
+    /// Flash pages programmed for garbage collection.
+    pub gc_programs: u64,
+    /// Translation pages read.
+    pub mapping_reads: u64,
+    /// Translation pages programmed.
+    pub mapping_programs: u64,
+    /// Flash pages read to complete partly overwritten units.
+    pub merge_reads: u64,
+    /// Multi-plane operations, each counted once.
+    pub multi_plane_operations: u64,
+    /// Blocks erased.
+    pub erases: u64,
+    /// Blocks that garbage collection has finished.
+    pub gc_runs: u64,
+    /// Blocks retired after failures.
+    pub retired_blocks: u64,
+    /// Look-ups in the cached mapping table.
+    pub cmt_lookups: u64,
+    /// Look-ups that found their entry.
+    pub cmt_hits: u64,
+    /// Units read or written through the write cache.
+    pub cache_lookups: u64,
+    /// Units that were found in it.
+    pub cache_hits: u64,
+    /// Sum over host programs of the units a page had room for but did not get.
+    pub padded_units: u64,
+    /// Units whose latest data a power cut lost.
+    pub units_lost: u64,
+    /// Media operations that failed by injected faults.
+    pub media_errors: u64,
+    /// Time each channel was busy.
+    pub channel_busy: Vec<Span>,
+    /// Time each die was busy.
+    pub die_busy: Vec<Span>,
+    /// Time the link was busy, towards the drive and towards the host.
+    pub link_busy: [Span; 2],
+    /// Erases of the most often erased block.
+    pub block_erases_max: u32,
+}
+
+impl Counters {
+    /// Write amplification: units programmed for each unit that left the host's hands.
+    /// `None` before anything was written. Rewrites absorbed by the cache lower it.
+    pub fn write_amplification(&self) -> Option<f64> {
+        (self.host_units_written > 0)
+            .then(|| self.flash_units_programmed as f64 / self.host_units_written as f64)
+    }
+}

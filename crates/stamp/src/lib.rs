@@ -1,0 +1,14 @@
+//! The vocabulary that every part of Mynah shares: [`Time`] and [`Span`] in integer
+//! picoseconds, the [`Stage`]s an I/O passes through, and the [`StageSpans`] record that
+//! says how long one I/O spent in each.
+//!
+//! The drive model, the emulated target, the host and the profiler all use these types, so
+//! that a prediction, an emulation and a profile of a real kernel can be laid side by side.
+//!
+//! This crate knows nothing else: no drive, no protocol, no clock.
+
+mod stage;
+mod time;
+
+pub use stage::{Stage, StageSpans};
+pub use time::{Span, Time};

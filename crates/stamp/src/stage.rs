@@ -1,0 +1,134 @@
+//! The stages of an I/O, from the application to the flash and back.
+
+use crate::Span;
+
+macro_rules! stages {
+    ($($(#[doc = $doc:literal])+ $name:ident = $text:literal,)+) => {
+        /// One stage of an I/O. The stages of one I/O follow one another without gap or
+        /// overlap: the sum of their durations is the I/O's latency. An I/O that is served
+        /// by several flash operations is described by the path of the last to finish.
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+        #[repr(u8)]
+        pub enum Stage { $($(#[doc = $doc])+ $name,)+ }
+
+        impl Stage {
+            /// Every stage, in the order in which an I/O passes them.
+            pub const ALL: [Stage; Stage::COUNT] = [$(Stage::$name,)+];
+            /// How many stages there are.
+            pub const COUNT: usize = [$($text,)+].len();
+
+            /// The stage's name in results, logs and reports.
+            pub const fn name(self) -> &'static str {
+                match self { $(Stage::$name => $text,)+ }
+            }
+
+            /// What the stage is, in a sentence or two.
+            pub const fn description(self) -> &'static str {
+                match self { $(Stage::$name => concat!($($doc,)+),)+ }
+            }
+        }
+    };
+}
+
+stages! {
+    /// From the request's creation until it is inserted into the submission queue.
+    HostQueue = "host_queue",
+    /// Host software between the insertion and the first byte on the wire (fabrics).
+    HostSubmit = "host_submit",
+    /// The command capsule, and any data in it, on its way through the network (fabrics).
+    NetworkRequest = "network_request",
+    /// From the doorbell until the controller starts to fetch the entry: doorbell write,
+    /// arbitration and the limit on commands in flight.
+    SubmissionQueue = "submission_queue",
+    /// Fetch of the submission queue entry and of PRP lists over the host link.
+    CommandFetch = "command_fetch",
+    /// Write data on its way from the host, waits for the link included.
+    DataIn = "data_in",
+    /// Waiting for a firmware core and running on it.
+    Firmware = "firmware",
+    /// A write that waits for room in the write cache.
+    CacheWait = "cache_wait",
+    /// Waiting for the DRAM and accessing it.
+    Cache = "cache",
+    /// Waiting for a mapping entry that has to be loaded from flash.
+    Mapping = "mapping",
+    /// A program that waits for a free block, so for garbage collection.
+    BlockWait = "block_wait",
+    /// A flash operation in its die's queue, until its command goes out on the channel.
+    DieWait = "die_wait",
+    /// Command and address cycles on the channel and, for a program, its data.
+    FlashCommand = "flash_command",
+    /// The array operation in the die.
+    FlashArray = "flash_array",
+    /// Data in the die's register that waits for the channel.
+    ChannelWait = "channel_wait",
+    /// Data from the die on the channel.
+    FlashTransfer = "flash_transfer",
+    /// Read data on its way to the host, waits for the link included.
+    DataOut = "data_out",
+    /// A completion that waits for a free completion queue slot, its way to the host, and
+    /// the interrupt.
+    Completion = "completion",
+    /// From the modelled completion until the emulator made it visible (real time only).
+    Late = "late",
+    /// The response on its way through the network (fabrics).
+    NetworkResponse = "network_response",
+    /// Host software from the response's arrival to the application (fabrics).
+    HostComplete = "host_complete",
+}
+
+/// How long one I/O spent in each stage.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct StageSpans([Span; Stage::COUNT]);
+
+impl Default for StageSpans {
+    fn default() -> Self {
+        StageSpans([Span::ZERO; Stage::COUNT])
+    }
+}
+
+impl StageSpans {
+    /// The time spent in `stage`.
+    pub fn get(&self, stage: Stage) -> Span {
+        self.0[stage as usize]
+    }
+
+    /// Adds `span` to the time spent in `stage`.
+    pub fn add(&mut self, stage: Stage, span: Span) {
+        self.0[stage as usize] += span;
+    }
+
+    /// The sum over all stages.
+    pub fn total(&self) -> Span {
+        self.0.iter().copied().sum()
+    }
+
+    /// Every stage with its time, in the order in which an I/O passes them.
+    pub fn iter(&self) -> impl Iterator<Item = (Stage, Span)> + '_ {
+        Stage::ALL.into_iter().zip(self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unique_and_described() {
+        let mut names: Vec<_> = Stage::ALL.iter().map(|s| s.name()).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), Stage::COUNT);
+        assert!(Stage::ALL.iter().all(|s| s.description().ends_with('.')));
+    }
+
+    #[test]
+    fn spans_add_up() {
+        let mut spans = StageSpans::default();
+        spans.add(Stage::FlashArray, Span::from_us(75));
+        spans.add(Stage::FlashTransfer, Span::from_us(12));
+        spans.add(Stage::FlashArray, Span::from_us(1));
+        assert_eq!(spans.get(Stage::FlashArray), Span::from_us(76));
+        assert_eq!(spans.total(), Span::from_us(88));
+    }
+}
