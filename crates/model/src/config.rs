@@ -2,11 +2,11 @@
 //!
 //! Every field is in plain units (bytes, [`Span`]s, counts). Parsing, unit suffixes and
 //! messages that point into a file belong to the code that reads drive files; this module
-//! only refuses what the model could not simulate ([`Config::validate`]).
+//! only refuses what the model could not simulate ([`Config::check`]).
 
 use mynah_stamp::{Span, Time};
 
-/// A drive, complete. [`Config::validate`] says whether it can be built.
+/// A drive, complete. [`Config::check`] says whether it can be built.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
     /// How many channels, chips, dies, planes, blocks and pages.
@@ -198,6 +198,9 @@ pub struct Link {
     pub fetch_prp_lists: bool,
     /// From the arrival of a completion queue entry until the host sees it.
     pub interrupt: Span,
+    /// Whether read data goes to the host page by page as it comes from the flash, or (as
+    /// MQSim) all at once when the last page is there.
+    pub stream_data: bool,
     /// Whether times are truncated to whole nanoseconds (as MQSim) or exact.
     pub truncate_ns: bool,
 }
@@ -210,8 +213,10 @@ pub struct Queues {
     pub fetch_size: u32,
     /// Entries in each submission and completion queue, 2 to 65,536.
     pub entries: u32,
-    /// How many entries of one queue are fetched before the next queue's turn.
+    /// How many entries of one queue are fetched at a time, before the next queue's turn.
     pub arbitration_burst: u32,
+    /// Commands of all queues that the controller can hold at once.
+    pub command_slots: u32,
 }
 
 /// The controller's processors. A zero cost takes no processor.

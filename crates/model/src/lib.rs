@@ -1,5 +1,48 @@
 //! A deterministic model of an NVMe SSD in time.
+//!
+//! [`Drive`] takes commands and says when data moves and when they complete, to the
+//! picosecond: host queues, link, firmware, write cache, mapping, garbage collection, flash
+//! scheduling, buses and dies. It has no clock, no threads, no sockets and no payload
+//! bytes; whoever drives it decides whether its time is simulated or the wall clock's.
+//!
+//! ```text
+//! ring -> doorbell -> arbitration, fetch -> Output::Fetch -> command
+//!      -> PRP list -> write data (Output::Move) -> firmware
+//!      -> cache -> mapping (a table miss reads flash first) -> block allocation, collection
+//!      -> plane queue -> channel and die -> read data (Output::Move) -> Output::Complete
+//! ```
+//!
+//! What it does not model: SATA, hybrid mapping, mapping units larger than a page, wear
+//! levelling, program and erase suspension, read retry.
 
+mod account;
+mod blame;
+mod blocks;
+mod cache;
+mod check;
+mod collection;
+mod command;
 pub mod config;
+mod drive;
+mod event;
+mod fault;
+mod fifo;
+mod flash;
+mod front;
+mod host;
 pub mod io;
+mod link;
+mod mapping;
+mod pool;
+mod read;
+mod space;
 pub mod stats;
+#[cfg(test)]
+mod testing;
+mod translation;
+mod validate;
+mod write;
+
+pub use check::BrokenInvariant;
+pub use drive::{Drive, InputError};
+pub use validate::ConfigError;

@@ -1,0 +1,55 @@
+//! Counters as the outside sees them: what happened since counting began.
+
+use crate::drive::Drive;
+use crate::stats::Counters;
+use mynah_stamp::Span;
+
+impl Drive {
+    /// Everything counted, with what is busy at this moment included.
+    fn totals(&self) -> Counters {
+        let now = self.now;
+        let mut totals = self.counters.clone();
+        for (channel, busy) in totals.channel_busy.iter_mut().enumerate() {
+            *busy = self.channels[channel].busy() + self.tenancies.channels.running(channel, now);
+        }
+        if self.config.scheduler.die_interleaving {
+            for (die, busy) in totals.die_busy.iter_mut().enumerate() {
+                *busy += self.tenancies.lanes.running(die, now);
+            }
+        }
+        let booked = |fifo: &crate::fifo::Fifo| {
+            fifo.busy().saturating_sub(fifo.free_at().saturating_since(now))
+        };
+        totals.link_busy = [booked(&self.link.down), booked(&self.link.up)];
+        totals.block_erases_max = self.blocks.erases.iter().copied().max().unwrap_or(0);
+        totals
+    }
+
+    /// Starts counting anew, for measurements after a ramp.
+    pub fn restart_counters(&mut self) {
+        self.counting_offset = self.totals();
+        self.counting_since = self.now;
+        self.blame.clear();
+    }
+
+    pub(crate) fn counters_now(&self) -> Counters {
+        let mut totals = self.totals();
+        let from = &self.counting_offset;
+        macro_rules! since {
+            ($($field:ident)+) => { $(totals.$field -= from.$field;)+ };
+        }
+        since!(commands events host_units_written flash_units_programmed gc_units_moved
+            flash_reads flash_programs gc_reads gc_programs mapping_reads mapping_programs
+            merge_reads multi_plane_operations erases gc_runs retired_blocks cmt_lookups
+            cmt_hits cache_lookups cache_hits padded_units units_lost media_errors);
+        let subtract = |now: &mut [Span], before: &[Span]| {
+            for (now, before) in now.iter_mut().zip(before) {
+                *now = now.saturating_sub(*before);
+            }
+        };
+        subtract(&mut totals.channel_busy, &from.channel_busy);
+        subtract(&mut totals.die_busy, &from.die_busy);
+        subtract(&mut totals.link_busy, &from.link_busy);
+        totals
+    }
+}

@@ -1,0 +1,253 @@
+//! Blocks: how many valid units each holds, which are free, which are being filled, and
+//! which one to collect.
+
+use crate::config::{Gc, VictimPolicy, WriteFrontiers};
+use crate::pool::NONE;
+use crate::space::Shape;
+use rand_xoshiro::Xoshiro256PlusPlus;
+use std::collections::VecDeque;
+
+/// Marks a block that must not be collected: free, being filled, being collected, retired.
+const INELIGIBLE: u16 = 0x8000;
+/// Most units a block can have.
+pub(crate) const UNITS_PER_BLOCK_MAX: u32 = 0x7fff;
+
+/// What a program is for, and so which open block it fills.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stream {
+    Host,
+    Collected,
+    Translation,
+}
+
+/// A block being filled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Frontier {
+    /// Index among all blocks, or `NONE`.
+    pub(crate) block: u32,
+    pub(crate) next_page: u32,
+}
+
+const STREAMS: usize = 3;
+
+pub(crate) struct Blocks {
+    shape: Shape,
+    /// Valid units of each block, with [`INELIGIBLE`] as a flag.
+    valid: Vec<u16>,
+    pub(crate) erases: Vec<u32>,
+    pub(crate) free: Vec<VecDeque<u32>>,
+    pub(crate) frontiers: Vec<[Frontier; STREAMS]>,
+    /// Where the next search for a victim starts in each plane, so that ties take turns.
+    cursor: Vec<u32>,
+    one_frontier: bool,
+    policy: VictimPolicy,
+    reserve: usize,
+    pub(crate) start: usize,
+    pub(crate) urgent: usize,
+    pub(crate) retired: Vec<u32>,
+    random: Xoshiro256PlusPlus,
+}
+
+/// Free blocks below which collection starts, and below which it is urgent.
+pub(crate) fn thresholds(gc: &Gc, blocks_per_plane: u32) -> (u32, u32) {
+    let share = |share: f64| (share * f64::from(blocks_per_plane)) as u32;
+    let start = share(gc.start).max(gc.reserve_blocks + 1);
+    (start, share(gc.urgent).clamp(gc.reserve_blocks + 1, start))
+}
+
+impl Blocks {
+    pub(crate) fn new(shape: Shape, gc: &Gc, random: Xoshiro256PlusPlus) -> Blocks {
+        let blocks = shape.planes * shape.blocks_per_plane;
+        let (start, urgent) = thresholds(gc, shape.blocks_per_plane);
+        let free = |plane| {
+            let first = plane * shape.blocks_per_plane;
+            (first..first + shape.blocks_per_plane).collect()
+        };
+        let closed = Frontier { block: NONE, next_page: shape.pages_per_block };
+        Blocks {
+            shape,
+            valid: vec![INELIGIBLE; blocks as usize],
+            erases: vec![0; blocks as usize],
+            free: (0..shape.planes).map(free).collect(),
+            frontiers: vec![[closed; STREAMS]; shape.planes as usize],
+            cursor: vec![0; shape.planes as usize],
+            one_frontier: gc.frontiers == WriteFrontiers::One,
+            policy: gc.victim,
+            reserve: gc.reserve_blocks as usize,
+            start: start as usize,
+            urgent: urgent as usize,
+            retired: Vec::new(),
+            random,
+        }
+    }
+
+    #[inline]
+    fn frontier_index(&self, stream: Stream) -> usize {
+        if self.one_frontier { 0 } else { stream as usize }
+    }
+
+    /// The block that `stream` fills in `plane`.
+    #[inline]
+    pub(crate) fn frontier(&self, plane: u32, stream: Stream) -> Frontier {
+        self.frontiers[plane as usize][self.frontier_index(stream)]
+    }
+
+    /// The page offset that the next program of `stream` in `plane` would have.
+    #[inline]
+    pub(crate) fn next_page(&self, plane: u32, stream: Stream) -> u32 {
+        match self.frontier(plane, stream).next_page {
+            page if page == self.shape.pages_per_block => 0,
+            page => page,
+        }
+    }
+
+    /// Whether `stream` may program a page in `plane` now. The last free blocks are kept
+    /// for collection; where both fill the same block, host writes may not use what
+    /// collection took from the reserve.
+    #[inline]
+    pub(crate) fn can_program(&self, plane: u32, stream: Stream) -> bool {
+        let free = self.free[plane as usize].len();
+        let room = self.frontier(plane, stream).next_page < self.shape.pages_per_block;
+        match (stream, room) {
+            (Stream::Collected, true) => true,
+            (Stream::Collected, false) => free >= 1,
+            (_, true) => !self.one_frontier || free >= self.reserve,
+            (_, false) => free > self.reserve,
+        }
+    }
+
+    /// Takes the next page for `stream`; returns its first slot. Opens a block if needed.
+    #[inline]
+    pub(crate) fn take_page(&mut self, plane: u32, stream: Stream) -> u32 {
+        let index = self.frontier_index(stream);
+        let frontier = &mut self.frontiers[plane as usize][index];
+        if frontier.next_page == self.shape.pages_per_block {
+            if frontier.block != NONE {
+                self.valid[frontier.block as usize] &= !INELIGIBLE;
+            }
+            let block = self.free[plane as usize].pop_front().expect("a free block");
+            *frontier = Frontier { block, next_page: 0 };
+        }
+        let slot = frontier.block * self.shape.units_per_block
+            + frontier.next_page * self.shape.units_per_page;
+        frontier.next_page += 1;
+        slot
+    }
+
+    /// Valid units of a block.
+    #[inline]
+    pub(crate) fn valid(&self, block: u32) -> u32 {
+        u32::from(self.valid[block as usize] & !INELIGIBLE)
+    }
+
+    #[inline]
+    pub(crate) fn add_valid(&mut self, block: u32, units: u32) {
+        self.valid[block as usize] += units as u16;
+    }
+
+    #[inline]
+    pub(crate) fn remove_valid(&mut self, block: u32, units: u32) {
+        debug_assert!(self.valid(block) >= units, "block {block} has no valid unit to lose");
+        self.valid[block as usize] -= units as u16;
+    }
+
+    pub(crate) fn set_full(&mut self, block: u32, valid: u32) {
+        self.valid[block as usize] = valid as u16;
+    }
+
+    pub(crate) fn is_collectable(&self, block: u32) -> bool {
+        self.valid[block as usize] & INELIGIBLE == 0
+    }
+
+    /// Chooses the block to collect in `plane` and marks it; `None` if no block would free
+    /// anything.
+    pub(crate) fn take_victim(&mut self, plane: u32) -> Option<u32> {
+        let blocks = self.shape.blocks_per_plane;
+        let first = plane * blocks;
+        let best = match self.policy {
+            VictimPolicy::Greedy => self.least_valid(plane),
+            VictimPolicy::DChoices { d } => {
+                self.best_of_draws(plane, d).unwrap_or_else(|| self.least_valid(plane))
+            }
+        };
+        let block = first + best;
+        if u32::from(self.valid[block as usize]) >= self.shape.units_per_block {
+            return None;
+        }
+        self.cursor[plane as usize] = (best + 1) % blocks;
+        self.valid[block as usize] |= INELIGIBLE;
+        Some(block)
+    }
+
+    /// The block with the fewest valid units, counted from the plane's first.
+    fn least_valid(&self, plane: u32) -> u32 {
+        let blocks = self.shape.blocks_per_plane as usize;
+        let counts = &self.valid[plane as usize * blocks..][..blocks];
+        let least = counts.iter().copied().min().unwrap_or(INELIGIBLE);
+        let (before, after) = counts.split_at(self.cursor[plane as usize] as usize);
+        let found = after.iter().position(|&v| v == least).map(|at| at + before.len());
+        found.or_else(|| before.iter().position(|&v| v == least)).unwrap_or(0) as u32
+    }
+
+    /// The best of `d` collectable blocks drawn at random; `None` if that many could not be
+    /// found or none of them would free anything.
+    fn best_of_draws(&mut self, plane: u32, d: u32) -> Option<u32> {
+        let blocks = self.shape.blocks_per_plane;
+        let first = plane * blocks;
+        let (mut found, mut best) = (0, None);
+        let mut least = self.shape.units_per_block as u16;
+        for _ in 0..16 * d + 64 {
+            let drawn = self.draw(blocks);
+            let count = self.valid[(first + drawn) as usize];
+            if count & INELIGIBLE != 0 {
+                continue;
+            }
+            if count < least {
+                (least, best) = (count, Some(drawn));
+            }
+            found += 1;
+            if found == d {
+                return best;
+            }
+        }
+        None
+    }
+
+    fn draw(&mut self, n: u32) -> u32 {
+        use rand::Rng;
+        ((u64::from(self.random.next_u32()) * u64::from(n)) >> 32) as u32
+    }
+
+    /// Gives an erased block back.
+    pub(crate) fn put_free(&mut self, block: u32) {
+        debug_assert_eq!(self.valid(block), 0, "block {block} holds valid units");
+        self.valid[block as usize] = INELIGIBLE;
+        self.erases[block as usize] += 1;
+        self.free[self.shape.plane_of_block(block) as usize].push_back(block);
+    }
+
+    /// Takes a block out of use for ever.
+    pub(crate) fn retire(&mut self, block: u32) {
+        self.valid[block as usize] = INELIGIBLE;
+        self.retired.push(block);
+    }
+
+    /// A collection was broken off: the block may be collected again.
+    pub(crate) fn put_back(&mut self, block: u32) {
+        self.valid[block as usize] &= !INELIGIBLE;
+    }
+
+    pub(crate) fn is_free(&self, block: u32) -> bool {
+        self.free[self.shape.plane_of_block(block) as usize].contains(&block)
+    }
+
+    pub(crate) fn free_blocks(&self, plane: u32) -> usize {
+        self.free[plane as usize].len()
+    }
+
+    /// Whether collection in `plane` goes before host I/O.
+    #[inline]
+    pub(crate) fn is_urgent(&self, plane: u32) -> bool {
+        self.free[plane as usize].len() < self.urgent
+    }
+}

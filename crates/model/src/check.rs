@@ -1,0 +1,178 @@
+//! The invariants, walked in full: slow, for tests.
+
+use crate::command::UnitState;
+use crate::drive::Drive;
+use crate::mapping::table::Content;
+use crate::pool::NONE;
+
+/// A sentence about an invariant that does not hold.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("broken invariant: {0}")]
+pub struct BrokenInvariant(pub String);
+
+fn hold(holds: bool, what: impl FnOnce() -> String) -> Result<(), BrokenInvariant> {
+    if holds { Ok(()) } else { Err(BrokenInvariant(what())) }
+}
+
+impl Drive {
+    /// Walks the drive's state and checks that it fits together: both mapping directions,
+    /// valid counts, free blocks, queues, cache and counters.
+    ///
+    /// # Errors
+    /// Says which invariant does not hold.
+    pub fn check(&self) -> Result<(), BrokenInvariant> {
+        self.check_mapping()?;
+        self.check_blocks()?;
+        self.check_queues()?;
+        self.check_cache()
+    }
+
+    fn check_mapping(&self) -> Result<(), BrokenInvariant> {
+        let table = &self.mapping.table;
+        let mut valid = vec![0u32; (self.shape.planes * self.shape.blocks_per_plane) as usize];
+        for unit in 0..table.units() {
+            let Some(slot) = table.slot(unit) else { continue };
+            hold(table.written(slot) == Some(Content::Unit(unit)), || {
+                format!("unit {unit} is mapped to slot {slot}, which holds something else")
+            })?;
+            let plane = self.plane_of(Content::Unit(unit));
+            hold(slot / self.shape.units_per_plane == plane, || {
+                format!("unit {unit} of plane {plane} is in slot {slot}")
+            })?;
+            valid[self.shape.block_of_slot(slot) as usize] += 1;
+        }
+        for page in 0..table.translation_pages() {
+            let Some(slot) = table.translation_slot(page) else { continue };
+            hold(table.written(slot) == Some(Content::TranslationPage(page)), || {
+                format!("translation page {page} is not in its slot {slot}")
+            })?;
+            valid[self.shape.block_of_slot(slot) as usize] += self.shape.units_per_page;
+        }
+        for (block, &counted) in valid.iter().enumerate() {
+            let kept = self.blocks.valid(block as u32);
+            hold(counted == kept, || {
+                format!("block {block} has {counted} valid units, but {kept} are counted")
+            })?;
+        }
+        Ok(())
+    }
+
+    fn check_blocks(&self) -> Result<(), BrokenInvariant> {
+        let blocks = self.shape.blocks_per_plane;
+        for plane in 0..self.shape.planes {
+            // Free, open, being collected, retired or collectable: exactly one of these.
+            let mut seen = vec![0u8; blocks as usize];
+            let first = plane * blocks;
+            for &block in &self.blocks.free[plane as usize] {
+                hold(self.shape.plane_of_block(block) == plane, || {
+                    format!("block {block} is free in the wrong plane {plane}")
+                })?;
+                hold(self.blocks.valid(block) == 0, || {
+                    format!("free block {block} holds valid units")
+                })?;
+                seen[(block - first) as usize] += 1;
+            }
+            for frontier in self.blocks.frontiers[plane as usize] {
+                if frontier.block != NONE {
+                    seen[(frontier.block - first) as usize] += 1;
+                }
+            }
+            let victim = self.planes[plane as usize].collection.victim;
+            if victim != NONE {
+                seen[(victim - first) as usize] += 1;
+            }
+            for &block in &self.blocks.retired {
+                if self.shape.plane_of_block(block) == plane {
+                    seen[(block - first) as usize] += 1;
+                }
+            }
+            for block in first..first + blocks {
+                seen[(block - first) as usize] += u8::from(self.blocks.is_collectable(block));
+            }
+            if let Some(at) = seen.iter().position(|&n| n != 1) {
+                return Err(BrokenInvariant(format!(
+                    "block {at} of plane {plane} is in {} states instead of one",
+                    seen[at]
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    fn check_queues(&self) -> Result<(), BrokenInvariant> {
+        for die in 0..self.dies.len() as u32 {
+            let state = &self.dies[die as usize];
+            let planes = state.first_plane..state.first_plane + self.shape.planes_per_die;
+            let count = |heads: &dyn Fn(u32) -> (u32, bool)| -> u32 {
+                planes
+                    .clone()
+                    .map(|plane| {
+                        let (mut at, units) = heads(plane);
+                        let mut n = 0;
+                        while at != NONE {
+                            n += 1;
+                            at = if units {
+                                crate::pool::Linked::next(&self.units[at])
+                            } else {
+                                crate::pool::Linked::next(&self.transactions[at])
+                            };
+                        }
+                        n
+                    })
+                    .sum()
+            };
+            for class in 0..state.reads.len() {
+                let queues = |plane: u32| &self.planes[plane as usize].queues;
+                let reads = count(&|plane| (queues(plane).reads[class].head, false));
+                hold(reads == state.reads[class], || {
+                    format!("die {die} counts {} reads, {reads} wait", state.reads[class])
+                })?;
+                let writes = count(&|plane| (queues(plane).writes[class].head, true));
+                hold(writes == state.writes[class], || {
+                    format!("die {die} counts {} writes, {writes} wait", state.writes[class])
+                })?;
+            }
+            let ready = self.channels[state.channel as usize].ready & state.bit != 0;
+            hold(ready == (state.is_idle() && state.has_work()), || {
+                format!("die {die}: ready {ready}, idle {}", state.is_idle())
+            })?;
+        }
+        Ok(())
+    }
+
+    fn check_cache(&self) -> Result<(), BrokenInvariant> {
+        let Some(cache) = &self.cache else { return Ok(()) };
+        let contents = cache.contents();
+        hold(contents.len() <= cache.capacity(), || {
+            format!("{} units are cached, {} fit", contents.len(), cache.capacity())
+        })?;
+        let mut dirty = 0;
+        for (unit, at) in contents {
+            let u = &self.units[at];
+            hold(u.content == Content::Unit(unit) && u.cached, || {
+                format!("unit {unit} is cached as something else")
+            })?;
+            hold(!u.rewritten || u.state == UnitState::Programming, || {
+                format!("unit {unit} was rewritten in state {:?}", u.state)
+            })?;
+            dirty += 1 + u64::from(u.rewritten);
+        }
+        hold(dirty == cache.dirty_units(), || {
+            format!("{dirty} dirty units, but the epochs count {}", cache.dirty_units())
+        })
+    }
+
+    /// Checks that nothing is left to do: for the end of a run whose commands have all
+    /// completed.
+    ///
+    /// # Errors
+    /// Says what is left.
+    pub fn check_quiet(&self) -> Result<(), BrokenInvariant> {
+        hold(self.commands.len() == 0, || format!("{} commands are left", self.commands.len()))?;
+        hold(self.mapping.flights() == 0, || "translation pages are on their way".to_string())?;
+        let units: usize = self.cache.as_ref().map_or(0, |cache| cache.len());
+        hold(self.units.len() == units, || {
+            format!("{} write units are left, {units} are cached", self.units.len())
+        })
+    }
+}

@@ -1,0 +1,266 @@
+//! Garbage collection: when a plane runs short of free blocks, the valid pages of a block
+//! are read and programmed elsewhere in the plane, and the block is erased.
+
+use crate::blame::GARBAGE_COLLECTION;
+use crate::command::{Purpose, UNSET, UnitState, WriteUnit};
+use crate::config::MediaOperation;
+use crate::drive::Drive;
+use crate::event::Event;
+use crate::flash::scheduler::{CLASS_COLLECTION, PlaneQueues};
+use crate::front::new_transaction;
+use crate::mapping::table::Content;
+use crate::pool::NONE;
+use mynah_stamp::Span;
+
+/// Pages of a victim that are read or programmed at a time.
+const PAGES_IN_FLIGHT: u32 = 4;
+
+/// A plane's queues and its collection.
+#[derive(Clone)]
+pub(crate) struct PlaneState {
+    pub(crate) queues: PlaneQueues,
+    pub(crate) collection: Collection,
+    /// No space can be won back: host writes fail.
+    pub(crate) read_only: bool,
+}
+
+impl Default for PlaneState {
+    fn default() -> Self {
+        PlaneState {
+            queues: PlaneQueues::EMPTY,
+            collection: Collection::default(),
+            read_only: false,
+        }
+    }
+}
+
+/// The collection of one block.
+#[derive(Clone)]
+pub(crate) struct Collection {
+    /// The block, or `NONE`.
+    pub(crate) victim: u32,
+    /// First slots of its pages that held something valid, to be read from the end.
+    pages: Vec<u32>,
+    /// Pages being read, units waiting or being programmed.
+    reading: u32,
+    units: u32,
+    erasing: bool,
+}
+
+impl Default for Collection {
+    fn default() -> Self {
+        Collection { victim: NONE, pages: Vec::new(), reading: 0, units: 0, erasing: false }
+    }
+}
+
+impl Collection {
+    /// Whether nothing more will be read: what is there has to do for the last page.
+    pub(crate) fn is_read(&self) -> bool {
+        self.pages.is_empty() && self.reading == 0
+    }
+}
+
+impl Drive {
+    /// Starts to collect a block of `plane` if it has too few free blocks.
+    #[inline]
+    pub(crate) fn collect_if_needed(&mut self, plane: u32) {
+        if self.blocks.free_blocks(plane) < self.blocks.start
+            && self.planes[plane as usize].collection.victim == NONE
+        {
+            self.collect(plane);
+        }
+    }
+
+    /// Chooses a victim in `plane` and starts to move what is valid in it.
+    fn collect(&mut self, plane: u32) {
+        if self.dies[self.shape.die_of_plane(plane) as usize].dead {
+            return;
+        }
+        let Some(victim) = self.blocks.take_victim(plane) else {
+            // Without anything to win, writes can only go on while there are free pages.
+            if !self.blocks.can_program(plane, crate::blocks::Stream::Host) {
+                self.give_up(plane);
+            }
+            return;
+        };
+        let mut pages = std::mem::take(&mut self.planes[plane as usize].collection.pages);
+        let units_per_page = self.shape.units_per_page;
+        let first = self.shape.first_slot_of_block(victim);
+        if self.blocks.valid(victim) > 0 {
+            for page in (0..self.shape.pages_per_block).rev() {
+                let slot = first + page * units_per_page;
+                let valid = (slot..slot + units_per_page)
+                    .any(|slot| self.mapping.table.content(slot).is_some());
+                if valid {
+                    pages.push(slot);
+                }
+            }
+        }
+        let collection = &mut self.planes[plane as usize].collection;
+        collection.victim = victim;
+        collection.pages = pages;
+        self.collect_on(plane);
+    }
+
+    /// Reads the next pages of the victim, or erases it when everything has been moved.
+    fn collect_on(&mut self, plane: u32) {
+        let units_per_page = self.shape.units_per_page;
+        loop {
+            let collection = &mut self.planes[plane as usize].collection;
+            let in_flight = collection.reading + collection.units.div_ceil(units_per_page);
+            if in_flight >= PAGES_IN_FLIGHT {
+                return;
+            }
+            let Some(slot) = collection.pages.pop() else { break };
+            let mut bytes = 0;
+            for slot in slot..slot + units_per_page {
+                bytes += match self.mapping.table.content(slot) {
+                    Some(Content::Unit(_)) => self.shape.unit_bytes,
+                    Some(Content::TranslationPage(_)) => self.shape.page_bytes,
+                    None => 0,
+                };
+            }
+            if bytes == 0 {
+                continue;
+            }
+            self.planes[plane as usize].collection.reading += 1;
+            let transaction = self.transactions.insert(new_transaction(
+                Purpose::Collect,
+                CLASS_COLLECTION,
+                GARBAGE_COLLECTION,
+                plane,
+                plane,
+                slot,
+                bytes,
+                self.now,
+            ));
+            self.enqueue_transaction(transaction);
+        }
+        let collection = &mut self.planes[plane as usize].collection;
+        if collection.reading == 0 && collection.units == 0 && !collection.erasing {
+            collection.erasing = true;
+            let victim = collection.victim;
+            let transaction = self.transactions.insert(new_transaction(
+                Purpose::Erase,
+                CLASS_COLLECTION,
+                GARBAGE_COLLECTION,
+                victim,
+                plane,
+                self.shape.first_slot_of_block(victim),
+                0,
+                self.now,
+            ));
+            self.enqueue_transaction(transaction);
+        } else if collection.units > 0 {
+            // The last page may be programmed without being full.
+            let die = self.shape.die_of_plane(plane);
+            let channel = self.dies[die as usize].channel;
+            self.mark_channel(channel);
+        }
+    }
+
+    /// A page of the victim has been read: what is still valid goes to the collected
+    /// pages' open block.
+    pub(crate) fn page_collected(&mut self, plane: u32, slot: u32) {
+        self.planes[plane as usize].collection.reading -= 1;
+        for slot in slot..slot + self.shape.units_per_page {
+            let Some(content) = self.mapping.table.content(slot) else { continue };
+            let unit = self.units.insert(WriteUnit {
+                content,
+                state: UnitState::Queued,
+                cached: false,
+                rewritten: false,
+                through: false,
+                trimmed: false,
+                retried: false,
+                watched: false,
+                class: CLASS_COLLECTION,
+                holder: GARBAGE_COLLECTION,
+                command: NONE,
+                next: NONE,
+                newer: NONE,
+                older: NONE,
+                mask: u64::MAX,
+                epoch: 0,
+                rewrite_epoch: 0,
+                from: slot,
+                before: 0,
+                order: 0,
+                created: self.now,
+                queued: UNSET,
+                started: UNSET,
+                array: UNSET,
+                block_wait: Span::ZERO,
+            });
+            self.planes[plane as usize].collection.units += 1;
+            self.enqueue_unit(unit, plane);
+        }
+        self.collect_on(plane);
+    }
+
+    /// A collected unit has been programmed, or is void.
+    pub(crate) fn collected_unit_done(&mut self, plane: u32) {
+        self.planes[plane as usize].collection.units -= 1;
+        self.collect_on(plane);
+    }
+
+    /// The victim has been erased.
+    pub(crate) fn block_erased(&mut self, transaction: u32) {
+        let (plane, block) =
+            (self.transactions[transaction].plane, self.transactions[transaction].owner);
+        self.transactions.remove(transaction);
+        let failed =
+            self.faults.any_erases && self.faults.strikes(MediaOperation::Erase, |_, _| false);
+        if failed {
+            self.counters.media_errors += 1;
+            self.counters.retired_blocks += 1;
+            self.blocks.retire(block);
+        } else {
+            self.counters.erases += 1;
+            self.blocks.put_free(block);
+        }
+        self.counters.gc_runs += 1;
+        let collection = &mut self.planes[plane as usize].collection;
+        collection.victim = NONE;
+        collection.erasing = false;
+        self.collect_if_needed(plane);
+        let die = self.shape.die_of_plane(plane);
+        let channel = self.dies[die as usize].channel;
+        self.mark_channel(channel);
+    }
+
+    /// No block of `plane` can be won back: what waits to be written there fails.
+    fn give_up(&mut self, plane: u32) {
+        self.planes[plane as usize].read_only = true;
+        self.fail_writes(plane);
+    }
+
+    /// Looks again at a plane after its idle time.
+    pub(crate) fn schedule_idle_check(&mut self, die: u32) {
+        let Some(idle_after) = self.config.gc.idle_after else { return };
+        let first = self.dies[die as usize].first_plane;
+        for plane in first..first + self.shape.planes_per_die {
+            if self.blocks.free_blocks(plane) < self.idle_target() {
+                self.events.push(self.now + idle_after, Event::IdleCheck { plane });
+            }
+        }
+    }
+
+    fn idle_target(&self) -> usize {
+        let target = self.config.gc.idle_target * f64::from(self.shape.blocks_per_plane);
+        (target as usize).max(self.blocks.start)
+    }
+
+    /// Collects a block if the plane's die has been idle since the check was scheduled.
+    pub(crate) fn idle_check(&mut self, plane: u32) {
+        let Some(idle_after) = self.config.gc.idle_after else { return };
+        let die = &self.dies[self.shape.die_of_plane(plane) as usize];
+        let idle = die.is_idle() && !die.has_work() && die.idle_since + idle_after <= self.now;
+        if idle
+            && self.planes[plane as usize].collection.victim == NONE
+            && self.blocks.free_blocks(plane) < self.idle_target()
+        {
+            self.collect(plane);
+        }
+    }
+}

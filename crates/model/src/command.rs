@@ -1,0 +1,174 @@
+//! Commands inside the controller and the parts of them that move separately.
+
+use crate::blame::HolderIndex;
+use crate::io::{Request, Status};
+use crate::pool::Linked;
+use mynah_stamp::{Span, Stage, StageSpans, Time};
+
+/// A time that has not come.
+pub(crate) const UNSET: Time = Time::MAX;
+
+/// A command between its fetch and its completion.
+pub(crate) struct Command {
+    pub(crate) request: Request,
+    /// Index of its queue in the host interface.
+    pub(crate) queue: u16,
+    pub(crate) flow: HolderIndex,
+    pub(crate) class: u8,
+    /// Over the host link (a memory queue) or not.
+    pub(crate) linked: bool,
+    /// Its queue is gone: it finishes silently.
+    pub(crate) orphan: bool,
+    pub(crate) done: bool,
+    pub(crate) status: Status,
+    pub(crate) rung: Time,
+    /// When its current stage began.
+    pub(crate) mark: Time,
+    pub(crate) stages: StageSpans,
+    /// First and one past the last unit it touches, numbered over the whole drive.
+    pub(crate) first_unit: u32,
+    pub(crate) end_unit: u32,
+    /// Next unit to admit to the cache, or to trim.
+    pub(crate) cursor: u32,
+    /// Parts not finished.
+    pub(crate) parts: u32,
+    /// Bytes admitted to the cache and not yet written to its DRAM.
+    pub(crate) admitted_bytes: u32,
+    /// The epoch that a flush waits for.
+    pub(crate) epoch: u32,
+    /// Sectors (first, count) that a read takes out of the cache.
+    pub(crate) pieces: Vec<(u32, u32)>,
+}
+
+impl Command {
+    /// Ends the current stage, which was `stage`.
+    #[inline]
+    pub(crate) fn end_stage(&mut self, stage: Stage, now: Time) {
+        self.stages.add(stage, now.since(self.mark));
+        self.mark = now;
+    }
+
+    pub(crate) fn bytes(&self) -> u64 {
+        u64::from(self.request.sectors) * 512
+    }
+}
+
+/// What a flash read or erase is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// Data of a host read; the owner is a command.
+    Read,
+    /// The rest of a partly overwritten unit; the owner is a write unit.
+    Merge,
+    /// A page that garbage collection moves; the owner is a plane.
+    Collect,
+    /// A translation page for a table miss; the owner is the page.
+    Load,
+    /// A translation page to be updated; the owner is the page.
+    Update,
+    /// An erase; the owner is a block.
+    Erase,
+}
+
+/// A flash read or erase.
+pub(crate) struct Transaction {
+    pub(crate) purpose: Purpose,
+    pub(crate) class: u8,
+    pub(crate) holder: HolderIndex,
+    /// Whether its waits are counted.
+    pub(crate) watched: bool,
+    pub(crate) failed: bool,
+    pub(crate) owner: u32,
+    pub(crate) plane: u32,
+    /// First slot of the page, or of the block.
+    pub(crate) slot: u32,
+    pub(crate) bytes: u32,
+    pub(crate) next: u32,
+    /// Place in the order of all flash operations.
+    pub(crate) order: u64,
+    /// For a read: first sector and sectors within the command.
+    pub(crate) first_sector: u32,
+    pub(crate) sectors: u32,
+    /// When the address was known and it entered its die's queue; before that, since
+    /// `created`, it waited for the mapping table.
+    pub(crate) created: Time,
+    pub(crate) queued: Time,
+    pub(crate) started: Time,
+    pub(crate) array: Time,
+    pub(crate) ready: Time,
+    pub(crate) transfer: Time,
+}
+
+impl Linked for Transaction {
+    fn next(&self) -> u32 {
+        self.next
+    }
+    fn set_next(&mut self, next: u32) {
+        self.next = next;
+    }
+}
+
+/// Where a unit on its way to flash is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum UnitState {
+    /// In the cache, not on its way.
+    Cached,
+    /// Waiting for its mapping entry.
+    Mapping,
+    /// Waiting for the rest of its data to be read.
+    Merging,
+    /// In its plane's queue.
+    Queued,
+    /// Being programmed.
+    Programming,
+}
+
+/// A unit's worth of data that will be programmed: host data, a collected unit, or (whole
+/// page) a translation page.
+pub(crate) struct WriteUnit {
+    pub(crate) content: crate::mapping::table::Content,
+    pub(crate) state: UnitState,
+    /// Part of the write cache.
+    pub(crate) cached: bool,
+    /// Overwritten while it was being programmed.
+    pub(crate) rewritten: bool,
+    /// A command waits until it is on flash.
+    pub(crate) through: bool,
+    /// Deallocated after it was written: it need not reach flash.
+    pub(crate) trimmed: bool,
+    /// Its program failed once already.
+    pub(crate) retried: bool,
+    pub(crate) class: u8,
+    pub(crate) holder: HolderIndex,
+    pub(crate) watched: bool,
+    /// The command that waits for it (no cache), or `NONE`.
+    pub(crate) command: u32,
+    pub(crate) next: u32,
+    pub(crate) newer: u32,
+    pub(crate) older: u32,
+    /// Sectors of the unit that are here; all bits set for a whole unit.
+    pub(crate) mask: u64,
+    pub(crate) epoch: u32,
+    /// Epoch of the rewrite, if `rewritten`.
+    pub(crate) rewrite_epoch: u32,
+    /// Slot that a collected unit came from, or where the program went.
+    pub(crate) from: u32,
+    /// Slot before this program, plus one, for power cuts.
+    pub(crate) before: u32,
+    pub(crate) order: u64,
+    pub(crate) created: Time,
+    pub(crate) queued: Time,
+    pub(crate) started: Time,
+    pub(crate) array: Time,
+    /// The part of its wait for the die in which it waited for a free block.
+    pub(crate) block_wait: Span,
+}
+
+impl Linked for WriteUnit {
+    fn next(&self) -> u32 {
+        self.next
+    }
+    fn set_next(&mut self, next: u32) {
+        self.next = next;
+    }
+}

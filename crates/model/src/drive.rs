@@ -1,0 +1,510 @@
+//! The drive: everything put together behind the contract of inputs, outputs and time.
+
+use crate::blame::{BlameMatrix, flow_holder};
+use crate::blocks::Blocks;
+use crate::cache::Cache;
+use crate::collection::PlaneState;
+use crate::command::{Command, Transaction, WriteUnit};
+use crate::config::Config;
+use crate::event::{Event, EventQueue};
+use crate::fault::Faults;
+use crate::fifo::Fifo;
+use crate::flash::scheduler::{Channel, Die, Tenancies};
+use crate::flash::timing::FlashTimes;
+use crate::host::HostInterface;
+use crate::io::{Control, Output, QueueId, QueueKind, Request, Tag};
+use crate::link::Link;
+use crate::mapping::table::Content;
+use crate::pool::Pool;
+use crate::space::{NamespaceSpace, Shape};
+use crate::stats::{Blame, Counters};
+use crate::translation::Mapping;
+use crate::validate::ConfigError;
+use hashbrown::HashMap;
+use mynah_stamp::Time;
+use rand_xoshiro::Xoshiro256PlusPlus;
+use rand_xoshiro::rand_core::SeedableRng;
+use rustc_hash::FxBuildHasher;
+use std::collections::VecDeque;
+
+/// An input that does not fit the drive's state: a mistake of the program that drives it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum InputError {
+    /// The input's time lies before the drive's.
+    #[error("the input is stamped {at}, but the drive's clock already stands at {now}")]
+    Past {
+        /// The input's time.
+        at: Time,
+        /// The drive's time.
+        now: Time,
+    },
+    /// The drive had something to say before the input's time.
+    #[error("advance the drive to {at} and take its outputs before giving it this input")]
+    NotAdvanced {
+        /// The input's time.
+        at: Time,
+    },
+    /// No queue has this identifier.
+    #[error("there is no queue {0:?}")]
+    NoSuchQueue(QueueId),
+    /// A queue with this identifier exists.
+    #[error("queue {0:?} exists already")]
+    QueueExists(QueueId),
+    /// A memory queue's command was handed over without a fetch.
+    #[error("queue {0:?} did not ask for a command")]
+    NotFetched(QueueId),
+    /// Data arrived for a command that does not wait for any.
+    #[error("command {0:?} does not wait for data")]
+    NoDataExpected(Tag),
+    /// There are too many flows.
+    #[error("flow numbers end at {max}")]
+    TooManyFlows {
+        /// The last flow number.
+        max: u16,
+    },
+}
+
+/// The last flow number: each flow costs a row and a column of who delayed whom.
+const FLOW_MAX: u16 = 1021;
+
+/// A simulated drive.
+///
+/// Inputs carry the time at which they happen and are given in order. [`Drive::advance`] is
+/// the only place where time moves: it stops at the first instant that has outputs, which
+/// [`Drive::poll`] then returns; answers to an output carry the output's time. At equal
+/// times, what happens inside the drive comes before inputs, and inputs take effect in the
+/// order in which they are given. How `advance` is called never changes what happens.
+pub struct Drive {
+    pub(crate) config: Config,
+    pub(crate) shape: Shape,
+    pub(crate) now: Time,
+    pub(crate) events: EventQueue,
+    pub(crate) outputs: VecDeque<Output>,
+    pub(crate) report_moves: bool,
+    pub(crate) host: HostInterface,
+    pub(crate) link: Link,
+    pub(crate) cores: Vec<Fifo>,
+    pub(crate) cache: Option<Cache>,
+    pub(crate) mapping: Mapping,
+    pub(crate) namespaces: Vec<NamespaceSpace>,
+    pub(crate) blocks: Blocks,
+    pub(crate) planes: Vec<PlaneState>,
+    pub(crate) dies: Vec<Die>,
+    pub(crate) channels: Vec<Channel>,
+    pub(crate) chip_busy: Vec<bool>,
+    pub(crate) flash: FlashTimes,
+    pub(crate) commands: Pool<Command>,
+    pub(crate) transactions: Pool<Transaction>,
+    pub(crate) units: Pool<WriteUnit>,
+    /// Commands that wait until a cached unit is on flash.
+    pub(crate) through_waiters: HashMap<u32, Vec<u32>, FxBuildHasher>,
+    pub(crate) awaiting_data: HashMap<Tag, u32, FxBuildHasher>,
+    /// Whether host pages may be programmed before they are full.
+    pub(crate) write_pressure: bool,
+    /// Channels to look at, transactions and units that may begin to wait, and units that
+    /// have become void: dealt with at the end of each event.
+    pub(crate) stale_channels: Vec<u32>,
+    pub(crate) fresh_transactions: Vec<u32>,
+    pub(crate) fresh_units: Vec<u32>,
+    pub(crate) void_units: Vec<u32>,
+    pub(crate) faults: Faults,
+    pub(crate) tenancies: Tenancies,
+    pub(crate) blame: BlameMatrix,
+    pub(crate) holders: usize,
+    pub(crate) counters: Counters,
+    pub(crate) lost_units: Vec<u32>,
+    order: u64,
+    /// When counting began, and what was booked on the link by then.
+    pub(crate) counting_since: Time,
+    pub(crate) counting_offset: Counters,
+}
+
+impl Drive {
+    /// Builds the drive: empty, never written, at time zero.
+    ///
+    /// # Errors
+    /// If the configuration describes something that cannot be built; see
+    /// [`Config::check`].
+    pub fn new(config: Config) -> Result<Drive, ConfigError> {
+        let plan = config.validate()?;
+        let shape = Shape::new(&config);
+        let geometry = config.geometry;
+        let mut seeds = Xoshiro256PlusPlus::seed_from_u64(config.seed);
+        let mut stream = || {
+            let stream = seeds.clone();
+            seeds.jump();
+            stream
+        };
+        let (gc_random, fault_random) = (stream(), stream());
+        let lanes = if config.scheduler.die_interleaving {
+            geometry.dies()
+        } else {
+            geometry.channels * geometry.chips_per_channel
+        };
+        let dies = (0..geometry.dies())
+            .map(|die| {
+                let channel = die / shape.dies_per_channel;
+                let bit = 1 << (die % shape.dies_per_channel);
+                Die::new(channel, bit, die * geometry.planes_per_die)
+            })
+            .collect();
+        let mut drive = Drive {
+            now: Time::ZERO,
+            events: EventQueue::new(),
+            outputs: VecDeque::new(),
+            report_moves: false,
+            host: HostInterface::new(config.queues),
+            link: Link::new(config.link),
+            cores: (0..config.firmware.cores).map(|_| Fifo::default()).collect(),
+            cache: config.cache.map(|cache| Cache::new(&cache, &shape)),
+            mapping: Mapping::new(&config, &shape, &plan),
+            blocks: Blocks::new(shape, &config.gc, gc_random),
+            planes: vec![PlaneState::default(); shape.planes as usize],
+            dies,
+            channels: (0..geometry.channels)
+                .map(|channel| Channel::new(channel * shape.dies_per_channel))
+                .collect(),
+            chip_busy: vec![false; lanes as usize],
+            flash: FlashTimes::new(&config),
+            commands: Pool::default(),
+            transactions: Pool::default(),
+            units: Pool::default(),
+            through_waiters: HashMap::default(),
+            awaiting_data: HashMap::default(),
+            write_pressure: false,
+            stale_channels: Vec::new(),
+            fresh_transactions: Vec::new(),
+            fresh_units: Vec::new(),
+            void_units: Vec::new(),
+            faults: Faults::new(&config, fault_random),
+            tenancies: Tenancies::new(lanes as usize, geometry.channels as usize),
+            blame: BlameMatrix::default(),
+            holders: 0,
+            counters: Counters {
+                channel_busy: vec![Default::default(); geometry.channels as usize],
+                die_busy: vec![Default::default(); geometry.dies() as usize],
+                ..Counters::default()
+            },
+            lost_units: Vec::new(),
+            order: 0,
+            counting_since: Time::ZERO,
+            counting_offset: Counters::default(),
+            namespaces: plan.namespaces,
+            shape,
+            config,
+        };
+        drive.grow_holders(flow_holder(crate::io::FlowId(0)) as usize + 1);
+        drive.schedule_faults();
+        if drive.mapping.is_cached()
+            && drive.config.mapping.unmapped_reads == crate::config::UnmappedReads::Allocate
+        {
+            drive.place_translation_pages();
+        }
+        Ok(drive)
+    }
+
+    /// What the drive was built from.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// The drive's clock.
+    pub fn now(&self) -> Time {
+        self.now
+    }
+
+    /// Capacity of a namespace in 512-byte sectors; `None` if there is no such namespace.
+    pub fn namespace_sectors(&self, namespace: crate::io::NamespaceId) -> Option<u64> {
+        let index = (namespace.0 as usize).checked_sub(1)?;
+        let space = self.namespaces.get(index)?;
+        Some(u64::from(space.units) * u64::from(self.shape.unit_sectors))
+    }
+
+    /// Asks for [`Output::Move`] outputs, which say when data crosses. Without them data
+    /// from the host counts as moved at its time. Ask before the first input.
+    pub fn report_moves(&mut self, report: bool) {
+        self.report_moves = report;
+    }
+
+    /// The host has written a submission queue doorbell: `count` more commands wait in
+    /// memory queue `queue`.
+    ///
+    /// # Errors
+    /// See [`InputError`].
+    pub fn ring(&mut self, at: Time, queue: QueueId, count: u32) -> Result<(), InputError> {
+        self.reach(at)?;
+        let index = self.host.find(queue).ok_or(InputError::NoSuchQueue(queue))?;
+        if count == 0 {
+            return Ok(());
+        }
+        self.host.rung(index, at, count);
+        let flow = self.host.queues[usize::from(index)].flow;
+        let blame = &mut self.blame;
+        let booking = self.link.down.book(at, self.link.doorbell, flow, |holder, wait| {
+            blame.add(flow, crate::stats::Resource::LinkDown, holder, wait);
+        });
+        self.events.push(booking.end, Event::Doorbell { queue: index, count });
+        Ok(())
+    }
+
+    /// The host hands over a command: the answer to [`Output::Fetch`] for a memory queue,
+    /// unasked for a fetched one (then with its write data).
+    ///
+    /// # Errors
+    /// See [`InputError`].
+    pub fn command(
+        &mut self,
+        at: Time,
+        queue: QueueId,
+        request: Request,
+    ) -> Result<(), InputError> {
+        self.reach(at)?;
+        let index = self.host.find(queue).ok_or(InputError::NoSuchQueue(queue))?;
+        let (rung, fetched) = self.host.accept(index, at).ok_or(InputError::NotFetched(queue))?;
+        self.begin_command(index, request, rung, fetched);
+        self.settle();
+        Ok(())
+    }
+
+    /// The data of a write has been taken from host memory: the answer to
+    /// [`Output::Move`] from the host.
+    ///
+    /// # Errors
+    /// See [`InputError`].
+    pub fn data_arrived(&mut self, at: Time, tag: Tag) -> Result<(), InputError> {
+        self.reach(at)?;
+        let command = self.awaiting_data.remove(&tag).ok_or(InputError::NoDataExpected(tag))?;
+        self.data_is_here(command);
+        self.settle();
+        Ok(())
+    }
+
+    /// The host has taken `count` entries off `queue`'s completion queue.
+    ///
+    /// # Errors
+    /// See [`InputError`].
+    pub fn cq_freed(&mut self, at: Time, queue: QueueId, count: u32) -> Result<(), InputError> {
+        self.reach(at)?;
+        let index = self.host.find(queue).ok_or(InputError::NoSuchQueue(queue))?;
+        let pair = &mut self.host.queues[usize::from(index)];
+        if count == 0 || pair.queue.kind == QueueKind::Fetched {
+            return Ok(());
+        }
+        let flow = pair.flow;
+        let blame = &mut self.blame;
+        let booking = self.link.down.book(at, self.link.doorbell, flow, |holder, wait| {
+            blame.add(flow, crate::stats::Resource::LinkDown, holder, wait);
+        });
+        pair.add_free(booking.end, count);
+        self.watch_frees(index);
+        Ok(())
+    }
+
+    /// Something happens to a queue, a namespace or the whole drive.
+    ///
+    /// # Errors
+    /// See [`InputError`].
+    pub fn control(&mut self, at: Time, control: Control) -> Result<(), InputError> {
+        self.reach(at)?;
+        match control {
+            Control::CreateQueue(queue) => {
+                if queue.flow.0 > FLOW_MAX {
+                    return Err(InputError::TooManyFlows { max: FLOW_MAX });
+                }
+                self.grow_holders(usize::from(flow_holder(queue.flow)) + 1);
+                if !self.host.create(queue) {
+                    return Err(InputError::QueueExists(queue.id));
+                }
+            }
+            Control::DeleteQueue(id) => {
+                let index = self.host.delete(id).ok_or(InputError::NoSuchQueue(id))?;
+                self.orphan_commands(Some(index), true);
+            }
+            Control::Reset => {
+                self.host.reset();
+                self.orphan_commands(None, false);
+            }
+            Control::Abort(queue, tag) => self.abort(queue, tag),
+            Control::Format(namespace) => self.format(namespace),
+            Control::PowerCut => self.power_cut(mynah_stamp::Span::ZERO),
+        }
+        self.settle();
+        Ok(())
+    }
+
+    /// When something will next happen inside the drive by itself.
+    pub fn next_at(&self) -> Option<Time> {
+        match self.outputs.front() {
+            Some(output) => Some(output.at()),
+            None => self.events.next_at(),
+        }
+    }
+
+    /// Moves time forward to `to`, or to the first instant that has outputs. Take the
+    /// outputs with [`Drive::poll`], answer them, and call again.
+    pub fn advance(&mut self, to: Time) {
+        loop {
+            let limit = if self.outputs.is_empty() { to } else { self.now };
+            let Some((at, event)) = self.events.pop(limit) else { break };
+            self.now = at;
+            self.counters.events += 1;
+            self.handle(event);
+            self.settle();
+        }
+        if self.outputs.is_empty() && to != Time::MAX {
+            self.now = self.now.max(to);
+        }
+    }
+
+    /// Returns the next output of the present instant.
+    #[inline]
+    pub fn poll(&mut self) -> Option<Output> {
+        self.outputs.pop_front()
+    }
+
+    /// What the drive has counted since it was built or [`Drive::restart_counters`].
+    pub fn counters(&self) -> Counters {
+        self.counters_now()
+    }
+
+    /// When counting began.
+    pub fn counting_since(&self) -> Time {
+        self.counting_since
+    }
+
+    /// Who delayed whom, since counting began.
+    pub fn blame(&self) -> Vec<Blame> {
+        self.blame.rows()
+    }
+
+    /// Units whose latest data a power cut has lost, by namespace, since this was last
+    /// asked. What they read as afterwards is what was on flash before, or zeros.
+    pub fn take_lost_units(&mut self) -> Vec<(crate::io::NamespaceId, u64)> {
+        let lost = std::mem::take(&mut self.lost_units);
+        lost.into_iter().map(|unit| self.namespace_of(unit)).collect()
+    }
+
+    /// Brings the mapping entries of addresses near that will soon be read. Changes nothing
+    /// but speed. Returns a number that depends on the entries, so that the reads are not
+    /// optimised away.
+    #[inline]
+    pub fn warm(
+        &self,
+        namespace: crate::io::NamespaceId,
+        sectors: impl Iterator<Item = u64>,
+    ) -> u32 {
+        let Some(space) = self.namespaces.get((namespace.0 as usize).wrapping_sub(1)) else {
+            return 0;
+        };
+        let unit_sectors = u64::from(self.shape.unit_sectors);
+        self.mapping.table.touch(sectors.filter_map(|sector| {
+            let unit = sector / unit_sectors;
+            (unit < u64::from(space.units)).then(|| space.base + unit as u32)
+        }))
+    }
+
+    pub(crate) fn next_order(&mut self) -> u64 {
+        self.order += 1;
+        self.order
+    }
+
+    /// Runs everything that happens inside up to and including `at`.
+    #[inline]
+    fn reach(&mut self, at: Time) -> Result<(), InputError> {
+        if at < self.now {
+            return Err(InputError::Past { at, now: self.now });
+        }
+        if at > self.now && !self.outputs.is_empty() {
+            return Err(InputError::NotAdvanced { at });
+        }
+        self.advance(at);
+        if self.now < at {
+            return Err(InputError::NotAdvanced { at });
+        }
+        Ok(())
+    }
+
+    fn grow_holders(&mut self, holders: usize) {
+        if holders > self.holders {
+            self.holders = holders;
+            self.blame.grow(holders);
+            self.tenancies.grow(holders);
+            self.link.up.grow(holders);
+            self.link.down.grow(holders);
+            for core in &mut self.cores {
+                core.grow(holders);
+            }
+            if let Some(cache) = &mut self.cache {
+                cache.grow(holders);
+            }
+        }
+    }
+
+    fn handle(&mut self, event: Event) {
+        match event {
+            Event::Doorbell { queue, count } => {
+                self.host.doorbell(queue, count);
+                self.fetch();
+            }
+            Event::EntryRequestAtHost { queue, count } => self.return_entries(queue, count),
+            Event::EntriesArrived { queue, count } => self.entries_arrived(queue, count),
+            Event::PrpRequestAtHost { command } => self.return_prp_list(command),
+            Event::PrpArrived { command } => self.prp_list_arrived(command),
+            Event::DataRequestAtHost { command } => self.return_data(command),
+            Event::DataInArrived { command } => self.data_in_arrived(command),
+            Event::FirmwareDone { command } => self.firmware_done(command),
+            Event::CacheAccessDone { command } => self.cache_access_done(command),
+            Event::ChannelDone { channel } => self.channel_done(channel),
+            Event::ArrayDone { die } => self.array_done(die),
+            Event::DataOutArrived { command, first_sector, sectors } => {
+                self.report_data_out(command, first_sector, sectors);
+            }
+            Event::CompletionVisible { command } => self.completion_visible(command),
+            Event::CompletionDoorbell { queue } => self.completion_doorbell(queue),
+            Event::TrimStep { command } => self.trim_step(command),
+            Event::IdleCheck { plane } => self.idle_check(plane),
+            Event::Fault { index } => self.fault(index),
+            Event::PowerRestored => self.faults.powered = true,
+        }
+    }
+
+    /// The plane that `content` belongs to for ever.
+    #[inline]
+    pub(crate) fn plane_of(&self, content: Content) -> u32 {
+        match content {
+            Content::Unit(unit) => {
+                let space = self.space_of(unit);
+                space.plane_of(unit - space.base, self.shape.units_per_page)
+            }
+            Content::TranslationPage(page) => {
+                let space = self
+                    .namespaces
+                    .iter()
+                    .rev()
+                    .find(|space| space.translation_base <= page)
+                    .expect("a translation page belongs to a namespace");
+                let local = (page - space.translation_base) as usize;
+                space.planes[local % space.planes.len()]
+            }
+        }
+    }
+
+    #[inline]
+    pub(crate) fn space_of(&self, unit: u32) -> &NamespaceSpace {
+        &self.namespaces[self.namespace_index(unit)]
+    }
+
+    #[inline]
+    pub(crate) fn namespace_index(&self, unit: u32) -> usize {
+        if self.namespaces.len() == 1 {
+            return 0;
+        }
+        self.namespaces.partition_point(|space| space.base <= unit) - 1
+    }
+
+    pub(crate) fn namespace_of(&self, unit: u32) -> (crate::io::NamespaceId, u64) {
+        let index = self.namespace_index(unit);
+        let id = crate::io::NamespaceId(index as u32 + 1);
+        (id, u64::from(unit - self.namespaces[index].base))
+    }
+}

@@ -1,0 +1,293 @@
+//! Injected faults: media errors, slow and dead dies, power cuts.
+
+use crate::command::UnitState;
+use crate::config::{Config, Fault, FaultExtent, MediaOperation};
+use crate::drive::Drive;
+use crate::event::Event;
+use crate::flash::scheduler::OperationKind;
+use crate::mapping::table::Content;
+use crate::pool::{Linked, NONE};
+use mynah_stamp::{Span, Time};
+use rand::Rng;
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+pub(crate) struct Faults {
+    media: Vec<(MediaOperation, Extent)>,
+    pub(crate) any_reads: bool,
+    pub(crate) any_programs: bool,
+    pub(crate) any_erases: bool,
+    random: Xoshiro256PlusPlus,
+    /// False between a power cut and the end of the recovery.
+    pub(crate) powered: bool,
+}
+
+enum Extent {
+    /// An operation fails if a random 64-bit number is below this.
+    Below(u64),
+    /// First and last logical unit, numbered over the whole drive.
+    Units(u32, u32),
+}
+
+impl Faults {
+    pub(crate) fn new(config: &Config, random: Xoshiro256PlusPlus) -> Faults {
+        let bases = crate::validate::namespace_bases(config);
+        let media: Vec<_> = config
+            .faults
+            .iter()
+            .filter_map(|fault| match *fault {
+                Fault::Media { operation, extent: FaultExtent::Rate(rate) } => {
+                    // Rates of 1 and above: always.
+                    Some((operation, Extent::Below((rate * 2f64.powi(64)) as u64)))
+                }
+                Fault::Media {
+                    operation,
+                    extent: FaultExtent::Units { namespace, first, last },
+                } => {
+                    let base = *bases.get(namespace as usize - 1)?;
+                    Some((operation, Extent::Units(base + first as u32, base + last as u32)))
+                }
+                _ => None,
+            })
+            .collect();
+        let any = |which| media.iter().any(|(operation, _)| *operation == which);
+        Faults {
+            any_reads: any(MediaOperation::Read),
+            any_programs: any(MediaOperation::Program),
+            any_erases: any(MediaOperation::Erase),
+            media,
+            random,
+            powered: true,
+        }
+    }
+
+    /// Whether an operation fails. `touches(first, last)` says whether it concerns one of
+    /// these logical units.
+    pub(crate) fn strikes(
+        &mut self,
+        operation: MediaOperation,
+        touches: impl Fn(u32, u32) -> bool,
+    ) -> bool {
+        let mut strikes = false;
+        for (which, extent) in &self.media {
+            if *which == operation {
+                strikes |= match extent {
+                    Extent::Below(bound) => self.random.next_u64() < *bound,
+                    Extent::Units(first, last) => touches(*first, *last),
+                };
+            }
+        }
+        strikes
+    }
+}
+
+impl Drive {
+    /// Applies the faults that hold from the start and schedules the others.
+    pub(crate) fn schedule_faults(&mut self) {
+        for index in 0..self.config.faults.len() {
+            match self.config.faults[index] {
+                Fault::SlowDie { die, factor } => self.dies[die as usize].factor = Some(factor),
+                Fault::DeadDie { at, .. } | Fault::PowerCut { at, .. } => {
+                    if at >= self.now {
+                        self.events.push(at, Event::Fault { index: index as u32 });
+                    }
+                }
+                Fault::Media { .. } => {}
+            }
+        }
+    }
+
+    pub(crate) fn fault(&mut self, index: u32) {
+        match self.config.faults[index as usize] {
+            Fault::DeadDie { die, .. } => self.kill_die(die),
+            Fault::PowerCut { recovery, .. } => self.power_cut(recovery),
+            Fault::Media { .. } | Fault::SlowDie { .. } => {}
+        }
+    }
+
+    /// A die fails: what waits for it fails now, what it does now still ends.
+    fn kill_die(&mut self, die: u32) {
+        self.dies[die as usize].dead = true;
+        let first = self.dies[die as usize].first_plane;
+        for plane in first..first + self.shape.planes_per_die {
+            self.fail_writes(plane);
+            for class in 0..self.planes[plane as usize].queues.reads.len() {
+                loop {
+                    let list = &mut self.planes[plane as usize].queues.reads[class];
+                    let Some(transaction) = self.transactions.pop_front(list) else { break };
+                    self.dies[die as usize].reads[class] -= 1;
+                    self.fail_transaction(transaction);
+                }
+            }
+            loop {
+                let list = &mut self.planes[plane as usize].queues.erases;
+                let Some(transaction) = self.transactions.pop_front(list) else { break };
+                self.dies[die as usize].erases -= 1;
+                self.transactions.remove(transaction);
+            }
+        }
+        let (channel, bit) = (self.dies[die as usize].channel, self.dies[die as usize].bit);
+        if !self.dies[die as usize].has_work() {
+            self.channels[channel as usize].ready &= !bit;
+        }
+        self.mark_channel(channel);
+    }
+
+    /// A transaction whose die is dead: host reads end in an error, the drive's own are
+    /// given up or rebuilt elsewhere.
+    fn fail_transaction(&mut self, transaction: u32) {
+        use crate::command::Purpose;
+        let now = self.now;
+        let t = &mut self.transactions[transaction];
+        (t.started, t.array, t.ready, t.transfer) = (now, now, now, now);
+        match t.purpose {
+            Purpose::Read => self.read_failed(transaction),
+            Purpose::Collect => {
+                self.transactions.remove(transaction);
+            }
+            Purpose::Merge | Purpose::Load | Purpose::Update => self.read_done(transaction),
+            Purpose::Erase => unreachable!("erases have a list of their own"),
+        }
+    }
+
+    /// Fails every program that waits in `plane`.
+    pub(crate) fn fail_writes(&mut self, plane: u32) {
+        let die = self.shape.die_of_plane(plane) as usize;
+        for class in 0..self.planes[plane as usize].queues.writes.len() {
+            if usize::from(crate::flash::scheduler::CLASS_COLLECTION) == class
+                && !self.dies[die].dead
+            {
+                continue;
+            }
+            loop {
+                let queues = &mut self.planes[plane as usize].queues;
+                let Some(unit) = self.units.pop_front(&mut queues.writes[class]) else { break };
+                let u = &self.units[unit];
+                match class as u8 {
+                    crate::flash::scheduler::CLASS_MAPPING => {}
+                    crate::flash::scheduler::CLASS_COLLECTION => queues.collected_units -= 1,
+                    _ => {
+                        queues.host_units -= 1;
+                        queues.forced -= u32::from(!u.cached || u.through);
+                    }
+                }
+                self.dies[die].writes[class] -= 1;
+                self.unit_failed(unit);
+            }
+        }
+    }
+
+    /// The power fails: everything that is not on flash is gone, and with it every
+    /// outstanding command. After `recovery` the drive accepts commands again.
+    pub(crate) fn power_cut(&mut self, recovery: Span) {
+        let now = self.now;
+        // Programs that had begun leave their pages unreadable: what they replaced counts
+        // again, if it is still there.
+        for die in 0..self.dies.len() {
+            let Some(operation) = self.dies[die].operation else { continue };
+            let planes = usize::from(operation.planes);
+            if operation.kind == OperationKind::Program {
+                for at in 0..planes {
+                    self.undo_program(operation.items[at], operation.slots[at]);
+                }
+            }
+        }
+        // Data that was only in DRAM is lost; data that was being programmed has been
+        // dealt with.
+        if let Some(cache) = &self.cache {
+            for (unit, at) in cache.contents() {
+                let u = &self.units[at];
+                if u.state != UnitState::Programming || u.rewritten {
+                    self.lost_units.push(unit);
+                    self.counters.units_lost += 1;
+                }
+            }
+        }
+        self.outputs.clear();
+        self.events.clear();
+        self.host.power_cut();
+        self.commands.clear();
+        self.transactions.clear();
+        self.units.clear();
+        self.awaiting_data.clear();
+        self.through_waiters.clear();
+        self.fresh_transactions.clear();
+        self.fresh_units.clear();
+        self.void_units.clear();
+        self.write_pressure = false;
+        self.link.up.clear(now);
+        self.link.down.clear(now);
+        for core in &mut self.cores {
+            core.clear(now);
+        }
+        if let Some(cache) = &mut self.cache {
+            cache.power_cut(now);
+        }
+        self.mapping.power_cut();
+        for channel in 0..self.channels.len() {
+            self.channels[channel].power_cut();
+            self.tenancies.channels.release(channel, now);
+        }
+        for die in 0..self.dies.len() as u32 {
+            self.reset_die(die);
+        }
+        for plane in 0..self.shape.planes {
+            let state = &mut self.planes[plane as usize];
+            let victim = std::mem::replace(&mut state.collection.victim, NONE);
+            let read_only = state.read_only;
+            *state = Default::default();
+            self.planes[plane as usize].read_only = read_only;
+            if victim != NONE {
+                // What had not been moved is still there; a begun erase is repeated.
+                self.blocks.put_back(victim);
+            }
+        }
+        self.faults.powered = false;
+        self.events.push(now + recovery, Event::PowerRestored);
+        self.schedule_faults_after(now);
+    }
+
+    fn schedule_faults_after(&mut self, now: Time) {
+        for index in 0..self.config.faults.len() {
+            if let Fault::DeadDie { at, .. } | Fault::PowerCut { at, .. } =
+                self.config.faults[index]
+                && at > now
+            {
+                self.events.push(at, Event::Fault { index: index as u32 });
+            }
+        }
+    }
+
+    /// The pages of a program that never finished hold nothing.
+    fn undo_program(&mut self, first: u32, slot: u32) {
+        let (mut at, mut place) = (first, slot);
+        while at != NONE {
+            let u = &self.units[at];
+            let (content, before, next) = (u.content, u.before.checked_sub(1), u.next());
+            let weight = match content {
+                Content::Unit(_) => 1,
+                Content::TranslationPage(_) => self.shape.units_per_page,
+            };
+            if self.mapping.table.content(place) == Some(content) {
+                self.blocks.remove_valid(self.shape.block_of_slot(place), weight);
+                // The old copy counts unless its block has been erased or used again.
+                let old = before.filter(|&old| {
+                    self.mapping.table.written(old) == Some(content)
+                        && !self.blocks.is_free(self.shape.block_of_slot(old))
+                });
+                self.mapping.table.restore(content, old);
+                if let Some(old) = old {
+                    self.blocks.add_valid(self.shape.block_of_slot(old), weight);
+                }
+                if let Content::Unit(unit) = content
+                    && self.units[at].from == NONE
+                {
+                    self.lost_units.push(unit);
+                    self.counters.units_lost += 1;
+                }
+            }
+            self.mapping.table.clear_slot(place);
+            at = next;
+            place += 1;
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! A resource that serves one piece of work after another in the order in which they reach
+//! it: a link direction, a DRAM, a firmware core. Because nothing overtakes, the end of a
+//! piece of work is known at the moment it arrives.
+
+use crate::blame::HolderIndex;
+use mynah_stamp::{Span, Time};
+use std::collections::VecDeque;
+
+#[derive(Default)]
+pub(crate) struct Fifo {
+    free_at: Time,
+    busy: Span,
+    /// Work that has not ended, oldest first: its end, its length and whose it is.
+    backlog: VecDeque<(Time, Span, HolderIndex)>,
+    /// Length of each holder's work in the backlog.
+    pending: Vec<Span>,
+}
+
+/// When booked work starts and ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Booking {
+    pub(crate) start: Time,
+    pub(crate) end: Time,
+}
+
+impl Fifo {
+    /// Books `length` of work that reaches the resource at `now`. Calls `waits(holder,
+    /// span)` for each piece of earlier work that it has to wait for.
+    #[inline]
+    pub(crate) fn book(
+        &mut self,
+        now: Time,
+        length: Span,
+        holder: HolderIndex,
+        mut waits: impl FnMut(HolderIndex, Span),
+    ) -> Booking {
+        while let Some(&(end, length, holder)) = self.backlog.front()
+            && end <= now
+        {
+            self.pending[holder as usize] = self.pending[holder as usize] - length;
+            self.backlog.pop_front();
+        }
+        let start = if let Some(&(end, length, first)) = self.backlog.front() {
+            let done = length.saturating_sub(end.since(now));
+            for (holder, &pending) in self.pending.iter().enumerate() {
+                let holder = holder as HolderIndex;
+                let wait = if holder == first { pending - done } else { pending };
+                if !wait.is_zero() {
+                    waits(holder, wait);
+                }
+            }
+            self.free_at
+        } else {
+            now
+        };
+        let end = start + length;
+        self.free_at = end;
+        self.busy += length;
+        self.pending[holder as usize] += length;
+        self.backlog.push_back((end, length, holder));
+        Booking { start, end }
+    }
+
+    /// Makes room for `holders` holders.
+    pub(crate) fn grow(&mut self, holders: usize) {
+        self.pending.resize(holders, Span::ZERO);
+    }
+
+    /// When the resource will have done all that was booked.
+    pub(crate) fn free_at(&self) -> Time {
+        self.free_at
+    }
+
+    /// Time booked so far, the part that lies in the future included.
+    pub(crate) fn busy(&self) -> Span {
+        self.busy
+    }
+
+    /// Drops all booked work: the resource is free at `now`.
+    pub(crate) fn clear(&mut self, now: Time) {
+        self.busy = self.busy.saturating_sub(self.free_at.saturating_since(now));
+        self.free_at = now;
+        self.backlog.clear();
+        self.pending.fill(Span::ZERO);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn serves_in_order_and_splits_waits() {
+        let mut fifo = Fifo::default();
+        fifo.grow(4);
+        let at = Time::from_ns;
+        let span = Span::from_ns;
+        let none = |_, _| panic!("no wait expected");
+        assert_eq!(fifo.book(at(0), span(10), 1, none), Booking { start: at(0), end: at(10) });
+        fifo.book(at(0), span(5), 2, |_, _| {});
+        fifo.book(at(2), span(5), 2, |_, _| {});
+        let mut waits = vec![];
+        let booked = fifo.book(at(4), span(1), 3, |h, s| waits.push((h, s)));
+        assert_eq!(booked, Booking { start: at(20), end: at(21) });
+        assert_eq!(waits, [(1, span(6)), (2, span(10))]);
+        assert_eq!(fifo.book(at(30), span(1), 1, none).start, at(30));
+        assert_eq!(fifo.busy(), span(22));
+    }
+}

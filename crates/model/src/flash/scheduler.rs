@@ -1,0 +1,1123 @@
+//! Flash transaction scheduling: each plane's queues, what a die does next, and who gets
+//! the channel.
+//!
+//! A die takes transactions out of order: loads of the mapping table first, then host
+//! reads, writes, and garbage collection; where free blocks run out, collection goes before
+//! host I/O. Operations at the same page offset of several planes of a die are joined. A
+//! channel is taken by one command or one page of data at a time; nothing is booked before
+//! it starts.
+
+use crate::blame::{HolderIndex, Tenancy};
+use crate::blocks::Stream;
+use crate::command::{Purpose, UNSET, UnitState};
+use crate::config::BusArbitration;
+use crate::drive::Drive;
+use crate::event::Event;
+use crate::flash::timing::PLANES_MAX;
+use crate::mapping::table::Content;
+use crate::pool::{List, NONE};
+use crate::stats::Resource;
+use mynah_stamp::{Span, Time};
+
+/// Classes of reads and of writes: the mapping table, the four priorities of host I/O, and
+/// garbage collection.
+pub(crate) const CLASSES: usize = 6;
+pub(crate) const CLASS_MAPPING: u8 = 0;
+pub(crate) const CLASS_HOST: u8 = 1;
+pub(crate) const CLASS_COLLECTION: u8 = 5;
+/// Turns of high, medium and low priority before the next round (as MQSim).
+const TURNS: [u8; 3] = [4, 2, 1];
+
+/// What waits for a plane.
+#[derive(Clone)]
+pub(crate) struct PlaneQueues {
+    /// Transactions.
+    pub(crate) reads: [List; CLASSES],
+    pub(crate) erases: List,
+    /// Write units.
+    pub(crate) writes: [List; CLASSES],
+    /// Host units in `writes`.
+    pub(crate) host_units: u32,
+    /// Host units in `writes` that must not wait for others to fill the page.
+    pub(crate) forced: u32,
+    /// Collected units in `writes`.
+    pub(crate) collected_units: u32,
+}
+
+impl PlaneQueues {
+    pub(crate) const EMPTY: PlaneQueues = PlaneQueues {
+        reads: [List::EMPTY; CLASSES],
+        erases: List::EMPTY,
+        writes: [List::EMPTY; CLASSES],
+        host_units: 0,
+        forced: 0,
+        collected_units: 0,
+    };
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OperationKind {
+    Read,
+    Program,
+    Erase,
+}
+
+/// What a die is doing.
+#[derive(Clone, Copy)]
+pub(crate) struct DieOperation {
+    pub(crate) kind: OperationKind,
+    pub(crate) planes: u8,
+    /// Transactions, or the first write unit of each plane's page (linked by `next`).
+    pub(crate) items: [u32; PLANES_MAX],
+    pub(crate) slots: [u32; PLANES_MAX],
+    pub(crate) stream: Stream,
+}
+
+pub(crate) struct Die {
+    pub(crate) channel: u32,
+    /// Its bit in the channel's masks.
+    pub(crate) bit: u64,
+    pub(crate) first_plane: u32,
+    pub(crate) operation: Option<DieOperation>,
+    /// Data not yet transferred of the read it holds.
+    pub(crate) transfers: u8,
+    /// Transactions and units in its planes' queues.
+    pub(crate) reads: [u32; CLASSES],
+    pub(crate) writes: [u32; CLASSES],
+    pub(crate) erases: u32,
+    turns: [[u8; 3]; 2],
+    pub(crate) idle_since: Time,
+    pub(crate) dead: bool,
+    /// How much longer its array takes, if it is slow.
+    pub(crate) factor: Option<f64>,
+}
+
+impl Die {
+    pub(crate) fn new(channel: u32, bit: u64, first_plane: u32) -> Die {
+        Die {
+            channel,
+            bit,
+            first_plane,
+            operation: None,
+            transfers: 0,
+            reads: [0; CLASSES],
+            writes: [0; CLASSES],
+            erases: 0,
+            turns: [TURNS; 2],
+            idle_since: Time::ZERO,
+            dead: false,
+            factor: None,
+        }
+    }
+
+    pub(crate) fn is_idle(&self) -> bool {
+        self.operation.is_none()
+    }
+
+    pub(crate) fn has_work(&self) -> bool {
+        self.erases > 0 || self.reads.iter().any(|&n| n > 0) || self.writes.iter().any(|&n| n > 0)
+    }
+
+    fn array_time(&self, time: Span) -> Span {
+        match self.factor {
+            None => time,
+            Some(factor) => Span::from_ps((time.as_ps() as f64 * factor) as u64),
+        }
+    }
+
+    /// The class of host reads (`which` 0) or writes (1) whose turn it is.
+    fn host_class(&mut self, which: usize) -> Option<u8> {
+        let waiting = if which == 0 { &self.reads } else { &self.writes };
+        if waiting[usize::from(CLASS_HOST)] > 0 {
+            return Some(CLASS_HOST);
+        }
+        let others = [waiting[2] > 0, waiting[3] > 0, waiting[4] > 0];
+        if others == [true, false, false] {
+            return Some(CLASS_HOST + 1);
+        }
+        if others == [false; 3] {
+            return None;
+        }
+        let turns = &mut self.turns[which];
+        let next = |turns: &[u8; 3]| (0..3).find(|&n| others[n] && turns[n] > 0);
+        let chosen = next(turns).or_else(|| {
+            *turns = TURNS;
+            next(turns)
+        })?;
+        Some(CLASS_HOST + 1 + chosen as u8)
+    }
+
+    fn take_turn(&mut self, which: usize, class: u8) {
+        if let Some(n) = usize::from(class).checked_sub(usize::from(CLASS_HOST) + 1)
+            && n < 3
+        {
+            self.turns[which][n] = self.turns[which][n].saturating_sub(1);
+        }
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Carrying {
+    Command,
+    Data { transaction: u32 },
+}
+
+pub(crate) struct Channel {
+    carrying: Option<Carrying>,
+    /// Idle dies with work, by bit.
+    pub(crate) ready: u64,
+    first_die: u32,
+    /// Read data waiting in dies: mapping table, host, collection.
+    data: [List; 3],
+    /// Chip whose turn it is (data first).
+    turn: u32,
+    /// Listed for a look at what could start.
+    stale: bool,
+    busy: Span,
+}
+
+impl Channel {
+    pub(crate) fn new(first_die: u32) -> Channel {
+        Channel {
+            carrying: None,
+            ready: 0,
+            first_die,
+            data: [List::EMPTY; 3],
+            turn: 0,
+            stale: false,
+            busy: Span::ZERO,
+        }
+    }
+
+    /// Drops what it carries and what waits for it.
+    pub(crate) fn power_cut(&mut self) {
+        self.carrying = None;
+        self.ready = 0;
+        self.data = [List::EMPTY; 3];
+    }
+
+    pub(crate) fn busy(&self) -> Span {
+        self.busy
+    }
+}
+
+/// Who has had the dies and channels, for how long, and which dies waited for a channel.
+pub(crate) struct Tenancies {
+    /// Lanes: dies, or chips where dies do not interleave.
+    pub(crate) lanes: Tenancy,
+    pub(crate) channels: Tenancy,
+    /// For each lane, the time its channel kept it from starting, by the channel's holder.
+    blocked: Tenancy,
+    /// Channel totals when each lane began to wait for the channel.
+    blocked_from: Vec<u64>,
+    is_blocked: Vec<bool>,
+    holders: usize,
+    /// Totals noted when a wait began: a transaction's, a unit's.
+    transactions: Vec<u64>,
+    units: Vec<u64>,
+}
+
+impl Tenancies {
+    pub(crate) fn new(lanes: usize, channels: usize) -> Tenancies {
+        Tenancies {
+            lanes: Tenancy::new(lanes),
+            channels: Tenancy::new(channels),
+            blocked: Tenancy::new(lanes),
+            blocked_from: vec![],
+            is_blocked: vec![false; lanes],
+            holders: 0,
+            transactions: vec![],
+            units: vec![],
+        }
+    }
+
+    pub(crate) fn grow(&mut self, holders: usize) {
+        self.lanes.grow(holders);
+        self.channels.grow(holders);
+        self.blocked.grow(holders);
+        let old = std::mem::replace(&mut self.holders, holders);
+        let restride = |totals: &mut Vec<u64>, parts: usize| {
+            let rows = if old == 0 { 0 } else { totals.len() / (old * parts) };
+            let mut grown = vec![0; rows * holders * parts];
+            for row in 0..rows * parts {
+                grown[row * holders..][..old].copy_from_slice(&totals[row * old..][..old]);
+            }
+            *totals = grown;
+        };
+        restride(&mut self.transactions, 2);
+        restride(&mut self.units, 2);
+        restride(&mut self.blocked_from, 1);
+        self.blocked_from.resize(self.is_blocked.len() * holders, 0);
+    }
+
+    fn lane_totals(&self, lane: usize, channel: usize, holder: usize, now: Time) -> (u64, u64) {
+        let mut blocked = self.blocked.total(lane, holder, now);
+        if self.is_blocked[lane] {
+            blocked += self.channels.total(channel, holder, now)
+                - self.blocked_from[lane * self.holders + holder];
+        }
+        (self.lanes.total(lane, holder, now), blocked)
+    }
+
+    fn begin_blocked(&mut self, lane: usize, channel: usize, now: Time) {
+        if !self.is_blocked[lane] {
+            self.is_blocked[lane] = true;
+            let from = lane * self.holders;
+            self.channels.snapshot(channel, now, &mut self.blocked_from[from..from + self.holders]);
+        }
+    }
+
+    fn end_blocked(&mut self, lane: usize, channel: usize, now: Time) {
+        if std::mem::take(&mut self.is_blocked[lane]) {
+            for holder in 0..self.holders {
+                let total = self.channels.total(channel, holder, now);
+                let from = self.blocked_from[lane * self.holders + holder];
+                self.blocked.add(lane, holder, total - from);
+            }
+        }
+    }
+}
+
+/// Notes of a wait's beginning, in a growing table of rows of 2 x holders.
+fn row(totals: &mut Vec<u64>, index: u32, holders: usize) -> &mut [u64] {
+    let from = index as usize * 2 * holders;
+    if totals.len() < from + 2 * holders {
+        totals.resize(from + 2 * holders, 0);
+    }
+    &mut totals[from..from + 2 * holders]
+}
+
+/// What a die would do next.
+#[derive(Clone, Copy)]
+struct Pick {
+    kind: OperationKind,
+    class: u8,
+    plane: u32,
+    order: u64,
+}
+
+impl Drive {
+    #[inline]
+    fn lane(&self, die: u32) -> usize {
+        (if self.config.scheduler.die_interleaving { die } else { die / self.shape.dies_per_chip })
+            as usize
+    }
+
+    /// Lists `channel` for a look at what could start, at the end of this event.
+    #[inline]
+    pub(crate) fn mark_channel(&mut self, channel: u32) {
+        let state = &mut self.channels[channel as usize];
+        if !state.stale {
+            state.stale = true;
+            self.stale_channels.push(channel);
+        }
+    }
+
+    fn mark_ready(&mut self, die: u32) {
+        let Die { channel, bit, .. } = self.dies[die as usize];
+        if self.dies[die as usize].is_idle() {
+            self.channels[channel as usize].ready |= bit;
+            self.mark_channel(channel);
+        }
+    }
+
+    /// Puts a read or erase into its plane's queue.
+    pub(crate) fn enqueue_transaction(&mut self, transaction: u32) {
+        let order = self.next_order();
+        let now = self.now;
+        let t = &mut self.transactions[transaction];
+        t.order = order;
+        t.queued = now;
+        let (plane, class) = (t.plane, t.class);
+        let (purpose, watched) = (t.purpose, t.watched);
+        let die = self.shape.die_of_plane(plane);
+        let queues = &mut self.planes[plane as usize].queues;
+        let state = &mut self.dies[die as usize];
+        if purpose == Purpose::Erase {
+            self.transactions.push_back(&mut queues.erases, transaction);
+            state.erases += 1;
+        } else {
+            self.transactions.push_back(&mut queues.reads[usize::from(class)], transaction);
+            state.reads[usize::from(class)] += 1;
+        }
+        if watched {
+            self.fresh_transactions.push(transaction);
+        }
+        self.mark_ready(die);
+    }
+
+    /// Puts a unit into its plane's queue of programs.
+    pub(crate) fn enqueue_unit(&mut self, unit: u32, plane: u32) {
+        let order = self.next_order();
+        let now = self.now;
+        let u = &mut self.units[unit];
+        u.order = order;
+        u.queued = now;
+        u.state = UnitState::Queued;
+        let (class, watched) = (u.class, u.watched);
+        let forced = !u.cached || u.through;
+        let queues = &mut self.planes[plane as usize].queues;
+        match class {
+            CLASS_MAPPING => {}
+            CLASS_COLLECTION => queues.collected_units += 1,
+            _ => {
+                queues.host_units += 1;
+                queues.forced += u32::from(forced);
+            }
+        }
+        self.units.push_back(&mut queues.writes[usize::from(class)], unit);
+        let die = self.shape.die_of_plane(plane);
+        self.dies[die as usize].writes[usize::from(class)] += 1;
+        if watched {
+            self.fresh_units.push(unit);
+        }
+        self.mark_ready(die);
+    }
+
+    /// Starts whatever can start on the listed channels, and notes the beginning of the
+    /// waits of everything that could not.
+    #[inline]
+    pub(crate) fn settle(&mut self) {
+        loop {
+            while let Some(channel) = self.stale_channels.pop() {
+                self.channels[channel as usize].stale = false;
+                self.grant(channel);
+            }
+            match self.void_units.pop() {
+                Some(unit) => self.drop_void_unit(unit),
+                None => break,
+            }
+        }
+        if !self.fresh_transactions.is_empty() || !self.fresh_units.is_empty() {
+            self.note_waits();
+        }
+    }
+
+    fn note_waits(&mut self) {
+        let now = self.now;
+        let holders = self.tenancies.holders;
+        while let Some(transaction) = self.fresh_transactions.pop() {
+            let t = &self.transactions[transaction];
+            let waits_for_die = t.started == UNSET;
+            let waits_for_channel = t.ready != UNSET && t.transfer == UNSET;
+            let die = self.shape.die_of_plane(t.plane);
+            let channel = self.dies[die as usize].channel as usize;
+            let lane = self.lane(die);
+            if waits_for_die {
+                for holder in 0..holders {
+                    let (held, blocked) = self.tenancies.lane_totals(lane, channel, holder, now);
+                    let row = row(&mut self.tenancies.transactions, transaction, holders);
+                    (row[holder], row[holders + holder]) = (held, blocked);
+                }
+            } else if waits_for_channel {
+                let row = row(&mut self.tenancies.transactions, transaction, holders);
+                self.tenancies.channels.snapshot(channel, now, &mut row[..holders]);
+            }
+        }
+        while let Some(unit) = self.fresh_units.pop() {
+            if self.units[unit].state != UnitState::Queued {
+                continue;
+            }
+            let die = self.shape.die_of_plane(self.plane_of(self.units[unit].content));
+            let channel = self.dies[die as usize].channel as usize;
+            let lane = self.lane(die);
+            for holder in 0..holders {
+                let (held, blocked) = self.tenancies.lane_totals(lane, channel, holder, now);
+                let row = row(&mut self.tenancies.units, unit, holders);
+                (row[holder], row[holders + holder]) = (held, blocked);
+            }
+        }
+    }
+
+    /// Charges the wait of a transaction that starts now to whoever had die and channel.
+    fn charge_die_wait(&mut self, transaction: u32, lane: usize, channel: usize) {
+        let now = self.now;
+        let t = &self.transactions[transaction];
+        if !t.watched || t.queued == now {
+            return;
+        }
+        let victim = t.holder;
+        let holders = self.tenancies.holders;
+        for holder in 0..holders {
+            let (held, blocked) = self.tenancies.lane_totals(lane, channel, holder, now);
+            let row = row(&mut self.tenancies.transactions, transaction, holders);
+            let (held, blocked) = (held - row[holder], blocked - row[holders + holder]);
+            self.charge(victim, Resource::Die, holder, held);
+            self.charge(victim, Resource::Channel, holder, blocked);
+        }
+    }
+
+    /// The same for a unit; returns the part of its wait that neither die nor channel
+    /// explains: it waited for a free block.
+    fn charge_unit_wait(&mut self, unit: u32, lane: usize, channel: usize) -> Span {
+        let now = self.now;
+        let u = &self.units[unit];
+        if !u.watched || u.queued == now {
+            return Span::ZERO;
+        }
+        let (victim, mut rest) = (u.holder, now.since(u.queued));
+        let holders = self.tenancies.holders;
+        for holder in 0..holders {
+            let (held, blocked) = self.tenancies.lane_totals(lane, channel, holder, now);
+            let row = row(&mut self.tenancies.units, unit, holders);
+            let (held, blocked) = (held - row[holder], blocked - row[holders + holder]);
+            self.charge(victim, Resource::Die, holder, held);
+            self.charge(victim, Resource::Channel, holder, blocked);
+            rest = rest.saturating_sub(Span::from_ps(held + blocked));
+        }
+        self.blame.add(victim, Resource::FreeBlock, crate::blame::GARBAGE_COLLECTION, rest);
+        rest
+    }
+
+    #[inline]
+    fn charge(&mut self, victim: HolderIndex, resource: Resource, holder: usize, ps: u64) {
+        if ps > 0 {
+            self.blame.add(victim, resource, holder as HolderIndex, Span::from_ps(ps));
+        }
+    }
+
+    /// Gives the channel, if it is free, to whoever is next.
+    fn grant(&mut self, channel: u32) {
+        if self.channels[channel as usize].carrying.is_none() {
+            match self.config.bus.arbitration {
+                BusArbitration::CommandFirst => self.grant_command_first(channel),
+                BusArbitration::DataFirst => self.grant_data_first(channel),
+            }
+        }
+        // What is ready and was not chosen waits for the channel from now on.
+        let mut waiting = self.channels[channel as usize].ready;
+        while waiting != 0 {
+            let die = self.channels[channel as usize].first_die + waiting.trailing_zeros();
+            waiting &= waiting - 1;
+            let lane = self.lane(die);
+            if self.config.scheduler.die_interleaving || !self.chip_busy[lane] {
+                self.tenancies.begin_blocked(lane, channel as usize, self.now);
+            }
+        }
+    }
+
+    fn grant_command_first(&mut self, channel: u32) {
+        let state = &self.channels[channel as usize];
+        let first_die = state.first_die;
+        let data = state
+            .data
+            .iter()
+            .filter(|list| !list.is_empty())
+            .min_by_key(|list| self.transactions[list.head].order)
+            .map(|list| list.head);
+        let mut best: Option<(u8, u64, u32, Pick)> = None;
+        let mut ready = state.ready;
+        while ready != 0 {
+            let die = first_die + ready.trailing_zeros();
+            ready &= ready - 1;
+            let Some(pick) = self.pick(die) else { continue };
+            // Commands are short and keep dies busy; data goes before programs, which
+            // carry a page and come last where they can wait.
+            let rank = match pick.kind {
+                OperationKind::Read | OperationKind::Erase => 0,
+                OperationKind::Program if pick.class != CLASS_COLLECTION => 2,
+                OperationKind::Program => 3,
+            };
+            if best.is_none_or(|(r, order, ..)| (rank, pick.order) < (r, order)) {
+                best = Some((rank, pick.order, die, pick));
+            }
+        }
+        match (best, data) {
+            (Some((.., die, pick)), None) | (Some((0, _, die, pick)), _) => self.start(die, pick),
+            (_, Some(transaction)) => self.start_transfer(channel, transaction),
+            (None, None) => {}
+        }
+    }
+
+    fn grant_data_first(&mut self, channel: u32) {
+        let state = &self.channels[channel as usize];
+        if let Some(list) = state.data.iter().find(|list| !list.is_empty()) {
+            self.start_transfer(channel, list.head);
+            return;
+        }
+        let (first_die, ready, turn) = (state.first_die, state.ready, state.turn);
+        let dies_per_chip = self.shape.dies_per_chip;
+        let chips = self.shape.dies_per_channel / dies_per_chip;
+        for step in 0..chips {
+            let chip = (turn + step) % chips;
+            let mut best: Option<(OperationKind, u64, u32, Pick)> = None;
+            for die in chip * dies_per_chip..(chip + 1) * dies_per_chip {
+                if ready & 1 << die == 0 {
+                    continue;
+                }
+                let Some(pick) = self.pick(first_die + die) else { continue };
+                let before = |(kind, order, ..): &(OperationKind, u64, u32, Pick)| {
+                    (pick.kind as u8, pick.order) < (*kind as u8, *order)
+                };
+                if best.as_ref().is_none_or(before) {
+                    best = Some((pick.kind, pick.order, first_die + die, pick));
+                }
+            }
+            if let Some((.., die, pick)) = best {
+                self.channels[channel as usize].turn = (chip + 1) % chips;
+                self.start(die, pick);
+                return;
+            }
+        }
+    }
+
+    /// What `die`, which is idle and has work, would do next, if anything can start.
+    fn pick(&mut self, die: u32) -> Option<Pick> {
+        if !self.config.scheduler.die_interleaving && self.chip_busy[self.lane(die)] {
+            return None;
+        }
+        let state = &mut self.dies[die as usize];
+        let first = state.first_plane;
+        let last = first + self.shape.planes_per_die;
+        let collecting = state.reads[usize::from(CLASS_COLLECTION)] > 0
+            || state.writes[usize::from(CLASS_COLLECTION)] > 0
+            || state.erases > 0;
+        if state.reads[usize::from(CLASS_MAPPING)] > 0 {
+            return self.pick_read(first, CLASS_MAPPING);
+        }
+        if !collecting {
+            if let Some(class) = state.host_class(0) {
+                return self.pick_read(first, class);
+            }
+            return self.pick_host_write(die);
+        }
+        let urgent = (first..last).any(|plane| self.blocks.is_urgent(plane));
+        if urgent {
+            return self
+                .pick_read(first, CLASS_COLLECTION)
+                .or_else(|| self.pick_write(first, CLASS_COLLECTION))
+                .or_else(|| self.pick_erase(first))
+                .or_else(|| {
+                    let class = self.dies[die as usize].host_class(0)?;
+                    self.pick_read(first, class)
+                })
+                .or_else(|| self.pick_host_write(die));
+        }
+        if let Some(class) = self.dies[die as usize].host_class(0) {
+            return self.pick_read(first, class);
+        }
+        self.pick_host_write(die)
+            .or_else(|| self.pick_read(first, CLASS_COLLECTION))
+            .or_else(|| self.pick_write(first, CLASS_COLLECTION))
+            .or_else(|| self.pick_erase(first))
+    }
+
+    fn pick_read(&self, first_plane: u32, class: u8) -> Option<Pick> {
+        (first_plane..first_plane + self.shape.planes_per_die)
+            .filter_map(|plane| {
+                let head = self.planes[plane as usize].queues.reads[usize::from(class)].head;
+                (head != NONE).then(|| Pick {
+                    kind: OperationKind::Read,
+                    class,
+                    plane,
+                    order: self.transactions[head].order,
+                })
+            })
+            .min_by_key(|pick| pick.order)
+    }
+
+    fn pick_host_write(&mut self, die: u32) -> Option<Pick> {
+        let first = self.dies[die as usize].first_plane;
+        if self.dies[die as usize].writes[usize::from(CLASS_MAPPING)] > 0
+            && let Some(pick) = self.pick_write(first, CLASS_MAPPING)
+        {
+            return Some(pick);
+        }
+        let class = self.dies[die as usize].host_class(1)?;
+        self.pick_write(first, class).or_else(|| {
+            // The class whose turn it is cannot start: any other may.
+            (CLASS_HOST..CLASS_COLLECTION)
+                .filter(|&other| other != class)
+                .find_map(|other| self.pick_write(first, other))
+        })
+    }
+
+    fn pick_write(&self, first_plane: u32, class: u8) -> Option<Pick> {
+        (first_plane..first_plane + self.shape.planes_per_die)
+            .filter(|&plane| self.can_program(plane, class))
+            .map(|plane| {
+                let head = self.planes[plane as usize].queues.writes[usize::from(class)].head;
+                Pick { kind: OperationKind::Program, class, plane, order: self.units[head].order }
+            })
+            .min_by_key(|pick| pick.order)
+    }
+
+    /// Whether a page of `class` can be programmed in `plane` now: there is something to
+    /// program, enough to fill the page or a reason not to wait, and a place for it.
+    fn can_program(&self, plane: u32, class: u8) -> bool {
+        let state = &self.planes[plane as usize];
+        if state.queues.writes[usize::from(class)].is_empty() {
+            return false;
+        }
+        let units_per_page = self.shape.units_per_page;
+        let (full, stream) = match class {
+            CLASS_MAPPING => (true, Stream::Translation),
+            CLASS_COLLECTION => (
+                state.queues.collected_units >= units_per_page || state.collection.is_read(),
+                Stream::Collected,
+            ),
+            _ => (
+                state.queues.host_units >= units_per_page
+                    || state.queues.forced > 0
+                    || self.write_pressure,
+                Stream::Host,
+            ),
+        };
+        full && self.blocks.can_program(plane, stream)
+    }
+
+    fn pick_erase(&self, first_plane: u32) -> Option<Pick> {
+        (first_plane..first_plane + self.shape.planes_per_die)
+            .filter_map(|plane| {
+                let queues = &self.planes[plane as usize].queues;
+                let head = queues.erases.head;
+                if head == NONE {
+                    return None;
+                }
+                // Reads that were queued before the erase may still be of this block.
+                let order = self.transactions[head].order;
+                let older = queues
+                    .reads
+                    .iter()
+                    .any(|list| !list.is_empty() && self.transactions[list.head].order < order);
+                (!older).then_some(Pick {
+                    kind: OperationKind::Erase,
+                    class: CLASS_COLLECTION,
+                    plane,
+                    order,
+                })
+            })
+            .min_by_key(|pick| pick.order)
+    }
+
+    fn start(&mut self, die: u32, pick: Pick) {
+        match pick.kind {
+            OperationKind::Read => self.start_read(die, pick),
+            OperationKind::Program => self.start_program(die, pick),
+            OperationKind::Erase => self.start_erase(die, pick),
+        }
+    }
+
+    /// Takes channel and die for an operation: the channel for `command`, the die's array
+    /// for `array` after that.
+    fn occupy(
+        &mut self,
+        die: u32,
+        holder: HolderIndex,
+        operation: DieOperation,
+        command: Span,
+        array: Span,
+    ) {
+        let lane = self.lane(die);
+        let now = self.now;
+        let state = &mut self.dies[die as usize];
+        let (channel, bit) = (state.channel, state.bit);
+        let array = state.array_time(array);
+        state.operation = Some(operation);
+        self.channels[channel as usize].ready &= !bit;
+        self.channels[channel as usize].carrying = Some(Carrying::Command);
+        self.tenancies.end_blocked(lane, channel as usize, now);
+        self.tenancies.lanes.take(lane, holder, now);
+        self.tenancies.channels.take(channel as usize, holder, now);
+        if !self.config.scheduler.die_interleaving {
+            self.chip_busy[lane] = true;
+        }
+        self.counters.multi_plane_operations += u64::from(operation.planes > 1);
+        self.events.push(now + command, Event::ChannelDone { channel });
+        self.events.push(now + command + array, Event::ArrayDone { die });
+    }
+
+    fn start_read(&mut self, die: u32, pick: Pick) {
+        let now = self.now;
+        let lane = self.lane(die);
+        let channel = self.dies[die as usize].channel as usize;
+        let class = usize::from(pick.class);
+        let list = &mut self.planes[pick.plane as usize].queues.reads[class];
+        let first = self.transactions.pop_front(list).expect("a picked read");
+        let mut operation = DieOperation {
+            kind: OperationKind::Read,
+            planes: 1,
+            items: [NONE; PLANES_MAX],
+            slots: [NONE; PLANES_MAX],
+            stream: Stream::Host,
+        };
+        operation.items[0] = first;
+        let page = self.shape.page_of_slot(self.transactions[first].slot);
+        if self.config.scheduler.multi_plane && self.dies[die as usize].reads[class] > 1 {
+            self.join_reads(&mut operation, pick, page);
+        }
+        let planes = usize::from(operation.planes);
+        self.dies[die as usize].reads[class] -= planes as u32;
+        self.dies[die as usize].take_turn(0, pick.class);
+        let command = self.flash.read_command(planes);
+        for at in 0..planes {
+            let item = operation.items[at];
+            self.charge_die_wait(item, lane, channel);
+            let t = &mut self.transactions[item];
+            t.started = now;
+            t.array = now + command;
+            match t.purpose {
+                Purpose::Collect => self.counters.gc_reads += 1,
+                Purpose::Load | Purpose::Update => self.counters.mapping_reads += 1,
+                Purpose::Merge => self.counters.merge_reads += 1,
+                Purpose::Read | Purpose::Erase => {}
+            }
+        }
+        self.counters.flash_reads += planes as u64;
+        let holder = self.transactions[first].holder;
+        self.occupy(die, holder, operation, command, self.flash.read(page));
+    }
+
+    /// Adds reads at the same page offset of other planes of the die.
+    fn join_reads(&mut self, operation: &mut DieOperation, pick: Pick, page: u32) {
+        let first_plane = self.dies[self.shape.die_of_plane(pick.plane) as usize].first_plane;
+        for plane in first_plane..first_plane + self.shape.planes_per_die {
+            if plane == pick.plane {
+                continue;
+            }
+            let list = self.planes[plane as usize].queues.reads[usize::from(pick.class)];
+            let (mut before, mut at) = (NONE, list.head);
+            for _ in 0..self.config.scheduler.multi_plane_window {
+                if at == NONE {
+                    break;
+                }
+                if self.shape.page_of_slot(self.transactions[at].slot) == page {
+                    let list =
+                        &mut self.planes[plane as usize].queues.reads[usize::from(pick.class)];
+                    self.transactions.unlink(list, before, at);
+                    operation.items[usize::from(operation.planes)] = at;
+                    operation.planes += 1;
+                    break;
+                }
+                (before, at) = (at, crate::pool::Linked::next(&self.transactions[at]));
+            }
+        }
+    }
+
+    fn start_program(&mut self, die: u32, pick: Pick) {
+        let lane = self.lane(die);
+        let channel = self.dies[die as usize].channel as usize;
+        let stream = match pick.class {
+            CLASS_MAPPING => Stream::Translation,
+            CLASS_COLLECTION => Stream::Collected,
+            _ => Stream::Host,
+        };
+        let mut operation = DieOperation {
+            kind: OperationKind::Program,
+            planes: 0,
+            items: [NONE; PLANES_MAX],
+            slots: [NONE; PLANES_MAX],
+            stream,
+        };
+        let page = self.blocks.next_page(pick.plane, stream);
+        let mut holder = None;
+        self.program_page(&mut operation, pick, &mut holder, lane, channel);
+        if self.config.scheduler.multi_plane {
+            let first_plane = self.dies[die as usize].first_plane;
+            for plane in first_plane..first_plane + self.shape.planes_per_die {
+                if plane != pick.plane
+                    && self.can_program(plane, pick.class)
+                    && self.blocks.next_page(plane, stream) == page
+                {
+                    let other = Pick { plane, ..pick };
+                    self.program_page(&mut operation, other, &mut holder, lane, channel);
+                }
+            }
+        }
+        let Some(holder) = holder else {
+            // Everything that waited had become void.
+            if !self.dies[die as usize].has_work() {
+                let bit = self.dies[die as usize].bit;
+                self.channels[channel].ready &= !bit;
+            }
+            self.mark_channel(channel as u32);
+            return;
+        };
+        self.dies[die as usize].take_turn(1, pick.class);
+        let planes = usize::from(operation.planes);
+        let command =
+            self.flash.program_command(planes) + self.flash.page_transfer.times(planes as u64);
+        let (now, array) = (self.now, self.flash.program(page));
+        for at in 0..planes {
+            let mut unit = operation.items[at];
+            while unit != NONE {
+                let u = &mut self.units[unit];
+                (u.started, u.array) = (now, now + command);
+                unit = u.next;
+            }
+        }
+        self.counters.flash_programs += planes as u64;
+        match pick.class {
+            CLASS_MAPPING => self.counters.mapping_programs += planes as u64,
+            CLASS_COLLECTION => self.counters.gc_programs += planes as u64,
+            _ => {}
+        }
+        self.occupy(die, holder, operation, command, array);
+    }
+
+    /// Takes units out of a plane's queue, gives them the plane's next page and maps them
+    /// to it. Units that have become void on the way are dropped; if none is left no page
+    /// is taken.
+    fn program_page(
+        &mut self,
+        operation: &mut DieOperation,
+        pick: Pick,
+        holder: &mut Option<HolderIndex>,
+        lane: usize,
+        channel: usize,
+    ) {
+        let class = usize::from(pick.class);
+        let die = self.shape.die_of_plane(pick.plane) as usize;
+        let mut chosen = List::EMPTY;
+        let mut count = 0;
+        // A host page takes units of every priority once it is going to be programmed.
+        let classes = match pick.class {
+            CLASS_MAPPING | CLASS_COLLECTION => class..class + 1,
+            _ => usize::from(CLASS_HOST)..usize::from(CLASS_COLLECTION),
+        };
+        let order = std::iter::once(class).chain(classes.filter(|&other| other != class));
+        'classes: for class in order {
+            loop {
+                let list = self.planes[pick.plane as usize].queues.writes[class];
+                if list.is_empty() {
+                    break;
+                }
+                let whole_page =
+                    matches!(self.units[list.head].content, Content::TranslationPage(_));
+                if count == self.shape.units_per_page || (whole_page && count > 0) {
+                    break 'classes;
+                }
+                let queues = &mut self.planes[pick.plane as usize].queues;
+                let unit = self.units.pop_front(&mut queues.writes[class]).expect("a unit");
+                let u = &self.units[unit];
+                match class as u8 {
+                    CLASS_MAPPING => {}
+                    CLASS_COLLECTION => queues.collected_units -= 1,
+                    _ => {
+                        queues.host_units -= 1;
+                        queues.forced -= u32::from(!u.cached || u.through);
+                    }
+                }
+                self.dies[die].writes[class] -= 1;
+                if self.is_void(unit) {
+                    self.void_units.push(unit);
+                    continue;
+                }
+                self.units.push_back(&mut chosen, unit);
+                count += 1;
+                if whole_page {
+                    break 'classes;
+                }
+            }
+        }
+        if count > 0 {
+            let slot = self.blocks.take_page(pick.plane, operation.stream);
+            let at = usize::from(operation.planes);
+            (operation.items[at], operation.slots[at]) = (chosen.head, slot);
+            operation.planes += 1;
+            holder.get_or_insert(self.units[chosen.head].holder);
+            let mut unit = chosen.head;
+            for place in 0..count {
+                let rest = self.charge_unit_wait(unit, lane, channel);
+                self.map_unit(unit, slot + place, rest);
+                unit = self.units[unit].next;
+            }
+            // The rest of the page stays empty.
+            for place in count..self.shape.units_per_page {
+                self.mapping.table.clear_slot(slot + place);
+            }
+            let whole_page = matches!(self.units[chosen.head].content, Content::TranslationPage(_));
+            if operation.stream == Stream::Host && !whole_page {
+                self.counters.padded_units += u64::from(self.shape.units_per_page - count);
+            }
+            self.collect_if_needed(pick.plane);
+        }
+    }
+
+    fn start_erase(&mut self, die: u32, pick: Pick) {
+        let now = self.now;
+        let list = &mut self.planes[pick.plane as usize].queues.erases;
+        let transaction = self.transactions.pop_front(list).expect("a picked erase");
+        self.dies[die as usize].erases -= 1;
+        let mut operation = DieOperation {
+            kind: OperationKind::Erase,
+            planes: 1,
+            items: [NONE; PLANES_MAX],
+            slots: [NONE; PLANES_MAX],
+            stream: Stream::Collected,
+        };
+        operation.items[0] = transaction;
+        if self.config.scheduler.multi_plane && self.dies[die as usize].erases > 0 {
+            let first_plane = self.dies[die as usize].first_plane;
+            for plane in first_plane..first_plane + self.shape.planes_per_die {
+                if self.can_erase(plane) {
+                    let list = &mut self.planes[plane as usize].queues.erases;
+                    let other = self.transactions.pop_front(list).expect("an erase");
+                    self.dies[die as usize].erases -= 1;
+                    operation.items[usize::from(operation.planes)] = other;
+                    operation.planes += 1;
+                }
+            }
+        }
+        let planes = usize::from(operation.planes);
+        for &item in &operation.items[..planes] {
+            self.transactions[item].started = now;
+        }
+        let holder = self.transactions[transaction].holder;
+        let command = self.flash.erase_command(planes);
+        self.occupy(die, holder, operation, command, self.flash.erase);
+    }
+
+    fn can_erase(&self, plane: u32) -> bool {
+        let queues = &self.planes[plane as usize].queues;
+        !queues.erases.is_empty() && {
+            let order = self.transactions[queues.erases.head].order;
+            !queues
+                .reads
+                .iter()
+                .any(|list| !list.is_empty() && self.transactions[list.head].order < order)
+        }
+    }
+
+    /// Begins to move a page's data from its die.
+    fn start_transfer(&mut self, channel: u32, transaction: u32) {
+        let now = self.now;
+        let kind = data_list(self.transactions[transaction].purpose);
+        let list = &mut self.channels[channel as usize].data[kind];
+        let first = self.transactions.pop_front(list);
+        debug_assert_eq!(first, Some(transaction));
+        let t = &mut self.transactions[transaction];
+        t.transfer = now;
+        let (holder, bytes) = (t.holder, t.bytes);
+        let (watched, ready) = (t.watched, t.ready);
+        if watched && ready < now {
+            let holders = self.tenancies.holders;
+            for by in 0..holders {
+                let total = self.tenancies.channels.total(channel as usize, by, now);
+                let from = row(&mut self.tenancies.transactions, transaction, holders)[by];
+                self.charge(holder, Resource::Channel, by, total - from);
+            }
+        }
+        self.channels[channel as usize].carrying = Some(Carrying::Data { transaction });
+        self.tenancies.channels.take(channel as usize, holder, now);
+        self.events.push(now + self.flash.transfer(bytes), Event::ChannelDone { channel });
+    }
+
+    /// What the channel carried is across.
+    pub(crate) fn channel_done(&mut self, channel: u32) {
+        let now = self.now;
+        let state = &mut self.channels[channel as usize];
+        let carried = state.carrying.take();
+        state.busy += self.tenancies.channels.release(channel as usize, now);
+        self.mark_channel(channel);
+        if let Some(Carrying::Data { transaction }) = carried {
+            let die = self.shape.die_of_plane(self.transactions[transaction].plane);
+            self.transferred(die);
+            self.read_done(transaction);
+        }
+    }
+
+    /// One of the pages a die has read has left it.
+    fn transferred(&mut self, die: u32) {
+        let state = &mut self.dies[die as usize];
+        state.transfers -= 1;
+        if state.transfers == 0 {
+            self.become_idle(die);
+        }
+    }
+
+    /// Drops what a die does and what waits for it.
+    pub(crate) fn reset_die(&mut self, die: u32) {
+        let now = self.now;
+        let lane = self.lane(die);
+        self.tenancies.is_blocked[lane] = false;
+        let busy = self.tenancies.lanes.release(lane, now);
+        self.counters.die_busy[die as usize] += busy;
+        self.chip_busy.fill(false);
+        let state = &mut self.dies[die as usize];
+        state.operation = None;
+        state.transfers = 0;
+        state.reads = [0; CLASSES];
+        state.writes = [0; CLASSES];
+        state.erases = 0;
+        state.idle_since = now;
+    }
+
+    fn become_idle(&mut self, die: u32) {
+        let now = self.now;
+        let lane = self.lane(die);
+        let state = &mut self.dies[die as usize];
+        state.operation = None;
+        state.idle_since = now;
+        let busy = self.tenancies.lanes.release(lane, now);
+        self.counters.die_busy[die as usize] += busy;
+        let channel = state.channel;
+        if state.has_work() {
+            self.channels[channel as usize].ready |= state.bit;
+        } else if self.config.gc.idle_after.is_some() {
+            self.schedule_idle_check(die);
+        }
+        if !self.config.scheduler.die_interleaving {
+            self.chip_busy[lane] = false;
+        }
+        self.mark_channel(channel);
+    }
+
+    /// A die's array operation is done.
+    pub(crate) fn array_done(&mut self, die: u32) {
+        let Some(operation) = self.dies[die as usize].operation else { return };
+        let planes = usize::from(operation.planes);
+        match operation.kind {
+            OperationKind::Read => {
+                self.dies[die as usize].transfers = operation.planes;
+                let channel = self.dies[die as usize].channel;
+                for &transaction in &operation.items[..planes] {
+                    self.read_ready(die, channel, transaction);
+                }
+                self.mark_channel(channel);
+            }
+            OperationKind::Program => {
+                self.become_idle(die);
+                for at in 0..planes {
+                    self.page_programmed(operation.items[at], operation.slots[at]);
+                }
+            }
+            OperationKind::Erase => {
+                self.become_idle(die);
+                for &transaction in &operation.items[..planes] {
+                    self.block_erased(transaction);
+                }
+            }
+        }
+    }
+
+    /// A page is in its die's register.
+    fn read_ready(&mut self, die: u32, channel: u32, transaction: u32) {
+        let now = self.now;
+        let order = self.next_order();
+        let fails = self.faults.any_reads && self.read_fails(transaction);
+        let t = &mut self.transactions[transaction];
+        t.ready = now;
+        if fails {
+            t.transfer = now;
+            self.transferred(die);
+            self.read_failed(transaction);
+            return;
+        }
+        t.order = order;
+        let (kind, watched) = (data_list(t.purpose), t.watched);
+        let list = &mut self.channels[channel as usize].data[kind];
+        self.transactions.push_back(list, transaction);
+        if watched {
+            self.fresh_transactions.push(transaction);
+        }
+    }
+}
+
+fn data_list(purpose: Purpose) -> usize {
+    match purpose {
+        Purpose::Load | Purpose::Update => 0,
+        Purpose::Read | Purpose::Merge => 1,
+        Purpose::Collect | Purpose::Erase => 2,
+    }
+}

@@ -1,0 +1,522 @@
+//! A command's way through the controller's front end: doorbell, fetch, PRP list, write
+//! data, firmware, and at the end read data and completion over the host link.
+
+use crate::command::{Command, UNSET};
+use crate::drive::Drive;
+use crate::event::Event;
+use crate::fifo::Booking;
+use crate::flash::scheduler::CLASS_HOST;
+use crate::io::{
+    Completion, Direction, NamespaceId, Operation, Output, QueueId, QueueKind, Request, Status, Tag,
+};
+use crate::pool::NONE;
+use crate::stats::Resource;
+use mynah_stamp::{Span, Stage, StageSpans, Time};
+
+/// Largest request: 4 GiB less a sector would fit the sector count, but a request of more
+/// than this many sectors (1 GiB) is refused as a field error. TRIM has no limit.
+const SECTORS_MAX: u32 = 1 << 21;
+
+/// A direction of the host link.
+#[derive(Clone, Copy)]
+enum Way {
+    Down,
+    Up,
+}
+
+impl Drive {
+    fn book_link(&mut self, way: Way, length: Span, flow: u16) -> Booking {
+        let blame = &mut self.blame;
+        let (fifo, resource) = match way {
+            Way::Down => (&mut self.link.down, Resource::LinkDown),
+            Way::Up => (&mut self.link.up, Resource::LinkUp),
+        };
+        fifo.book(self.now, length, flow, |holder, wait| blame.add(flow, resource, holder, wait))
+    }
+
+    /// Lets the fetch unit start its next fetch.
+    pub(crate) fn fetch(&mut self) {
+        if let Some((queue, count)) = self.host.next_fetch(self.now) {
+            let flow = self.host.queues[usize::from(queue)].flow;
+            let booking = self.book_link(Way::Up, self.link.read_request, flow);
+            self.events.push(booking.end, Event::EntryRequestAtHost { queue, count });
+        }
+    }
+
+    pub(crate) fn return_entries(&mut self, queue: u16, count: u32) {
+        let flow = self.host.queues[usize::from(queue)].flow;
+        let length = self.link.submission_entries(count);
+        let booking = self.book_link(Way::Down, length, flow);
+        self.events.push(booking.end, Event::EntriesArrived { queue, count });
+    }
+
+    pub(crate) fn entries_arrived(&mut self, queue: u16, count: u32) {
+        self.host.fetched(queue, count);
+        let pair = &self.host.queues[usize::from(queue)];
+        if !pair.deleted && self.faults.powered {
+            let id = pair.queue.id;
+            for _ in 0..count {
+                self.outputs.push_back(Output::Fetch { at: self.now, queue: id });
+            }
+        }
+        self.fetch();
+    }
+
+    /// A command is in the controller.
+    pub(crate) fn begin_command(
+        &mut self,
+        queue: u16,
+        request: Request,
+        rung: Time,
+        fetched: Time,
+    ) {
+        let now = self.now;
+        let pair = &self.host.queues[usize::from(queue)];
+        let linked = pair.queue.kind == QueueKind::Memory;
+        let priority = if self.config.scheduler.priority_classes {
+            pair.queue.priority
+        } else {
+            Default::default()
+        };
+        let mut command = Command {
+            request,
+            queue,
+            flow: pair.flow,
+            class: CLASS_HOST + priority as u8,
+            linked,
+            orphan: false,
+            done: false,
+            status: Status::Success,
+            rung,
+            mark: rung,
+            stages: StageSpans::default(),
+            first_unit: 0,
+            end_unit: 0,
+            cursor: 0,
+            parts: 0,
+            admitted_bytes: 0,
+            epoch: 0,
+            pieces: Vec::new(),
+        };
+        command.end_stage(Stage::SubmissionQueue, fetched);
+        command.end_stage(Stage::CommandFetch, now);
+        let refused = self.place(&mut command);
+        let bytes = command.bytes();
+        let moves_data = matches!(
+            request.operation,
+            Operation::Read | Operation::Write | Operation::WriteThrough
+        );
+        let index = self.commands.insert(command);
+        if !self.faults.powered {
+            self.commands[index].orphan = true;
+        }
+        if let Some(status) = refused {
+            self.commands[index].status = status;
+            self.finish(index);
+            return;
+        }
+        let prp_list = if linked && moves_data { self.link.prp_list_bytes(bytes) } else { 0 };
+        if prp_list > 0 {
+            let flow = self.commands[index].flow;
+            let booking = self.book_link(Way::Up, self.link.read_request, flow);
+            self.events.push(booking.end, Event::PrpRequestAtHost { command: index });
+        } else {
+            self.take_data(index);
+        }
+    }
+
+    /// Translates the address; says why not if it cannot.
+    fn place(&self, command: &mut Command) -> Option<Status> {
+        let request = command.request;
+        let Some(space) = self.namespaces.get((request.namespace.0 as usize).wrapping_sub(1))
+        else {
+            return Some(Status::InvalidNamespace);
+        };
+        let unit_sectors = u64::from(self.shape.unit_sectors);
+        let capacity = u64::from(space.units) * unit_sectors;
+        let sectors = u64::from(request.sectors);
+        if request.operation == Operation::Flush {
+            return None;
+        }
+        if sectors == 0 || (request.sectors > SECTORS_MAX && request.operation != Operation::Trim) {
+            return Some(Status::InvalidField);
+        }
+        if request.sector >= capacity || sectors > capacity - request.sector {
+            return Some(Status::LbaOutOfRange);
+        }
+        let end = request.sector + sectors;
+        let (first, last) = match request.operation {
+            // Only units that lie wholly within a TRIM's range.
+            Operation::Trim => {
+                let first = request.sector.div_ceil(unit_sectors);
+                (first, (end / unit_sectors).max(first))
+            }
+            _ => (request.sector / unit_sectors, end.div_ceil(unit_sectors)),
+        };
+        command.first_unit = space.base + first as u32;
+        command.end_unit = space.base + last as u32;
+        command.cursor = command.first_unit;
+        None
+    }
+
+    pub(crate) fn return_prp_list(&mut self, command: u32) {
+        let c = &self.commands[command];
+        let length = self.link.data(self.link.prp_list_bytes(c.bytes()));
+        let booking = self.book_link(Way::Down, length, c.flow);
+        self.events.push(booking.end, Event::PrpArrived { command });
+    }
+
+    pub(crate) fn prp_list_arrived(&mut self, command: u32) {
+        let now = self.now;
+        self.commands[command].end_stage(Stage::CommandFetch, now);
+        self.take_data(command);
+        self.settle();
+    }
+
+    /// Fetches a write's data; everything else goes straight to the firmware.
+    fn take_data(&mut self, command: u32) {
+        let c = &self.commands[command];
+        let writes = matches!(c.request.operation, Operation::Write | Operation::WriteThrough);
+        if c.linked && writes {
+            let booking = self.book_link(Way::Up, self.link.read_request, c.flow);
+            self.events.push(booking.end, Event::DataRequestAtHost { command });
+        } else {
+            self.process(command);
+        }
+    }
+
+    pub(crate) fn return_data(&mut self, command: u32) {
+        let c = &self.commands[command];
+        let length = self.link.data(c.bytes());
+        let booking = self.book_link(Way::Down, length, c.flow);
+        self.events.push(booking.end, Event::DataInArrived { command });
+    }
+
+    pub(crate) fn data_in_arrived(&mut self, command: u32) {
+        let c = &self.commands[command];
+        if self.report_moves && !c.orphan {
+            let (tag, sectors) = (c.request.tag, c.request.sectors);
+            let queue = self.queue_id(c.queue);
+            self.awaiting_data.insert(tag, command);
+            self.outputs.push_back(Output::Move {
+                at: self.now,
+                tag,
+                queue,
+                first_sector: 0,
+                sectors,
+                direction: Direction::FromHost,
+            });
+        } else {
+            self.data_is_here(command);
+        }
+    }
+
+    pub(crate) fn data_is_here(&mut self, command: u32) {
+        let now = self.now;
+        self.commands[command].end_stage(Stage::DataIn, now);
+        self.process(command);
+    }
+
+    /// Runs the firmware on a command.
+    fn process(&mut self, command: u32) {
+        let c = &self.commands[command];
+        let cost = match c.request.operation {
+            Operation::Read => self.config.firmware.read,
+            Operation::Write | Operation::WriteThrough => self.config.firmware.write,
+            Operation::Trim => self.config.firmware.trim,
+            Operation::Flush => self.config.firmware.flush,
+        };
+        if cost.is_zero() {
+            self.execute(command);
+            return;
+        }
+        let flow = c.flow;
+        let core = self.cores.iter_mut().min_by_key(|core| core.free_at()).expect("a core");
+        let blame = &mut self.blame;
+        let booking = core.book(self.now, cost, flow, |holder, wait| {
+            blame.add(flow, Resource::Firmware, holder, wait);
+        });
+        self.events.push(booking.end, Event::FirmwareDone { command });
+    }
+
+    pub(crate) fn firmware_done(&mut self, command: u32) {
+        let now = self.now;
+        self.commands[command].end_stage(Stage::Firmware, now);
+        self.execute(command);
+    }
+
+    fn execute(&mut self, command: u32) {
+        match self.commands[command].request.operation {
+            Operation::Read => self.begin_read(command),
+            Operation::Write | Operation::WriteThrough => self.begin_write(command),
+            Operation::Trim => self.begin_trim(command),
+            Operation::Flush => self.begin_flush(command),
+        }
+    }
+
+    /// One part of a command is done; `spans` says where its time went since the parts
+    /// began. The last part's way is the command's.
+    pub(crate) fn part_done(&mut self, command: u32, spans: &[(Stage, Span)]) {
+        let now = self.now;
+        let c = &mut self.commands[command];
+        c.parts -= 1;
+        if c.parts == 0 {
+            debug_assert_eq!(
+                spans.iter().map(|&(_, span)| span).sum::<Span>(),
+                now.since(c.mark),
+                "the stages of the last part do not fill its time"
+            );
+            for &(stage, span) in spans {
+                c.stages.add(stage, span);
+            }
+            c.mark = now;
+            self.finish(command);
+        }
+    }
+
+    /// Sends read data that has come out of the flash or the cache to the host, if it goes
+    /// piece by piece.
+    pub(crate) fn send_piece(&mut self, command: u32, first_sector: u32, sectors: u32) {
+        let c = &self.commands[command];
+        if c.linked && !self.config.link.stream_data {
+            return;
+        }
+        self.send_data(command, first_sector, sectors);
+    }
+
+    /// Moves read data to the host; returns when it is there.
+    fn send_data(&mut self, command: u32, first_sector: u32, sectors: u32) -> Time {
+        let c = &self.commands[command];
+        if sectors == 0 || c.orphan {
+            return self.now;
+        }
+        if !c.linked {
+            if self.report_moves {
+                self.report_data_out(command, first_sector, sectors);
+            }
+            return self.now;
+        }
+        let length = self.link.data(u64::from(sectors) * 512);
+        let booking = self.book_link(Way::Up, length, c.flow);
+        if self.report_moves {
+            let event = Event::DataOutArrived { command, first_sector, sectors };
+            self.events.push(booking.end, event);
+        } else {
+            self.events.skip_sequence();
+        }
+        booking.end
+    }
+
+    pub(crate) fn report_data_out(&mut self, command: u32, first_sector: u32, sectors: u32) {
+        let c = &self.commands[command];
+        if c.orphan || c.done {
+            return;
+        }
+        let queue = self.queue_id(c.queue);
+        self.outputs.push_back(Output::Move {
+            at: self.now,
+            tag: c.request.tag,
+            queue,
+            first_sector,
+            sectors,
+            direction: Direction::ToHost,
+        });
+    }
+
+    /// The drive has done what the command asked: it leaves the controller and its
+    /// completion goes out.
+    pub(crate) fn finish(&mut self, command: u32) {
+        let now = self.now;
+        let c = &mut self.commands[command];
+        c.done = c.orphan;
+        let (queue, linked, orphan) = (c.queue, c.linked, c.orphan);
+        let is_read = c.request.operation == Operation::Read && c.status == Status::Success;
+        let sectors = c.request.sectors;
+        self.host.release(queue);
+        if orphan {
+            self.commands.remove(command);
+            self.fetch();
+            return;
+        }
+        if !linked {
+            self.completion_visible(command);
+            return;
+        }
+        if is_read {
+            let arrived = if self.config.link.stream_data {
+                self.link.up.free_at().max(now)
+            } else {
+                self.send_data(command, 0, sectors)
+            };
+            self.commands[command].end_stage(Stage::DataOut, arrived);
+        }
+        let pair = &mut self.host.queues[usize::from(queue)];
+        if pair.blocked.is_empty() && pair.take_completion_place(now) {
+            self.post_completion(command);
+        } else {
+            pair.blocked.push_back(command);
+            self.watch_frees(queue);
+        }
+        self.fetch();
+    }
+
+    fn post_completion(&mut self, command: u32) {
+        let flow = self.commands[command].flow;
+        let booking = self.book_link(Way::Up, self.link.completion_entry, flow);
+        let visible = booking.end + self.config.link.interrupt;
+        self.events.push(visible, Event::CompletionVisible { command });
+    }
+
+    /// Makes sure that someone looks when the next free of a completion queue arrives, if
+    /// completions wait for it.
+    pub(crate) fn watch_frees(&mut self, queue: u16) {
+        let pair = &mut self.host.queues[usize::from(queue)];
+        if !pair.watching_frees
+            && !pair.blocked.is_empty()
+            && let Some(at) = pair.next_free()
+        {
+            pair.watching_frees = true;
+            self.events.push(at.max(self.now), Event::CompletionDoorbell { queue });
+        }
+    }
+
+    pub(crate) fn completion_doorbell(&mut self, queue: u16) {
+        let now = self.now;
+        self.host.queues[usize::from(queue)].watching_frees = false;
+        loop {
+            let pair = &mut self.host.queues[usize::from(queue)];
+            let Some(&command) = pair.blocked.front() else { break };
+            if !pair.take_completion_place(now) {
+                break;
+            }
+            pair.blocked.pop_front();
+            self.post_completion(command);
+        }
+        self.watch_frees(queue);
+    }
+
+    pub(crate) fn completion_visible(&mut self, command: u32) {
+        let now = self.now;
+        let c = &mut self.commands[command];
+        c.end_stage(Stage::Completion, now);
+        c.done = true;
+        if !c.orphan {
+            self.counters.commands += 1;
+            let completion = Completion {
+                at: now,
+                tag: c.request.tag,
+                queue: self.host.queues[usize::from(c.queue)].queue.id,
+                status: c.status,
+                rung: c.rung,
+                stages: c.stages,
+            };
+            self.outputs.push_back(Output::Complete(completion));
+        }
+        self.commands.remove(command);
+    }
+
+    fn queue_id(&self, queue: u16) -> QueueId {
+        self.host.queues[usize::from(queue)].queue.id
+    }
+
+    /// Commands of a deleted queue (or of all) go on inside but are heard of no more; with
+    /// `answer` they complete as aborted now.
+    pub(crate) fn orphan_commands(&mut self, queue: Option<u16>, answer: bool) {
+        let now = self.now;
+        let mut waiting_for_data = vec![];
+        for index in self.commands.indices() {
+            let c = &mut self.commands[index];
+            if c.orphan || c.done || queue.is_some_and(|queue| c.queue != queue) {
+                continue;
+            }
+            c.orphan = true;
+            if self.awaiting_data.remove(&c.request.tag).is_some() {
+                waiting_for_data.push(index);
+            }
+            if answer {
+                let mut stages = c.stages;
+                // The present stage ends here, whatever it was.
+                stages.add(Stage::Completion, now.saturating_since(c.mark));
+                let completion = Completion {
+                    at: now,
+                    tag: c.request.tag,
+                    queue: self.host.queues[usize::from(c.queue)].queue.id,
+                    status: Status::Aborted,
+                    rung: c.rung,
+                    stages,
+                };
+                self.counters.commands += 1;
+                self.outputs.push_back(Output::Complete(completion));
+            }
+        }
+        for command in waiting_for_data {
+            self.finish(command);
+        }
+    }
+
+    /// Aborts a command that still waits for room in the cache; nothing else can be called
+    /// back.
+    pub(crate) fn abort(&mut self, queue: QueueId, tag: Tag) {
+        let Some(queue) = self.host.find(queue) else { return };
+        let found = self.cache.as_mut().and_then(|cache| {
+            let commands = &self.commands;
+            let at = cache.waiting.iter().position(|&index| {
+                let c = &commands[index];
+                c.queue == queue && c.request.tag == tag && c.cursor == c.first_unit
+            })?;
+            cache.waiting.remove(at)
+        });
+        if let Some(command) = found {
+            let now = self.now;
+            let c = &mut self.commands[command];
+            c.end_stage(Stage::CacheWait, now);
+            c.status = Status::Aborted;
+            self.finish(command);
+            self.update_write_pressure();
+        }
+    }
+
+    /// Deallocates a whole namespace at once.
+    pub(crate) fn format(&mut self, namespace: NamespaceId) {
+        let Some(space) = self.namespaces.get((namespace.0 as usize).wrapping_sub(1)) else {
+            return;
+        };
+        for unit in space.base..space.base + space.units {
+            self.trim_unit(unit);
+        }
+    }
+}
+
+/// A flash transaction that has not been queued yet.
+pub(crate) fn new_transaction(
+    purpose: crate::command::Purpose,
+    class: u8,
+    holder: u16,
+    owner: u32,
+    plane: u32,
+    slot: u32,
+    bytes: u32,
+    created: Time,
+) -> crate::command::Transaction {
+    crate::command::Transaction {
+        purpose,
+        class,
+        holder,
+        watched: false,
+        failed: false,
+        owner,
+        plane,
+        slot,
+        bytes,
+        next: NONE,
+        order: 0,
+        first_sector: 0,
+        sectors: 0,
+        created,
+        queued: created,
+        started: UNSET,
+        array: UNSET,
+        ready: UNSET,
+        transfer: UNSET,
+    }
+}

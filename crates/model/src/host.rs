@@ -1,0 +1,246 @@
+//! The host interface: queue pairs, doorbells, the fetch of submission queue entries, and
+//! room in completion queues.
+//!
+//! The fetch unit serves queues round robin, a burst at a time, and never lets more than
+//! `fetch_size` commands of one queue into the controller (the paper's QueueFetchSize).
+
+use crate::blame::{HolderIndex, flow_holder};
+use crate::config::Queues;
+use crate::io::{Queue, QueueId, QueueKind};
+use hashbrown::HashMap;
+use mynah_stamp::Time;
+use rustc_hash::FxBuildHasher;
+use std::collections::VecDeque;
+
+/// One queue pair.
+pub(crate) struct QueuePair {
+    pub(crate) queue: Queue,
+    pub(crate) flow: HolderIndex,
+    pub(crate) deleted: bool,
+    /// Rung by the host, oldest first: when, and how many.
+    rung: VecDeque<(Time, u32)>,
+    /// Doorbells on their way over the link.
+    doorbells: u32,
+    /// Entries whose doorbell has arrived and that are not being fetched.
+    waiting: u32,
+    /// Entries being fetched: when they were rung, and when the fetch began.
+    fetching: VecDeque<(Time, Time)>,
+    /// Fetches reported to the host and not answered.
+    pub(crate) unanswered: u32,
+    /// Commands in the controller, those being fetched included.
+    pub(crate) in_flight: u32,
+    /// Completion queue entries that the host has not freed, as far as the drive knows.
+    completion_used: u32,
+    /// Frees on their way over the link: when they arrive, and how many.
+    frees: VecDeque<(Time, u32)>,
+    /// Completed commands that wait for room in the completion queue.
+    pub(crate) blocked: VecDeque<u32>,
+    /// Whether an event for the next free is scheduled.
+    pub(crate) watching_frees: bool,
+}
+
+impl QueuePair {
+    /// Whether a completion can be posted at `now`; takes the place if so.
+    pub(crate) fn take_completion_place(&mut self, now: Time) -> bool {
+        while let Some(&(at, count)) = self.frees.front()
+            && at <= now
+        {
+            self.completion_used = self.completion_used.saturating_sub(count);
+            self.frees.pop_front();
+        }
+        // One place always stays empty, or full and empty would look alike.
+        let room = self.completion_used + 1 < self.queue.completion_entries;
+        self.completion_used += u32::from(room);
+        room
+    }
+
+    /// When the next free reaches the drive.
+    pub(crate) fn next_free(&self) -> Option<Time> {
+        self.frees.front().map(|&(at, _)| at)
+    }
+
+    pub(crate) fn add_free(&mut self, at: Time, count: u32) {
+        self.frees.push_back((at, count));
+    }
+}
+
+/// All queue pairs and the fetch unit.
+pub(crate) struct HostInterface {
+    config: Queues,
+    pub(crate) queues: Vec<QueuePair>,
+    index: HashMap<QueueId, u16, FxBuildHasher>,
+    /// Queue whose turn it is.
+    turn: usize,
+    /// The fetch unit handles one request at a time.
+    fetching: bool,
+    /// Commands in the controller.
+    commands: u32,
+}
+
+impl HostInterface {
+    pub(crate) fn new(config: Queues) -> HostInterface {
+        HostInterface {
+            config,
+            queues: Vec::new(),
+            index: HashMap::default(),
+            turn: 0,
+            fetching: false,
+            commands: 0,
+        }
+    }
+
+    pub(crate) fn find(&self, id: QueueId) -> Option<u16> {
+        self.index.get(&id).copied()
+    }
+
+    /// Adds a queue pair; false if its identifier is in use.
+    pub(crate) fn create(&mut self, queue: Queue) -> bool {
+        if self.index.contains_key(&queue.id) {
+            return false;
+        }
+        let pair = QueuePair {
+            queue,
+            flow: flow_holder(queue.flow),
+            deleted: false,
+            rung: VecDeque::new(),
+            doorbells: 0,
+            waiting: 0,
+            fetching: VecDeque::new(),
+            unanswered: 0,
+            in_flight: 0,
+            completion_used: 0,
+            frees: VecDeque::new(),
+            blocked: VecDeque::new(),
+            watching_frees: false,
+        };
+        // A deleted pair's place is reused once nothing refers to it.
+        let vacant = self.queues.iter().position(|pair| {
+            pair.deleted && pair.in_flight == 0 && pair.doorbells == 0 && !pair.watching_frees
+        });
+        let at = vacant.unwrap_or(self.queues.len());
+        match vacant {
+            Some(at) => self.queues[at] = pair,
+            None => self.queues.push(pair),
+        }
+        self.index.insert(queue.id, at as u16);
+        true
+    }
+
+    /// Takes a queue pair out of service; returns its index.
+    pub(crate) fn delete(&mut self, id: QueueId) -> Option<u16> {
+        let at = self.index.remove(&id)?;
+        let pair = &mut self.queues[usize::from(at)];
+        pair.deleted = true;
+        pair.waiting = 0;
+        pair.rung.clear();
+        pair.in_flight -= pair.unanswered;
+        self.commands -= pair.unanswered;
+        for _ in 0..std::mem::take(&mut pair.unanswered) {
+            pair.fetching.pop_front();
+        }
+        pair.blocked.clear();
+        Some(at)
+    }
+
+    /// The host has rung for `count` commands.
+    pub(crate) fn rung(&mut self, queue: u16, now: Time, count: u32) {
+        let pair = &mut self.queues[usize::from(queue)];
+        pair.rung.push_back((now, count));
+        pair.doorbells += 1;
+    }
+
+    /// The doorbell has arrived.
+    pub(crate) fn doorbell(&mut self, queue: u16, count: u32) {
+        let pair = &mut self.queues[usize::from(queue)];
+        pair.doorbells -= 1;
+        if !pair.deleted {
+            pair.waiting = pair.waiting.saturating_add(count);
+        }
+    }
+
+    /// Starts the next fetch if the fetch unit is free and a queue may go: which queue, and
+    /// how many entries.
+    pub(crate) fn next_fetch(&mut self, now: Time) -> Option<(u16, u32)> {
+        if self.fetching {
+            return None;
+        }
+        let slots = self.config.command_slots.saturating_sub(self.commands);
+        for step in 0..self.queues.len() {
+            let at = (self.turn + step) % self.queues.len();
+            let pair = &mut self.queues[at];
+            let room = self.config.fetch_size.saturating_sub(pair.in_flight).min(slots);
+            let count = pair.waiting.min(self.config.arbitration_burst).min(room);
+            if count == 0 {
+                continue;
+            }
+            pair.waiting -= count;
+            pair.in_flight += count;
+            for _ in 0..count {
+                if let Some((rung, left)) = pair.rung.front_mut() {
+                    pair.fetching.push_back((*rung, now));
+                    *left -= 1;
+                    if *left == 0 {
+                        pair.rung.pop_front();
+                    }
+                }
+            }
+            self.commands += count;
+            self.fetching = true;
+            self.turn = (at + 1) % self.queues.len();
+            return Some((at as u16, count));
+        }
+        None
+    }
+
+    /// Fetched entries have arrived: the fetch unit is free again.
+    pub(crate) fn fetched(&mut self, queue: u16, count: u32) {
+        self.fetching = false;
+        let pair = &mut self.queues[usize::from(queue)];
+        if pair.deleted {
+            for _ in 0..count {
+                pair.fetching.pop_front();
+            }
+            pair.in_flight -= count;
+            self.commands -= count;
+        } else {
+            pair.unanswered += count;
+        }
+    }
+
+    /// The host hands over a command. For a memory queue it must have been fetched; returns
+    /// when it was rung and when its fetch began. `None` if it was not asked for.
+    pub(crate) fn accept(&mut self, queue: u16, now: Time) -> Option<(Time, Time)> {
+        let pair = &mut self.queues[usize::from(queue)];
+        match pair.queue.kind {
+            QueueKind::Fetched => {
+                pair.in_flight += 1;
+                self.commands += 1;
+                Some((now, now))
+            }
+            QueueKind::Memory => {
+                pair.unanswered = pair.unanswered.checked_sub(1)?;
+                pair.fetching.pop_front()
+            }
+        }
+    }
+
+    /// A command of `queue` leaves the controller.
+    pub(crate) fn release(&mut self, queue: u16) {
+        self.queues[usize::from(queue)].in_flight -= 1;
+        self.commands -= 1;
+    }
+
+    /// Forgets every queue. Commands still inside leave silently.
+    pub(crate) fn reset(&mut self) {
+        for at in 0..self.queues.len() {
+            if !self.queues[at].deleted {
+                self.delete(self.queues[at].queue.id);
+            }
+        }
+    }
+
+    /// Forgets every queue and everything inside them.
+    pub(crate) fn power_cut(&mut self) {
+        *self = HostInterface::new(self.config);
+    }
+}

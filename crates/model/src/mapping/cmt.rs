@@ -1,0 +1,230 @@
+//! The cached mapping table: which entries the controller knows without reading flash, and
+//! which of them differ from the translation pages in flash. Least recently used entries
+//! leave first; when a dirty one leaves, all dirty entries of its translation page are
+//! written with it (DFTL, ASPLOS'09).
+
+use crate::config::CmtGranularity;
+use crate::pool::NONE;
+use hashbrown::HashMap;
+use rustc_hash::FxBuildHasher;
+
+#[derive(Clone, Copy)]
+struct Entry {
+    /// A unit, or a translation page, by granularity.
+    key: u32,
+    translation_page: u32,
+    newer: u32,
+    older: u32,
+    dirty: bool,
+    /// Neighbours among the dirty entries of the same translation page.
+    dirty_next: u32,
+    dirty_previous: u32,
+}
+
+/// One cached mapping table.
+pub(crate) struct Cmt {
+    granularity: CmtGranularity,
+    capacity: usize,
+    index: HashMap<u32, u32, FxBuildHasher>,
+    entries: Vec<Entry>,
+    free: Vec<u32>,
+    newest: u32,
+    oldest: u32,
+    /// First dirty entry of each translation page that has one.
+    dirty: HashMap<u32, u32, FxBuildHasher>,
+}
+
+impl Cmt {
+    pub(crate) fn new(granularity: CmtGranularity, capacity: usize) -> Cmt {
+        Cmt {
+            granularity,
+            capacity: capacity.max(1),
+            index: HashMap::default(),
+            entries: Vec::new(),
+            free: Vec::new(),
+            newest: NONE,
+            oldest: NONE,
+            dirty: HashMap::default(),
+        }
+    }
+
+    pub(crate) fn capacity(&self) -> usize {
+        self.capacity
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.index.len()
+    }
+
+    fn key(&self, unit: u32, translation_page: u32) -> u32 {
+        match self.granularity {
+            CmtGranularity::Entry => unit,
+            CmtGranularity::Page => translation_page,
+        }
+    }
+
+    /// Whether the entry of `unit`, which lies in `translation_page`, is cached. If so it
+    /// becomes the most recently used.
+    #[inline]
+    pub(crate) fn lookup(&mut self, unit: u32, translation_page: u32) -> bool {
+        match self.index.get(&self.key(unit, translation_page)) {
+            Some(&at) => {
+                self.renew(at);
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Whether the entry of `unit` is cached; does not count as a use.
+    pub(crate) fn contains(&self, unit: u32, translation_page: u32) -> bool {
+        self.index.contains_key(&self.key(unit, translation_page))
+    }
+
+    /// Caches the entry of `unit`; `dirty` if it differs from flash. Returns the translation
+    /// page of a dirty entry that had to leave: it has to be written.
+    pub(crate) fn insert(&mut self, unit: u32, translation_page: u32, dirty: bool) -> Option<u32> {
+        let key = self.key(unit, translation_page);
+        let mut evicted = None;
+        let at = match self.index.get(&key) {
+            Some(&at) => {
+                self.renew(at);
+                at
+            }
+            None => {
+                if self.index.len() >= self.capacity {
+                    evicted = self.evict();
+                }
+                let entry = Entry {
+                    key,
+                    translation_page,
+                    newer: NONE,
+                    older: NONE,
+                    dirty: false,
+                    dirty_next: NONE,
+                    dirty_previous: NONE,
+                };
+                let at = match self.free.pop() {
+                    Some(at) => {
+                        self.entries[at as usize] = entry;
+                        at
+                    }
+                    None => {
+                        self.entries.push(entry);
+                        (self.entries.len() - 1) as u32
+                    }
+                };
+                self.index.insert(key, at);
+                self.link_newest(at);
+                at
+            }
+        };
+        if dirty {
+            self.set_dirty(at, translation_page);
+        }
+        evicted
+    }
+
+    /// Forgets the entry of `unit` (of a whole translation page with granularity page: it
+    /// is kept, since other units share it).
+    pub(crate) fn forget(&mut self, unit: u32, translation_page: u32) {
+        if self.granularity == CmtGranularity::Entry
+            && let Some(at) = self.index.remove(&unit)
+        {
+            if self.entries[at as usize].dirty {
+                self.set_clean(at, translation_page);
+            }
+            self.unlink(at);
+            self.free.push(at);
+        }
+    }
+
+    /// Marks every entry of `translation_page` as equal to flash.
+    pub(crate) fn clean(&mut self, translation_page: u32) {
+        let mut at = self.dirty.remove(&translation_page).unwrap_or(NONE);
+        while at != NONE {
+            let entry = &mut self.entries[at as usize];
+            entry.dirty = false;
+            at = std::mem::replace(&mut entry.dirty_next, NONE);
+            entry.dirty_previous = NONE;
+        }
+    }
+
+    /// Forgets everything.
+    pub(crate) fn clear(&mut self) {
+        *self = Cmt::new(self.granularity, self.capacity);
+    }
+
+    /// Removes the least recently used entry; returns its translation page if it was dirty.
+    fn evict(&mut self) -> Option<u32> {
+        let at = self.oldest;
+        let Entry { key, dirty, translation_page, .. } = self.entries[at as usize];
+        if dirty {
+            self.clean(translation_page);
+        }
+        self.index.remove(&key);
+        self.unlink(at);
+        self.free.push(at);
+        dirty.then_some(translation_page)
+    }
+
+    fn set_dirty(&mut self, at: u32, translation_page: u32) {
+        if self.entries[at as usize].dirty {
+            return;
+        }
+        let next = self.dirty.insert(translation_page, at).unwrap_or(NONE);
+        let entry = &mut self.entries[at as usize];
+        entry.dirty = true;
+        entry.dirty_next = next;
+        entry.dirty_previous = NONE;
+        if next != NONE {
+            self.entries[next as usize].dirty_previous = at;
+        }
+    }
+
+    fn set_clean(&mut self, at: u32, translation_page: u32) {
+        let Entry { dirty_next, dirty_previous, .. } = self.entries[at as usize];
+        if dirty_previous != NONE {
+            self.entries[dirty_previous as usize].dirty_next = dirty_next;
+        } else if dirty_next != NONE {
+            self.dirty.insert(translation_page, dirty_next);
+        } else {
+            self.dirty.remove(&translation_page);
+        }
+        if dirty_next != NONE {
+            self.entries[dirty_next as usize].dirty_previous = dirty_previous;
+        }
+        self.entries[at as usize].dirty = false;
+    }
+
+    #[inline]
+    fn renew(&mut self, at: u32) {
+        if self.newest != at {
+            self.unlink(at);
+            self.link_newest(at);
+        }
+    }
+
+    fn link_newest(&mut self, at: u32) {
+        let before = std::mem::replace(&mut self.newest, at);
+        let entry = &mut self.entries[at as usize];
+        entry.newer = NONE;
+        entry.older = before;
+        match before {
+            NONE => self.oldest = at,
+            before => self.entries[before as usize].newer = at,
+        }
+    }
+
+    fn unlink(&mut self, at: u32) {
+        let Entry { newer, older, .. } = self.entries[at as usize];
+        match newer {
+            NONE => self.newest = older,
+            newer => self.entries[newer as usize].older = older,
+        }
+        match older {
+            NONE => self.oldest = newer,
+            older => self.entries[older as usize].newer = newer,
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! The mapping tables, complete and exact: where each logical unit and each translation
+//! page is, and what each physical slot holds. A cached table changes when entries are
+//! known to the controller, never what they say.
+
+use crate::space::Shape;
+
+/// What a slot holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Content {
+    Unit(u32),
+    TranslationPage(u32),
+}
+
+/// Both directions. Entries are stored plus one, so that untouched memory (zero) means
+/// "none" and a large drive costs nothing until it is written.
+pub(crate) struct Table {
+    /// Slot of each logical unit.
+    physical: Vec<u32>,
+    /// What each slot holds: a logical unit, or beyond their number a translation page.
+    logical: Vec<u32>,
+    /// First slot of each translation page.
+    translation: Vec<u32>,
+    units: u32,
+}
+
+impl Table {
+    pub(crate) fn new(shape: &Shape, units: u32, translation_pages: u32) -> Table {
+        Table {
+            physical: vec![0; units as usize],
+            logical: vec![0; shape.slots()],
+            translation: vec![0; translation_pages as usize],
+            units,
+        }
+    }
+
+    pub(crate) fn units(&self) -> u32 {
+        self.units
+    }
+
+    pub(crate) fn translation_pages(&self) -> u32 {
+        self.translation.len() as u32
+    }
+
+    /// The slot that holds `unit`.
+    #[inline]
+    pub(crate) fn slot(&self, unit: u32) -> Option<u32> {
+        self.physical[unit as usize].checked_sub(1)
+    }
+
+    /// The first slot of the page that holds translation page `page`.
+    #[inline]
+    pub(crate) fn translation_slot(&self, page: u32) -> Option<u32> {
+        self.translation[page as usize].checked_sub(1)
+    }
+
+    /// What was written to `slot` last, valid or not.
+    #[inline]
+    pub(crate) fn written(&self, slot: u32) -> Option<Content> {
+        let code = self.logical[slot as usize].checked_sub(1)?;
+        Some(match code.checked_sub(self.units) {
+            None => Content::Unit(code),
+            Some(page) => Content::TranslationPage(page),
+        })
+    }
+
+    /// What `slot` holds, if that is still where the mapping says it is.
+    #[inline]
+    pub(crate) fn content(&self, slot: u32) -> Option<Content> {
+        let content = self.written(slot)?;
+        let current = match content {
+            Content::Unit(unit) => self.slot(unit),
+            Content::TranslationPage(page) => self.translation_slot(page),
+        };
+        (current == Some(slot)).then_some(content)
+    }
+
+    /// Maps `content` to `slot`; returns where it was before.
+    #[inline]
+    pub(crate) fn map(&mut self, content: Content, slot: u32) -> Option<u32> {
+        let (entry, code) = match content {
+            Content::Unit(unit) => (&mut self.physical[unit as usize], unit),
+            Content::TranslationPage(page) => {
+                (&mut self.translation[page as usize], self.units + page)
+            }
+        };
+        let before = std::mem::replace(entry, slot + 1);
+        self.logical[slot as usize] = code + 1;
+        before.checked_sub(1)
+    }
+
+    /// Forgets where `unit` is; returns where it was.
+    #[inline]
+    pub(crate) fn unmap(&mut self, unit: u32) -> Option<u32> {
+        std::mem::take(&mut self.physical[unit as usize]).checked_sub(1)
+    }
+
+    /// Puts a mapping back after a program that never finished.
+    pub(crate) fn restore(&mut self, content: Content, slot: Option<u32>) {
+        let stored = slot.map_or(0, |slot| slot + 1);
+        match content {
+            Content::Unit(unit) => self.physical[unit as usize] = stored,
+            Content::TranslationPage(page) => self.translation[page as usize] = stored,
+        }
+    }
+
+    /// Marks a slot as holding nothing.
+    #[inline]
+    pub(crate) fn clear_slot(&mut self, slot: u32) {
+        self.logical[slot as usize] = 0;
+    }
+
+    /// Reads the entries of `units` to bring them near. Reads of many entries in a row
+    /// overlap in the memory system, where one at a time each would be waited for.
+    #[inline]
+    pub(crate) fn touch(&self, units: impl Iterator<Item = u32>) -> u32 {
+        units.fold(0, |sum, unit| sum ^ self.physical[unit as usize])
+    }
+}

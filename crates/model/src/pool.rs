@@ -1,0 +1,135 @@
+//! A table of things with stable indices and reuse of freed places.
+
+/// Index that stands for nothing.
+pub(crate) const NONE: u32 = u32::MAX;
+
+pub(crate) struct Pool<T> {
+    items: Vec<T>,
+    free: Vec<u32>,
+}
+
+impl<T> Default for Pool<T> {
+    fn default() -> Self {
+        Pool { items: Vec::new(), free: Vec::new() }
+    }
+}
+
+impl<T> Pool<T> {
+    /// Stores `item`; returns its index.
+    #[inline]
+    pub(crate) fn insert(&mut self, item: T) -> u32 {
+        match self.free.pop() {
+            Some(index) => {
+                self.items[index as usize] = item;
+                index
+            }
+            None => {
+                self.items.push(item);
+                (self.items.len() - 1) as u32
+            }
+        }
+    }
+
+    /// Gives the place at `index` back. What it held stays readable until it is reused.
+    #[inline]
+    pub(crate) fn remove(&mut self, index: u32) {
+        self.free.push(index);
+    }
+
+    /// How many things are stored.
+    pub(crate) fn len(&self) -> usize {
+        self.items.len() - self.free.len()
+    }
+
+    /// Indices of everything stored, in order.
+    pub(crate) fn indices(&self) -> Vec<u32> {
+        let mut stored = vec![true; self.items.len()];
+        for &free in &self.free {
+            stored[free as usize] = false;
+        }
+        (0..self.items.len() as u32).filter(|&index| stored[index as usize]).collect()
+    }
+
+    /// Forgets everything.
+    pub(crate) fn clear(&mut self) {
+        self.items.clear();
+        self.free.clear();
+    }
+}
+
+impl<T> std::ops::Index<u32> for Pool<T> {
+    type Output = T;
+    #[inline]
+    fn index(&self, index: u32) -> &T {
+        &self.items[index as usize]
+    }
+}
+
+impl<T> std::ops::IndexMut<u32> for Pool<T> {
+    #[inline]
+    fn index_mut(&mut self, index: u32) -> &mut T {
+        &mut self.items[index as usize]
+    }
+}
+
+/// A first-in first-out list threaded through the `next` fields of pooled items.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct List {
+    pub(crate) head: u32,
+    pub(crate) tail: u32,
+}
+
+impl List {
+    pub(crate) const EMPTY: List = List { head: NONE, tail: NONE };
+
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.head == NONE
+    }
+}
+
+/// Items that can stand in a [`List`].
+pub(crate) trait Linked {
+    fn next(&self) -> u32;
+    fn set_next(&mut self, next: u32);
+}
+
+impl<T: Linked> Pool<T> {
+    /// Puts `item` at the end of `list`.
+    #[inline]
+    pub(crate) fn push_back(&mut self, list: &mut List, item: u32) {
+        self[item].set_next(NONE);
+        match list.tail {
+            NONE => list.head = item,
+            tail => self[tail].set_next(item),
+        }
+        list.tail = item;
+    }
+
+    /// Takes the first item of `list`.
+    #[inline]
+    pub(crate) fn pop_front(&mut self, list: &mut List) -> Option<u32> {
+        let item = list.head;
+        if item == NONE {
+            return None;
+        }
+        list.head = self[item].next();
+        if list.head == NONE {
+            list.tail = NONE;
+        }
+        Some(item)
+    }
+
+    /// Takes `item`, whose predecessor is `before` (or `NONE`), out of `list`.
+    #[inline]
+    pub(crate) fn unlink(&mut self, list: &mut List, before: u32, item: u32) {
+        let next = self[item].next();
+        match before {
+            NONE => list.head = next,
+            before => self[before].set_next(next),
+        }
+        if list.tail == item {
+            list.tail = before;
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! Addresses: namespaces, logical units and the planes they belong to, physical slots.
+//!
+//! A *unit* is what one mapping entry covers. Logical units of all namespaces are numbered
+//! through; physical units are *slots*, numbered by plane, block, page and place in the
+//! page. A logical unit belongs to one plane for ever: units of one page's worth are spread
+//! over the namespace's planes in the order of [`PlaneOrder`](crate::config::PlaneOrder)
+//! (static allocation).
+
+use crate::config::{Config, Dimension, Namespace};
+
+/// The flash array's shape in units.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Shape {
+    pub(crate) planes: u32,
+    pub(crate) planes_per_die: u32,
+    pub(crate) dies_per_channel: u32,
+    pub(crate) dies_per_chip: u32,
+    pub(crate) blocks_per_plane: u32,
+    pub(crate) pages_per_block: u32,
+    pub(crate) units_per_page: u32,
+    pub(crate) units_per_block: u32,
+    pub(crate) units_per_plane: u32,
+    pub(crate) unit_sectors: u32,
+    pub(crate) unit_bytes: u32,
+    pub(crate) page_bytes: u32,
+}
+
+impl Shape {
+    pub(crate) fn new(config: &Config) -> Shape {
+        let g = config.geometry;
+        let units_per_page = g.page_bytes / config.mapping.unit_bytes;
+        let units_per_block = units_per_page * g.pages_per_block;
+        Shape {
+            planes: g.planes(),
+            planes_per_die: g.planes_per_die,
+            dies_per_channel: g.chips_per_channel * g.dies_per_chip,
+            dies_per_chip: g.dies_per_chip,
+            blocks_per_plane: g.blocks_per_plane,
+            pages_per_block: g.pages_per_block,
+            units_per_page,
+            units_per_block,
+            units_per_plane: units_per_block * g.blocks_per_plane,
+            unit_sectors: config.mapping.unit_bytes / 512,
+            unit_bytes: config.mapping.unit_bytes,
+            page_bytes: g.page_bytes,
+        }
+    }
+
+    pub(crate) fn slots(&self) -> usize {
+        self.planes as usize * self.units_per_plane as usize
+    }
+
+    pub(crate) fn die_of_plane(&self, plane: u32) -> u32 {
+        plane / self.planes_per_die
+    }
+
+    /// Index of a block among all of the drive.
+    #[inline]
+    pub(crate) fn block_of_slot(&self, slot: u32) -> u32 {
+        slot / self.units_per_block
+    }
+
+    /// The page within its block.
+    #[inline]
+    pub(crate) fn page_of_slot(&self, slot: u32) -> u32 {
+        slot % self.units_per_block / self.units_per_page
+    }
+
+    #[inline]
+    pub(crate) fn first_slot_of_block(&self, block: u32) -> u32 {
+        block * self.units_per_block
+    }
+
+    #[inline]
+    pub(crate) fn plane_of_block(&self, block: u32) -> u32 {
+        block / self.blocks_per_plane
+    }
+}
+
+/// One namespace's place in the logical space.
+#[derive(Clone, Debug)]
+pub(crate) struct NamespaceSpace {
+    /// Its first logical unit.
+    pub(crate) base: u32,
+    /// Its capacity in units.
+    pub(crate) units: u32,
+    /// Its first translation page.
+    pub(crate) translation_base: u32,
+    /// Planes that successive pages' worth of units belong to, repeating.
+    pub(crate) planes: Vec<u32>,
+}
+
+impl NamespaceSpace {
+    /// The plane of a unit counted from the namespace's start.
+    #[inline]
+    pub(crate) fn plane_of(&self, unit: u32, units_per_page: u32) -> u32 {
+        self.planes[(unit / units_per_page) as usize % self.planes.len()]
+    }
+}
+
+/// The planes a namespace may use, in the order in which pages are spread over them.
+pub(crate) fn planes_in_order(config: &Config, namespace: &Namespace) -> Vec<u32> {
+    let g = config.geometry;
+    let or_all = |ids: &[u32], count: u32| match ids {
+        [] => (0..count).collect(),
+        ids => ids.to_vec(),
+    };
+    let channels = or_all(&namespace.channels, g.channels);
+    let chips = or_all(&namespace.chips, g.chips_per_channel);
+    let dies = or_all(&namespace.dies, g.dies_per_chip);
+    let planes = or_all(&namespace.planes, g.planes_per_die);
+    let ids = |dimension| match dimension {
+        Dimension::Channel => &channels,
+        Dimension::Chip => &chips,
+        Dimension::Die => &dies,
+        Dimension::Plane => &planes,
+    };
+    let count = channels.len() * chips.len() * dies.len() * planes.len();
+    (0..count)
+        .map(|mut n| {
+            let (mut channel, mut chip, mut die, mut plane) = (0, 0, 0, 0);
+            for dimension in config.plane_order.0 {
+                let ids = ids(dimension);
+                let id = ids[n % ids.len()];
+                n /= ids.len();
+                match dimension {
+                    Dimension::Channel => channel = id,
+                    Dimension::Chip => chip = id,
+                    Dimension::Die => die = id,
+                    Dimension::Plane => plane = id,
+                }
+            }
+            ((channel * g.chips_per_channel + chip) * g.dies_per_chip + die) * g.planes_per_die
+                + plane
+        })
+        .collect()
+}

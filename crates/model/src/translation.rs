@@ -1,0 +1,411 @@
+//! The mapping as the controller sees it: which entries it knows, loads of those that it
+//! does not, and updates of translation pages.
+//!
+//! Entries that the controller changes are cached; when one that differs from flash has to
+//! leave, its translation page is read (unless the whole page is cached), changed and
+//! programmed elsewhere. Garbage collection changes entries that nobody has cached: those
+//! translation pages are updated directly. An update that is wanted while one of the same
+//! page is under way is joined to the next.
+
+use crate::blame::MAPPING_TABLE;
+use crate::blocks::Stream;
+use crate::command::{Purpose, UNSET, UnitState, WriteUnit};
+use crate::config::{CachedTable, CmtGranularity, CmtSharing, Config, MappingTable};
+use crate::drive::Drive;
+use crate::flash::scheduler::CLASS_MAPPING;
+use crate::front::new_transaction;
+use crate::mapping::cmt::Cmt;
+use crate::mapping::table::{Content, Table};
+use crate::pool::NONE;
+use crate::space::Shape;
+use crate::validate::Plan;
+use hashbrown::HashMap;
+use mynah_stamp::{Span, Stage};
+use rustc_hash::FxBuildHasher;
+
+/// What waits for a mapping entry.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Waiter {
+    /// A command wants to read a logical unit.
+    Read { command: u32, unit: u32 },
+    /// A write unit wants to be programmed.
+    Write { unit: u32 },
+}
+
+/// What is going on with a translation page.
+#[derive(Default)]
+struct Flight {
+    /// It is being read for those who wait.
+    loading: bool,
+    /// It is being updated.
+    updating: bool,
+    /// It has to be updated once more.
+    again: bool,
+    waiters: Vec<Waiter>,
+}
+
+/// The mapping tables and what the controller knows of them.
+pub(crate) struct Mapping {
+    pub(crate) table: Table,
+    cached: Option<Cached>,
+}
+
+struct Cached {
+    config: CachedTable,
+    entries_per_page: u32,
+    /// One table for all, or one for each namespace.
+    tables: Vec<Cmt>,
+    flights: HashMap<u32, Flight, FxBuildHasher>,
+    /// Translation pages whose evicted entries stay in DRAM for ever, as in MQSim, which
+    /// never programs them.
+    departing: Vec<bool>,
+    spare: Vec<Vec<Waiter>>,
+}
+
+impl Mapping {
+    pub(crate) fn new(config: &Config, shape: &Shape, plan: &Plan) -> Mapping {
+        let table = Table::new(shape, plan.units, plan.translation_pages);
+        let cached = match config.mapping.table {
+            MappingTable::Ideal => None,
+            MappingTable::Cached(cached) => {
+                let entry_bytes = match cached.granularity {
+                    CmtGranularity::Entry => u64::from(plan.entry_bytes),
+                    CmtGranularity::Page => u64::from(shape.page_bytes),
+                };
+                let tables = match cached.sharing {
+                    CmtSharing::Shared => 1,
+                    CmtSharing::Partitioned | CmtSharing::Private => plan.namespaces.len(),
+                };
+                let bytes = match cached.sharing {
+                    CmtSharing::Partitioned => cached.bytes / tables as u64,
+                    CmtSharing::Shared | CmtSharing::Private => cached.bytes,
+                };
+                let capacity = (bytes / entry_bytes) as usize;
+                Some(Cached {
+                    config: cached,
+                    entries_per_page: plan.entries_per_page,
+                    tables: (0..tables).map(|_| Cmt::new(cached.granularity, capacity)).collect(),
+                    flights: HashMap::default(),
+                    departing: vec![false; plan.translation_pages as usize],
+                    spare: Vec::new(),
+                })
+            }
+        };
+        Mapping { table, cached }
+    }
+
+    pub(crate) fn is_cached(&self) -> bool {
+        self.cached.is_some()
+    }
+
+    /// The cached mapping table of a namespace.
+    pub(crate) fn cmt(&self, namespace: usize) -> Option<&Cmt> {
+        let cached = self.cached.as_ref()?;
+        Some(&cached.tables[namespace % cached.tables.len()])
+    }
+
+    /// Drops what is only in DRAM.
+    pub(crate) fn power_cut(&mut self) {
+        if let Some(cached) = &mut self.cached {
+            cached.tables.iter_mut().for_each(Cmt::clear);
+            cached.flights.clear();
+            cached.departing.fill(false);
+        }
+    }
+
+    /// Translation pages that are being loaded or updated.
+    pub(crate) fn flights(&self) -> usize {
+        self.cached.as_ref().map_or(0, |cached| cached.flights.len())
+    }
+}
+
+impl Drive {
+    /// The translation page that has the entry of `unit`.
+    #[inline]
+    fn translation_page(&self, unit: u32, entries_per_page: u32) -> u32 {
+        let space = self.space_of(unit);
+        space.translation_base + (unit - space.base) / entries_per_page
+    }
+
+    /// Whether the mapping entry of `unit` is known now. If not, `waiter` is called when it
+    /// is.
+    #[inline]
+    pub(crate) fn mapping_known(&mut self, unit: u32, waiter: Waiter) -> bool {
+        match &self.mapping.cached {
+            None => true,
+            Some(_) => self.mapping_cached(unit, waiter),
+        }
+    }
+
+    fn mapping_cached(&mut self, unit: u32, waiter: Waiter) -> bool {
+        let namespace = self.namespace_index(unit);
+        let entries_per_page =
+            self.mapping.cached.as_ref().map_or(1, |cached| cached.entries_per_page);
+        let page = self.translation_page(unit, entries_per_page);
+        let Some(cached) = &mut self.mapping.cached else { return true };
+        self.counters.cmt_lookups += 1;
+        let tables = cached.tables.len();
+        if cached.tables[namespace % tables].lookup(unit, page) {
+            self.counters.cmt_hits += 1;
+            return true;
+        }
+        let location = self.mapping.table.translation_slot(page);
+        let flight = cached.flights.get_mut(&page);
+        // A page that is being updated, or was never written, is in DRAM.
+        let updating = flight.as_ref().is_some_and(|flight| flight.updating && !flight.loading);
+        if location.is_none() || updating || cached.departing[page as usize] {
+            self.remember(unit, page, false);
+            return true;
+        }
+        if let Some(flight) = flight {
+            flight.waiters.push(waiter);
+            return false;
+        }
+        let mut waiters = cached.spare.pop().unwrap_or_default();
+        waiters.push(waiter);
+        cached
+            .flights
+            .insert(page, Flight { loading: true, updating: false, again: false, waiters });
+        let bytes = match cached.config.granularity {
+            CmtGranularity::Entry => cached.config.load_bytes,
+            CmtGranularity::Page => self.shape.page_bytes,
+        };
+        self.read_translation_page(Purpose::Load, page, bytes);
+        false
+    }
+
+    fn read_translation_page(&mut self, purpose: Purpose, page: u32, bytes: u32) {
+        let Some(slot) = self.mapping.table.translation_slot(page) else { return };
+        let transaction = self.transactions.insert(new_transaction(
+            purpose,
+            CLASS_MAPPING,
+            MAPPING_TABLE,
+            page,
+            slot / self.shape.units_per_plane,
+            slot,
+            bytes,
+            self.now,
+        ));
+        if self.dies[self.shape.die_of_plane(slot / self.shape.units_per_plane) as usize].dead {
+            // The controller rebuilds the page from what the blocks say of themselves.
+            self.read_done(transaction);
+        } else {
+            self.enqueue_transaction(transaction);
+        }
+    }
+
+    /// Caches the entry of `unit`; evicts another if there is no room.
+    fn remember(&mut self, unit: u32, page: u32, dirty: bool) {
+        let namespace = self.namespace_index(unit);
+        let Some(cached) = &mut self.mapping.cached else { return };
+        let tables = cached.tables.len();
+        if let Some(evicted) = cached.tables[namespace % tables].insert(unit, page, dirty) {
+            self.update_translation_page(evicted, false);
+        }
+    }
+
+    /// A translation page has been read for those who wait.
+    pub(crate) fn translation_loaded(&mut self, page: u32) {
+        let now = self.now;
+        let Some(cached) = &mut self.mapping.cached else { return };
+        let Some(flight) = cached.flights.get_mut(&page) else { return };
+        flight.loading = false;
+        let (mut waiters, again) =
+            (std::mem::take(&mut flight.waiters), std::mem::take(&mut flight.again));
+        if !flight.updating {
+            cached.flights.remove(&page);
+        }
+        if again {
+            self.update_translation_page(page, true);
+        }
+        let (mut last, mut last_command) = (NONE, NONE);
+        for waiter in waiters.drain(..) {
+            match waiter {
+                Waiter::Read { command, unit } => {
+                    self.remember(unit, page, false);
+                    if command != last_command {
+                        last = NONE;
+                    }
+                    last = self.read_unit(command, unit, last);
+                    last_command = command;
+                    let span = now.since(self.commands[command].mark);
+                    self.part_done(command, &[(Stage::Mapping, span)]);
+                }
+                Waiter::Write { unit: at } => {
+                    if let Content::Unit(unit) = self.units[at].content {
+                        self.remember(unit, page, false);
+                    }
+                    self.unit_mapping_known(at);
+                }
+            }
+        }
+        if let Some(cached) = &mut self.mapping.cached {
+            cached.spare.push(waiters);
+        }
+    }
+
+    /// The controller has changed the entry of `unit`.
+    #[inline]
+    pub(crate) fn mapping_changed(&mut self, unit: u32) {
+        if let Some(cached) = &self.mapping.cached {
+            let page = self.translation_page(unit, cached.entries_per_page);
+            self.remember(unit, page, true);
+        }
+    }
+
+    /// Garbage collection has changed the entry of `unit`: in the cache if it is there, in
+    /// flash otherwise.
+    pub(crate) fn collected_mapping_changed(&mut self, unit: u32) {
+        let namespace = self.namespace_index(unit);
+        let Some(cached) = &self.mapping.cached else { return };
+        let page = self.translation_page(unit, cached.entries_per_page);
+        let Some(cached) = &mut self.mapping.cached else { return };
+        let tables = cached.tables.len();
+        let table = &mut cached.tables[namespace % tables];
+        if table.contains(unit, page) {
+            table.insert(unit, page, true);
+        } else {
+            self.update_translation_page(page, false);
+        }
+    }
+
+    /// Units `first..end` have been deallocated.
+    pub(crate) fn translation_trimmed(&mut self, first: u32, end: u32) {
+        let Some(cached) = &self.mapping.cached else { return };
+        if first >= end {
+            return;
+        }
+        let entries_per_page = cached.entries_per_page;
+        let namespace = self.namespace_index(first);
+        for unit in first..end {
+            let page = self.translation_page(unit, entries_per_page);
+            if let Some(cached) = &mut self.mapping.cached {
+                let tables = cached.tables.len();
+                cached.tables[namespace % tables].forget(unit, page);
+            }
+        }
+        let last = self.translation_page(end - 1, entries_per_page);
+        for page in self.translation_page(first, entries_per_page)..=last {
+            if self.mapping.table.translation_slot(page).is_some() {
+                self.update_translation_page(page, false);
+            }
+        }
+    }
+
+    /// Reads (where only single entries are cached), changes and programs a translation
+    /// page. `known`: it has just been read.
+    fn update_translation_page(&mut self, page: u32, known: bool) {
+        let location = self.mapping.table.translation_slot(page);
+        let Some(cached) = &mut self.mapping.cached else { return };
+        if !cached.config.write_back {
+            cached.departing[page as usize] = true;
+            if location.is_some() && !known {
+                self.read_translation_page(Purpose::Update, page, self.shape.page_bytes);
+            }
+            return;
+        }
+        let flight = cached.flights.entry(page).or_default();
+        if flight.updating || flight.loading {
+            flight.again = true;
+            return;
+        }
+        flight.updating = true;
+        let whole = cached.config.granularity == CmtGranularity::Page;
+        if location.is_some() && !whole && !known {
+            flight.loading = true;
+            self.read_translation_page(Purpose::Update, page, self.shape.page_bytes);
+        } else {
+            self.program_translation_page(page);
+        }
+    }
+
+    pub(crate) fn translation_read_for_update(&mut self, page: u32) {
+        let Some(cached) = &self.mapping.cached else { return };
+        if !cached.config.write_back {
+            return;
+        }
+        self.program_translation_page(page);
+        // Those who came while it was being read know it now.
+        self.translation_loaded(page);
+    }
+
+    fn program_translation_page(&mut self, page: u32) {
+        let unit = self.units.insert(WriteUnit {
+            content: Content::TranslationPage(page),
+            state: UnitState::Queued,
+            cached: false,
+            rewritten: false,
+            through: false,
+            trimmed: false,
+            retried: false,
+            watched: false,
+            class: CLASS_MAPPING,
+            holder: MAPPING_TABLE,
+            command: NONE,
+            next: NONE,
+            newer: NONE,
+            older: NONE,
+            mask: u64::MAX,
+            epoch: 0,
+            rewrite_epoch: 0,
+            from: NONE,
+            before: 0,
+            order: 0,
+            created: self.now,
+            queued: UNSET,
+            started: UNSET,
+            array: UNSET,
+            block_wait: Span::ZERO,
+        });
+        self.send_to_flash(unit);
+    }
+
+    /// A translation page has been programmed.
+    pub(crate) fn translation_programmed(&mut self, page: u32) {
+        let Some(cached) = &mut self.mapping.cached else { return };
+        let Some(flight) = cached.flights.get_mut(&page) else { return };
+        flight.updating = false;
+        let again = std::mem::take(&mut flight.again);
+        if !flight.loading {
+            cached.flights.remove(&page);
+        }
+        if again {
+            self.update_translation_page(page, false);
+        }
+    }
+
+    /// Puts every translation page on flash without taking any time, as MQSim does when it
+    /// starts.
+    pub(crate) fn place_translation_pages(&mut self) {
+        for page in 0..self.mapping.table.translation_pages() {
+            let plane = self.plane_of(Content::TranslationPage(page));
+            self.place_translation_page(page, plane);
+        }
+    }
+
+    /// Puts one translation page into `plane` without taking any time.
+    pub(crate) fn place_translation_page(&mut self, page: u32, plane: u32) {
+        let slot = self.blocks.take_page(plane, Stream::Translation);
+        let weight = self.shape.units_per_page;
+        if let Some(before) = self.mapping.table.map(Content::TranslationPage(page), slot) {
+            self.blocks.remove_valid(self.shape.block_of_slot(before), weight);
+        }
+        for other in 1..weight {
+            self.mapping.table.clear_slot(slot + other);
+        }
+        self.blocks.add_valid(self.shape.block_of_slot(slot), weight);
+    }
+
+    /// Fills the cached mapping tables as a steady state would leave them: with the given
+    /// units' entries, oldest first.
+    pub(crate) fn warm_cmt(&mut self, namespace: usize, unit: u32, dirty: bool) {
+        let Some(cached) = &self.mapping.cached else { return };
+        let page = self.translation_page(unit, cached.entries_per_page);
+        let Some(cached) = &mut self.mapping.cached else { return };
+        let tables = cached.tables.len();
+        let table = &mut cached.tables[namespace % tables];
+        if table.len() < table.capacity() {
+            table.insert(unit, page, dirty);
+        }
+    }
+}

@@ -1,0 +1,387 @@
+//! What can be built: the checks behind [`Config::check`], and the layout of the logical
+//! space that follows from a valid configuration.
+
+use crate::blocks::{UNITS_PER_BLOCK_MAX, thresholds};
+use crate::config::{
+    Config, Fault, FaultExtent, MappingTable, MediaOperation, VictimPolicy, WriteBack,
+    WriteFrontiers,
+};
+use crate::flash::timing::PLANES_MAX;
+use crate::space::{NamespaceSpace, planes_in_order};
+
+/// Why a drive cannot be built. `key` is the field at fault, as in `geometry.channels`.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{key}: {problem}")]
+pub struct ConfigError {
+    /// The field at fault.
+    pub key: &'static str,
+    /// What is wrong and what would be valid.
+    pub problem: String,
+}
+
+/// The layout of the logical space.
+pub(crate) struct Plan {
+    pub(crate) namespaces: Vec<NamespaceSpace>,
+    pub(crate) units: u32,
+    pub(crate) translation_pages: u32,
+    /// Entries in a translation page (1 with an ideal table).
+    pub(crate) entries_per_page: u32,
+    /// Bytes of a cached mapping entry.
+    pub(crate) entry_bytes: u32,
+}
+
+/// Units of raw flash and of mapping that fit the tables' 32-bit entries.
+const UNITS_MAX: u64 = (1 << 32) - 2;
+
+fn fail<T>(key: &'static str, problem: impl Into<String>) -> Result<T, ConfigError> {
+    Err(ConfigError { key, problem: problem.into() })
+}
+
+fn within(
+    key: &'static str,
+    value: u64,
+    range: std::ops::RangeInclusive<u64>,
+) -> Result<(), ConfigError> {
+    if range.contains(&value) {
+        return Ok(());
+    }
+    fail(key, format!("{value} is not within {} to {}", range.start(), range.end()))
+}
+
+impl Config {
+    /// Checks that the drive can be built.
+    ///
+    /// # Errors
+    /// Names the first field that does not fit, and what would.
+    pub fn check(&self) -> Result<(), ConfigError> {
+        self.validate().map(|_| ())
+    }
+
+    pub(crate) fn validate(&self) -> Result<Plan, ConfigError> {
+        self.validate_geometry()?;
+        self.validate_parts()?;
+        self.lay_out()
+    }
+
+    fn validate_geometry(&self) -> Result<(), ConfigError> {
+        let g = &self.geometry;
+        within("geometry.channels", g.channels.into(), 1..=1024)?;
+        within("geometry.chips_per_channel", g.chips_per_channel.into(), 1..=64)?;
+        within("geometry.dies_per_chip", g.dies_per_chip.into(), 1..=64)?;
+        within("geometry.planes_per_die", g.planes_per_die.into(), 1..=PLANES_MAX as u64)?;
+        within("geometry.blocks_per_plane", g.blocks_per_plane.into(), 4..=1 << 20)?;
+        within("geometry.pages_per_block", g.pages_per_block.into(), 1..=1 << 15)?;
+        within("geometry.page_bytes", g.page_bytes.into(), 512..=1 << 20)?;
+        if g.page_bytes % 512 != 0 {
+            return fail("geometry.page_bytes", "a page is a whole number of 512-byte sectors");
+        }
+        if g.chips_per_channel * g.dies_per_chip > 64 {
+            return fail(
+                "geometry.dies_per_chip",
+                format!(
+                    "{} dies share a channel; at most 64 can",
+                    g.chips_per_channel * g.dies_per_chip
+                ),
+            );
+        }
+        let unit = self.mapping.unit_bytes;
+        if unit == 0
+            || unit % 512 != 0
+            || g.page_bytes % unit != 0
+            || !(g.page_bytes / unit).is_power_of_two()
+        {
+            return fail(
+                "mapping.unit_bytes",
+                format!(
+                    "{unit} is neither the page ({} bytes) nor the page divided by a power of two",
+                    g.page_bytes
+                ),
+            );
+        }
+        let units_per_block = g.page_bytes / unit * g.pages_per_block;
+        if units_per_block > UNITS_PER_BLOCK_MAX {
+            return fail(
+                "mapping.unit_bytes",
+                format!(
+                    "a block has {units_per_block} mapping units; at most {UNITS_PER_BLOCK_MAX} \
+                     can be counted: use a larger mapping unit"
+                ),
+            );
+        }
+        let planes = u64::from(g.channels)
+            * u64::from(g.chips_per_channel)
+            * u64::from(g.dies_per_chip)
+            * u64::from(g.planes_per_die);
+        let units =
+            u128::from(planes) * u128::from(g.blocks_per_plane) * u128::from(units_per_block);
+        if units > u128::from(UNITS_MAX) {
+            return fail(
+                "geometry",
+                format!(
+                    "{units} mapping units of raw flash are more than the {UNITS_MAX} that can be \
+                     mapped: use a larger mapping unit or less flash"
+                ),
+            );
+        }
+        Ok(())
+    }
+
+    fn validate_parts(&self) -> Result<(), ConfigError> {
+        let g = &self.geometry;
+        within("bus.width_bytes", self.bus.width_bytes.into(), 1..=8)?;
+        within("bus.rate_mts", self.bus.rate_mts.into(), 1..=10_000)?;
+        within("link.lanes", self.link.lanes.into(), 1..=32)?;
+        within("link.bytes_per_s", self.link.bytes_per_s, 1_000_000..=1_000_000_000_000)?;
+        within("link.max_payload_bytes", self.link.max_payload_bytes.into(), 16..=4096)?;
+        within("link.packet_overhead_bytes", self.link.packet_overhead_bytes.into(), 0..=256)?;
+        within("link.submission_entry_bytes", self.link.submission_entry_bytes.into(), 16..=256)?;
+        within("queues.fetch_size", self.queues.fetch_size.into(), 1..=65_536)?;
+        within("queues.entries", self.queues.entries.into(), 2..=65_536)?;
+        within("queues.arbitration_burst", self.queues.arbitration_burst.into(), 1..=64)?;
+        within("queues.command_slots", self.queues.command_slots.into(), 1..=u32::MAX.into())?;
+        within("firmware.cores", self.firmware.cores.into(), 1..=1024)?;
+        if !(self.over_provisioning > 0.0 && self.over_provisioning < 1.0) {
+            return fail(
+                "over_provisioning",
+                format!("{} is not between 0 and 1", self.over_provisioning),
+            );
+        }
+        if let Some(cache) = &self.cache {
+            let least = u64::from(g.planes()) * u64::from(g.page_bytes);
+            if cache.bytes < least {
+                return fail(
+                    "cache.bytes",
+                    format!("{} is less than one page for each plane ({least} bytes)", cache.bytes),
+                );
+            }
+            within("cache.bytes", cache.bytes / u64::from(self.mapping.unit_bytes), 1..=1 << 28)?;
+            within("cache.dram.row_bytes", cache.dram.row_bytes.into(), 64..=1 << 20)?;
+            within("cache.dram.width_bytes", cache.dram.width_bytes.into(), 1..=1024)?;
+            within("cache.dram.rate_mts", cache.dram.rate_mts.into(), 1..=100_000)?;
+            if let WriteBack::Lru { high } = cache.write_back
+                && !(0.0..1.0).contains(&high)
+            {
+                return fail("cache.write_back.high", format!("{high} is not within 0 to 1"));
+            }
+        }
+        if let VictimPolicy::DChoices { d } = self.gc.victim {
+            within("gc.victim.d", d.into(), 1..=u64::from(g.blocks_per_plane))?;
+        }
+        within(
+            "gc.reserve_blocks",
+            self.gc.reserve_blocks.into(),
+            1..=u64::from(g.blocks_per_plane) / 2,
+        )?;
+        for (key, share) in [
+            ("gc.start", self.gc.start),
+            ("gc.urgent", self.gc.urgent),
+            ("gc.idle_target", self.gc.idle_target),
+        ] {
+            if !(0.0..1.0).contains(&share) {
+                return fail(key, format!("{share} is not within 0 to 1"));
+            }
+        }
+        self.validate_faults()
+    }
+
+    fn validate_faults(&self) -> Result<(), ConfigError> {
+        let dies = self.geometry.dies();
+        for fault in &self.faults {
+            match *fault {
+                Fault::Media { extent: FaultExtent::Rate(rate), .. } => {
+                    if !(0.0..=1.0).contains(&rate) {
+                        return fail("fault.rate", format!("{rate} is not within 0 to 1"));
+                    }
+                }
+                Fault::Media { operation: MediaOperation::Erase, .. } => {
+                    return fail("fault.units", "an erase has no logical address: give a rate");
+                }
+                Fault::Media { extent: FaultExtent::Units { namespace, first, last }, .. } => {
+                    if namespace == 0 || namespace as usize > self.namespaces.len() {
+                        return fail(
+                            "fault.namespace",
+                            format!("there is no namespace {namespace}"),
+                        );
+                    }
+                    if first > last || last > UNITS_MAX / 2 {
+                        return fail("fault.units", format!("{first} to {last} is not a range"));
+                    }
+                }
+                Fault::SlowDie { die, factor } => {
+                    within("fault.die", die.into(), 0..=u64::from(dies) - 1)?;
+                    if !(1.0..=1e6).contains(&factor) {
+                        return fail("fault.factor", format!("{factor} is not within 1 to 1e6"));
+                    }
+                }
+                Fault::DeadDie { die, .. } => {
+                    within("fault.die", die.into(), 0..=u64::from(dies) - 1)?;
+                }
+                Fault::PowerCut { .. } => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Bits that tell `n` things apart.
+    fn bits(n: u64) -> u32 {
+        64 - n.saturating_sub(1).leading_zeros()
+    }
+
+    fn lay_out(&self) -> Result<Plan, ConfigError> {
+        let g = &self.geometry;
+        if self.namespaces.is_empty() || self.namespaces.len() > 1024 {
+            return fail("namespaces", "a drive has 1 to 1024 namespaces");
+        }
+        let units_per_page = u64::from(g.page_bytes / self.mapping.unit_bytes);
+        let units_per_plane =
+            u64::from(g.blocks_per_plane) * u64::from(g.pages_per_block) * units_per_page;
+        let mut orders = Vec::new();
+        let mut sharing = vec![0u32; g.planes() as usize];
+        for namespace in &self.namespaces {
+            for (key, ids, count) in [
+                ("namespace.channels", &namespace.channels, g.channels),
+                ("namespace.chips", &namespace.chips, g.chips_per_channel),
+                ("namespace.dies", &namespace.dies, g.dies_per_chip),
+                ("namespace.planes", &namespace.planes, g.planes_per_die),
+            ] {
+                let mut sorted = ids.clone();
+                sorted.sort_unstable();
+                if let Some(id) = sorted.iter().find(|&&id| id >= count) {
+                    return fail(key, format!("{id} does not exist: the last is {}", count - 1));
+                }
+                if sorted.windows(2).any(|pair| pair[0] == pair[1]) {
+                    return fail(key, "a number is given twice");
+                }
+            }
+            let planes = planes_in_order(self, namespace);
+            planes.iter().for_each(|&plane| sharing[plane as usize] += 1);
+            orders.push(planes);
+        }
+        // Like MQSim's entries: two physical addresses and a bit for each sector when
+        // cached, one address and the bits in a translation page.
+        let (entry_bytes, entries_per_page) = match self.mapping.table {
+            MappingTable::Ideal => (0, 1),
+            MappingTable::Cached(cached) => {
+                let slots = u64::from(g.planes()) * units_per_plane;
+                let sectors = self.mapping.unit_bytes / 512;
+                let address = Self::bits(slots);
+                let entry = cached.entry_bytes.unwrap_or((2 * address + sectors).div_ceil(8));
+                let stored =
+                    cached.translation_entry_bytes.unwrap_or((address + sectors).div_ceil(8));
+                if entry == 0 || stored == 0 || stored > g.page_bytes {
+                    return fail("mapping.cached.entry_bytes", "an entry has at least one byte");
+                }
+                if cached.bytes < u64::from(g.page_bytes) {
+                    return fail(
+                        "mapping.cached.bytes",
+                        format!("{} is less than one flash page ({})", cached.bytes, g.page_bytes),
+                    );
+                }
+                within("mapping.cached.bytes", cached.bytes, 1..=1 << 40)?;
+                if cached.load_bytes == 0 || cached.load_bytes > g.page_bytes {
+                    return fail(
+                        "mapping.cached.load_bytes",
+                        format!("{} is not within 1 to a page", cached.load_bytes),
+                    );
+                }
+                (entry, g.page_bytes / stored)
+            }
+        };
+        let (mut base, mut translation_base) = (0u64, 0u64);
+        let mut load = vec![0u64; g.planes() as usize];
+        let mut namespaces = Vec::new();
+        for (namespace, planes) in self.namespaces.iter().zip(orders) {
+            // The paper's and MQSim's rule: each plane's visible share, divided by those who
+            // share the plane, in whole pages.
+            let pages_of = |plane: u32| {
+                let pages = (units_per_plane / units_per_page) as f64;
+                (pages * (1.0 - self.over_provisioning) / f64::from(sharing[plane as usize])) as u64
+            };
+            let pages: u64 = planes.iter().map(|&plane| pages_of(plane)).sum();
+            let units = namespace.units.unwrap_or(pages * units_per_page);
+            if units == 0 {
+                return fail("namespaces", "a namespace has at least one mapping unit");
+            }
+            let groups = units.div_ceil(units_per_page);
+            let stripe = groups.div_ceil(planes.len() as u64);
+            let tables = match self.mapping.table {
+                MappingTable::Ideal => 0,
+                MappingTable::Cached(_) => units.div_ceil(u64::from(entries_per_page)),
+            };
+            let table_stripe = tables.div_ceil(planes.len() as u64);
+            for &plane in &planes {
+                load[plane as usize] += (stripe + table_stripe) * units_per_page;
+            }
+            if base + units + translation_base + tables > UNITS_MAX {
+                return fail("namespaces", "the namespaces are larger than the drive");
+            }
+            namespaces.push(NamespaceSpace {
+                base: base as u32,
+                units: units as u32,
+                translation_base: translation_base as u32,
+                planes,
+            });
+            base += units;
+            translation_base += tables;
+        }
+        self.check_room(&load, units_per_plane)?;
+        Ok(Plan {
+            namespaces,
+            units: base as u32,
+            translation_pages: translation_base as u32,
+            entries_per_page,
+            entry_bytes,
+        })
+    }
+
+    /// Every plane has to hold its share and still be able to collect garbage.
+    fn check_room(&self, load: &[u64], units_per_plane: u64) -> Result<(), ConfigError> {
+        let g = &self.geometry;
+        let (start, _) = thresholds(&self.gc, g.blocks_per_plane);
+        let open = match self.gc.frontiers {
+            WriteFrontiers::One => 1,
+            WriteFrontiers::Separate => match self.mapping.table {
+                MappingTable::Ideal => 2,
+                MappingTable::Cached(_) => 3,
+            },
+        };
+        // Free blocks that collection keeps, blocks being filled, and one block's worth of
+        // garbage, without which nothing could be won back.
+        let kept = u64::from(self.gc.reserve_blocks) + 1 + open + 1;
+        let units_per_block = units_per_plane / u64::from(g.blocks_per_plane);
+        let room = units_per_plane.saturating_sub(kept * units_per_block);
+        if let Some(&most) = load.iter().max()
+            && most > room
+        {
+            return fail(
+                "over_provisioning",
+                format!(
+                    "a plane would have to hold {most} valid mapping units, but of its {} blocks \
+                     {kept} have to stay free, open or collectable, which leaves room for {room}: \
+                     raise the over-provisioning or the number of blocks, or make the namespaces \
+                     smaller",
+                    g.blocks_per_plane
+                ),
+            );
+        }
+        if u64::from(start) >= u64::from(g.blocks_per_plane) - open {
+            return fail(
+                "gc.start",
+                format!(
+                    "collection would start below {start} free blocks of {}: nothing could be \
+                     written without it",
+                    g.blocks_per_plane
+                ),
+            );
+        }
+        Ok(())
+    }
+}
+
+/// First logical unit of each namespace.
+pub(crate) fn namespace_bases(config: &Config) -> Vec<u32> {
+    config
+        .validate()
+        .map(|plan| plan.namespaces.iter().map(|space| space.base).collect())
+        .unwrap_or_default()
+}

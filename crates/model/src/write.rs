@@ -1,0 +1,603 @@
+//! Writes: into the cache and from there to flash, or straight to flash; TRIM and flush.
+
+use crate::blame::GARBAGE_COLLECTION;
+use crate::command::{UNSET, UnitState, WriteUnit};
+use crate::config::MediaOperation;
+use crate::drive::Drive;
+use crate::event::Event;
+use crate::io::{Operation, Status};
+use crate::mapping::table::Content;
+use crate::pool::NONE;
+use crate::read::complete_mask;
+use crate::stats::Resource;
+use crate::translation::Waiter;
+use mynah_stamp::{Span, Stage, Time};
+
+/// Units that one step of a TRIM deallocates before other events may happen.
+const TRIM_STEP_UNITS: u32 = 4096;
+
+impl Drive {
+    pub(crate) fn begin_write(&mut self, command: u32) {
+        let c = &mut self.commands[command];
+        self.counters.host_units_written += u64::from(c.end_unit - c.first_unit);
+        c.parts = 1;
+        match &mut self.cache {
+            Some(cache) => {
+                cache.waiting.push_back(command);
+                if cache.waiting.len() == 1 {
+                    self.admit();
+                }
+            }
+            None => {
+                let (first, end) = (c.first_unit, c.end_unit);
+                for unit in first..end {
+                    self.commands[command].parts += 1;
+                    let write = self.new_unit(command, unit, false);
+                    self.send_to_flash(write);
+                }
+                self.part_done(command, &[]);
+            }
+        }
+    }
+
+    fn new_unit(&mut self, command: u32, unit: u32, cached: bool) -> u32 {
+        let mask = complete_mask(self.shape.unit_sectors, self.unit_mask(command, unit));
+        let c = &self.commands[command];
+        let write = WriteUnit {
+            content: Content::Unit(unit),
+            state: UnitState::Cached,
+            cached,
+            rewritten: false,
+            through: false,
+            trimmed: false,
+            retried: false,
+            class: c.class,
+            holder: c.flow,
+            watched: !cached,
+            command: if cached { NONE } else { command },
+            next: NONE,
+            newer: NONE,
+            older: NONE,
+            mask,
+            epoch: 0,
+            rewrite_epoch: 0,
+            from: NONE,
+            before: 0,
+            order: 0,
+            created: self.now,
+            queued: UNSET,
+            started: UNSET,
+            array: UNSET,
+            block_wait: Span::ZERO,
+        };
+        self.units.insert(write)
+    }
+
+    /// Lets waiting writes into the cache, oldest first, as far as there is room.
+    pub(crate) fn admit(&mut self) {
+        let now = self.now;
+        while let Some(cache) = &self.cache
+            && let Some(&command) = cache.waiting.front()
+        {
+            let end = self.commands[command].end_unit;
+            while self.commands[command].cursor < end {
+                let unit = self.commands[command].cursor;
+                if !self.admit_unit(command, unit) {
+                    break;
+                }
+                self.commands[command].cursor += 1;
+            }
+            if self.commands[command].cursor < end {
+                break;
+            }
+            let cache = self.cache.as_mut().expect("a cache");
+            cache.waiting.pop_front();
+            let c = &mut self.commands[command];
+            let (flow, wait) = (c.flow, now.since(c.mark));
+            if !wait.is_zero() {
+                c.end_stage(Stage::CacheWait, now);
+                let blame = &mut self.blame;
+                cache.split_wait(wait, |holder, span| {
+                    blame.add(flow, Resource::CacheSpace, holder, span);
+                });
+            }
+            let c = &mut self.commands[command];
+            c.admitted_bytes = c.request.sectors * 512;
+            self.access_cache(command);
+        }
+        self.update_write_pressure();
+    }
+
+    /// Puts one unit into the cache; false if there is no room.
+    fn admit_unit(&mut self, command: u32, unit: u32) -> bool {
+        let through = self.commands[command].request.operation == Operation::WriteThrough;
+        self.counters.cache_lookups += 1;
+        let cache = self.cache.as_mut().expect("a cache");
+        let at = match cache.find(unit) {
+            Some(at) => {
+                self.counters.cache_hits += 1;
+                self.overwrite(command, unit, at);
+                at
+            }
+            None => {
+                if !cache.has_room() {
+                    // It is looked up again when there is room.
+                    self.counters.cache_lookups -= 1;
+                    return false;
+                }
+                let epoch = cache.dirtied();
+                let holder = self.commands[command].flow;
+                let at = self.new_unit(command, unit, true);
+                self.units[at].epoch = epoch;
+                self.cache.as_mut().expect("a cache").add(unit, at, holder);
+                self.cached(at);
+                at
+            }
+        };
+        if through {
+            self.commands[command].parts += 1;
+            self.write_through(command, at);
+        }
+        true
+    }
+
+    /// New data for a unit that is in the cache.
+    fn overwrite(&mut self, command: u32, unit: u32, at: u32) {
+        let added = self.unit_mask(command, unit);
+        let holder = self.commands[command].flow;
+        let cache = self.cache.as_mut().expect("a cache");
+        let u = &mut self.units[at];
+        // What was trimmed reads as zeros, so all of the unit is known.
+        u.mask = if u.trimmed {
+            u64::MAX
+        } else {
+            complete_mask(self.shape.unit_sectors, u.mask | added)
+        };
+        u.trimmed = false;
+        cache.rehold(u.holder, holder);
+        u.holder = holder;
+        match u.state {
+            UnitState::Programming if !u.rewritten => {
+                u.rewritten = true;
+                u.rewrite_epoch = cache.dirtied();
+            }
+            UnitState::Cached => {
+                self.unlink_cached(at);
+                self.link_newest_cached(at);
+            }
+            _ => {}
+        }
+    }
+
+    /// A unit has become dirty in the cache: it leaves at once, or when it is the least
+    /// recently written and the cache is full enough.
+    fn cached(&mut self, at: u32) {
+        let cache = self.cache.as_ref().expect("a cache");
+        match cache.high {
+            None => self.send_to_flash(at),
+            Some(high) => {
+                let over = cache.len() > high;
+                self.units[at].state = UnitState::Cached;
+                self.link_newest_cached(at);
+                if over || !cache_flushes_empty(self.cache.as_ref()) {
+                    self.evict_oldest();
+                }
+            }
+        }
+    }
+
+    fn evict_oldest(&mut self) {
+        let oldest = self.cache.as_ref().map_or(NONE, |cache| cache.oldest);
+        if oldest != NONE {
+            self.unlink_cached(oldest);
+            self.send_to_flash(oldest);
+        }
+    }
+
+    fn link_newest_cached(&mut self, at: u32) {
+        let cache = self.cache.as_mut().expect("a cache");
+        let before = std::mem::replace(&mut cache.newest, at);
+        (self.units[at].newer, self.units[at].older) = (NONE, before);
+        match before {
+            NONE => cache.oldest = at,
+            before => self.units[before].newer = at,
+        }
+    }
+
+    fn unlink_cached(&mut self, at: u32) {
+        let cache = self.cache.as_mut().expect("a cache");
+        let (newer, older) = (self.units[at].newer, self.units[at].older);
+        match newer {
+            NONE => cache.newest = older,
+            newer => self.units[newer].older = older,
+        }
+        match older {
+            NONE => cache.oldest = newer,
+            older => self.units[older].newer = newer,
+        }
+    }
+
+    /// A command waits until a unit is on flash.
+    fn write_through(&mut self, command: u32, at: u32) {
+        self.through_waiters.entry(at).or_default().push(command);
+        if self.units[at].state == UnitState::Cached {
+            self.unlink_cached(at);
+            self.units[at].through = true;
+            self.send_to_flash(at);
+            return;
+        }
+        let u = &mut self.units[at];
+        if u.state == UnitState::Queued && u.cached && !u.through {
+            let Content::Unit(unit) = u.content else { return };
+            let plane = self.plane_of(Content::Unit(unit));
+            self.planes[plane as usize].queues.forced += 1;
+            let channel = self.dies[self.shape.die_of_plane(plane) as usize].channel;
+            self.mark_channel(channel);
+        }
+        self.units[at].through = true;
+    }
+
+    /// A unit sets out for flash: first its mapping entry has to be known.
+    pub(crate) fn send_to_flash(&mut self, at: u32) {
+        let Content::Unit(unit) = self.units[at].content else {
+            return self.queue_unit(at);
+        };
+        self.units[at].state = UnitState::Mapping;
+        if self.mapping_known(unit, Waiter::Write { unit: at }) {
+            self.unit_mapping_known(at);
+        }
+    }
+
+    /// The mapping entry of a unit on its way to flash is known.
+    pub(crate) fn unit_mapping_known(&mut self, at: u32) {
+        let u = &self.units[at];
+        let Content::Unit(unit) = u.content else { return };
+        if u.mask != u64::MAX {
+            if let Some(slot) = self.mapping.table.slot(unit) {
+                return self.merge(at, slot);
+            }
+            // What was never written reads as zeros.
+            self.units[at].mask = u64::MAX;
+        }
+        self.queue_unit(at);
+    }
+
+    /// The rest of a unit's data has been read.
+    pub(crate) fn merged(&mut self, at: u32) {
+        self.units[at].mask = u64::MAX;
+        self.queue_unit(at);
+    }
+
+    fn queue_unit(&mut self, at: u32) {
+        let plane = self.plane_of(self.units[at].content);
+        let die = self.shape.die_of_plane(plane);
+        if self.dies[die as usize].dead || self.planes[plane as usize].read_only {
+            self.units[at].queued = self.now;
+            self.unit_failed(at);
+        } else {
+            self.enqueue_unit(at, plane);
+        }
+    }
+
+    /// Whether a queued unit need not be programmed any more.
+    pub(crate) fn is_void(&self, at: u32) -> bool {
+        let u = &self.units[at];
+        if u.holder == GARBAGE_COLLECTION && u.from != NONE {
+            return match u.content {
+                Content::Unit(unit) => self.mapping.table.slot(unit) != Some(u.from),
+                Content::TranslationPage(page) => {
+                    self.mapping.table.translation_slot(page) != Some(u.from)
+                }
+            };
+        }
+        u.trimmed
+    }
+
+    /// A unit that became void in its queue.
+    pub(crate) fn drop_void_unit(&mut self, at: u32) {
+        let u = &self.units[at];
+        if u.holder == GARBAGE_COLLECTION && u.from != NONE {
+            let plane = u.from / self.shape.units_per_plane;
+            self.units.remove(at);
+            self.collected_unit_done(plane);
+        } else {
+            self.unit_clean(at);
+        }
+    }
+
+    /// A unit's program starts: its data will be at `slot`.
+    pub(crate) fn map_unit(&mut self, at: u32, slot: u32, block_wait: Span) {
+        let u = &mut self.units[at];
+        u.block_wait = block_wait;
+        u.state = UnitState::Programming;
+        let (content, from_collection) = (u.content, u.from != NONE);
+        let weight = match content {
+            Content::Unit(_) => 1,
+            Content::TranslationPage(_) => self.shape.units_per_page,
+        };
+        let before = self.mapping.table.map(content, slot);
+        if let Some(before) = before {
+            self.blocks.remove_valid(self.shape.block_of_slot(before), weight);
+        }
+        self.blocks.add_valid(self.shape.block_of_slot(slot), weight);
+        let u = &mut self.units[at];
+        u.before = before.map_or(0, |before| before + 1);
+        if let Content::Unit(unit) = content {
+            self.counters.flash_units_programmed += 1;
+            if from_collection {
+                self.counters.gc_units_moved += 1;
+                self.collected_mapping_changed(unit);
+            } else {
+                self.mapping_changed(unit);
+            }
+        }
+    }
+
+    /// A page has been programmed: `first` is the first of its units, `slot` where it is.
+    pub(crate) fn page_programmed(&mut self, first: u32, slot: u32) {
+        let fails = self.faults.any_programs && self.program_fails(first);
+        let mut at = first;
+        let mut place = slot;
+        while at != NONE {
+            let next = crate::pool::Linked::next(&self.units[at]);
+            let u = &self.units[at];
+            let Content::Unit(unit) = u.content else {
+                let Content::TranslationPage(page) = u.content else { unreachable!() };
+                let collected = u.from != NONE;
+                self.units.remove(at);
+                if collected {
+                    self.collected_unit_done(slot / self.shape.units_per_plane);
+                } else {
+                    self.translation_programmed(page);
+                }
+                at = next;
+                continue;
+            };
+            if fails {
+                self.program_again(at);
+            } else if u.from != NONE {
+                self.units.remove(at);
+                self.collected_unit_done(slot / self.shape.units_per_plane);
+            } else {
+                if self.units[at].trimmed && self.mapping.table.slot(unit) == Some(place) {
+                    self.unmap(unit);
+                }
+                self.unit_programmed(at);
+            }
+            at = next;
+            place += 1;
+        }
+    }
+
+    /// Whether an injected fault spoils the program of a page.
+    fn program_fails(&mut self, first: u32) -> bool {
+        let mut retried = false;
+        let mut units = vec![];
+        let mut at = first;
+        while at != NONE {
+            retried |= self.units[at].retried;
+            if let Content::Unit(unit) = self.units[at].content {
+                units.push(unit);
+            }
+            at = crate::pool::Linked::next(&self.units[at]);
+        }
+        let fails = !retried
+            && !units.is_empty()
+            && self.faults.strikes(MediaOperation::Program, |first, last| {
+                units.iter().any(|unit| (first..=last).contains(unit))
+            });
+        self.counters.media_errors += u64::from(fails);
+        fails
+    }
+
+    /// The program of a unit failed: its data, still in the controller, is programmed to
+    /// another page.
+    fn program_again(&mut self, at: u32) {
+        let u = &mut self.units[at];
+        u.retried = true;
+        if u.from != NONE
+            && let Content::Unit(unit) = u.content
+        {
+            // The copy to void is the one just made.
+            u.from = self.mapping.table.slot(unit).unwrap_or(NONE);
+        }
+        let plane = self.plane_of(self.units[at].content);
+        self.enqueue_unit(at, plane);
+    }
+
+    /// Host data is on flash.
+    fn unit_programmed(&mut self, at: u32) {
+        let now = self.now;
+        if !self.units[at].cached {
+            let u = &self.units[at];
+            let spans = unit_spans(u, u.created, now);
+            let command = u.command;
+            self.units.remove(at);
+            self.part_done(command, &spans);
+            return;
+        }
+        self.unit_clean(at);
+    }
+
+    /// What a cached unit held is on flash, or need not be. If it was overwritten meanwhile
+    /// it starts again; otherwise it leaves the cache.
+    fn unit_clean(&mut self, at: u32) {
+        let u = &mut self.units[at];
+        if !u.cached {
+            // A write without a cache that was trimmed before it was programmed.
+            let (command, span) = (u.command, self.now.since(u.created));
+            self.units.remove(at);
+            return self.part_done(command, &[(Stage::DieWait, span)]);
+        }
+        let epoch = u.epoch;
+        let again = std::mem::take(&mut u.rewritten);
+        u.epoch = u.rewrite_epoch;
+        u.through = false;
+        u.retried = false;
+        let (content, holder) = (u.content, u.holder);
+        let cache = self.cache.as_mut().expect("a cache");
+        cache.cleaned(epoch);
+        if !again && let Content::Unit(unit) = content {
+            cache.remove(unit, holder);
+            self.units.remove(at);
+        }
+        if !self.through_waiters.is_empty()
+            && let Some(commands) = self.through_waiters.remove(&at)
+        {
+            for command in commands {
+                let mark = self.commands[command].mark;
+                let spans = unit_spans(&self.units[at], mark, self.now);
+                self.part_done(command, &spans);
+            }
+        }
+        if again {
+            self.cached(at);
+        }
+        self.finish_flushes();
+        self.admit();
+    }
+
+    /// A unit cannot be programmed: its die is dead or its plane has no space left.
+    pub(crate) fn unit_failed(&mut self, at: u32) {
+        let now = self.now;
+        let u = &self.units[at];
+        if u.from != NONE {
+            let plane = u.from / self.shape.units_per_plane;
+            self.units.remove(at);
+            self.collected_unit_done(plane);
+            return;
+        }
+        match u.content {
+            Content::TranslationPage(page) => {
+                self.units.remove(at);
+                self.translation_programmed(page);
+            }
+            Content::Unit(unit) if u.cached => {
+                self.lost_units.push(unit);
+                self.counters.units_lost += 1;
+                for command in self.through_waiters.get(&at).into_iter().flatten() {
+                    self.commands[*command].status = Status::WriteFault;
+                }
+                self.unit_clean(at);
+            }
+            Content::Unit(_) => {
+                let spans = [(Stage::DieWait, now.since(u.created))];
+                let command = u.command;
+                self.units.remove(at);
+                self.commands[command].status = Status::WriteFault;
+                self.part_done(command, &spans);
+            }
+        }
+    }
+
+    /// Host pages need not be full before they are programmed while someone waits for room
+    /// in the cache or for a flush.
+    pub(crate) fn update_write_pressure(&mut self) {
+        let Some(cache) = &self.cache else { return };
+        let pressure = !cache.waiting.is_empty() || !cache.flushes.is_empty();
+        if pressure && !self.write_pressure {
+            for plane in 0..self.shape.planes {
+                if self.planes[plane as usize].queues.host_units > 0 {
+                    let die = self.shape.die_of_plane(plane);
+                    self.mark_channel(self.dies[die as usize].channel);
+                }
+            }
+        }
+        self.write_pressure = pressure;
+        if pressure && self.cache.as_ref().is_some_and(|cache| !cache.has_room()) {
+            // Room comes only from units on their way: if none is, the oldest sets out.
+            self.evict_oldest();
+        }
+    }
+
+    pub(crate) fn begin_flush(&mut self, command: u32) {
+        let epoch = self.cache.as_mut().and_then(|cache| cache.end_epoch());
+        self.commands[command].parts = 1;
+        match (epoch, &mut self.cache) {
+            (Some(epoch), Some(cache)) => {
+                self.commands[command].epoch = epoch;
+                cache.flushes.push_back(command);
+                while self.cache.as_ref().is_some_and(|cache| cache.oldest != NONE) {
+                    self.evict_oldest();
+                }
+                self.update_write_pressure();
+            }
+            _ => self.part_done(command, &[]),
+        }
+    }
+
+    /// Completes flushes whose data is on flash.
+    fn finish_flushes(&mut self) {
+        let now = self.now;
+        while let Some(cache) = &mut self.cache
+            && let Some(&command) = cache.flushes.front()
+            && cache.is_clean_through(self.commands[command].epoch)
+        {
+            cache.flushes.pop_front();
+            let span = now.since(self.commands[command].mark);
+            self.part_done(command, &[(Stage::CacheWait, span)]);
+        }
+    }
+
+    pub(crate) fn begin_trim(&mut self, command: u32) {
+        self.commands[command].parts = 1;
+        self.trim_step(command);
+    }
+
+    /// Deallocates some units, and the rest in later steps.
+    pub(crate) fn trim_step(&mut self, command: u32) {
+        let c = &self.commands[command];
+        let first = c.cursor;
+        let end = c.end_unit.min(first.saturating_add(TRIM_STEP_UNITS));
+        for unit in first..end {
+            self.trim_unit(unit);
+        }
+        self.translation_trimmed(first, end);
+        let c = &mut self.commands[command];
+        c.cursor = end;
+        if end < c.end_unit {
+            self.events.push(self.now, Event::TrimStep { command });
+        } else {
+            let span = self.now.since(c.mark);
+            self.part_done(command, &[(Stage::Mapping, span)]);
+        }
+    }
+
+    /// Deallocates one unit, in the cache and on flash.
+    pub(crate) fn trim_unit(&mut self, unit: u32) {
+        if let Some(at) = self.cache.as_ref().and_then(|cache| cache.find(unit)) {
+            let u = &mut self.units[at];
+            u.trimmed = true;
+            if u.state == UnitState::Cached {
+                self.unlink_cached(at);
+                self.unit_clean(at);
+            }
+        }
+        self.unmap(unit);
+    }
+
+    fn unmap(&mut self, unit: u32) {
+        if let Some(slot) = self.mapping.table.unmap(unit) {
+            self.blocks.remove_valid(self.shape.block_of_slot(slot), 1);
+        }
+    }
+}
+
+/// Where a unit's time went between `from` and `now`, when its program ended.
+fn unit_spans(unit: &WriteUnit, from: Time, now: Time) -> [(Stage, Span); 5] {
+    let upto = |at: Time| at.max(from).min(now);
+    let (queued, started, array) = (upto(unit.queued), upto(unit.started), upto(unit.array));
+    let die_wait = started.since(queued);
+    let block_wait = unit.block_wait.min(die_wait);
+    [
+        (Stage::Mapping, queued.since(from)),
+        (Stage::BlockWait, block_wait),
+        (Stage::DieWait, die_wait - block_wait),
+        (Stage::FlashCommand, array.since(started)),
+        (Stage::FlashArray, now.since(array)),
+    ]
+}
+
+fn cache_flushes_empty(cache: Option<&crate::cache::Cache>) -> bool {
+    cache.is_none_or(|cache| cache.flushes.is_empty())
+}
