@@ -3,3 +3,4 @@
 pub mod config;
 pub mod io;
 pub mod stats;
+pub mod steady;
