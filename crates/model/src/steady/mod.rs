@@ -7,3 +7,6 @@
 //! a table of one against the other.
 
 pub mod analytic;
+mod engine;
+pub mod pool;
+mod resample;
