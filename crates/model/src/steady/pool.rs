@@ -10,9 +10,9 @@
 //! `keep_free` free blocks at rest. Wear, idle collection and TRIM are not modelled.
 //!
 //! Steady means: write amplification of the last three windows differs by no more than
-//! [`TOLERANCE`] plus twice the standard error of a window. A window is long enough to
-//! rewrite half of the class that is rewritten most slowly, but no longer than
-//! eight times the valid units. The search ends after [`WINDOWS_MAX`] windows, or when
+//! [`TOLERANCE`] plus twice the standard error of a window. A window is as long as it takes to
+//! write as many units of each class as it has (half of that in pools of more than
+//! [`MAX_POOL_UNITS`]), but no longer than eight times the valid units. The search ends after [`WINDOWS_MAX`] windows, or when
 //! [`COPIES_MAX`] times the pool's units have been copied, and then says so
 //! ([`PoolState::steady`]).
 //!
@@ -158,7 +158,7 @@ impl BlockComposition {
 pub struct PoolState {
     /// The blocks that are not free, open ones first. A frontier that happens to be exactly
     /// full counts as full, so the collection frontier can be absent; the host's is there
-    /// unless nothing is ever written.
+    /// unless nothing is ever written or the search ended at [`COPIES_MAX`].
     pub blocks: Vec<BlockComposition>,
     /// Free blocks.
     pub free_blocks: u32,
@@ -379,20 +379,25 @@ impl Pool {
         let rewritten = self.classes.iter().filter(|class| class.weight > 0.0);
         let turn = rewritten.map(|class| class.units as f64 * weights / class.weight);
         let slowest = turn.fold(0.0, f64::max);
+        // Large blocks make a turn dear, and not more telling: what counts is the number of
+        // collections.
+        let large = u64::from(self.blocks) * u64::from(self.units_per_block) > MAX_POOL_UNITS;
+        let turn = if large { slowest / 2.0 } else { slowest };
         // Small pools need many collections in a window to say anything.
-        ((slowest / 2.0) as u64).min(8 * units).max(16 * u64::from(self.units_per_block))
+        (turn as u64).min(8 * units).max(16 * u64::from(self.units_per_block))
     }
 
     fn run_to_rest(&self, engine: &mut Engine) -> Windows {
         let window = self.window();
         let physical = u64::from(self.blocks) * u64::from(self.units_per_block);
         let copied_max = COPIES_MAX * physical;
-        let mut windows = Windows { units_per_block: self.units_per_block, tallies: vec![] };
+        let mut windows =
+            Windows { units_per_block: self.units_per_block, tallies: vec![], cut_short: false };
         windows.tallies.push(engine.tally());
         for _ in 0..WINDOWS_MAX {
-            let within = engine.run(window, copied_max) && engine.tally().copied < copied_max;
+            windows.cut_short = !engine.run(window, copied_max);
             windows.tallies.push(engine.tally());
-            if !within || windows.steady() {
+            if windows.cut_short || windows.steady() {
                 break;
             }
         }
@@ -439,15 +444,18 @@ impl Pool {
 struct Windows {
     units_per_block: u32,
     tallies: Vec<Tally>,
+    /// The last window ended in the middle of collection.
+    cut_short: bool,
 }
 
 impl Windows {
     const COMPARED: usize = 3;
 
     fn steady(&self) -> bool {
-        let Some(first) = self.tallies.len().checked_sub(Windows::COMPARED + 1) else {
+        if self.cut_short || self.tallies.len() <= Windows::COMPARED {
             return false;
-        };
+        }
+        let first = self.tallies.len() - Windows::COMPARED - 1;
         let (mut low, mut high, mut error) = (f64::INFINITY, 0.0_f64, 0.0_f64);
         for pair in self.tallies[first..].windows(2) {
             let (waf, standard_error) = self.amplification(&pair[0], &pair[1]);
