@@ -1,6 +1,6 @@
 //! Write amplification of a simulated pool beside what theory says, as in
 //! `docs/steady-state.md`. An argument picks one pool, to time it from outside:
-//! `cargo run --release -p mynah-model --example waf -- uniform|hotcold|separate|large|table`.
+//! `cargo run --release -p mynah-model --example waf -- uniform|hotcold|separate|skewed|large|large-hotcold|table`.
 
 use mynah_model::config::{VictimPolicy, WriteFrontiers};
 use mynah_model::steady::analytic::{mean_field, waf_fifo};
@@ -82,6 +82,9 @@ fn main() {
             &Pool { frontiers: WriteFrontiers::Separate, ..pool(2048, 256, &hot_cold, 0.7) },
         ),
         Some("skewed") => report("1 % hot", &pool(2048, 256, &[(0.01, 0.99), (0.99, 0.01)], 0.7)),
+        Some("large-hotcold") => {
+            report("large hot/cold", &pool(4096, 12_288, &hot_cold, 0.8));
+        }
         Some("large") => report("large", &pool(4096, 12_288, &[(1.0, 1.0)], 0.8)),
         _ => table(),
     }

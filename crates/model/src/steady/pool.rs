@@ -47,8 +47,8 @@ pub const TOLERANCE: f64 = 0.005;
 pub const WINDOWS_MAX: u32 = 24;
 
 /// Copies after which the search for a steady state ends, as a multiple of the pool's
-/// physical units.
-pub const COPIES_MAX: u64 = 100;
+/// physical units or of [`MAX_POOL_UNITS`], whichever is less.
+pub const COPIES_MAX: u64 = 400;
 
 /// A pool of blocks under a write workload.
 #[derive(Clone, Debug, PartialEq)]
@@ -390,7 +390,7 @@ impl Pool {
     fn run_to_rest(&self, engine: &mut Engine) -> Windows {
         let window = self.window();
         let physical = u64::from(self.blocks) * u64::from(self.units_per_block);
-        let copied_max = COPIES_MAX * physical;
+        let copied_max = COPIES_MAX * physical.min(MAX_POOL_UNITS);
         let mut windows =
             Windows { units_per_block: self.units_per_block, tallies: vec![], cut_short: false };
         windows.tallies.push(engine.tally());

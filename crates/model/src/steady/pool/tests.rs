@@ -139,6 +139,8 @@ struct Literal {
     blocks: Vec<Vec<usize>>,
     /// Where each unit is: block and place.
     map: Vec<(usize, usize)>,
+    /// Valid units of each block.
+    counts: Vec<usize>,
     free: Vec<usize>,
     host: usize,
     collected: Option<usize>,
@@ -153,6 +155,7 @@ impl Literal {
             pool: pool.clone(),
             blocks: vec![vec![]; blocks],
             map: vec![(usize::MAX, 0); pool.valid_units() as usize],
+            counts: vec![0; blocks],
             free: (1..blocks).collect(),
             host: 0,
             collected: None,
@@ -168,7 +171,11 @@ impl Literal {
     }
 
     fn put(&mut self, unit: usize, block: usize) {
+        if let Some(count) = self.counts.get_mut(self.map[unit].0) {
+            *count -= 1;
+        }
         self.map[unit] = (block, self.blocks[block].len());
+        self.counts[block] += 1;
         self.blocks[block].push(unit);
     }
 
@@ -200,7 +207,7 @@ impl Literal {
                 (0..d).map(|_| closed[below(&mut self.rng, closed.len())]).collect()
             }
         };
-        let victim = candidates.into_iter().min_by_key(|&block| self.valid(block).len()).unwrap();
+        let victim = candidates.into_iter().min_by_key(|&block| self.counts[block]).unwrap();
         for unit in self.valid(victim) {
             let frontier = match self.pool.frontiers {
                 WriteFrontiers::One => Some(self.host),
