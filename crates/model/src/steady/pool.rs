@@ -11,8 +11,8 @@
 //!
 //! Steady means: write amplification of the last three windows differs by no more than
 //! [`TOLERANCE`] plus twice the standard error of a window. A window is as long as it takes to
-//! write as many units of each class as it has (half of that in pools of more than
-//! [`MAX_POOL_UNITS`]), but no longer than eight times the valid units. The search ends after [`WINDOWS_MAX`] windows, or when
+//! write as many units of each class as it has, but no longer than eight times the valid
+//! units. The search ends after [`WINDOWS_MAX`] windows, or when
 //! [`COPIES_MAX`] times the pool's units have been copied, and then says so
 //! ([`PoolState::steady`]).
 //!
@@ -33,7 +33,7 @@ use crate::config::{VictimPolicy, WriteFrontiers};
 /// The largest number of [`Class`]es in a pool.
 pub const MAX_CLASSES: usize = 8;
 
-/// Physical units above which fewer blocks are simulated than the pool has.
+/// Physical units above which a smaller pool is simulated.
 pub const MAX_POOL_UNITS: u64 = 1 << 20;
 
 /// The number of blocks that a large pool is never scaled below.
@@ -176,9 +176,9 @@ pub struct PoolState {
     pub victim_valid: f64,
     /// Whether write amplification had come to rest.
     pub steady: bool,
-    /// Host writes performed to get here.
+    /// Host writes performed to get here, in simulated units.
     pub host_writes: u64,
-    /// Units copied to get here.
+    /// Units copied to get here, in simulated units.
     pub copied: u64,
 }
 
@@ -186,30 +186,43 @@ impl Pool {
     /// Finds the steady state.
     ///
     /// A pool of more than [`MAX_POOL_UNITS`] physical units (or more than 32,768 blocks) is
-    /// replaced by a smaller one, of at least [`MIN_SCALED_BLOCKS`] blocks of the same size,
-    /// with the same share of valid units in the blocks that are not kept free.
+    /// replaced by a smaller one with the same share of valid units in the blocks that are not
+    /// kept free: first by one of fewer blocks, but no fewer than [`MIN_SCALED_BLOCKS`]; if
+    /// that is not enough, each simulated unit stands for several. The state is in real units
+    /// again: counts between the multiples are made up at random, class totals are exact.
     pub fn settle(&self) -> Result<PoolState, PoolError> {
         self.validate()?;
-        let pool = self.scaled();
-        let rules = Rules {
-            victim: pool.victim,
-            frontiers: pool.frontiers,
-            collect_below: pool.collect_below,
-            keep_free: pool.keep_free,
-            units_per_block: pool.units_per_block as u16,
-        };
-        let mut rng = Xoshiro256PlusPlus::seed_from_u64(pool.seed);
-        let weights: Vec<f64> = pool.classes.iter().map(|class| class.weight).collect();
-        if weights.iter().all(|&weight| weight == 0.0) {
-            return Ok(pool.never_written());
+        let scaled = self.scaled();
+        let grouped = scaled.grouped();
+        let mut state = grouped.settle_as_is();
+        if grouped.units_per_block != scaled.units_per_block {
+            let units: Vec<u64> = scaled.classes.iter().map(|class| class.units).collect();
+            let mut rng = Xoshiro256PlusPlus::seed_from_u64(scaled.seed);
+            state.enlarge_blocks(scaled.units_per_block, &units, &mut rng)?;
         }
-        let filled = match &pool.classes[..] {
-            [class] => pool.mean_field_fill(class.units, &mut rng),
-            _ => pool.sequential_fill(),
+        Ok(state)
+    }
+
+    fn settle_as_is(&self) -> PoolState {
+        let rules = Rules {
+            victim: self.victim,
+            frontiers: self.frontiers,
+            collect_below: self.collect_below,
+            keep_free: self.keep_free,
+            units_per_block: self.units_per_block as u16,
         };
-        let mut engine = Engine::new(rules, pool.blocks as usize, &weights, &filled, rng);
-        let windows = pool.run_to_rest(&mut engine);
-        Ok(pool.snapshot(&engine, windows))
+        let mut rng = Xoshiro256PlusPlus::seed_from_u64(self.seed);
+        let weights: Vec<f64> = self.classes.iter().map(|class| class.weight).collect();
+        if weights.iter().all(|&weight| weight == 0.0) {
+            return self.never_written();
+        }
+        let filled = match &self.classes[..] {
+            [class] => self.mean_field_fill(class.units, &mut rng),
+            _ => self.sequential_fill(),
+        };
+        let mut engine = Engine::new(rules, self.blocks as usize, &weights, &filled, rng);
+        let windows = self.run_to_rest(&mut engine);
+        self.snapshot(&engine, windows)
     }
 
     fn open_blocks(&self) -> u32 {
@@ -287,6 +300,22 @@ impl Pool {
             ..*class
         });
         Pool { blocks, classes: classes.collect(), collect_below, keep_free, ..self.clone() }
+    }
+
+    /// This pool, or one whose units stand for several of this one's.
+    fn grouped(&self) -> Pool {
+        let least = MAX_POOL_UNITS / u64::from(MIN_SCALED_BLOCKS);
+        let units_per_block = (MAX_POOL_UNITS / u64::from(self.blocks)).max(least) as u32;
+        if units_per_block >= self.units_per_block {
+            return self.clone();
+        }
+        let ratio = f64::from(units_per_block) / f64::from(self.units_per_block);
+        let classes = self.classes.iter().map(|class| Class {
+            units: ((class.units as f64 * ratio).round() as u64).max(class.units.min(1)),
+            ..*class
+        });
+        let pool = Pool { units_per_block, classes: classes.collect(), ..self.clone() };
+        if pool.validate().is_ok() { pool } else { self.clone() }
     }
 
     /// Blocks that are closed when collection has just finished, the open ones aside.
@@ -379,12 +408,8 @@ impl Pool {
         let rewritten = self.classes.iter().filter(|class| class.weight > 0.0);
         let turn = rewritten.map(|class| class.units as f64 * weights / class.weight);
         let slowest = turn.fold(0.0, f64::max);
-        // Large blocks make a turn dear, and not more telling: what counts is the number of
-        // collections.
-        let large = u64::from(self.blocks) * u64::from(self.units_per_block) > MAX_POOL_UNITS;
-        let turn = if large { slowest / 2.0 } else { slowest };
         // Small pools need many collections in a window to say anything.
-        (turn as u64).min(8 * units).max(16 * u64::from(self.units_per_block))
+        (slowest as u64).min(8 * units).max(16 * u64::from(self.units_per_block))
     }
 
     fn run_to_rest(&self, engine: &mut Engine) -> Windows {

@@ -55,6 +55,44 @@ impl PoolState {
         correct(&mut chosen, units, rng)?;
         Ok(chosen)
     }
+
+    /// Turns a state whose units each stand for several into one of blocks of
+    /// `units_per_block`, with `units[class]` valid units of each class.
+    pub(super) fn enlarge_blocks(
+        &mut self,
+        units_per_block: u32,
+        units: &[u64],
+        rng: &mut impl Rng,
+    ) -> Result<(), PoolError> {
+        let ratio = f64::from(units_per_block) / f64::from(self.units_per_block);
+        for block in &mut self.blocks {
+            let small = *block;
+            let enlarge = |count: u16| (f64::from(count) * ratio) as u16;
+            block.written = match small.role {
+                BlockRole::Full => units_per_block as u16,
+                _ => enlarge(small.written),
+            };
+            let all_valid = small.valid_units() == u32::from(small.written);
+            let mut room = block.written;
+            for valid in &mut block.valid {
+                // The counts in between are as likely as their neighbours, but a block
+                // without valid or without invalid units is one for good.
+                let spread = (rng.next_u64() >> 11) as f64 / (1_u64 << 53) as f64 - 0.5;
+                let spread = if *valid == 0 || all_valid { 0.0 } else { spread * ratio };
+                *valid = ((f64::from(*valid) * ratio + spread) as u16).min(room);
+                room -= *valid;
+            }
+            if let (true, Some(last)) =
+                (all_valid, block.valid.iter_mut().rev().find(|valid| **valid > 0))
+            {
+                *last += room;
+            }
+        }
+        self.victim_valid *= ratio;
+        self.units_per_block = units_per_block;
+        self.units = units.to_vec();
+        correct(&mut self.blocks, units, rng)
+    }
 }
 
 /// Adds and removes valid units until class `i` has `units[i]` of them; no block gets more

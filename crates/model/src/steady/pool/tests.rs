@@ -359,6 +359,29 @@ fn a_large_pool_is_scaled_down_and_resampled() {
 }
 
 #[test]
+fn large_blocks_are_simulated_in_groups_of_units() {
+    for split in [UNIFORM, HOT_COLD, &[(0.5, 0.0), (0.5, 1.0)]] {
+        for frontiers in [WriteFrontiers::One, WriteFrontiers::Separate] {
+            // 9,001 is no multiple of anything used to simulate it.
+            let large = Pool { frontiers, ..pool(1024, 9001, 0.8, split) };
+            let small = Pool { frontiers, ..pool(1024, 512, 0.8, split) };
+            let (state, small) = (large.settle().unwrap(), small.settle().unwrap());
+            check_conservation(&large, &state);
+            assert_eq!(state.units, large.classes.iter().map(|c| c.units).collect::<Vec<_>>());
+            assert_eq!(state.units_per_block, 9001);
+            assert!((state.waf / small.waf - 1.0).abs() < 0.01);
+            let entirely_valid =
+                |state: &PoolState| state.valid_distribution().last().copied().unwrap();
+            assert!((entirely_valid(&state) - entirely_valid(&small)).abs() < 0.01);
+        }
+    }
+    let state = pool(1024, 9001, 0.8, UNIFORM).settle().unwrap();
+    let theory = mean_field(9001, 0.8, GREEDY).unwrap();
+    assert!(distance(&state.valid_distribution(), &theory.valid) < 0.02);
+    assert!((state.waf / theory.waf - 1.0).abs() < 0.01);
+}
+
+#[test]
 fn compositions_keep_the_open_blocks_and_repeat_the_others_evenly() {
     let pool = Pool { frontiers: WriteFrontiers::Separate, ..pool(256, 32, 0.8, HOT_COLD) };
     let state = pool.settle().unwrap();
