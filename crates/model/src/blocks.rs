@@ -151,8 +151,19 @@ impl Blocks {
         self.valid[block as usize] -= units as u16;
     }
 
-    pub(crate) fn set_full(&mut self, block: u32, valid: u32) {
-        self.valid[block as usize] = valid as u16;
+    /// A block was written before counting began: it holds `valid` units, and is open or
+    /// may be collected.
+    pub(crate) fn set_written(&mut self, block: u32, valid: u32, open: bool) {
+        self.valid[block as usize] = valid as u16 | if open { INELIGIBLE } else { 0 };
+    }
+
+    /// Makes a block the one that `stream` fills. One that is open already is closed.
+    pub(crate) fn open(&mut self, plane: u32, stream: Stream, frontier: Frontier) {
+        let index = self.frontier_index(stream);
+        let before = std::mem::replace(&mut self.frontiers[plane as usize][index], frontier);
+        if before.block != NONE {
+            self.valid[before.block as usize] &= !INELIGIBLE;
+        }
     }
 
     pub(crate) fn is_collectable(&self, block: u32) -> bool {

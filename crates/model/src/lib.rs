@@ -34,9 +34,11 @@ pub mod io;
 mod link;
 mod mapping;
 mod pool;
+pub mod precondition;
 mod read;
 mod space;
 pub mod stats;
+pub mod steady;
 #[cfg(test)]
 mod testing;
 mod translation;

@@ -98,10 +98,12 @@ impl Mapping {
         self.cached.is_some()
     }
 
-    /// The cached mapping table of a namespace.
-    pub(crate) fn cmt(&self, namespace: usize) -> Option<&Cmt> {
+    /// Entries that the cached mapping table of a namespace has room for, and what they
+    /// are. `None` with an ideal table.
+    pub(crate) fn cmt_capacity(&self, namespace: usize) -> Option<(usize, CmtGranularity)> {
         let cached = self.cached.as_ref()?;
-        Some(&cached.tables[namespace % cached.tables.len()])
+        let table = &cached.tables[namespace % cached.tables.len()];
+        Some((table.capacity() - table.len(), cached.config.granularity))
     }
 
     /// Drops what is only in DRAM.
@@ -396,16 +398,17 @@ impl Drive {
         self.blocks.add_valid(self.shape.block_of_slot(slot), weight);
     }
 
-    /// Fills the cached mapping tables as a steady state would leave them: with the given
-    /// units' entries, oldest first.
-    pub(crate) fn warm_cmt(&mut self, namespace: usize, unit: u32, dirty: bool) {
-        let Some(cached) = &self.mapping.cached else { return };
+    /// Caches the entry of `unit` as if it had just been used; false if there is no room.
+    pub(crate) fn warm_cmt(&mut self, namespace: usize, unit: u32, dirty: bool) -> bool {
+        let Some(cached) = &self.mapping.cached else { return false };
         let page = self.translation_page(unit, cached.entries_per_page);
-        let Some(cached) = &mut self.mapping.cached else { return };
+        let Some(cached) = &mut self.mapping.cached else { return false };
         let tables = cached.tables.len();
         let table = &mut cached.tables[namespace % tables];
-        if table.len() < table.capacity() {
+        let room = table.len() < table.capacity();
+        if room {
             table.insert(unit, page, dirty);
         }
+        room
     }
 }

@@ -1,0 +1,486 @@
+//! Preconditioning: puts the drive into the state that a stated history of writes would
+//! leave, without simulating the writes.
+//!
+//! *Fill* lays the occupied units down once, in order. *Steady* computes, for one plane, how
+//! many valid units each block holds when garbage collection has settled under the stated
+//! writes ([`crate::steady`]), and gives every plane blocks like that: which unit is where
+//! is drawn at random, open blocks are filled to a random degree, and the cached mapping
+//! table holds recently used entries. All planes with the same kinds of data share one
+//! computation.
+
+use crate::blocks::{Frontier, Stream};
+use crate::config::CmtGranularity;
+use crate::drive::Drive;
+use crate::io::NamespaceId;
+use crate::mapping::table::Content;
+use crate::pool::NONE;
+use crate::steady::pool::{BlockComposition, BlockRole, Class, Pool, PoolError, PoolState};
+use crate::validate::ConfigError;
+use mynah_stamp::Time;
+use rand::Rng;
+use rand_xoshiro::Xoshiro256PlusPlus;
+use rand_xoshiro::rand_core::SeedableRng;
+
+/// Most different kinds of data on one plane.
+const CLASSES_MAX: usize = crate::steady::pool::MAX_CLASSES;
+
+/// What is on a namespace and how it is rewritten.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Occupancy {
+    /// Which namespace.
+    pub namespace: NamespaceId,
+    /// Its occupied ranges; they must not overlap.
+    pub classes: Vec<UpdateClass>,
+}
+
+/// A range of units that are alike in how often they are rewritten.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct UpdateClass {
+    /// First unit, counted from the namespace's start.
+    pub first: u64,
+    /// Number of units, at least 1.
+    pub units: u64,
+    /// The share of all writes that goes to this range, relative to the others' weights;
+    /// uniformly within it. 0: it was written once.
+    pub weight: f64,
+    /// The share of accesses to this range that are writes, 0 to 1: how much of what the
+    /// cached mapping table holds of it differs from flash.
+    pub write_share: f64,
+}
+
+/// Why a drive cannot be preconditioned.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum PreconditionError {
+    /// The drive has been used.
+    #[error("a drive can only be preconditioned before its first command")]
+    Used,
+    /// A range is not within its namespace, or overlaps another.
+    #[error("namespace {namespace}: units {first} to {last}: {problem}")]
+    Range {
+        /// Namespace identifier.
+        namespace: u32,
+        /// First unit.
+        first: u64,
+        /// Last unit.
+        last: u64,
+        /// What is wrong.
+        problem: &'static str,
+    },
+    /// A plane has more kinds of data than can be told apart.
+    #[error("a plane has {0} kinds of data; at most {CLASSES_MAX} can be told apart")]
+    Classes(usize),
+    /// The steady state could not be computed.
+    #[error("the steady state cannot be computed: {0}")]
+    Steady(#[from] PoolError),
+    /// The drive itself is not valid.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+}
+
+/// What preconditioning found.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Preconditioned {
+    /// Units that hold data.
+    pub units: u64,
+    /// The write amplification expected under the stated writes; `None` for a fill.
+    pub expected_waf: Option<f64>,
+}
+
+/// A class as one plane sees it: its units are every `stride`-th group.
+#[derive(Clone, Copy)]
+struct PlaneClass {
+    /// First and end unit over the whole drive.
+    first: u32,
+    end: u32,
+    weight: f64,
+}
+
+impl Drive {
+    /// Lays the occupied units down once, in order, without taking any time.
+    ///
+    /// # Errors
+    /// See [`PreconditionError`].
+    pub fn fill(&mut self, occupancy: &[Occupancy]) -> Result<Preconditioned, PreconditionError> {
+        let classes = self.begin_precondition(occupancy)?;
+        let mut units = 0;
+        for (first, class) in &classes {
+            for unit in *first..*first + class.units as u32 {
+                let plane = self.plane_of(Content::Unit(unit));
+                self.lay_down(unit, plane);
+                units += 1;
+            }
+        }
+        self.restart_counters();
+        Ok(Preconditioned { units, expected_waf: None })
+    }
+
+    /// Puts the drive into the steady state of the stated writes, without taking any time.
+    ///
+    /// # Errors
+    /// See [`PreconditionError`].
+    pub fn precondition(
+        &mut self,
+        occupancy: &[Occupancy],
+    ) -> Result<Preconditioned, PreconditionError> {
+        let classes = self.begin_precondition(occupancy)?;
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(self.config.seed ^ 0x7374_6561_6479);
+        let mut states: Vec<(Vec<(u32, u32)>, PoolState)> = Vec::new();
+        let mut scratch = Scratch::default();
+        let (mut waf, mut units) = (0.0, 0);
+        for plane in 0..self.shape.planes {
+            let here = self.classes_of_plane(plane, &classes);
+            if here.is_empty() {
+                continue;
+            }
+            if here.len() > CLASSES_MAX {
+                return Err(PreconditionError::Classes(here.len()));
+            }
+            let counts: Vec<u64> =
+                here.iter().map(|class| self.units_on_plane(plane, *class)).collect();
+            units += counts.iter().sum::<u64>();
+            let key: Vec<_> = here.iter().map(|class| (class.first, class.end)).collect();
+            let at = match states.iter().position(|(known, _)| *known == key) {
+                Some(at) => at,
+                None => {
+                    let state = self.pool_of_plane(plane, &here, &counts).settle()?;
+                    states.push((key, state));
+                    states.len() - 1
+                }
+            };
+            let state = &states[at].1;
+            waf += state.waf / f64::from(self.shape.planes);
+            let blocks = self.blocks.free_blocks(plane).saturating_sub(self.blocks.start);
+            let mut compositions = state.compositions_with_units(blocks, &counts, &mut random)?;
+            self.stagger(&mut compositions, &mut random);
+            self.realise(plane, &here, &compositions, &mut scratch, &mut random);
+        }
+        self.restart_counters();
+        self.warm_tables(&classes, &mut random);
+        let written = classes.iter().any(|(_, class)| class.weight > 0.0);
+        Ok(Preconditioned { units, expected_waf: written.then_some(waf) })
+    }
+
+    /// Checks the ranges, and puts translation pages in place. Returns the classes with
+    /// their first units over the whole drive.
+    fn begin_precondition(
+        &mut self,
+        occupancy: &[Occupancy],
+    ) -> Result<Vec<(u32, UpdateClass)>, PreconditionError> {
+        if self.now != Time::ZERO || self.counters.commands > 0 || self.commands.len() > 0 {
+            return Err(PreconditionError::Used);
+        }
+        let mut classes: Vec<(u32, UpdateClass)> = Vec::new();
+        for Occupancy { namespace, classes: ranges } in occupancy {
+            let problem = |class: &UpdateClass, problem| PreconditionError::Range {
+                namespace: namespace.0,
+                first: class.first,
+                last: class.first.saturating_add(class.units).saturating_sub(1),
+                problem,
+            };
+            for class in ranges {
+                let Some(space) = self.namespaces.get((namespace.0 as usize).wrapping_sub(1))
+                else {
+                    return Err(problem(class, "there is no such namespace"));
+                };
+                let end = class.first.checked_add(class.units);
+                if class.units == 0 || end.is_none_or(|end| end > u64::from(space.units)) {
+                    return Err(problem(class, "not a range within the namespace"));
+                }
+                classes.push((space.base + class.first as u32, *class));
+            }
+        }
+        classes.sort_by_key(|(first, _)| *first);
+        for pair in classes.windows(2) {
+            if u64::from(pair[0].0) + pair[0].1.units > u64::from(pair[1].0) {
+                return Err(PreconditionError::Range {
+                    namespace: 0,
+                    first: pair[1].0.into(),
+                    last: u64::from(pair[0].0) + pair[0].1.units - 1,
+                    problem: "two ranges overlap",
+                });
+            }
+        }
+        if self.mapping.is_cached() {
+            for page in 0..self.mapping.table.translation_pages() {
+                if self.mapping.table.translation_slot(page).is_none() {
+                    let plane = self.plane_of(Content::TranslationPage(page));
+                    self.place_translation_page(page, plane);
+                }
+            }
+        }
+        Ok(classes)
+    }
+
+    /// Maps `unit` to the next page of its plane's open block.
+    fn lay_down(&mut self, unit: u32, plane: u32) {
+        // Units of one group share a page; the page is taken with the first.
+        let base = self.space_of(unit).base;
+        let place = (unit - base) % self.shape.units_per_page;
+        let frontier = self.blocks.frontier(plane, Stream::Host);
+        let slot = if place == 0 || frontier.block == NONE {
+            let slot = self.blocks.take_page(plane, Stream::Host);
+            for place in 0..self.shape.units_per_page {
+                self.mapping.table.clear_slot(slot + place);
+            }
+            slot + place
+        } else {
+            frontier.block * self.shape.units_per_block
+                + (frontier.next_page - 1) * self.shape.units_per_page
+                + place
+        };
+        self.mapping.table.map(Content::Unit(unit), slot);
+        self.blocks.add_valid(self.shape.block_of_slot(slot), 1);
+    }
+
+    fn classes_of_plane(&self, plane: u32, classes: &[(u32, UpdateClass)]) -> Vec<PlaneClass> {
+        classes
+            .iter()
+            .map(|&(first, class)| PlaneClass {
+                first,
+                end: first + class.units as u32,
+                weight: class.weight,
+            })
+            .filter(|class| {
+                self.space_of(class.first).planes.contains(&plane)
+                    && self.units_on_plane(plane, *class) > 0
+            })
+            .collect()
+    }
+
+    /// Calls `each` for every run of units of `class` that belong to `plane`, in order.
+    fn groups_on_plane(&self, plane: u32, class: PlaneClass, mut each: impl FnMut(u32, u32)) {
+        let space = self.space_of(class.first);
+        let Some(position) = space.planes.iter().position(|&p| p == plane) else { return };
+        let (group, stride) = (self.shape.units_per_page, space.planes.len() as u64);
+        let first_group = u64::from((class.first - space.base) / group);
+        let behind = (stride + position as u64 - first_group % stride) % stride;
+        let mut at = u64::from(space.base) + (first_group + behind) * u64::from(group);
+        while at < u64::from(class.end) {
+            let from = (at as u32).max(class.first);
+            let to = (at + u64::from(group)).min(u64::from(class.end)) as u32;
+            each(from, to);
+            at += stride * u64::from(group);
+        }
+    }
+
+    fn units_on_plane(&self, plane: u32, class: PlaneClass) -> u64 {
+        let space = self.space_of(class.first);
+        let (group, stride) = (u64::from(self.shape.units_per_page), space.planes.len() as u64);
+        let Some(position) = space.planes.iter().position(|&p| p == plane) else { return 0 };
+        // Units of this plane below a unit of the namespace.
+        let below = |unit: u64| {
+            let (rounds, rest) = (unit / (group * stride), unit % (group * stride));
+            rounds * group + rest.saturating_sub(position as u64 * group).min(group)
+        };
+        let base = u64::from(space.base);
+        below(u64::from(class.end) - base) - below(u64::from(class.first) - base)
+    }
+
+    /// The abstract pool that behaves as `plane` does.
+    fn pool_of_plane(&self, plane: u32, classes: &[PlaneClass], counts: &[u64]) -> Pool {
+        let start = self.blocks.start as u32;
+        let total: f64 = classes.iter().map(|class| class.weight).sum();
+        Pool {
+            blocks: self.blocks.free_blocks(plane) as u32,
+            units_per_block: self.shape.units_per_block,
+            classes: classes
+                .iter()
+                .zip(counts)
+                .map(|(class, &units)| Class {
+                    units,
+                    weight: if total > 0.0 { class.weight } else { 0.0 },
+                })
+                .collect(),
+            victim: self.config.gc.victim,
+            frontiers: self.config.gc.frontiers,
+            collect_below: start,
+            keep_free: start,
+            seed: self.config.seed,
+        }
+    }
+
+    /// Fills open blocks to a random degree, as they are found at a random moment; what
+    /// they lose or gain comes from the full ones.
+    fn stagger(&self, compositions: &mut [BlockComposition], random: &mut Xoshiro256PlusPlus) {
+        let units_per_block = self.shape.units_per_block;
+        let open = compositions.iter().take_while(|c| c.role != BlockRole::Full).count();
+        let (open, full) = compositions.split_at_mut(open);
+        if full.is_empty() {
+            return;
+        }
+        let mut cursor = below(random, full.len() as u32) as usize;
+        for frontier in open {
+            let pages = below(random, self.shape.pages_per_block);
+            let written = pages * self.shape.units_per_page;
+            let before = u32::from(frontier.written).max(1);
+            frontier.written = written as u16;
+            for class in 0..CLASSES_MAX {
+                let valid = u32::from(frontier.valid[class]);
+                let target = (valid * written / before).min(written);
+                // Others give or take a unit each.
+                let mut change = i64::from(target) - i64::from(valid);
+                let mut looked = 0;
+                while change != 0 && looked < full.len() * 4 {
+                    cursor = (cursor + 1) % full.len();
+                    looked += 1;
+                    let other = &mut full[cursor];
+                    if change > 0 && other.valid[class] > 0 {
+                        other.valid[class] -= 1;
+                        change -= 1;
+                    } else if change < 0 && other.valid_units() < units_per_block {
+                        other.valid[class] += 1;
+                        change += 1;
+                    }
+                }
+                frontier.valid[class] = (i64::from(target) - change).max(0) as u16;
+            }
+            frontier.written = frontier
+                .written
+                .max((frontier.valid_units().next_multiple_of(self.shape.units_per_page)) as u16);
+        }
+    }
+
+    /// Gives `plane` blocks of the given compositions.
+    fn realise(
+        &mut self,
+        plane: u32,
+        classes: &[PlaneClass],
+        compositions: &[BlockComposition],
+        scratch: &mut Scratch,
+        random: &mut Xoshiro256PlusPlus,
+    ) {
+        scratch.slots.iter_mut().for_each(Vec::clear);
+        scratch.slots.resize(classes.len(), Vec::new());
+        for composition in compositions {
+            let Some(block) = self.blocks.free[plane as usize].pop_front() else { break };
+            let written = u32::from(composition.written);
+            let stream = match composition.role {
+                BlockRole::Full => None,
+                BlockRole::HostFrontier => Some(Stream::Host),
+                BlockRole::CollectionFrontier => Some(Stream::Collected),
+            };
+            let open = stream.filter(|_| written < self.shape.units_per_block);
+            if let Some(stream) = open {
+                let next_page = written / self.shape.units_per_page;
+                self.blocks.open(plane, stream, Frontier { block, next_page });
+            }
+            self.blocks.set_written(block, composition.valid_units(), open.is_some());
+            // Which of the written places are valid is drawn without replacement.
+            let first = self.shape.first_slot_of_block(block);
+            if let [slots] = &mut scratch.slots[..] {
+                let mut valid = u32::from(composition.valid[0]);
+                for place in 0..written {
+                    if below(random, written - place) < valid {
+                        valid -= 1;
+                        slots.push(first + place);
+                    }
+                }
+                continue;
+            }
+            let mut left = composition.valid;
+            for place in 0..written {
+                let mut draw = below(random, written - place);
+                for (class, slots) in scratch.slots.iter_mut().enumerate() {
+                    if draw < u32::from(left[class]) {
+                        left[class] -= 1;
+                        slots.push(first + place);
+                        break;
+                    }
+                    draw -= u32::from(left[class]);
+                }
+            }
+        }
+        for (class, slots) in classes.iter().zip(&mut scratch.slots) {
+            for at in (1..slots.len()).rev() {
+                slots.swap(at, below(random, at as u32 + 1) as usize);
+            }
+            let mut next = 0;
+            let mut runs = std::mem::take(&mut scratch.runs);
+            runs.clear();
+            self.groups_on_plane(plane, *class, |from, to| runs.push((from, to)));
+            for &(from, to) in &runs {
+                for unit in from..to {
+                    self.mapping.table.map(Content::Unit(unit), slots[next]);
+                    next += 1;
+                }
+            }
+            scratch.runs = runs;
+            debug_assert_eq!(next, slots.len());
+        }
+    }
+
+    /// Fills the cached mapping tables with recently used entries. An entry is dirty when
+    /// its last use was a write and no other dirty entry of its translation page has been
+    /// evicted since, which would have written it too: with `m` cached entries to a page,
+    /// of which a share `w` is written, the dirty share at age `x` (0 new, 1 oldest) is
+    /// `w exp(-m q x)` with `q = w exp(-m q)`.
+    fn warm_tables(&mut self, classes: &[(u32, UpdateClass)], random: &mut Xoshiro256PlusPlus) {
+        for namespace in 0..self.namespaces.len() {
+            let Some((capacity, granularity)) = self.mapping.cmt_capacity(namespace) else {
+                return;
+            };
+            let space = &self.namespaces[namespace];
+            let (base, end) = (space.base, space.base + space.units);
+            let ours: Vec<_> =
+                classes.iter().filter(|(first, _)| (base..end).contains(first)).collect();
+            let pages = self.mapping.table.translation_pages().max(1);
+            let weights: Vec<f64> =
+                ours.iter().map(|(_, class)| class.weight.max(f64::MIN_POSITIVE)).collect();
+            let total: f64 = weights.iter().sum();
+            let per_page = capacity as f64 / f64::from(pages);
+            // Distinct entries are drawn until the table is full or a bounded number of
+            // draws has found nothing new.
+            for draw in 0..capacity * 2 {
+                let age = 1.0 - (draw as f64 / capacity as f64).min(1.0);
+                let mut at = random_share(random) * total;
+                let Some((first, class)) = ours.iter().zip(&weights).find_map(|(class, weight)| {
+                    at -= weight;
+                    (at <= 0.0).then_some(**class)
+                }) else {
+                    continue;
+                };
+                let unit = first + below(random, class.units as u32);
+                let dirty = match granularity {
+                    CmtGranularity::Entry => {
+                        let w = class.write_share;
+                        let q = dirty_at_eviction(per_page, w);
+                        w * (-per_page * q * age).exp()
+                    }
+                    CmtGranularity::Page => class.write_share,
+                };
+                let dirty = random_share(random) < dirty;
+                if !self.warm_cmt(namespace, unit, dirty) {
+                    break;
+                }
+            }
+        }
+    }
+}
+
+/// Solves `q = w exp(-m q)` by bisection: the left side rises, the right falls.
+fn dirty_at_eviction(m: f64, w: f64) -> f64 {
+    let (mut low, mut high) = (0.0, w);
+    for _ in 0..60 {
+        let q = (low + high) / 2.0;
+        if q < w * (-m * q).exp() { low = q } else { high = q }
+    }
+    low
+}
+
+#[derive(Default)]
+struct Scratch {
+    /// Slots that each class gets.
+    slots: Vec<Vec<u32>>,
+    runs: Vec<(u32, u32)>,
+}
+
+/// A uniform number below `n`, `n` at least 1 (Lemire's multiplication, bias below 2^-32 n).
+#[inline]
+fn below(random: &mut Xoshiro256PlusPlus, n: u32) -> u32 {
+    ((u64::from(random.next_u32()) * u64::from(n)) >> 32) as u32
+}
+
+/// A uniform number from 0 to 1 exclusive.
+fn random_share(random: &mut Xoshiro256PlusPlus) -> f64 {
+    (random.next_u64() >> 11) as f64 / (1u64 << 53) as f64
+}

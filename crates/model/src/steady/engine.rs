@@ -1,0 +1,471 @@
+//! One pool of blocks, reduced to what decides its fate: how many valid units of each class
+//! every block holds.
+//!
+//! Units of one class are rewritten equally often and so are interchangeable: the counts
+//! form a Markov chain of their own, and running it is running the policy, without a mapping
+//! table. Which block loses a unit is drawn with a *ticket* for each unit, a list for each
+//! class: a ticket names a block, and a uniformly drawn ticket names a block with probability
+//! proportional to its valid units. Collecting a block makes all its tickets stale at once
+//! (its generation changes); stale ones are dropped when drawn or when they outnumber the
+//! good ones.
+//!
+//! Kept at all times: the counts of a class sum to its units; no block holds more than it has
+//! written; good tickets naming a block equal its count.
+
+use rand::Rng;
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+use crate::config::{VictimPolicy, WriteFrontiers};
+
+/// Bit of [`Engine::score`] that keeps a block from being chosen: it is open.
+const OPEN: u16 = 0x8000;
+/// Score of a free block.
+const FREE: u16 = 0xFFFF;
+/// A ticket is a block in the low bits and its generation in the high ones.
+const BLOCK_BITS: u32 = 16;
+const BLOCK_MASK: u32 = (1 << BLOCK_BITS) - 1;
+const GENERATION: u32 = 1 << BLOCK_BITS;
+/// Blocks that a ticket can name.
+pub(super) const BLOCKS_MAX: u32 = 1 << (BLOCK_BITS - 1);
+
+/// What the engine must know of the policy; validated by the caller.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Rules {
+    pub(super) victim: VictimPolicy,
+    pub(super) frontiers: WriteFrontiers,
+    /// Collection starts below this number of free blocks...
+    pub(super) collect_below: u32,
+    /// ...and ends at this number.
+    pub(super) keep_free: u32,
+    pub(super) units_per_block: u16,
+}
+
+/// An open block.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Open {
+    pub(super) block: usize,
+    /// Units programmed, valid or not.
+    pub(super) written: u16,
+}
+
+/// What has happened so far.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Tally {
+    pub(super) host_writes: u64,
+    pub(super) collections: u64,
+    /// Units copied by collections.
+    pub(super) copied: u64,
+    /// Sum of the squares of the units copied by each collection.
+    pub(super) copied_squared: u64,
+}
+
+struct ClassState {
+    /// One ticket for each valid unit, and stale ones. Empty for a class never rewritten.
+    tickets: Vec<u32>,
+    units: usize,
+    /// Valid units in each block.
+    counts: Vec<u16>,
+}
+
+pub(super) struct Engine {
+    rules: Rules,
+    classes: Vec<ClassState>,
+    /// For each class that is rewritten: where its share of a 64-bit draw ends, and itself.
+    shares: Vec<(u64, usize)>,
+    /// Valid units of each block; [`OPEN`] is set in open blocks, [`FREE`] marks free ones.
+    score: Vec<u16>,
+    /// The good ticket of each block.
+    tag: Vec<u32>,
+    free: Vec<usize>,
+    host: Open,
+    collected: Option<Open>,
+    /// Where the search for a victim begins, so that ties do not favour low block numbers.
+    cursor: usize,
+    rng: Xoshiro256PlusPlus,
+    tally: Tally,
+}
+
+/// An index below `n`.
+pub(super) fn below(rng: &mut impl Rng, n: usize) -> usize {
+    ((u128::from(rng.next_u64()) * n as u128) >> 64) as usize
+}
+
+impl Engine {
+    /// A pool whose closed blocks hold `filled[block][class]` valid units, with `weights[class]`
+    /// of the host's writes; blocks past `filled` are free. At least one weight is positive.
+    pub(super) fn new(
+        rules: Rules,
+        blocks: usize,
+        weights: &[f64],
+        filled: &[Vec<u16>],
+        rng: Xoshiro256PlusPlus,
+    ) -> Engine {
+        let tag: Vec<u32> = (0..blocks as u32).collect();
+        let mut score = vec![FREE; blocks];
+        let mut classes: Vec<ClassState> = weights
+            .iter()
+            .map(|_| ClassState { tickets: vec![], units: 0, counts: vec![0; blocks] })
+            .collect();
+        for (block, counts) in filled.iter().enumerate() {
+            score[block] = counts.iter().sum();
+            for ((class, &count), &weight) in classes.iter_mut().zip(counts).zip(weights) {
+                class.counts[block] = count;
+                class.units += usize::from(count);
+                if weight > 0.0 {
+                    class.tickets.extend(std::iter::repeat_n(tag[block], usize::from(count)));
+                }
+            }
+        }
+        let total: f64 = weights.iter().sum();
+        let mut sum = 0.0;
+        let mut shares = vec![];
+        for (class, &weight) in weights.iter().enumerate() {
+            sum += weight;
+            if weight > 0.0 {
+                shares.push(((sum / total * u64::MAX as f64) as u64, class));
+            }
+        }
+        shares.last_mut().expect("a class that is rewritten").0 = u64::MAX;
+        let mut free: Vec<usize> = (filled.len()..blocks).rev().collect();
+        let host = Open { block: free.pop().expect("a free block"), written: 0 };
+        score[host.block] = OPEN;
+        Engine {
+            rules,
+            classes,
+            shares,
+            score,
+            tag,
+            free,
+            host,
+            collected: None,
+            cursor: 0,
+            rng,
+            tally: Tally::default(),
+        }
+    }
+
+    pub(super) fn tally(&self) -> Tally {
+        self.tally
+    }
+
+    pub(super) fn free_blocks(&self) -> usize {
+        self.free.len()
+    }
+
+    pub(super) fn host_frontier(&self) -> Open {
+        self.host
+    }
+
+    pub(super) fn collection_frontier(&self) -> Option<Open> {
+        self.collected
+    }
+
+    pub(super) fn is_free(&self, block: usize) -> bool {
+        self.score[block] == FREE
+    }
+
+    pub(super) fn blocks(&self) -> usize {
+        self.score.len()
+    }
+
+    /// Valid units of `class` in `block`.
+    pub(super) fn count(&self, block: usize, class: usize) -> u16 {
+        self.classes[class].counts[block]
+    }
+
+    /// Performs host writes, and the collections they cause, and leaves the host's frontier
+    /// with room. False: stopped early because collections have copied `copied_max` units.
+    pub(super) fn run(&mut self, host_writes: u64, copied_max: u64) -> bool {
+        let mut left = host_writes;
+        loop {
+            while self.host.written == self.rules.units_per_block {
+                if !self.refill(copied_max) {
+                    return false;
+                }
+            }
+            if left == 0 {
+                return true;
+            }
+            let room = u64::from(self.rules.units_per_block - self.host.written);
+            let batch = room.min(left);
+            self.write(batch as u16);
+            left -= batch;
+        }
+    }
+
+    /// `batch` host writes to the host's frontier, which has room for them.
+    fn write(&mut self, batch: u16) {
+        let frontier = self.host.block;
+        // The frontier's counts are raised once for the batch. Its own units can be
+        // overwritten before that, so the class counts may wrap in between.
+        self.score[frontier] += batch;
+        self.host.written += batch;
+        self.tally.host_writes += u64::from(batch);
+        let new = self.tag[frontier];
+        if let [(_, only)] = self.shares[..] {
+            let class = &mut self.classes[only];
+            for _ in 0..batch {
+                class.replace(&mut self.rng, &self.tag, &mut self.score, new);
+            }
+            class.counts[frontier] = class.counts[frontier].wrapping_add(batch);
+            return;
+        }
+        for _ in 0..batch {
+            let draw = self.rng.next_u64();
+            let mut share = 0;
+            while self.shares[share].0 < draw {
+                share += 1;
+            }
+            let class = &mut self.classes[self.shares[share].1];
+            class.replace(&mut self.rng, &self.tag, &mut self.score, new);
+            class.counts[frontier] = class.counts[frontier].wrapping_add(1);
+        }
+    }
+
+    /// Opens a block in place of the host's full frontier and collects if that leaves too few
+    /// free ones. False: stopped early.
+    fn refill(&mut self, copied_max: u64) -> bool {
+        self.host = self.replace_open(self.host);
+        if self.free.len() >= self.rules.collect_below as usize {
+            return true;
+        }
+        while self.free.len() < self.rules.keep_free as usize {
+            if self.tally.copied >= copied_max {
+                return false;
+            }
+            self.collect();
+        }
+        true
+    }
+
+    /// Closes a full block and opens a free one.
+    fn replace_open(&mut self, full: Open) -> Open {
+        self.score[full.block] &= !OPEN;
+        self.open()
+    }
+
+    fn open(&mut self) -> Open {
+        let block = self.free.pop().expect("the thresholds leave a block for every frontier");
+        self.score[block] = OPEN;
+        Open { block, written: 0 }
+    }
+
+    fn collect(&mut self) {
+        let victim = match self.rules.victim {
+            VictimPolicy::Greedy => self.fewest_valid(),
+            VictimPolicy::DChoices { d } => self.fewest_valid_of(d),
+        };
+        let valid = self.score[victim];
+        self.tally.collections += 1;
+        self.tally.copied += u64::from(valid);
+        self.tally.copied_squared += u64::from(valid) * u64::from(valid);
+        let frontier = match self.rules.frontiers {
+            WriteFrontiers::One => self.host,
+            WriteFrontiers::Separate => match self.collected {
+                Some(open) => open,
+                None => self.open(),
+            },
+        };
+        let frontier = if frontier.written == 0 {
+            self.swap(victim, valid, frontier)
+        } else {
+            self.copy(victim, valid, frontier)
+        };
+        match self.rules.frontiers {
+            WriteFrontiers::One => self.host = frontier,
+            WriteFrontiers::Separate => self.collected = Some(frontier),
+        }
+    }
+
+    /// Collection into an empty frontier: the two blocks trade places, which differs from
+    /// copying only in the names of blocks.
+    fn swap(&mut self, victim: usize, valid: u16, frontier: Open) -> Open {
+        self.score[victim] = valid | OPEN;
+        self.score[frontier.block] = FREE;
+        self.free.push(frontier.block);
+        Open { block: victim, written: valid }
+    }
+
+    /// Copies the victim's units to a frontier that is not empty, going on in a free block
+    /// when it is full.
+    fn copy(&mut self, victim: usize, valid: u16, mut frontier: Open) -> Open {
+        let mut moving: Vec<u16> = Vec::with_capacity(self.classes.len());
+        moving.extend(self.classes.iter().map(|class| class.counts[victim]));
+        let room = self.rules.units_per_block - frontier.written;
+        if valid > room {
+            let rest = split(&mut self.rng, &mut moving, room);
+            self.append(&moving, &mut frontier);
+            moving = rest;
+            frontier = self.replace_open(frontier);
+        }
+        self.append(&moving, &mut frontier);
+        for class in &mut self.classes {
+            class.counts[victim] = 0;
+        }
+        self.retire_tickets(victim);
+        self.score[victim] = FREE;
+        self.free.push(victim);
+        frontier
+    }
+
+    fn append(&mut self, moving: &[u16], frontier: &mut Open) {
+        let tag = self.tag[frontier.block];
+        for (class, &count) in self.classes.iter_mut().zip(moving) {
+            class.counts[frontier.block] += count;
+            self.score[frontier.block] += count;
+            frontier.written += count;
+            if !class.tickets.is_empty() {
+                class.tickets.extend(std::iter::repeat_n(tag, usize::from(count)));
+            }
+        }
+    }
+
+    fn retire_tickets(&mut self, block: usize) {
+        let (next, wrapped) = self.tag[block].overflowing_add(GENERATION);
+        self.tag[block] = next;
+        for class in &mut self.classes {
+            if class.tickets.len() >= 2 * class.units + 64 {
+                class.tickets.retain(|&ticket| self.tag[(ticket & BLOCK_MASK) as usize] == ticket);
+            }
+        }
+        if wrapped {
+            // Generations begin anew, so that no stale ticket is left to be taken for good.
+            for (block, tag) in self.tag.iter_mut().enumerate() {
+                *tag = block as u32;
+            }
+            for class in self.classes.iter_mut().filter(|class| !class.tickets.is_empty()) {
+                class.tickets.clear();
+                for (&tag, &count) in self.tag.iter().zip(&class.counts) {
+                    class.tickets.extend(std::iter::repeat_n(tag, usize::from(count)));
+                }
+            }
+        }
+    }
+
+    fn fewest_valid(&mut self) -> usize {
+        let least = self.score.iter().copied().fold(FREE, u16::min);
+        debug_assert!(least < OPEN, "a closed block");
+        let (before, after) = self.score.split_at(self.cursor);
+        let victim = match position(after, least) {
+            Some(index) => self.cursor + index,
+            None => position(before, least).expect("the least is somewhere"),
+        };
+        self.cursor = (victim + 1) % self.score.len();
+        victim
+    }
+
+    /// The fewest valid units of `d` closed blocks drawn with replacement; the first drawn of
+    /// equals.
+    fn fewest_valid_of(&mut self, d: u32) -> usize {
+        let mut best = usize::MAX;
+        let mut least = FREE;
+        let mut drawn = 0;
+        while drawn < d {
+            let block = below(&mut self.rng, self.score.len());
+            let score = self.score[block];
+            if score < OPEN {
+                drawn += 1;
+                if score < least {
+                    (best, least) = (block, score);
+                }
+            }
+        }
+        best
+    }
+
+    /// Panics unless the invariants hold.
+    #[cfg(test)]
+    pub(super) fn check(&self) {
+        let b = self.rules.units_per_block;
+        let mut kinds = [0; 3];
+        for block in 0..self.blocks() {
+            let valid: u16 = self.classes.iter().map(|class| class.counts[block]).sum();
+            assert!(valid <= b);
+            match self.score[block] {
+                FREE => {
+                    assert_eq!(valid, 0);
+                    kinds[0] += 1;
+                }
+                score if score & OPEN != 0 => {
+                    assert_eq!(score & !OPEN, valid);
+                    kinds[1] += 1;
+                }
+                score => {
+                    assert_eq!(score, valid);
+                    kinds[2] += 1;
+                }
+            }
+        }
+        assert_eq!(kinds[0], self.free.len());
+        assert!(self.free.iter().all(|&block| self.is_free(block)));
+        for open in [Some(self.host), self.collected].into_iter().flatten() {
+            assert!(self.score[open.block] & OPEN != 0 && !self.is_free(open.block));
+            assert!(self.score[open.block] & !OPEN <= open.written && open.written <= b);
+        }
+        assert_eq!(kinds[1], 1 + usize::from(self.collected.is_some()));
+        for (index, class) in self.classes.iter().enumerate() {
+            let counted: usize = class.counts.iter().map(|&count| usize::from(count)).sum();
+            assert_eq!(counted, class.units);
+            if self.shares.iter().any(|share| share.1 == index) {
+                let mut good = vec![0_u16; self.blocks()];
+                for &ticket in &class.tickets {
+                    let block = (ticket & BLOCK_MASK) as usize;
+                    good[block] += u16::from(self.tag[block] == ticket);
+                }
+                assert_eq!(good, class.counts);
+            }
+        }
+    }
+}
+
+impl ClassState {
+    /// A unit of this class is written anew, in the block whose ticket is `new`: takes it from
+    /// the block that held it.
+    #[inline]
+    fn replace(&mut self, rng: &mut Xoshiro256PlusPlus, tag: &[u32], score: &mut [u16], new: u32) {
+        let block = loop {
+            let index = below(rng, self.tickets.len());
+            let ticket = self.tickets[index];
+            let block = (ticket & BLOCK_MASK) as usize;
+            if tag[block] == ticket {
+                self.tickets[index] = new;
+                break block;
+            }
+            self.tickets.swap_remove(index);
+        };
+        score[block] -= 1;
+        self.counts[block] = self.counts[block].wrapping_sub(1);
+    }
+}
+
+/// Leaves `first` units, drawn at random without replacement, in `counts`, and returns the
+/// rest.
+pub(super) fn split(rng: &mut impl Rng, counts: &mut [u16], first: u16) -> Vec<u16> {
+    let mut rest = counts.to_vec();
+    let mut left: usize = rest.iter().map(|&count| usize::from(count)).sum();
+    counts.fill(0);
+    for _ in 0..first {
+        let mut draw = below(rng, left);
+        let mut class = 0;
+        while draw >= usize::from(rest[class]) {
+            draw -= usize::from(rest[class]);
+            class += 1;
+        }
+        rest[class] -= 1;
+        counts[class] += 1;
+        left -= 1;
+    }
+    rest
+}
+
+/// The first index of `value`, looking at a whole group at a time, which vectorises.
+fn position(scores: &[u16], value: u16) -> Option<usize> {
+    const GROUP: usize = 32;
+    for (index, group) in scores.chunks(GROUP).enumerate() {
+        if group.iter().fold(false, |any, &score| any | (score == value)) {
+            let within = group.iter().position(|&score| score == value)?;
+            return Some(index * GROUP + within);
+        }
+    }
+    None
+}
