@@ -1,5 +1,7 @@
 //! Experiments on a simulated NVMe SSD.
 
+pub mod experiment;
+pub mod mqsim;
 pub mod trace;
 pub mod workload;
 
