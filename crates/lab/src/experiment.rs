@@ -1,0 +1,389 @@
+//! Experiment files: a drive, and what is done to it.
+//!
+//! ```toml
+//! schema = "mynah.experiment/1"
+//! drive = "mqsim-fast18"          # a shipped drive's name, or a file (relative to this one)
+//! seed = 1
+//! precondition = "steady"         # none, fill or steady
+//! ramp_time = "1s"                # left out of the results
+//!
+//! [set]                           # or an array: set = ["gc.start=0.1"]
+//! "gc.start" = 0.1
+//!
+//! [[flow]]
+//! name = "victim"
+//! rw = "randread"
+//! iodepth = 8
+//! runtime = "10s"
+//! channels = [0, 1, 2, 3]         # a namespace of its own, on these channels
+//! ```
+//!
+//! A flow's keys are the options of [`FlowOptions`]; `channels`, `chips`, `dies` and `planes`
+//! give it a namespace of its own. Nothing is ignored: an unknown key or a value that cannot
+//! be used is an error that shows the place.
+
+use crate::quantity::parse_time;
+use crate::workload::{FlowOptions, FlowSpec, OptionError, Source};
+use miette::{Diagnostic, LabeledSpan, NamedSource, SourceCode};
+use mynah_model::config::{Config, Namespace};
+use mynah_model::io::NamespaceId;
+use mynah_stamp::Span;
+use serde::Deserialize;
+use serde_spanned::Spanned;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::ops::Range;
+use std::path::Path;
+use toml::Value;
+
+/// The schema this module reads.
+pub const SCHEMA: &str = "mynah.experiment/1";
+
+/// How a drive is prepared before a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Precondition {
+    /// Not at all: it is empty.
+    None,
+    /// Every namespace is written once, in order.
+    Fill,
+    /// As it is after a long time of the run's own writes.
+    #[default]
+    Steady,
+}
+
+impl std::str::FromStr for Precondition {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Precondition, String> {
+        match text {
+            "none" => Ok(Precondition::None),
+            "fill" => Ok(Precondition::Fill),
+            "steady" => Ok(Precondition::Steady),
+            _ => Err(format!("`{text}` is not a state; valid are none, fill and steady")),
+        }
+    }
+}
+
+/// An experiment file, read. What it leaves out is `None`, for the command line or its
+/// defaults to say.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Experiment {
+    /// The drive: a name, or a file's path.
+    pub drive: String,
+    /// What is changed about it, in order.
+    pub overrides: Vec<Override>,
+    /// The run's seed.
+    pub seed: Option<u64>,
+    /// How the drive is prepared.
+    pub precondition: Option<Precondition>,
+    /// How long the run goes on before results are taken.
+    pub ramp_time: Option<Span>,
+    /// The flows. At least one.
+    pub flows: Vec<ExperimentFlow>,
+}
+
+/// A change to the drive, as `--set KEY=VALUE` gives it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Override {
+    /// Dotted key.
+    pub key: String,
+    /// The value's text; strings are without quotes.
+    pub value: String,
+}
+
+impl fmt::Display for Override {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}={}", self.key, self.value)
+    }
+}
+
+/// A flow of an experiment.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ExperimentFlow {
+    /// The flow. Its namespace counts only if it has none of its own.
+    pub spec: FlowSpec,
+    /// The namespace that is made for it.
+    pub own_namespace: Option<Namespace>,
+}
+
+/// Why an experiment file cannot be used.
+#[derive(Debug)]
+pub struct ExperimentError(Box<Details>);
+
+#[derive(Debug)]
+struct Details {
+    file: String,
+    line: Option<usize>,
+    message: String,
+    source: Option<NamedSource<String>>,
+    span: Range<usize>,
+}
+
+impl fmt::Display for ExperimentError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Details { file, line, message, .. } = &*self.0;
+        match line {
+            Some(line) => write!(f, "{file}:{line}: {message}"),
+            None => write!(f, "{file}: {message}"),
+        }
+    }
+}
+
+impl std::error::Error for ExperimentError {}
+
+impl Diagnostic for ExperimentError {
+    fn source_code(&self) -> Option<&dyn SourceCode> {
+        self.0.source.as_ref().map(|source| source as &dyn SourceCode)
+    }
+
+    fn labels(&self) -> Option<Box<dyn Iterator<Item = LabeledSpan> + '_>> {
+        self.0.source.as_ref()?;
+        let label = LabeledSpan::underline(self.0.span.clone());
+        Some(Box::new(std::iter::once(label)))
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Raw {
+    schema: Spanned<String>,
+    drive: Spanned<String>,
+    seed: Option<Spanned<u64>>,
+    precondition: Option<Spanned<String>>,
+    ramp_time: Option<Spanned<Value>>,
+    set: Option<Spanned<Value>>,
+    #[serde(default)]
+    flow: Vec<Spanned<RawFlow>>,
+}
+
+type RawFlow = BTreeMap<Spanned<String>, Spanned<Value>>;
+
+/// The file, for messages.
+struct Text<'t> {
+    name: &'t str,
+    text: &'t str,
+}
+
+impl Text<'_> {
+    fn error(&self, span: Range<usize>, message: impl Into<String>) -> ExperimentError {
+        let start = span.start.min(self.text.len());
+        let line = self.text.as_bytes()[..start].iter().filter(|&&b| b == b'\n').count() + 1;
+        ExperimentError(Box::new(Details {
+            file: self.name.to_owned(),
+            line: Some(line),
+            message: message.into(),
+            source: Some(NamedSource::new(self.name, self.text.to_owned())),
+            span: start..span.end.clamp(start, self.text.len()),
+        }))
+    }
+}
+
+impl Experiment {
+    /// Reads the file at `path`. Drive files and traces that it names are looked for beside
+    /// it.
+    pub fn load(path: &Path) -> Result<Experiment, ExperimentError> {
+        let name = path.display().to_string();
+        let text = std::fs::read_to_string(path).map_err(|error| {
+            ExperimentError(Box::new(Details {
+                file: name.clone(),
+                line: None,
+                message: error.to_string(),
+                source: None,
+                span: 0..0,
+            }))
+        })?;
+        let mut experiment = Experiment::parse(&name, &text)?;
+        let folder = path.parent().unwrap_or(Path::new(""));
+        if experiment.drive.contains('/') || experiment.drive.ends_with(".toml") {
+            experiment.drive = folder.join(&experiment.drive).display().to_string();
+        }
+        for flow in &mut experiment.flows {
+            if let Source::Trace(trace) = &mut flow.spec.source
+                && trace.path != Path::new("-")
+            {
+                trace.path = folder.join(&trace.path);
+            }
+        }
+        Ok(experiment)
+    }
+
+    /// Reads `text`, which messages call `name`.
+    pub fn parse(name: &str, text: &str) -> Result<Experiment, ExperimentError> {
+        let file = Text { name, text };
+        let raw: Raw = toml::from_str(text)
+            .map_err(|error| file.error(error.span().unwrap_or(0..0), error.message()))?;
+        if raw.schema.get_ref() != SCHEMA {
+            let message =
+                format!("schema `{}` is not known; this is {SCHEMA}", raw.schema.get_ref());
+            return Err(file.error(raw.schema.span(), message));
+        }
+        if raw.drive.get_ref().is_empty() {
+            return Err(file.error(raw.drive.span(), "the drive's name is empty"));
+        }
+        let precondition = match raw.precondition {
+            None => None,
+            Some(state) => {
+                Some(state.get_ref().parse().map_err(|m: String| file.error(state.span(), m))?)
+            }
+        };
+        let ramp_time = match raw.ramp_time {
+            None => None,
+            Some(time) => {
+                let parsed = scalar(time.get_ref()).and_then(|text| parse_time(&text));
+                Some(parsed.map_err(|m| file.error(time.span(), format!("ramp_time: {m}")))?)
+            }
+        };
+        let overrides = match &raw.set {
+            None => Vec::new(),
+            Some(set) => overrides(set.get_ref()).map_err(|m| file.error(set.span(), m))?,
+        };
+        if raw.flow.is_empty() {
+            return Err(file.error(0..0, "no flows; add [[flow]] with at least rw and a limit"));
+        }
+        let mut flows: Vec<ExperimentFlow> = Vec::new();
+        for (index, raw) in raw.flow.iter().enumerate() {
+            let flow = flow(&file, raw, index)?;
+            if flows.iter().any(|other| other.spec.name == flow.spec.name) {
+                let message = format!("two flows are called `{}`", flow.spec.name);
+                return Err(file.error(raw.span(), message));
+            }
+            flows.push(flow);
+        }
+        Ok(Experiment {
+            drive: raw.drive.into_inner(),
+            overrides,
+            seed: raw.seed.map(Spanned::into_inner),
+            precondition,
+            ramp_time,
+            flows,
+        })
+    }
+
+    /// The flows as they run on `config`, which gets the namespaces they ask for: in place
+    /// of its own if every flow has one, else after its own.
+    pub fn place(&self, config: &mut Config) -> Vec<FlowSpec> {
+        if self.flows.iter().all(|flow| flow.own_namespace.is_some()) {
+            config.namespaces.clear();
+        }
+        let place = |flow: &ExperimentFlow| {
+            let mut spec = flow.spec.clone();
+            if let Some(namespace) = &flow.own_namespace {
+                config.namespaces.push(namespace.clone());
+                spec.namespace = NamespaceId(config.namespaces.len() as u32);
+            }
+            spec
+        };
+        self.flows.iter().map(place).collect()
+    }
+}
+
+/// The text of a value that is not a list or a table.
+fn scalar(value: &Value) -> Result<String, String> {
+    match value {
+        Value::String(text) => Ok(text.clone()),
+        Value::Integer(_) | Value::Float(_) | Value::Boolean(_) => Ok(value.to_string()),
+        _ => Err(format!("a number or a string belongs here, not this {}", value.type_str())),
+    }
+}
+
+fn overrides(set: &Value) -> Result<Vec<Override>, String> {
+    let mut overrides = Vec::new();
+    match set {
+        Value::Table(table) => flatten("", table, &mut overrides),
+        Value::Array(list) => {
+            for item in list {
+                let pair = item.as_str().and_then(|text| text.split_once('='));
+                let Some((key, value)) = pair else {
+                    return Err(format!("`{item}` is not a string of the form KEY=VALUE"));
+                };
+                let (key, value) = (key.trim().to_owned(), value.trim().to_owned());
+                overrides.push(Override { key, value });
+            }
+        }
+        other => {
+            return Err(format!(
+                "set is a table, or an array of KEY=VALUE strings, not this {}",
+                other.type_str()
+            ));
+        }
+    }
+    Ok(overrides)
+}
+
+fn flatten(prefix: &str, table: &toml::Table, overrides: &mut Vec<Override>) {
+    for (key, value) in table {
+        let key = if prefix.is_empty() { key.clone() } else { format!("{prefix}.{key}") };
+        match value {
+            Value::Table(table) => flatten(&key, table, overrides),
+            Value::String(text) => overrides.push(Override { key, value: text.clone() }),
+            other => overrides.push(Override { key, value: other.to_string() }),
+        }
+    }
+}
+
+const RESOURCES: [&str; 4] = ["channels", "chips", "dies", "planes"];
+
+fn flow(
+    file: &Text<'_>,
+    raw: &Spanned<RawFlow>,
+    index: usize,
+) -> Result<ExperimentFlow, ExperimentError> {
+    let mut options = FlowOptions::default();
+    let mut own: Option<Namespace> = None;
+    for (key, value) in raw.get_ref() {
+        let name = key.get_ref().as_str();
+        if let Some(which) = RESOURCES.iter().position(|resource| *resource == name) {
+            let ids = ids(value.get_ref())
+                .map_err(|m| file.error(value.span(), format!("{name}: {m}")))?;
+            let namespace = own.get_or_insert_with(Namespace::whole_drive);
+            *[
+                &mut namespace.channels,
+                &mut namespace.chips,
+                &mut namespace.dies,
+                &mut namespace.planes,
+            ][which] = ids;
+            continue;
+        }
+        let text = scalar(value.get_ref())
+            .map_err(|m| file.error(value.span(), format!("{name}: {m}")))?;
+        if !options.set(name, text) {
+            let valid = [FlowOptions::NAMES, &RESOURCES].concat().join(", ");
+            let message = format!("`{name}` is not an option of a flow; valid are {valid}");
+            return Err(file.error(key.span(), message));
+        }
+    }
+    let value_of = |option: &str| {
+        let found = raw.get_ref().iter().find(|(key, _)| key.get_ref() == option);
+        found.map_or(raw.span(), |(_, value)| value.span())
+    };
+    if own.is_some() && options.namespace.is_some() {
+        let message = "namespace: channels, chips, dies and planes give the flow a namespace of \
+                       its own; leave out one of the two";
+        return Err(file.error(value_of("namespace"), message));
+    }
+    let spec = options.flow(&format!("flow-{}", index + 1)).map_err(|error| {
+        let OptionError { option, .. } = error;
+        file.error(value_of(option), error.to_string())
+    })?;
+    let limits = &spec.limits;
+    let endless = limits.requests.is_none() && limits.bytes.is_none() && limits.runtime.is_none();
+    if endless && matches!(spec.source, Source::Synthetic(_)) {
+        let message = format!(
+            "flow `{}` would never end; give it a limit: runtime, number_ios or io_size",
+            spec.name
+        );
+        return Err(file.error(raw.span(), message));
+    }
+    Ok(ExperimentFlow { spec, own_namespace: own })
+}
+
+/// A list of numbers from 0, in order and without repetition.
+fn ids(value: &Value) -> Result<Vec<u32>, String> {
+    let wrong = || "a list of numbers belongs here, such as [0, 1]".to_owned();
+    let list = value.as_array().filter(|list| !list.is_empty()).ok_or_else(wrong)?;
+    let number = |item: &Value| item.as_integer().and_then(|id| u32::try_from(id).ok());
+    let mut ids: Vec<u32> = list.iter().map(number).collect::<Option<_>>().ok_or_else(wrong)?;
+    ids.sort_unstable();
+    ids.dedup();
+    Ok(ids)
+}

@@ -1,0 +1,519 @@
+//! The drive: MQSim's `Execution_Parameter_Set`. A tag that is absent has the value MQSim's
+//! source gives it.
+
+use super::section::Section;
+use super::xml::{Document, Element};
+use super::{MqsimError, Warnings};
+use crate::experiment::Precondition;
+use mynah_model::config::*;
+use mynah_stamp::Span;
+
+/// What a scenario does with the drive, as far as it decides whether a setting matters.
+pub(super) struct Use {
+    /// Any flow writes.
+    pub(super) writes: bool,
+    /// Any write goes through the data cache.
+    pub(super) caches: bool,
+    pub(super) flows: usize,
+    pub(super) steady: bool,
+}
+
+/// A setting the model does not have, and when that matters.
+struct Missing<'d> {
+    element: &'d Element,
+    message: &'static str,
+    matters: fn(&Use) -> bool,
+}
+
+/// The drive file, read.
+pub(super) struct Drive<'d> {
+    document: &'d Document,
+    /// The drive with its write cache, and without namespaces.
+    pub(super) config: Config,
+    pub(super) precondition: Precondition,
+    missing: Vec<Missing<'d>>,
+}
+
+impl Drive<'_> {
+    /// Refuses what is missing and matters, warns of the rest.
+    pub(super) fn check(&self, usage: &Use, warnings: &mut Warnings) -> Result<(), MqsimError> {
+        for Missing { element, message, matters } in &self.missing {
+            if matters(usage) {
+                let text = format!("{} is not modelled: {message}", element.text);
+                return Err(self.document.error(element, text));
+            }
+            let text = format!("{} has no effect in this run", element.text);
+            warnings.add(self.document, element, text);
+        }
+        Ok(())
+    }
+}
+
+const HOST: &[&str] = &[
+    "PCIe_Lane_Bandwidth",
+    "PCIe_Lane_Count",
+    "SATA_Processing_Delay",
+    "Enable_ResponseTime_Logging",
+    "ResponseTime_Logging_Period_Length",
+];
+
+const DEVICE: &[&str] = &[
+    "Seed",
+    "Enabled_Preconditioning",
+    "Memory_Type",
+    "HostInterface_Type",
+    "IO_Queue_Depth",
+    "Queue_Fetch_Size",
+    "Caching_Mechanism",
+    "Data_Cache_Sharing_Mode",
+    "Data_Cache_Capacity",
+    "Data_Cache_DRAM_Row_Size",
+    "Data_Cache_DRAM_Data_Rate",
+    "Data_Cache_DRAM_Data_Busrt_Size",
+    "Data_Cache_DRAM_tRCD",
+    "Data_Cache_DRAM_tCL",
+    "Data_Cache_DRAM_tRP",
+    "Address_Mapping",
+    "Ideal_Mapping_Table",
+    "CMT_Capacity",
+    "CMT_Sharing_Mode",
+    "Plane_Allocation_Scheme",
+    "Transaction_Scheduling_Policy",
+    "Overprovisioning_Ratio",
+    "GC_Exec_Threshold",
+    "GC_Block_Selection_Policy",
+    "Use_Copyback_for_GC",
+    "Preemptible_GC_Enabled",
+    "GC_Hard_Threshold",
+    "Dynamic_Wearleveling_Enabled",
+    "Static_Wearleveling_Enabled",
+    "Static_Wearleveling_Threshold",
+    "Preferred_suspend_erase_time_for_read",
+    "Prefered_suspend_erase_time_for_read",
+    "Preferred_suspend_erase_time_for_write",
+    "Preferred_suspend_write_time_for_read",
+    "Flash_Channel_Count",
+    "Flash_Channel_Width",
+    "Channel_Transfer_Rate",
+    "Chip_No_Per_Channel",
+    "Flash_Comm_Protocol",
+];
+
+const FLASH: &[&str] = &[
+    "Flash_Technology",
+    "CMD_Suspension_Support",
+    "Page_Read_Latency_LSB",
+    "Page_Read_Latency_CSB",
+    "Page_Read_Latency_MSB",
+    "Page_Program_Latency_LSB",
+    "Page_Program_Latency_CSB",
+    "Page_Program_Latency_MSB",
+    "Block_Erase_Latency",
+    "Block_PE_Cycles_Limit",
+    "Suspend_Erase_Time",
+    "Suspend_Program_Time",
+    "Die_No_Per_Chip",
+    "Plane_No_Per_Die",
+    "Block_No_Per_Plane",
+    "Page_No_Per_Block",
+    "Page_Capacity",
+    "Page_Metadat_Capacity",
+];
+
+/// Tags that MQSim reads, or means to read, and never uses.
+const UNUSED: &[&str] = &[
+    "Dynamic_Wearleveling_Enabled",
+    "Static_Wearleveling_Enabled",
+    "Static_Wearleveling_Threshold",
+    "Preferred_suspend_erase_time_for_read",
+    "Prefered_suspend_erase_time_for_read",
+    "Preferred_suspend_erase_time_for_write",
+    "Preferred_suspend_write_time_for_read",
+];
+
+/// Delays longer than this are typing errors: about a quarter of an hour.
+const MAX_NS: u64 = 1_000_000_000_000;
+
+/// Free blocks a plane keeps back from host writes: MQSim stops them below 10 free blocks.
+const RESERVE_BLOCKS: u32 = 9;
+
+pub(super) fn read<'d>(
+    document: &'d Document,
+    as_mqsim: bool,
+    warnings: &mut Warnings,
+) -> Result<Drive<'d>, MqsimError> {
+    let root = &document.root;
+    if root.name != "Execution_Parameter_Set" {
+        let message = "not an MQSim drive: the first element of one is <Execution_Parameter_Set>";
+        return Err(document.error(root, message));
+    }
+    let sets = ["Host_Parameter_Set", "Device_Parameter_Set"];
+    Section::new(document, Some(root), &[], &sets, warnings)?;
+    let find = |parent: Option<&'d Element>, name: &str| {
+        parent.and_then(|parent| parent.children.iter().find(|child| child.name == name))
+    };
+    let [host, device] = sets.map(|name| find(Some(root), name));
+    let flash = find(device, "Flash_Parameter_Set");
+    let host = Section::new(document, host, HOST, &[], warnings)?;
+    let device = Section::new(document, device, DEVICE, &["Flash_Parameter_Set"], warnings)?;
+    let flash = Section::new(document, flash, FLASH, &[], warnings)?;
+
+    if host.flag("Enable_ResponseTime_Logging")? == Some(true)
+        && let Some(element) = host.get("Enable_ResponseTime_Logging")
+    {
+        warnings.add(document, element, "no log is written; --intervals writes one");
+    }
+    for tag in UNUSED {
+        if let Some(element) = device.get(tag) {
+            warnings.add(document, element, "MQSim has no use for this tag, and neither has Mynah");
+        }
+    }
+    let geometry = geometry(&device, &flash)?;
+    let mut missing = Vec::new();
+    refuse_unsupported(&device, &flash, as_mqsim, &mut missing)?;
+
+    let ns = |section: &Section<'_>, tag: &str, default: u64| {
+        section.count(tag, 0..=MAX_NS).map(|ns| Span::from_ns(ns.unwrap_or(default)))
+    };
+    let page_times = |kind: &str, default: u64| {
+        let time = |bit: &str| ns(&flash, &format!("Page_{kind}_Latency_{bit}"), default);
+        Ok::<_, MqsimError>(PageTimes { lsb: time("LSB")?, csb: time("CSB")?, msb: time("MSB")? })
+    };
+    let flash_timing = FlashTiming {
+        cell: flash
+            .choice(
+                "Flash_Technology",
+                &[("SLC", CellType::Slc), ("MLC", CellType::Mlc), ("TLC", CellType::Tlc)],
+            )?
+            .unwrap_or(CellType::Mlc),
+        read: page_times("Read", 75_000)?,
+        program: page_times("Program", 750_000)?,
+        erase: ns(&flash, "Block_Erase_Latency", 3_800_000)?,
+        read_ready_delay: Span::from_ns(20),
+    };
+
+    let rate_mts = device.count("Channel_Transfer_Rate", 1..=10_000)?.unwrap_or(300) as u32;
+    if as_mqsim
+        && rate_mts > 1000
+        && let Some(element) = device.get("Channel_Transfer_Rate")
+    {
+        let message =
+            "above 1000 MT/s MQSim rounds transfer times to nothing, and so does this run";
+        warnings.add(document, element, message);
+    }
+    let lane_gb = host.number("PCIe_Lane_Bandwidth", 1000.0)?.unwrap_or(0.4);
+    let lanes = host.count("PCIe_Lane_Count", 1..=64)?.unwrap_or(4) as u32;
+    let bytes_per_s = (lane_gb * f64::from(lanes) * 1e9).round() as u64;
+    if bytes_per_s == 0 {
+        return Err(document
+            .error(host.get("PCIe_Lane_Bandwidth").unwrap_or(root), "less than a byte a second"));
+    }
+
+    let config = Config {
+        geometry,
+        flash: flash_timing,
+        bus: Bus {
+            width_bytes: device.count("Flash_Channel_Width", 1..=64)?.unwrap_or(1) as u32,
+            rate_mts,
+            cycles: BusCycles {
+                t_cs: Span::from_ns(20),
+                t_wc: Span::from_ns(25),
+                t_wb: Span::from_ns(100),
+                t_rr: Span::from_ns(20),
+                t_adl: Span::from_ns(70),
+                t_dbsy: Span::from_ns(500),
+                t_cals: Span::from_ns(15),
+                t_wpst: Span::from_ns(6),
+                t_wpsth: Span::from_ns(15),
+            },
+            rounding: if as_mqsim { BusRounding::TruncatedNs } else { BusRounding::Exact },
+            transfer_spare: false,
+            arbitration: if as_mqsim {
+                BusArbitration::DataFirst
+            } else {
+                BusArbitration::CommandFirst
+            },
+        },
+        link: Link {
+            bytes_per_s,
+            lanes,
+            max_payload_bytes: 128,
+            packet_overhead_bytes: 28,
+            submission_entry_bytes: if as_mqsim { 72 } else { 64 },
+            fetch_prp_lists: !as_mqsim,
+            interrupt: Span::ZERO,
+            truncate_ns: as_mqsim,
+        },
+        queues: Queues {
+            fetch_size: device.count("Queue_Fetch_Size", 1..=65_535)?.unwrap_or(512) as u32,
+            entries: device.count("IO_Queue_Depth", 2..=65_535)?.unwrap_or(1024) as u32,
+            arbitration_burst: 1,
+        },
+        firmware: Firmware {
+            cores: 1,
+            read: Span::ZERO,
+            write: Span::ZERO,
+            trim: Span::ZERO,
+            flush: Span::ZERO,
+        },
+        cache: Some(WriteCache {
+            bytes: device.count("Data_Cache_Capacity", 1..=u64::MAX)?.unwrap_or(512 << 20),
+            dram: Dram {
+                row_bytes: device.count32("Data_Cache_DRAM_Row_Size", 8192)?,
+                width_bytes: device.count32("Data_Cache_DRAM_Data_Busrt_Size", 4)?,
+                rate_mts: device.count32("Data_Cache_DRAM_Data_Rate", 800)?,
+                t_rcd: ns(&device, "Data_Cache_DRAM_tRCD", 13)?,
+                t_cl: ns(&device, "Data_Cache_DRAM_tCL", 13)?,
+                t_rp: ns(&device, "Data_Cache_DRAM_tRP", 13)?,
+            },
+            write_back: WriteBack::Eager,
+        }),
+        mapping: mapping(&device, geometry.page_bytes, as_mqsim)?,
+        plane_order: plane_order(&device)?,
+        over_provisioning: device.number("Overprovisioning_Ratio", 1.0)?.unwrap_or(0.07),
+        gc: gc(&device, geometry.blocks_per_plane)?,
+        scheduler: Scheduler {
+            die_interleaving: !as_mqsim,
+            multi_plane: true,
+            multi_plane_window: if as_mqsim { u32::MAX } else { 32 },
+            priority_classes: device
+                .get("Transaction_Scheduling_Policy")
+                .is_some_and(|e| e.text.eq_ignore_ascii_case("PRIORITY_OUT_OF_ORDER")),
+        },
+        namespaces: Vec::new(),
+        faults: Vec::new(),
+        seed: device.seed("Seed")?.unwrap_or(123),
+    };
+    let steady = device.flag("Enabled_Preconditioning")?.unwrap_or(true);
+    let precondition = if steady { Precondition::Steady } else { Precondition::None };
+    // Read for their validity only: they time features that are off.
+    for (section, tag) in [
+        (&host, "SATA_Processing_Delay"),
+        (&host, "ResponseTime_Logging_Period_Length"),
+        (&flash, "Suspend_Erase_Time"),
+        (&flash, "Suspend_Program_Time"),
+        (&flash, "Block_PE_Cycles_Limit"),
+    ] {
+        section.count(tag, 0..=u64::MAX)?;
+    }
+    Ok(Drive { document, config, precondition, missing })
+}
+
+fn geometry(device: &Section<'_>, flash: &Section<'_>) -> Result<Geometry, MqsimError> {
+    let page = flash.count("Page_Capacity", 512..=1 << 24)?.unwrap_or(8192);
+    if let Some(element) = flash.get("Page_Capacity").filter(|_| page % 512 != 0) {
+        let message = format!("`{page}` is not a multiple of 512");
+        return Err(flash.document.error(element, message));
+    }
+    let geometry = Geometry {
+        channels: device.count32("Flash_Channel_Count", 8)?,
+        chips_per_channel: device.count32("Chip_No_Per_Channel", 4)?,
+        dies_per_chip: flash.count32("Die_No_Per_Chip", 2)?,
+        planes_per_die: flash.count32("Plane_No_Per_Die", 2)?,
+        blocks_per_plane: flash.count32("Block_No_Per_Plane", 2048)?,
+        pages_per_block: flash.count32("Page_No_Per_Block", 256)?,
+        page_bytes: page as u32,
+        page_spare_bytes: flash.count("Page_Metadat_Capacity", 0..=1 << 24)?.unwrap_or(1872) as u32,
+    };
+    let product = |counts: &[u32]| counts.iter().map(|&count| u128::from(count)).product::<u128>();
+    let Geometry { channels, chips_per_channel, dies_per_chip, planes_per_die, .. } = geometry;
+    let planes = product(&[channels, chips_per_channel, dies_per_chip, planes_per_die]);
+    let pages = planes * product(&[geometry.blocks_per_plane, geometry.pages_per_block]);
+    if planes > 1 << 20 || pages > 1 << 40 {
+        let element = device.element.unwrap_or(&device.document.root);
+        let message = format!("a drive of {planes} planes and {pages} pages is too large");
+        return Err(device.document.error(element, message));
+    }
+    Ok(geometry)
+}
+
+fn mapping(device: &Section<'_>, page_bytes: u32, as_mqsim: bool) -> Result<Mapping, MqsimError> {
+    let shared = if as_mqsim { CmtSharing::Private } else { CmtSharing::Shared };
+    let table = CachedTable {
+        bytes: device.count("CMT_Capacity", 1..=u64::MAX)?.unwrap_or(2 << 20),
+        granularity: CmtGranularity::Entry,
+        sharing: device
+            .choice(
+                "CMT_Sharing_Mode",
+                &[("SHARED", shared), ("EQUAL_PARTITIONING", CmtSharing::Partitioned)],
+            )?
+            .unwrap_or(shared),
+        entry_bytes: None,
+        translation_entry_bytes: None,
+        load_bytes: 512,
+        write_back: !as_mqsim,
+    };
+    let ideal = device.flag("Ideal_Mapping_Table")?.unwrap_or(false);
+    Ok(Mapping {
+        unit_bytes: page_bytes,
+        table: if ideal { MappingTable::Ideal } else { MappingTable::Cached(table) },
+        unmapped_reads: if as_mqsim { UnmappedReads::Allocate } else { UnmappedReads::Zeroes },
+    })
+}
+
+fn plane_order(device: &Section<'_>) -> Result<PlaneOrder, MqsimError> {
+    use Dimension::{Channel, Chip, Die, Plane};
+    const TAG: &str = "Plane_Allocation_Scheme";
+    let Some(element) = device.get(TAG) else {
+        return Ok(PlaneOrder([Channel, Chip, Die, Plane]));
+    };
+    let letters: Option<Vec<Dimension>> = element
+        .text
+        .chars()
+        .map(|letter| match letter.to_ascii_uppercase() {
+            'C' => Some(Channel),
+            'W' => Some(Chip),
+            'D' => Some(Die),
+            'P' => Some(Plane),
+            _ => None,
+        })
+        .collect();
+    match letters.as_deref() {
+        Some(&[a, b, c, d])
+            if [Channel, Chip, Die, Plane].iter().all(|x| [a, b, c, d].contains(x)) =>
+        {
+            Ok(PlaneOrder([a, b, c, d]))
+        }
+        _ => Err(device.document.error(
+            element,
+            format!(
+                "`{}` is not an order of the four letters C, W, D and P, such as CWDP",
+                element.text
+            ),
+        )),
+    }
+}
+
+fn gc(device: &Section<'_>, blocks: u32) -> Result<Gc, MqsimError> {
+    let threshold = device.number("GC_Exec_Threshold", 1.0)?.unwrap_or(0.05);
+    let hard = device.number("GC_Hard_Threshold", 1.0)?.unwrap_or(0.005);
+    let start = ((threshold * f64::from(blocks)) as u32).max(10);
+    if start >= blocks {
+        let element = device.get("GC_Exec_Threshold").or(device.element);
+        return Err(device.document.error(
+            element.unwrap_or(&device.document.root),
+            format!("collection would start at {start} free blocks of {blocks} in a plane"),
+        ));
+    }
+    let preemptible = device.flag("Preemptible_GC_Enabled")?.unwrap_or(true);
+    let urgent = match preemptible {
+        true => ((hard * f64::from(blocks)) as u32).max(1).min(start),
+        false => start,
+    };
+    let greedy = device
+        .get("GC_Block_Selection_Policy")
+        .is_some_and(|element| !element.text.eq_ignore_ascii_case("RGA"));
+    Ok(Gc {
+        victim: match greedy {
+            true => VictimPolicy::Greedy,
+            false => VictimPolicy::DChoices { d: blocks.ilog2().max(1) },
+        },
+        start: share(start, blocks),
+        urgent: share(urgent, blocks),
+        reserve_blocks: RESERVE_BLOCKS,
+        frontiers: WriteFrontiers::Separate,
+        idle_after: None,
+        idle_target: share(start, blocks),
+    })
+}
+
+/// `part / whole` as the share that, multiplied by `whole`, is `part` again.
+fn share(part: u32, whole: u32) -> f64 {
+    let (part, whole) = (f64::from(part), f64::from(whole));
+    let share = part / whole;
+    let fits = |share: &f64| share * whole == part;
+    [share, share.next_up(), share.next_down()].into_iter().find(fits).unwrap_or(share)
+}
+
+/// Refuses what the model does not have whatever the flows do, and notes what depends on
+/// them.
+fn refuse_unsupported<'d>(
+    device: &Section<'d>,
+    flash: &Section<'d>,
+    as_mqsim: bool,
+    missing: &mut Vec<Missing<'d>>,
+) -> Result<(), MqsimError> {
+    // The values of each tag, and for those that are missing why and when that matters.
+    type When = fn(&Use) -> bool;
+    type Value = (&'static str, Option<(&'static str, When)>);
+    let always: When = |_| true;
+    let collects: When = |usage| usage.writes || usage.steady;
+    let writes: When = |usage| usage.writes;
+    let caches: When = |usage| usage.caches;
+    let shares_cache: When = |usage| usage.caches && usage.flows > 1;
+    let suspends: When = if as_mqsim { |_| false } else { |usage| usage.writes };
+    const VICTIM: &str = "the victim policies are GREEDY and RGA";
+    const SUSPENSION: &str = "program and erase run to their end; set NONE, or give --as-mqsim to \
+                              do as MQSim, which never suspends whatever this says";
+    let device_tags: &[(&str, &[Value])] = &[
+        ("Memory_Type", &[("FLASH", None)]),
+        (
+            "HostInterface_Type",
+            &[("NVME", None), ("SATA", Some(("the host interface is NVMe", always)))],
+        ),
+        (
+            "Caching_Mechanism",
+            &[
+                ("ADVANCED", None),
+                (
+                    "SIMPLE",
+                    Some(("the cache is ADVANCED (MQSim stops at its first write)", caches)),
+                ),
+            ],
+        ),
+        (
+            "Data_Cache_Sharing_Mode",
+            &[
+                ("SHARED", None),
+                ("EQUAL_PARTITIONING", Some(("flows share one data cache", shares_cache))),
+            ],
+        ),
+        (
+            "Address_Mapping",
+            &[("PAGE_LEVEL", None), ("HYBRID", Some(("mapping is PAGE_LEVEL", always)))],
+        ),
+        (
+            "Transaction_Scheduling_Policy",
+            &[
+                ("OUT_OF_ORDER", None),
+                ("PRIORITY_OUT_OF_ORDER", None),
+                ("FLIN", Some(("MQSim stops at it too", always))),
+            ],
+        ),
+        (
+            "GC_Block_Selection_Policy",
+            &[
+                ("GREEDY", None),
+                ("RGA", None),
+                ("RANDOM", Some((VICTIM, collects))),
+                ("RANDOM_P", Some((VICTIM, collects))),
+                ("RANDOM_PP", Some((VICTIM, collects))),
+                ("FIFO", Some((VICTIM, collects))),
+            ],
+        ),
+        (
+            "Use_Copyback_for_GC",
+            &[("false", None), ("true", Some(("collected pages pass the controller", writes)))],
+        ),
+        ("Flash_Comm_Protocol", &[("NVDDR2", None)]),
+    ];
+    let flash_tags: &[(&str, &[Value])] = &[(
+        "CMD_Suspension_Support",
+        &[
+            ("NONE", None),
+            ("PROGRAM", Some((SUSPENSION, suspends))),
+            ("PROGRAM_ERASE", Some((SUSPENSION, suspends))),
+            ("ERASE", Some((SUSPENSION, suspends))),
+        ],
+    )];
+    for (section, tags) in [(device, device_tags), (flash, flash_tags)] {
+        for (tag, values) in tags {
+            if let (Some(Some((message, matters))), Some(element)) =
+                (section.choice(tag, values)?, section.get(tag))
+            {
+                missing.push(Missing { element, message, matters });
+            }
+        }
+    }
+    Ok(())
+}

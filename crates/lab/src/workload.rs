@@ -1,0 +1,335 @@
+//! What a host does to a drive: flows, and the streams of requests they stand for.
+//!
+//! A [`FlowSpec`] is all that a flow is. [`FlowSpec::generator`] makes the stream of one of
+//! its jobs. A stream never depends on what the drive does, so a runner may draw requests
+//! ahead of time; what does depend on it (how many are outstanding, when a closed loop
+//! issues the next one, when `runtime` is over) is the runner's.
+//!
+//! Streams are reproducible: see [`seed`](mod@seed) for how a run's one seed becomes the
+//! seed of each stream.
+
+mod generator;
+mod options;
+mod profile;
+mod random;
+pub mod seed;
+
+pub use generator::{Generator, Planned};
+pub use options::{FlowOptions, OptionError};
+pub use profile::WriteProfile;
+
+use crate::trace::{Remap, TraceError, TraceFormat};
+use mynah_model::config::Priority;
+use mynah_model::io::NamespaceId;
+use mynah_stamp::Span;
+use std::path::PathBuf;
+
+/// Bytes in a sector, the unit of the model's addresses.
+pub const SECTOR_BYTES: u64 = 512;
+
+/// A flow: one stream of requests per job, to one namespace, at one priority.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FlowSpec {
+    /// What results call it.
+    pub name: String,
+    /// The namespace it uses.
+    pub namespace: NamespaceId,
+    /// Priority class of its queues.
+    pub priority: Priority,
+    /// Queue pairs, each with its own stream and its own limits; at least 1.
+    pub jobs: u32,
+    /// Where the requests come from.
+    pub source: Source,
+    /// When each job stops.
+    pub limits: Limits,
+    /// Takes the place of the flow's index in the derivation of its streams' seeds, so that
+    /// a flow keeps its stream when flows are added before it.
+    pub seed: Option<u64>,
+    /// The share of the namespace (0 to 1) that preconditioning makes valid; `None`: all.
+    pub occupancy: Option<f64>,
+}
+
+/// Where a flow's requests come from.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Source {
+    /// Drawn at random or in sequence.
+    Synthetic(Synthetic),
+    /// Read from a file.
+    Trace(TraceSource),
+}
+
+/// When a job stops. The first limit that is reached counts; `None` is no limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Limits {
+    /// Requests (fio's `number_ios`).
+    pub requests: Option<u64>,
+    /// Bytes (fio's `io_size`); the request that reaches the limit is issued whole.
+    pub bytes: Option<u64>,
+    /// Time on the drive's clock from the run's start. Streams with arrival times end by
+    /// themselves; a closed loop's runner must stop issuing at this time.
+    pub runtime: Option<Span>,
+}
+
+/// A flow of drawn requests.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Synthetic {
+    /// When requests are issued.
+    pub mode: Mode,
+    /// What they do.
+    pub mix: Mix,
+    /// Where they go, within the working set.
+    pub addresses: Addresses,
+    /// How long they are.
+    pub block: BlockSize,
+    /// Addresses are multiples of this many sectors, counted from the start of the working
+    /// set, and sequential requests are this far apart at least. At least 1.
+    pub align_sectors: u64,
+    /// Where the working set starts in the namespace; rounded down to the alignment.
+    pub offset: Extent,
+    /// How long the working set is.
+    pub size: Extent,
+}
+
+/// When requests are issued.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Mode {
+    /// A new request whenever fewer than `depth` are outstanding, in each job.
+    Closed {
+        /// Requests outstanding; at least 1.
+        depth: u32,
+    },
+    /// At times that do not depend on the drive.
+    Open(Arrivals),
+}
+
+/// When the requests of an open loop arrive.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Arrivals {
+    /// Evenly: request `k` of each job at exactly `k / per_second` seconds, rounded down to
+    /// a picosecond.
+    Fixed {
+        /// Requests a second, of each job; at least 1.
+        per_second: u64,
+    },
+    /// With exponentially distributed intervals, the first before the first request.
+    Exponential {
+        /// The mean interval.
+        mean: Span,
+    },
+}
+
+/// What requests do: shares of requests, 0 to 1. The rest are writes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Mix {
+    /// Share of reads.
+    pub read: f64,
+    /// Share of trims.
+    pub trim: f64,
+}
+
+impl Mix {
+    /// Only reads.
+    pub const READ: Mix = Mix { read: 1.0, trim: 0.0 };
+    /// Only writes.
+    pub const WRITE: Mix = Mix { read: 0.0, trim: 0.0 };
+    /// Only trims.
+    pub const TRIM: Mix = Mix { read: 0.0, trim: 1.0 };
+
+    /// Share of writes.
+    pub fn write(&self) -> f64 {
+        (1.0 - self.read - self.trim).max(0.0)
+    }
+}
+
+/// Where requests go within the working set. Random addresses are drawn among all aligned
+/// places at which the smallest request fits; a longer one that would pass the end moves
+/// back to the last place at which it fits.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Addresses {
+    /// One after the other, and from the start again at the end.
+    Sequential {
+        /// The first address.
+        start: Start,
+        /// Whether reads, writes and trims advance together or, as in fio, each by itself.
+        positions: Positions,
+    },
+    /// All equally often.
+    Uniform,
+    /// Some more often than others.
+    HotCold {
+        /// Share of the requests that go to the hot part, 0 to 1.
+        hot_access: f64,
+        /// Share of the working set that is hot, from its start on, 0 to 1.
+        hot_space: f64,
+    },
+    /// The `k`-th most popular place in proportion to `k` to the power of `-theta`. Places
+    /// of neighbouring rank are scattered over the working set by a bijective hash, the
+    /// same for all jobs of the flow.
+    Zipf {
+        /// The exponent, 0.01 to 10.
+        theta: f64,
+    },
+}
+
+/// Where a sequential stream starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Start {
+    /// At the start of the working set.
+    Beginning,
+    /// Anywhere in it.
+    Random,
+}
+
+/// What advances together in a mixed sequential stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Positions {
+    /// Everything.
+    Shared,
+    /// Reads, writes and trims each have a position.
+    EachOperation,
+}
+
+/// How long requests are, in sectors.
+#[derive(Clone, Debug, PartialEq)]
+pub enum BlockSize {
+    /// All the same.
+    Fixed(u32),
+    /// Normally distributed, rounded up to a sector, at least 1, at most the working set.
+    Normal {
+        /// Mean in sectors.
+        mean: f64,
+        /// Standard deviation in sectors.
+        deviation: f64,
+    },
+    /// Multiples of `min` from `min` to `max`, all equally often.
+    Range {
+        /// Shortest.
+        min: u32,
+        /// Longest; a multiple of `min`.
+        max: u32,
+    },
+    /// Lengths with their weights.
+    Split(Vec<(u32, u32)>),
+}
+
+/// An offset or a length within a namespace.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Extent {
+    /// In bytes; a multiple of 512.
+    Bytes(u64),
+    /// As a share of the namespace, 0 to 1.
+    Share(f64),
+}
+
+impl Extent {
+    /// The whole namespace (as a length).
+    pub const ALL: Extent = Extent::Share(1.0);
+    /// The namespace's start (as an offset).
+    pub const ZERO: Extent = Extent::Bytes(0);
+
+    fn sectors(self, capacity_sectors: u64) -> u64 {
+        match self {
+            Extent::Bytes(bytes) => bytes / SECTOR_BYTES,
+            Extent::Share(share) => (capacity_sectors as f64 * share) as u64,
+        }
+    }
+}
+
+/// A flow of recorded requests. They are issued at their arrival times.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TraceSource {
+    /// The file; `-` is standard input.
+    pub path: PathBuf,
+    /// Its format.
+    pub format: TraceFormat,
+    /// What one tick of its clock is.
+    pub tick: Span,
+    /// What happens to addresses outside the namespace.
+    pub remap: Remap,
+    /// The share of the file's requests that is replayed, from the start, 0 to 1.
+    pub share: f64,
+    /// How many times it is replayed; each replay's times count from the last request of
+    /// the one before.
+    pub repeat: u32,
+}
+
+/// Why a flow has no stream, or its stream ended early.
+#[derive(Debug, thiserror::Error, miette::Diagnostic)]
+pub enum WorkloadError {
+    /// The flow cannot run on this namespace, or contradicts itself.
+    #[error("flow `{flow}`: {problem}")]
+    Flow {
+        /// Its name.
+        flow: String,
+        /// What is wrong, and how to mend it.
+        problem: String,
+    },
+    /// Its trace cannot be read.
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    Trace(#[from] TraceError),
+}
+
+impl FlowSpec {
+    /// Whether the flow may ever write or trim.
+    pub fn modifies(&self) -> bool {
+        match &self.source {
+            Source::Synthetic(synthetic) => synthetic.mix.read < 1.0,
+            Source::Trace(_) => true,
+        }
+    }
+
+    /// How many requests each job keeps outstanding, or `None` for an open loop.
+    pub fn depth(&self) -> Option<u32> {
+        match &self.source {
+            Source::Synthetic(Synthetic { mode: Mode::Closed { depth }, .. }) => Some(*depth),
+            _ => None,
+        }
+    }
+
+    fn error(&self, problem: impl Into<String>) -> WorkloadError {
+        WorkloadError::Flow { flow: self.name.clone(), problem: problem.into() }
+    }
+
+    /// The working set on a namespace of `capacity_sectors`: first sector and length.
+    fn working_set(
+        &self,
+        synthetic: &Synthetic,
+        capacity_sectors: u64,
+    ) -> Result<(u64, u64), WorkloadError> {
+        for (what, extent) in [("offset", synthetic.offset), ("size", synthetic.size)] {
+            match extent {
+                Extent::Bytes(bytes) if !bytes.is_multiple_of(SECTOR_BYTES) => {
+                    return Err(self.error(format!(
+                        "{what} of {bytes} bytes is not a multiple of {SECTOR_BYTES}"
+                    )));
+                }
+                Extent::Share(share) if !(0.0..=1.0).contains(&share) => {
+                    return Err(self.error(format!("{what} is not between 0 and 100 %")));
+                }
+                _ => {}
+            }
+        }
+        let align = synthetic.align_sectors.max(1);
+        let offset = synthetic.offset.sectors(capacity_sectors) / align * align;
+        let size = match synthetic.size {
+            Extent::ALL => capacity_sectors.saturating_sub(offset),
+            size => size.sectors(capacity_sectors),
+        };
+        if offset.checked_add(size).is_none_or(|end| end > capacity_sectors) {
+            return Err(self.error(format!(
+                "offset and size reach beyond the end of namespace {} ({} bytes)",
+                self.namespace.0,
+                u128::from(capacity_sectors) * u128::from(SECTOR_BYTES)
+            )));
+        }
+        if size == 0 {
+            return Err(self.error(format!(
+                "the working set is empty: offset {} bytes in a namespace of {} bytes",
+                u128::from(offset) * u128::from(SECTOR_BYTES),
+                u128::from(capacity_sectors) * u128::from(SECTOR_BYTES)
+            )));
+        }
+        Ok((offset, size))
+    }
+}

@@ -1,0 +1,475 @@
+//! The stream of one job.
+//!
+//! [`Generator::next`] is in the path of every simulated request: it draws from one inline
+//! Xoshiro256++, takes no division for fixed block sizes, and everything that can be worked
+//! out beforehand is worked out when the generator is built.
+//!
+//! The order of draws within a request is fixed: operation, length, address, interval; each
+//! only if the flow leaves it open.
+
+use super::random::{Bounded, Scatter, Zipf, bound, chance};
+use super::seed;
+use super::{
+    Addresses, Arrivals, BlockSize, FlowSpec, Limits, Mode, Positions, SECTOR_BYTES, Source, Start,
+    Synthetic, WorkloadError,
+};
+use crate::trace::{TraceError, TraceStream};
+use mynah_model::io::Operation;
+use mynah_stamp::{Span, Time};
+use rand_distr::{Distribution, Exp1, StandardNormal};
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+/// A request of a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Planned {
+    /// What it does.
+    pub operation: Operation,
+    /// First sector (of 512 bytes) in the namespace.
+    pub sector: u64,
+    /// Sectors; at least 1.
+    pub sectors: u32,
+    /// When it arrives, from the run's start; `None` in a closed loop.
+    pub arrival: Option<Time>,
+}
+
+/// The stream of one job of a flow. Ends when the job's limits are reached.
+#[derive(Debug)]
+pub struct Generator {
+    remaining: u64,
+    remaining_sectors: u64,
+    runtime: Time,
+    stream: Stream,
+}
+
+#[derive(Debug)]
+enum Stream {
+    Synthetic(Drawn),
+    Trace { stream: Box<TraceStream>, error: Option<TraceError> },
+}
+
+#[derive(Debug)]
+struct Drawn {
+    rng: Xoshiro256PlusPlus,
+    operation: OperationDraw,
+    length: LengthDraw,
+    place: Place,
+    /// The working set.
+    base: u64,
+    span: u64,
+    align: u64,
+    clock: Clock,
+}
+
+#[derive(Debug)]
+enum OperationDraw {
+    Only(Operation),
+    Mixed { read: u64, read_or_trim: u64 },
+}
+
+#[derive(Debug)]
+enum LengthDraw {
+    Fixed(u32),
+    Normal { mean: f64, deviation: f64, max: u32 },
+    Range { min: u32, steps: Bounded },
+    Split(Vec<(u64, u32)>),
+}
+
+#[derive(Debug)]
+enum Place {
+    Shared { next: u64 },
+    EachOperation { next: [u64; 3] },
+    Uniform(Bounded),
+    HotCold { hot_bound: u64, hot: Bounded, cold: Bounded },
+    Zipf(Zipf, Scatter),
+}
+
+#[derive(Debug)]
+enum Clock {
+    Closed,
+    /// The next arrival is at `next` plus `remainder / rate` picoseconds.
+    Fixed {
+        next: u64,
+        step: u64,
+        remainder: u64,
+        step_remainder: u64,
+        rate: u64,
+    },
+    Exponential {
+        now: u64,
+        mean_ps: f64,
+    },
+}
+
+const PS_PER_S: u64 = 1_000_000_000_000;
+
+impl FlowSpec {
+    /// The stream of job `job_index` on a namespace of `capacity_sectors`, for the flow that
+    /// is `flow_index`-th of its run (both from 0).
+    pub fn generator(
+        &self,
+        capacity_sectors: u64,
+        run_seed: u64,
+        flow_index: u32,
+        job_index: u32,
+    ) -> Result<Generator, WorkloadError> {
+        if self.jobs == 0 {
+            return Err(self.error("numjobs is 0; at least 1 is needed"));
+        }
+        if job_index >= self.jobs {
+            return Err(self.error(format!("it has {} jobs, no job {job_index}", self.jobs)));
+        }
+        let Limits { requests, bytes, runtime } = self.limits;
+        let stream = match &self.source {
+            Source::Trace(source) => {
+                if self.jobs > 1 {
+                    return Err(self.error("a trace is replayed by one job; numjobs must be 1"));
+                }
+                let stream = Box::new(TraceStream::open(source, capacity_sectors)?);
+                Stream::Trace { stream, error: None }
+            }
+            Source::Synthetic(synthetic) => {
+                if requests.is_none() && bytes.is_none() && runtime.is_none() {
+                    return Err(self.error(
+                        "it would never end; give it a limit: runtime, number_ios or io_size",
+                    ));
+                }
+                let seed_of = |job| seed::derive(run_seed, u64::from(flow_index), self.seed, job);
+                Stream::Synthetic(self.drawn(
+                    synthetic,
+                    capacity_sectors,
+                    seed_of(u64::from(job_index)),
+                    seed_of(seed::ALL_JOBS),
+                )?)
+            }
+        };
+        Ok(Generator {
+            remaining: requests.unwrap_or(u64::MAX),
+            remaining_sectors: bytes.map_or(u64::MAX, |bytes| bytes.div_ceil(SECTOR_BYTES)),
+            runtime: runtime.map_or(Time::MAX, |runtime| Time::ZERO + runtime),
+            stream,
+        })
+    }
+
+    fn drawn(
+        &self,
+        synthetic: &Synthetic,
+        capacity_sectors: u64,
+        job_seed: u64,
+        flow_seed: u64,
+    ) -> Result<Drawn, WorkloadError> {
+        let (base, span) = self.working_set(synthetic, capacity_sectors)?;
+        let align = synthetic.align_sectors;
+        if align == 0 {
+            return Err(self.error("an alignment of 0 has no meaning; the least is 512 bytes"));
+        }
+        let mut rng = seed::stream(job_seed);
+        let (length, min, max) = self.length(&synthetic.block, span)?;
+        if u64::from(max) > span {
+            return Err(self.error(format!(
+                "a request of {} bytes does not fit the working set of {} bytes",
+                u64::from(max) * SECTOR_BYTES,
+                span * SECTOR_BYTES
+            )));
+        }
+        let positions = (span - u64::from(min)) / align + 1;
+        let place = match synthetic.addresses {
+            Addresses::Sequential { start, positions: which } => {
+                let first = match start {
+                    Start::Beginning => 0,
+                    Start::Random => Bounded::new(positions).draw(&mut rng) * align,
+                };
+                match which {
+                    Positions::Shared => Place::Shared { next: first },
+                    Positions::EachOperation => Place::EachOperation { next: [first; 3] },
+                }
+            }
+            Addresses::Uniform => Place::Uniform(Bounded::new(positions)),
+            Addresses::HotCold { hot_access, hot_space } => {
+                let space_fits = hot_space > 0.0 && hot_space < 1.0;
+                if !(0.0..=1.0).contains(&hot_access) || !space_fits {
+                    return Err(self.error(
+                        "the hot part takes 0 to 100 % of the requests and more than 0, less \
+                         than 100 % of the space",
+                    ));
+                }
+                if positions < 2 {
+                    return Err(self.error("the working set is too small for a hot part"));
+                }
+                let hot = ((positions as f64 * hot_space) as u64).clamp(1, positions - 1);
+                Place::HotCold {
+                    hot_bound: bound(hot_access),
+                    hot: Bounded::new(hot),
+                    cold: Bounded::new(positions - hot),
+                }
+            }
+            Addresses::Zipf { theta } => {
+                if !(0.01..=10.0).contains(&theta) {
+                    return Err(self.error(format!("zipf:{theta} is not between 0.01 and 10")));
+                }
+                let scatter = Scatter::new(positions, &mut seed::stream(flow_seed));
+                Place::Zipf(Zipf::new(positions, theta), scatter)
+            }
+        };
+        let (read, trim) = (synthetic.mix.read, synthetic.mix.trim);
+        if !(0.0..=1.0).contains(&read) || !(0.0..=1.0).contains(&trim) || read + trim > 1.0 + 1e-9
+        {
+            return Err(self.error("the shares of reads and trims pass 100 %"));
+        }
+        let operation = match (bound(read), bound(read + trim)) {
+            (0, 0) => OperationDraw::Only(Operation::Write),
+            (0x1_0000_0000, _) => OperationDraw::Only(Operation::Read),
+            (0, 0x1_0000_0000) => OperationDraw::Only(Operation::Trim),
+            (read, read_or_trim) => OperationDraw::Mixed { read, read_or_trim },
+        };
+        let clock = self.clock(synthetic.mode)?;
+        Ok(Drawn { rng, operation, length, place, base, span, align, clock })
+    }
+
+    /// How lengths are drawn, and the shortest and longest that must fit.
+    fn length(
+        &self,
+        block: &BlockSize,
+        span: u64,
+    ) -> Result<(LengthDraw, u32, u32), WorkloadError> {
+        let zero = || self.error("a request of 0 bytes has no meaning; the least is 512 bytes");
+        Ok(match block {
+            BlockSize::Fixed(0) => return Err(zero()),
+            BlockSize::Fixed(sectors) => (LengthDraw::Fixed(*sectors), *sectors, *sectors),
+            BlockSize::Normal { mean, deviation } => {
+                if !(mean.is_finite() && *mean > 0.0 && deviation.is_finite() && *deviation >= 0.0)
+                {
+                    return Err(self.error(
+                        "normally distributed sizes need a mean above 0 and a deviation of 0 \
+                         or more",
+                    ));
+                }
+                let max = u32::try_from(span).unwrap_or(u32::MAX);
+                (LengthDraw::Normal { mean: *mean, deviation: *deviation, max }, 1, 1)
+            }
+            BlockSize::Range { min: 0, .. } => return Err(zero()),
+            BlockSize::Range { min, max } => {
+                if max < min || max % min != 0 {
+                    return Err(
+                        self.error("the longest size of a range is a multiple of the shortest one")
+                    );
+                }
+                let steps = Bounded::new(u64::from(max / min));
+                (LengthDraw::Range { min: *min, steps }, *min, *max)
+            }
+            BlockSize::Split(parts) => {
+                let total: u64 = parts.iter().map(|&(_, weight)| u64::from(weight)).sum();
+                if parts.iter().any(|&(sectors, _)| sectors == 0) {
+                    return Err(zero());
+                }
+                if total == 0 {
+                    return Err(self.error("bssplit has no size with a share above 0"));
+                }
+                let mut sum = 0;
+                let table = parts
+                    .iter()
+                    .map(|&(sectors, weight)| {
+                        sum += u64::from(weight);
+                        (bound(sum as f64 / total as f64), sectors)
+                    })
+                    .collect();
+                let lengths = parts.iter().map(|&(sectors, _)| sectors);
+                let min = lengths.clone().min().unwrap_or(1);
+                (LengthDraw::Split(table), min, lengths.max().unwrap_or(1))
+            }
+        })
+    }
+
+    fn clock(&self, mode: Mode) -> Result<Clock, WorkloadError> {
+        let too_long = || {
+            self.error(
+                "its last request would arrive after the end of time (213 days); fewer \
+                 requests or a higher rate are needed",
+            )
+        };
+        let (clock, interval) = match mode {
+            Mode::Closed { depth: 0 } => {
+                return Err(self.error("an iodepth of 0 issues nothing; at least 1 is needed"));
+            }
+            Mode::Closed { .. } => return Ok(Clock::Closed),
+            Mode::Open(Arrivals::Fixed { per_second: 0 }) => {
+                return Err(self.error("a rate_iops of 0 issues nothing; at least 1 is needed"));
+            }
+            Mode::Open(Arrivals::Fixed { per_second: rate }) => {
+                let (step, step_remainder) = (PS_PER_S / rate, PS_PER_S % rate);
+                let clock = Clock::Fixed { next: 0, step, remainder: 0, step_remainder, rate };
+                (clock, step + 1)
+            }
+            Mode::Open(Arrivals::Exponential { mean: Span::ZERO }) => {
+                return Err(self.error("a mean interval of 0 has no meaning"));
+            }
+            Mode::Open(Arrivals::Exponential { mean }) => {
+                (Clock::Exponential { now: 0, mean_ps: mean.as_ps() as f64 }, mean.as_ps())
+            }
+        };
+        let longest = self.limits.runtime.map_or(u64::MAX, |runtime| runtime.as_ps() / interval);
+        let requests = self.limits.requests.unwrap_or(u64::MAX).min(longest);
+        // Half of time is left over for intervals that turn out longer than their mean.
+        if requests < u64::MAX && requests.checked_mul(interval).is_none_or(|end| end > 1 << 63) {
+            return Err(too_long());
+        }
+        Ok(clock)
+    }
+}
+
+impl Generator {
+    /// The next request, or `None` when the job has reached its limits, its trace has ended,
+    /// or its trace cannot be read further: ask [`Generator::take_error`].
+    #[allow(clippy::should_implement_trait, reason = "an iterator could not report its error")]
+    #[inline]
+    pub fn next(&mut self) -> Option<Planned> {
+        if self.remaining == 0 || self.remaining_sectors == 0 {
+            return None;
+        }
+        let planned = match &mut self.stream {
+            Stream::Synthetic(drawn) => drawn.next(),
+            Stream::Trace { stream, error } => match stream.next() {
+                Ok(planned) => planned?,
+                Err(problem) => {
+                    *error = Some(problem);
+                    self.remaining = 0;
+                    return None;
+                }
+            },
+        };
+        if planned.arrival.is_some_and(|at| at >= self.runtime) {
+            self.remaining = 0;
+            return None;
+        }
+        self.remaining -= 1;
+        self.remaining_sectors = self.remaining_sectors.saturating_sub(u64::from(planned.sectors));
+        Some(planned)
+    }
+
+    /// What ended the stream before its time, if anything did.
+    pub fn take_error(&mut self) -> Option<WorkloadError> {
+        match &mut self.stream {
+            Stream::Synthetic(_) => None,
+            Stream::Trace { error, .. } => error.take().map(WorkloadError::from),
+        }
+    }
+
+    /// How many requests so far lay outside the namespace and were folded into it.
+    pub fn remapped(&self) -> u64 {
+        match &self.stream {
+            Stream::Synthetic(_) => 0,
+            Stream::Trace { stream, .. } => stream.remapped(),
+        }
+    }
+}
+
+impl Drawn {
+    #[inline]
+    fn next(&mut self) -> Planned {
+        let operation = match self.operation {
+            OperationDraw::Only(operation) => operation,
+            OperationDraw::Mixed { read, read_or_trim } => {
+                let draw = chance(&mut self.rng);
+                if draw < read {
+                    Operation::Read
+                } else if draw < read_or_trim {
+                    Operation::Trim
+                } else {
+                    Operation::Write
+                }
+            }
+        };
+        let sectors = self.length.draw(&mut self.rng);
+        let sector = self.base + self.place(operation, u64::from(sectors));
+        let arrival = match self.clock {
+            Clock::Closed => None,
+            _ => Some(self.clock.next(&mut self.rng)),
+        };
+        Planned { operation, sector, sectors, arrival }
+    }
+
+    #[inline]
+    fn place(&mut self, operation: Operation, sectors: u64) -> u64 {
+        let position = match &mut self.place {
+            Place::Uniform(positions) => positions.draw(&mut self.rng),
+            Place::Shared { next } => return advance(next, sectors, self.span, self.align),
+            Place::EachOperation { next } => {
+                let next = match operation {
+                    Operation::Read => &mut next[0],
+                    Operation::Trim => &mut next[1],
+                    _ => &mut next[2],
+                };
+                return advance(next, sectors, self.span, self.align);
+            }
+            Place::HotCold { hot_bound, hot, cold } => {
+                if chance(&mut self.rng) < *hot_bound {
+                    hot.draw(&mut self.rng)
+                } else {
+                    hot.len() + cold.draw(&mut self.rng)
+                }
+            }
+            Place::Zipf(zipf, scatter) => scatter.place(zipf.draw(&mut self.rng)),
+        };
+        let start = position * self.align;
+        if start + sectors <= self.span {
+            start
+        } else {
+            (self.span - sectors) / self.align * self.align
+        }
+    }
+}
+
+/// The address of the next request of a sequential stream, which moves on.
+#[inline]
+fn advance(next: &mut u64, sectors: u64, span: u64, align: u64) -> u64 {
+    let start = if *next + sectors > span { 0 } else { *next };
+    let end = start + sectors;
+    // Power-of-two alignments, nearly all, need no division.
+    *next = if align.is_power_of_two() {
+        (end + align - 1) & !(align - 1)
+    } else {
+        end.next_multiple_of(align)
+    };
+    start
+}
+
+impl LengthDraw {
+    #[inline]
+    fn draw(&self, rng: &mut Xoshiro256PlusPlus) -> u32 {
+        match self {
+            LengthDraw::Fixed(sectors) => *sectors,
+            LengthDraw::Range { min, steps } => min * (steps.draw(rng) as u32 + 1),
+            LengthDraw::Split(table) => {
+                let draw = chance(rng);
+                table.iter().find(|(bound, _)| draw < *bound).map_or(1, |&(_, sectors)| sectors)
+            }
+            LengthDraw::Normal { mean, deviation, max } => {
+                let normal: f64 = StandardNormal.sample(rng);
+                let sectors = (mean + deviation * normal).ceil();
+                sectors.clamp(1.0, f64::from(*max)) as u32
+            }
+        }
+    }
+}
+
+impl Clock {
+    fn next(&mut self, rng: &mut Xoshiro256PlusPlus) -> Time {
+        match self {
+            Clock::Closed => Time::ZERO,
+            Clock::Fixed { next, step, remainder, step_remainder, rate } => {
+                let at = *next;
+                *remainder += *step_remainder;
+                let carry = *remainder >= *rate;
+                if carry {
+                    *remainder -= *rate;
+                }
+                *next = next.saturating_add(*step + u64::from(carry));
+                Time::from_ps(at)
+            }
+            Clock::Exponential { now, mean_ps } => {
+                let unit: f64 = Exp1.sample(rng);
+                *now = now.saturating_add((unit * *mean_ps) as u64);
+                Time::from_ps(*now)
+            }
+        }
+    }
+}

@@ -1,0 +1,462 @@
+//! A flow as people write it: fio's option names, values with units. The command line and
+//! experiment files share this, so that names, defaults and messages are the same in both.
+//!
+//! An option that would change nothing is refused rather than ignored.
+
+use super::{
+    Addresses, Arrivals, BlockSize, Extent, FlowSpec, Limits, Mix, Mode, Positions, SECTOR_BYTES,
+    Source, Start, Synthetic,
+};
+use crate::quantity::{parse_bytes, parse_count, parse_share, parse_time};
+use crate::trace::{Remap, TraceFormat};
+use crate::workload::TraceSource;
+use mynah_model::config::Priority;
+use mynah_model::io::NamespaceId;
+use mynah_stamp::Span;
+use std::path::PathBuf;
+
+/// Declares [`FlowOptions`] with access to its fields by name.
+macro_rules! flow_options {
+    ($($(#[doc = $doc:literal])+ $name:ident),+ $(,)?) => {
+        /// The options of one flow, not yet read. `None`: not given. Names and meaning
+        /// follow fio where fio has the option.
+        #[derive(Clone, Debug, Default, PartialEq, Eq)]
+        pub struct FlowOptions {
+            $($(#[doc = $doc])+ pub $name: Option<String>,)+
+        }
+
+        impl FlowOptions {
+            /// Every option's name.
+            pub const NAMES: &'static [&'static str] = &[$(stringify!($name)),+];
+
+            /// Gives option `name` a value. False if there is no such option.
+            pub fn set(&mut self, name: &str, value: impl Into<String>) -> bool {
+                match name {
+                    $(stringify!($name) => self.$name = Some(value.into()),)+
+                    _ => return false,
+                }
+                true
+            }
+
+            /// The value of option `name`.
+            pub fn get(&self, name: &str) -> Option<&str> {
+                match name {
+                    $(stringify!($name) => self.$name.as_deref(),)+
+                    _ => None,
+                }
+            }
+        }
+    };
+}
+
+flow_options! {
+    /// What results call the flow.
+    name,
+    /// `read`, `write`, `randread`, `randwrite`, `rw`, `randrw`, `trim` or `randtrim`;
+    /// `read` if not given.
+    rw,
+    /// Block size; 4k if not given.
+    bs,
+    /// Block sizes from `MIN-MAX`, multiples of MIN.
+    bsrange,
+    /// Block sizes with their percentages: `4k/60:64k/40`.
+    bssplit,
+    /// Normally distributed block sizes, `MEAN/DEVIATION`.
+    bsnormal,
+    /// Addresses are multiples of this; the smallest block size if not given.
+    blockalign,
+    /// Requests each job keeps outstanding; 1 if not given.
+    iodepth,
+    /// Queue pairs, each with its own stream and limits; 1 if not given.
+    numjobs,
+    /// Requests a second of each job, evenly spaced whatever the drive does, in place of
+    /// `iodepth`.
+    rate_iops,
+    /// Percentage of reads in `rw` and `randrw`; half of what trims leave if not given.
+    rwmixread,
+    /// Percentage of trims in `rw` and `randrw`; 0 if not given.
+    rwmixtrim,
+    /// `random`, `zipf:THETA` or `hotcold:ACCESS/SPACE` (percentages: 90/10 sends 90 % of
+    /// the requests to the first 10 % of the working set).
+    random_distribution,
+    /// Where the working set starts, in bytes or percent of the namespace.
+    offset,
+    /// The working set's length, in bytes or percent of the namespace; all of it if not given.
+    size,
+    /// Requests each job issues.
+    number_ios,
+    /// Bytes each job issues.
+    io_size,
+    /// How long the flow runs, on the drive's clock; a bare number counts seconds.
+    runtime,
+    /// As in fio; needs `runtime`. A flow never ends merely because it has been through its
+    /// working set.
+    time_based,
+    /// A trace file to replay, or `-` for standard input.
+    trace,
+    /// The trace's format: `mqsim`.
+    trace_format,
+    /// What one tick of the trace's clock is: `ps`, `ns`, `us`, `ms` or `s`; `ns` if not given.
+    trace_time_unit,
+    /// `modulo`: addresses outside the namespace are folded into it.
+    trace_remap,
+    /// The percentage of the trace that is replayed, from its start.
+    trace_percent,
+    /// How many times the trace is replayed.
+    trace_repeat,
+    /// The namespace, from 1.
+    namespace,
+    /// Priority class of the flow's queues: `urgent`, `high`, `medium` or `low`.
+    priority,
+    /// Seed of this flow's streams.
+    randseed,
+    /// The percentage of the namespace that preconditioning fills.
+    occupancy,
+}
+
+/// An option that cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{option} = {value}: {problem}")]
+pub struct OptionError {
+    /// Its name.
+    pub option: &'static str,
+    /// The value it was given.
+    pub value: String,
+    /// What is wrong, and what is valid.
+    pub problem: String,
+}
+
+/// What `rw` says.
+struct Access {
+    random: bool,
+    mix: Option<Mix>,
+}
+
+impl FlowOptions {
+    /// The flow these options stand for, called `default_name` unless they say otherwise.
+    pub fn flow(&self, default_name: &str) -> Result<FlowSpec, OptionError> {
+        let source = match &self.trace {
+            Some(path) => Source::Trace(self.trace_source(path)?),
+            None => Source::Synthetic(self.synthetic()?),
+        };
+        if self.flag("time_based")? && self.runtime.is_none() {
+            return Err(self.error("time_based", "it needs runtime, the time to run"));
+        }
+        Ok(FlowSpec {
+            name: self.name.clone().unwrap_or_else(|| default_name.to_owned()),
+            namespace: NamespaceId(self.positive("namespace", 1, u32::MAX)?),
+            priority: self
+                .choice(
+                    "priority",
+                    &[
+                        ("urgent", Priority::Urgent),
+                        ("high", Priority::High),
+                        ("medium", Priority::Medium),
+                        ("low", Priority::Low),
+                    ],
+                )?
+                .unwrap_or_default(),
+            jobs: self.positive("numjobs", 1, 65_535)?,
+            source,
+            limits: Limits {
+                requests: self.read("number_ios", positive(parse_count))?,
+                bytes: self.read("io_size", positive(parse_bytes))?,
+                runtime: self.read("runtime", |text| match parse_time(text)? {
+                    Span::ZERO => Err("a flow that runs for no time has no requests".into()),
+                    runtime => Ok(runtime),
+                })?,
+            },
+            seed: self.read("randseed", parse_count)?,
+            occupancy: self.read("occupancy", parse_share)?,
+        })
+    }
+
+    fn trace_source(&self, path: &str) -> Result<TraceSource, OptionError> {
+        const SYNTHETIC: &[&str] = &[
+            "rw",
+            "bs",
+            "bsrange",
+            "bssplit",
+            "bsnormal",
+            "blockalign",
+            "iodepth",
+            "rate_iops",
+            "rwmixread",
+            "rwmixtrim",
+            "random_distribution",
+            "offset",
+            "size",
+        ];
+        for option in SYNTHETIC {
+            self.refuse(option, "the trace says what is done, so this has no effect")?;
+        }
+        Ok(TraceSource {
+            path: PathBuf::from(path),
+            format: self
+                .choice("trace_format", &[("mqsim", TraceFormat::Mqsim)])?
+                .unwrap_or_default(),
+            tick: self
+                .choice(
+                    "trace_time_unit",
+                    &[
+                        ("ps", Span::from_ps(1)),
+                        ("ns", Span::from_ns(1)),
+                        ("us", Span::from_us(1)),
+                        ("ms", Span::from_ms(1)),
+                        ("s", Span::from_secs(1)),
+                    ],
+                )?
+                .unwrap_or(Span::from_ns(1)),
+            remap: self
+                .choice("trace_remap", &[("none", Remap::Refuse), ("modulo", Remap::Modulo)])?
+                .unwrap_or_default(),
+            share: self.read("trace_percent", parse_share)?.unwrap_or(1.0),
+            repeat: self.positive("trace_repeat", 1, u32::MAX)?,
+        })
+    }
+
+    fn synthetic(&self) -> Result<Synthetic, OptionError> {
+        for option in
+            ["trace_format", "trace_time_unit", "trace_remap", "trace_percent", "trace_repeat"]
+        {
+            self.refuse(option, "there is no trace, so this has no effect")?;
+        }
+        let access = self
+            .choice(
+                "rw",
+                &[
+                    ("read", (false, Some(Mix::READ))),
+                    ("write", (false, Some(Mix::WRITE))),
+                    ("randread", (true, Some(Mix::READ))),
+                    ("randwrite", (true, Some(Mix::WRITE))),
+                    ("rw", (false, None)),
+                    ("readwrite", (false, None)),
+                    ("randrw", (true, None)),
+                    ("trim", (false, Some(Mix::TRIM))),
+                    ("randtrim", (true, Some(Mix::TRIM))),
+                ],
+            )?
+            .unwrap_or((false, Some(Mix::READ)));
+        let access = Access { random: access.0, mix: access.1 };
+        let block = self.block()?;
+        let smallest = match &block {
+            BlockSize::Fixed(sectors) | BlockSize::Range { min: sectors, .. } => *sectors,
+            BlockSize::Normal { .. } => 1,
+            BlockSize::Split(parts) => parts.iter().map(|&(sectors, _)| sectors).min().unwrap_or(1),
+        };
+        let align = self.read("blockalign", sectors)?.unwrap_or(smallest);
+        Ok(Synthetic {
+            mode: self.mode()?,
+            mix: self.mix(&access)?,
+            addresses: self.addresses(&access)?,
+            block,
+            align_sectors: u64::from(align),
+            offset: self.read("offset", extent)?.unwrap_or(Extent::ZERO),
+            size: self
+                .read("size", |text| match extent(text)? {
+                    Extent::Bytes(0) => Err("the working set would be empty".into()),
+                    Extent::Share(0.0) => Err("the working set would be empty".into()),
+                    size => Ok(size),
+                })?
+                .unwrap_or(Extent::ALL),
+        })
+    }
+
+    fn mode(&self) -> Result<Mode, OptionError> {
+        if self.rate_iops.is_none() {
+            return Ok(Mode::Closed { depth: self.positive("iodepth", 1, 65_535)? });
+        }
+        self.refuse(
+            "iodepth",
+            "with rate_iops requests arrive at their times however many are outstanding, so \
+             this has no effect; leave out one of the two",
+        )?;
+        let per_second = self.read("rate_iops", positive(parse_count))?.unwrap_or(1);
+        Ok(Mode::Open(Arrivals::Fixed { per_second }))
+    }
+
+    fn mix(&self, access: &Access) -> Result<Mix, OptionError> {
+        if let Some(mix) = access.mix {
+            for option in ["rwmixread", "rwmixtrim"] {
+                self.refuse(option, "only rw and randrw are mixed, so this has no effect")?;
+            }
+            return Ok(mix);
+        }
+        let trim = self.read("rwmixtrim", parse_share)?.unwrap_or(0.0);
+        let read = self.read("rwmixread", parse_share)?.unwrap_or(0.5 * (1.0 - trim));
+        if read + trim > 1.0 + 1e-9 {
+            return Err(self.error("rwmixtrim", "rwmixread and rwmixtrim together pass 100 %"));
+        }
+        Ok(Mix { read, trim })
+    }
+
+    fn addresses(&self, access: &Access) -> Result<Addresses, OptionError> {
+        const OPTION: &str = "random_distribution";
+        if !access.random {
+            self.refuse(
+                OPTION,
+                "addresses are sequential, so this has no effect; randread, randwrite, randrw \
+                 and randtrim have random ones",
+            )?;
+            return Ok(Addresses::Sequential {
+                start: Start::Beginning,
+                positions: Positions::EachOperation,
+            });
+        }
+        let read = self.read(OPTION, |text| {
+            let (kind, rest) = text.split_once(':').unwrap_or((text, ""));
+            match (kind, rest) {
+                ("random", "") => Ok(Addresses::Uniform),
+                ("zipf", theta) => match theta.parse() {
+                    Ok(theta) if (0.01..=10.0).contains(&theta) => Ok(Addresses::Zipf { theta }),
+                    _ => {
+                        Err("the exponent of zipf is a number from 0.01 to 10, as in zipf:1.1"
+                            .into())
+                    }
+                },
+                ("hotcold", shares) => {
+                    let (access, space) = shares
+                        .split_once('/')
+                        .ok_or("hotcold takes two percentages, as in hotcold:90/10")?;
+                    let (hot_access, hot_space) = (parse_share(access)?, parse_share(space)?);
+                    if hot_space <= 0.0 || hot_space >= 1.0 {
+                        return Err("the hot part takes more than 0 and less than 100 % of the \
+                                    space"
+                            .into());
+                    }
+                    Ok(Addresses::HotCold { hot_access, hot_space })
+                }
+                _ => Err("valid are random, zipf:THETA and hotcold:ACCESS/SPACE".into()),
+            }
+        })?;
+        Ok(read.unwrap_or(Addresses::Uniform))
+    }
+
+    fn block(&self) -> Result<BlockSize, OptionError> {
+        let given: Vec<&'static str> = ["bs", "bsrange", "bssplit", "bsnormal"]
+            .into_iter()
+            .filter(|option| self.get(option).is_some())
+            .collect();
+        if let [first, second, ..] = given[..] {
+            return Err(self.error(second, format!("{first} already says the block size")));
+        }
+        if let Some(range) = self.read("bsrange", |text| {
+            let (min, max) =
+                text.split_once('-').ok_or("a range is written MIN-MAX, as in 4k-64k")?;
+            let (min, max) = (sectors(min)?, sectors(max)?);
+            if max < min || max % min != 0 {
+                return Err("the longest size is a multiple of the shortest one".into());
+            }
+            Ok(BlockSize::Range { min, max })
+        })? {
+            return Ok(range);
+        }
+        if let Some(split) = self.read("bssplit", |text| {
+            let mut parts = Vec::new();
+            for part in text.split(':') {
+                let (size, percent) = part.split_once('/').ok_or(
+                    "sizes are written SIZE/PERCENT with colons between, as in 4k/60:64k/40",
+                )?;
+                let percent = parse_count(percent.trim_end_matches('%'))?;
+                parts.push((sectors(size)?, u32::try_from(percent).unwrap_or(u32::MAX)));
+            }
+            match parts.iter().map(|&(_, percent)| u64::from(percent)).sum::<u64>() {
+                100 => Ok(BlockSize::Split(parts)),
+                total => Err(format!("the percentages add up to {total}, not 100")),
+            }
+        })? {
+            return Ok(split);
+        }
+        if let Some(normal) = self.read("bsnormal", |text| {
+            let (mean, deviation) = text
+                .split_once('/')
+                .ok_or("mean and standard deviation are written MEAN/DEVIATION, as in 16k/4k")?;
+            let in_sectors =
+                |text| Ok::<_, String>(parse_bytes(text)? as f64 / SECTOR_BYTES as f64);
+            let (mean, deviation) = (in_sectors(mean)?, in_sectors(deviation)?);
+            if mean <= 0.0 {
+                return Err("the mean is more than 0".into());
+            }
+            Ok(BlockSize::Normal { mean, deviation })
+        })? {
+            return Ok(normal);
+        }
+        Ok(BlockSize::Fixed(self.read("bs", sectors)?.unwrap_or(8)))
+    }
+
+    /// The value of `option` as `parse` reads it.
+    fn read<T>(
+        &self,
+        option: &'static str,
+        parse: impl FnOnce(&str) -> Result<T, String>,
+    ) -> Result<Option<T>, OptionError> {
+        let Some(value) = self.get(option) else { return Ok(None) };
+        parse(value.trim()).map(Some).map_err(|problem| self.error(option, problem))
+    }
+
+    fn positive(&self, option: &'static str, default: u32, max: u32) -> Result<u32, OptionError> {
+        let read = self.read(option, |text| match parse_count(text)? {
+            count if (1..=u64::from(max)).contains(&count) => Ok(count as u32),
+            _ => Err(format!("valid are 1 to {max}")),
+        })?;
+        Ok(read.unwrap_or(default))
+    }
+
+    fn choice<T: Copy>(
+        &self,
+        option: &'static str,
+        choices: &[(&str, T)],
+    ) -> Result<Option<T>, OptionError> {
+        self.read(option, |text| {
+            let found = choices.iter().find(|(name, _)| name.eq_ignore_ascii_case(text));
+            found.map(|&(_, value)| value).ok_or_else(|| {
+                let names: Vec<&str> = choices.iter().map(|&(name, _)| name).collect();
+                format!("valid are {}", names.join(", "))
+            })
+        })
+    }
+
+    fn flag(&self, option: &'static str) -> Result<bool, OptionError> {
+        let choices = [("true", true), ("1", true), ("", true), ("false", false), ("0", false)];
+        Ok(self.choice(option, &choices)?.unwrap_or(false))
+    }
+
+    /// An error if `option` was given.
+    fn refuse(&self, option: &'static str, why: &str) -> Result<(), OptionError> {
+        if self.get(option).is_some() { Err(self.error(option, why)) } else { Ok(()) }
+    }
+
+    fn error(&self, option: &'static str, problem: impl Into<String>) -> OptionError {
+        let value = self.get(option).unwrap_or_default().to_owned();
+        OptionError { option, value, problem: problem.into() }
+    }
+}
+
+/// `parse`, and no zero.
+fn positive(parse: impl Fn(&str) -> Result<u64, String>) -> impl Fn(&str) -> Result<u64, String> {
+    move |text| match parse(text)? {
+        0 => Err("it is at least 1".into()),
+        count => Ok(count),
+    }
+}
+
+/// A length in bytes as sectors.
+fn sectors(text: &str) -> Result<u32, String> {
+    let bytes = parse_bytes(text)?;
+    if bytes == 0 || !bytes.is_multiple_of(SECTOR_BYTES) {
+        return Err(format!("{bytes} bytes is not a multiple of {SECTOR_BYTES} above 0"));
+    }
+    u32::try_from(bytes / SECTOR_BYTES).map_err(|_| format!("{bytes} bytes is too large"))
+}
+
+/// Bytes, or a percentage of the namespace.
+fn extent(text: &str) -> Result<Extent, String> {
+    if text.ends_with('%') {
+        return Ok(Extent::Share(parse_share(text)?));
+    }
+    let bytes = parse_bytes(text)?;
+    if !bytes.is_multiple_of(SECTOR_BYTES) {
+        return Err(format!("{bytes} bytes is not a multiple of {SECTOR_BYTES}"));
+    }
+    Ok(Extent::Bytes(bytes))
+}

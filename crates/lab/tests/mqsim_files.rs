@@ -1,0 +1,410 @@
+//! MQSim's files: what is read from them, and what is said about those that cannot be used.
+
+use mynah_lab::experiment::Precondition;
+use mynah_lab::mqsim::{self, Import, MqsimError};
+use mynah_lab::workload::{
+    Addresses, Arrivals, BlockSize, Extent, Limits, Mix, Mode, Positions, Source, Start,
+};
+use mynah_model::config::*;
+use mynah_stamp::Span;
+use proptest::prelude::*;
+use std::path::Path;
+
+const DRIVE: &str = "<Execution_Parameter_Set>
+<Host_Parameter_Set><PCIe_Lane_Bandwidth>1.0</PCIe_Lane_Bandwidth></Host_Parameter_Set>
+<Device_Parameter_Set>
+<Enabled_Preconditioning>false</Enabled_Preconditioning>
+<Preemptible_GC_Enabled>false</Preemptible_GC_Enabled>
+<Flash_Channel_Count>2</Flash_Channel_Count>
+<Flash_Parameter_Set>
+<CMD_Suspension_Support>NONE</CMD_Suspension_Support>
+</Flash_Parameter_Set>
+</Device_Parameter_Set>
+</Execution_Parameter_Set>
+";
+
+const WORKLOAD: &str = "<?xml version=\"1.0\" encoding=\"us-ascii\"?>
+<MQSim_IO_Scenarios>
+<IO_Scenario>
+<!-- one flow -->
+<IO_Flow_Parameter_Set_Synthetic>
+<Priority_Class>low</Priority_Class>
+<Device_Level_Data_Caching_Mode>WRITE_CACHE</Device_Level_Data_Caching_Mode>
+<Channel_IDs>1</Channel_IDs>
+<Chip_IDs>0,1,2,3</Chip_IDs>
+<Initial_Occupancy_Percentage>75</Initial_Occupancy_Percentage>
+<Working_Set_Percentage>50</Working_Set_Percentage>
+<Synthetic_Generator_Type>QUEUE_DEPTH</Synthetic_Generator_Type>
+<Read_Percentage>70</Read_Percentage>
+<Address_Distribution>RANDOM_HOTCOLD</Address_Distribution>
+<Percentage_of_Hot_Region>20</Percentage_of_Hot_Region>
+<Generated_Aligned_Addresses>true</Generated_Aligned_Addresses>
+<Address_Alignment_Unit>16</Address_Alignment_Unit>
+<Request_Size_Distribution>NORMAL</Request_Size_Distribution>
+<Average_Request_Size>8</Average_Request_Size>
+<Variance_Request_Size>2</Variance_Request_Size>
+<Seed>-7</Seed>
+<Average_No_of_Reqs_in_Queue>32</Average_No_of_Reqs_in_Queue>
+<Stop_Time>1000000</Stop_Time>
+<Total_Requests_To_Generate>0</Total_Requests_To_Generate>
+</IO_Flow_Parameter_Set_Synthetic>
+</IO_Scenario>
+</MQSim_IO_Scenarios>
+";
+
+fn parse(drive: &str, workload: &str, as_mqsim: bool) -> Result<Import, MqsimError> {
+    let (drive, workload) = (drive.as_bytes(), workload.as_bytes());
+    mqsim::parse(("ssdconfig.xml", drive), ("workload.xml", workload), as_mqsim)
+}
+
+/// `text` with the value of the first element `tag` replaced, or the element put before
+/// `before` if there is none.
+fn with(text: &str, tag: &str, value: &str, before: &str) -> String {
+    let (open, close) = (format!("<{tag}>"), format!("</{tag}>"));
+    let element = format!("{open}{value}{close}");
+    match (text.find(&open), text.find(&close)) {
+        (Some(start), Some(end)) => {
+            format!("{}{element}{}", &text[..start], &text[end + close.len()..])
+        }
+        _ => text.replacen(before, &format!("{element}\n{before}"), 1),
+    }
+}
+
+fn drive_with(tag: &str, value: &str) -> String {
+    with(DRIVE, tag, value, "<Flash_Parameter_Set>")
+}
+
+fn flow_with(tag: &str, value: &str) -> String {
+    with(WORKLOAD, tag, value, "</IO_Flow_Parameter_Set_Synthetic>")
+}
+
+fn read_only() -> String {
+    flow_with("Read_Percentage", "100")
+}
+
+#[test]
+fn a_flow_is_read() {
+    let import = parse(DRIVE, WORKLOAD, false).unwrap();
+    assert_eq!(import.scenarios.len(), 1);
+    let scenario = &import.scenarios[0];
+    assert_eq!(scenario.precondition, Precondition::None);
+    let [flow] = &scenario.flows[..] else { panic!("one flow") };
+    assert_eq!(flow.name, "flow-1");
+    assert_eq!(flow.namespace.0, 1);
+    assert_eq!(flow.priority, Priority::Low);
+    assert_eq!(flow.seed, Some(-7i64 as u64));
+    assert_eq!(flow.occupancy, Some(0.75));
+    assert_eq!(flow.limits, Limits { runtime: Some(Span::from_ms(1)), ..Limits::default() });
+    let Source::Synthetic(synthetic) = &flow.source else { panic!("a synthetic flow") };
+    assert_eq!(synthetic.mode, Mode::Closed { depth: 32 });
+    assert_eq!(synthetic.mix, Mix { read: 0.7, trim: 0.0 });
+    assert_eq!(synthetic.addresses, Addresses::HotCold { hot_access: 0.8, hot_space: 0.2 });
+    assert_eq!(synthetic.block, BlockSize::Normal { mean: 8.0, deviation: 2.0 });
+    assert_eq!(synthetic.align_sectors, 16);
+    assert_eq!(synthetic.size, Extent::Share(0.5));
+    // One channel of 4 chips, 2 dies and 2 planes, none shared.
+    let pages = 16 * ((2048.0 * 256.0 * 0.93) as u64);
+    assert_eq!(
+        scenario.config.namespaces,
+        [Namespace { units: Some(pages), channels: vec![1], ..Namespace::whole_drive() }]
+    );
+    assert!(flow.generator(pages * 16, 1, 0, 0).is_ok());
+}
+
+#[test]
+fn the_drive_is_read() {
+    let config = parse(DRIVE, WORKLOAD, false).unwrap().scenarios.remove(0).config;
+    assert_eq!(config.geometry.channels, 2);
+    assert_eq!(config.geometry.dies(), 16);
+    assert_eq!(config.link.bytes_per_s, 4_000_000_000);
+    assert_eq!(config.link.submission_entry_bytes, 64);
+    assert_eq!(config.bus.rounding, BusRounding::Exact);
+    assert_eq!(config.bus.arbitration, BusArbitration::CommandFirst);
+    assert_eq!(config.mapping.unmapped_reads, UnmappedReads::Zeroes);
+    assert_eq!(config.mapping.unit_bytes, 8192);
+    let MappingTable::Cached(table) = config.mapping.table else { panic!("a cached table") };
+    assert_eq!((table.sharing, table.write_back), (CmtSharing::Shared, true));
+    assert_eq!((table.load_bytes, table.entry_bytes), (512, None));
+    assert!(config.scheduler.die_interleaving && !config.scheduler.priority_classes);
+    assert_eq!(config.gc.victim, VictimPolicy::DChoices { d: 11 });
+    assert_eq!(config.gc.start * 2048.0, 102.0);
+    assert_eq!(config.gc.urgent, config.gc.start);
+    assert_eq!(config.flash.read_ready_delay, Span::from_ns(20));
+    let cache = config.cache.unwrap();
+    assert_eq!((cache.bytes, cache.write_back), (512 << 20, WriteBack::Eager));
+}
+
+#[test]
+fn as_mqsim_it_has_mqsims_defects() {
+    let drive = drive_with("Ideal_Mapping_Table", "FALSE");
+    let config = parse(&drive, &read_only(), true).unwrap().scenarios.remove(0).config;
+    assert!(!config.scheduler.die_interleaving);
+    assert_eq!(config.scheduler.multi_plane_window, u32::MAX);
+    let MappingTable::Cached(table) = config.mapping.table else { panic!("a cached table") };
+    assert_eq!((table.sharing, table.write_back), (CmtSharing::Private, false));
+    assert_eq!(config.bus.rounding, BusRounding::TruncatedNs);
+    assert_eq!(config.bus.arbitration, BusArbitration::DataFirst);
+    assert_eq!(config.mapping.unmapped_reads, UnmappedReads::Allocate);
+    assert!(config.link.truncate_ns && !config.link.fetch_prp_lists);
+    assert_eq!(config.link.submission_entry_bytes, 72);
+    assert_eq!(config.cache, None, "a flow that only reads has no use for it");
+    let drive = drive_with("CMT_Sharing_Mode", "EQUAL_PARTITIONING");
+    let config = parse(&drive, &read_only(), true).unwrap().scenarios.remove(0).config;
+    let MappingTable::Cached(table) = config.mapping.table else { panic!("a cached table") };
+    assert_eq!(table.sharing, CmtSharing::Partitioned);
+}
+
+#[test]
+fn settings_reach_the_model() {
+    let config = |tag, value| {
+        parse(&drive_with(tag, value), WORKLOAD, false).unwrap().scenarios.remove(0).config
+    };
+    assert!(
+        config("Transaction_Scheduling_Policy", "PRIORITY_OUT_OF_ORDER").scheduler.priority_classes
+    );
+    assert_eq!(config("Ideal_Mapping_Table", "true").mapping.table, MappingTable::Ideal);
+    assert_eq!(config("GC_Block_Selection_Policy", "greedy").gc.victim, VictimPolicy::Greedy);
+    assert_eq!(
+        config("Plane_Allocation_Scheme", "PDWC").plane_order.0,
+        [Dimension::Plane, Dimension::Die, Dimension::Chip, Dimension::Channel]
+    );
+    let gc = config("Preemptible_GC_Enabled", "true").gc;
+    assert_eq!(gc.urgent * 2048.0, 10.0);
+    assert_eq!(config("GC_Exec_Threshold", "0.0001").gc.start * 2048.0, 10.0);
+    assert_eq!(config("Seed", "99").seed, 99);
+    assert_eq!(config("Queue_Fetch_Size", "16").queues.fetch_size, 16);
+}
+
+#[test]
+fn flows_that_share_planes_share_their_capacity() {
+    let start = WORKLOAD.find("<IO_Flow").unwrap();
+    let end = WORKLOAD.find("</IO_Scenario>").unwrap();
+    let second = with(&WORKLOAD[start..end], "Channel_IDs", "0,1", "");
+    let both = format!("{}{second}{}", &WORKLOAD[..end], &WORKLOAD[end..]);
+    let import = parse(DRIVE, &both, false).unwrap();
+    let scenario = &import.scenarios[0];
+    let pages = 2048.0 * 256.0 * 0.93;
+    let (whole, half) = (16 * (pages as u64), 16 * ((pages / 2.0) as u64));
+    let units: Vec<_> = scenario.config.namespaces.iter().map(|n| n.units.unwrap()).collect();
+    assert_eq!(units, [half, half + whole]);
+    assert_eq!(scenario.flows[1].namespace.0, 2);
+    assert!(scenario.config.namespaces[1].channels.is_empty(), "all of them");
+}
+
+#[test]
+fn other_flows() {
+    let streaming = flow_with("Address_Distribution", "STREAMING");
+    let flow = parse(DRIVE, &streaming, false).unwrap().scenarios.remove(0).flows.remove(0);
+    let Source::Synthetic(synthetic) = flow.source else { panic!("a synthetic flow") };
+    assert_eq!(
+        synthetic.addresses,
+        Addresses::Sequential { start: Start::Random, positions: Positions::Shared }
+    );
+
+    let mean = |bandwidth, as_mqsim| {
+        let text = flow_with("Synthetic_Generator_Type", "BANDWIDTH");
+        let text = with(&text, "Bandwidth", bandwidth, "<Stop_Time>");
+        let flow = parse(DRIVE, &text, as_mqsim).unwrap().scenarios.remove(0).flows.remove(0);
+        match flow.source {
+            Source::Synthetic(s) => s.mode,
+            Source::Trace(_) => panic!("a synthetic flow"),
+        }
+    };
+    let exponential = |mean| Mode::Open(Arrivals::Exponential { mean });
+    assert_eq!(mean("12288", false), exponential(Span::from_ps(333_333_333_333)));
+    assert_eq!(mean("12288", true), exponential(Span::from_ns(333_333_333)));
+    assert_eq!(mean("14000", true), exponential(Span::from_ns(333_333_333)));
+
+    let count = flow_with("Stop_Time", "0");
+    let count = with(&count, "Total_Requests_To_Generate", "500", "");
+    let flow = parse(DRIVE, &count, false).unwrap().scenarios.remove(0).flows.remove(0);
+    assert_eq!(flow.limits, Limits { requests: Some(500), ..Limits::default() });
+
+    let trace = "<MQSim_IO_Scenarios><IO_Scenario><IO_Flow_Parameter_Set_Trace_Based>
+        <File_Path>a&amp;b.trace</File_Path><Percentage_To_Be_Executed>50</Percentage_To_Be_Executed>
+        <Relay_Count>3</Relay_Count><Time_Unit>MICROSECOND</Time_Unit>
+        </IO_Flow_Parameter_Set_Trace_Based></IO_Scenario></MQSim_IO_Scenarios>";
+    for (as_mqsim, share, tick) in [(false, 0.5, 1000), (true, 1.0, 1)] {
+        let import = parse(DRIVE, trace, as_mqsim).unwrap();
+        let Source::Trace(trace) = &import.scenarios[0].flows[0].source else { panic!("a trace") };
+        assert_eq!(trace.path, Path::new("a&b.trace"));
+        assert_eq!((trace.share, trace.repeat, trace.tick), (share, 3, Span::from_ns(tick)));
+        let ignored = import.warnings.iter().filter(|text| text.contains("so does this run"));
+        assert_eq!(ignored.count(), if as_mqsim { 2 } else { 0 });
+    }
+}
+
+#[test]
+fn what_cannot_be_used_is_named_with_its_place() {
+    let traced = |mode: &str| {
+        format!(
+            "<MQSim_IO_Scenarios><IO_Scenario><IO_Flow_Parameter_Set_Trace_Based>
+<File_Path>x</File_Path><Device_Level_Data_Caching_Mode>{mode}</Device_Level_Data_Caching_Mode>
+</IO_Flow_Parameter_Set_Trace_Based></IO_Scenario></MQSim_IO_Scenarios>"
+        )
+    };
+    let drives = [
+        ("HostInterface_Type", "SATA"),
+        ("Address_Mapping", "HYBRID"),
+        ("Transaction_Scheduling_Policy", "FLIN"),
+        ("GC_Block_Selection_Policy", "RANDOM_PP"),
+        ("GC_Block_Selection_Policy", "LRU"),
+        ("Use_Copyback_for_GC", "true"),
+        ("Caching_Mechanism", "SIMPLE"),
+        ("CMD_Suspension_Support", "PROGRAM_ERASE"),
+        ("Memory_Type", "PCM"),
+        ("Flash_Comm_Protocol", "NVDDR3"),
+        ("Plane_Allocation_Scheme", "CWDC"),
+        ("Flash_Channel_Count", "0"),
+        ("Flash_Channel_Count", "4000000000"),
+        ("Flash_Channel_Count", "eight"),
+        ("Flash_Channel_Count", ""),
+        ("Overprovisioning_Ratio", "1.5"),
+        ("Overprovisioning_Ratio", "NaN"),
+        ("PCIe_Lane_Bandwidth", "-1"),
+        ("Enabled_Preconditioning", "maybe"),
+        ("Data_Cache_Capacity", "<b>1</b>"),
+    ];
+    let flows = [
+        ("Read_Percentage", "101"),
+        ("Address_Distribution", "MIXED_STREAMING_RANDOM"),
+        ("Percentage_of_Hot_Region", "0"),
+        ("Average_Request_Size", "0"),
+        ("Address_Alignment_Unit", "0"),
+        ("Average_No_of_Reqs_in_Queue", "0"),
+        ("Stop_Time", "0"),
+        ("Stop_Time", "99999999999999999999"),
+        ("Channel_IDs", "0,2"),
+        ("Channel_IDs", "0,,1"),
+        ("Device_Level_Data_Caching_Mode", "READ_CACHE"),
+        ("Device_Level_Data_Caching_Mode", "WRITE_READ_CACHE"),
+        ("Priority_Class", "TOP"),
+        ("Initial_Occupancy_Percentage", "0"),
+    ];
+    let mut said = String::new();
+    let mut say = |result: Result<Import, MqsimError>| {
+        said += &format!("{}\n", result.expect_err("an error"));
+    };
+    for (tag, value) in drives {
+        say(parse(&drive_with(tag, value), WORKLOAD, false));
+    }
+    for (tag, value) in flows {
+        say(parse(DRIVE, &flow_with(tag, value), false));
+    }
+    let few = with(DRIVE, "Block_No_Per_Plane", "8", "</Flash_Parameter_Set>");
+    say(parse(&few, WORKLOAD, false));
+    let odd = with(DRIVE, "Page_Capacity", "4000", "</Flash_Parameter_Set>");
+    say(parse(&odd, WORKLOAD, false));
+    say(parse(DRIVE, &traced("WRITE_READ_CACHE"), false));
+    say(parse(DRIVE, &WORKLOAD.replace("<Read_Percentage>70</Read_Percentage>", ""), false));
+    say(parse(DRIVE, "<MQSim_IO_Scenarios></MQSim_IO_Scenarios>", false));
+    say(parse(DRIVE, "<MQSim_IO_Scenarios><IO_Scenario/></MQSim_IO_Scenarios>", false));
+    say(parse(WORKLOAD, WORKLOAD, false));
+    say(parse(DRIVE, DRIVE, false));
+    say(parse("", WORKLOAD, false));
+    say(parse("USE_INTERNAL_PARAMS\n", WORKLOAD, false));
+    say(parse(DRIVE, "<MQSim_IO_Scenarios>\n<<<<<<< HEAD\n<IO_Scenario>", false));
+    say(parse(DRIVE, &WORKLOAD.replace("</Seed>", "</</Seed>"), false));
+    say(parse(DRIVE, &WORKLOAD.replace("</Seed>", "</Sead>"), false));
+    say(parse(DRIVE, &WORKLOAD.replace("-7", "&seed;"), false));
+    say(parse(&"<a>".repeat(100), WORKLOAD, false));
+    say(mqsim::parse(("ssdconfig.xml", b"<a>\n\xff</a>"), ("w", b""), false));
+    say(mqsim::load(Path::new("no.xml"), Path::new("such.xml"), false));
+    insta::assert_snapshot!("errors", said);
+}
+
+#[test]
+fn what_changes_nothing_is_let_through_with_a_warning() {
+    let inert = [
+        ("GC_Block_Selection_Policy", "FIFO"),
+        ("Use_Copyback_for_GC", "true"),
+        ("Caching_Mechanism", "SIMPLE"),
+        ("Data_Cache_Sharing_Mode", "EQUAL_PARTITIONING"),
+        ("CMD_Suspension_Support", "ERASE"),
+        ("Static_Wearleveling_Threshold", "100"),
+        ("Preferred_suspend_erase_time_for_read", "700000"),
+        ("Data_Cache_Capacitty", "100"),
+    ];
+    let mut said = String::new();
+    for (tag, value) in inert {
+        let import = parse(&drive_with(tag, value), &read_only(), true).unwrap();
+        said += &format!("{}\n", import.warnings.join("\n"));
+    }
+    // MQSim never suspends; a drive would.
+    assert!(parse(&drive_with("CMD_Suspension_Support", "ERASE"), WORKLOAD, true).is_ok());
+    assert!(parse(&drive_with("CMD_Suspension_Support", "ERASE"), WORKLOAD, false).is_err());
+    let write_only = flow_with("Read_Percentage", "0");
+    let read_cache = with(&write_only, "Device_Level_Data_Caching_Mode", "READ_CACHE", "");
+    let import = parse(DRIVE, &read_cache, false).unwrap();
+    assert_eq!(import.scenarios[0].config.cache, None);
+    for (drive, workload, as_mqsim) in [
+        (DRIVE.to_owned(), read_only(), false),
+        (DRIVE.to_owned(), flow_with("Intensity", "32768"), true),
+        (drive_with("Channel_Transfer_Rate", "1200"), read_only(), true),
+    ] {
+        let import = parse(&drive, &workload, as_mqsim).unwrap();
+        said += &format!("{}\n", import.warnings.join("\n"));
+    }
+    insta::assert_snapshot!("warnings", said);
+}
+
+#[test]
+fn mqsims_own_files_are_read_unchanged() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/mqsim/configs");
+    let mut runs = 0;
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let run = entry.unwrap().path();
+        for as_mqsim in [true, false] {
+            let (drive, workload) = (run.join("ssdconfig.xml"), run.join("workload.xml"));
+            let import = mqsim::load(&drive, &workload, as_mqsim).unwrap();
+            let figure = run.to_str().unwrap().contains("fig12")
+                && !run.ends_with("fig12_qfs1024_flow-1_alone");
+            assert!(import.scenarios.len() >= if figure { 4 } else { 1 }, "{run:?}");
+            for scenario in &import.scenarios {
+                assert_eq!(scenario.flows.len(), scenario.config.namespaces.len());
+                assert_eq!(import.seed, 321);
+            }
+            runs += 1;
+        }
+    }
+    assert_eq!(runs, 16);
+}
+
+#[test]
+fn truncation_at_any_byte_is_an_error() {
+    for (text, other) in [(DRIVE, WORKLOAD), (WORKLOAD, DRIVE)] {
+        let whole = text.trim_end().len();
+        for cut in 0..whole {
+            let (drive, workload) =
+                if text == DRIVE { (&text[..cut], other) } else { (other, &text[..cut]) };
+            let error = parse(drive, workload, false).expect_err("a truncated file");
+            assert!(error.line().is_some(), "{error}");
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn no_bytes_make_it_panic(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+        let _ = mqsim::parse(("d", &bytes), ("w", WORKLOAD.as_bytes()), false);
+        let _ = mqsim::parse(("d", DRIVE.as_bytes()), ("w", &bytes), true);
+    }
+
+    #[test]
+    fn no_edit_makes_it_panic(
+        cut in 0usize..2000, length in 0usize..60, paste in "[<>/&;a-zA-Z_0-9 !\\[\\]-]{0,12}", which: bool,
+    ) {
+        let text = if which { DRIVE } else { WORKLOAD };
+        let start = cut.min(text.len());
+        let end = (start + length).min(text.len());
+        let edited = format!("{}{paste}{}", &text[..start], &text[end..]);
+        let (drive, workload) = if which { (&*edited, WORKLOAD) } else { (DRIVE, &*edited) };
+        if let Ok(import) = parse(drive, workload, which) {
+            for scenario in import.scenarios {
+                for flow in &scenario.flows {
+                    let _ = flow.generator(1 << 20, 1, 0, 0).map(|mut g| g.next());
+                }
+            }
+        }
+    }
+}
