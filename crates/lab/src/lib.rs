@@ -2,4 +2,6 @@
 
 pub mod histogram;
 pub mod recorder;
+pub mod request_log;
 pub mod result;
+pub mod summary;

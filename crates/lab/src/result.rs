@@ -543,3 +543,144 @@ pub fn blame_entries(blame: &[Blame], names: &[String]) -> Vec<BlameEntry> {
         })
         .collect()
 }
+
+#[cfg(test)]
+pub(crate) mod sample;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn assert_valid(json: &str) {
+        let schema = serde_json::from_str(&json_schema()).unwrap();
+        let validator = jsonschema::validator_for(&schema).unwrap();
+        let value = serde_json::from_str(json).unwrap();
+        let errors: Vec<_> = validator.iter_errors(&value).map(|e| e.to_string()).collect();
+        assert!(errors.is_empty(), "{errors:#?}");
+    }
+
+    /// Rewrite the file with `MYNAH_BLESS=1 cargo test -p mynah-lab`.
+    #[test]
+    fn the_checked_in_schema_is_current() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/result.schema.json");
+        if std::env::var_os("MYNAH_BLESS").is_some() {
+            std::fs::write(path, json_schema()).unwrap();
+        }
+        let checked_in = std::fs::read_to_string(path).unwrap_or_default();
+        assert!(checked_in == json_schema(), "{path} is out of date");
+    }
+
+    #[test]
+    fn results_satisfy_the_schema_and_survive_a_round_trip() {
+        let contended = sample::contended();
+        for json in [
+            contended.to_json(),
+            sample::idle().to_json(),
+            Results::new(vec![contended.clone(), sample::idle()]).to_json(),
+        ] {
+            assert_valid(&json);
+            let document = Document::from_json(&json).unwrap();
+            let again = match document {
+                Document::One(result) => result.to_json(),
+                Document::Several(results) => results.to_json(),
+            };
+            assert_eq!(again, json);
+        }
+    }
+
+    #[test]
+    fn the_schema_refuses_what_is_not_a_result() {
+        let schema = serde_json::from_str(&json_schema()).unwrap();
+        let validator = jsonschema::validator_for(&schema).unwrap();
+        let mut value = serde_json::to_value(sample::contended()).unwrap();
+        assert!(validator.is_valid(&value));
+        value["flows"][0]["read"].as_object_mut().unwrap().remove("iops");
+        assert!(!validator.is_valid(&value));
+        let mut value = serde_json::to_value(sample::contended()).unwrap();
+        value["schema"] = "mynah.result/2".into();
+        assert!(!validator.is_valid(&value));
+    }
+
+    #[test]
+    fn a_reading_error_names_the_key() {
+        let mut value = serde_json::to_value(sample::contended()).unwrap();
+        value.as_object_mut().unwrap().remove("drive_hash");
+        let error = Document::from_json(&value.to_string()).unwrap_err().to_string();
+        assert!(error.contains("drive_hash"), "{error}");
+    }
+
+    #[test]
+    fn the_same_input_gives_the_same_bytes() {
+        assert_eq!(sample::contended().to_json(), sample::contended().to_json());
+    }
+
+    #[test]
+    fn a_side_without_commands_says_null() {
+        let value = serde_json::to_value(sample::contended()).unwrap();
+        let trim = &value["flows"][0]["trim"];
+        assert_eq!(trim["ios"], 0);
+        assert!(trim["lat_ns"].is_null() && trim["e2e_ns"].is_null());
+        assert!(value["lateness_ns"].is_null() && value["untrusted"].is_null());
+        let idle = serde_json::to_value(sample::idle()).unwrap();
+        assert!(idle["fairness"].is_null() && idle["device"]["waf"].is_null());
+        assert!(idle["flows"][0]["slowdown"].is_null());
+    }
+
+    #[test]
+    fn stage_means_add_up_to_the_latency() {
+        for flow in sample::contended().flows {
+            for (_, side) in flow.sides() {
+                let Some(e2e) = side.e2e_ns else { continue };
+                let sum: f64 = side.stages.iter().map(|stage| stage.mean_ns).sum();
+                assert!((sum / e2e.mean - 1.0).abs() < 1e-9);
+                let shares: f64 = side.stages.iter().map(|stage| stage.share).sum();
+                assert!((shares - 1.0).abs() < 1e-9);
+            }
+        }
+    }
+
+    #[test]
+    fn equations_1_and_2() {
+        let slowdowns = [slowdown(300.0, 100.0).unwrap(), slowdown(150.0, 100.0).unwrap()];
+        assert_eq!(fairness(&slowdowns), Some(0.5));
+        assert_eq!(weighted_speedup(&slowdowns), Some(1.0 / 3.0 + 1.0 / 1.5));
+        assert_eq!(fairness(&[2.0, 2.0]), Some(1.0));
+        assert_eq!(slowdown(1.0, 0.0), None);
+        assert_eq!((fairness(&[]), weighted_speedup(&[])), (None, None));
+    }
+
+    #[test]
+    fn only_what_happened_in_the_measurement_counts() {
+        let blame = |victim, holder, us| Blame {
+            victim: mynah_model::io::FlowId(victim),
+            resource: Resource::Die,
+            holder,
+            wait: Span::from_us(us),
+        };
+        let gc = Holder::GarbageCollection;
+        let before = [blame(1, gc, 5), blame(0, gc, 2)];
+        let after = [blame(1, gc, 7), blame(0, gc, 2), blame(0, Holder::MappingTable, 1)];
+        let entries = blame_entries(&blame_since(&before, &after), &["a".into()]);
+        let said: Vec<_> = entries
+            .iter()
+            .map(|e| (e.victim.as_str(), e.resource.as_str(), e.holder.as_str(), e.wait_ns))
+            .collect();
+        assert_eq!(said, [("a", "die", "mapping", 1_000.0), ("flow 1", "die", "gc", 2_000.0)]);
+
+        let before = Counters {
+            host_units_written: 100,
+            flash_units_programmed: 900,
+            channel_busy: vec![Span::from_us(10)],
+            ..Counters::default()
+        };
+        let after = Counters {
+            host_units_written: 200,
+            flash_units_programmed: 1_100,
+            channel_busy: vec![Span::from_us(60)],
+            ..Counters::default()
+        };
+        let device = Device::new(&before, &after, Span::from_us(200));
+        assert_eq!((device.waf, device.cmt_hit_ratio), (Some(2.0), None));
+        assert_eq!(device.channel_utilisation, [0.25]);
+    }
+}
