@@ -2,6 +2,7 @@
 
 pub mod histogram;
 pub mod recorder;
+pub mod report;
 pub mod request_log;
 pub mod result;
 pub mod summary;
