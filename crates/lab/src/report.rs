@@ -432,7 +432,10 @@ fn percentile_table(out: &mut String, result: &Result) -> std::fmt::Result {
             let name = format!("{} {}", flow.name, kind.name());
             [
                 side.lat_ns.map(|lat| (name.clone(), "latency", lat)),
-                side.e2e_ns.map(|e2e| (name, "from creation", e2e)),
+                // Where nothing waited for a place in the queue, it is the same again.
+                side.e2e_ns
+                    .filter(|e2e| Some(*e2e) != side.lat_ns)
+                    .map(|e2e| (name, "from creation", e2e)),
             ]
         })
         .flatten()

@@ -159,15 +159,7 @@ pub(crate) fn breakdowns(result: &Result) -> Vec<(String, &[StageTime])> {
 fn write_breakdowns(out: &mut String, result: &Result) -> std::fmt::Result {
     for (title, stages) in breakdowns(result) {
         writeln!(out, "\nlatency breakdown, {title}:")?;
-        let (mean, tail) = (["mean", "share"], ["slowest 1 %", "share"]);
-        writeln!(
-            out,
-            "{:>29} {:>7} {:28} {:>7}",
-            mean[0],
-            mean[1],
-            format!("{:>28}", tail[0]),
-            tail[1]
-        )?;
+        writeln!(out, "{:>29} {:>7} {:>28} {:>7}", "mean", "share", "slowest 1 %", "share")?;
         for stage in stages {
             writeln!(
                 out,

@@ -59,7 +59,7 @@ fn draw<'a>(svg: &'a mut String, curves: &[Curve], vertical: Vertical) -> Result
     let root = SVGBackend::with_string(svg, SIZE).into_drawing_area();
     let latencies = || curves.iter().flat_map(|curve| &curve.points).map(|point| point.0);
     // A little air on both sides, and an axis even for a constant.
-    let low = latencies().fold(f64::INFINITY, f64::min).max(1e-3) / 1.15;
+    let low = latencies().reduce(f64::min).unwrap_or(1_000.0).max(1e-3) / 1.15;
     let high = latencies().fold(0.0, f64::max).max(low * 1.3) * 1.15;
     let count = curves.iter().map(|curve| curve.count).max().unwrap_or(1).max(10);
     let top = match vertical {
@@ -72,13 +72,14 @@ fn draw<'a>(svg: &'a mut String, curves: &[Curve], vertical: Vertical) -> Result
         .x_label_area_size(38)
         .y_label_area_size(62)
         .build_cartesian_2d((low..high).log_scale(), 0.0..top)?;
-    let label = ("sans-serif", 13).into_font().color(&TEXT);
+    let label = ("sans-serif", 15).into_font().color(&TEXT);
     chart
         .configure_mesh()
         .disable_mesh()
         .axis_style(GRID)
-        .x_labels(0)
-        .y_labels(0)
+        .set_all_tick_mark_size(0)
+        .x_label_formatter(&|_| String::new())
+        .y_label_formatter(&|_| String::new())
         .label_style(label.clone())
         .axis_desc_style(label.clone())
         .x_desc("latency, logarithmic")
