@@ -134,7 +134,9 @@ fn card(out: &mut String, title: &str, number: &str, below: &str) -> std::fmt::R
 fn cards(out: &mut String, result: &Result) -> std::fmt::Result {
     for flow in &result.flows {
         for (kind, side) in flow.sides() {
-            let Some(lat) = &side.lat_ns else { continue };
+            if side.ios == 0 && side.errors.is_empty() {
+                continue;
+            }
             let name = format!("{} {}", flow.name, kind.name());
             writeln!(out, "<h3>{}</h3>\n<div class=\"cards\">", escape(&name))?;
             card(out, "I/Os a second", &count(side.iops), &format!("{} I/Os", side.ios))?;
@@ -143,12 +145,14 @@ fn cards(out: &mut String, result: &Result) -> std::fmt::Result {
                 let (binary, _) = both.split_once(' ').unwrap_or((&both, ""));
                 card(out, "bandwidth", binary, &format!("{} in all", bytes(side.bytes as f64)))?;
             }
-            let deviation = format!("standard deviation {}", duration(lat.stddev));
-            card(out, "mean latency", &duration(lat.mean), &deviation)?;
-            let median = format!("median {}", duration(lat.percentiles.p50));
-            card(out, "99 % within", &duration(lat.percentiles.p99), &median)?;
-            let worst = format!("longest {}", duration(lat.max));
-            card(out, "99.99 % within", &duration(lat.percentiles.p99_99), &worst)?;
+            if let Some(lat) = &side.lat_ns {
+                let deviation = format!("standard deviation {}", duration(lat.stddev));
+                card(out, "mean latency", &duration(lat.mean), &deviation)?;
+                let median = format!("median {}", duration(lat.percentiles.p50));
+                card(out, "99 % within", &duration(lat.percentiles.p99), &median)?;
+                let worst = format!("longest {}", duration(lat.max));
+                card(out, "99.99 % within", &duration(lat.percentiles.p99_99), &worst)?;
+            }
             if let Some(slowdown) = flow.slowdown {
                 card(out, "slowdown", &format!("{slowdown:.2}×"), "of the mean latency run alone")?;
             }
@@ -563,6 +567,14 @@ mod tests {
             assert!(html.contains(shown), "{shown}");
         }
         assert_eq!(html, contended(), "the same result gives the same bytes");
+    }
+
+    #[test]
+    fn a_flow_that_only_failed_is_not_hidden() {
+        let mut result = sample::idle();
+        result.flows[0].read.errors.insert("aborted".to_owned(), 3);
+        assert!(html(&result, &ReportCurves::default()).contains("<b>3</b><span>aborted</span>"));
+        assert!(crate::summary::text(&result).contains("read errors: 3 aborted"));
     }
 
     #[test]
