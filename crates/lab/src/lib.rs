@@ -6,3 +6,9 @@ pub mod trace;
 pub mod workload;
 
 mod quantity;
+pub mod histogram;
+pub mod recorder;
+pub mod report;
+pub mod request_log;
+pub mod result;
+pub mod summary;

@@ -1,0 +1,563 @@
+//! Records completed commands at a cost of 25 ns each: counts, latency histograms, and
+//! where the time went, on the whole and for the slowest.
+//!
+//! Nothing is kept of a single command. The breakdown of the slowest 1 % comes from sums by
+//! latency: every command adds its stages to the bucket of its latency (16 an octave), and
+//! at the end the topmost buckets that hold 1 % of the commands are added up, the lowest of
+//! them in part. Only the stages a command has spent time in are touched.
+//!
+//! Two latencies are told apart: `lat` runs from insertion into the submission queue, `e2e`
+//! from the request's creation. The difference is the stage [`Stage::HostQueue`], which the
+//! recorder adds to the stages that the drive reports; the breakdown adds up to `e2e`.
+//!
+//! Commands that fail are counted by status and otherwise left out.
+
+use crate::histogram::{Buckets, Histogram, rank};
+use crate::result::{Side, StageTime};
+use mynah_model::io::{Completion, Operation, Status};
+use mynah_stamp::{Span, Stage, Time};
+use std::collections::BTreeMap;
+
+/// What commands are told apart by in results.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum Kind {
+    /// Reads.
+    Read,
+    /// Writes, written through or not.
+    Write,
+    /// Trims.
+    Trim,
+    /// Flushes.
+    Flush,
+}
+
+impl Kind {
+    /// Every kind.
+    pub const ALL: [Kind; 4] = [Kind::Read, Kind::Write, Kind::Trim, Kind::Flush];
+
+    /// The kind's name in results, logs and reports.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Kind::Read => "read",
+            Kind::Write => "write",
+            Kind::Trim => "trim",
+            Kind::Flush => "flush",
+        }
+    }
+}
+
+impl From<Operation> for Kind {
+    fn from(operation: Operation) -> Kind {
+        match operation {
+            Operation::Read => Kind::Read,
+            Operation::Write | Operation::WriteThrough => Kind::Write,
+            Operation::Trim => Kind::Trim,
+            Operation::Flush => Kind::Flush,
+        }
+    }
+}
+
+/// The status's name in results, logs and reports.
+pub const fn status_name(status: Status) -> &'static str {
+    match status {
+        Status::Success => "success",
+        Status::InvalidNamespace => "invalid_namespace",
+        Status::LbaOutOfRange => "lba_out_of_range",
+        Status::InvalidField => "invalid_field",
+        Status::UnrecoveredReadError => "unrecovered_read_error",
+        Status::WriteFault => "write_fault",
+        Status::Aborted => "aborted",
+    }
+}
+
+type StageBuckets = Buckets<6>;
+type LatencyBuckets = Buckets<4>;
+
+/// The stages of all commands whose latency falls into one bucket.
+#[derive(Clone, Copy, Default)]
+struct Slice {
+    count: u64,
+    sums_ps: [u128; Stage::COUNT],
+}
+
+/// Where the time of many commands went.
+#[derive(Clone)]
+struct Breakdown {
+    count: u64,
+    /// By stage, then by the time spent in it.
+    stage_counts: Box<[u64]>,
+    /// By latency.
+    slices: Box<[Slice]>,
+}
+
+impl Default for Breakdown {
+    fn default() -> Self {
+        Breakdown {
+            count: 0,
+            stage_counts: vec![0; Stage::COUNT * StageBuckets::LEN].into_boxed_slice(),
+            slices: vec![Slice::default(); LatencyBuckets::LEN].into_boxed_slice(),
+        }
+    }
+}
+
+impl Breakdown {
+    #[inline]
+    fn record(&mut self, latency: Span, host_queue: Span, completion: &Completion) {
+        self.count += 1;
+        let slice = &mut self.slices[LatencyBuckets::index(latency.as_ps())];
+        slice.count += 1;
+        let mut add = |stage: Stage, span: Span| {
+            if span.is_zero() {
+                return;
+            }
+            let ps = span.as_ps();
+            let stage = stage as usize;
+            slice.sums_ps[stage] += u128::from(ps);
+            self.stage_counts[stage * StageBuckets::LEN + StageBuckets::index(ps)] += 1;
+        };
+        add(Stage::HostQueue, host_queue);
+        for stage in Stage::ALL {
+            add(stage, completion.stages.get(stage));
+        }
+    }
+
+    fn merge(&mut self, other: &Breakdown) {
+        self.count += other.count;
+        for (count, more) in self.stage_counts.iter_mut().zip(&other.stage_counts) {
+            *count += more;
+        }
+        for (slice, more) in self.slices.iter_mut().zip(&other.slices) {
+            slice.count += more.count;
+            for (sum, more) in slice.sums_ps.iter_mut().zip(more.sums_ps) {
+                *sum += more;
+            }
+        }
+    }
+
+    /// How many commands spent time in `stage`, and what `percentile` per cent of all
+    /// commands did not exceed.
+    fn stage_percentile(&self, stage: Stage, percentile: f64) -> (u64, f64) {
+        let start = stage as usize * StageBuckets::LEN;
+        let counts = &self.stage_counts[start..start + StageBuckets::LEN];
+        let passed: u64 = counts.iter().sum();
+        let mut left = rank(percentile, self.count).saturating_sub(self.count - passed);
+        if left == 0 {
+            return (passed, 0.0);
+        }
+        let index = counts.iter().position(|&count| {
+            let here = left <= count;
+            left = left.saturating_sub(count);
+            here
+        });
+        (passed, index.map_or(0.0, |index| StageBuckets::middle(index) as f64 / 1_000.0))
+    }
+
+    /// Sums of the stages, in picoseconds, over the `wanted` slowest commands.
+    fn slowest(&self, wanted: u64) -> [f64; Stage::COUNT] {
+        let mut sums = [0.0; Stage::COUNT];
+        let mut left = wanted;
+        for slice in self.slices.iter().rev().filter(|slice| slice.count > 0) {
+            let taken = left.min(slice.count);
+            let part = taken as f64 / slice.count as f64;
+            for (sum, &more) in sums.iter_mut().zip(&slice.sums_ps) {
+                *sum += more as f64 * part;
+            }
+            left -= taken;
+            if left == 0 {
+                break;
+            }
+        }
+        sums
+    }
+
+    fn table(&self) -> Vec<StageTime> {
+        if self.count == 0 {
+            return Vec::new();
+        }
+        let tail_count = self.count.div_ceil(100);
+        let (all, tail) = (self.slowest(self.count), self.slowest(tail_count));
+        let share = |part: f64, whole: f64| if whole > 0.0 { part / whole } else { 0.0 };
+        let (all_sum, tail_sum) = (all.iter().sum(), tail.iter().sum());
+        Stage::ALL
+            .into_iter()
+            .filter_map(|stage| {
+                let (count, p99_ns) = self.stage_percentile(stage, 99.0);
+                (count > 0).then(|| StageTime {
+                    stage: stage.name().to_owned(),
+                    count,
+                    mean_ns: all[stage as usize] / self.count as f64 / 1_000.0,
+                    p99_ns,
+                    share: share(all[stage as usize], all_sum),
+                    tail_mean_ns: tail[stage as usize] / tail_count as f64 / 1_000.0,
+                    tail_share: share(tail[stage as usize], tail_sum),
+                })
+            })
+            .collect()
+    }
+}
+
+/// The commands of one kind of one flow that succeeded.
+#[derive(Clone, Default)]
+struct Record {
+    bytes: u64,
+    lat: Histogram,
+    e2e: Histogram,
+    breakdown: Breakdown,
+}
+
+#[derive(Clone, Default)]
+struct FlowRecord {
+    /// Made when first needed: a record takes some hundred kilobytes.
+    kinds: [Option<Box<Record>>; Kind::ALL.len()],
+    errors: [BTreeMap<&'static str, u64>; Kind::ALL.len()],
+    last: Time,
+}
+
+/// Records the completions of a run. Flows are numbered from 0 in the order of their names.
+#[derive(Clone)]
+pub struct Recorder {
+    names: Vec<String>,
+    flows: Vec<FlowRecord>,
+    start: Time,
+    last: Time,
+    completions: u64,
+    outstanding: u64,
+    /// When `outstanding` last changed.
+    changed: Time,
+    /// The integral of `outstanding` over time since `start`.
+    outstanding_ps: u128,
+    /// The sum of latencies, as far as they lie after `start`.
+    latency_ps: u128,
+}
+
+impl Recorder {
+    /// A recorder whose measurement starts at the beginning of time.
+    pub fn new(flows: Vec<String>) -> Recorder {
+        Recorder {
+            flows: vec![FlowRecord::default(); flows.len()],
+            names: flows,
+            start: Time::ZERO,
+            last: Time::ZERO,
+            completions: 0,
+            outstanding: 0,
+            changed: Time::ZERO,
+            outstanding_ps: 0,
+            latency_ps: 0,
+        }
+    }
+
+    /// Forgets what was recorded and starts the measurement at `now`. Commands that are
+    /// outstanding stay so, and are recorded when they complete.
+    pub fn reset_at(&mut self, now: Time) {
+        let outstanding = self.outstanding;
+        *self = Recorder::new(std::mem::take(&mut self.names));
+        self.outstanding = outstanding;
+        self.flows.iter_mut().for_each(|flow| flow.last = now);
+        (self.start, self.last, self.changed) = (now, now, now);
+    }
+
+    #[inline]
+    fn outstanding_until(&mut self, now: Time) {
+        let span = now.saturating_since(self.changed);
+        self.outstanding_ps += u128::from(span.as_ps()) * u128::from(self.outstanding);
+        self.changed = self.changed.max(now);
+    }
+
+    /// A command was inserted into a submission queue at `now`. Needed only for
+    /// [`Recorder::mean_outstanding`].
+    #[inline]
+    pub fn issued(&mut self, now: Time) {
+        self.outstanding_until(now);
+        self.outstanding += 1;
+    }
+
+    /// A command of `flow`, `created` then and moving `bytes`, has completed.
+    ///
+    /// # Panics
+    /// If there is no such flow.
+    #[inline]
+    pub fn record(
+        &mut self,
+        flow: usize,
+        operation: Operation,
+        bytes: u32,
+        created: Time,
+        completion: &Completion,
+    ) {
+        let at = completion.at;
+        self.completions += 1;
+        self.last = self.last.max(at);
+        self.outstanding_until(at);
+        self.outstanding = self.outstanding.saturating_sub(1);
+        let measured = at.saturating_since(completion.rung.max(self.start));
+        self.latency_ps += u128::from(measured.as_ps());
+
+        let flow = &mut self.flows[flow];
+        flow.last = flow.last.max(at);
+        let kind = Kind::from(operation) as usize;
+        if completion.status != Status::Success {
+            *flow.errors[kind].entry(status_name(completion.status)).or_default() += 1;
+            return;
+        }
+        let record = flow.kinds[kind].get_or_insert_default();
+        let host_queue = completion.rung.saturating_since(created);
+        let lat = at.since(completion.rung);
+        let e2e = lat + host_queue;
+        record.bytes += u64::from(bytes);
+        record.lat.record(lat);
+        record.e2e.record(e2e);
+        record.breakdown.record(e2e, host_queue, completion);
+    }
+
+    /// The names of the flows.
+    pub fn flow_names(&self) -> &[String] {
+        &self.names
+    }
+
+    /// Commands that completed during the measurement, failed ones included.
+    pub fn completions(&self) -> u64 {
+        self.completions
+    }
+
+    /// When the measurement started.
+    pub fn start(&self) -> Time {
+        self.start
+    }
+
+    /// From the start of the measurement to the last completion.
+    pub fn interval(&self) -> Span {
+        self.last.saturating_since(self.start)
+    }
+
+    /// From the start of the measurement to the flow's last completion.
+    pub fn flow_interval(&self, flow: usize) -> Span {
+        self.flows[flow].last.saturating_since(self.start)
+    }
+
+    /// The mean latency of all commands of a flow that succeeded, from insertion into the
+    /// submission queue; `None` without any.
+    pub fn mean_latency_ns(&self, flow: usize) -> Option<f64> {
+        let records = || self.flows[flow].kinds.iter().flatten();
+        let count: u64 = records().map(|record| record.lat.count()).sum();
+        let sum: u128 = records().map(|record| record.lat.sum_ps()).sum();
+        (count > 0).then(|| sum as f64 / count as f64 / 1_000.0)
+    }
+
+    /// The commands outstanding on average, by watching them come and go until the last
+    /// completion or issue.
+    pub fn mean_outstanding(&self) -> f64 {
+        per(self.outstanding_ps, self.changed.saturating_since(self.start))
+    }
+
+    /// The commands outstanding on average, by Little's law: the sum of all latencies, as
+    /// far as they lie in the measurement, over its time. When nothing is outstanding at the
+    /// end, this is [`Recorder::mean_outstanding`] exactly.
+    pub fn littles_law_outstanding(&self) -> f64 {
+        per(self.latency_ps, self.changed.saturating_since(self.start))
+    }
+
+    /// Commands issued and not completed.
+    pub fn outstanding(&self) -> u64 {
+        self.outstanding
+    }
+
+    /// What results say about one kind of command of a flow.
+    pub fn side(&self, flow: usize, kind: Kind) -> Side {
+        let seconds = self.flow_interval(flow).as_secs_f64();
+        let flow = &self.flows[flow];
+        let errors = &flow.errors[kind as usize];
+        let errors = errors.iter().map(|(&status, &count)| (status.to_owned(), count)).collect();
+        let Some(record) = &flow.kinds[kind as usize] else {
+            return Side { errors, ..Side::default() };
+        };
+        let rate = |amount: u64| if seconds > 0.0 { amount as f64 / seconds } else { 0.0 };
+        let ios = record.lat.count();
+        Side {
+            ios,
+            bytes: record.bytes,
+            iops: rate(ios),
+            bw_bytes_per_s: rate(record.bytes),
+            lat_ns: record.lat.latency(),
+            e2e_ns: record.e2e.latency(),
+            stages: record.breakdown.table(),
+            errors,
+        }
+    }
+
+    /// Where the time of all commands of all flows went.
+    pub fn stages(&self) -> Vec<StageTime> {
+        let mut all = Breakdown::default();
+        self.flows
+            .iter()
+            .flat_map(|flow| flow.kinds.iter().flatten())
+            .for_each(|record| all.merge(&record.breakdown));
+        all.table()
+    }
+
+    /// The latency histogram (from insertion into the submission queue) of one kind of
+    /// command of a flow; `None` if there was none.
+    pub fn latencies(&self, flow: usize, kind: Kind) -> Option<&Histogram> {
+        self.flows[flow].kinds[kind as usize].as_ref().map(|record| &record.lat)
+    }
+}
+
+/// A sum over time as a mean over `interval`.
+fn per(sum_ps: u128, interval: Span) -> f64 {
+    if interval.is_zero() { 0.0 } else { sum_ps as f64 / interval.as_ps() as f64 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mynah_model::io::{QueueId, Tag};
+    use mynah_stamp::StageSpans;
+    use rand::{RngExt, SeedableRng};
+    use rand_xoshiro::Xoshiro256PlusPlus;
+
+    fn completion(rung: Time, spans: &[(Stage, Span)]) -> Completion {
+        let mut stages = StageSpans::default();
+        spans.iter().for_each(|&(stage, span)| stages.add(stage, span));
+        Completion {
+            at: rung + stages.total(),
+            tag: Tag(0),
+            queue: QueueId(1),
+            status: Status::Success,
+            rung,
+            stages,
+        }
+    }
+
+    fn us(us: u64) -> Time {
+        Time::from_ns(us * 1_000)
+    }
+
+    #[test]
+    fn sides_are_kept_apart_and_rates_use_the_measured_interval() {
+        let mut recorder = Recorder::new(vec!["a".into(), "b".into()]);
+        recorder.reset_at(us(1_000));
+        let read = completion(us(1_900), &[(Stage::FlashArray, Span::from_us(100))]);
+        recorder.record(0, Operation::Read, 4096, us(1_890), &read);
+        let write = completion(us(1_000), &[(Stage::DataIn, Span::from_us(500))]);
+        recorder.record(0, Operation::WriteThrough, 8192, us(1_000), &write);
+        let side = recorder.side(0, Kind::Read);
+        assert_eq!((side.ios, side.bytes), (1, 4096));
+        assert_eq!(side.iops, 1_000.0);
+        assert_eq!(side.bw_bytes_per_s, 4_096_000.0);
+        assert_eq!(side.lat_ns.unwrap().mean, 100_000.0);
+        assert_eq!(side.e2e_ns.unwrap().mean, 110_000.0);
+        let stages: Vec<_> = side.stages.iter().map(|s| (s.stage.as_str(), s.mean_ns)).collect();
+        assert_eq!(stages, [("host_queue", 10_000.0), ("flash_array", 100_000.0)]);
+        assert_eq!(recorder.side(0, Kind::Write).ios, 1);
+        assert_eq!(recorder.side(0, Kind::Trim), Side::default());
+        assert_eq!(recorder.side(1, Kind::Read), Side::default());
+        assert_eq!(recorder.mean_latency_ns(0), Some(300_000.0));
+        assert_eq!(recorder.mean_latency_ns(1), None);
+        assert_eq!(recorder.interval(), Span::from_us(1_000));
+    }
+
+    #[test]
+    fn failures_are_counted_by_status_only() {
+        let mut recorder = Recorder::new(vec!["a".into()]);
+        let mut failed = completion(us(0), &[(Stage::Firmware, Span::from_us(2))]);
+        failed.status = Status::LbaOutOfRange;
+        recorder.record(0, Operation::Read, 4096, us(0), &failed);
+        let side = recorder.side(0, Kind::Read);
+        assert_eq!((side.ios, side.bytes, side.lat_ns), (0, 0, None));
+        assert_eq!(side.errors, BTreeMap::from([("lba_out_of_range".to_owned(), 1)]));
+        assert_eq!(recorder.completions(), 1);
+        assert_eq!(recorder.stages(), []);
+    }
+
+    #[test]
+    fn the_tail_shows_what_makes_commands_slow() {
+        let mut recorder = Recorder::new(vec!["a".into()]);
+        for n in 0..1_000 {
+            let wait = if n % 100 == 0 { Span::from_us(900) } else { Span::ZERO };
+            let read = [(Stage::DieWait, wait), (Stage::FlashArray, Span::from_us(100))];
+            recorder.record(0, Operation::Read, 4096, us(n), &completion(us(n), &read));
+        }
+        let [wait, array] = &recorder.stages()[..] else { panic!("two stages") };
+        assert_eq!((wait.stage.as_str(), wait.count), ("die_wait", 10));
+        assert!((wait.mean_ns - 9_000.0).abs() < 1e-6);
+        assert!((wait.tail_mean_ns - 900_000.0).abs() < 1e-6);
+        assert!((wait.tail_share - 0.9).abs() < 1e-12);
+        assert_eq!(wait.p99_ns, 0.0, "99 % of the commands do not wait");
+        assert_eq!(array.count, 1_000);
+        assert!((array.p99_ns / 100_000.0 - 1.0).abs() < 1.0 / 128.0);
+        assert!((array.share - 100.0 / 109.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn littles_law_holds_across_a_reset() {
+        let mut rng = Xoshiro256PlusPlus::seed_from_u64(1);
+        let mut recorder = Recorder::new(vec!["a".into()]);
+        // (time, completion or none for an issue), in order of time.
+        let mut happenings = Vec::new();
+        for _ in 0..2_000 {
+            let rung = Time::from_ps(rng.random_range(0..10_000_000_000));
+            let span = Span::from_ps(rng.random_range(1..500_000_000));
+            let done = completion(rung, &[(Stage::FlashArray, span)]);
+            happenings.push((rung, None));
+            happenings.push((done.at, Some(done)));
+        }
+        happenings.sort_by_key(|&(at, _)| at);
+        let half = happenings.len() / 2;
+        for (n, (at, done)) in happenings.into_iter().enumerate() {
+            if n == half {
+                recorder.reset_at(at);
+                assert!(recorder.outstanding() > 0);
+            }
+            match done {
+                None => recorder.issued(at),
+                Some(done) => recorder.record(0, Operation::Read, 512, done.rung, &done),
+            }
+        }
+        assert_eq!(recorder.outstanding(), 0);
+        assert_eq!(recorder.outstanding_ps, recorder.latency_ps);
+        assert_eq!(recorder.mean_outstanding(), recorder.littles_law_outstanding());
+    }
+
+    /// Run with `cargo test --release -p mynah-lab -- --ignored --nocapture what_recording`.
+    #[test]
+    #[ignore = "a measurement"]
+    fn what_recording_costs() {
+        let mut rng = Xoshiro256PlusPlus::seed_from_u64(1);
+        let mut span = |from, to| Span::from_ps(rng.random_range(from..to));
+        let completions: Vec<_> = (0..4096)
+            .map(|n| {
+                let wait = if n % 3 == 0 { Span::ZERO } else { span(1_000, 400_000_000) };
+                let channel = if n % 5 < 2 { Span::ZERO } else { span(1_000, 20_000_000) };
+                completion(
+                    us(n),
+                    &[
+                        (Stage::SubmissionQueue, span(100_000, 2_000_000)),
+                        (Stage::CommandFetch, span(600_000, 700_000)),
+                        (Stage::Firmware, Span::from_ns(500)),
+                        (Stage::DieWait, wait),
+                        (Stage::FlashCommand, Span::from_ns(300)),
+                        (Stage::FlashArray, Span::from_us(60)),
+                        (Stage::ChannelWait, channel),
+                        (Stage::FlashTransfer, Span::from_ns(3_400)),
+                        (Stage::DataOut, span(1_200_000, 3_000_000)),
+                        (Stage::Completion, span(100_000, 900_000)),
+                    ],
+                )
+            })
+            .collect();
+        let mut recorder = Recorder::new(vec!["reader".into(), "writer".into()]);
+        let mut round = || {
+            let clock = std::time::Instant::now();
+            for _ in 0..500 {
+                for (n, done) in completions.iter().enumerate() {
+                    recorder.issued(done.rung);
+                    recorder.record(n & 1, Operation::Read, 4096, done.rung, done);
+                }
+                std::hint::black_box(&mut recorder);
+            }
+            clock.elapsed().as_nanos() as f64 / (500.0 * completions.len() as f64)
+        };
+        let best = (0..25).map(|_| round()).fold(f64::INFINITY, f64::min);
+        println!("{best:.1} ns to issue and record one command of 8 to 10 stages");
+    }
+}

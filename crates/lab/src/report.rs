@@ -1,0 +1,608 @@
+//! The report of a run: one HTML file that needs nothing else, for the light and the dark.
+//!
+//! It draws what the result says and computes nothing of its own. The distributions need
+//! more than a result holds, so they come along as [`ReportCurves`]. No script, no font and
+//! no picture is loaded; the same result gives the same bytes.
+
+use crate::recorder::{Kind, Recorder};
+use crate::result::{BlameEntry, Device, Result, StageTime};
+use crate::summary::units::{bandwidth, bytes, count, duration, percent};
+use crate::summary::{breakdowns, hint};
+use charts::Vertical;
+use mynah_stamp::Stage;
+use quick_xml::escape::escape;
+use std::fmt::Write;
+
+mod charts;
+
+/// How many line colours the style sheet has.
+const COLOURS: usize = 8;
+/// More dies than this are drawn small, without numbers.
+const NUMBERED_CELLS: usize = 64;
+
+/// The latency distributions of a run, from insertion into the submission queue.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ReportCurves {
+    /// One curve for every kind of command of every flow that had any.
+    pub curves: Vec<Curve>,
+}
+
+/// A cumulative distribution of latencies.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Curve {
+    /// Whose: the flow's name and the kind of command.
+    pub name: String,
+    /// How many commands.
+    pub count: u64,
+    /// Nanoseconds, and the fraction of commands that took at most so long; rising.
+    pub points: Vec<(f64, f64)>,
+}
+
+impl ReportCurves {
+    /// The curves of everything that was recorded.
+    pub fn new(recorder: &Recorder) -> ReportCurves {
+        let flows = recorder.flow_names().iter().enumerate();
+        let curves = flows
+            .flat_map(|(flow, name)| Kind::ALL.map(|kind| (flow, name, kind)))
+            .filter_map(|(flow, name, kind)| {
+                let histogram = recorder.latencies(flow, kind)?;
+                Some(Curve {
+                    name: format!("{name} {}", kind.name()),
+                    count: histogram.count(),
+                    points: histogram.cdf().map(|(span, part)| (span.as_ns_f64(), part)).collect(),
+                })
+            })
+            .collect();
+        ReportCurves { curves }
+    }
+}
+
+/// The report of one run, as an HTML document.
+pub fn html(result: &Result, curves: &ReportCurves) -> String {
+    let mut out = String::with_capacity(1 << 17);
+    document(&mut out, result, &curves.curves).expect("a string takes everything");
+    out
+}
+
+fn document(out: &mut String, result: &Result, curves: &[Curve]) -> std::fmt::Result {
+    let drive = escape(&result.drive);
+    let style = include_str!("report/style.css");
+    writeln!(
+        out,
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n\
+         <title>{drive} · Mynah report</title>\n<style>\n{style}</style>\n</head>\n<body>\n<main>"
+    )?;
+    header(out, result)?;
+    cards(out, result)?;
+    if !curves.is_empty() {
+        distributions(out, curves)?;
+    }
+    stage_bars(out, result)?;
+    blame_matrix(out, &result.blame)?;
+    utilisation(out, &result.device)?;
+    percentile_table(out, result)?;
+    counters(out, &result.device)?;
+    notes(out)?;
+    let version = escape(&result.run.version);
+    writeln!(
+        out,
+        "<footer>Mynah {version}. Drive hash <code>{}</code>.</footer>",
+        escape(&result.drive_hash)
+    )?;
+    writeln!(out, "</main>\n</body>\n</html>")
+}
+
+fn header(out: &mut String, result: &Result) -> std::fmt::Result {
+    writeln!(out, "<header>\n<h1>{}</h1>", escape(&result.drive))?;
+    let names: Vec<_> = result.flows.iter().map(|flow| flow.name.as_str()).collect();
+    let (noun, simulated) = (if names.len() == 1 { "Flow" } else { "Flows" }, result.simulated_ns);
+    writeln!(
+        out,
+        "<p class=\"lead\">{noun} {} · seed {} · {} measured · {} commands · {} events</p>",
+        escape(names.join(", ")),
+        result.seed,
+        duration(simulated),
+        result.requests,
+        result.events
+    )?;
+    if !result.run.command.is_empty() {
+        writeln!(out, "<code class=\"command\">{}</code>", escape(&result.run.command))?;
+    }
+    writeln!(out, "</header>")?;
+    if let Some(reason) = &result.untrusted {
+        writeln!(
+            out,
+            "<p class=\"alarm\"><strong>Not trustworthy:</strong> {}</p>",
+            escape(reason)
+        )?;
+    }
+    if let Some(hint) = hint(result) {
+        writeln!(out, "<p class=\"hint\">{}</p>", escape(hint))?;
+    }
+    Ok(())
+}
+
+fn card(out: &mut String, title: &str, number: &str, below: &str) -> std::fmt::Result {
+    let (title, below) = (escape(title), escape(below));
+    writeln!(
+        out,
+        "<div class=\"card\"><span>{title}</span><b>{number}</b><span>{below}</span></div>"
+    )
+}
+
+fn cards(out: &mut String, result: &Result) -> std::fmt::Result {
+    for flow in &result.flows {
+        for (kind, side) in flow.sides() {
+            if side.ios == 0 && side.errors.is_empty() {
+                continue;
+            }
+            let name = format!("{} {}", flow.name, kind.name());
+            writeln!(out, "<h3>{}</h3>\n<div class=\"cards\">", escape(&name))?;
+            card(out, "I/Os a second", &count(side.iops), &format!("{} I/Os", side.ios))?;
+            if side.bytes > 0 {
+                let both = bandwidth(side.bw_bytes_per_s);
+                let (binary, _) = both.split_once(' ').unwrap_or((&both, ""));
+                card(out, "bandwidth", binary, &format!("{} in all", bytes(side.bytes as f64)))?;
+            }
+            if let Some(lat) = &side.lat_ns {
+                let deviation = format!("standard deviation {}", duration(lat.stddev));
+                card(out, "mean latency", &duration(lat.mean), &deviation)?;
+                let median = format!("median {}", duration(lat.percentiles.p50));
+                card(out, "99 % within", &duration(lat.percentiles.p99), &median)?;
+                let worst = format!("longest {}", duration(lat.max));
+                card(out, "99.99 % within", &duration(lat.percentiles.p99_99), &worst)?;
+            }
+            if let Some(slowdown) = flow.slowdown {
+                card(out, "slowdown", &format!("{slowdown:.2}×"), "of the mean latency run alone")?;
+            }
+            if !side.errors.is_empty() {
+                let number: u64 = side.errors.values().sum();
+                let kinds: Vec<_> = side.errors.keys().map(|name| name.replace('_', " ")).collect();
+                card(out, "errors", &number.to_string(), &kinds.join(", "))?;
+            }
+            writeln!(out, "</div>")?;
+        }
+    }
+    writeln!(out, "<h3>drive</h3>\n<div class=\"cards\">")?;
+    let device = &result.device;
+    if let Some(waf) = device.waf {
+        let moved = format!("{} units moved by GC", device.gc_units_moved);
+        card(out, "write amplification", &format!("{waf:.2}×"), &moved)?;
+    }
+    card(out, "blocks erased", &device.erases.to_string(), &format!("GC runs {}", device.gc_runs))?;
+    if let Some(ratio) = device.cmt_hit_ratio {
+        card(out, "CMT hits", &percent(ratio), &format!("of {} look-ups", device.cmt_lookups))?;
+    }
+    if let Some(ratio) = device.cache_hit_ratio {
+        card(out, "cache hits", &percent(ratio), &format!("of {} look-ups", device.cache_lookups))?;
+    }
+    if let Some(fairness) = result.fairness {
+        card(out, "fairness", &format!("{fairness:.2}"), "smallest over largest slowdown")?;
+    }
+    if let Some(speedup) = result.weighted_speedup {
+        let of = format!("of {}", result.flows.len());
+        card(out, "weighted speedup", &format!("{speedup:.2}"), &of)?;
+    }
+    writeln!(out, "</div>")
+}
+
+fn distributions(out: &mut String, curves: &[Curve]) -> std::fmt::Result {
+    writeln!(out, "<h2>Latency</h2>\n<ul class=\"legend\">")?;
+    for (n, curve) in curves.iter().enumerate() {
+        let (colour, name) = (n % COLOURS, escape(&curve.name));
+        writeln!(out, "<li><i style=\"background:var(--s{colour})\"></i>{name}</li>")?;
+    }
+    writeln!(out, "</ul>\n<div class=\"pair\">")?;
+    for (vertical, title, caption) in [
+        (
+            Vertical::Fraction,
+            "Cumulative distribution of latency",
+            "How many commands completed within the latency on the horizontal axis.",
+        ),
+        (
+            Vertical::Nines,
+            "Tail of the latency distribution",
+            "The same by nines: each step up is ten times rarer.",
+        ),
+    ] {
+        let chart = charts::distribution(curves, vertical, title);
+        let caption = format!("<figcaption>{caption}</figcaption>");
+        writeln!(out, "<figure class=\"panel\">{chart}{caption}</figure>")?;
+    }
+    writeln!(out, "</div>")
+}
+
+/// The colour of a stage: related stages have related hues.
+fn stage_colour(stage: Stage) -> &'static str {
+    match stage {
+        Stage::HostQueue => "#64748b",
+        Stage::HostSubmit => "#8391a7",
+        Stage::NetworkRequest => "#6d5bd0",
+        Stage::SubmissionQueue => "#8a4fc7",
+        Stage::CommandFetch => "#a855b8",
+        Stage::DataIn => "#2563eb",
+        Stage::Firmware => "#b7791f",
+        Stage::CacheWait => "#0f766e",
+        Stage::Cache => "#2a9d75",
+        Stage::Mapping => "#7a8b1c",
+        Stage::BlockWait => "#8c2f39",
+        Stage::DieWait => "#cf3f3f",
+        Stage::FlashCommand => "#db8a1b",
+        Stage::FlashArray => "#e0701c",
+        Stage::ChannelWait => "#b83280",
+        Stage::FlashTransfer => "#c99700",
+        Stage::DataOut => "#2d7dd2",
+        Stage::Completion => "#2596ad",
+        Stage::Late => "#111827",
+        Stage::NetworkResponse => "#8577e0",
+        Stage::HostComplete => "#9aa5b5",
+    }
+}
+
+fn known_stage(name: &str) -> Option<Stage> {
+    Stage::ALL.into_iter().find(|stage| stage.name() == name)
+}
+
+fn stage_bars(out: &mut String, result: &Result) -> std::fmt::Result {
+    let breakdowns = breakdowns(result);
+    if breakdowns.is_empty() {
+        return Ok(());
+    }
+    writeln!(
+        out,
+        "<h2>Where the time went</h2>\n<p class=\"soft\">Each bar is the mean latency, from the \
+         request's creation to its completion, by stage: of all commands, and of the slowest 1 %.</p>"
+    )?;
+    writeln!(out, "<ul class=\"legend\">")?;
+    for stage in Stage::ALL {
+        let used = |stages: &[StageTime]| stages.iter().any(|time| time.stage == stage.name());
+        if breakdowns.iter().any(|(_, stages)| used(stages)) {
+            let (colour, name) = (stage_colour(stage), stage.name().replace('_', " "));
+            let what = escape(stage.description().trim());
+            writeln!(out, "<li title=\"{what}\"><i style=\"background:{colour}\"></i>{name}</li>")?;
+        }
+    }
+    writeln!(out, "</ul>")?;
+    for (title, stages) in breakdowns {
+        writeln!(out, "<div class=\"panel\"><h3 style=\"margin-top:0\">{}</h3>", escape(&title))?;
+        stack(out, "all", stages, |time| (time.mean_ns, time.share))?;
+        stack(out, "slowest 1 %", stages, |time| (time.tail_mean_ns, time.tail_share))?;
+        stage_table(out, stages)?;
+        writeln!(out, "</div>")?;
+    }
+    Ok(())
+}
+
+fn stack(
+    out: &mut String,
+    name: &str,
+    stages: &[StageTime],
+    of: fn(&StageTime) -> (f64, f64),
+) -> std::fmt::Result {
+    let total = duration(stages.iter().map(|time| of(time).0).sum());
+    let spoken: Vec<_> =
+        stages.iter().map(|time| format!("{} {}", time.stage, percent(of(time).1))).collect();
+    let spoken = format!("{name}: {}", spoken.join(", "));
+    write!(out, "<div class=\"stack\"><span>{name}</span>")?;
+    write!(out, "<div class=\"bar\" role=\"img\" aria-label=\"{}\">", escape(&spoken))?;
+    for time in stages {
+        let (ns, share) = of(time);
+        let colour = known_stage(&time.stage).map_or("#888888", stage_colour);
+        let label = time.stage.replace('_', " ");
+        let title = format!("{label}: {}, {}", duration(ns), percent(share));
+        // About as many characters as fit into the segment.
+        let fits = share * 120.0 > label.len() as f64 + 2.0;
+        write!(
+            out,
+            "<i style=\"width:{:.3}%;background:{colour}\" title=\"{}\">{}</i>",
+            share * 100.0,
+            escape(&title),
+            if fits { escape(&label) } else { "".into() }
+        )?;
+    }
+    writeln!(out, "</div><span>{total}</span></div>")
+}
+
+fn stage_table(out: &mut String, stages: &[StageTime]) -> std::fmt::Result {
+    writeln!(
+        out,
+        "<details><summary>Numbers</summary><table><thead><tr><th class=\"left\">stage</th>\
+         <th>commands</th><th>mean</th><th>share</th><th>99 % within</th>\
+         <th>mean of slowest 1 %</th><th>share</th></tr></thead><tbody>"
+    )?;
+    for time in stages {
+        writeln!(
+            out,
+            "<tr><th scope=\"row\">{}</th><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td>\
+             <td>{}</td></tr>",
+            escape(time.stage.replace('_', " ")),
+            time.count,
+            duration(time.mean_ns),
+            percent(time.share),
+            duration(time.p99_ns),
+            duration(time.tail_mean_ns),
+            percent(time.tail_share)
+        )?;
+    }
+    writeln!(out, "</tbody></table></details>")
+}
+
+fn first_seen<'a>(names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+    let mut seen = Vec::new();
+    for name in names {
+        if !seen.contains(&name) {
+            seen.push(name);
+        }
+    }
+    seen
+}
+
+fn blame_matrix(out: &mut String, blame: &[BlameEntry]) -> std::fmt::Result {
+    if blame.is_empty() {
+        return Ok(());
+    }
+    writeln!(
+        out,
+        "<h2>Who delayed whom</h2>\n<p class=\"soft\">How long the requests of a flow waited for a \
+         resource while the holder in the column had it; waits of all parts of all requests added \
+         up. The shade is the part of the flow's waiting.</p>\n<div class=\"panel\"><table>"
+    )?;
+    // Those who are no flow come last.
+    let mut holders = first_seen(blame.iter().map(|entry| entry.holder.as_str()));
+    holders.sort_by_key(|holder| (matches!(*holder, "gc" | "mapping"), *holder));
+    write!(out, "<thead><tr><th class=\"left\">victim</th><th class=\"left\">waits for</th>")?;
+    for holder in &holders {
+        write!(out, "<th>{}</th>", escape(*holder))?;
+    }
+    writeln!(out, "<th>sum</th></tr></thead><tbody>")?;
+    for victim in first_seen(blame.iter().map(|entry| entry.victim.as_str())) {
+        let of_victim: Vec<_> = blame.iter().filter(|entry| entry.victim == victim).collect();
+        let total: f64 = of_victim.iter().map(|entry| entry.wait_ns).sum();
+        for resource in first_seen(of_victim.iter().map(|entry| entry.resource.as_str())) {
+            let entries = || of_victim.iter().filter(|entry| entry.resource == resource);
+            let what = escape(resource.replace('_', " ")).into_owned();
+            write!(out, "<tr><th scope=\"row\">{}</th>", escape(victim))?;
+            write!(out, "<td class=\"left\">{what}</td>")?;
+            for holder in &holders {
+                let wait: f64 = entries()
+                    .filter(|entry| entry.holder == *holder)
+                    .map(|entry| entry.wait_ns)
+                    .sum();
+                if wait == 0.0 {
+                    write!(out, "<td class=\"soft\">–</td>")?;
+                    continue;
+                }
+                let (part, said) = (wait / total, duration(wait));
+                let shade = part * 80.0;
+                let title = format!("{} of the waiting of {victim}", percent(part));
+                write!(
+                    out,
+                    "<td class=\"heat\" style=\"--part:{shade:.1}%\" title=\"{}\">{said}</td>",
+                    escape(&title)
+                )?;
+            }
+            let sum: f64 = entries().map(|entry| entry.wait_ns).sum();
+            writeln!(out, "<td><strong>{}</strong></td></tr>", duration(sum))?;
+        }
+    }
+    writeln!(out, "</tbody></table></div>")
+}
+
+fn strip(out: &mut String, name: &str, one: &str, parts: &[f64]) -> std::fmt::Result {
+    let dense = parts.len() > NUMBERED_CELLS;
+    let class = if dense { "cells dense" } else { "cells" };
+    let mean = parts.iter().sum::<f64>() / parts.len() as f64;
+    let spoken = format!("{name}, {} busy on average", percent(mean));
+    write!(out, "<div class=\"strip\"><span>{name}<br/><b>{}</b></span>", percent(mean))?;
+    write!(out, "<div class=\"{class}\" role=\"img\" aria-label=\"{spoken}\">")?;
+    for (n, part) in parts.iter().enumerate() {
+        let (shade, said) = (part * 90.0, percent(*part));
+        let number = if dense { String::new() } else { format!("{:.0}", part * 100.0) };
+        write!(out, "<i style=\"--part:{shade:.1}%\" title=\"{one} {n}: {said}\">{number}</i>")?;
+    }
+    writeln!(out, "</div></div>")
+}
+
+fn utilisation(out: &mut String, device: &Device) -> std::fmt::Result {
+    if device.channel_utilisation.is_empty() && device.die_utilisation.is_empty() {
+        return Ok(());
+    }
+    writeln!(
+        out,
+        "<h2>How busy the hardware was</h2>\n<p class=\"soft\">Busy time over measured time, in \
+         per cent.</p>\n<div class=\"panel\">"
+    )?;
+    let link = &device.link_utilisation;
+    for (name, one, parts) in [
+        ("link in", "to the drive", &link[..1]),
+        ("link out", "to the host", &link[1..]),
+        ("channels", "channel", &device.channel_utilisation[..]),
+        ("dies", "die", &device.die_utilisation[..]),
+    ] {
+        if !parts.is_empty() {
+            strip(out, name, one, parts)?;
+        }
+    }
+    writeln!(out, "</div>")
+}
+
+fn percentile_table(out: &mut String, result: &Result) -> std::fmt::Result {
+    let rows: Vec<_> = result
+        .flows
+        .iter()
+        .flat_map(|flow| flow.sides().map(|(kind, side)| (flow, kind, side)))
+        .flat_map(|(flow, kind, side)| {
+            let name = format!("{} {}", flow.name, kind.name());
+            [
+                side.lat_ns.map(|lat| (name.clone(), "latency", lat)),
+                // Where nothing waited for a place in the queue, it is the same again.
+                side.e2e_ns
+                    .filter(|e2e| Some(*e2e) != side.lat_ns)
+                    .map(|e2e| (name, "from creation", e2e)),
+            ]
+        })
+        .flatten()
+        .chain(result.lateness_ns.map(|h| ("emulation".to_owned(), "lateness", h)))
+        .chain(result.arrival_uncertainty_ns.map(|h| ("emulation".to_owned(), "arrival gap", h)))
+        .collect();
+    if rows.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "<h2>Percentiles</h2>\n<div class=\"panel\"><table><thead><tr>")?;
+    write!(out, "<th class=\"left\">commands</th><th class=\"left\">time</th><th>min</th>")?;
+    for (name, _) in rows[0].2.percentiles.named() {
+        write!(out, "<th>{name} %</th>")?;
+    }
+    writeln!(out, "<th>max</th><th>mean</th><th>std. dev.</th></tr></thead><tbody>")?;
+    for (name, time, latency) in rows {
+        let name = escape(&name);
+        write!(out, "<tr><th scope=\"row\">{name}</th><td class=\"left\">{time}</td>")?;
+        let percentiles = latency.percentiles.named().map(|(_, ns)| ns);
+        let moments = [latency.max, latency.mean, latency.stddev];
+        for ns in [latency.min].iter().chain(&percentiles).chain(&moments) {
+            write!(out, "<td>{}</td>", duration(*ns))?;
+        }
+        writeln!(out, "</tr>")?;
+    }
+    writeln!(out, "</tbody></table></div>")
+}
+
+fn counters(out: &mut String, device: &Device) -> std::fmt::Result {
+    writeln!(out, "<h2>What the drive counted</h2>\n<div class=\"panel\"><div class=\"columns\">")?;
+    for (name, number) in [
+        ("Units written by hosts", device.host_units_written),
+        ("Units programmed", device.flash_units_programmed),
+        ("Units moved by GC", device.gc_units_moved),
+        ("Units padded", device.padded_units),
+        ("Pages read", device.flash_reads),
+        ("– for GC", device.gc_reads),
+        ("– for the mapping table", device.mapping_reads),
+        ("– to complete partial writes", device.merge_reads),
+        ("Pages programmed", device.flash_programs),
+        ("– for GC", device.gc_programs),
+        ("– for the mapping table", device.mapping_programs),
+        ("Multi-plane operations", device.multi_plane_operations),
+        ("Blocks erased", device.erases),
+        ("Blocks reclaimed by GC", device.gc_runs),
+        ("Erases of the most erased block", u64::from(device.block_erases_max)),
+        ("Blocks retired", device.retired_blocks),
+        ("CMT look-ups", device.cmt_lookups),
+        ("Cache look-ups", device.cache_lookups),
+        ("Media errors", device.media_errors),
+        ("Units lost to power cuts", device.units_lost),
+    ] {
+        writeln!(out, "<div><span>{name}</span>{number}</div>")?;
+    }
+    writeln!(out, "</div></div>")
+}
+
+fn notes(out: &mut String) -> std::fmt::Result {
+    writeln!(
+        out,
+        "<h2>Notes</h2>\n<ul class=\"notes\">\n\
+         <li>Latency runs from the insertion into the submission queue to the completion queue \
+         entry that the host sees; “from creation” adds the wait for a place in the queue.</li>\n\
+         <li>Every time is a modelled time of the drive, not of the machine that ran it. \
+         Percentiles are within 0.4 %, percentiles of stages within 0.8 %; means, shortest and \
+         longest are exact.</li>\n\
+         <li>A command served by several flash operations is described by the path of the last to \
+         finish. Means of stages are over all commands, also those that skip the stage. The \
+         commands on the edge of the slowest 1 % are taken as the mean of those with nearly the \
+         same latency.</li>\n\
+         <li>Commands that failed are counted as errors and left out of everything else.</li>\n\
+         <li>KiB, MiB and GiB count by 1024; kB, MB and GB by 1000. A unit is the drive's mapping \
+         unit.</li>\n</ul>"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::result::sample;
+
+    fn contended() -> String {
+        html(&sample::contended(), &ReportCurves::new(&sample::contended_recorder()))
+    }
+
+    /// But for its first line the document is XML too.
+    fn assert_well_formed(html: &str) {
+        let mut reader = quick_xml::Reader::from_str(html.trim_start_matches("<!doctype html>"));
+        let mut depth = 0i64;
+        loop {
+            match reader.read_event().unwrap_or_else(|error| panic!("{error}")) {
+                quick_xml::events::Event::Start(_) => depth += 1,
+                quick_xml::events::Event::End(_) => depth -= 1,
+                quick_xml::events::Event::Eof => break,
+                _ => {}
+            }
+        }
+        assert_eq!(depth, 0);
+    }
+
+    #[test]
+    fn a_report_is_well_formed_and_needs_nothing_else() {
+        for html in [contended(), html(&sample::idle(), &ReportCurves::default())] {
+            assert_well_formed(&html);
+            for outside in ["<script", "src=", "href=", "url(", "@import", "NaN"] {
+                assert!(!html.contains(outside), "{outside}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_report_shows_what_the_result_says() {
+        let html = contended();
+        for shown in [
+            "sample-tlc-512g",
+            "seed 42",
+            "mynah sim --drive sample",
+            "75 % of reader&apos;s waiting was for dies held by writer.",
+            "write amplification",
+            "2.71×",
+            "unrecovered read error",
+            "Cumulative distribution of latency",
+            "cache wait",
+        ] {
+            assert!(html.contains(shown), "{shown}");
+        }
+        assert_eq!(html, contended(), "the same result gives the same bytes");
+    }
+
+    #[test]
+    fn a_flow_that_only_failed_is_not_hidden() {
+        let mut result = sample::idle();
+        result.flows[0].read.errors.insert("aborted".to_owned(), 3);
+        assert!(html(&result, &ReportCurves::default()).contains("<b>3</b><span>aborted</span>"));
+        assert!(crate::summary::text(&result).contains("read errors: 3 aborted"));
+    }
+
+    #[test]
+    fn names_cannot_break_out_of_the_text() {
+        let mut result = sample::contended();
+        let name = "<script>\"&'".to_owned();
+        result.drive = name.clone();
+        result.flows[0].name = name.clone();
+        result.blame[0].holder = name.clone();
+        let curves =
+            ReportCurves { curves: vec![Curve { name, count: 1, points: vec![(1_000.0, 1.0)] }] };
+        assert!(!html(&result, &curves).contains("<script"));
+    }
+
+    #[test]
+    fn stages_have_colours_of_their_own() {
+        let mut colours: Vec<_> = Stage::ALL.into_iter().map(stage_colour).collect();
+        colours.sort_unstable();
+        colours.dedup();
+        assert_eq!(colours.len(), Stage::COUNT);
+    }
+
+    /// Run with `cargo test -p mynah-lab -- --ignored write_a_report` to look at one.
+    #[test]
+    #[ignore = "for the eye"]
+    fn write_a_report() {
+        let path = std::env::temp_dir().join("mynah-report.html");
+        std::fs::write(&path, contended()).unwrap();
+        println!("{}", path.display());
+    }
+}

@@ -1,0 +1,326 @@
+//! The summary of a run for people, in the manner of fio: what every flow got, what the
+//! drive did, where the time went, and who delayed whom. At most 100 columns wide, a unit on
+//! every number.
+
+use crate::result::{BlameEntry, Device, Flow, Latency, Result, Side, StageTime};
+use mynah_stamp::Stage;
+use std::fmt::Write;
+
+pub(crate) mod units;
+
+use units::{bandwidth, bar, bytes, count, duration, percent};
+
+/// Holders with a smaller part of a resource's waiting are left out.
+const SHOWN_PART: f64 = 0.005;
+/// Every kind of command gets its own breakdown, unless there are more kinds than this.
+const BREAKDOWNS: usize = 6;
+
+/// The summary of one run.
+pub fn text(result: &Result) -> String {
+    let mut out = String::new();
+    write(&mut out, result).expect("a string takes everything");
+    out
+}
+
+fn write(out: &mut String, result: &Result) -> std::fmt::Result {
+    if let Some(reason) = &result.untrusted {
+        writeln!(out, "NOT TRUSTWORTHY: {reason}\n")?;
+    }
+    for flow in &result.flows {
+        write_flow(out, flow)?;
+    }
+    if let (Some(fairness), Some(speedup)) = (result.fairness, result.weighted_speedup) {
+        let flows = result.flows.len();
+        writeln!(out, "fairness {fairness:.2} of 1, weighted speedup {speedup:.2} of {flows}")?;
+    }
+    write_device(out, result)?;
+    for (title, latency) in
+        [("lateness", &result.lateness_ns), ("arrival uncertainty", &result.arrival_uncertainty_ns)]
+    {
+        if let Some(latency) = latency {
+            write_latency(out, "", title, latency)?;
+        }
+    }
+    write_breakdowns(out, result)?;
+    write_blame(out, result)?;
+    if let Some(hint) = hint(result) {
+        writeln!(out, "\n{hint}")?;
+    }
+    Ok(())
+}
+
+fn write_flow(out: &mut String, flow: &Flow) -> std::fmt::Result {
+    writeln!(out, "{}:", flow.name)?;
+    for (kind, side) in flow.sides() {
+        write_side(out, kind.name(), side)?;
+    }
+    if flow.sides().iter().all(|(_, side)| side.ios == 0 && side.errors.is_empty()) {
+        writeln!(out, "  no I/O completed")?;
+    }
+    if let Some(slowdown) = flow.slowdown {
+        writeln!(out, "  slowdown: {slowdown:.2} times the mean latency when run alone")?;
+    }
+    Ok(())
+}
+
+fn write_side(out: &mut String, name: &str, side: &Side) -> std::fmt::Result {
+    if let Some(lat) = &side.lat_ns {
+        write!(out, "  {name}: IOPS={}", count(side.iops))?;
+        if side.bytes > 0 {
+            write!(out, ", BW={}", bandwidth(side.bw_bytes_per_s))?;
+            writeln!(out, ", {} I/Os, {}", side.ios, bytes(side.bytes as f64))?;
+        } else {
+            writeln!(out, ", {} I/Os", side.ios)?;
+        }
+        write_latency(out, "    ", "lat", lat)?;
+        // Worth a line only where requests waited for a place in the queue.
+        if let Some(e2e) = side.e2e_ns.filter(|e2e| e2e.mean > lat.mean * 1.001) {
+            write_latency(out, "    ", "from creation", &e2e)?;
+        }
+    }
+    if !side.errors.is_empty() {
+        let errors: Vec<_> = side.errors.iter().map(|(s, n)| format!("{n} {s}")).collect();
+        writeln!(out, "    {name} errors: {}", errors.join(", "))?;
+    }
+    Ok(())
+}
+
+fn write_latency(out: &mut String, indent: &str, name: &str, lat: &Latency) -> std::fmt::Result {
+    let [min, max] = [lat.min, lat.max].map(duration);
+    let [avg, stdev] = [lat.mean, lat.stddev].map(duration);
+    writeln!(out, "{indent}{name}: min={min}, max={max}, avg={avg}, stdev={stdev}")?;
+    let percentiles: Vec<_> =
+        lat.percentiles.named().iter().map(|(p, ns)| format!("{p}%={}", duration(*ns))).collect();
+    writeln!(out, "{indent}  {}", percentiles.join(", "))
+}
+
+fn write_device(out: &mut String, result: &Result) -> std::fmt::Result {
+    let Device { waf, gc_runs, erases, flash_reads, flash_programs, .. } = result.device;
+    let device = &result.device;
+    writeln!(
+        out,
+        "drive {}, seed {}, {} simulated:",
+        result.drive,
+        result.seed,
+        duration(result.simulated_ns)
+    )?;
+    write!(out, "  flash: {flash_reads} pages read, {flash_programs} programmed")?;
+    writeln!(out, ", {erases} blocks erased")?;
+    if let Some(waf) = waf {
+        write!(out, "  writes: WAF {waf:.2}; GC reclaimed {gc_runs} blocks")?;
+        writeln!(out, " and moved {} units", device.gc_units_moved)?;
+    }
+    if let Some(ratio) = device.cmt_hit_ratio {
+        writeln!(out, "  mapping table: {} of {} CMT hits", percent(ratio), device.cmt_lookups)?;
+    }
+    if let Some(ratio) = device.cache_hit_ratio {
+        writeln!(out, "  data cache: {} of {} hits", percent(ratio), device.cache_lookups)?;
+    }
+    let range = |of: &[f64]| {
+        let mean = of.iter().sum::<f64>() / of.len() as f64;
+        let min = of.iter().copied().fold(f64::INFINITY, f64::min);
+        let max = of.iter().copied().fold(0.0, f64::max);
+        format!("{} ({} to {})", percent(mean), percent(min), percent(max))
+    };
+    if !device.channel_utilisation.is_empty() && !device.die_utilisation.is_empty() {
+        let (channels, dies) = (&device.channel_utilisation, &device.die_utilisation);
+        write!(out, "  busy: channels {}, dies {}", range(channels), range(dies))?;
+        let [down, up] = device.link_utilisation.map(percent);
+        writeln!(out, ",\n        link {down} to the drive, {up} to the host")?;
+    }
+    for (what, number) in [
+        ("media errors", device.media_errors),
+        ("units lost to power cuts", device.units_lost),
+        ("blocks retired", device.retired_blocks),
+    ] {
+        if number > 0 {
+            writeln!(out, "  {what}: {number}")?;
+        }
+    }
+    Ok(())
+}
+
+/// The breakdowns worth showing, with their titles.
+pub(crate) fn breakdowns(result: &Result) -> Vec<(String, &[StageTime])> {
+    let sides: Vec<_> = result
+        .flows
+        .iter()
+        .flat_map(|flow| flow.sides().map(|(kind, side)| (flow, kind, side)))
+        .filter(|(_, _, side)| !side.stages.is_empty())
+        .map(|(flow, kind, side)| (format!("{} {}", flow.name, kind.name()), &side.stages[..]))
+        .collect();
+    match sides.len() {
+        0 => Vec::new(),
+        1..=BREAKDOWNS => sides,
+        _ => vec![("all I/O".to_owned(), &result.stages[..])],
+    }
+}
+
+fn write_breakdowns(out: &mut String, result: &Result) -> std::fmt::Result {
+    for (title, stages) in breakdowns(result) {
+        writeln!(out, "\nlatency breakdown, {title}:")?;
+        writeln!(out, "{:>29} {:>7} {:>28} {:>7}", "mean", "share", "slowest 1 %", "share")?;
+        for stage in stages {
+            writeln!(
+                out,
+                "  {:<16} {:>10} {:>7} {:<16}  {:>10} {:>7} {:<16}",
+                stage.stage,
+                duration(stage.mean_ns),
+                percent(stage.share),
+                bar(stage.share, 16),
+                duration(stage.tail_mean_ns),
+                percent(stage.tail_share),
+                bar(stage.tail_share, 16)
+            )?;
+            trim_line(out);
+        }
+        let sum = |of: fn(&StageTime) -> f64| duration(stages.iter().map(of).sum());
+        let (mean, tail) = (sum(|stage| stage.mean_ns), sum(|stage| stage.tail_mean_ns));
+        writeln!(out, "  {:<16} {mean:>10} {:>24}  {tail:>10}", "sum", "")?;
+    }
+    Ok(())
+}
+
+fn trim_line(out: &mut String) {
+    out.truncate(out.trim_end().len());
+    out.push('\n');
+}
+
+/// The waiting of one flow for one resource.
+struct Waiting<'a> {
+    resource: &'a str,
+    wait_ns: f64,
+    /// From the longest.
+    holders: Vec<&'a BlameEntry>,
+}
+
+/// A flow's waiting by resource, the longest first.
+fn waiting<'a>(blame: &'a [BlameEntry], victim: &str) -> Vec<Waiting<'a>> {
+    let mut all: Vec<Waiting<'a>> = Vec::new();
+    for entry in blame.iter().filter(|entry| entry.victim == victim) {
+        match all.iter_mut().find(|waiting| waiting.resource == entry.resource) {
+            Some(waiting) => {
+                waiting.wait_ns += entry.wait_ns;
+                waiting.holders.push(entry);
+            }
+            None => all.push(Waiting {
+                resource: &entry.resource,
+                wait_ns: entry.wait_ns,
+                holders: vec![entry],
+            }),
+        }
+    }
+    all.sort_by(|a, b| b.wait_ns.total_cmp(&a.wait_ns));
+    for waiting in &mut all {
+        waiting.holders.sort_by(|a, b| b.wait_ns.total_cmp(&a.wait_ns));
+    }
+    all
+}
+
+fn write_blame(out: &mut String, result: &Result) -> std::fmt::Result {
+    if result.blame.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "\nwho delayed whom (waits of all parts of all I/Os added up):")?;
+    for flow in &result.flows {
+        let waiting = waiting(&result.blame, &flow.name);
+        let total: f64 = waiting.iter().map(|waiting| waiting.wait_ns).sum();
+        if total == 0.0 {
+            continue;
+        }
+        writeln!(out, "  {} waited {} for", flow.name, duration(total))?;
+        for waiting in waiting.iter().filter(|waiting| waiting.wait_ns >= total * SHOWN_PART) {
+            let held: Vec<_> = waiting
+                .holders
+                .iter()
+                .filter(|entry| entry.wait_ns >= waiting.wait_ns * SHOWN_PART)
+                .map(|entry| (entry.holder.as_str(), percent(entry.wait_ns / waiting.wait_ns)))
+                .map(|(holder, part)| format!("{holder} {part}"))
+                .collect();
+            let part = percent(waiting.wait_ns / total);
+            let start = format!(
+                "    {:<12} {:>10} {part:>7}  held by ",
+                waiting.resource,
+                duration(waiting.wait_ns)
+            );
+            write_wrapped(out, &start, &held)?;
+        }
+    }
+    Ok(())
+}
+
+/// Writes `start` and the items, separated by commas, on as many lines as they need.
+fn write_wrapped(out: &mut String, start: &str, items: &[String]) -> std::fmt::Result {
+    let indent = start.chars().count();
+    let mut column = indent;
+    out.push_str(start);
+    for (n, item) in items.iter().enumerate() {
+        let comma = if n + 1 < items.len() { "," } else { "" };
+        let width = item.chars().count() + 2;
+        if n > 0 && column + width > 100 {
+            write!(out, "\n{:indent$}", "")?;
+            column = indent;
+        } else if n > 0 {
+            out.push(' ');
+        }
+        write!(out, "{item}{comma}")?;
+        column += width;
+    }
+    writeln!(out)
+}
+
+/// What a resource's pieces are called in a sentence.
+fn pieces(resource: &str) -> &str {
+    match resource {
+        "die" => "dies",
+        "channel" => "channels",
+        "link_down" => "the link to the drive",
+        "link_up" => "the link to the host",
+        "firmware" => "firmware cores",
+        "dram" => "the DRAM",
+        "cache_space" => "room in the write cache",
+        "mapping" => "mapping entries",
+        "free_block" => "free blocks",
+        other => other,
+    }
+}
+
+/// One sentence about what dominates, if something does: one holder of one resource has half
+/// of a flow's waiting, and that waiting is at least a tenth of the flow's latencies; or else
+/// one stage has half of all latency.
+pub(crate) fn hint(result: &Result) -> Option<String> {
+    let culprit = result
+        .flows
+        .iter()
+        .filter_map(|flow| {
+            let latencies: f64 = flow
+                .sides()
+                .iter()
+                .filter_map(|(_, side)| Some(side.ios as f64 * side.e2e_ns?.mean))
+                .sum();
+            let entries = || result.blame.iter().filter(|entry| entry.victim == flow.name);
+            let total: f64 = entries().map(|entry| entry.wait_ns).sum();
+            let most = entries().max_by(|a, b| a.wait_ns.total_cmp(&b.wait_ns))?;
+            (total >= latencies * 0.1 && most.wait_ns >= total * 0.5).then_some((most, total))
+        })
+        .max_by(|(a, _), (b, _)| a.wait_ns.total_cmp(&b.wait_ns));
+    if let Some((most, total)) = culprit {
+        let holder = match most.holder.as_str() {
+            "gc" => "garbage collection",
+            "mapping" => "the mapping table",
+            holder if holder == most.victim => "its own requests",
+            holder => holder,
+        };
+        let part = 100.0 * most.wait_ns / total;
+        let (victim, what) = (&most.victim, pieces(&most.resource));
+        return Some(format!("{part:.0} % of {victim}'s waiting was for {what} held by {holder}."));
+    }
+    let stage = result.stages.iter().max_by(|a, b| a.share.total_cmp(&b.share))?;
+    let known = Stage::ALL.into_iter().find(|known| known.name() == stage.stage)?;
+    let (part, what) = (100.0 * stage.share, known.description().trim());
+    let what = what.split(['.', ':']).next().unwrap_or(what);
+    (part >= 50.0).then(|| format!("{part:.0} % of the latency was {}: {what}.", stage.stage))
+}
+
+#[cfg(test)]
+mod tests;

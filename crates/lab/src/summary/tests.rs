@@ -1,0 +1,52 @@
+use super::*;
+use crate::result::sample;
+
+#[test]
+fn a_contended_drive() {
+    insta::assert_snapshot!(text(&sample::contended()));
+}
+
+#[test]
+fn an_idle_drive() {
+    insta::assert_snapshot!(text(&sample::idle()));
+}
+
+#[test]
+fn an_untrusted_run_says_so_first() {
+    let mut result = sample::idle();
+    result.untrusted = Some("lateness p99 is 80us, the bound is 50us".to_owned());
+    assert!(text(&result).starts_with("NOT TRUSTWORTHY: lateness p99 is 80us"));
+}
+
+#[test]
+fn no_line_is_wider_than_100_columns() {
+    let mut result = sample::contended();
+    let template = result.blame[0].clone();
+    for n in 0..20 {
+        result.blame.push(BlameEntry { holder: format!("neighbour {n}"), ..template.clone() });
+    }
+    let text = text(&result);
+    assert!(text.contains("neighbour 19"));
+    for line in text.lines() {
+        assert!(line.chars().count() <= 100, "{line}");
+    }
+}
+
+#[test]
+fn without_a_culprit_the_dominating_stage_is_named() {
+    let mut result = sample::contended();
+    result.blame.clear();
+    let hint = hint(&result).unwrap();
+    assert!(hint.contains("% of the latency was die_wait: A flash operation in its die's queue"));
+    result.stages.clear();
+    assert_eq!(super::hint(&result), None);
+}
+
+#[test]
+fn many_kinds_of_commands_share_one_breakdown() {
+    let mut result = sample::contended();
+    let flow = result.flows[0].clone();
+    result.flows.extend((0..9).map(|n| Flow { name: format!("r{n}"), ..flow.clone() }));
+    let shown: Vec<_> = breakdowns(&result).into_iter().map(|(title, _)| title).collect();
+    assert_eq!(shown, ["all I/O"]);
+}
