@@ -5,10 +5,12 @@ pub mod mqsim;
 pub mod trace;
 pub mod workload;
 
-mod quantity;
 pub mod histogram;
+mod quantity;
 pub mod recorder;
+pub mod recording;
 pub mod report;
 pub mod request_log;
 pub mod result;
+pub mod runner;
 pub mod summary;

@@ -96,6 +96,11 @@ impl Drive {
         }
     }
 
+    /// Whether the power has failed and the drive has not recovered.
+    pub fn has_lost_power(&self) -> bool {
+        !self.faults.powered
+    }
+
     pub(crate) fn fault(&mut self, index: u32) {
         match self.config.faults[index as usize] {
             Fault::DeadDie { die, .. } => self.kill_die(die),

@@ -242,12 +242,14 @@ pub(super) fn read<'d>(
             submission_entry_bytes: if as_mqsim { 72 } else { 64 },
             fetch_prp_lists: !as_mqsim,
             interrupt: Span::ZERO,
+            stream_data: !as_mqsim,
             truncate_ns: as_mqsim,
         },
         queues: Queues {
             fetch_size: device.count("Queue_Fetch_Size", 1..=65_535)?.unwrap_or(512) as u32,
             entries: device.count("IO_Queue_Depth", 2..=65_535)?.unwrap_or(1024) as u32,
             arbitration_burst: 1,
+            command_slots: 65_536,
         },
         firmware: Firmware {
             cores: 1,
@@ -260,7 +262,10 @@ pub(super) fn read<'d>(
             bytes: device.count("Data_Cache_Capacity", 1..=u64::MAX)?.unwrap_or(512 << 20),
             dram: Dram {
                 row_bytes: device.count32("Data_Cache_DRAM_Row_Size", 8192)?,
-                width_bytes: device.count32("Data_Cache_DRAM_Data_Busrt_Size", 4)?,
+                // MQSim moves two bursts in one period of the data rate.
+                width_bytes: device
+                    .count32("Data_Cache_DRAM_Data_Busrt_Size", 4)?
+                    .saturating_mul(2),
                 rate_mts: device.count32("Data_Cache_DRAM_Data_Rate", 800)?,
                 t_rcd: ns(&device, "Data_Cache_DRAM_tRCD", 13)?,
                 t_cl: ns(&device, "Data_Cache_DRAM_tCL", 13)?,

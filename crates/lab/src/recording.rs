@@ -1,0 +1,537 @@
+//! Recordings: everything that went into a drive, with its time, and what came out, so that
+//! the run can be repeated exactly in another process.
+//!
+//! A recording is a file: the eight bytes `MYNAHREC`, the length of a JSON header as a
+//! little-endian 32-bit number, the header, and records of 32 bytes each:
+//!
+//! | bytes | field |
+//! |---|---|
+//! | 0..8 | time in picoseconds |
+//! | 8 | kind |
+//! | 9 | operation, status, queue kind or priority, by kind |
+//! | 10..12 | queue |
+//! | 12..16 | tag, or a count |
+//! | 16..20 | namespace, or a flow |
+//! | 20..24 | sectors |
+//! | 24..32 | first sector |
+//!
+//! All numbers are little-endian. The last record is an end mark with the number of records
+//! before it: a recording without it was cut off, and is refused.
+
+use mynah_model::config::Priority;
+use mynah_model::io::{
+    Completion, Control, FlowId, NamespaceId, Operation, Output, Queue, QueueId, QueueKind,
+    Request, Tag,
+};
+use mynah_model::{Drive, InputError};
+use mynah_stamp::Time;
+use serde::{Deserialize, Serialize};
+use std::io::{self, BufReader, BufWriter, Read, Write};
+use std::path::{Path, PathBuf};
+
+const MAGIC: &[u8; 8] = b"MYNAHREC";
+const RECORD_BYTES: usize = 32;
+/// Longest header that is read.
+const HEADER_BYTES_MAX: u32 = 16 << 20;
+
+/// What a recording was made of.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Header {
+    /// Always `mynah.recording/1`.
+    pub schema: String,
+    /// The drive's name.
+    pub drive: String,
+    /// The drive file, overrides applied.
+    pub drive_text: String,
+    /// Hash of the drive it describes.
+    pub drive_hash: String,
+    /// Hash of the drive's state at the first record.
+    pub state_hash: String,
+    /// How the drive was preconditioned: `none`, `fill` or `steady`.
+    pub precondition: String,
+    /// The ranges that were occupied then.
+    pub occupancy: Vec<OccupancyRange>,
+    /// Names of the flows, by number.
+    pub flows: Vec<String>,
+    /// Whether the drive reported data movements.
+    pub report_moves: bool,
+}
+
+/// One range of [`mynah_model::precondition::UpdateClass`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OccupancyRange {
+    /// Namespace identifier.
+    pub namespace: u32,
+    /// First unit.
+    pub first: u64,
+    /// Number of units.
+    pub units: u64,
+    /// Share of the writes.
+    pub weight: f64,
+    /// Share of accesses that are writes.
+    pub write_share: f64,
+}
+
+/// The schema that this version writes and reads.
+pub const SCHEMA: &str = "mynah.recording/1";
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+enum Kind {
+    Ring = 1,
+    Command = 2,
+    DataArrived = 3,
+    CqFreed = 4,
+    CreateQueue = 5,
+    DeleteQueue = 6,
+    Reset = 7,
+    Abort = 8,
+    Format = 9,
+    PowerCut = 10,
+    Completed = 64,
+    End = 255,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Record {
+    at: Time,
+    kind: Kind,
+    code: u8,
+    queue: u16,
+    tag: u32,
+    namespace: u32,
+    sectors: u32,
+    sector: u64,
+}
+
+impl Record {
+    fn new(at: Time, kind: Kind) -> Record {
+        Record { at, kind, code: 0, queue: 0, tag: 0, namespace: 0, sectors: 0, sector: 0 }
+    }
+
+    fn to_bytes(self) -> [u8; RECORD_BYTES] {
+        let mut bytes = [0; RECORD_BYTES];
+        bytes[0..8].copy_from_slice(&self.at.as_ps().to_le_bytes());
+        (bytes[8], bytes[9]) = (self.kind as u8, self.code);
+        bytes[10..12].copy_from_slice(&self.queue.to_le_bytes());
+        bytes[12..16].copy_from_slice(&self.tag.to_le_bytes());
+        bytes[16..20].copy_from_slice(&self.namespace.to_le_bytes());
+        bytes[20..24].copy_from_slice(&self.sectors.to_le_bytes());
+        bytes[24..32].copy_from_slice(&self.sector.to_le_bytes());
+        bytes
+    }
+
+    fn from_bytes(bytes: &[u8; RECORD_BYTES]) -> Option<Record> {
+        let u32_at = |at: usize| u32::from_le_bytes([0, 1, 2, 3].map(|n| bytes[at + n]));
+        let u64_at =
+            |at: usize| u64::from_le_bytes([0, 1, 2, 3, 4, 5, 6, 7].map(|n| bytes[at + n]));
+        let kind = [
+            Kind::Ring,
+            Kind::Command,
+            Kind::DataArrived,
+            Kind::CqFreed,
+            Kind::CreateQueue,
+            Kind::DeleteQueue,
+            Kind::Reset,
+            Kind::Abort,
+            Kind::Format,
+            Kind::PowerCut,
+            Kind::Completed,
+            Kind::End,
+        ]
+        .into_iter()
+        .find(|&kind| kind as u8 == bytes[8])?;
+        Some(Record {
+            at: Time::from_ps(u64_at(0)),
+            kind,
+            code: bytes[9],
+            queue: u16::from_le_bytes([bytes[10], bytes[11]]),
+            tag: u32_at(12),
+            namespace: u32_at(16),
+            sectors: u32_at(20),
+            sector: u64_at(24),
+        })
+    }
+}
+
+/// Why a recording cannot be replayed.
+#[derive(Debug, thiserror::Error)]
+pub enum RecordingError {
+    /// The file cannot be read.
+    #[error("{path}: {error}")]
+    Io {
+        /// Which file.
+        path: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
+    /// The file is not a recording, or damaged.
+    #[error("{path}: not a usable recording: {problem}")]
+    Format {
+        /// Which file.
+        path: PathBuf,
+        /// What is wrong.
+        problem: String,
+    },
+    /// The drive is another than was recorded.
+    #[error("this recording was made with drive {recorded}, but the drive here is {here}")]
+    OtherDrive {
+        /// Hash in the recording.
+        recorded: String,
+        /// Hash of the drive given.
+        here: String,
+    },
+    /// The drive's state is another than was recorded.
+    #[error(
+        "the drive's state at the start ({here}) is not the recorded one ({recorded}): this version of Mynah preconditions differently"
+    )]
+    OtherState {
+        /// Hash in the recording.
+        recorded: String,
+        /// Hash of the state here.
+        here: String,
+    },
+    /// What came out differs from what was recorded.
+    #[error("the replay departs from the recording at record {record}: {problem}")]
+    Diverged {
+        /// Number of the record, from 0.
+        record: u64,
+        /// What is different.
+        problem: String,
+    },
+}
+
+/// Writes a recording while a drive runs.
+pub struct Tape {
+    writer: BufWriter<Box<dyn Write + Send>>,
+    records: u64,
+    last: Time,
+}
+
+impl Tape {
+    /// Starts a recording in the file `path`.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub fn create(path: &Path, header: &Header) -> io::Result<Tape> {
+        Tape::new(Box::new(std::fs::File::create(path)?), header)
+    }
+
+    /// Starts a recording.
+    ///
+    /// # Errors
+    /// If the header cannot be written.
+    pub fn new(writer: Box<dyn Write + Send>, header: &Header) -> io::Result<Tape> {
+        let mut writer = BufWriter::with_capacity(1 << 18, writer);
+        let header = serde_json::to_vec(header).map_err(io::Error::other)?;
+        let length = u32::try_from(header.len()).map_err(io::Error::other)?;
+        writer.write_all(MAGIC)?;
+        writer.write_all(&length.to_le_bytes())?;
+        writer.write_all(&header)?;
+        Ok(Tape { writer, records: 0, last: Time::ZERO })
+    }
+
+    fn write(&mut self, record: Record) -> io::Result<()> {
+        self.records += 1;
+        self.last = record.at;
+        self.writer.write_all(&record.to_bytes())
+    }
+
+    /// The host rang.
+    ///
+    /// # Errors
+    /// If the file cannot be written; likewise below.
+    pub fn ring(&mut self, at: Time, queue: QueueId, count: u32) -> io::Result<()> {
+        self.write(Record { queue: queue.0, tag: count, ..Record::new(at, Kind::Ring) })
+    }
+
+    /// The host handed over a command.
+    ///
+    /// # Errors
+    /// See [`Tape::ring`].
+    pub fn command(&mut self, at: Time, queue: QueueId, request: &Request) -> io::Result<()> {
+        self.write(Record {
+            code: request.operation as u8,
+            queue: queue.0,
+            tag: request.tag.0,
+            namespace: request.namespace.0,
+            sectors: request.sectors,
+            sector: request.sector,
+            ..Record::new(at, Kind::Command)
+        })
+    }
+
+    /// A write's data was taken.
+    ///
+    /// # Errors
+    /// See [`Tape::ring`].
+    pub fn data_arrived(&mut self, at: Time, tag: Tag) -> io::Result<()> {
+        self.write(Record { tag: tag.0, ..Record::new(at, Kind::DataArrived) })
+    }
+
+    /// Completion queue entries were freed.
+    ///
+    /// # Errors
+    /// See [`Tape::ring`].
+    pub fn cq_freed(&mut self, at: Time, queue: QueueId, count: u32) -> io::Result<()> {
+        self.write(Record { queue: queue.0, tag: count, ..Record::new(at, Kind::CqFreed) })
+    }
+
+    /// Something happened to the drive or a queue.
+    ///
+    /// # Errors
+    /// See [`Tape::ring`].
+    pub fn control(&mut self, at: Time, control: &Control) -> io::Result<()> {
+        let new = |kind| Record::new(at, kind);
+        self.write(match *control {
+            Control::CreateQueue(queue) => Record {
+                code: queue.priority as u8 | u8::from(queue.kind == QueueKind::Fetched) << 7,
+                queue: queue.id.0,
+                namespace: queue.flow.0.into(),
+                sectors: queue.completion_entries,
+                ..new(Kind::CreateQueue)
+            },
+            Control::DeleteQueue(queue) => Record { queue: queue.0, ..new(Kind::DeleteQueue) },
+            Control::Reset => new(Kind::Reset),
+            Control::Abort(queue, tag) => Record { queue: queue.0, tag: tag.0, ..new(Kind::Abort) },
+            Control::Format(namespace) => Record { namespace: namespace.0, ..new(Kind::Format) },
+            Control::PowerCut => new(Kind::PowerCut),
+        })
+    }
+
+    /// A command completed.
+    ///
+    /// # Errors
+    /// See [`Tape::ring`].
+    pub fn completed(&mut self, completion: &Completion) -> io::Result<()> {
+        self.write(Record {
+            code: completion.status as u8,
+            queue: completion.queue.0,
+            tag: completion.tag.0,
+            sector: completion.rung.as_ps(),
+            ..Record::new(completion.at, Kind::Completed)
+        })
+    }
+
+    /// Writes the end mark.
+    ///
+    /// # Errors
+    /// See [`Tape::ring`].
+    pub fn finish(mut self) -> io::Result<()> {
+        let end = Record { sector: self.records, ..Record::new(self.last, Kind::End) };
+        self.writer.write_all(&end.to_bytes())?;
+        self.writer.flush()
+    }
+}
+
+/// An opened recording.
+pub struct Recording {
+    path: PathBuf,
+    header: Header,
+    reader: BufReader<Box<dyn Read>>,
+}
+
+impl Recording {
+    /// Opens the recording in the file `path`.
+    ///
+    /// # Errors
+    /// If it is not a recording that this version understands.
+    pub fn open(path: &Path) -> Result<Recording, RecordingError> {
+        let file = std::fs::File::open(path)
+            .map_err(|error| RecordingError::Io { path: path.into(), error })?;
+        Recording::read(path, Box::new(file))
+    }
+
+    /// Reads a recording; `path` is used in messages.
+    ///
+    /// # Errors
+    /// If it is not a recording that this version understands.
+    pub fn read(path: &Path, reader: Box<dyn Read>) -> Result<Recording, RecordingError> {
+        let mut reader = BufReader::with_capacity(1 << 18, reader);
+        let format = |problem: String| RecordingError::Format { path: path.into(), problem };
+        let mut start = [0; 12];
+        reader.read_exact(&mut start).map_err(|_| format("it is too short".into()))?;
+        if &start[..8] != MAGIC {
+            return Err(format("it does not start with MYNAHREC".into()));
+        }
+        let length = u32::from_le_bytes([start[8], start[9], start[10], start[11]]);
+        if length > HEADER_BYTES_MAX {
+            return Err(format(format!("a header of {length} bytes")));
+        }
+        let mut header = vec![];
+        reader
+            .by_ref()
+            .take(length.into())
+            .read_to_end(&mut header)
+            .map_err(|error| RecordingError::Io { path: path.into(), error })?;
+        let header: Header = serde_json::from_slice(&header)
+            .map_err(|error| format(format!("its header: {error}")))?;
+        if header.schema != SCHEMA {
+            return Err(format(format!("schema `{}`, not `{SCHEMA}`", header.schema)));
+        }
+        Ok(Recording { path: path.into(), header, reader })
+    }
+
+    /// What was recorded.
+    pub fn header(&self) -> &Header {
+        &self.header
+    }
+
+    /// Feeds the recorded inputs to `drive`, which must be in the recorded state, and
+    /// compares every completion. Calls `completed` for each, with its request.
+    ///
+    /// # Errors
+    /// If the file is damaged, or at the first difference.
+    pub fn replay(
+        mut self,
+        drive: &mut Drive,
+        mut completed: impl FnMut(&Completion, Option<&Request>),
+    ) -> Result<(), RecordingError> {
+        let mut expected = std::collections::VecDeque::new();
+        let mut requests = hashbrown::HashMap::new();
+        for number in 0.. {
+            let record = self.next_record(number)?;
+            let diverged = |problem: String| RecordingError::Diverged { record: number, problem };
+            // Run to the record's time; what comes out has to be what was recorded.
+            loop {
+                while let Some(output) = drive.poll() {
+                    if let Output::Complete(completion) = output {
+                        expected.push_back(completion);
+                    }
+                }
+                if drive.now() >= record.at {
+                    break;
+                }
+                let before = drive.now();
+                drive.advance(record.at);
+                if drive.now() == before && drive.next_at().is_none() {
+                    break;
+                }
+            }
+            match record.kind {
+                Kind::Completed => {
+                    let completion = expected.pop_front().ok_or_else(|| {
+                        diverged(format!("tag {} does not complete at {}", record.tag, record.at))
+                    })?;
+                    let same = completion.at == record.at
+                        && completion.tag.0 == record.tag
+                        && completion.queue.0 == record.queue
+                        && completion.rung.as_ps() == record.sector
+                        && completion.status as u8 == record.code;
+                    if !same {
+                        return Err(diverged(format!(
+                            "tag {} completes at {}ps, recorded was tag {} at {}ps",
+                            completion.tag.0,
+                            completion.at.as_ps(),
+                            record.tag,
+                            record.at.as_ps()
+                        )));
+                    }
+                    let request = requests.remove(&record.tag);
+                    completed(&completion, request.as_ref());
+                }
+                Kind::End => {
+                    if record.sector != number {
+                        return Err(self.damaged("its end mark does not fit its length"));
+                    }
+                    return match expected.pop_front() {
+                        None => Ok(()),
+                        Some(completion) => Err(diverged(format!(
+                            "tag {} completes, which was not recorded",
+                            completion.tag.0
+                        ))),
+                    };
+                }
+                _ => {
+                    if let Some(request) =
+                        feed(drive, &record).map_err(|error| diverged(error.to_string()))?
+                    {
+                        requests.insert(request.tag.0, request);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn damaged(&self, problem: &str) -> RecordingError {
+        RecordingError::Format { path: self.path.clone(), problem: problem.into() }
+    }
+
+    fn next_record(&mut self, number: u64) -> Result<Record, RecordingError> {
+        let mut bytes = [0; RECORD_BYTES];
+        self.reader
+            .read_exact(&mut bytes)
+            .map_err(|_| self.damaged(&format!("it is cut off after {number} records")))?;
+        Record::from_bytes(&bytes)
+            .ok_or_else(|| self.damaged(&format!("record {number} is of no known kind")))
+    }
+}
+
+/// A recorded input that the drive cannot take.
+#[derive(Debug, thiserror::Error)]
+enum FeedError {
+    #[error("{0}")]
+    Input(#[from] InputError),
+    #[error("code {0} means nothing here")]
+    Code(u8),
+}
+
+/// Gives one recorded input to the drive; returns the request it carried.
+fn feed(drive: &mut Drive, record: &Record) -> Result<Option<Request>, FeedError> {
+    let (at, queue, tag) = (record.at, QueueId(record.queue), Tag(record.tag));
+    match record.kind {
+        Kind::Ring => drive.ring(at, queue, record.tag)?,
+        Kind::Command => {
+            let operation = [
+                Operation::Read,
+                Operation::Write,
+                Operation::WriteThrough,
+                Operation::Trim,
+                Operation::Flush,
+            ]
+            .into_iter()
+            .find(|&operation| operation as u8 == record.code)
+            .ok_or(FeedError::Code(record.code))?;
+            let request = Request {
+                tag,
+                operation,
+                namespace: NamespaceId(record.namespace),
+                sector: record.sector,
+                sectors: record.sectors,
+            };
+            drive.command(at, queue, request)?;
+            return Ok(Some(request));
+        }
+        Kind::DataArrived => drive.data_arrived(at, tag)?,
+        Kind::CqFreed => drive.cq_freed(at, queue, record.tag)?,
+        Kind::CreateQueue => {
+            let priority = [Priority::Urgent, Priority::High, Priority::Medium, Priority::Low]
+                .into_iter()
+                .find(|&priority| priority as u8 == record.code & 0x7f)
+                .ok_or(FeedError::Code(record.code))?;
+            drive.control(
+                at,
+                Control::CreateQueue(Queue {
+                    id: queue,
+                    kind: match record.code & 0x80 {
+                        0 => QueueKind::Memory,
+                        _ => QueueKind::Fetched,
+                    },
+                    flow: FlowId(record.namespace as u16),
+                    priority,
+                    completion_entries: record.sectors,
+                }),
+            )?;
+        }
+        Kind::DeleteQueue => drive.control(at, Control::DeleteQueue(queue))?,
+        Kind::Reset => drive.control(at, Control::Reset)?,
+        Kind::Abort => drive.control(at, Control::Abort(queue, tag))?,
+        Kind::Format => drive.control(at, Control::Format(NamespaceId(record.namespace)))?,
+        Kind::PowerCut => drive.control(at, Control::PowerCut)?,
+        Kind::Completed | Kind::End => {}
+    }
+    Ok(None)
+}

@@ -1,0 +1,717 @@
+//! Runs workloads on a drive in virtual time: the host side of a simulation.
+//!
+//! Each job of a flow has a queue pair of its own. In a closed loop a job keeps its queue
+//! depth outstanding; in an open loop, and with a trace, requests come at their arrival
+//! times and wait in the host when the queue is full. Time jumps from one thing that
+//! happens to the next.
+
+use crate::experiment::Precondition;
+use crate::recorder::Recorder;
+use crate::recording::Tape;
+use crate::request_log::{RequestLog, RequestLogError};
+use crate::workload::{FlowSpec, Generator, Planned, WorkloadError, WriteProfile};
+use mynah_model::config::Config;
+use mynah_model::io::{
+    Completion, Control, FlowId, NamespaceId, Output, Queue, QueueId, QueueKind, Request, Tag,
+};
+use mynah_model::precondition::{Occupancy, PreconditionError, Preconditioned, UpdateClass};
+use mynah_model::stats::{Blame, Counters};
+use mynah_model::{ConfigError, Drive, InputError};
+use mynah_stamp::{Span, Time};
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+/// Requests that a job draws ahead, so that their mapping entries can be brought near
+/// together.
+const DRAWN_AHEAD: usize = 32;
+
+/// Completions between two looks at the progress callback.
+const PROGRESS_EVERY: u64 = 1 << 14;
+
+/// Why a run could not start or go on.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// The drive cannot be built.
+    #[error("the drive cannot be built: {0}")]
+    Drive(#[from] ConfigError),
+    /// The drive cannot be preconditioned.
+    #[error("the drive cannot be preconditioned: {0}")]
+    Precondition(#[from] PreconditionError),
+    /// A flow does not fit the drive, or its trace is faulty.
+    #[error("flow `{flow}`: {error}")]
+    Workload {
+        /// Which flow.
+        flow: String,
+        /// What is wrong.
+        error: WorkloadError,
+    },
+    /// A flow names a namespace that does not exist.
+    #[error("flow `{flow}` wants namespace {namespace}, but the drive has {count}")]
+    NoSuchNamespace {
+        /// Which flow.
+        flow: String,
+        /// What it wants.
+        namespace: u32,
+        /// How many there are.
+        count: usize,
+    },
+    /// More queues than identifiers.
+    #[error("the flows need {0} queues; a drive has at most 65,535")]
+    TooManyQueues(u64),
+    /// A queue depth that the drive's queues cannot hold.
+    #[error(
+        "flow `{flow}`: an iodepth of {depth} does not fit a queue of {entries} entries, one of which stays empty"
+    )]
+    TooDeep {
+        /// Which flow.
+        flow: String,
+        /// Its queue depth.
+        depth: u32,
+        /// Entries of the drive's queues.
+        entries: u32,
+    },
+    /// The request log could not be written.
+    #[error(transparent)]
+    RequestLog(#[from] RequestLogError),
+    /// The recording could not be written.
+    #[error("the recording cannot be written: {0}")]
+    Recording(std::io::Error),
+    /// The simulated time came near its end, 213 days.
+    #[error("the simulated time passed {0}; a run ends at 213 days at the latest")]
+    TooLong(Time),
+    /// Commands are outstanding, and nothing will ever happen: a fault of the model.
+    #[error(
+        "{0} commands are outstanding, but nothing more happens (seed {1}); please report this"
+    )]
+    Stuck(u64, u64),
+    /// The drive refused an input: a fault of the runner.
+    #[error("the drive refused an input: {0} (seed {1}); please report this")]
+    Input(InputError, u64),
+}
+
+/// How a run is to be made.
+#[derive(Clone, Debug)]
+pub struct RunOptions {
+    /// Seed of the workloads (the drive has its own).
+    pub seed: u64,
+    /// The drive's state at the start.
+    pub precondition: Precondition,
+    /// Simulated time before measurements begin.
+    pub ramp_time: Span,
+    /// Ends the run at this simulated time whatever the flows want.
+    pub stop_at: Option<Time>,
+}
+
+impl Default for RunOptions {
+    fn default() -> Self {
+        RunOptions {
+            seed: 1,
+            precondition: Precondition::Steady,
+            ramp_time: Span::ZERO,
+            stop_at: None,
+        }
+    }
+}
+
+/// How far a run is.
+#[derive(Clone, Copy, Debug)]
+pub struct Progress {
+    /// 0 to 1, by requests, bytes or time, whichever flow is furthest behind.
+    pub done: f64,
+    /// Simulated time.
+    pub now: Time,
+    /// Requests completed.
+    pub completed: u64,
+}
+
+/// What a run measured.
+pub struct Outcome {
+    /// Latencies and stages.
+    pub recorder: Recorder,
+    /// The drive's counters over the measured interval.
+    pub counters: Counters,
+    /// Who delayed whom over the measured interval.
+    pub blame: Vec<Blame>,
+    /// What preconditioning found.
+    pub preconditioned: Option<Preconditioned>,
+    /// Simulated time at the end.
+    pub end: Time,
+    /// Trace addresses that were folded into the namespace.
+    pub remapped: u64,
+    /// Remarks about the run that a user should see.
+    pub notes: Vec<String>,
+    /// Ended by the progress callback.
+    pub interrupted: bool,
+    /// A power cut ended the run: commands that were never answered.
+    pub unanswered: Option<u64>,
+}
+
+struct Pending {
+    job: u32,
+    request: Request,
+    created: Time,
+}
+
+struct Job {
+    flow: u32,
+    queue: QueueId,
+    namespace: NamespaceId,
+    generator: Generator,
+    ahead: VecDeque<Planned>,
+    exhausted: bool,
+    /// Requests in the submission queue that the controller has not fetched.
+    submitted: VecDeque<u32>,
+    /// Requests that wait for room in the submission queue.
+    backlog: VecDeque<u32>,
+    outstanding: u32,
+    depth: Option<u32>,
+    completed: u64,
+    bytes: u64,
+}
+
+/// A run in virtual time.
+pub struct Runner {
+    drive: Drive,
+    seed: u64,
+    specs: Vec<FlowSpec>,
+    jobs: Vec<Job>,
+    pending: Vec<Pending>,
+    free: Vec<u32>,
+    /// Next arrivals of open loops and traces: when, and whose.
+    arrivals: BinaryHeap<Reverse<(Time, u32)>>,
+    recorder: Recorder,
+    request_log: Option<RequestLog>,
+    tape: Option<Tape>,
+    ramp_until: Option<Time>,
+    stop_at: Option<Time>,
+    preconditioned: Option<Preconditioned>,
+    notes: Vec<String>,
+    completed: u64,
+    warm: u32,
+}
+
+impl Runner {
+    /// Builds and preconditions the drive, and puts the flows in front of it.
+    ///
+    /// # Errors
+    /// See [`RunError`].
+    pub fn new(
+        config: Config,
+        flows: &[FlowSpec],
+        options: &RunOptions,
+    ) -> Result<Runner, RunError> {
+        let namespaces = config.namespaces.len();
+        let (entries, unit_sectors) = (config.queues.entries, config.mapping.unit_bytes / 512);
+        let mut drive = Drive::new(config)?;
+        for flow in flows {
+            if flow.namespace.0 == 0 || flow.namespace.0 as usize > namespaces {
+                return Err(RunError::NoSuchNamespace {
+                    flow: flow.name.clone(),
+                    namespace: flow.namespace.0,
+                    count: namespaces,
+                });
+            }
+            if let Some(depth) = flow.depth()
+                && depth >= entries
+            {
+                return Err(RunError::TooDeep { flow: flow.name.clone(), depth, entries });
+            }
+        }
+        let mut notes = vec![];
+        let preconditioned =
+            precondition(&mut drive, flows, options.precondition, unit_sectors, &mut notes)?;
+        let queues: u64 = flows.iter().map(|flow| u64::from(flow.jobs)).sum();
+        if queues > 65_535 {
+            return Err(RunError::TooManyQueues(queues));
+        }
+        let mut runner = Runner {
+            drive,
+            seed: options.seed,
+            specs: flows.to_vec(),
+            jobs: Vec::new(),
+            pending: Vec::new(),
+            free: Vec::new(),
+            arrivals: BinaryHeap::new(),
+            recorder: Recorder::new(flows.iter().map(|flow| flow.name.clone()).collect()),
+            request_log: None,
+            tape: None,
+            ramp_until: (!options.ramp_time.is_zero()).then(|| Time::ZERO + options.ramp_time),
+            stop_at: options.stop_at,
+            preconditioned,
+            notes,
+            completed: 0,
+            warm: 0,
+        };
+        for (index, flow) in flows.iter().enumerate() {
+            let capacity = runner.drive.namespace_sectors(flow.namespace).unwrap_or(0);
+            for number in 0..flow.jobs {
+                let generator = flow
+                    .generator(capacity, options.seed, index as u32, number)
+                    .map_err(|error| RunError::Workload { flow: flow.name.clone(), error })?;
+                runner.add_job(index as u32, flow, generator);
+            }
+        }
+        Ok(runner)
+    }
+
+    fn add_job(&mut self, flow: u32, spec: &FlowSpec, generator: Generator) {
+        self.jobs.push(Job {
+            flow,
+            queue: QueueId(self.jobs.len() as u16 + 1),
+            namespace: spec.namespace,
+            generator,
+            ahead: VecDeque::with_capacity(DRAWN_AHEAD),
+            exhausted: false,
+            submitted: VecDeque::new(),
+            backlog: VecDeque::new(),
+            outstanding: 0,
+            depth: spec.depth(),
+            completed: 0,
+            bytes: 0,
+        });
+    }
+
+    /// Writes every completed request to `log`.
+    pub fn log_requests(&mut self, log: RequestLog) {
+        self.request_log = Some(log);
+    }
+
+    /// Writes every input and completion of the drive to `tape`.
+    pub fn record(&mut self, tape: Tape) {
+        self.tape = Some(tape);
+    }
+
+    /// What preconditioning found.
+    pub fn preconditioned(&self) -> Option<&Preconditioned> {
+        self.preconditioned.as_ref()
+    }
+
+    /// The drive, to look at.
+    pub fn drive(&self) -> &Drive {
+        &self.drive
+    }
+
+    /// Runs to the end. `progress` is called now and then; if it returns false the run ends
+    /// with what has been measured.
+    ///
+    /// # Errors
+    /// See [`RunError`].
+    pub fn run(mut self, mut progress: impl FnMut(Progress) -> bool) -> Result<Outcome, RunError> {
+        self.start()?;
+        let mut interrupted = false;
+        let mut next_progress = PROGRESS_EVERY;
+        let mut unanswered = None;
+        loop {
+            let arrival = self.arrivals.peek().map(|Reverse((at, _))| *at);
+            match (self.drive.next_at(), arrival) {
+                (None, None) => break,
+                (_, Some(at)) => self.drive.advance(at),
+                (Some(_), None) => self.drive.advance(Time::MAX),
+            }
+            let now = self.drive.now();
+            if self.stop_at.is_some_and(|at| now >= at) {
+                break;
+            }
+            self.react()?;
+            while let Some(Reverse((at, job))) = self.arrivals.peek().copied()
+                && at == self.drive.now()
+            {
+                self.arrivals.pop();
+                self.arrive(job, at)?;
+            }
+            if self.completed >= next_progress {
+                next_progress = self.completed + PROGRESS_EVERY;
+                if now > Time::from_ps(u64::MAX / 2) {
+                    return Err(RunError::TooLong(now));
+                }
+                if !progress(self.progress(now)) {
+                    interrupted = true;
+                    break;
+                }
+            }
+            if self.drive.has_lost_power() {
+                unanswered = Some(self.jobs.iter().map(|job| u64::from(job.outstanding)).sum());
+                break;
+            }
+        }
+        self.finish(interrupted, unanswered)
+    }
+
+    fn progress(&self, now: Time) -> Progress {
+        let done = self
+            .jobs
+            .iter()
+            .map(|job| {
+                let limits = &self.specs[job.flow as usize].limits;
+                let share = |done: f64, limit: Option<f64>| limit.map(|limit| done / limit);
+                let by_requests = share(job.completed as f64, limits.requests.map(|n| n as f64));
+                let by_bytes = share(job.bytes as f64, limits.bytes.map(|n| n as f64));
+                let by_time = share(now.as_secs_f64(), limits.runtime.map(Span::as_secs_f64));
+                if job.exhausted && job.outstanding == 0 {
+                    return 1.0;
+                }
+                [by_requests, by_bytes, by_time].into_iter().flatten().fold(0.0, f64::max)
+            })
+            .fold(1.0, f64::min);
+        Progress { done: done.min(1.0), now, completed: self.completed }
+    }
+
+    fn finish(mut self, interrupted: bool, unanswered: Option<u64>) -> Result<Outcome, RunError> {
+        let outstanding: u64 = self.jobs.iter().map(|job| u64::from(job.outstanding)).sum();
+        let ended_early = interrupted || unanswered.is_some() || self.stop_at.is_some();
+        if outstanding > 0 && !ended_early {
+            return Err(RunError::Stuck(outstanding, self.drive.config().seed));
+        }
+        let mut remapped = 0;
+        for job in &mut self.jobs {
+            remapped += job.generator.remapped();
+            if let Some(error) = job.generator.take_error() {
+                let flow = self.specs[job.flow as usize].name.clone();
+                return Err(RunError::Workload { flow, error });
+            }
+        }
+        if let Some(log) = self.request_log.take() {
+            log.finish()?;
+        }
+        if let Some(tape) = self.tape.take() {
+            tape.finish().map_err(RunError::Recording)?;
+        }
+        if let Some(lost) = unanswered {
+            self.notes.push(format!(
+                "the power failed at {}: {lost} commands were never answered, the latest data of \
+                 {} mapping units is lost",
+                self.drive.now(),
+                self.drive.counters().units_lost
+            ));
+        }
+        if remapped > 0 {
+            self.notes.push(format!(
+                "{remapped} trace addresses beyond the namespace were folded into it"
+            ));
+        }
+        // Kept only so that bringing mapping entries near is not optimised away.
+        std::hint::black_box(self.warm);
+        Ok(Outcome {
+            counters: self.drive.counters(),
+            blame: self.drive.blame(),
+            end: self.drive.now(),
+            recorder: self.recorder,
+            preconditioned: self.preconditioned,
+            remapped,
+            notes: self.notes,
+            interrupted,
+            unanswered,
+        })
+    }
+
+    /// Creates the queues and submits what comes first.
+    fn start(&mut self) -> Result<(), RunError> {
+        let now = self.drive.now();
+        let entries = self.drive.config().queues.entries;
+        for at in 0..self.jobs.len() {
+            let spec = &self.specs[self.jobs[at].flow as usize];
+            let queue = Queue {
+                id: self.jobs[at].queue,
+                kind: QueueKind::Memory,
+                flow: FlowId(self.jobs[at].flow as u16),
+                priority: spec.priority,
+                completion_entries: entries,
+            };
+            self.control(now, Control::CreateQueue(queue))?;
+        }
+        for at in 0..self.jobs.len() as u32 {
+            match self.jobs[at as usize].depth {
+                Some(depth) => {
+                    for _ in 0..depth {
+                        self.submit_next(at)?;
+                    }
+                }
+                None => self.schedule_arrival(at),
+            }
+        }
+        Ok(())
+    }
+
+    /// Answers the drive's outputs of this instant.
+    #[inline]
+    fn react(&mut self) -> Result<(), RunError> {
+        while let Some(output) = self.drive.poll() {
+            match output {
+                Output::Fetch { at, queue } => {
+                    let job = &mut self.jobs[usize::from(queue.0) - 1];
+                    if let Some(tag) = job.submitted.pop_front() {
+                        let request = self.pending[tag as usize].request;
+                        self.command(at, queue, request)?;
+                    }
+                }
+                Output::Complete(completion) => self.complete(&completion)?,
+                Output::Move { .. } => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn complete(&mut self, completion: &Completion) -> Result<(), RunError> {
+        if let Some(until) = self.ramp_until
+            && completion.at >= until
+        {
+            self.ramp_until = None;
+            self.recorder.reset_at(completion.at);
+            self.drive.restart_counters();
+        }
+        let tag = completion.tag.0;
+        let Pending { job: at, request, created } = self.pending[tag as usize];
+        self.free.push(tag);
+        let job = &mut self.jobs[at as usize];
+        job.outstanding -= 1;
+        job.completed += 1;
+        self.completed += 1;
+        let bytes = request.sectors * 512;
+        job.bytes += u64::from(bytes);
+        let (flow, queue, closed) = (job.flow as usize, job.queue, job.depth.is_some());
+        self.recorder.record(flow, request.operation, bytes, created, completion);
+        if let Some(log) = &mut self.request_log {
+            log.record(flow, &request, created, completion)?;
+        }
+        if let Some(tape) = &mut self.tape {
+            tape.completed(completion).map_err(RunError::Recording)?;
+        }
+        self.cq_freed(completion.at, queue)?;
+        if closed {
+            self.submit_next(at)?;
+        } else if let Some(waiting) = self.jobs[at as usize].backlog.pop_front() {
+            self.submit(at, waiting)?;
+        }
+        Ok(())
+    }
+
+    /// A closed loop's next request.
+    fn submit_next(&mut self, at: u32) -> Result<(), RunError> {
+        let now = self.drive.now();
+        let runtime = self.specs[self.jobs[at as usize].flow as usize].limits.runtime;
+        if runtime.is_some_and(|runtime| now >= Time::ZERO + runtime) {
+            self.jobs[at as usize].exhausted = true;
+            return Ok(());
+        }
+        if let Some(planned) = self.draw(at) {
+            let tag = self.admit(at, planned, now);
+            self.submit(at, tag)?;
+        }
+        Ok(())
+    }
+
+    /// Draws the next request of a job, a batch ahead where the requests do not depend on
+    /// time.
+    #[inline]
+    fn draw(&mut self, at: u32) -> Option<Planned> {
+        let job = &mut self.jobs[at as usize];
+        if job.ahead.is_empty() && !job.exhausted {
+            for _ in 0..DRAWN_AHEAD {
+                match job.generator.next() {
+                    Some(planned) => job.ahead.push_back(planned),
+                    None => {
+                        job.exhausted = true;
+                        break;
+                    }
+                }
+            }
+            let sectors = job.ahead.iter().map(|planned| planned.sector);
+            self.warm ^= self.drive.warm(job.namespace, sectors);
+        }
+        job.ahead.pop_front()
+    }
+
+    fn schedule_arrival(&mut self, at: u32) {
+        let next = self.draw(at);
+        if let Some(planned) = next {
+            let arrival = planned.arrival.unwrap_or(self.drive.now()).max(self.drive.now());
+            self.jobs[at as usize].ahead.push_front(planned);
+            self.arrivals.push(Reverse((arrival, at)));
+        }
+    }
+
+    /// An open loop's request arrives.
+    fn arrive(&mut self, at: u32, now: Time) -> Result<(), RunError> {
+        if let Some(planned) = self.draw(at) {
+            let tag = self.admit(at, planned, now);
+            let entries = self.drive.config().queues.entries;
+            if self.jobs[at as usize].outstanding < entries - 1 {
+                self.submit(at, tag)?;
+            } else {
+                self.jobs[at as usize].backlog.push_back(tag);
+            }
+        }
+        self.schedule_arrival(at);
+        Ok(())
+    }
+
+    /// Gives a request a tag.
+    fn admit(&mut self, at: u32, planned: Planned, created: Time) -> u32 {
+        let tag = self.free.pop().unwrap_or(self.pending.len() as u32);
+        let request = Request {
+            tag: Tag(tag),
+            operation: planned.operation,
+            namespace: self.jobs[at as usize].namespace,
+            sector: planned.sector,
+            sectors: planned.sectors,
+        };
+        let pending = Pending { job: at, request, created };
+        match self.pending.get_mut(tag as usize) {
+            Some(place) => *place = pending,
+            None => self.pending.push(pending),
+        }
+        tag
+    }
+
+    /// Puts a request into its submission queue and rings.
+    fn submit(&mut self, at: u32, tag: u32) -> Result<(), RunError> {
+        let now = self.drive.now();
+        self.recorder.issued(now);
+        let job = &mut self.jobs[at as usize];
+        job.submitted.push_back(tag);
+        job.outstanding += 1;
+        let queue = job.queue;
+        if let Some(tape) = &mut self.tape {
+            tape.ring(now, queue, 1).map_err(RunError::Recording)?;
+        }
+        self.drive.ring(now, queue, 1).map_err(|error| RunError::Input(error, self.seed))
+    }
+
+    fn command(&mut self, at: Time, queue: QueueId, request: Request) -> Result<(), RunError> {
+        if let Some(tape) = &mut self.tape {
+            tape.command(at, queue, &request).map_err(RunError::Recording)?;
+        }
+        self.drive.command(at, queue, request).map_err(|error| RunError::Input(error, self.seed))
+    }
+
+    fn cq_freed(&mut self, at: Time, queue: QueueId) -> Result<(), RunError> {
+        if let Some(tape) = &mut self.tape {
+            tape.cq_freed(at, queue, 1).map_err(RunError::Recording)?;
+        }
+        self.drive.cq_freed(at, queue, 1).map_err(|error| RunError::Input(error, self.seed))
+    }
+
+    fn control(&mut self, at: Time, control: Control) -> Result<(), RunError> {
+        if let Some(tape) = &mut self.tape {
+            tape.control(at, &control).map_err(RunError::Recording)?;
+        }
+        self.drive.control(at, control).map_err(|error| RunError::Input(error, self.seed))
+    }
+}
+
+/// Puts the drive into the wanted state before the flows start.
+fn precondition(
+    drive: &mut Drive,
+    flows: &[FlowSpec],
+    precondition: Precondition,
+    unit_sectors: u32,
+    notes: &mut Vec<String>,
+) -> Result<Option<Preconditioned>, RunError> {
+    if precondition == Precondition::None {
+        return Ok(None);
+    }
+    let occupancy = occupancy(drive, flows, unit_sectors, notes)?;
+    let done = match precondition {
+        Precondition::Fill => drive.fill(&occupancy)?,
+        _ => drive.precondition(&occupancy)?,
+    };
+    Ok(Some(done))
+}
+
+/// What the flows leave on each namespace: the ranges they write, by how often, and around
+/// them what was written once.
+fn occupancy(
+    drive: &Drive,
+    flows: &[FlowSpec],
+    unit_sectors: u32,
+    notes: &mut Vec<String>,
+) -> Result<Vec<Occupancy>, RunError> {
+    let mut all = vec![];
+    for index in 0..drive.config().namespaces.len() {
+        let namespace = NamespaceId(index as u32 + 1);
+        let sectors = drive.namespace_sectors(namespace).unwrap_or(0);
+        let units = sectors / u64::from(unit_sectors);
+        let ours: Vec<_> = flows.iter().filter(|flow| flow.namespace == namespace).collect();
+        let share = ours
+            .iter()
+            .filter_map(|flow| flow.occupancy)
+            .fold(None, |most, share| Some(f64::max(most.unwrap_or(0.0), share)));
+        let occupied = match share {
+            Some(share) => ((units as f64 * share) as u64).min(units),
+            None => units,
+        };
+        let mut ranges: Vec<UpdateClass> = vec![];
+        for flow in &ours {
+            let profile = flow
+                .write_profile(sectors, unit_sectors)
+                .map_err(|error| RunError::Workload { flow: flow.name.clone(), error })?;
+            let write_share = if flow.modifies() { 1.0 } else { 0.0 };
+            let mut add = |first: u64, count: u64, weight: f64| {
+                let count = count.min(units.saturating_sub(first));
+                if count > 0 {
+                    ranges.push(UpdateClass { first, units: count, weight, write_share });
+                }
+            };
+            match profile {
+                WriteProfile::None => {}
+                WriteProfile::Uniform { first_unit, units } => add(first_unit, units, 1.0),
+                WriteProfile::HotCold { first_unit, units, hot_units, hot_access } => {
+                    add(first_unit, hot_units, hot_access);
+                    add(first_unit + hot_units, units - hot_units, 1.0 - hot_access);
+                }
+                WriteProfile::Sequential { first_unit, units } => {
+                    notes.push(format!(
+                        "flow `{}`: preconditioned as for uniform writes over its range, not \
+                         sequential ones",
+                        flow.name
+                    ));
+                    add(first_unit, units, 1.0);
+                }
+                WriteProfile::Zipf { first_unit, units, .. } => {
+                    notes.push(format!(
+                        "flow `{}`: preconditioned as for uniform writes over its range, not a \
+                         Zipf distribution",
+                        flow.name
+                    ));
+                    add(first_unit, units, 1.0);
+                }
+            }
+        }
+        let classes = partition(&ranges, occupied);
+        if !classes.is_empty() {
+            all.push(Occupancy { namespace, classes });
+        }
+    }
+    Ok(all)
+}
+
+/// Cuts overlapping ranges into pieces whose weights add up, limits them to the occupied
+/// units, and adds what is occupied and never rewritten.
+fn partition(ranges: &[UpdateClass], occupied: u64) -> Vec<UpdateClass> {
+    let mut cuts = vec![0, occupied];
+    for range in ranges {
+        cuts.push(range.first.min(occupied));
+        cuts.push((range.first + range.units).min(occupied));
+    }
+    cuts.sort_unstable();
+    cuts.dedup();
+    let mut classes: Vec<UpdateClass> = vec![];
+    for pair in cuts.windows(2) {
+        let (first, end) = (pair[0], pair[1]);
+        let mut class = UpdateClass { first, units: end - first, weight: 0.0, write_share: 0.0 };
+        for range in ranges {
+            if range.first < end && first < range.first + range.units {
+                class.weight += range.weight * (end - first) as f64 / range.units as f64;
+                class.write_share = f64::max(class.write_share, range.write_share);
+            }
+        }
+        classes.push(class);
+    }
+    classes
+}
+
+impl std::fmt::Debug for Runner {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Runner").field("now", &self.drive.now()).finish_non_exhaustive()
+    }
+}
