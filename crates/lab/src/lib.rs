@@ -1,1 +1,4 @@
 //! Experiments on a simulated NVMe SSD.
+
+pub mod fault;
+pub mod units;
