@@ -1,4 +1,5 @@
 //! Experiments on a simulated NVMe SSD.
 
+pub mod drive;
 pub mod fault;
 pub mod units;
