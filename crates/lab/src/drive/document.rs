@@ -466,8 +466,7 @@ fn merge_value<'i>(
             Ok(Spanned::new(base_span, DeValue::Array(merged)))
         }
         (base, DeValue::Table(over)) if !base.is_array() => {
-            // A single time may be replaced by a time for each page type.
-            if matches!(name, "read" | "program") {
+            if one_or_each(name) {
                 return Ok(Spanned::new(over_span, DeValue::Table(over)));
             }
             Err(Blocked {
@@ -475,12 +474,17 @@ fn merge_value<'i>(
                 reason: format!("`{name}` is a value and has no keys"),
             })
         }
-        (DeValue::Table(_), over) => Err(Blocked {
+        (DeValue::Table(_), over) if !one_or_each(name) => Err(Blocked {
             span: over_span,
             reason: format!("`{name}` is a section and needs a key: `{name}.KEY={}`", text(&over)),
         }),
         (_, over) => Ok(Spanned::new(over_span, over)),
     }
+}
+
+/// Whether `name` may be one time or a table of a time for each page type.
+fn one_or_each(name: &str) -> bool {
+    matches!(name, "read" | "program")
 }
 
 fn text(value: &DeValue<'_>) -> String {

@@ -113,7 +113,7 @@ fn shipped_drives_are_what_their_sources_say() {
     assert_eq!(pro.flash.read.lsb.as_ps(), 29_760_000);
     assert_eq!(pro.cache.unwrap().bytes, 2 * 16 * 32_768);
 
-    let full = load("enterprise-tlc", &["geometry.blocks_per_plane=2740".into()]).unwrap().config;
+    let full = load("enterprise-tlc", &["geometry.blocks_per_plane=2741".into()]).unwrap().config;
     let user = full.geometry.raw_bytes() as f64 * (1.0 - full.over_provisioning);
     assert!((3.84e12..3.85e12).contains(&user), "{user}");
 }
@@ -270,7 +270,7 @@ fn errors_of_impossible_drives() {
             edited("chips_per_channel = 1", "chips_per_channel = 33"),
             // 40 PB.
             set(&["geometry.channels=4768372"]),
-            set(&["geometry.blocks_per_plane=600000"]),
+            set(&["geometry.blocks_per_plane=5000000"]),
             set(&["geometry.channels=4294967295", "geometry.pages_per_block=4294967295"]),
             set(&["mapping.unit=32KiB"]),
             set(&["mapping.unit=3KiB"]),
