@@ -231,13 +231,13 @@ impl Settings<'_> {
     }
 
     fn media(&self, operation: MediaOperation) -> Result<Fault, FaultError> {
-        if operation == MediaOperation::Erase {
-            if let Some(key) = ["units", "namespace"].into_iter().find(|k| self.get(k).is_some()) {
-                return Err(self.wrong(
-                    key,
-                    format!("`{key}` does not apply to erases: blocks have no logical address"),
-                ));
-            }
+        if operation == MediaOperation::Erase
+            && let Some(key) = ["units", "namespace"].into_iter().find(|k| self.get(k).is_some())
+        {
+            return Err(self.wrong(
+                key,
+                format!("`{key}` does not apply to erases: blocks have no logical address"),
+            ));
         }
         self.only(&["rate", "units", "namespace"])?;
         let extent = match (self.get("rate"), self.get("units")) {
@@ -312,10 +312,7 @@ mod tests {
                 extent: FaultExtent::Units { namespace: 1, first: 7, last: 7 }
             })
         );
-        assert_eq!(
-            parse("slow-die:die=3,factor=4"),
-            Ok(Fault::SlowDie { die: 3, factor: 4.0 })
-        );
+        assert_eq!(parse("slow-die:die=3,factor=4"), Ok(Fault::SlowDie { die: 3, factor: 4.0 }));
         assert_eq!(
             parse("dead-die: die=3, at=1s"),
             Ok(Fault::DeadDie { die: 3, at: Time::from_ps(1_000_000_000_000) })

@@ -110,8 +110,14 @@ const BANDWIDTH: Units = &[
     ("GB/s", 1_000_000_000),
     ("TB/s", 1_000_000_000_000),
 ];
-const IOPS: Units =
-    &[("", 1), ("k", 1_000), ("K", 1_000), ("M", 1_000_000), ("m", 1_000_000), ("G", 1_000_000_000)];
+const IOPS: Units = &[
+    ("", 1),
+    ("k", 1_000),
+    ("K", 1_000),
+    ("M", 1_000_000),
+    ("m", 1_000_000),
+    ("G", 1_000_000_000),
+];
 
 /// What a kind of quantity is called and how it is written.
 struct Kind {
@@ -409,44 +415,74 @@ macro_rules! as_text {
     };
 }
 
-as_text!(Bytes, "Bytes", BYTES_KIND.expected, json_schema!({
-    "description": "A number of bytes: `8KiB` and `4k` count in 1024, `480GB` in 1000; a bare integer is bytes.",
-    "anyOf": [
-        { "type": "string", "pattern": r"^\s*[0-9]+(\.[0-9]+)?\s*(B|[KMGTP]iB|[kKMGTP]B|[kKmMgGtTpP])?\s*$" },
-        { "type": "integer", "minimum": 0 },
-    ],
-}));
-as_text!(Duration, "Duration", TIME_KIND.expected, json_schema!({
-    "description": "A duration, exact to the picosecond: `75us`, `3.8ms`, `20ns`.",
-    "anyOf": [
-        { "type": "string", "pattern": r"^\s*([0-9]+(\.[0-9]+)?\s*(ps|ns|us|µs|μs|ms|s|m|min|h)|0)\s*$" },
-        { "const": 0 },
-    ],
-}));
-as_text!(TransferRate, "TransferRate", TRANSFERS_KIND.expected, json_schema!({
-    "description": "Millions of transfers a second: `1200MT/s`.",
-    "type": "string",
-    "pattern": r"^\s*[0-9]+(\.[0-9]+)?\s*[MG]T/s\s*$",
-}));
-as_text!(Bandwidth, "Bandwidth", BANDWIDTH_KIND.expected, json_schema!({
-    "description": "Bytes a second: `1GB/s`, `800MiB/s`.",
-    "type": "string",
-    "pattern": r"^\s*[0-9]+(\.[0-9]+)?\s*([kKMGT]?B|[KMGT]iB)/s\s*$",
-}));
-as_text!(Iops, "Iops", IOPS_KIND.expected, json_schema!({
-    "description": "Operations a second: `500k`, `1.5M`, 1200; k is 1000.",
-    "anyOf": [
-        { "type": "string", "pattern": r"^\s*[0-9]+(\.[0-9]+)?\s*[kKmMG]?\s*$" },
-        { "type": "integer", "minimum": 0 },
-    ],
-}));
-as_text!(Fraction, "Fraction", FRACTION_EXPECTED, json_schema!({
-    "description": "A share: `7%` or 0.07.",
-    "anyOf": [
-        { "type": "string", "pattern": r"^\s*[0-9]+(\.[0-9]+)?([eE]-?[0-9]+)?\s*%?\s*$" },
-        { "type": "number", "minimum": 0, "maximum": 1 },
-    ],
-}));
+as_text!(
+    Bytes,
+    "Bytes",
+    BYTES_KIND.expected,
+    json_schema!({
+        "description": "A number of bytes: `8KiB` and `4k` count in 1024, `480GB` in 1000; a bare integer is bytes.",
+        "anyOf": [
+            { "type": "string", "pattern": r"^\s*[0-9]+(\.[0-9]+)?\s*(B|[KMGTP]iB|[kKMGTP]B|[kKmMgGtTpP])?\s*$" },
+            { "type": "integer", "minimum": 0 },
+        ],
+    })
+);
+as_text!(
+    Duration,
+    "Duration",
+    TIME_KIND.expected,
+    json_schema!({
+        "description": "A duration, exact to the picosecond: `75us`, `3.8ms`, `20ns`.",
+        "anyOf": [
+            { "type": "string", "pattern": r"^\s*([0-9]+(\.[0-9]+)?\s*(ps|ns|us|µs|μs|ms|s|m|min|h)|0)\s*$" },
+            { "const": 0 },
+        ],
+    })
+);
+as_text!(
+    TransferRate,
+    "TransferRate",
+    TRANSFERS_KIND.expected,
+    json_schema!({
+        "description": "Millions of transfers a second: `1200MT/s`.",
+        "type": "string",
+        "pattern": r"^\s*[0-9]+(\.[0-9]+)?\s*[MG]T/s\s*$",
+    })
+);
+as_text!(
+    Bandwidth,
+    "Bandwidth",
+    BANDWIDTH_KIND.expected,
+    json_schema!({
+        "description": "Bytes a second: `1GB/s`, `800MiB/s`.",
+        "type": "string",
+        "pattern": r"^\s*[0-9]+(\.[0-9]+)?\s*([kKMGT]?B|[KMGT]iB)/s\s*$",
+    })
+);
+as_text!(
+    Iops,
+    "Iops",
+    IOPS_KIND.expected,
+    json_schema!({
+        "description": "Operations a second: `500k`, `1.5M`, 1200; k is 1000.",
+        "anyOf": [
+            { "type": "string", "pattern": r"^\s*[0-9]+(\.[0-9]+)?\s*[kKmMG]?\s*$" },
+            { "type": "integer", "minimum": 0 },
+        ],
+    })
+);
+as_text!(
+    Fraction,
+    "Fraction",
+    FRACTION_EXPECTED,
+    json_schema!({
+        "description": "A share: `7%` or 0.07.",
+        "anyOf": [
+            { "type": "string", "pattern": r"^\s*[0-9]+(\.[0-9]+)?([eE]-?[0-9]+)?\s*%?\s*$" },
+            { "type": "number", "minimum": 0, "maximum": 1 },
+        ],
+    })
+);
 
 #[cfg(test)]
 mod tests {

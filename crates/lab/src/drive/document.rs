@@ -29,18 +29,21 @@ pub(super) struct Problem {
     source: Option<Arc<NamedSource<String>>>,
     labels: Vec<LabeledSpan>,
     help: Option<String>,
+    /// Offset in the document, for the order in which mistakes are shown.
+    offset: usize,
 }
 
 impl Problem {
     /// A mistake that stands in no text.
     pub(super) fn nowhere(message: String, help: Option<String>) -> Problem {
-        Problem { message, source: None, labels: Vec::new(), help }
+        Problem { message, source: None, labels: Vec::new(), help, offset: 0 }
     }
 }
 
 impl DriveError {
     /// The error of at least one mistake.
-    pub(super) fn new(problems: Vec<Problem>) -> DriveError {
+    pub(super) fn new(mut problems: Vec<Problem>) -> DriveError {
+        problems.sort_by_key(|problem| problem.offset);
         let mut problems = problems.into_iter();
         let first = problems.next().expect("an error has a reason");
         DriveError(Box::new(Inner { first, rest: problems.collect() }))
@@ -135,10 +138,8 @@ pub(super) struct Document<'i> {
 impl<'i> Document<'i> {
     /// Reads `text`, which errors call `name`.
     pub(super) fn parse(name: &str, text: &'i str) -> Result<Document<'i>, Problem> {
-        let mut document = Document {
-            layers: Vec::new(),
-            root: Spanned::new(0..text.len(), DeTable::new()),
-        };
+        let mut document =
+            Document { layers: Vec::new(), root: Spanned::new(0..text.len(), DeTable::new()) };
         document.add_layer(name, text);
         let parsed = DeTable::parse(text).map_err(|error| document.toml_error(&error))?;
         document.root = Spanned::new(0..text.len(), parsed.into_inner());
@@ -217,6 +218,7 @@ impl<'i> Document<'i> {
                 end - span.start,
             )],
             help,
+            offset: span.start,
         }
     }
 
@@ -262,11 +264,21 @@ impl<'i> Document<'i> {
         };
         if message.starts_with("unknown field") && !quoted.is_empty() {
             let section = path.rsplit_once('.').map_or("", |(section, _)| section);
+            let suffix = format!(".{}", quoted[0]);
+            let elsewhere: Vec<String> = super::key_paths()
+                .into_iter()
+                .filter(|path| path.ends_with(&suffix))
+                .map(|path| format!("`{path}`"))
+                .collect();
+            let mut help = choices(quoted[0], &quoted[1..], "keys");
+            if !elsewhere.is_empty() {
+                help = format!("there is {}\n{help}", elsewhere.join(", "));
+            }
             return self.problem(
                 format!("unknown key `{}` in {}", quoted[0], place(section)),
                 span,
                 "not a key",
-                Some(choices(quoted[0], &quoted[1..], "keys")),
+                Some(help),
             );
         }
         if message.starts_with("unknown variant") && !quoted.is_empty() {
@@ -279,8 +291,7 @@ impl<'i> Document<'i> {
         }
         if message.starts_with("missing field") && !quoted.is_empty() {
             let key = quoted[0];
-            let missing =
-                if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") };
+            let missing = if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") };
             let help = if is_section(key) {
                 format!("add a section `[{missing}]`; `mynah drives show mqsim` is an example")
             } else {
@@ -293,9 +304,12 @@ impl<'i> Document<'i> {
                 Some(help),
             );
         }
-        let message = message.trim();
+        let message = message
+            .trim()
+            .replace("expected u32", "expected a whole number from 0")
+            .replace("expected u64", "expected a whole number from 0");
         let message = match path.as_str() {
-            "" => message.to_owned(),
+            "" => message,
             path => format!("{path}: {message}"),
         };
         self.problem(message, span, "here", None)
@@ -456,7 +470,11 @@ fn merge_value<'i>(
                 None => {
                     return Err(Blocked {
                         span: key.span(),
-                        reason: format!("`{name}` has {} elements, from 0", array.len()),
+                        reason: format!(
+                            "`{name}` has {} elements; the next is `{name}.{}`",
+                            array.len(),
+                            array.len()
+                        ),
                     });
                 }
             }
@@ -469,10 +487,7 @@ fn merge_value<'i>(
             if one_or_each(name) {
                 return Ok(Spanned::new(over_span, DeValue::Table(over)));
             }
-            Err(Blocked {
-                span: over_span,
-                reason: format!("`{name}` is a value and has no keys"),
-            })
+            Err(Blocked { span: over_span, reason: format!("`{name}` is a value and has no keys") })
         }
         (DeValue::Table(_), over) if !one_or_each(name) => Err(Blocked {
             span: over_span,
@@ -512,12 +527,25 @@ pub(super) fn nearest<'a>(found: &str, valid: &[&'a str]) -> Option<&'a str> {
     valid
         .iter()
         .map(|word| (distance(&lower, &word.to_lowercase()), *word))
+        .map(|(distance, word)| (if anagrams(&lower, word) { 1 } else { distance }, word))
         .min_by_key(|(distance, _)| *distance)
         .filter(|(distance, word)| *distance <= 1 + word.len().min(found.len()) / 4)
         .map(|(_, word)| word)
-        .or_else(|| valid.iter().copied().find(|word| {
-            found.len() >= 3 && (word.starts_with(&lower) || lower.starts_with(word))
-        }))
+        .or_else(|| {
+            valid.iter().copied().find(|word| {
+                found.len() >= 3 && (word.starts_with(&lower) || lower.starts_with(word))
+            })
+        })
+}
+
+/// Whether letters were only swapped.
+fn anagrams(a: &str, b: &str) -> bool {
+    let sorted = |text: &str| {
+        let mut letters: Vec<char> = text.chars().collect();
+        letters.sort_unstable();
+        letters
+    };
+    sorted(a) == sorted(b)
 }
 
 /// Levenshtein's edit distance.

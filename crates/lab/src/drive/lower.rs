@@ -6,10 +6,9 @@
 use std::ops::Range;
 
 use mynah_model::config::{
-    Bus, BusCycles, BusRounding, CachedTable, CellType, Config, Dimension, Dram, Fault,
-    Firmware, FlashTiming, Gc, Geometry, Link, Mapping, MappingTable, Namespace, PageTimes,
-    PlaneOrder, Queues, Scheduler, UnmappedReads, VictimPolicy, WriteBack, WriteCache,
-    WriteFrontiers,
+    Bus, BusCycles, BusRounding, CachedTable, CellType, Config, Dimension, Dram, Fault, Firmware,
+    FlashTiming, Gc, Geometry, Link, Mapping, MappingTable, Namespace, PageTimes, PlaneOrder,
+    Queues, Scheduler, UnmappedReads, VictimPolicy, WriteBack, WriteCache, WriteFrontiers,
 };
 use mynah_stamp::Span;
 
@@ -48,6 +47,9 @@ pub(super) fn lower(document: &Document<'_>, file: &File) -> Result<Config, Vec<
         check.wrong("`name` is empty", &file.name, "name the drive", None);
     }
     let geometry = check.geometry(file.geometry.get());
+    if !check.problems.is_empty() {
+        return Err(check.problems);
+    }
     let unit_bytes = check.unit(file, &geometry);
     if !check.problems.is_empty() {
         // Everything below divides by these.
@@ -61,7 +63,7 @@ pub(super) fn lower(document: &Document<'_>, file: &File) -> Result<Config, Vec<
     let config = Config {
         geometry,
         flash: check.flash(file.flash.get()),
-        bus: check.bus(file.bus.get(), &geometry),
+        bus: check.bus(file, &geometry),
         link: check.link(file),
         queues: check.queues(&file.queues),
         firmware: check.firmware(&file.firmware),
@@ -116,10 +118,14 @@ impl Check<'_> {
 
     /// Refuses `place` because `other` makes it pointless, unless `other` comes from an
     /// override and so was put above it on purpose.
-    fn moot(&mut self, place: Range<usize>, other: Option<Range<usize>>, message: &str, help: &str) {
-        let later = |other: &Range<usize>| {
-            self.document.layer(other) > self.document.layer(&place)
-        };
+    fn moot(
+        &mut self,
+        place: Range<usize>,
+        other: Option<Range<usize>>,
+        message: &str,
+        help: &str,
+    ) {
+        let later = |other: &Range<usize>| self.document.layer(other) > self.document.layer(&place);
         if other.as_ref().is_some_and(later) {
             return;
         }
@@ -133,11 +139,7 @@ impl Check<'_> {
             let message = if *range.end() == u32::MAX {
                 format!("`{name}` must be at least {}, not {count}", range.start())
             } else {
-                format!(
-                    "`{name}` must be from {} to {}, not {count}",
-                    range.start(),
-                    range.end()
-                )
+                format!("`{name}` must be from {} to {}, not {count}", range.start(), range.end())
             };
             self.wrong(message, value, "out of range", None);
         }
@@ -180,11 +182,8 @@ impl Check<'_> {
         let chips =
             self.count("geometry.chips_per_channel", &geometry.chips_per_channel, any.clone());
         let dies = self.count("geometry.dies_per_chip", &geometry.dies_per_chip, any.clone());
-        let planes = self.count(
-            "geometry.planes_per_die",
-            &geometry.planes_per_die,
-            1..=MAX_PLANES_PER_DIE,
-        );
+        let planes =
+            self.count("geometry.planes_per_die", &geometry.planes_per_die, 1..=MAX_PLANES_PER_DIE);
         let blocks =
             self.count("geometry.blocks_per_plane", &geometry.blocks_per_plane, any.clone());
         let pages = self.count("geometry.pages_per_block", &geometry.pages_per_block, any);
@@ -209,7 +208,10 @@ impl Check<'_> {
                 _ => format!("for example {below} or {above}"),
             };
             self.wrong(
-                format!("`geometry.page_size` must be a multiple of 512B, not {}", geometry.page_size.get()),
+                format!(
+                    "`geometry.page_size` must be a multiple of 512B, not {}",
+                    geometry.page_size.get()
+                ),
                 &geometry.page_size,
                 "not a multiple of a sector",
                 Some(help),
@@ -238,7 +240,10 @@ impl Check<'_> {
         let help = Some(format!("valid units for this page size: {}", sizes.join(", ")));
         if bytes > page {
             self.wrong(
-                format!("a mapping unit of {} larger than the page is not supported yet", unit.get()),
+                format!(
+                    "a mapping unit of {} larger than the page is not supported yet",
+                    unit.get()
+                ),
                 unit,
                 &format!("the page is {}", Bytes(page)),
                 help,
@@ -283,6 +288,21 @@ impl Check<'_> {
         let larger = std::iter::successors(Some(unit), |unit| unit.checked_mul(2))
             .take_while(|unit| *unit <= g.page_bytes)
             .find(|unit| fits(*unit));
+        // An override that made it so large, or the section.
+        let counts = file.geometry.get();
+        let overridden = [
+            &counts.channels,
+            &counts.chips_per_channel,
+            &counts.dies_per_chip,
+            &counts.planes_per_die,
+            &counts.blocks_per_plane,
+            &counts.pages_per_block,
+        ]
+        .into_iter()
+        .map(At::span)
+        .filter(|span| self.document.layer(span) > 0)
+        .max_by_key(|span| span.start);
+        let place = overridden.unwrap_or_else(|| file.geometry.span());
         let help = match larger {
             Some(unit) => format!(
                 "map larger units: `mapping.unit = \"{}\"` is enough",
@@ -296,7 +316,7 @@ impl Check<'_> {
             ),
         };
         self.at(
-            file.geometry.span(),
+            place,
             format!(
                 "the drive is too large: {} of flash are more than {MAX_UNITS} mapping units of {}, \
                  the model's limit",
@@ -312,8 +332,8 @@ impl Check<'_> {
         let cell: CellType = (*flash.cell.get()).into();
         FlashTiming {
             cell,
-            read: self.page_times("flash.read", cell, &flash.read),
-            program: self.page_times("flash.program", cell, &flash.program),
+            read: self.page_times("flash.read", &flash.cell, &flash.read),
+            program: self.page_times("flash.program", &flash.cell, &flash.program),
             erase: self.span("flash.erase", &flash.erase),
             read_ready_delay: self.span_or(
                 "flash.read_ready_delay",
@@ -326,32 +346,30 @@ impl Check<'_> {
     fn page_times(
         &mut self,
         name: &str,
-        cell: CellType,
+        cell_at: &At<schema::CellName>,
         times: &At<schema::PageTimes>,
     ) -> PageTimes {
+        let cell: CellType = (*cell_at.get()).into();
         let each = match times.get() {
             schema::PageTimes::All(time) => {
-                if time.0.is_zero() || time.0 > MAX_STEP {
-                    self.wrong(
-                        format!("`{name}` must be longer than 0 and at most {}", Duration(MAX_STEP)),
-                        times,
-                        "no flash is like this",
-                        None,
-                    );
-                }
+                self.page_time(name, time.0, times.span());
                 return PageTimes { lsb: time.0, csb: time.0, msb: time.0 };
             }
             schema::PageTimes::Each(each) => each,
         };
-        let lsb = self.span(&format!("{name}.lsb"), &each.lsb);
+        let lsb = each.lsb.get().0;
+        self.page_time(&format!("{name}.lsb"), lsb, each.lsb.span());
         let mut other = |key: &str, value: &Maybe<Duration>, wanted: bool| match value {
-            Some(value) if wanted => Some(self.span(&format!("{name}.{key}"), value)),
+            Some(value) if wanted => {
+                self.page_time(&format!("{name}.{key}"), value.get().0, value.span());
+                Some(value.get().0)
+            }
             Some(value) => {
-                self.wrong(
-                    format!("`{name}.{key}` has no effect: {} has no such page", cell_name(cell)),
-                    value,
-                    "this changes nothing",
-                    Some("remove it, or choose another `flash.cell`".to_owned()),
+                self.moot(
+                    value.span(),
+                    Some(cell_at.span()),
+                    &format!("`{name}.{key}` has no effect: {} has no such page", cell_name(cell)),
+                    "remove it, or choose another `flash.cell`",
                 );
                 None
             }
@@ -371,7 +389,16 @@ impl Check<'_> {
         PageTimes { lsb, csb: csb.unwrap_or(lsb), msb: msb.unwrap_or(lsb) }
     }
 
-    fn bus(&mut self, bus: &schema::Bus, geometry: &Geometry) -> Bus {
+    fn page_time(&mut self, name: &str, time: Span, place: Range<usize>) {
+        if time.is_zero() || time > MAX_STEP {
+            let message =
+                format!("`{name}` must be longer than 0 and at most {}", Duration(MAX_STEP));
+            self.at(place, message, "no flash is like this", None);
+        }
+    }
+
+    fn bus(&mut self, file: &File, geometry: &Geometry) -> Bus {
+        let (bus, page_spare) = (file.bus.get(), &file.geometry.get().page_spare);
         let protocol = or(&bus.protocol, Protocol::Toggle);
         let highest = match protocol {
             Protocol::NvDdr2 => 533,
@@ -385,8 +412,8 @@ impl Check<'_> {
                 Protocol::NvDdr2 | Protocol::NvDdr3 if rate.0 > 533 && rate.0 <= 4800 => "toggle",
                 _ => "",
             };
-            let help = (!faster.is_empty())
-                .then(|| format!("`protocol = \"{faster}\"` reaches {rate}"));
+            let help =
+                (!faster.is_empty()).then(|| format!("`protocol = \"{faster}\"` reaches {rate}"));
             self.wrong(
                 format!(
                     "`bus.rate` must be from {} to {} with {}, not {rate}",
@@ -417,15 +444,15 @@ impl Check<'_> {
                 None,
             );
         }
-        if let Some(spare) = bus.transfer_spare.as_ref().filter(|spare| *spare.get()) {
-            if geometry.page_spare_bytes == 0 {
-                self.wrong(
-                    "`bus.transfer_spare` has no effect: pages have no spare bytes",
-                    spare,
-                    "this changes nothing",
-                    Some("give `geometry.page_spare`".to_owned()),
-                );
-            }
+        if let Some(spare) = bus.transfer_spare.as_ref().filter(|spare| *spare.get())
+            && geometry.page_spare_bytes == 0
+        {
+            self.moot(
+                spare.span(),
+                page_spare.as_ref().map(At::span),
+                "`bus.transfer_spare` has no effect: pages have no spare bytes",
+                "give `geometry.page_spare`",
+            );
         }
         let defaults = NV_DDR2_CYCLES;
         let cycles = &bus.cycles;
@@ -452,27 +479,27 @@ impl Check<'_> {
     fn link(&mut self, file: &File) -> Link {
         let link = file.link.get();
         let lanes = or(&link.lanes, 4);
-        if let Some(at) = link.lanes.as_ref() {
-            if ![1, 2, 4, 8, 12, 16, 32].contains(&lanes) {
-                self.wrong(
-                    format!("a PCIe link cannot have {lanes} lanes"),
-                    at,
-                    "no such link",
-                    Some("valid: 1, 2, 4, 8, 12, 16, 32".to_owned()),
-                );
-            }
+        if let Some(at) = link.lanes.as_ref()
+            && ![1, 2, 4, 8, 12, 16, 32].contains(&lanes)
+        {
+            self.wrong(
+                format!("a PCIe link cannot have {lanes} lanes"),
+                at,
+                "no such link",
+                Some("valid: 1, 2, 4, 8, 12, 16, 32".to_owned()),
+            );
         }
         let bytes_per_s = self.bandwidth(file, lanes);
         let max_payload_bytes = self.small_or("link.max_payload", &link.max_payload, 256);
-        if let Some(at) = &link.max_payload {
-            if !max_payload_bytes.is_power_of_two() || !(128..=4096).contains(&max_payload_bytes) {
-                self.wrong(
-                    format!("`link.max_payload` cannot be {}", at.get()),
-                    at,
-                    "no such payload",
-                    Some("valid: 128B, 256B, 512B, 1KiB, 2KiB, 4KiB".to_owned()),
-                );
-            }
+        if let Some(at) = &link.max_payload
+            && (!max_payload_bytes.is_power_of_two() || !(128..=4096).contains(&max_payload_bytes))
+        {
+            self.wrong(
+                format!("`link.max_payload` cannot be {}", at.get()),
+                at,
+                "no such payload",
+                Some("valid: 128B, 256B, 512B, 1KiB, 2KiB, 4KiB".to_owned()),
+            );
         }
         let packet_overhead_bytes =
             self.small_or("link.packet_overhead", &link.packet_overhead, 24);
@@ -481,15 +508,15 @@ impl Check<'_> {
         }
         let submission_entry_bytes =
             self.small_or("link.submission_entry", &link.submission_entry, 64);
-        if let Some(at) = &link.submission_entry {
-            if !(64..=4096).contains(&at.get().0) {
-                self.wrong(
-                    "`link.submission_entry` must be from 64B (the NVMe specification's) to 4KiB",
-                    at,
-                    "out of range",
-                    None,
-                );
-            }
+        if let Some(at) = &link.submission_entry
+            && !(64..=4096).contains(&at.get().0)
+        {
+            self.wrong(
+                "`link.submission_entry` must be from 64B (the NVMe specification's) to 4KiB",
+                at,
+                "out of range",
+                None,
+            );
         }
         let rounding = or(&link.rounding, schema::RoundingName::Exact);
         Link {
@@ -541,7 +568,10 @@ impl Check<'_> {
                         message,
                         generation,
                         "not known",
-                        Some("valid: 1 to 5; later ones send fixed-size units: give `bandwidth`".to_owned()),
+                        Some(
+                            "valid: 1 to 5; later ones send fixed-size units: give `bandwidth`"
+                                .to_owned(),
+                        ),
                     );
                     1
                 }
@@ -611,19 +641,19 @@ impl Check<'_> {
             (lowered.trim, &firmware.trim),
             (lowered.flush, &firmware.flush),
         ];
-        if let Some(cores) = &firmware.cores {
-            if costs.iter().all(|(cost, _)| cost.is_zero()) {
-                let latest = costs
-                    .iter()
-                    .filter_map(|(_, at)| at.as_ref().map(At::span))
-                    .max_by_key(|span| span.start);
-                self.moot(
-                    cores.span(),
-                    latest,
-                    "`firmware.cores` has no effect: no command takes time on a core",
-                    "give `firmware.read`, `write`, `trim` or `flush`",
-                );
-            }
+        if let Some(cores) = &firmware.cores
+            && costs.iter().all(|(cost, _)| cost.is_zero())
+        {
+            let latest = costs
+                .iter()
+                .filter_map(|(_, at)| at.as_ref().map(At::span))
+                .max_by_key(|span| span.start);
+            self.moot(
+                cores.span(),
+                latest,
+                "`firmware.cores` has no effect: no command takes time on a core",
+                "give `firmware.read`, `write`, `trim` or `flush`",
+            );
         }
         lowered
     }
@@ -650,7 +680,10 @@ impl Check<'_> {
         let least = u64::from(geometry.planes()) * u64::from(geometry.page_bytes);
         if bytes < least {
             self.wrong(
-                format!("a write cache of {} cannot hold one flash page for each plane", cache.size.get()),
+                format!(
+                    "a write cache of {} cannot hold one flash page for each plane",
+                    cache.size.get()
+                ),
                 &cache.size,
                 "too small",
                 Some(format!(
@@ -675,10 +708,10 @@ impl Check<'_> {
             }
             WriteBackName::Lru => {
                 let high = or(&cache.high, Fraction(0.8)).0;
-                if high <= 0.0 {
-                    if let Some(at) = &cache.high {
-                        self.wrong("`cache.high` must be more than 0", at, "out of range", None);
-                    }
+                if high <= 0.0
+                    && let Some(at) = &cache.high
+                {
+                    self.wrong("`cache.high` must be more than 0", at, "out of range", None);
                 }
                 WriteBack::Lru { high }
             }
@@ -701,7 +734,9 @@ impl Check<'_> {
             let bits = *width.get();
             if bits == 0 || !bits.is_multiple_of(8) || bits > 4096 {
                 self.wrong(
-                    format!("`cache.dram.width_bits` must be a multiple of 8 up to 4096, not {bits}"),
+                    format!(
+                        "`cache.dram.width_bits` must be a multiple of 8 up to 4096, not {bits}"
+                    ),
                     width,
                     "no such bus",
                     None,
@@ -712,7 +747,10 @@ impl Check<'_> {
         if let Some(rate) = &dram.rate {
             if !(1..=100_000).contains(&rate.get().0) {
                 self.wrong(
-                    format!("`cache.dram.rate` must be from 1MT/s to 100000MT/s, not {}", rate.get()),
+                    format!(
+                        "`cache.dram.rate` must be from 1MT/s to 100000MT/s, not {}",
+                        rate.get()
+                    ),
                     rate,
                     "out of range",
                     None,
@@ -806,18 +844,20 @@ impl Check<'_> {
             Some(at.get().0 as u32)
         };
         let entry_bytes = size("mapping.cmt.entry", &cmt.entry);
-        let translation_entry_bytes =
-            size("mapping.cmt.translation_entry", &cmt.translation_entry);
+        let translation_entry_bytes = size("mapping.cmt.translation_entry", &cmt.translation_entry);
         let load_bytes = self.small_or("mapping.cmt.load", &cmt.load, 512);
-        if let Some(load) = cmt.load.as_ref().filter(|_| !by_page) {
-            if load_bytes == 0 || load_bytes > page || !load_bytes.is_multiple_of(512) {
-                self.wrong(
-                    format!("`mapping.cmt.load` must be a multiple of 512B up to the page, not {}", load.get()),
-                    load,
-                    "out of range",
-                    None,
-                );
-            }
+        if let Some(load) = cmt.load.as_ref().filter(|_| !by_page)
+            && (load_bytes == 0 || load_bytes > page || !load_bytes.is_multiple_of(512))
+        {
+            self.wrong(
+                format!(
+                    "`mapping.cmt.load` must be a multiple of 512B up to the page, not {}",
+                    load.get()
+                ),
+                load,
+                "out of range",
+                None,
+            );
         }
         let sharing = or(&cmt.sharing, schema::SharingName::Shared);
         let parts = match sharing {
@@ -872,7 +912,10 @@ impl Check<'_> {
                 format!("`over_provisioning` must be between 0% and 100%, not {}", share.get()),
                 share,
                 "out of range",
-                Some("it is the share of the raw pages that the host does not see; 7% is usual".to_owned()),
+                Some(
+                    "it is the share of the raw pages that the host does not see; 7% is usual"
+                        .to_owned(),
+                ),
             );
         }
         share.get().0
@@ -931,7 +974,10 @@ impl Check<'_> {
                 );
             } else if target.get().0 < start.0 || target.get().0 >= 1.0 {
                 self.wrong(
-                    format!("`gc.idle_target` must be from `gc.start` ({start}) to below 100%, not {}", target.get()),
+                    format!(
+                        "`gc.idle_target` must be from `gc.start` ({start}) to below 100%, not {}",
+                        target.get()
+                    ),
                     target,
                     "out of range",
                     None,
@@ -992,7 +1038,11 @@ impl Check<'_> {
                 let bytes = size.get().0;
                 if bytes == 0 || !bytes.is_multiple_of(u64::from(unit)) {
                     self.wrong(
-                        format!("`{}` must be a multiple of the mapping unit, not {}", name("size"), size.get()),
+                        format!(
+                            "`{}` must be a multiple of the mapping unit, not {}",
+                            name("size"),
+                            size.get()
+                        ),
                         size,
                         &format!("not a multiple of {}", Bytes(u64::from(unit))),
                         None,
@@ -1032,8 +1082,7 @@ impl Check<'_> {
     fn room(&mut self, file: &File, config: &Config) {
         let geometry = &config.geometry;
         let unit = u64::from(config.mapping.unit_bytes);
-        let block = u64::from(geometry.pages_per_block)
-            * (u64::from(geometry.page_bytes) / unit);
+        let block = u64::from(geometry.pages_per_block) * (u64::from(geometry.page_bytes) / unit);
         let blocks = u64::from(geometry.blocks_per_plane);
         let offered = ((block * blocks) as f64 * (1.0 - config.over_provisioning)) as u64;
         let Some(logical) = self.logical_units(file, config, offered) else { return };
@@ -1046,13 +1095,14 @@ impl Check<'_> {
         let used = (logical + translation).div_ceil(block);
         let reserve = u64::from(config.gc.reserve_blocks);
         let start = blocks_of(config.gc.start, geometry.blocks_per_plane);
-        let place = [&file.over_provisioning, &file.gc.start]
-            .into_iter()
-            .flatten()
-            .chain(&file.gc.idle_target)
-            .map(At::span)
-            .max_by_key(|span| self.document.layer(span))
-            .unwrap_or_else(|| file.geometry.span());
+        // The one of them that was given last, which is probably the cause.
+        let cause = |other: Option<Range<usize>>| {
+            [file.over_provisioning.as_ref().map(At::span), other]
+                .into_iter()
+                .flatten()
+                .max_by_key(|span| (self.document.layer(span), span.start))
+                .unwrap_or_else(|| file.geometry.span())
+        };
         let account = |needed: u64, what: &str| {
             format!(
                 "{used} blocks for what the host may write{}, {open} open, {needed} {what}: \
@@ -1074,10 +1124,11 @@ impl Check<'_> {
                     account(reserve, "in reserve")
                 ),
                 None => format!(
-                    "{}\nmake `geometry.blocks_per_plane` larger",
+                    "{}\nlower `gc.reserve_blocks` or raise `geometry.blocks_per_plane`",
                     account(reserve, "in reserve")
                 ),
             };
+            let place = cause(file.gc.reserve_blocks.as_ref().map(At::span));
             self.at(
                 place,
                 "the drive cannot hold what it offers to the host".to_owned(),
@@ -1094,6 +1145,7 @@ impl Check<'_> {
                 )),
                 Fraction((reachable as f64 / blocks as f64 * 1000.0).floor() / 1000.0),
             );
+            let place = cause(file.gc.start.as_ref().map(At::span));
             self.at(
                 place,
                 format!(
@@ -1125,9 +1177,8 @@ impl Check<'_> {
             let over = planes.iter().any(|plane| demand[*plane] > offered);
             if over {
                 let size = at.get().size.as_ref().map_or_else(|| at.span(), At::span);
-                let room = Bytes(
-                    offered * planes.len() as u64 * u64::from(config.mapping.unit_bytes),
-                );
+                let room =
+                    Bytes(offered * planes.len() as u64 * u64::from(config.mapping.unit_bytes));
                 self.at(
                     size,
                     format!("namespace {} does not fit", index + 1),

@@ -139,6 +139,41 @@ pub fn json_schema() -> serde_json::Value {
     schemars::schema_for!(schema::File).to_value()
 }
 
+/// Every key of a drive file as a dotted path, without the indices of arrays.
+fn key_paths() -> Vec<String> {
+    fn walk(
+        schema: &serde_json::Value,
+        root: &serde_json::Value,
+        prefix: &str,
+        all: &mut Vec<String>,
+    ) {
+        let target = |schema: &serde_json::Value| {
+            let pointer = schema.get("$ref")?.as_str()?.strip_prefix('#')?;
+            root.pointer(pointer).cloned()
+        };
+        if let Some(target) = target(schema) {
+            walk(&target, root, prefix, all);
+        }
+        for alternative in schema.get("anyOf").and_then(|v| v.as_array()).into_iter().flatten() {
+            walk(alternative, root, prefix, all);
+        }
+        if let Some(items) = schema.get("items") {
+            walk(items, root, prefix, all);
+        }
+        for (key, value) in
+            schema.get("properties").and_then(|v| v.as_object()).into_iter().flatten()
+        {
+            let path = if prefix.is_empty() { key.clone() } else { format!("{prefix}.{key}") };
+            walk(value, root, &path, all);
+            all.push(path);
+        }
+    }
+    let schema = json_schema();
+    let mut all = Vec::new();
+    walk(&schema, &schema, "", &mut all);
+    all
+}
+
 /// The settings of `config` with their sources; an error for a source of nothing.
 fn sourced(document: &Document<'_>, config: &Config) -> Result<Vec<Sourced>, DriveError> {
     let mut settings = render::settings(config);

@@ -9,7 +9,7 @@ use mynah_model::config::{
 };
 use mynah_stamp::{Span, Time};
 
-use super::lower::{print_order, MAX_UNITS};
+use super::lower::{MAX_UNITS, print_order};
 use super::schema::{
     BusArbitrationName, CellName, FrontiersName, GranularityName, RoundingName, SharingName,
     UnmappedReadsName,
@@ -227,19 +227,15 @@ fn fault_settings(fault: &Fault) -> Vec<(&'static str, String)> {
                 ],
             }
         }
-        Fault::SlowDie { die, factor } => vec![
-            ("kind", quoted("slow-die")),
-            ("die", die.to_string()),
-            ("factor", quoted(factor)),
-        ],
+        Fault::SlowDie { die, factor } => {
+            vec![("kind", quoted("slow-die")), ("die", die.to_string()), ("factor", quoted(factor))]
+        }
         Fault::DeadDie { die, at } => {
             vec![("kind", quoted("dead-die")), ("die", die.to_string()), ("at", after(at))]
         }
-        Fault::PowerCut { at, recovery } => vec![
-            ("kind", quoted("power-cut")),
-            ("at", after(at)),
-            ("recovery", span(recovery)),
-        ],
+        Fault::PowerCut { at, recovery } => {
+            vec![("kind", quoted("power-cut")), ("at", after(at)), ("recovery", span(recovery))]
+        }
     }
 }
 
@@ -248,12 +244,7 @@ fn fault_settings(fault: &Fault) -> Vec<(&'static str, String)> {
 ///
 /// What drive files cannot say (a submission queue entry of less than 64 bytes, say) is
 /// refused when the file is loaded, not here.
-pub fn to_toml(
-    name: &str,
-    description: &str,
-    config: &Config,
-    sources: &[(&str, &str)],
-) -> String {
+pub fn to_toml(name: &str, description: &str, config: &Config, sources: &[(&str, &str)]) -> String {
     let mut text = String::from("schema = \"mynah.drive/1\"\n");
     let _ = writeln!(text, "name = {}", quoted(name));
     if !description.is_empty() {
@@ -326,7 +317,11 @@ pub(super) fn derived(config: &Config) -> Vec<(&'static str, String)> {
         ),
         (
             "peak bandwidth of a channel",
-            format!("{}, {} in all", rate(channel.into()), rate(u128::from(channel) * u128::from(geometry.channels))),
+            format!(
+                "{}, {} in all",
+                rate(channel.into()),
+                rate(u128::from(channel) * u128::from(geometry.channels))
+            ),
         ),
         ("peak payload of the link", format!("{} in each direction", rate(link))),
     ]

@@ -14,9 +14,9 @@ use mynah_model::config::{
     WriteFrontiers,
 };
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::Deserialize;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{self, Deserializer, MapAccess, Visitor};
-use serde::Deserialize;
 use serde_spanned::Spanned;
 
 use crate::units::{Bandwidth, Bytes, Duration, Fraction, TransferRate};

@@ -143,9 +143,12 @@ fn names_and_values_round_trip_through_a_file() {
         }
         for overrides in overrides {
             let loaded = load(drive.name, &overrides).unwrap_or_else(|e| panic!("{}", shown(&e)));
-            let text = to_toml(&loaded.name, &loaded.description, &loaded.config, &[
-                ("geometry", "a test"),
-            ]);
+            let text = to_toml(
+                &loaded.name,
+                &loaded.description,
+                &loaded.config,
+                &[("geometry", "a test")],
+            );
             let again = match parse("written.toml", &text, &[]) {
                 Ok(again) => again,
                 Err(error) => panic!("{text}\n{}", shown(&error)),
@@ -197,6 +200,7 @@ fn overrides_reach_every_kind_of_value() {
 
     let mixed = small(&["flash.read.lsb=30us", "flash.program.lsb=1ms"]);
     assert!(mixed.unwrap_err().messages().any(|m| m.contains("missing")));
+    assert_eq!(small(&["flash.cell=mlc"]).unwrap().config.flash.read.msb.as_ps(), 60_000_000);
     let ideal = load("mqsim", &["mapping.table=ideal".into()]).unwrap().config;
     assert_eq!(ideal.mapping.table, MappingTable::Ideal, "an override may make the file moot");
 }
@@ -248,6 +252,7 @@ fn errors_in_overrides() {
     insta::assert_snapshot!(
         [
             set(&["geometry.chanels=16"]),
+            set(&["channels=16"]),
             set(&["geometry.channels"]),
             set(&["geometry.channels=0"]),
             set(&["geometry=16"]),
@@ -269,7 +274,7 @@ fn errors_of_impossible_drives() {
             edited("planes_per_die = 2", "planes_per_die = 16"),
             edited("chips_per_channel = 1", "chips_per_channel = 33"),
             // 40 PB.
-            set(&["geometry.channels=4768372"]),
+            set(&["geometry.channels=298023224"]),
             set(&["geometry.blocks_per_plane=5000000"]),
             set(&["geometry.channels=4294967295", "geometry.pages_per_block=4294967295"]),
             set(&["mapping.unit=32KiB"]),
@@ -292,7 +297,8 @@ fn errors_of_impossible_drives() {
             set(&["gc.urgent=10%"]),
             set(&["gc.idle_target=10%"]),
             set(&["flash.erase=75s"]),
-            set(&["flash.cell=mlc"]),
+            edited("cell = \"tlc\"", "cell = \"mlc\""),
+            set(&["flash.cell=mlc", "flash.read.csb=3us"]),
             set(&["flash.read.msb=0s", "flash.program=0"]),
         ]
         .join("----\n")
@@ -311,7 +317,11 @@ fn errors_of_drives_that_are_too_full() {
             set(&["namespace.0.size=300MiB"]),
             set(&["namespace.0.size=200MiB", "namespace.1.channels=[1, 1, 2]"]),
             set(&["namespace.0.size=1000B"]),
-            set(&["namespace.0.channels=[1]", "namespace.0.size=107372544B", "namespace.1.channels=[0,1]"]),
+            set(&[
+                "namespace.0.channels=[1]",
+                "namespace.0.size=107372544B",
+                "namespace.1.channels=[0,1]"
+            ]),
         ]
         .join("----\n")
     );
