@@ -24,8 +24,9 @@ power-cut:at=2s[,recovery=500ms]";
 pub const DEFAULT_RECOVERY: Span = Span::from_secs(1);
 
 /// A fault that cannot be read.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, miette::Diagnostic)]
 #[error("{message}")]
+#[diagnostic(help("{help}"))]
 pub struct FaultError {
     /// What is wrong.
     pub message: String,

@@ -19,6 +19,8 @@ use crate::units::{Bandwidth, Bytes, Duration, Fraction, TransferRate};
 
 /// Mapping units of raw flash that the model can hold.
 pub const MAX_UNITS: u64 = (1 << 32) - 2;
+/// Channels that a drive may have.
+pub const MAX_CHANNELS: u32 = 1024;
 /// Dies that may share a channel.
 pub const MAX_DIES_PER_CHANNEL: u32 = 64;
 /// Planes that a die may have.
@@ -72,7 +74,7 @@ pub(super) fn lower(document: &Document<'_>, file: &File) -> Result<Config, Vec<
         plane_order: check.order(&file.allocation),
         over_provisioning: check.over_provisioning(file),
         gc: check.gc(file, &geometry),
-        scheduler: check.scheduler(&file.scheduler, &geometry),
+        scheduler: check.scheduler(file),
         namespaces: check.namespaces(file, &geometry, unit_bytes),
         faults: Vec::new(),
         seed: or(&file.seed, 1),
@@ -178,7 +180,7 @@ impl Check<'_> {
 
     fn geometry(&mut self, geometry: &schema::Geometry) -> Geometry {
         let any = 1..=u32::MAX;
-        let channels = self.count("geometry.channels", &geometry.channels, any.clone());
+        let channels = self.count("geometry.channels", &geometry.channels, 1..=MAX_CHANNELS);
         let chips =
             self.count("geometry.chips_per_channel", &geometry.chips_per_channel, any.clone());
         let dies = self.count("geometry.dies_per_chip", &geometry.dies_per_chip, any.clone());
@@ -998,7 +1000,8 @@ impl Check<'_> {
         }
     }
 
-    fn scheduler(&mut self, scheduler: &schema::Scheduler, geometry: &Geometry) -> Scheduler {
+    fn scheduler(&mut self, file: &File) -> Scheduler {
+        let (scheduler, planes) = (&file.scheduler, &file.geometry.get().planes_per_die);
         let multi_plane = or(&scheduler.multi_plane, true);
         if let Some(window) = &scheduler.multi_plane_window {
             if !multi_plane {
@@ -1008,12 +1011,12 @@ impl Check<'_> {
                     "`scheduler.multi_plane_window` has no effect: operations are not joined",
                     "use it with `multi_plane = true`",
                 );
-            } else if geometry.planes_per_die == 1 && self.document.layer(&window.span()) > 0 {
-                self.wrong(
+            } else if *planes.get() == 1 {
+                self.moot(
+                    window.span(),
+                    Some(planes.span()),
                     "`scheduler.multi_plane_window` has no effect: a die has one plane",
-                    window,
-                    "this changes nothing",
-                    None,
+                    "remove it",
                 );
             }
             self.count("scheduler.multi_plane_window", window, 1..=u32::MAX);

@@ -19,12 +19,14 @@ use std::path::Path;
 use mynah_model::config::Config;
 use sha2::{Digest, Sha256};
 
+use crate::fault::{self, FaultError};
+
 pub use document::DriveError;
 use document::{Document, Problem, choices, nearest, override_text};
 pub use library::{Shipped, shipped};
 pub use lower::{
-    MAX_DIES_PER_CHANNEL, MAX_PLANES_PER_DIE, MAX_STEP, MAX_UNITS, NV_DDR2_CYCLES, parse_order,
-    print_order,
+    MAX_CHANNELS, MAX_DIES_PER_CHANNEL, MAX_PLANES_PER_DIE, MAX_STEP, MAX_UNITS, NV_DDR2_CYCLES,
+    parse_order, print_order,
 };
 pub use render::to_toml;
 
@@ -262,6 +264,28 @@ impl DriveFile {
             .map(|setting| setting.path.as_str())
     }
 
+    /// Adds a fault, as given with `--fault SPEC`; it becomes part of the drive's hash.
+    ///
+    /// # Errors
+    /// [`FaultError`] when the fault cannot be read or names what the drive does not have.
+    pub fn inject(&mut self, spec: &str) -> Result<(), FaultError> {
+        let fault = fault::parse(spec)?;
+        fault::check(&fault, &self.config)?;
+        self.config.faults.push(fault);
+        self.hash = drive_hash(&self.config);
+        let prefix = format!("fault.{}.", self.config.faults.len() - 1);
+        let added = render::settings(&self.config)
+            .into_iter()
+            .filter(|setting| setting.path.starts_with(&prefix))
+            .map(|render::Setting { path, value }| Sourced {
+                path,
+                value,
+                source: Source::Override,
+            });
+        self.settings.extend(added);
+        Ok(())
+    }
+
     /// The drive as a text table: what follows from it, every setting, and where each number
     /// comes from. Ends with a line break.
     pub fn show(&self) -> String {
@@ -290,7 +314,7 @@ impl DriveFile {
             let source = match &setting.source {
                 Source::File(Some(source)) => source.as_str(),
                 Source::File(None) => "no source given",
-                Source::Override => "--set",
+                Source::Override => "given on the command line",
                 Source::Default => "default",
             };
             let value = plain(&setting.value);

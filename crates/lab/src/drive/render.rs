@@ -183,7 +183,7 @@ pub(super) fn settings(config: &Config) -> Vec<Setting> {
     let s = &config.scheduler;
     put("scheduler.die_interleaving", s.die_interleaving.to_string());
     put("scheduler.multi_plane", s.multi_plane.to_string());
-    if s.multi_plane {
+    if s.multi_plane && g.planes_per_die > 1 {
         put("scheduler.multi_plane_window", s.multi_plane_window.to_string());
     }
     put("scheduler.priority_classes", s.priority_classes.to_string());

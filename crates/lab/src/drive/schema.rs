@@ -130,7 +130,7 @@ pub(super) enum SchemaVersion {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Geometry {
-    /// Buses between the controller and the chips.
+    /// Buses between the controller and the chips, at most 1024.
     pub(super) channels: At<u32>,
     /// Chips (packages, targets) on each channel.
     pub(super) chips_per_channel: At<u32>,

@@ -4,6 +4,14 @@ use proptest::prelude::*;
 
 use super::*;
 
+/// A snapshot named after the test, without the expression.
+macro_rules! snapshot {
+    ($text:expr $(,)?) => {
+        let text = $text;
+        insta::assert_snapshot!(text);
+    };
+}
+
 /// A small drive that everything is allowed to be set on.
 const SMALL: &str = r#"schema = "mynah.drive/1"
 name = "small"
@@ -206,6 +214,19 @@ fn overrides_reach_every_kind_of_value() {
 }
 
 #[test]
+fn injected_faults_are_part_of_the_drive() {
+    let mut drive = small(&[]).unwrap();
+    let before = drive.hash.clone();
+    drive.inject("slow-die:die=3,factor=4").unwrap();
+    assert_eq!(drive.config.faults, [Fault::SlowDie { die: 3, factor: 4.0 }]);
+    assert_ne!(drive.hash, before);
+    assert!(drive.show().contains("fault.0.kind"));
+    let error = drive.inject("dead-die:die=4").unwrap_err();
+    assert_eq!(error.message, "there is no die 4");
+    assert_eq!(drive.config.faults.len(), 1);
+}
+
+#[test]
 fn pcie_generations_give_exact_bandwidths() {
     let bandwidth = |generation: u32, lanes: u32| {
         let generation = format!("link.generation={generation}");
@@ -222,12 +243,12 @@ fn pcie_generations_give_exact_bandwidths() {
 #[test]
 fn show_prints_settings_and_sources() {
     let overrides = ["link.interrupt=1us".to_owned(), "mapping.cmt.size=8MiB".to_owned()];
-    insta::assert_snapshot!(load("mqsim-table3", &overrides).unwrap().show());
+    snapshot!(load("mqsim-table3", &overrides).unwrap().show());
 }
 
 #[test]
 fn errors_in_the_text() {
-    insta::assert_snapshot!(
+    snapshot!(
         [
             edited("channels = 2", "chanels = 2"),
             edited("[link]", "[linc]"),
@@ -249,7 +270,7 @@ fn errors_in_the_text() {
 
 #[test]
 fn errors_in_overrides() {
-    insta::assert_snapshot!(
+    snapshot!(
         [
             set(&["geometry.chanels=16"]),
             set(&["channels=16"]),
@@ -268,15 +289,16 @@ fn errors_in_overrides() {
 
 #[test]
 fn errors_of_impossible_drives() {
-    insta::assert_snapshot!(
+    snapshot!(
         [
             edited("page_size = \"16KiB\"", "page_size = \"10000B\""),
             edited("planes_per_die = 2", "planes_per_die = 16"),
             edited("chips_per_channel = 1", "chips_per_channel = 33"),
             // 40 PB.
-            set(&["geometry.channels=298023224"]),
+            set(&["geometry.channels=1024", "geometry.blocks_per_plane=18626451"]),
             set(&["geometry.blocks_per_plane=5000000"]),
-            set(&["geometry.channels=4294967295", "geometry.pages_per_block=4294967295"]),
+            set(&["geometry.channels=4294967295"]),
+            set(&["geometry.blocks_per_plane=4294967295", "geometry.pages_per_block=4294967295"]),
             set(&["mapping.unit=32KiB"]),
             set(&["mapping.unit=3KiB"]),
             set(&["bus.rate=1800MT/s"]),
@@ -307,7 +329,7 @@ fn errors_of_impossible_drives() {
 
 #[test]
 fn errors_of_drives_that_are_too_full() {
-    insta::assert_snapshot!(
+    snapshot!(
         [
             set(&["over_provisioning=3%"]),
             set(&["over_provisioning=8%"]),
@@ -329,7 +351,7 @@ fn errors_of_drives_that_are_too_full() {
 
 #[test]
 fn errors_of_faults_and_sources() {
-    insta::assert_snapshot!(
+    snapshot!(
         [
             set(&["fault.0.kind=slow-dye"]),
             set(&["fault.0.kind=slow-die", "fault.0.die=3"]),
@@ -345,9 +367,7 @@ fn errors_of_faults_and_sources() {
 #[test]
 fn errors_of_names() {
     let named = |name: &str| shown(&load(name, &[]).unwrap_err());
-    insta::assert_snapshot!(
-        [named("mqsm"), named("floppy"), named("no/such/drive.toml")].join("----\n")
-    );
+    snapshot!([named("mqsm"), named("floppy"), named("no/such/drive.toml")].join("----\n"));
 }
 
 #[test]
