@@ -5,6 +5,8 @@ pub mod mqsim;
 pub mod trace;
 pub mod workload;
 
+pub mod drive;
+pub mod fault;
 pub mod histogram;
 mod quantity;
 pub mod recorder;
@@ -14,3 +16,4 @@ pub mod request_log;
 pub mod result;
 pub mod runner;
 pub mod summary;
+pub mod units;

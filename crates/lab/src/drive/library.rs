@@ -1,0 +1,23 @@
+//! The drives that ship with Mynah.
+
+/// A drive that ships with Mynah.
+#[derive(Clone, Copy, Debug)]
+pub struct Shipped {
+    /// The name by which it is loaded.
+    pub name: &'static str,
+    /// Its file.
+    pub text: &'static str,
+}
+
+/// Every shipped drive, the default first.
+pub fn shipped() -> &'static [Shipped] {
+    macro_rules! drives {
+        ($($name:literal),+ $(,)?) => {
+            &[$(Shipped {
+                name: $name,
+                text: include_str!(concat!("../../../../drives/", $name, ".toml")),
+            }),+]
+        };
+    }
+    drives!["enterprise-tlc", "mqsim-table3", "mqsim", "samsung-970-pro"]
+}

@@ -1,0 +1,583 @@
+//! From a drive file to the model's configuration, checking everything on the way.
+//!
+//! All mistakes of a file are reported together, each at its place. A key that would change
+//! nothing is a mistake too, unless it stands in the file and an override made it moot.
+
+mod controller;
+mod ftl;
+mod room;
+
+use std::ops::Range;
+
+use mynah_model::config::{
+    Bus, BusCycles, BusRounding, CachedTable, CellType, Config, Dimension, Dram, Fault, Firmware,
+    FlashTiming, Gc, Geometry, Link, Mapping, MappingTable, Namespace, PageTimes, PlaneOrder,
+    Queues, Scheduler, UnmappedReads, VictimPolicy, WriteBack, WriteCache, WriteFrontiers,
+};
+use mynah_stamp::Span;
+
+use super::document::{Document, Problem};
+use super::schema::{self, At, File, Maybe, Protocol, TableName, VictimName, WriteBackName};
+use crate::fault;
+use crate::units::{Bandwidth, Bytes, Duration, Fraction, TransferRate};
+
+/// Mapping units of raw flash that the model can hold.
+pub const MAX_UNITS: u64 = (1 << 32) - 2;
+/// Channels that a drive may have.
+pub const MAX_CHANNELS: u32 = 1024;
+/// Dies that may share a channel.
+pub const MAX_DIES_PER_CHANNEL: u32 = 64;
+/// Planes that a die may have.
+pub const MAX_PLANES_PER_DIE: u32 = 8;
+/// The longest time that any one step of the drive may take.
+pub const MAX_STEP: Span = Span::from_secs(10);
+
+/// NV-DDR2 command and address cycles, with the values that MQSim uses.
+pub const NV_DDR2_CYCLES: BusCycles = BusCycles {
+    t_cs: Span::from_ns(20),
+    t_wc: Span::from_ns(25),
+    t_wb: Span::from_ns(100),
+    t_rr: Span::from_ns(20),
+    t_adl: Span::from_ns(70),
+    t_dbsy: Span::from_ns(500),
+    t_cals: Span::from_ns(15),
+    t_wpst: Span::from_ns(6),
+    t_wpsth: Span::from_ns(15),
+};
+
+/// The configuration that `file` describes, or everything that is wrong with it.
+pub(super) fn lower(document: &Document<'_>, file: &File) -> Result<Config, Vec<Problem>> {
+    let mut check = Check { document, problems: Vec::new() };
+    let name = file.name.get();
+    if name.trim().is_empty() {
+        check.wrong("`name` is empty", &file.name, "name the drive", None);
+    }
+    let geometry = check.geometry(file.geometry.get());
+    if !check.problems.is_empty() {
+        return Err(check.problems);
+    }
+    let unit_bytes = check.unit(file, &geometry);
+    if !check.problems.is_empty() {
+        // Everything below divides by these.
+        return Err(check.problems);
+    }
+    check.capacity(file, &geometry, unit_bytes);
+    if !check.problems.is_empty() {
+        return Err(check.problems);
+    }
+    let mapping = check.mapping(file, &geometry, unit_bytes);
+    let config = Config {
+        geometry,
+        flash: check.flash(file.flash.get()),
+        bus: check.bus(file, &geometry),
+        link: check.link(file),
+        queues: check.queues(&file.queues),
+        firmware: check.firmware(&file.firmware),
+        cache: check.cache(file, &geometry),
+        mapping,
+        plane_order: check.order(&file.allocation),
+        over_provisioning: check.over_provisioning(file),
+        gc: check.gc(file, &geometry),
+        scheduler: check.scheduler(file),
+        namespaces: check.namespaces(file, &geometry, unit_bytes),
+        faults: Vec::new(),
+        seed: or(&file.seed, 1),
+    };
+    if check.problems.is_empty() {
+        check.room(file, &config);
+    }
+    let faults = check.faults(file, &config);
+    if check.problems.is_empty() { Ok(Config { faults, ..config }) } else { Err(check.problems) }
+}
+
+/// The value, or the default if it was left out.
+fn or<T: Clone>(value: &Maybe<T>, default: T) -> T {
+    value.as_ref().map_or(default, |at| at.get().clone())
+}
+
+struct Check<'a> {
+    document: &'a Document<'a>,
+    problems: Vec<Problem>,
+}
+
+impl Check<'_> {
+    fn at(&mut self, span: Range<usize>, message: String, label: &str, help: Option<String>) {
+        let problem = self.document.problem(message, span, label, help);
+        self.problems.push(problem);
+    }
+
+    fn wrong<T>(
+        &mut self,
+        message: impl Into<String>,
+        place: &At<T>,
+        label: &str,
+        help: Option<String>,
+    ) {
+        self.at(place.span(), message.into(), label, help);
+    }
+
+    /// Refuses `place` because `other` makes it pointless, unless `other` comes from an
+    /// override and so was put above it on purpose.
+    fn moot(
+        &mut self,
+        place: Range<usize>,
+        other: Option<Range<usize>>,
+        message: &str,
+        help: &str,
+    ) {
+        let later = |other: &Range<usize>| self.document.layer(other) > self.document.layer(&place);
+        if other.as_ref().is_some_and(later) {
+            return;
+        }
+        self.at(place, message.to_owned(), "this changes nothing", Some(help.to_owned()));
+    }
+
+    /// Refuses a count outside `range`.
+    fn count(&mut self, name: &str, value: &At<u32>, range: std::ops::RangeInclusive<u32>) -> u32 {
+        let count = *value.get();
+        if !range.contains(&count) {
+            let message = if *range.end() == u32::MAX {
+                format!("`{name}` must be at least {}, not {count}", range.start())
+            } else {
+                format!("`{name}` must be from {} to {}, not {count}", range.start(), range.end())
+            };
+            self.wrong(message, value, "out of range", None);
+        }
+        count
+    }
+
+    /// A size that the model holds in 32 bits.
+    fn small(&mut self, name: &str, value: &At<Bytes>) -> u32 {
+        u32::try_from(value.get().0).unwrap_or_else(|_| {
+            let message = format!("`{name}` must be less than 4GiB, not {}", value.get());
+            self.wrong(message, value, "too large", None);
+            u32::MAX
+        })
+    }
+
+    fn small_or(&mut self, name: &str, value: &Maybe<Bytes>, default: u32) -> u32 {
+        value.as_ref().map_or(default, |value| self.small(name, value))
+    }
+
+    fn span(&mut self, name: &str, value: &At<Duration>) -> Span {
+        if value.get().0 > MAX_STEP {
+            let limit = Duration(MAX_STEP);
+            self.wrong(
+                format!("`{name}` is {}, which no drive takes", value.get()),
+                value,
+                "too long",
+                Some(format!("the longest time is {limit}")),
+            );
+        }
+        value.get().0
+    }
+
+    fn span_or(&mut self, name: &str, value: &Maybe<Duration>, default: Span) -> Span {
+        value.as_ref().map_or(default, |value| self.span(name, value))
+    }
+
+    fn geometry(&mut self, geometry: &schema::Geometry) -> Geometry {
+        let any = 1..=u32::MAX;
+        let channels = self.count("geometry.channels", &geometry.channels, 1..=MAX_CHANNELS);
+        let chips =
+            self.count("geometry.chips_per_channel", &geometry.chips_per_channel, any.clone());
+        let dies = self.count("geometry.dies_per_chip", &geometry.dies_per_chip, any.clone());
+        let planes =
+            self.count("geometry.planes_per_die", &geometry.planes_per_die, 1..=MAX_PLANES_PER_DIE);
+        let blocks =
+            self.count("geometry.blocks_per_plane", &geometry.blocks_per_plane, any.clone());
+        let pages = self.count("geometry.pages_per_block", &geometry.pages_per_block, any);
+        let on_channel = u64::from(chips) * u64::from(dies);
+        if on_channel > u64::from(MAX_DIES_PER_CHANNEL) {
+            self.wrong(
+                format!(
+                    "{on_channel} dies on a channel ({chips} chips of {dies} dies), but at most \
+                     {MAX_DIES_PER_CHANNEL} can share one"
+                ),
+                &geometry.dies_per_chip,
+                "too many",
+                Some("use more channels, or fewer chips or dies".to_owned()),
+            );
+        }
+        let page_bytes = self.small("geometry.page_size", &geometry.page_size);
+        if page_bytes == 0 || !page_bytes.is_multiple_of(512) {
+            let below = Bytes(u64::from(page_bytes) / 512 * 512);
+            let above = Bytes((u64::from(page_bytes) / 512 + 1) * 512);
+            let help = match below.0 {
+                0 => format!("for example {above}"),
+                _ => format!("for example {below} or {above}"),
+            };
+            self.wrong(
+                format!(
+                    "`geometry.page_size` must be a multiple of 512B, not {}",
+                    geometry.page_size.get()
+                ),
+                &geometry.page_size,
+                "not a multiple of a sector",
+                Some(help),
+            );
+        }
+        Geometry {
+            channels,
+            chips_per_channel: chips,
+            dies_per_chip: dies,
+            planes_per_die: planes,
+            blocks_per_plane: blocks,
+            pages_per_block: pages,
+            page_bytes,
+            page_spare_bytes: self.small_or("geometry.page_spare", &geometry.page_spare, 0),
+        }
+    }
+
+    /// The mapping unit, which everything else is counted in.
+    fn unit(&mut self, file: &File, geometry: &Geometry) -> u32 {
+        let Some(unit) = &file.mapping.unit else { return geometry.page_bytes };
+        let (bytes, page) = (unit.get().0, u64::from(geometry.page_bytes));
+        let sizes: Vec<String> = std::iter::successors(Some(page), |size| Some(size / 2))
+            .take_while(|size| *size >= 512 && size.is_multiple_of(512))
+            .map(|size| Bytes(size).to_string())
+            .collect();
+        let help = Some(format!("valid units for this page size: {}", sizes.join(", ")));
+        if bytes > page {
+            self.wrong(
+                format!(
+                    "a mapping unit of {} larger than the page is not supported yet",
+                    unit.get()
+                ),
+                unit,
+                &format!("the page is {}", Bytes(page)),
+                help,
+            );
+        } else if bytes == 0
+            || !bytes.is_multiple_of(512)
+            || !page.is_multiple_of(bytes)
+            || !(page / bytes).is_power_of_two()
+        {
+            self.wrong(
+                format!(
+                    "`mapping.unit` must be the page ({}) divided by a power of two, not {}",
+                    Bytes(page),
+                    unit.get()
+                ),
+                unit,
+                "does not divide the page",
+                help,
+            );
+        }
+        u32::try_from(bytes).unwrap_or(geometry.page_bytes)
+    }
+
+    /// Whether the model can number every mapping unit of the flash.
+    fn capacity(&mut self, file: &File, geometry: &Geometry, unit: u32) {
+        let g = geometry;
+        let pages = [
+            g.channels,
+            g.chips_per_channel,
+            g.dies_per_chip,
+            g.planes_per_die,
+            g.blocks_per_plane,
+            g.pages_per_block,
+        ]
+        .into_iter()
+        .fold(1u128, |product, count| product.saturating_mul(u128::from(count)));
+        let bytes = pages.saturating_mul(u128::from(g.page_bytes));
+        if bytes / u128::from(unit) <= u128::from(MAX_UNITS) {
+            return;
+        }
+        let fits = |unit: u32| bytes / u128::from(unit) <= u128::from(MAX_UNITS);
+        let larger = std::iter::successors(Some(unit), |unit| unit.checked_mul(2))
+            .take_while(|unit| *unit <= g.page_bytes)
+            .find(|unit| fits(*unit));
+        // An override that made it so large, or the section.
+        let counts = file.geometry.get();
+        let overridden = [
+            &counts.channels,
+            &counts.chips_per_channel,
+            &counts.dies_per_chip,
+            &counts.planes_per_die,
+            &counts.blocks_per_plane,
+            &counts.pages_per_block,
+        ]
+        .into_iter()
+        .map(At::span)
+        .filter(|span| self.document.layer(span) > 0)
+        .max_by_key(|span| span.start);
+        let place = overridden.unwrap_or_else(|| file.geometry.span());
+        let help = match larger {
+            Some(unit) => format!(
+                "map larger units: `mapping.unit = \"{}\"` is enough",
+                Bytes(u64::from(unit))
+            ),
+            None => format!(
+                "even with a mapping unit as large as the page ({}) it does not fit: make the \
+                 drive smaller, at most {} with this page",
+                Bytes(u64::from(g.page_bytes)),
+                approximate(u128::from(MAX_UNITS) * u128::from(g.page_bytes)),
+            ),
+        };
+        self.at(
+            place,
+            format!(
+                "the drive is too large: {} of flash are more than {MAX_UNITS} mapping units of {}, \
+                 the model's limit",
+                approximate(bytes),
+                Bytes(u64::from(unit)),
+            ),
+            "too much flash",
+            Some(help),
+        );
+    }
+
+    fn flash(&mut self, flash: &schema::Flash) -> FlashTiming {
+        let cell: CellType = (*flash.cell.get()).into();
+        FlashTiming {
+            cell,
+            read: self.page_times("flash.read", &flash.cell, &flash.read),
+            program: self.page_times("flash.program", &flash.cell, &flash.program),
+            erase: self.span("flash.erase", &flash.erase),
+            read_ready_delay: self.span_or(
+                "flash.read_ready_delay",
+                &flash.read_ready_delay,
+                Span::ZERO,
+            ),
+        }
+    }
+
+    fn page_times(
+        &mut self,
+        name: &str,
+        cell_at: &At<schema::CellName>,
+        times: &At<schema::PageTimes>,
+    ) -> PageTimes {
+        let cell: CellType = (*cell_at.get()).into();
+        let each = match times.get() {
+            schema::PageTimes::All(time) => {
+                self.page_time(name, time.0, times.span());
+                return PageTimes { lsb: time.0, csb: time.0, msb: time.0 };
+            }
+            schema::PageTimes::Each(each) => each,
+        };
+        let lsb = each.lsb.get().0;
+        self.page_time(&format!("{name}.lsb"), lsb, each.lsb.span());
+        let mut other = |key: &str, value: &Maybe<Duration>, wanted: bool| match value {
+            Some(value) if wanted => {
+                self.page_time(&format!("{name}.{key}"), value.get().0, value.span());
+                Some(value.get().0)
+            }
+            Some(value) => {
+                self.moot(
+                    value.span(),
+                    Some(cell_at.span()),
+                    &format!("`{name}.{key}` has no effect: {} has no such page", cell_name(cell)),
+                    "remove it, or choose another `flash.cell`",
+                );
+                None
+            }
+            None if wanted => {
+                self.wrong(
+                    format!("`{name}.{key}` is missing: {} has such pages", cell_name(cell)),
+                    times,
+                    "incomplete",
+                    Some(format!("add `{key} = …`, or give one time for all pages")),
+                );
+                None
+            }
+            None => None,
+        };
+        let csb = other("csb", &each.csb, cell == CellType::Tlc);
+        let msb = other("msb", &each.msb, cell != CellType::Slc);
+        PageTimes { lsb, csb: csb.unwrap_or(lsb), msb: msb.unwrap_or(lsb) }
+    }
+
+    fn page_time(&mut self, name: &str, time: Span, place: Range<usize>) {
+        if time.is_zero() || time > MAX_STEP {
+            let message =
+                format!("`{name}` must be longer than 0 and at most {}", Duration(MAX_STEP));
+            self.at(place, message, "no flash is like this", None);
+        }
+    }
+
+    fn bus(&mut self, file: &File, geometry: &Geometry) -> Bus {
+        let (bus, page_spare) = (file.bus.get(), &file.geometry.get().page_spare);
+        let protocol = or(&bus.protocol, Protocol::Toggle);
+        let highest = match protocol {
+            Protocol::NvDdr2 => 533,
+            Protocol::NvDdr3 => 1600,
+            Protocol::Toggle => 4800,
+        };
+        let rate = *bus.rate.get();
+        if !(200..=highest).contains(&rate.0) {
+            let faster = match protocol {
+                Protocol::NvDdr2 if rate.0 > 533 && rate.0 <= 1600 => "nv-ddr3",
+                Protocol::NvDdr2 | Protocol::NvDdr3 if rate.0 > 533 && rate.0 <= 4800 => "toggle",
+                _ => "",
+            };
+            let help =
+                (!faster.is_empty()).then(|| format!("`protocol = \"{faster}\"` reaches {rate}"));
+            self.wrong(
+                format!(
+                    "`bus.rate` must be from {} to {} with {}, not {rate}",
+                    TransferRate(200),
+                    TransferRate(highest),
+                    protocol_name(protocol),
+                ),
+                &bus.rate,
+                "out of range",
+                help,
+            );
+        }
+        let rounding = bus.rounding.as_ref().map_or(BusRounding::Exact, |r| (*r.get()).into());
+        if rounding == BusRounding::TruncatedNs && rate.0 > 1000 {
+            self.at(
+                bus.rounding.as_ref().map_or(bus.rate.span(), At::span),
+                format!("at {rate}, times truncated to whole nanoseconds would all be 0"),
+                "makes transfers free",
+                Some("use `rounding = \"exact\"`, or at most 1000MT/s".to_owned()),
+            );
+        }
+        let width_bits = or(&bus.width_bits, 8);
+        if let Some(width) = bus.width_bits.as_ref().filter(|w| ![8, 16].contains(w.get())) {
+            self.wrong(
+                format!("`bus.width_bits` must be 8 or 16, not {width_bits}"),
+                width,
+                "no such bus",
+                None,
+            );
+        }
+        if let Some(spare) = bus.transfer_spare.as_ref().filter(|spare| *spare.get())
+            && geometry.page_spare_bytes == 0
+        {
+            self.moot(
+                spare.span(),
+                page_spare.as_ref().map(At::span),
+                "`bus.transfer_spare` has no effect: pages have no spare bytes",
+                "give `geometry.page_spare`",
+            );
+        }
+        let defaults = NV_DDR2_CYCLES;
+        let cycles = &bus.cycles;
+        Bus {
+            width_bytes: width_bits / 8,
+            rate_mts: rate.0,
+            cycles: BusCycles {
+                t_cs: self.span_or("bus.cycles.t_cs", &cycles.t_cs, defaults.t_cs),
+                t_wc: self.span_or("bus.cycles.t_wc", &cycles.t_wc, defaults.t_wc),
+                t_wb: self.span_or("bus.cycles.t_wb", &cycles.t_wb, defaults.t_wb),
+                t_rr: self.span_or("bus.cycles.t_rr", &cycles.t_rr, defaults.t_rr),
+                t_adl: self.span_or("bus.cycles.t_adl", &cycles.t_adl, defaults.t_adl),
+                t_dbsy: self.span_or("bus.cycles.t_dbsy", &cycles.t_dbsy, defaults.t_dbsy),
+                t_cals: self.span_or("bus.cycles.t_cals", &cycles.t_cals, defaults.t_cals),
+                t_wpst: self.span_or("bus.cycles.t_wpst", &cycles.t_wpst, defaults.t_wpst),
+                t_wpsth: self.span_or("bus.cycles.t_wpsth", &cycles.t_wpsth, defaults.t_wpsth),
+            },
+            rounding,
+            transfer_spare: or(&bus.transfer_spare, false),
+            arbitration: or(&bus.arbitration, schema::BusArbitrationName::CommandFirst).into(),
+        }
+    }
+
+    fn faults(&mut self, file: &File, config: &Config) -> Vec<Fault> {
+        let mut faults = Vec::new();
+        for at in &file.fault {
+            let entry = at.get();
+            let keys = [
+                ("rate", &entry.rate),
+                ("units", &entry.units),
+                ("namespace", &entry.namespace),
+                ("die", &entry.die),
+                ("factor", &entry.factor),
+                ("at", &entry.at),
+                ("recovery", &entry.recovery),
+            ];
+            let settings: Vec<(&str, &str)> = keys
+                .iter()
+                .filter_map(|(key, value)| Some((*key, value.as_ref()?.get().0.as_str())))
+                .collect();
+            let parsed = fault::from_parts(entry.kind.get(), &settings)
+                .and_then(|fault| fault::check(&fault, config).map(|()| fault));
+            match parsed {
+                Ok(fault) => faults.push(fault),
+                Err(error) => {
+                    let place = error
+                        .key
+                        .as_deref()
+                        .and_then(|key| keys.iter().find(|(k, _)| *k == key))
+                        .and_then(|(_, value)| value.as_ref().map(At::span))
+                        .unwrap_or_else(|| entry.kind.span());
+                    self.at(place, error.message, "here", Some(error.help));
+                }
+            }
+        }
+        faults
+    }
+}
+
+/// Channel, way, die, plane.
+const CWDP: PlaneOrder =
+    PlaneOrder([Dimension::Channel, Dimension::Chip, Dimension::Die, Dimension::Plane]);
+
+/// Reads a plane order such as `CWDP`; `None` if it is not a permutation.
+pub fn parse_order(text: &str) -> Option<PlaneOrder> {
+    let letters: Vec<Dimension> = text
+        .chars()
+        .map(|letter| match letter.to_ascii_uppercase() {
+            'C' => Some(Dimension::Channel),
+            'W' => Some(Dimension::Chip),
+            'D' => Some(Dimension::Die),
+            'P' => Some(Dimension::Plane),
+            _ => None,
+        })
+        .collect::<Option<_>>()?;
+    let order: [Dimension; 4] = letters.try_into().ok()?;
+    let distinct = (0..4).all(|i| !order[..i].contains(&order[i]));
+    distinct.then_some(PlaneOrder(order))
+}
+
+/// Prints a plane order as [`parse_order`] reads it.
+pub fn print_order(order: PlaneOrder) -> String {
+    order
+        .0
+        .into_iter()
+        .map(|dimension| match dimension {
+            Dimension::Channel => 'C',
+            Dimension::Chip => 'W',
+            Dimension::Die => 'D',
+            Dimension::Plane => 'P',
+        })
+        .collect()
+}
+
+fn protocol_name(protocol: Protocol) -> &'static str {
+    match protocol {
+        Protocol::NvDdr2 => "NV-DDR2",
+        Protocol::NvDdr3 => "NV-DDR3",
+        Protocol::Toggle => "Toggle DDR",
+    }
+}
+
+fn cell_name(cell: CellType) -> &'static str {
+    match cell {
+        CellType::Slc => "SLC",
+        CellType::Mlc => "MLC",
+        CellType::Tlc => "TLC",
+    }
+}
+
+/// A size in the largest decimal unit, rounded, for messages.
+pub(super) fn approximate(bytes: u128) -> String {
+    let units = ["B", "kB", "MB", "GB", "TB", "PB", "EB", "ZB"];
+    let mut value = bytes as f64;
+    let mut unit = 0;
+    while value >= 1000.0 && unit + 1 < units.len() {
+        value /= 1000.0;
+        unit += 1;
+    }
+    let decimals = if value < 10.0 { 2 } else { 1 };
+    let text = format!("{value:.decimals$}");
+    let text = if text.contains('.') {
+        text.trim_end_matches('0').trim_end_matches('.').to_owned()
+    } else {
+        text
+    };
+    format!("{text} {}", units[unit])
+}

@@ -1,0 +1,311 @@
+//! The controller's sections: link, queues, firmware and write cache.
+
+use super::*;
+
+impl Check<'_> {
+    pub(super) fn link(&mut self, file: &File) -> Link {
+        let link = file.link.get();
+        let lanes = or(&link.lanes, 4);
+        if let Some(at) = link.lanes.as_ref()
+            && ![1, 2, 4, 8, 12, 16, 32].contains(&lanes)
+        {
+            self.wrong(
+                format!("a PCIe link cannot have {lanes} lanes"),
+                at,
+                "no such link",
+                Some("valid: 1, 2, 4, 8, 12, 16, 32".to_owned()),
+            );
+        }
+        let bytes_per_s = self.bandwidth(file, lanes);
+        let max_payload_bytes = self.small_or("link.max_payload", &link.max_payload, 256);
+        if let Some(at) = &link.max_payload
+            && (!max_payload_bytes.is_power_of_two() || !(128..=4096).contains(&max_payload_bytes))
+        {
+            self.wrong(
+                format!("`link.max_payload` cannot be {}", at.get()),
+                at,
+                "no such payload",
+                Some("valid: 128B, 256B, 512B, 1KiB, 2KiB, 4KiB".to_owned()),
+            );
+        }
+        let packet_overhead_bytes =
+            self.small_or("link.packet_overhead", &link.packet_overhead, 24);
+        if let Some(at) = link.packet_overhead.as_ref().filter(|at| at.get().0 > 4096) {
+            self.wrong("`link.packet_overhead` must be at most 4KiB", at, "too large", None);
+        }
+        let submission_entry_bytes =
+            self.small_or("link.submission_entry", &link.submission_entry, 64);
+        if let Some(at) = &link.submission_entry
+            && !(64..=4096).contains(&at.get().0)
+        {
+            self.wrong(
+                "`link.submission_entry` must be from 64B (the NVMe specification's) to 4KiB",
+                at,
+                "out of range",
+                None,
+            );
+        }
+        let rounding = or(&link.rounding, schema::RoundingName::Exact);
+        Link {
+            bytes_per_s,
+            lanes,
+            max_payload_bytes,
+            packet_overhead_bytes,
+            submission_entry_bytes,
+            fetch_prp_lists: or(&link.fetch_prp_lists, true),
+            stream_data: or(&link.stream_data, true),
+            interrupt: self.span_or("link.interrupt", &link.interrupt, Span::ZERO),
+            truncate_ns: rounding == schema::RoundingName::TruncatedNs,
+        }
+    }
+
+    /// Bytes a second, from the bandwidth or from the generation and the lanes; the one that
+    /// was given later if both were.
+    fn bandwidth(&mut self, file: &File, lanes: u32) -> u64 {
+        let link = file.link.get();
+        let layer = |span: Range<usize>| self.document.layer(&span);
+        let by_generation = match (&link.generation, &link.bandwidth) {
+            (Some(generation), Some(bandwidth)) => {
+                let (generation_layer, bandwidth_layer) =
+                    (layer(generation.span()), layer(bandwidth.span()));
+                if generation_layer == bandwidth_layer {
+                    self.wrong(
+                        "`link.bandwidth` contradicts `link.generation`",
+                        bandwidth,
+                        "given twice",
+                        Some("give one of them".to_owned()),
+                    );
+                }
+                generation_layer > bandwidth_layer
+            }
+            (generation, _) => generation.is_some(),
+        };
+        if by_generation {
+            let generation = link.generation.as_ref().expect("it was just seen");
+            let lane_bytes_per_s: u128 = match generation.get() {
+                1 => 250_000_000,
+                2 => 500_000_000,
+                // 8 GT/s and its doubles with 128b/130b coding, in 130ths of a byte.
+                g @ 3..=5 => {
+                    let gts = 8_000_000_000u128 << (g - 3);
+                    return (gts * 128 * u128::from(lanes) / (130 * 8)) as u64;
+                }
+                other => {
+                    let message = format!("there is no PCIe generation {other} here");
+                    self.wrong(
+                        message,
+                        generation,
+                        "not known",
+                        Some(
+                            "valid: 1 to 5; later ones send fixed-size units: give `bandwidth`"
+                                .to_owned(),
+                        ),
+                    );
+                    1
+                }
+            };
+            return (lane_bytes_per_s * u128::from(lanes)) as u64;
+        }
+        match &link.bandwidth {
+            Some(bandwidth) => {
+                let bytes = bandwidth.get().0;
+                if !(1_000_000..=1_000_000_000_000).contains(&bytes) {
+                    self.wrong(
+                        format!(
+                            "`link.bandwidth` must be from {} to {}, not {}",
+                            Bandwidth(1_000_000),
+                            Bandwidth(1_000_000_000_000),
+                            bandwidth.get()
+                        ),
+                        bandwidth,
+                        "out of range",
+                        None,
+                    );
+                }
+                bytes
+            }
+            None => {
+                self.at(
+                    file.link.span(),
+                    "the link has no bandwidth".to_owned(),
+                    "it belongs here",
+                    Some("add `generation = 4` and `lanes = 4`, or `bandwidth = \"…\"`".to_owned()),
+                );
+                0
+            }
+        }
+    }
+
+    pub(super) fn queues(&mut self, queues: &schema::Queues) -> Queues {
+        let mut count = |name, value: &Maybe<u32>, range, default| {
+            value.as_ref().map_or(default, |value| self.count(name, value, range))
+        };
+        Queues {
+            fetch_size: count("queues.fetch_size", &queues.fetch_size, 1..=65_536, 512),
+            entries: count("queues.entries", &queues.entries, 2..=65_536, 1024),
+            arbitration_burst: count(
+                "queues.arbitration_burst",
+                &queues.arbitration_burst,
+                1..=64,
+                1,
+            ),
+            command_slots: count(
+                "queues.command_slots",
+                &queues.command_slots,
+                1..=u32::MAX,
+                65_536,
+            ),
+        }
+    }
+
+    pub(super) fn firmware(&mut self, firmware: &schema::Firmware) -> Firmware {
+        let lowered = Firmware {
+            cores: firmware
+                .cores
+                .as_ref()
+                .map_or(1, |cores| self.count("firmware.cores", cores, 1..=1024)),
+            read: self.span_or("firmware.read", &firmware.read, Span::ZERO),
+            write: self.span_or("firmware.write", &firmware.write, Span::ZERO),
+            trim: self.span_or("firmware.trim", &firmware.trim, Span::ZERO),
+            flush: self.span_or("firmware.flush", &firmware.flush, Span::ZERO),
+        };
+        let costs = [
+            (lowered.read, &firmware.read),
+            (lowered.write, &firmware.write),
+            (lowered.trim, &firmware.trim),
+            (lowered.flush, &firmware.flush),
+        ];
+        if let Some(cores) = &firmware.cores
+            && costs.iter().all(|(cost, _)| cost.is_zero())
+        {
+            let latest = costs
+                .iter()
+                .filter_map(|(_, at)| at.as_ref().map(At::span))
+                .max_by_key(|span| span.start);
+            self.moot(
+                cores.span(),
+                latest,
+                "`firmware.cores` has no effect: no command takes time on a core",
+                "give `firmware.read`, `write`, `trim` or `flush`",
+            );
+        }
+        lowered
+    }
+
+    pub(super) fn cache(&mut self, file: &File, geometry: &Geometry) -> Option<WriteCache> {
+        let cache = file.cache.as_ref()?.get();
+        let bytes = cache.size.get().0;
+        let spans = [
+            cache.write_back.as_ref().map(At::span),
+            cache.high.as_ref().map(At::span),
+            cache.dram.as_ref().map(At::span),
+        ];
+        if bytes == 0 {
+            for span in spans.into_iter().flatten() {
+                self.moot(
+                    span,
+                    Some(cache.size.span()),
+                    "this has no effect: the cache has no capacity",
+                    "remove it, or give the cache a size",
+                );
+            }
+            return None;
+        }
+        let least = u64::from(geometry.planes()) * u64::from(geometry.page_bytes);
+        if bytes < least {
+            self.wrong(
+                format!(
+                    "a write cache of {} cannot hold one flash page for each plane",
+                    cache.size.get()
+                ),
+                &cache.size,
+                "too small",
+                Some(format!(
+                    "at least {} ({} planes of {} pages), or 0 for none",
+                    Bytes(least),
+                    geometry.planes(),
+                    Bytes(u64::from(geometry.page_bytes))
+                )),
+            );
+        }
+        let write_back = match or(&cache.write_back, WriteBackName::Eager) {
+            WriteBackName::Eager => {
+                if let Some(high) = &cache.high {
+                    self.moot(
+                        high.span(),
+                        cache.write_back.as_ref().map(At::span),
+                        "`cache.high` has no effect: dirty data leaves at once",
+                        "use it with `write_back = \"lru\"`",
+                    );
+                }
+                WriteBack::Eager
+            }
+            WriteBackName::Lru => {
+                let high = or(&cache.high, Fraction(0.8)).0;
+                if high <= 0.0
+                    && let Some(at) = &cache.high
+                {
+                    self.wrong("`cache.high` must be more than 0", at, "out of range", None);
+                }
+                WriteBack::Lru { high }
+            }
+        };
+        Some(WriteCache { bytes, dram: self.dram(cache.dram.as_ref()), write_back })
+    }
+
+    fn dram(&mut self, dram: Option<&At<schema::Dram>>) -> Dram {
+        let ns13 = Span::from_ns(13);
+        let mut lowered = Dram {
+            row_bytes: 8192,
+            width_bytes: 4,
+            rate_mts: 1600,
+            t_rcd: ns13,
+            t_cl: ns13,
+            t_rp: ns13,
+        };
+        let Some(dram) = dram.map(At::get) else { return lowered };
+        if let Some(width) = &dram.width_bits {
+            let bits = *width.get();
+            if bits == 0 || !bits.is_multiple_of(8) || bits > 4096 {
+                self.wrong(
+                    format!(
+                        "`cache.dram.width_bits` must be a multiple of 8 up to 4096, not {bits}"
+                    ),
+                    width,
+                    "no such bus",
+                    None,
+                );
+            }
+            lowered.width_bytes = (bits / 8).max(1);
+        }
+        if let Some(rate) = &dram.rate {
+            if !(1..=100_000).contains(&rate.get().0) {
+                self.wrong(
+                    format!(
+                        "`cache.dram.rate` must be from 1MT/s to 100000MT/s, not {}",
+                        rate.get()
+                    ),
+                    rate,
+                    "out of range",
+                    None,
+                );
+            }
+            lowered.rate_mts = rate.get().0;
+        }
+        if let Some(row) = &dram.row {
+            lowered.row_bytes = self.small("cache.dram.row", row);
+            if lowered.row_bytes < lowered.width_bytes {
+                self.wrong(
+                    format!("a DRAM row of {} is narrower than one transfer", row.get()),
+                    row,
+                    "too small",
+                    None,
+                );
+            }
+        }
+        lowered.t_rcd = self.span_or("cache.dram.t_rcd", &dram.t_rcd, ns13);
+        lowered.t_cl = self.span_or("cache.dram.t_cl", &dram.t_cl, ns13);
+        lowered.t_rp = self.span_or("cache.dram.t_rp", &dram.t_rp, ns13);
+        lowered
+    }
+}

@@ -1,0 +1,314 @@
+//! The translation layer's sections: mapping, allocation, garbage collection, scheduler and
+//! namespaces.
+
+use super::*;
+
+impl Check<'_> {
+    pub(super) fn mapping(&mut self, file: &File, geometry: &Geometry, unit_bytes: u32) -> Mapping {
+        let mapping = &file.mapping;
+        let table = match (&mapping.table, &mapping.cmt) {
+            (Some(table), cmt) => match (*table.get(), cmt) {
+                (TableName::Ideal, None) => MappingTable::Ideal,
+                (TableName::Ideal, Some(cmt)) => {
+                    let place = cmt.get().size.span();
+                    self.moot(
+                        place,
+                        Some(table.span()),
+                        "`[mapping.cmt]` has no effect: the whole table is in DRAM",
+                        "remove it, or use `table = \"cached\"`",
+                    );
+                    MappingTable::Ideal
+                }
+                (TableName::Cached, Some(cmt)) => {
+                    MappingTable::Cached(self.cmt(file, cmt.get(), geometry))
+                }
+                (TableName::Cached, None) => {
+                    self.wrong(
+                        "a cached mapping table needs a capacity",
+                        table,
+                        "cached in how many bytes?",
+                        Some("add `[mapping.cmt]` with `size = \"2MiB\"`".to_owned()),
+                    );
+                    MappingTable::Ideal
+                }
+            },
+            (None, Some(cmt)) => MappingTable::Cached(self.cmt(file, cmt.get(), geometry)),
+            (None, None) => MappingTable::Ideal,
+        };
+        let unmapped_reads =
+            mapping.unmapped_reads.as_ref().map_or(UnmappedReads::Zeroes, |u| (*u.get()).into());
+        Mapping { unit_bytes, table, unmapped_reads }
+    }
+
+    fn cmt(&mut self, file: &File, cmt: &schema::Cmt, geometry: &Geometry) -> CachedTable {
+        let page = geometry.page_bytes;
+        let granularity = or(&cmt.granularity, schema::GranularityName::Entry);
+        let by_page = granularity == schema::GranularityName::Page;
+        if let Some(load) = cmt.load.as_ref().filter(|_| by_page) {
+            self.moot(
+                load.span(),
+                cmt.granularity.as_ref().map(At::span),
+                "`mapping.cmt.load` has no effect: whole translation pages are loaded",
+                "use it with `granularity = \"entry\"`",
+            );
+        }
+        if let Some(entry) = cmt.entry.as_ref().filter(|_| by_page) {
+            self.moot(
+                entry.span(),
+                cmt.granularity.as_ref().map(At::span),
+                "`mapping.cmt.entry` has no effect: whole translation pages are cached",
+                "use it with `granularity = \"entry\"`",
+            );
+        }
+        let mut size = |name: &str, value: &Maybe<Bytes>| {
+            let at = value.as_ref()?;
+            if !(1..=1024).contains(&at.get().0) {
+                self.wrong(
+                    format!("`{name}` must be from 1B to 1KiB, not {}", at.get()),
+                    at,
+                    "no such entry",
+                    None,
+                );
+            }
+            Some(at.get().0 as u32)
+        };
+        let entry_bytes = size("mapping.cmt.entry", &cmt.entry);
+        let translation_entry_bytes = size("mapping.cmt.translation_entry", &cmt.translation_entry);
+        let load_bytes = self.small_or("mapping.cmt.load", &cmt.load, 512);
+        if let Some(load) = cmt.load.as_ref().filter(|_| !by_page)
+            && (load_bytes == 0 || load_bytes > page || !load_bytes.is_multiple_of(512))
+        {
+            self.wrong(
+                format!(
+                    "`mapping.cmt.load` must be a multiple of 512B up to the page, not {}",
+                    load.get()
+                ),
+                load,
+                "out of range",
+                None,
+            );
+        }
+        let sharing = or(&cmt.sharing, schema::SharingName::Shared);
+        let parts = match sharing {
+            schema::SharingName::Partitioned => file.namespace.len().max(1) as u64,
+            _ => 1,
+        };
+        let (least, what) = if by_page {
+            (u64::from(page), "translation page")
+        } else {
+            (u64::from(entry_bytes.unwrap_or(16)), "entry")
+        };
+        if cmt.size.get().0 < least * parts {
+            let each = if parts > 1 { " for each namespace" } else { "" };
+            self.wrong(
+                format!("a mapping cache of {} cannot hold one {what}{each}", cmt.size.get()),
+                &cmt.size,
+                "too small",
+                Some(format!("at least {}", Bytes(least * parts))),
+            );
+        }
+        CachedTable {
+            bytes: cmt.size.get().0,
+            granularity: granularity.into(),
+            sharing: sharing.into(),
+            entry_bytes,
+            translation_entry_bytes,
+            load_bytes,
+            write_back: or(&cmt.write_back, true),
+        }
+    }
+
+    pub(super) fn order(&mut self, allocation: &schema::Allocation) -> PlaneOrder {
+        let Some(order) = &allocation.order else { return CWDP };
+        parse_order(order.get()).unwrap_or_else(|| {
+            self.wrong(
+                format!("`allocation.order` cannot be `{}`", order.get()),
+                order,
+                "not a permutation of C, W, D and P",
+                Some(
+                    "each of C (channel), W (way, the chip), D (die) and P (plane) once, such as CWDP"
+                        .to_owned(),
+                ),
+            );
+            CWDP
+        })
+    }
+
+    pub(super) fn over_provisioning(&mut self, file: &File) -> f64 {
+        let Some(share) = &file.over_provisioning else { return 0.07 };
+        if share.get().0 <= 0.0 || share.get().0 >= 1.0 {
+            self.wrong(
+                format!("`over_provisioning` must be between 0% and 100%, not {}", share.get()),
+                share,
+                "out of range",
+                Some(
+                    "it is the share of the raw pages that the host does not see; 7% is usual"
+                        .to_owned(),
+                ),
+            );
+        }
+        share.get().0
+    }
+
+    pub(super) fn gc(&mut self, file: &File, geometry: &Geometry) -> Gc {
+        let gc = &file.gc;
+        let victim = match or(&gc.victim, VictimName::Greedy) {
+            VictimName::Greedy => {
+                if let Some(d) = &gc.d {
+                    self.moot(
+                        d.span(),
+                        gc.victim.as_ref().map(At::span),
+                        "`gc.d` has no effect: the greedy policy looks at every block",
+                        "use it with `victim = \"d-choices\"`",
+                    );
+                }
+                VictimPolicy::Greedy
+            }
+            VictimName::DChoices => {
+                let blocks = geometry.blocks_per_plane;
+                let d = gc.d.as_ref().map_or(10.min(blocks), |d| self.count("gc.d", d, 1..=blocks));
+                VictimPolicy::DChoices { d }
+            }
+        };
+        let start = or(&gc.start, Fraction(0.05));
+        let urgent = or(&gc.urgent, Fraction(start.0.min(0.005)));
+        if let Some(at) = gc.start.as_ref().filter(|at| at.get().0 <= 0.0 || at.get().0 >= 1.0) {
+            self.wrong(
+                format!("`gc.start` must be between 0% and 100%, not {start}"),
+                at,
+                "out of range",
+                None,
+            );
+        }
+        if let Some(at) = gc.urgent.as_ref().filter(|_| urgent.0 > start.0) {
+            self.wrong(
+                format!("`gc.urgent` ({urgent}) is above `gc.start` ({start})"),
+                at,
+                "collection must start before it is urgent",
+                Some(format!("at most {start}")),
+            );
+        }
+        let reserve_blocks = gc
+            .reserve_blocks
+            .as_ref()
+            .map_or(2, |at| self.count("gc.reserve_blocks", at, 1..=u32::MAX));
+        let idle_after = gc.idle_after.as_ref().map(|at| self.span("gc.idle_after", at));
+        if let Some(target) = &gc.idle_target {
+            if idle_after.is_none() {
+                self.wrong(
+                    "`gc.idle_target` has no effect: there is no idle collection",
+                    target,
+                    "this changes nothing",
+                    Some("add `gc.idle_after`, for example \"10ms\"".to_owned()),
+                );
+            } else if target.get().0 < start.0 || target.get().0 >= 1.0 {
+                self.wrong(
+                    format!(
+                        "`gc.idle_target` must be from `gc.start` ({start}) to below 100%, not {}",
+                        target.get()
+                    ),
+                    target,
+                    "out of range",
+                    None,
+                );
+            }
+        }
+        Gc {
+            victim,
+            start: start.0,
+            urgent: urgent.0,
+            reserve_blocks,
+            frontiers: gc
+                .write_frontiers
+                .as_ref()
+                .map_or(WriteFrontiers::Separate, |at| (*at.get()).into()),
+            idle_after,
+            idle_target: or(&gc.idle_target, start).0,
+        }
+    }
+
+    pub(super) fn scheduler(&mut self, file: &File) -> Scheduler {
+        let (scheduler, planes) = (&file.scheduler, &file.geometry.get().planes_per_die);
+        let multi_plane = or(&scheduler.multi_plane, true);
+        if let Some(window) = &scheduler.multi_plane_window {
+            if !multi_plane {
+                self.moot(
+                    window.span(),
+                    scheduler.multi_plane.as_ref().map(At::span),
+                    "`scheduler.multi_plane_window` has no effect: operations are not joined",
+                    "use it with `multi_plane = true`",
+                );
+            } else if *planes.get() == 1 {
+                self.moot(
+                    window.span(),
+                    Some(planes.span()),
+                    "`scheduler.multi_plane_window` has no effect: a die has one plane",
+                    "remove it",
+                );
+            }
+            self.count("scheduler.multi_plane_window", window, 1..=u32::MAX);
+        }
+        Scheduler {
+            die_interleaving: or(&scheduler.die_interleaving, true),
+            multi_plane,
+            multi_plane_window: or(&scheduler.multi_plane_window, 32),
+            priority_classes: or(&scheduler.priority_classes, false),
+        }
+    }
+
+    pub(super) fn namespaces(
+        &mut self,
+        file: &File,
+        geometry: &Geometry,
+        unit: u32,
+    ) -> Vec<Namespace> {
+        if file.namespace.is_empty() {
+            return vec![Namespace::whole_drive()];
+        }
+        let mut namespaces = Vec::new();
+        for (index, at) in file.namespace.iter().enumerate() {
+            let namespace = at.get();
+            let name = |key: &str| format!("namespace.{index}.{key}");
+            let units = namespace.size.as_ref().map(|size| {
+                let bytes = size.get().0;
+                if bytes == 0 || !bytes.is_multiple_of(u64::from(unit)) {
+                    self.wrong(
+                        format!(
+                            "`{}` must be a multiple of the mapping unit, not {}",
+                            name("size"),
+                            size.get()
+                        ),
+                        size,
+                        &format!("not a multiple of {}", Bytes(u64::from(unit))),
+                        None,
+                    );
+                }
+                bytes / u64::from(unit)
+            });
+            let g = geometry;
+            namespaces.push(Namespace {
+                units,
+                channels: self.indices(&name("channels"), &namespace.channels, g.channels),
+                chips: self.indices(&name("chips"), &namespace.chips, g.chips_per_channel),
+                dies: self.indices(&name("dies"), &namespace.dies, g.dies_per_chip),
+                planes: self.indices(&name("planes"), &namespace.planes, g.planes_per_die),
+            });
+        }
+        namespaces
+    }
+
+    fn indices(&mut self, name: &str, list: &[At<u32>], count: u32) -> Vec<u32> {
+        let mut seen = Vec::new();
+        for at in list {
+            let index = *at.get();
+            if index >= count {
+                let help = Some(format!("valid: 0 to {}", count - 1));
+                self.wrong(format!("`{name}` has no {index}"), at, "there is none", help);
+            } else if seen.contains(&index) {
+                self.wrong(format!("`{name}` names {index} twice"), at, "again", None);
+            }
+            seen.push(index);
+        }
+        seen
+    }
+}

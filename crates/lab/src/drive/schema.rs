@@ -1,0 +1,675 @@
+//! The drive file as written: sections, keys, and where each value stands.
+//!
+//! The doc comments are the reference for users: they become the descriptions in the JSON
+//! Schema. Nothing here is checked beyond its type; [`lower`](super::lower) turns a [`File`]
+//! into the model's configuration.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::ops::Range;
+
+use mynah_model::config::{
+    BusArbitration, BusRounding, CellType, CmtGranularity, CmtSharing, UnmappedReads,
+    WriteFrontiers,
+};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::Deserialize;
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{self, Deserializer, MapAccess, Visitor};
+use serde_spanned::Spanned;
+
+use crate::units::{Bandwidth, Bytes, Duration, Fraction, TransferRate};
+
+/// A value and where it was written.
+#[derive(Clone, Debug)]
+pub(super) struct At<T>(Spanned<T>);
+
+impl<T> At<T> {
+    pub(super) fn span(&self) -> Range<usize> {
+        self.0.span()
+    }
+
+    pub(super) fn get(&self) -> &T {
+        self.0.get_ref()
+    }
+}
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for At<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<At<T>, D::Error> {
+        Spanned::deserialize(deserializer).map(At)
+    }
+}
+
+impl<T: JsonSchema> JsonSchema for At<T> {
+    fn inline_schema() -> bool {
+        T::inline_schema()
+    }
+    fn schema_name() -> Cow<'static, str> {
+        T::schema_name()
+    }
+    fn schema_id() -> Cow<'static, str> {
+        T::schema_id()
+    }
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        T::json_schema(generator)
+    }
+}
+
+/// A value that may be left out.
+pub(super) type Maybe<T> = Option<At<T>>;
+
+/// One drive: its flash, its controller, its link to the host.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(title = "Mynah drive file")]
+pub(super) struct File {
+    /// The format's version.
+    #[allow(dead_code, reason = "reading it is the check")]
+    pub(super) schema: At<SchemaVersion>,
+    /// Short name of the drive, as results show it.
+    pub(super) name: At<String>,
+    /// What drive this is, in a sentence or two.
+    #[serde(default)]
+    pub(super) description: String,
+    /// Share of the physical pages that the host does not see. Default: 7%.
+    pub(super) over_provisioning: Maybe<Fraction>,
+    /// Seed of every random choice the drive makes. Default: 1.
+    pub(super) seed: Maybe<u64>,
+    /// The flash array's shape.
+    pub(super) geometry: At<Geometry>,
+    /// How long the flash array takes.
+    pub(super) flash: At<Flash>,
+    /// The bus between controller and chips.
+    pub(super) bus: At<Bus>,
+    /// The link between host and controller.
+    pub(super) link: At<Link>,
+    /// Submission and completion queues.
+    #[serde(default)]
+    pub(super) queues: Queues,
+    /// The controller's processors.
+    #[serde(default)]
+    pub(super) firmware: Firmware,
+    /// The write cache. Default: none.
+    pub(super) cache: Maybe<Cache>,
+    /// Logical to physical mapping.
+    #[serde(default)]
+    pub(super) mapping: Mapping,
+    /// How writes are spread over the flash.
+    #[serde(default)]
+    pub(super) allocation: Allocation,
+    /// Garbage collection.
+    #[serde(default)]
+    pub(super) gc: Gc,
+    /// Flash transaction scheduling.
+    #[serde(default)]
+    pub(super) scheduler: Scheduler,
+    /// The namespaces, in order, numbered from 1. Default: one over the whole drive.
+    #[serde(default)]
+    pub(super) namespace: Vec<At<Namespace>>,
+    /// Faults to inject. Default: none.
+    #[serde(default)]
+    pub(super) fault: Vec<At<FaultEntry>>,
+    /// Where each number comes from: a key (`"flash.read"`) or a section (`geometry`) and the
+    /// publication, file or measurement. A text that begins with `estimate` says that nobody
+    /// published it. The longest matching key counts.
+    #[serde(default)]
+    #[allow(dead_code, reason = "read from the document, where the keys have spans")]
+    pub(super) sources: BTreeMap<String, String>,
+}
+
+/// The version of the format.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+pub(super) enum SchemaVersion {
+    /// The first.
+    #[serde(rename = "mynah.drive/1")]
+    V1,
+}
+
+/// The flash array's shape. Every count is at least 1.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Geometry {
+    /// Buses between the controller and the chips, at most 1024.
+    pub(super) channels: At<u32>,
+    /// Chips (packages, targets) on each channel.
+    pub(super) chips_per_channel: At<u32>,
+    /// Dies (LUNs) in each chip; at most 64 on a channel.
+    pub(super) dies_per_chip: At<u32>,
+    /// Planes in each die, 1 to 8.
+    pub(super) planes_per_die: At<u32>,
+    /// Blocks in each plane.
+    pub(super) blocks_per_plane: At<u32>,
+    /// Pages in each block.
+    pub(super) pages_per_block: At<u32>,
+    /// User bytes in a page; a multiple of 512.
+    pub(super) page_size: At<Bytes>,
+    /// Spare bytes in a page (ECC, metadata). Default: 0.
+    pub(super) page_spare: Maybe<Bytes>,
+}
+
+/// How long the flash array takes.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Flash {
+    /// Bits in a cell.
+    pub(super) cell: At<CellName>,
+    /// Page read (tR): one time, or one for each page type of the cell.
+    pub(super) read: At<PageTimes>,
+    /// Page program (tPROG): one time, or one for each page type of the cell.
+    pub(super) program: At<PageTimes>,
+    /// Block erase (tBERS).
+    pub(super) erase: At<Duration>,
+    /// Added to every read between the array and the ready signal. Default: 0.
+    pub(super) read_ready_delay: Maybe<Duration>,
+}
+
+/// The bus between controller and chips.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Bus {
+    /// The data interface; it bounds the rate. Default: toggle.
+    pub(super) protocol: Maybe<Protocol>,
+    /// Width of the data bus in bits, 8 or 16. Default: 8.
+    pub(super) width_bits: Maybe<u32>,
+    /// Millions of transfers a second: from 200 to 533 (NV-DDR2), 1600 (NV-DDR3) or 4800
+    /// (Toggle, NV-LPDDR4).
+    pub(super) rate: At<TransferRate>,
+    /// How transfer times are computed. Default: exact.
+    pub(super) rounding: Maybe<RoundingName>,
+    /// Whether a transfer carries the page's spare bytes in proportion to its data.
+    /// Default: false.
+    pub(super) transfer_spare: Maybe<bool>,
+    /// Who gets the channel when several want it. Default: command-first.
+    pub(super) arbitration: Maybe<BusArbitrationName>,
+    /// Command and address cycles. Default: NV-DDR2 as MQSim computes it.
+    #[serde(default)]
+    pub(super) cycles: Cycles,
+}
+
+/// Command and address cycle times, named as in ONFI.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Cycles {
+    /// CE# setup. Default: 20ns.
+    pub(super) t_cs: Maybe<Duration>,
+    /// WE# cycle: one command or address byte. Default: 25ns.
+    pub(super) t_wc: Maybe<Duration>,
+    /// WE# high to busy. Default: 100ns.
+    pub(super) t_wb: Maybe<Duration>,
+    /// Ready to first data. Default: 20ns.
+    pub(super) t_rr: Maybe<Duration>,
+    /// Address cycle to data loading. Default: 70ns.
+    pub(super) t_adl: Maybe<Duration>,
+    /// Dummy busy time between the planes of a multi-plane command. Default: 500ns.
+    pub(super) t_dbsy: Maybe<Duration>,
+    /// ALE and CLE setup. Default: 15ns.
+    pub(super) t_cals: Maybe<Duration>,
+    /// DQS write postamble. Default: 6ns.
+    pub(super) t_wpst: Maybe<Duration>,
+    /// DQS write postamble hold. Default: 15ns.
+    pub(super) t_wpsth: Maybe<Duration>,
+}
+
+/// The PCIe link between host and controller: `generation` and `lanes`, or `bandwidth`.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Link {
+    /// PCIe generation, 1 to 5; with `lanes` it gives the bandwidth.
+    pub(super) generation: Maybe<u32>,
+    /// Bandwidth in each direction, all lanes together, after line coding.
+    pub(super) bandwidth: Maybe<Bandwidth>,
+    /// Lanes: 1, 2, 4, 8, 12, 16 or 32. Transfer sizes are rounded up to a multiple.
+    /// Default: 4.
+    pub(super) lanes: Maybe<u32>,
+    /// Largest payload of one transaction layer packet. Default: 256B.
+    pub(super) max_payload: Maybe<Bytes>,
+    /// Header, framing and link layer bytes that accompany each packet. Default: 24B.
+    pub(super) packet_overhead: Maybe<Bytes>,
+    /// Size of a submission queue entry on the link. Default: 64B.
+    pub(super) submission_entry: Maybe<Bytes>,
+    /// Whether PRP lists are fetched for requests of more than two memory pages.
+    /// Default: true.
+    pub(super) fetch_prp_lists: Maybe<bool>,
+    /// Whether read data goes to the host page by page as it comes from the flash (the
+    /// default), or all at once when the last page is there.
+    pub(super) stream_data: Maybe<bool>,
+    /// From the arrival of a completion queue entry until the host sees it. Default: 0.
+    pub(super) interrupt: Maybe<Duration>,
+    /// How transfer times are computed. Default: exact.
+    pub(super) rounding: Maybe<RoundingName>,
+}
+
+/// Submission and completion queues.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Queues {
+    /// How many commands of one submission queue may be in the controller at once
+    /// (QueueFetchSize). Default: 512.
+    pub(super) fetch_size: Maybe<u32>,
+    /// Entries in each submission and completion queue, 2 to 65536. Default: 1024.
+    pub(super) entries: Maybe<u32>,
+    /// Entries fetched from one queue before the next queue's turn. Default: 1.
+    pub(super) arbitration_burst: Maybe<u32>,
+    /// Commands of all queues that the controller can hold at once; default 65,536.
+    pub(super) command_slots: Maybe<u32>,
+}
+
+/// The controller's processors.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Firmware {
+    /// Cores; each runs one command at a time. Default: 1.
+    pub(super) cores: Maybe<u32>,
+    /// Time on a core for a read command. Default: 0.
+    pub(super) read: Maybe<Duration>,
+    /// Time on a core for a write command. Default: 0.
+    pub(super) write: Maybe<Duration>,
+    /// Time on a core for a TRIM command. Default: 0.
+    pub(super) trim: Maybe<Duration>,
+    /// Time on a core for a flush command. Default: 0.
+    pub(super) flush: Maybe<Duration>,
+}
+
+/// A write-back cache in DRAM.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Cache {
+    /// Capacity for data: at least one flash page for each plane; 0 switches the cache off.
+    pub(super) size: At<Bytes>,
+    /// When dirty data leaves for the flash. Default: eager.
+    pub(super) write_back: Maybe<WriteBackName>,
+    /// With `write_back = "lru"`: the dirty share above which data is written back.
+    /// Default: 80%.
+    pub(super) high: Maybe<Fraction>,
+    /// The DRAM behind the cache.
+    pub(super) dram: Maybe<Dram>,
+}
+
+/// The DRAM's access model.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Dram {
+    /// Bytes in a row. Default: 8KiB.
+    pub(super) row: Maybe<Bytes>,
+    /// Width of the data bus in bits, a multiple of 8. Default: 32.
+    pub(super) width_bits: Maybe<u32>,
+    /// Millions of transfers a second. Default: 1600MT/s.
+    pub(super) rate: Maybe<TransferRate>,
+    /// Row to column delay. Default: 13ns.
+    pub(super) t_rcd: Maybe<Duration>,
+    /// Column access latency. Default: 13ns.
+    pub(super) t_cl: Maybe<Duration>,
+    /// Row precharge. Default: 13ns.
+    pub(super) t_rp: Maybe<Duration>,
+}
+
+/// Logical to physical mapping, page level.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Mapping {
+    /// Bytes that one mapping entry covers: the page, or the page divided by a power of two.
+    /// Default: the page.
+    pub(super) unit: Maybe<Bytes>,
+    /// Where the table lives. Default: cached if there is a `[mapping.cmt]`, else ideal.
+    pub(super) table: Maybe<TableName>,
+    /// What a read of an address that was never written does. Default: zeroes.
+    pub(super) unmapped_reads: Maybe<UnmappedReadsName>,
+    /// The cached mapping table.
+    pub(super) cmt: Maybe<Cmt>,
+}
+
+/// The cached mapping table (CMT).
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Cmt {
+    /// Capacity.
+    pub(super) size: At<Bytes>,
+    /// What is loaded and evicted. Default: entry.
+    pub(super) granularity: Maybe<GranularityName>,
+    /// How flows share the capacity. Default: shared.
+    pub(super) sharing: Maybe<SharingName>,
+    /// Size of a cached entry. Default: from the number of pages, as MQSim computes it.
+    pub(super) entry: Maybe<Bytes>,
+    /// Size of an entry in a translation page. Default: from the number of pages, as MQSim
+    /// computes it.
+    pub(super) translation_entry: Maybe<Bytes>,
+    /// Bytes read from flash to load an entry, with `granularity = "entry"`. Default: 512B.
+    pub(super) load: Maybe<Bytes>,
+    /// Whether evicted dirty entries are written to flash. Default: true.
+    pub(super) write_back: Maybe<bool>,
+}
+
+/// How writes are spread over the flash.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Allocation {
+    /// The order in which consecutive pages are spread, fastest first: a permutation of C
+    /// (channel), W (way, the chip), D (die) and P (plane). Default: CWDP.
+    #[schemars(regex(pattern = r"^[CWDPcwdp]{4}$"))]
+    pub(super) order: Maybe<String>,
+}
+
+/// Garbage collection.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Gc {
+    /// Which block is collected. Default: greedy.
+    pub(super) victim: Maybe<VictimName>,
+    /// With `victim = "d-choices"`: blocks drawn. Default: 10.
+    pub(super) d: Maybe<u32>,
+    /// Collection starts when fewer than this share of a plane's blocks are free.
+    /// Default: 5%.
+    pub(super) start: Maybe<Fraction>,
+    /// Collection takes precedence over host I/O below this share. Default: 0.5%.
+    pub(super) urgent: Maybe<Fraction>,
+    /// Free blocks of each plane that only collection may use, at least 1. Default: 2.
+    pub(super) reserve_blocks: Maybe<u32>,
+    /// Whether host writes and collected pages fill the same blocks. Default: separate.
+    pub(super) write_frontiers: Maybe<FrontiersName>,
+    /// Collect when a plane's die has been idle this long. Default: never.
+    pub(super) idle_after: Maybe<Duration>,
+    /// With `idle_after`: the share of free blocks that idle collection aims for.
+    /// Default: `start`.
+    pub(super) idle_target: Maybe<Fraction>,
+}
+
+/// Flash transaction scheduling.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Scheduler {
+    /// Whether the dies of a chip may work at the same time. Default: true.
+    pub(super) die_interleaving: Maybe<bool>,
+    /// Whether operations at the same page offset of several planes are joined.
+    /// Default: true.
+    pub(super) multi_plane: Maybe<bool>,
+    /// How far into a plane's queue a partner for a multi-plane read is sought. Default: 32.
+    pub(super) multi_plane_window: Maybe<u32>,
+    /// Whether queue priority classes act on flash transactions. Default: false.
+    pub(super) priority_classes: Maybe<bool>,
+}
+
+/// A range of logical space and the flash it may use.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Namespace {
+    /// Capacity, a multiple of the mapping unit. Default: an equal share of what its planes
+    /// offer.
+    pub(super) size: Maybe<Bytes>,
+    /// Channels it may use, from 0. Default: all.
+    #[serde(default)]
+    pub(super) channels: Vec<At<u32>>,
+    /// Chips of each channel it may use, from 0. Default: all.
+    #[serde(default)]
+    pub(super) chips: Vec<At<u32>>,
+    /// Dies of each chip it may use, from 0. Default: all.
+    #[serde(default)]
+    pub(super) dies: Vec<At<u32>>,
+    /// Planes of each die it may use, from 0. Default: all.
+    #[serde(default)]
+    pub(super) planes: Vec<At<u32>>,
+}
+
+/// A fault to inject: the kind and the settings of `--fault KIND:SETTING=VALUE,…`.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct FaultEntry {
+    /// What fails: read-error, program-error, erase-error, slow-die, dead-die or power-cut.
+    pub(super) kind: At<String>,
+    /// Probability of each operation's failure (the errors).
+    pub(super) rate: Maybe<Scalar>,
+    /// The mapping units whose operations fail: `"0-99"` (read-error, program-error).
+    pub(super) units: Maybe<Scalar>,
+    /// The namespace of `units`. Default: 1.
+    pub(super) namespace: Maybe<Scalar>,
+    /// Index of the die, channel first (slow-die, dead-die).
+    pub(super) die: Maybe<Scalar>,
+    /// How many times as long its operations take, at least 1 (slow-die).
+    pub(super) factor: Maybe<Scalar>,
+    /// When, after the drive was built (dead-die, power-cut).
+    pub(super) at: Maybe<Scalar>,
+    /// From the cut until the drive accepts commands again (power-cut). Default: 1s.
+    pub(super) recovery: Maybe<Scalar>,
+}
+
+/// A string or a number, kept as text.
+#[derive(Clone, Debug)]
+pub(super) struct Scalar(pub(super) String);
+
+impl<'de> Deserialize<'de> for Scalar {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Scalar, D::Error> {
+        struct Text;
+        impl Visitor<'_> for Text {
+            type Value = Scalar;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a string or a number")
+            }
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<Scalar, E> {
+                Ok(Scalar(text.to_owned()))
+            }
+            fn visit_i64<E: de::Error>(self, number: i64) -> Result<Scalar, E> {
+                Ok(Scalar(number.to_string()))
+            }
+            fn visit_u64<E: de::Error>(self, number: u64) -> Result<Scalar, E> {
+                Ok(Scalar(number.to_string()))
+            }
+            fn visit_f64<E: de::Error>(self, number: f64) -> Result<Scalar, E> {
+                Ok(Scalar(number.to_string()))
+            }
+        }
+        deserializer.deserialize_any(Text)
+    }
+}
+
+impl JsonSchema for Scalar {
+    fn inline_schema() -> bool {
+        true
+    }
+    fn schema_name() -> Cow<'static, str> {
+        "Scalar".into()
+    }
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": ["string", "number"] })
+    }
+}
+
+/// One time for all page types, or one for each.
+#[derive(Clone, Debug)]
+pub(super) enum PageTimes {
+    /// The same for all.
+    All(Duration),
+    /// One for each page type.
+    Each(EachPage),
+}
+
+/// A time for each page type.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct EachPage {
+    /// Least significant bit.
+    pub(super) lsb: At<Duration>,
+    /// Central significant bit (TLC).
+    pub(super) csb: Maybe<Duration>,
+    /// Most significant bit (MLC and TLC).
+    pub(super) msb: Maybe<Duration>,
+}
+
+impl<'de> Deserialize<'de> for PageTimes {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<PageTimes, D::Error> {
+        struct Times;
+        impl<'de> Visitor<'de> for Times {
+            type Value = PageTimes;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a time such as `75us`, or `{ lsb = \"…\", msb = \"…\" }`")
+            }
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<PageTimes, E> {
+                text.parse().map(PageTimes::All).map_err(E::custom)
+            }
+            fn visit_i64<E: de::Error>(self, number: i64) -> Result<PageTimes, E> {
+                self.visit_str(&number.to_string())
+            }
+            fn visit_f64<E: de::Error>(self, number: f64) -> Result<PageTimes, E> {
+                self.visit_str(&number.to_string())
+            }
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<PageTimes, A::Error> {
+                EachPage::deserialize(MapAccessDeserializer::new(map)).map(PageTimes::Each)
+            }
+        }
+        deserializer.deserialize_any(Times)
+    }
+}
+
+impl JsonSchema for PageTimes {
+    fn schema_name() -> Cow<'static, str> {
+        "PageTimes".into()
+    }
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let all = generator.subschema_for::<Duration>();
+        let each = generator.subschema_for::<EachPage>();
+        json_schema!({ "anyOf": [all, each] })
+    }
+}
+
+/// An enumeration of words, and its conversions to and from the model's.
+macro_rules! names {
+    (
+        $(#[$doc:meta])* $name:ident = $target:ident {
+            $($(#[$vdoc:meta])* $variant:ident = $text:literal,)+
+        }
+    ) => {
+        names! { $(#[$doc])* $name { $($(#[$vdoc])* $variant = $text,)+ } }
+        impl From<$name> for $target {
+            fn from(name: $name) -> $target {
+                match name { $($name::$variant => $target::$variant,)+ }
+            }
+        }
+        impl From<$target> for $name {
+            fn from(value: $target) -> $name {
+                match value { $($target::$variant => $name::$variant,)+ }
+            }
+        }
+        impl $name {
+            /// As it is written in a drive file.
+            pub(super) fn text(self) -> &'static str {
+                match self { $($name::$variant => $text,)+ }
+            }
+        }
+    };
+    (
+        $(#[$doc:meta])* $name:ident {
+            $($(#[$vdoc:meta])* $variant:ident = $text:literal,)+
+        }
+    ) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+        pub(super) enum $name {
+            $($(#[$vdoc])* #[serde(rename = $text)] $variant,)+
+        }
+    };
+}
+
+names! {
+    /// Bits in a cell.
+    CellName = CellType {
+        /// One bit.
+        Slc = "slc",
+        /// Two bits.
+        Mlc = "mlc",
+        /// Three bits.
+        Tlc = "tlc",
+    }
+}
+names! {
+    /// The data interface of the flash bus.
+    Protocol {
+        /// ONFI NV-DDR2, up to 533 MT/s.
+        NvDdr2 = "nv-ddr2",
+        /// ONFI NV-DDR3, up to 1600 MT/s.
+        NvDdr3 = "nv-ddr3",
+        /// Toggle DDR and ONFI NV-LPDDR4, up to 4800 MT/s.
+        Toggle = "toggle",
+    }
+}
+names! {
+    /// How transfer times are computed.
+    RoundingName = BusRounding {
+        /// Exact, rounded up to a picosecond.
+        Exact = "exact",
+        /// Truncated to whole nanoseconds, as MQSim does.
+        TruncatedNs = "truncated-ns",
+    }
+}
+names! {
+    /// Who gets the channel when several want it.
+    BusArbitrationName = BusArbitration {
+        /// Read commands first, then data, oldest first.
+        CommandFirst = "command-first",
+        /// Data from dies first, then new commands, chips taking turns: as MQSim.
+        DataFirst = "data-first",
+    }
+}
+names! {
+    /// When dirty data leaves the cache.
+    WriteBackName {
+        /// As soon as there is enough for a flash page.
+        Eager = "eager",
+        /// Least recently written first, when too much is dirty.
+        Lru = "lru",
+    }
+}
+names! {
+    /// Where the mapping table lives.
+    TableName {
+        /// All of it in DRAM.
+        Ideal = "ideal",
+        /// In flash, with a cached part in DRAM.
+        Cached = "cached",
+    }
+}
+names! {
+    /// What a read of an address that was never written does.
+    UnmappedReadsName = UnmappedReads {
+        /// Returns zeros without touching flash.
+        Zeroes = "zeroes",
+        /// Assigns a page and reads that: as MQSim.
+        Allocate = "allocate",
+    }
+}
+names! {
+    /// What the cached mapping table loads and evicts.
+    GranularityName = CmtGranularity {
+        /// Single entries.
+        Entry = "entry",
+        /// Whole translation pages.
+        Page = "page",
+    }
+}
+names! {
+    /// How flows share the cached mapping table.
+    SharingName = CmtSharing {
+        /// One table for all.
+        Shared = "shared",
+        /// Each namespace has an equal part.
+        Partitioned = "partitioned",
+        /// Each namespace has a table of the full size: as MQSim's "shared" mode behaves.
+        Private = "private",
+    }
+}
+names! {
+    /// Which block is collected.
+    VictimName {
+        /// The block with the fewest valid units.
+        Greedy = "greedy",
+        /// The one with the fewest valid units among `d` drawn at random.
+        DChoices = "d-choices",
+    }
+}
+names! {
+    /// Whether host writes and collected pages fill the same blocks.
+    FrontiersName = WriteFrontiers {
+        /// One open block in each plane.
+        One = "one",
+        /// One for host writes, one for collected pages.
+        Separate = "separate",
+    }
+}

@@ -1,0 +1,430 @@
+use miette::{Diagnostic, GraphicalReportHandler, GraphicalTheme};
+use mynah_model::config::{CmtSharing, Fault, MappingTable, MediaOperation, VictimPolicy};
+use proptest::prelude::*;
+
+use super::*;
+
+/// A snapshot named after the test, without the expression.
+macro_rules! snapshot {
+    ($text:expr $(,)?) => {
+        let text = $text;
+        insta::assert_snapshot!(text);
+    };
+}
+
+/// A small drive that everything is allowed to be set on.
+const SMALL: &str = r#"schema = "mynah.drive/1"
+name = "small"
+over_provisioning = "20%"
+
+[geometry]
+channels = 2
+chips_per_channel = 1
+dies_per_chip = 2
+planes_per_die = 2
+blocks_per_plane = 64
+pages_per_block = 32
+page_size = "16KiB"
+
+[flash]
+cell = "tlc"
+read = { lsb = "40us", csb = "50us", msb = "60us" }
+program = "500us"
+erase = "3ms"
+
+[bus]
+protocol = "nv-ddr3"
+rate = "1200MT/s"
+
+[link]
+generation = 4
+lanes = 4
+
+[cache]
+size = "1MiB"
+
+[mapping]
+unit = "4KiB"
+"#;
+
+fn shown(error: &DriveError) -> String {
+    let mut text = String::new();
+    GraphicalReportHandler::new_themed(GraphicalTheme::none())
+        .with_width(90)
+        .render_report(&mut text, error as &dyn Diagnostic)
+        .unwrap();
+    text.lines().map(|line| format!("{}\n", line.trim_end())).collect()
+}
+
+fn small(overrides: &[&str]) -> Result<DriveFile, DriveError> {
+    let overrides: Vec<String> = overrides.iter().map(|set| set.to_string()).collect();
+    parse("small.toml", SMALL, &overrides)
+}
+
+/// The error of the small drive with one piece of text replaced.
+fn edited(from: &str, to: &str) -> String {
+    assert!(SMALL.contains(from), "{from}");
+    shown(&parse("small.toml", &SMALL.replacen(from, to, 1), &[]).unwrap_err())
+}
+
+/// The error of the small drive with overrides.
+fn set(overrides: &[&str]) -> String {
+    shown(&small(overrides).unwrap_err())
+}
+
+#[test]
+fn shipped_drives_load_and_say_where_every_number_comes_from() {
+    for drive in shipped() {
+        let loaded = match load(drive.name, &[]) {
+            Ok(loaded) => loaded,
+            Err(error) => panic!("{}", shown(&error)),
+        };
+        assert_eq!(loaded.name, drive.name, "the file is called as the drive");
+        assert!(!loaded.description.is_empty());
+        let unsourced: Vec<&str> = loaded.unsourced().collect();
+        assert!(unsourced.is_empty(), "{}: no source for {unsourced:?}", drive.name);
+    }
+}
+
+#[test]
+fn every_drive_file_in_the_repository_ships() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../drives");
+    let mut files: Vec<String> = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    files.sort();
+    let mut names: Vec<String> =
+        shipped().iter().map(|drive| format!("{}.toml", drive.name)).collect();
+    names.sort();
+    assert_eq!(files, names);
+}
+
+#[test]
+fn shipped_drives_are_what_their_sources_say() {
+    let mqsim = load("mqsim", &[]).unwrap().config;
+    assert_eq!(mqsim.geometry.raw_bytes(), 512 << 30);
+    assert_eq!(mqsim.geometry.dies(), 64);
+    assert_eq!(mqsim.flash.erase.as_ps(), 3_800_000_000);
+    assert_eq!(mqsim.bus.cycles, NV_DDR2_CYCLES);
+    assert_eq!(mqsim.gc.victim, VictimPolicy::DChoices { d: 11 });
+    let MappingTable::Cached(cmt) = mqsim.mapping.table else { panic!("it has a CMT") };
+    assert_eq!((cmt.bytes, cmt.sharing), (2 << 20, CmtSharing::Shared));
+
+    let table3 = load("mqsim-table3", &[]).unwrap().config;
+    let MappingTable::Cached(cmt) = table3.mapping.table else { panic!("it has a CMT") };
+    assert_eq!(cmt.bytes, 4 << 20);
+
+    let pro = load("samsung-970-pro", &[]).unwrap().config;
+    let user = pro.geometry.raw_bytes() as f64 * (1.0 - pro.over_provisioning);
+    assert!((512.1e9..513.0e9).contains(&user), "{user}");
+    assert_eq!(pro.flash.read.lsb.as_ps(), 29_760_000);
+    assert_eq!(pro.cache.unwrap().bytes, 2 * 16 * 32_768);
+
+    let full = load("enterprise-tlc", &["geometry.blocks_per_plane=2741".into()]).unwrap().config;
+    let user = full.geometry.raw_bytes() as f64 * (1.0 - full.over_provisioning);
+    assert!((3.84e12..3.85e12).contains(&user), "{user}");
+}
+
+#[test]
+fn names_and_values_round_trip_through_a_file() {
+    let faulty: Vec<String> = [
+        "fault.0.kind=read-error",
+        "fault.0.units=0-99",
+        "fault.1.kind=slow-die",
+        "fault.1.die=3",
+        "fault.1.factor=2.5",
+        "fault.2.kind=power-cut",
+        "fault.2.at=2s",
+        "namespace.0.size=1GB",
+        "namespace.0.channels=[0,1,2,3]",
+        "namespace.1.channels=[4]",
+        "gc.idle_after=10ms",
+    ]
+    .map(str::to_owned)
+    .into();
+    for drive in shipped() {
+        let mut overrides = vec![Vec::new()];
+        if drive.name.starts_with("mqsim") {
+            overrides.push(faulty.clone());
+            overrides.last_mut().unwrap()[7] = "namespace.0.size=1GiB".into();
+        }
+        for overrides in overrides {
+            let loaded = load(drive.name, &overrides).unwrap_or_else(|e| panic!("{}", shown(&e)));
+            let text = to_toml(
+                &loaded.name,
+                &loaded.description,
+                &loaded.config,
+                &[("geometry", "a test")],
+            );
+            let again = match parse("written.toml", &text, &[]) {
+                Ok(again) => again,
+                Err(error) => panic!("{text}\n{}", shown(&error)),
+            };
+            assert_eq!(again.config, loaded.config, "{text}");
+            assert_eq!(again.hash, loaded.hash);
+            assert_eq!(again.description, loaded.description);
+        }
+    }
+}
+
+#[test]
+fn the_hash_is_of_what_the_drive_does() {
+    let plain = small(&[]).unwrap();
+    assert_eq!(plain.hash.len(), 16);
+    let commented = SMALL.replace("[flash]", "# Comments change nothing.\n[flash]");
+    assert_eq!(parse("other.toml", &commented, &[]).unwrap().hash, plain.hash);
+    assert_eq!(small(&["seed=7", "name=other", "flash.program=0.5ms"]).unwrap().hash, plain.hash);
+    assert_ne!(small(&["flash.program=501us"]).unwrap().hash, plain.hash);
+    assert_ne!(small(&["link.lanes=2"]).unwrap().hash, plain.hash);
+}
+
+#[test]
+fn overrides_reach_every_kind_of_value() {
+    let config = small(&[
+        "geometry.channels=4",
+        "geometry.channels = 8",
+        "flash.read=75us",
+        "over_provisioning=0.25",
+        "allocation.order=pdwc",
+        "scheduler.multi_plane=false",
+        "mapping.cmt.size=64k",
+        "cache.size=0",
+        "link.bandwidth=1GB/s",
+        "fault.0.kind=erase-error",
+        "fault.0.rate=1e-3",
+    ])
+    .unwrap()
+    .config;
+    assert_eq!(config.geometry.channels, 8, "the later one wins");
+    assert_eq!(config.flash.read.csb.as_ps(), 75_000_000);
+    assert_eq!(config.over_provisioning, 0.25);
+    assert_eq!(print_order(config.plane_order), "PDWC");
+    assert!(!config.scheduler.multi_plane);
+    assert!(matches!(config.mapping.table, MappingTable::Cached(t) if t.bytes == 65_536));
+    assert_eq!(config.cache, None);
+    assert_eq!(config.link.bytes_per_s, 1_000_000_000, "it replaces the generation");
+    assert!(matches!(config.faults[..], [Fault::Media { operation: MediaOperation::Erase, .. }]));
+
+    let mixed = small(&["flash.read.lsb=30us", "flash.program.lsb=1ms"]);
+    assert!(mixed.unwrap_err().messages().any(|m| m.contains("missing")));
+    assert_eq!(small(&["flash.cell=mlc"]).unwrap().config.flash.read.msb.as_ps(), 60_000_000);
+    let ideal = load("mqsim", &["mapping.table=ideal".into()]).unwrap().config;
+    assert_eq!(ideal.mapping.table, MappingTable::Ideal, "an override may make the file moot");
+}
+
+#[test]
+fn injected_faults_are_part_of_the_drive() {
+    let mut drive = small(&[]).unwrap();
+    let before = drive.hash.clone();
+    drive.inject("slow-die:die=3,factor=4").unwrap();
+    assert_eq!(drive.config.faults, [Fault::SlowDie { die: 3, factor: 4.0 }]);
+    assert_ne!(drive.hash, before);
+    assert!(drive.show().contains("fault.0.kind"));
+    let error = drive.inject("dead-die:die=4").unwrap_err();
+    assert_eq!(error.message, "there is no die 4");
+    assert_eq!(drive.config.faults.len(), 1);
+}
+
+#[test]
+fn pcie_generations_give_exact_bandwidths() {
+    let bandwidth = |generation: u32, lanes: u32| {
+        let generation = format!("link.generation={generation}");
+        let lanes = format!("link.lanes={lanes}");
+        small(&[&generation, &lanes]).unwrap().config.link.bytes_per_s
+    };
+    assert_eq!(bandwidth(1, 1), 250_000_000);
+    assert_eq!(bandwidth(2, 4), 2_000_000_000);
+    assert_eq!(bandwidth(3, 4), 3_938_461_538);
+    assert_eq!(bandwidth(4, 4), 7_876_923_076);
+    assert_eq!(bandwidth(5, 4), 15_753_846_153);
+}
+
+#[test]
+fn show_prints_settings_and_sources() {
+    let overrides = ["link.interrupt=1us".to_owned(), "mapping.cmt.size=8MiB".to_owned()];
+    snapshot!(load("mqsim-table3", &overrides).unwrap().show());
+}
+
+#[test]
+fn errors_in_the_text() {
+    snapshot!(
+        [
+            edited("channels = 2", "chanels = 2"),
+            edited("[link]", "[linc]"),
+            edited("cell = \"tlc\"", "cell = \"tcl\""),
+            edited("rate = \"1200MT/s\"", "rate = \"1200MB/s\""),
+            edited("program = \"500us\"", "program = \"500KiB\""),
+            edited("csb = \"50us\"", "csd = \"50us\""),
+            edited("erase = \"3ms\"", "erase = 3"),
+            edited("channels = 2", "channels = -2"),
+            edited("channels = 2", "channels = \"two\""),
+            edited("channels = 2\n", ""),
+            edited("schema = \"mynah.drive/1\"", "schema = \"mynah.drive/2\""),
+            edited("name = \"small\"", "name = small"),
+            edited("lanes = 4", "lanes = 4\nlanes = 8"),
+        ]
+        .join("----\n")
+    );
+}
+
+#[test]
+fn errors_in_overrides() {
+    snapshot!(
+        [
+            set(&["geometry.chanels=16"]),
+            set(&["channels=16"]),
+            set(&["geometry.channels"]),
+            set(&["geometry.channels=0"]),
+            set(&["geometry=16"]),
+            set(&["geometry.channels.first=16"]),
+            set(&["flash read=75us"]),
+            set(&["flash.read=75KiB"]),
+            set(&["namespace.3.size=1GiB"]),
+            set(&["gc.start=5", "allocation.order=CWDD"]),
+        ]
+        .join("----\n")
+    );
+}
+
+#[test]
+fn errors_of_impossible_drives() {
+    snapshot!(
+        [
+            edited("page_size = \"16KiB\"", "page_size = \"10000B\""),
+            edited("planes_per_die = 2", "planes_per_die = 16"),
+            edited("chips_per_channel = 1", "chips_per_channel = 33"),
+            // 40 PB.
+            set(&["geometry.channels=1024", "geometry.blocks_per_plane=18626451"]),
+            set(&["geometry.blocks_per_plane=5000000"]),
+            set(&["geometry.channels=4294967295"]),
+            set(&["geometry.blocks_per_plane=4294967295", "geometry.pages_per_block=4294967295"]),
+            set(&["mapping.unit=32KiB"]),
+            set(&["mapping.unit=3KiB"]),
+            set(&["bus.rate=1800MT/s"]),
+            set(&["bus.protocol=nv-ddr2"]),
+            set(&["bus.rounding=truncated-ns"]),
+            set(&["bus.transfer_spare=true"]),
+            set(&["link.lanes=3", "link.generation=6"]),
+            edited("generation = 4", "generation = 4\nbandwidth = \"4GB/s\""),
+            edited("generation = 4\n", ""),
+            set(&["queues.entries=1", "queues.fetch_size=0"]),
+            set(&["cache.size=64KiB"]),
+            set(&["cache.high=50%"]),
+            set(&["mapping.table=cached"]),
+            set(&["mapping.table=ideal", "mapping.cmt.size=1MiB"]),
+            set(&["mapping.cmt.size=4KiB", "mapping.cmt.granularity=page"]),
+            set(&["firmware.cores=4"]),
+            set(&["gc.d=4"]),
+            set(&["gc.urgent=10%"]),
+            set(&["gc.idle_target=10%"]),
+            set(&["flash.erase=75s"]),
+            edited("cell = \"tlc\"", "cell = \"mlc\""),
+            set(&["flash.cell=mlc", "flash.read.csb=3us"]),
+            set(&["flash.read.msb=0s", "flash.program=0"]),
+        ]
+        .join("----\n")
+    );
+}
+
+#[test]
+fn errors_of_drives_that_are_too_full() {
+    snapshot!(
+        [
+            set(&["over_provisioning=3%"]),
+            set(&["over_provisioning=8%"]),
+            set(&["gc.start=20%"]),
+            set(&["gc.reserve_blocks=60"]),
+            set(&["over_provisioning=0", "seed=1"]),
+            set(&["namespace.0.size=300MiB"]),
+            set(&["namespace.0.size=200MiB", "namespace.1.channels=[1, 1, 2]"]),
+            set(&["namespace.0.size=1000B"]),
+            set(&[
+                "namespace.0.channels=[1]",
+                "namespace.0.size=107372544B",
+                "namespace.1.channels=[0,1]"
+            ]),
+        ]
+        .join("----\n")
+    );
+}
+
+#[test]
+fn errors_of_faults_and_sources() {
+    snapshot!(
+        [
+            set(&["fault.0.kind=slow-dye"]),
+            set(&["fault.0.kind=slow-die", "fault.0.die=3"]),
+            set(&["fault.0.kind=slow-die", "fault.0.die=4", "fault.0.factor=2"]),
+            set(&["fault.0.kind=read-error", "fault.0.units=0-9", "fault.0.namespace=2"]),
+            set(&["fault.0.kind=dead-die", "fault.0.die=1", "fault.0.at=1KiB"]),
+            edited("[mapping]", "[sources]\n\"flash.raed\" = \"a guess\"\nbus = \"\"\n\n[mapping]"),
+        ]
+        .join("----\n")
+    );
+}
+
+#[test]
+fn errors_of_names() {
+    let named = |name: &str| shown(&load(name, &[]).unwrap_err());
+    snapshot!([named("mqsm"), named("floppy"), named("no/such/drive.toml")].join("----\n"));
+}
+
+#[test]
+fn the_schema_accepts_shipped_drives_and_refuses_others() {
+    let schema = json_schema();
+    let validator = jsonschema::validator_for(&schema).unwrap();
+    let json = |text: &str| -> serde_json::Value { toml::from_str(text).unwrap() };
+    for drive in shipped() {
+        let errors: Vec<String> = validator
+            .iter_errors(&json(drive.text))
+            .map(|error| format!("{}: {error}", error.instance_path()))
+            .collect();
+        assert!(errors.is_empty(), "{}: {errors:?}", drive.name);
+    }
+    assert!(validator.is_valid(&json(SMALL)));
+    for (from, to) in [
+        ("channels = 2", "chanels = 2"),
+        ("cell = \"tlc\"", "cell = \"tcl\""),
+        ("program = \"500us\"", "program = \"500KiB\""),
+        ("rate = \"1200MT/s\"", "rate = 1200"),
+        ("page_size = \"16KiB\"", "page_size = \"16us\""),
+        ("erase = \"3ms\"", ""),
+    ] {
+        assert!(!validator.is_valid(&json(&SMALL.replacen(from, to, 1))), "{to}");
+    }
+}
+
+/// `MYNAH_UPDATE_DOCS=1 cargo test -p mynah-lab` writes it.
+#[test]
+fn the_schema_in_the_documentation_is_current() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/drive.schema.json");
+    let text = format!("{}\n", serde_json::to_string_pretty(&json_schema()).unwrap());
+    if std::env::var_os("MYNAH_UPDATE_DOCS").is_some() {
+        std::fs::create_dir_all(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs")).unwrap();
+        std::fs::write(path, &text).unwrap();
+    }
+    let current = std::fs::read_to_string(path).unwrap_or_default();
+    assert!(current == text, "docs/drive.schema.json is old: MYNAH_UPDATE_DOCS=1 writes it");
+}
+
+proptest! {
+    #[test]
+    fn no_override_panics(
+        key in "(geometry|flash|bus|link|gc|cache|mapping|namespace|fault)\\.(channels|blocks_per_plane|pages_per_block|page_size|read|rate|lanes|start|d|size|unit|0\\.size|0\\.kind|0)|over_provisioning|\\PC*",
+        value in "[0-9]{1,12}(KiB|us|%|MT/s)?|[a-z]{1,8}|\\PC*",
+    ) {
+        match small(&[&format!("{key}={value}")]) {
+            Ok(drive) => { drive.show(); }
+            Err(error) => { shown(&error); }
+        }
+    }
+
+    #[test]
+    fn no_text_panics(at in 0..SMALL.len(), junk in "\\PC{0,8}|[\\[\\]=\".\n]{1,3}") {
+        let text = format!("{}{junk}{}", &SMALL[..at], &SMALL[at..]);
+        if let Err(error) = parse("small.toml", &text, &[]) {
+            shown(&error);
+        }
+    }
+}
