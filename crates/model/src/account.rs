@@ -32,6 +32,23 @@ impl Drive {
         self.blame.clear();
     }
 
+    /// A number that two drives of the same configuration share only if (but for chance)
+    /// they are in the same state of mapping and blocks. For drives without commands inside.
+    pub fn state_hash(&self) -> u64 {
+        let mut hash = StateHash::default();
+        self.mapping.table.hash(&mut hash);
+        for plane in 0..self.shape.planes as usize {
+            for &block in &self.blocks.free[plane] {
+                hash.add(block);
+            }
+            for frontier in self.blocks.frontiers[plane] {
+                hash.add(frontier.block);
+                hash.add(frontier.next_page);
+            }
+        }
+        hash.0
+    }
+
     pub(crate) fn counters_now(&self) -> Counters {
         let mut totals = self.totals();
         let from = &self.counting_offset;
@@ -51,5 +68,21 @@ impl Drive {
         subtract(&mut totals.die_busy, &from.die_busy);
         subtract(&mut totals.link_busy, &from.link_busy);
         totals
+    }
+}
+
+/// Folds numbers into one (the multiplication of the FNV hash, 64 bits).
+pub(crate) struct StateHash(u64);
+
+impl Default for StateHash {
+    fn default() -> Self {
+        StateHash(0xcbf2_9ce4_8422_2325)
+    }
+}
+
+impl StateHash {
+    #[inline]
+    pub(crate) fn add(&mut self, number: u32) {
+        self.0 = (self.0 ^ u64::from(number)).wrapping_mul(0x0000_0100_0000_01b3).rotate_left(23);
     }
 }

@@ -109,6 +109,11 @@ impl Table {
         self.logical[slot as usize] = 0;
     }
 
+    /// Folds where everything is into a hash.
+    pub(crate) fn hash(&self, hash: &mut crate::account::StateHash) {
+        self.physical.iter().chain(&self.translation).for_each(|&entry| hash.add(entry));
+    }
+
     /// Reads the entries of `units` to bring them near. Reads of many entries in a row
     /// overlap in the memory system, where one at a time each would be waited for.
     #[inline]
