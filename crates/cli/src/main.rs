@@ -1,3 +1,45 @@
-//! The `mynah` command: parse, call, print.
+//! The `mynah` command: parse, call, print. What is simulated, and how, is `mynah-lab`'s.
 
-fn main() {}
+mod args;
+mod demo;
+mod drives;
+mod failure;
+mod machine;
+mod print;
+mod progress;
+mod sim;
+
+use args::{Cli, Verb};
+use clap::{CommandFactory, Parser};
+use failure::Failure;
+use std::process::ExitCode;
+
+/// Exit code of a run that was interrupted.
+const INTERRUPTED: u8 = 130;
+
+fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => error.exit(),
+    };
+    failure::install();
+    progress::catch_interrupts();
+    let done = match cli.verb {
+        Verb::Sim(sim) => sim::run(&sim),
+        Verb::Demo(demo) => demo::run(&demo),
+        Verb::Drives { what } => drives::run(what),
+        Verb::Completions { shell } => completions(shell),
+    };
+    match done {
+        Ok(interrupted) if interrupted => ExitCode::from(INTERRUPTED),
+        Ok(_) => ExitCode::SUCCESS,
+        Err(failure) => failure.report(),
+    }
+}
+
+fn completions(shell: clap_complete::Shell) -> Result<bool, Failure> {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Cli::command(), "mynah", &mut script);
+    print::out(&String::from_utf8_lossy(&script))?;
+    Ok(false)
+}

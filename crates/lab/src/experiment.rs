@@ -51,6 +51,17 @@ pub enum Precondition {
     Steady,
 }
 
+impl Precondition {
+    /// The name by which it is read.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Precondition::None => "none",
+            Precondition::Fill => "fill",
+            Precondition::Steady => "steady",
+        }
+    }
+}
+
 impl std::str::FromStr for Precondition {
     type Err = String;
 

@@ -1,4 +1,26 @@
 //! Experiments on a simulated NVMe SSD.
+//!
+//! A drive, two flows, an answer:
+//!
+//! ```
+//! # fn main() -> Result<(), mynah_lab::SimulationError> {
+//! use mynah_lab::Simulation;
+//!
+//! let measured = Simulation::on("enterprise-tlc")?
+//!     .set("geometry.blocks_per_plane=32")?
+//!     .flow("reader", "rw=randread bs=4k iodepth=8 number_ios=2000")?
+//!     .flow("writer", "rw=randwrite bs=16k iodepth=8 number_ios=2000")?
+//!     .run()?;
+//! let reads = measured.result.flows[0].read.lat_ns.expect("reads completed");
+//! println!("{}\np99 of the reads: {} ns", measured.summary(), reads.percentiles.p99);
+//! # assert_eq!(measured.result.requests, 4000);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! [`Simulation`] is what `mynah sim` runs; [`stepper::Stepper`] drives a drive request by
+//! request; [`runner::Runner`] is what lies below both results. Any number of drives live in
+//! one process: nothing is shared.
 
 pub mod experiment;
 pub mod mqsim;
@@ -8,6 +30,7 @@ pub mod workload;
 pub mod drive;
 pub mod fault;
 pub mod histogram;
+pub mod output;
 mod quantity;
 pub mod recorder;
 pub mod recording;
@@ -15,5 +38,9 @@ pub mod report;
 pub mod request_log;
 pub mod result;
 pub mod runner;
+pub mod simulation;
+pub mod stepper;
 pub mod summary;
 pub mod units;
+
+pub use simulation::{Measured, Simulation, SimulationError};

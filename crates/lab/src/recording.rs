@@ -15,8 +15,9 @@
 //! | 20..24 | sectors |
 //! | 24..32 | first sector |
 //!
-//! All numbers are little-endian. The last record is an end mark with the number of records
-//! before it: a recording without it was cut off, and is refused.
+//! A completion has the time at which its command was created in 16..24, and the time at
+//! which it was rung in 24..32. All numbers are little-endian. The last record is an end mark with the number of records
+//! before it, at the drive's last time: a recording without it was cut off, and is refused.
 
 use mynah_model::config::Priority;
 use mynah_model::io::{
@@ -56,6 +57,10 @@ pub struct Header {
     pub flows: Vec<String>,
     /// Whether the drive reported data movements.
     pub report_moves: bool,
+    /// The run's seed.
+    pub seed: u64,
+    /// Simulated time that was left out of the results, in picoseconds.
+    pub ramp_ps: u64,
 }
 
 /// One range of [`mynah_model::precondition::UpdateClass`].
@@ -157,7 +162,7 @@ impl Record {
 }
 
 /// Why a recording cannot be replayed.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, thiserror::Error, miette::Diagnostic)]
 pub enum RecordingError {
     /// The file cannot be read.
     #[error("{path}: {error}")]
@@ -177,6 +182,10 @@ pub enum RecordingError {
     },
     /// The drive is another than was recorded.
     #[error("this recording was made with drive {recorded}, but the drive here is {here}")]
+    #[diagnostic(help(
+        "a recording only fits the very drive it was made with; leave out --drive, --set and \
+         --fault to replay it on the drive that it carries"
+    ))]
     OtherDrive {
         /// Hash in the recording.
         recorded: String,
@@ -207,7 +216,6 @@ pub enum RecordingError {
 pub struct Tape {
     writer: BufWriter<Box<dyn Write + Send>>,
     records: u64,
-    last: Time,
 }
 
 impl Tape {
@@ -230,12 +238,11 @@ impl Tape {
         writer.write_all(MAGIC)?;
         writer.write_all(&length.to_le_bytes())?;
         writer.write_all(&header)?;
-        Ok(Tape { writer, records: 0, last: Time::ZERO })
+        Ok(Tape { writer, records: 0 })
     }
 
     fn write(&mut self, record: Record) -> io::Result<()> {
         self.records += 1;
-        self.last = record.at;
         self.writer.write_all(&record.to_bytes())
     }
 
@@ -305,8 +312,11 @@ impl Tape {
     ///
     /// # Errors
     /// See [`Tape::ring`].
-    pub fn completed(&mut self, completion: &Completion) -> io::Result<()> {
+    pub fn completed(&mut self, completion: &Completion, created: Time) -> io::Result<()> {
+        let created = created.as_ps();
         self.write(Record {
+            namespace: created as u32,
+            sectors: (created >> 32) as u32,
             code: completion.status as u8,
             queue: completion.queue.0,
             tag: completion.tag.0,
@@ -315,15 +325,33 @@ impl Tape {
         })
     }
 
-    /// Writes the end mark.
+    /// Writes the end mark: the drive's clock stood at `at`.
     ///
     /// # Errors
     /// See [`Tape::ring`].
-    pub fn finish(mut self) -> io::Result<()> {
-        let end = Record { sector: self.records, ..Record::new(self.last, Kind::End) };
+    pub fn finish(mut self, at: Time) -> io::Result<()> {
+        let end = Record { sector: self.records, ..Record::new(at, Kind::End) };
         self.writer.write_all(&end.to_bytes())?;
         self.writer.flush()
     }
+}
+
+/// Something that happens during a replay.
+#[derive(Clone, Copy, Debug)]
+pub enum Replayed<'a> {
+    /// A command was inserted into a submission queue.
+    Issued(Time),
+    /// A command completed, as recorded.
+    Completed {
+        /// How.
+        completion: &'a Completion,
+        /// What it was; unknown if the drive took it before the recording began.
+        request: Option<Request>,
+        /// When the host created it.
+        created: Time,
+        /// Whose it was.
+        flow: Option<FlowId>,
+    },
 }
 
 /// An opened recording.
@@ -380,16 +408,18 @@ impl Recording {
     }
 
     /// Feeds the recorded inputs to `drive`, which must be in the recorded state, and
-    /// compares every completion. Calls `completed` for each, with its request.
+    /// compares every completion. Says what happens to `watch`, which ends the replay early
+    /// by returning false.
     ///
     /// # Errors
     /// If the file is damaged, or at the first difference.
     pub fn replay(
         mut self,
         drive: &mut Drive,
-        mut completed: impl FnMut(&Completion, Option<&Request>),
+        mut watch: impl FnMut(&mut Drive, Replayed<'_>) -> bool,
     ) -> Result<(), RecordingError> {
         let mut expected = std::collections::VecDeque::new();
+        let mut flows = hashbrown::HashMap::new();
         let mut requests = hashbrown::HashMap::new();
         for number in 0.. {
             let record = self.next_record(number)?;
@@ -429,22 +459,38 @@ impl Recording {
                             record.at.as_ps()
                         )));
                     }
-                    let request = requests.remove(&record.tag);
-                    completed(&completion, request.as_ref());
+                    let created = u64::from(record.sectors) << 32 | u64::from(record.namespace);
+                    let replayed = Replayed::Completed {
+                        flow: flows.get(&record.queue).copied(),
+                        created: Time::from_ps(created),
+                        request: requests.remove(&record.tag),
+                        completion: &completion,
+                    };
+                    if !watch(drive, replayed) {
+                        return Ok(());
+                    }
                 }
                 Kind::End => {
                     if record.sector != number {
                         return Err(self.damaged("its end mark does not fit its length"));
                     }
+                    // The run may have ended before it looked at this instant's outputs.
                     return match expected.pop_front() {
-                        None => Ok(()),
-                        Some(completion) => Err(diverged(format!(
+                        Some(completion) if completion.at < record.at => Err(diverged(format!(
                             "tag {} completes, which was not recorded",
                             completion.tag.0
                         ))),
+                        _ => Ok(()),
                     };
                 }
                 _ => {
+                    if record.kind == Kind::CreateQueue {
+                        flows.insert(record.queue, FlowId(record.namespace as u16));
+                    } else if record.kind == Kind::Ring {
+                        for _ in 0..record.tag {
+                            watch(drive, Replayed::Issued(record.at));
+                        }
+                    }
                     if let Some(request) =
                         feed(drive, &record).map_err(|error| diverged(error.to_string()))?
                     {

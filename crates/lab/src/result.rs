@@ -52,6 +52,9 @@ pub struct Result {
     pub events: u64,
     /// Why the result must not be trusted, if it must not.
     pub untrusted: Option<String>,
+    /// Remarks about the run: what was assumed, and what ended it early.
+    #[serde(default)]
+    pub notes: Vec<String>,
     /// Every flow of the workload.
     pub flows: Vec<Flow>,
     /// The smallest slowdown of a flow over the largest (equation 1).
@@ -364,6 +367,7 @@ impl Result {
             requests: recorder.completions(),
             events: parts.counters.events.saturating_sub(parts.counters_before.events),
             untrusted: None,
+            notes: Vec::new(),
             flows,
             fairness: all.as_deref().and_then(fairness),
             weighted_speedup: all.as_deref().and_then(weighted_speedup),

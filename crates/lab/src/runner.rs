@@ -29,24 +29,28 @@ const DRAWN_AHEAD: usize = 32;
 const PROGRESS_EVERY: u64 = 1 << 14;
 
 /// Why a run could not start or go on.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, thiserror::Error, miette::Diagnostic)]
 pub enum RunError {
     /// The drive cannot be built.
     #[error("the drive cannot be built: {0}")]
+    #[diagnostic(help("change `{}` in the drive file, or with --set", .0.key))]
     Drive(#[from] ConfigError),
     /// The drive cannot be preconditioned.
     #[error("the drive cannot be preconditioned: {0}")]
+    #[diagnostic(help(
+        "give it more spare flash (over_provisioning, gc.start), fill less of it (occupancy), or \
+         start from an empty drive (--precondition none)"
+    ))]
     Precondition(#[from] PreconditionError),
     /// A flow does not fit the drive, or its trace is faulty.
-    #[error("flow `{flow}`: {error}")]
-    Workload {
-        /// Which flow.
-        flow: String,
-        /// What is wrong.
-        error: WorkloadError,
-    },
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    Workload(#[from] WorkloadError),
     /// A flow names a namespace that does not exist.
     #[error("flow `{flow}` wants namespace {namespace}, but the drive has {count}")]
+    #[diagnostic(help(
+        "namespaces count from 1; a drive gets more with [[namespace]] in its file"
+    ))]
     NoSuchNamespace {
         /// Which flow.
         flow: String,
@@ -57,11 +61,13 @@ pub enum RunError {
     },
     /// More queues than identifiers.
     #[error("the flows need {0} queues; a drive has at most 65,535")]
+    #[diagnostic(help("every job has a queue pair of its own: lower numjobs"))]
     TooManyQueues(u64),
     /// A queue depth that the drive's queues cannot hold.
     #[error(
         "flow `{flow}`: an iodepth of {depth} does not fit a queue of {entries} entries, one of which stays empty"
     )]
+    #[diagnostic(help("lower iodepth, spread it over numjobs, or raise the drive's queues.entries"))]
     TooDeep {
         /// Which flow.
         flow: String,
@@ -100,6 +106,8 @@ pub struct RunOptions {
     pub ramp_time: Span,
     /// Ends the run at this simulated time whatever the flows want.
     pub stop_at: Option<Time>,
+    /// Runs only the flow with this index, on a drive that was prepared for all of them.
+    pub only: Option<usize>,
 }
 
 impl Default for RunOptions {
@@ -109,6 +117,7 @@ impl Default for RunOptions {
             precondition: Precondition::Steady,
             ramp_time: Span::ZERO,
             stop_at: None,
+            only: None,
         }
     }
 }
@@ -185,6 +194,7 @@ pub struct Runner {
     ramp_until: Option<Time>,
     stop_at: Option<Time>,
     preconditioned: Option<Preconditioned>,
+    occupancy: Vec<Occupancy>,
     notes: Vec<String>,
     completed: u64,
     warm: u32,
@@ -218,8 +228,15 @@ impl Runner {
             }
         }
         let mut notes = vec![];
-        let preconditioned =
-            precondition(&mut drive, flows, options.precondition, unit_sectors, &mut notes)?;
+        let occupancy = match options.precondition {
+            Precondition::None => vec![],
+            _ => occupancy(&drive, flows, unit_sectors, &mut notes)?,
+        };
+        let preconditioned = match options.precondition {
+            Precondition::None => None,
+            Precondition::Fill => Some(drive.fill(&occupancy)?),
+            Precondition::Steady => Some(drive.precondition(&occupancy)?),
+        };
         let queues: u64 = flows.iter().map(|flow| u64::from(flow.jobs)).sum();
         if queues > 65_535 {
             return Err(RunError::TooManyQueues(queues));
@@ -238,16 +255,19 @@ impl Runner {
             ramp_until: (!options.ramp_time.is_zero()).then(|| Time::ZERO + options.ramp_time),
             stop_at: options.stop_at,
             preconditioned,
+            occupancy,
             notes,
             completed: 0,
             warm: 0,
         };
         for (index, flow) in flows.iter().enumerate() {
+            if options.only.is_some_and(|only| only != index) {
+                continue;
+            }
             let capacity = runner.drive.namespace_sectors(flow.namespace).unwrap_or(0);
             for number in 0..flow.jobs {
                 let generator = flow
-                    .generator(capacity, options.seed, index as u32, number)
-                    .map_err(|error| RunError::Workload { flow: flow.name.clone(), error })?;
+                    .generator(capacity, options.seed, index as u32, number)?;
                 runner.add_job(index as u32, flow, generator);
             }
         }
@@ -284,6 +304,11 @@ impl Runner {
     /// What preconditioning found.
     pub fn preconditioned(&self) -> Option<&Preconditioned> {
         self.preconditioned.as_ref()
+    }
+
+    /// What preconditioning assumed to be on the drive; empty without preconditioning.
+    pub fn occupancy(&self) -> &[Occupancy] {
+        &self.occupancy
     }
 
     /// The drive, to look at.
@@ -366,15 +391,14 @@ impl Runner {
         for job in &mut self.jobs {
             remapped += job.generator.remapped();
             if let Some(error) = job.generator.take_error() {
-                let flow = self.specs[job.flow as usize].name.clone();
-                return Err(RunError::Workload { flow, error });
+                return Err(error.into());
             }
         }
         if let Some(log) = self.request_log.take() {
             log.finish()?;
         }
         if let Some(tape) = self.tape.take() {
-            tape.finish().map_err(RunError::Recording)?;
+            tape.finish(self.drive.now()).map_err(RunError::Recording)?;
         }
         if let Some(lost) = unanswered {
             self.notes.push(format!(
@@ -474,7 +498,7 @@ impl Runner {
             log.record(flow, &request, created, completion)?;
         }
         if let Some(tape) = &mut self.tape {
-            tape.completed(completion).map_err(RunError::Recording)?;
+            tape.completed(completion, created).map_err(RunError::Recording)?;
         }
         self.cq_freed(completion.at, queue)?;
         if closed {
@@ -599,28 +623,12 @@ impl Runner {
     }
 }
 
-/// Puts the drive into the wanted state before the flows start.
-fn precondition(
-    drive: &mut Drive,
-    flows: &[FlowSpec],
-    precondition: Precondition,
-    unit_sectors: u32,
-    notes: &mut Vec<String>,
-) -> Result<Option<Preconditioned>, RunError> {
-    if precondition == Precondition::None {
-        return Ok(None);
-    }
-    let occupancy = occupancy(drive, flows, unit_sectors, notes)?;
-    let done = match precondition {
-        Precondition::Fill => drive.fill(&occupancy)?,
-        _ => drive.precondition(&occupancy)?,
-    };
-    Ok(Some(done))
-}
-
 /// What the flows leave on each namespace: the ranges they write, by how often, and around
 /// them what was written once.
-fn occupancy(
+///
+/// # Errors
+/// If a flow does not fit its namespace.
+pub fn occupancy(
     drive: &Drive,
     flows: &[FlowSpec],
     unit_sectors: u32,
@@ -643,8 +651,7 @@ fn occupancy(
         let mut ranges: Vec<UpdateClass> = vec![];
         for flow in &ours {
             let profile = flow
-                .write_profile(sectors, unit_sectors)
-                .map_err(|error| RunError::Workload { flow: flow.name.clone(), error })?;
+                .write_profile(sectors, unit_sectors)?;
             let write_share = if flow.modifies() { 1.0 } else { 0.0 };
             let mut add = |first: u64, count: u64, weight: f64| {
                 let count = count.min(units.saturating_sub(first));

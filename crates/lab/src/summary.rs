@@ -46,6 +46,9 @@ fn write(out: &mut String, result: &Result) -> std::fmt::Result {
     if let Some(hint) = hint(result) {
         writeln!(out, "\n{hint}")?;
     }
+    for note in &result.notes {
+        writeln!(out, "note: {note}")?;
+    }
     Ok(())
 }
 

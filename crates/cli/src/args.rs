@@ -1,0 +1,362 @@
+//! The command line. Flow options carry fio's names; what they mean is
+//! [`mynah_lab::workload::FlowOptions`].
+
+use clap::{Args, Parser, Subcommand, ValueHint};
+use mynah_lab::experiment::Precondition;
+use mynah_lab::workload::FlowOptions;
+use std::path::PathBuf;
+
+const ABOUT: &str = "Mynah, an NVMe SSD made of software: predicts what a drive does";
+
+const EXAMPLES: &str = "\
+Examples:
+  mynah demo                                  see it work, with a report in HTML
+  mynah drives                                what drives there are
+  mynah sim                                   4 KiB random reads on the default drive
+  mynah sim --rw randwrite --bs 4k --iodepth 32 --runtime 2s
+  mynah sim --help                            everything a simulation can do";
+
+const SIM_EXAMPLES: &str = "\
+Examples:
+  mynah sim --drive samsung-970-pro --rw randread --bs 4k --iodepth 32 --number_ios 1m
+  mynah sim --rw randrw --rwmixread 70 --bs 8k --iodepth 16 --runtime 1s --report mix.html
+  mynah sim --set over_provisioning=28% --set gc.victim=fifo …       (see: mynah drives show)
+  mynah sim --trace day.trace --trace-remap modulo --json result.json
+  mynah sim two-tenants.toml --alone          who delays whom, and is it fair
+  mynah sim --mqsim-config ssdconfig.xml --mqsim-workload workload.xml --as-mqsim
+  mynah sim --rw randwrite --fault power-cut:at=5ms --record run.rec
+  mynah sim --replay run.rec                  the same again, checked I/O by I/O
+
+An experiment file holds several flows:
+  schema = \"mynah.experiment/1\"
+  drive = \"enterprise-tlc\"
+  [[flow]]
+  name = \"reader\"
+  rw = \"randread\"
+  iodepth = 8
+  runtime = \"1s\"
+  [[flow]]
+  name = \"writer\"
+  rw = \"randwrite\"
+  iodepth = 32
+  runtime = \"1s\"
+
+Exit codes: 0 done; 1 ran but failed; 2 bad usage, configuration or input; 130 interrupted
+(what was measured is still printed).";
+
+/// Everything.
+#[derive(Parser)]
+#[command(name = "mynah", version, about = ABOUT, after_help = EXAMPLES)]
+#[command(max_term_width = 100)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) verb: Verb,
+}
+
+/// What to do.
+#[derive(Subcommand)]
+pub(crate) enum Verb {
+    /// Simulate a drive under a workload
+    Sim(Box<Sim>),
+    /// List, show and check drives
+    Drives {
+        #[command(subcommand)]
+        what: Option<Drives>,
+    },
+    /// Show what Mynah does: a drive, two flows, and who delays whom
+    Demo(Demo),
+    /// Print a script that completes Mynah's commands in a shell
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+}
+
+/// `mynah drives`.
+#[derive(Subcommand)]
+pub(crate) enum Drives {
+    /// List the shipped drives
+    List,
+    /// Print every setting of a drive, and where each number comes from
+    Show {
+        /// A shipped drive's name, or a drive file
+        name: String,
+        /// Change the drive
+        #[arg(long, value_name = "KEY=VALUE")]
+        set: Vec<String>,
+    },
+    /// Check a drive file
+    Check {
+        /// The file, or a shipped drive's name
+        #[arg(value_hint = ValueHint::FilePath)]
+        file: String,
+        /// Change the drive
+        #[arg(long, value_name = "KEY=VALUE")]
+        set: Vec<String>,
+    },
+    /// Print the JSON Schema of drive files, for editors
+    Schema,
+}
+
+/// `mynah demo`.
+#[derive(Args)]
+pub(crate) struct Demo {
+    /// Where the report goes
+    #[arg(long, value_name = "FILE", default_value = "mynah-demo.html")]
+    pub(crate) report: PathBuf,
+}
+
+/// `mynah sim`.
+#[derive(Args)]
+#[command(
+    about = "Simulate a drive under a workload",
+    long_about = "Simulate a drive under a workload.\n\nWithout options: 4 KiB random reads at an \
+                  iodepth of 32 on the default drive in steady state.",
+    after_help = "More with --help: examples, experiment files, exit codes.",
+    after_long_help = SIM_EXAMPLES
+)]
+pub(crate) struct Sim {
+    /// An experiment file: a drive and any number of flows
+    #[arg(value_name = "EXPERIMENT.toml", value_hint = ValueHint::FilePath)]
+    #[arg(conflicts_with_all = ["drive", "FlowArgs", "replay", "mqsim_config"])]
+    pub(crate) experiment: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub(crate) drive: DriveArgs,
+    #[command(flatten)]
+    pub(crate) flow: FlowArgs,
+    #[command(flatten)]
+    pub(crate) source: SourceArgs,
+    #[command(flatten)]
+    pub(crate) run: RunArgs,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+/// The drive.
+#[derive(Args)]
+#[command(next_help_heading = "Drive")]
+pub(crate) struct DriveArgs {
+    /// A shipped drive's name, or a drive file [default: enterprise-tlc]
+    #[arg(long, value_name = "NAME|FILE")]
+    pub(crate) drive: Option<String>,
+    /// Change the drive; may be repeated
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub(crate) set: Vec<String>,
+    /// Inject a fault, as in read-error:rate=1e-5 or power-cut:at=2s; may be repeated
+    #[arg(long, value_name = "SPEC")]
+    pub(crate) fault: Vec<String>,
+    /// The drive's state at the start: none (empty), fill (written once) or steady (as after a
+    /// long time of the flows' writes) [default: steady]
+    #[arg(long, value_name = "STATE", value_parser = parse_precondition)]
+    pub(crate) precondition: Option<Precondition>,
+}
+
+fn parse_precondition(text: &str) -> Result<Precondition, String> {
+    text.parse()
+}
+
+/// Declares the flow's options and their way into [`FlowOptions`].
+macro_rules! flow_args {
+    ($($(#[$attribute:meta])* $name:ident),+ $(,)?) => {
+        /// One flow.
+        #[derive(Args)]
+        #[command(next_help_heading = "Workload (names and units as in fio)")]
+        pub(crate) struct FlowArgs {
+            $($(#[$attribute])* pub(crate) $name: Option<String>,)+
+            /// Run until runtime is over, as in fio; needs --runtime
+            #[arg(long = "time_based", alias = "time-based")]
+            pub(crate) time_based: bool,
+        }
+
+        impl FlowArgs {
+            /// What was given.
+            pub(crate) fn options(&self) -> FlowOptions {
+                let time_based = self.time_based.then(|| "true".to_owned());
+                FlowOptions { $($name: self.$name.clone(),)+ time_based }
+            }
+        }
+    };
+}
+
+flow_args! {
+    /// What results call the flow
+    #[arg(long, value_name = "NAME")]
+    name,
+    /// read, write, randread, randwrite, rw, randrw, trim or randtrim [default: randread]
+    #[arg(long, value_name = "KIND")]
+    rw,
+    /// Block size [default: 4k]
+    #[arg(long, value_name = "SIZE")]
+    bs,
+    /// Block sizes from MIN to MAX, multiples of MIN
+    #[arg(long, value_name = "MIN-MAX")]
+    bsrange,
+    /// Block sizes with their percentages: 4k/60:64k/40
+    #[arg(long, value_name = "SIZE/PERCENT:…")]
+    bssplit,
+    /// Normally distributed block sizes
+    #[arg(long, value_name = "MEAN/DEVIATION")]
+    bsnormal,
+    /// Addresses are multiples of this [default: the smallest block size]
+    #[arg(long, value_name = "SIZE")]
+    blockalign,
+    /// Requests outstanding, of each job [default: 1; 32 if --rw is not given either]
+    #[arg(long, value_name = "N")]
+    iodepth,
+    /// Queue pairs, each with its own stream and limits [default: 1]
+    #[arg(long, value_name = "N")]
+    numjobs,
+    /// Requests a second of each job, evenly spaced whatever the drive does, in place of iodepth
+    #[arg(long = "rate_iops", alias = "rate-iops", value_name = "N")]
+    rate_iops,
+    /// Percentage of reads in rw and randrw [default: half of what trims leave]
+    #[arg(long, value_name = "PERCENT")]
+    rwmixread,
+    /// Percentage of trims in rw and randrw [default: 0]
+    #[arg(long, value_name = "PERCENT")]
+    rwmixtrim,
+    /// random, zipf:THETA or hotcold:ACCESS/SPACE (90/10: 90 % of the requests go to the first
+    /// 10 %) [default: random]
+    #[arg(long = "random_distribution", alias = "random-distribution", value_name = "DIST")]
+    random_distribution,
+    /// Where the working set starts, in bytes or percent of the namespace [default: 0]
+    #[arg(long, value_name = "SIZE|PERCENT")]
+    offset,
+    /// The working set's length, in bytes or percent of the namespace [default: all of it]
+    #[arg(long, value_name = "SIZE|PERCENT")]
+    size,
+    /// Requests each job issues [default: 100000 if there is no other limit]
+    #[arg(long = "number_ios", alias = "number-ios", value_name = "N")]
+    number_ios,
+    /// Bytes each job issues
+    #[arg(long = "io_size", alias = "io-size", value_name = "SIZE")]
+    io_size,
+    /// How long the flow runs on the drive's clock; a bare number counts seconds
+    #[arg(long, value_name = "TIME")]
+    runtime,
+    /// The namespace, from 1 [default: 1]
+    #[arg(long, value_name = "N")]
+    namespace,
+    /// Priority class of the flow's queues: urgent, high, medium or low
+    #[arg(long, value_name = "CLASS")]
+    priority,
+    /// Seed of this flow's streams [default: from --seed]
+    #[arg(long, value_name = "N")]
+    randseed,
+    /// The percentage of the namespace that preconditioning fills [default: 100]
+    #[arg(long, value_name = "PERCENT")]
+    occupancy,
+    /// A trace to replay in place of a drawn workload; - is standard input
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    trace,
+    /// The trace's format: mqsim (arrival, device, first sector, sectors, type)
+    #[arg(long = "trace-format", alias = "trace_format", value_name = "FORMAT")]
+    trace_format,
+    /// What a tick of the trace's clock is: ps, ns, us, ms or s [default: ns]
+    #[arg(long = "trace-time-unit", alias = "trace_time_unit", value_name = "UNIT")]
+    trace_time_unit,
+    /// modulo: fold addresses outside the namespace into it [default: none, they are errors]
+    #[arg(long = "trace-remap", alias = "trace_remap", value_name = "HOW")]
+    trace_remap,
+    /// The percentage of the trace that is replayed, from its start [default: 100]
+    #[arg(long = "trace-percent", alias = "trace_percent", value_name = "PERCENT")]
+    trace_percent,
+    /// How many times the trace is replayed [default: 1]
+    #[arg(long = "trace-repeat", alias = "trace_repeat", value_name = "N")]
+    trace_repeat,
+}
+
+/// Where else drive and workload may come from.
+#[derive(Args)]
+#[command(next_help_heading = "Recordings and MQSim's files")]
+pub(crate) struct SourceArgs {
+    /// Repeat a recorded run on the drive it carries, and check every completion
+    #[arg(long, value_name = "RECORDING", value_hint = ValueHint::FilePath)]
+    #[arg(conflicts_with_all = ["FlowArgs", "mqsim_config", "precondition", "seed", "ramp_time",
+                                "alone", "record", "no_run"])]
+    pub(crate) replay: Option<PathBuf>,
+    /// MQSim's drive file, used with --mqsim-workload
+    #[arg(long, value_name = "X.xml", requires = "mqsim_workload", value_hint = ValueHint::FilePath)]
+    #[arg(conflicts_with_all = ["drive", "FlowArgs", "set"])]
+    pub(crate) mqsim_config: Option<PathBuf>,
+    /// MQSim's workload file; each scenario is a run and a result
+    #[arg(long, value_name = "Y.xml", requires = "mqsim_config", value_hint = ValueHint::FilePath)]
+    pub(crate) mqsim_workload: Option<PathBuf>,
+    /// Compute what MQSim computes, known defects included
+    #[arg(long, requires = "mqsim_config")]
+    pub(crate) as_mqsim: bool,
+    /// Write MQSim's drive as a drive file instead of running it
+    #[arg(long, value_name = "FILE.toml", requires = "mqsim_config")]
+    pub(crate) convert: Option<PathBuf>,
+}
+
+/// How it is run.
+#[derive(Args)]
+#[command(next_help_heading = "Run")]
+pub(crate) struct RunArgs {
+    /// Seed of drive and workload: the same seed gives the same result [default: 1]
+    #[arg(long, value_name = "N")]
+    pub(crate) seed: Option<u64>,
+    /// Simulated time before results are taken; a bare number counts seconds
+    #[arg(long = "ramp_time", alias = "ramp-time", value_name = "TIME")]
+    pub(crate) ramp_time: Option<String>,
+    /// Also run each flow by itself: slowdown, fairness, weighted speedup
+    #[arg(long)]
+    pub(crate) alone: bool,
+    /// Print what would be run, and what preconditioning assumes, and end
+    #[arg(long)]
+    pub(crate) no_run: bool,
+}
+
+/// What comes out.
+#[derive(Args)]
+#[command(next_help_heading = "Output")]
+pub(crate) struct OutputArgs {
+    /// Write the result as JSON; - is standard output, in place of the summary
+    #[arg(long, value_name = "FILE|-")]
+    pub(crate) json: Option<PathBuf>,
+    /// Write a report with pictures
+    #[arg(long, value_name = "FILE.html")]
+    pub(crate) report: Option<PathBuf>,
+    /// Write every request with the time it spent in each stage
+    #[arg(long, value_name = "FILE.csv")]
+    pub(crate) request_log: Option<PathBuf>,
+    /// Record everything that goes into the drive, for --replay
+    #[arg(long, value_name = "FILE")]
+    pub(crate) record: Option<PathBuf>,
+    /// Print neither summary nor progress
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
+}
+
+/// An option of a flow as it is written on the command line.
+pub(crate) fn flag(option: &str) -> String {
+    match option.starts_with("trace_") {
+        true => format!("--{}", option.replace('_', "-")),
+        false => format!("--{option}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn every_option_of_a_flow_is_on_the_command_line() {
+        let command = Cli::command();
+        let sim = command.find_subcommand("sim").unwrap();
+        for name in FlowOptions::NAMES {
+            let long = flag(name);
+            let found = sim.get_arguments().find(|arg| arg.get_id() == name);
+            let found = found.unwrap_or_else(|| panic!("{name} is missing"));
+            assert_eq!(format!("--{}", found.get_long().unwrap()), long);
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! `mynah drives`.
+
+use crate::args::Drives;
+use crate::failure::Failure;
+use crate::print;
+use miette::Report;
+use mynah_lab::drive::{self, DriveFile};
+use std::fmt::Write;
+
+fn load(name: &str, set: &[String]) -> Result<DriveFile, Failure> {
+    drive::load(name, set).map_err(|error| Failure::Usage(Report::new(error)))
+}
+
+/// Lists, shows or checks drives.
+pub(crate) fn run(what: Option<Drives>) -> Result<bool, Failure> {
+    let text = match what.unwrap_or(Drives::List) {
+        Drives::List => list()?,
+        Drives::Show { name, set } => load(&name, &set)?.show(),
+        Drives::Check { file, set } => check(&load(&file, &set)?),
+        Drives::Schema => format!("{:#}\n", drive::json_schema()),
+    };
+    print::out(&text)?;
+    Ok(false)
+}
+
+fn list() -> Result<String, Failure> {
+    let drives = drive::shipped();
+    let width = drives.iter().map(|drive| drive.name.len()).max().unwrap_or(0);
+    let mut text = String::new();
+    for drive in drives {
+        let description = load(drive.name, &[])?.description;
+        let _ = writeln!(text, "{:width$}  {}", drive.name, description.trim());
+    }
+    text.push_str("\nThe first is the default. `mynah drives show NAME` prints every number of one.\n");
+    Ok(text)
+}
+
+fn check(file: &DriveFile) -> String {
+    let mut text = format!("{}: drive `{}` [{}] can be built\n", file.origin, file.name, file.hash);
+    let unsourced: Vec<&str> = file.unsourced().collect();
+    if !unsourced.is_empty() {
+        let _ = writeln!(
+            text,
+            "{} settings do not say where they come from: {}",
+            unsourced.len(),
+            unsourced.join(", ")
+        );
+    }
+    text
+}

@@ -1,0 +1,84 @@
+//! How failures are shown, and the exit codes they end in: 1 for what ran and failed, 2 for
+//! what was asked wrongly.
+
+use miette::{Diagnostic, MietteHandlerOpts, Report};
+use mynah_lab::SimulationError;
+use mynah_lab::output::OutputError;
+use std::io;
+use std::process::ExitCode;
+
+/// Why the command did not do what was asked.
+pub(crate) enum Failure {
+    /// It was asked wrongly.
+    Usage(Report),
+    /// It ran and failed.
+    Run(Report),
+    /// Standard output does not take what is printed.
+    Stdout(io::Error),
+}
+
+/// A mistake on the command line.
+#[derive(Debug, thiserror::Error, Diagnostic)]
+#[error("{message}")]
+struct Mistake {
+    message: String,
+    #[help]
+    help: Option<String>,
+}
+
+impl Failure {
+    /// A mistake on the command line, and how to mend it.
+    pub(crate) fn usage(message: impl Into<String>, help: Option<&str>) -> Failure {
+        let help = help.map(str::to_owned);
+        Failure::Usage(Report::new(Mistake { message: message.into(), help }))
+    }
+
+    /// Shows the failure; the exit code.
+    pub(crate) fn report(self) -> ExitCode {
+        match self {
+            Failure::Usage(report) => {
+                eprintln!("{report:?}");
+                ExitCode::from(2)
+            }
+            Failure::Run(report) => {
+                eprintln!("{report:?}");
+                ExitCode::from(1)
+            }
+            Failure::Stdout(error) if error.kind() == io::ErrorKind::BrokenPipe => {
+                ExitCode::SUCCESS
+            }
+            Failure::Stdout(error) => {
+                eprintln!("cannot write to standard output: {error}");
+                ExitCode::from(1)
+            }
+        }
+    }
+}
+
+impl From<SimulationError> for Failure {
+    fn from(error: SimulationError) -> Failure {
+        if let SimulationError::Option(error) = &error {
+            // On the command line options have dashes.
+            let (option, value) = (crate::args::flag(error.option), &error.value);
+            return Failure::usage(format!("{option} {value}: {}", error.problem), None);
+        }
+        match error.is_usage() {
+            true => Failure::Usage(Report::new(error)),
+            false => Failure::Run(Report::new(error)),
+        }
+    }
+}
+
+impl From<OutputError> for Failure {
+    fn from(error: OutputError) -> Failure {
+        Failure::Run(Report::new(error))
+    }
+}
+
+/// Sets how reports look.
+pub(crate) fn install() {
+    // Fails only if a handler is installed, and this is the only one.
+    let _ = miette::set_hook(Box::new(|_| {
+        Box::new(MietteHandlerOpts::new().context_lines(1).break_words(false).build())
+    }));
+}

@@ -1,0 +1,97 @@
+//! What a run costs the machine. The only place that reads a clock.
+
+use mynah_lab::result::Run;
+use mynah_lab::simulation::Step;
+use rustix::time::{ClockId, clock_gettime};
+use std::time::Instant;
+
+/// Watches a run's steps and keeps what they cost.
+pub(crate) struct Meter {
+    setup_from: f64,
+    started: Option<(Instant, f64)>,
+    run: Run,
+}
+
+impl Meter {
+    /// Starts with the preparation of a run.
+    pub(crate) fn new() -> Meter {
+        let command = std::env::args_os().map(|word| quoted(&word.to_string_lossy()));
+        let command = command.collect::<Vec<_>>().join(" ");
+        let version = env!("CARGO_PKG_VERSION").to_owned();
+        let run = Run { version, command, ..Run::default() };
+        Meter { setup_from: cpu_s(), started: None, run }
+    }
+
+    /// The run does `step` now.
+    pub(crate) fn step(&mut self, step: Step<'_>) {
+        match step {
+            Step::Started => {
+                let cpu = cpu_s();
+                self.run.setup_cpu_s = cpu - self.setup_from;
+                self.started = Some((Instant::now(), cpu));
+            }
+            Step::Finished => {
+                if let Some((started, cpu)) = self.started {
+                    self.run.wall_s = started.elapsed().as_secs_f64();
+                    self.run.cpu_s = cpu_s() - cpu;
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// What the run cost.
+    pub(crate) fn finish(self) -> Run {
+        Run { max_rss_bytes: max_rss_bytes(), ..self.run }
+    }
+}
+
+/// A word as a shell reads it.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,%+@".contains(c);
+    match !word.is_empty() && word.chars().all(plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', "'\\''")),
+    }
+}
+
+/// Processor time of this process, in seconds.
+fn cpu_s() -> f64 {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
+}
+
+/// The largest resident set of this process; 0 where the system does not say.
+fn max_rss_bytes() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let kib = line.and_then(|line| line.trim().trim_end_matches("kB").trim().parse::<u64>().ok());
+    kib.unwrap_or(0) * 1024
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_quoted_where_a_shell_needs_it() {
+        assert_eq!(quoted("--bs=4k"), "--bs=4k");
+        assert_eq!(quoted("a b"), "'a b'");
+        assert_eq!(quoted("it's"), "'it'\\''s'");
+        assert_eq!(quoted(""), "''");
+    }
+
+    #[test]
+    fn the_machine_is_measured() {
+        let mut meter = Meter::new();
+        meter.step(Step::Started);
+        let mut sum = 0u64;
+        for n in 0..3_000_000u64 {
+            sum = std::hint::black_box(sum.wrapping_add(n * n));
+        }
+        meter.step(Step::Finished);
+        let run = meter.finish();
+        assert!(run.cpu_s > 0.0 && run.wall_s > 0.0, "{run:?}");
+        assert!(run.max_rss_bytes > 1 << 20, "{run:?}");
+    }
+}

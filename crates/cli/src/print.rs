@@ -1,0 +1,10 @@
+//! Standard output, and who reads it: a reader that goes away is no failure.
+
+use crate::failure::Failure;
+use std::io::{self, Write};
+
+/// Prints `text` as it is.
+pub(crate) fn out(text: &str) -> Result<(), Failure> {
+    let mut stdout = io::stdout().lock();
+    stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()).map_err(Failure::Stdout)
+}

@@ -1,0 +1,104 @@
+//! Progress on a terminal, and interruptions.
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use mynah_lab::simulation::Step;
+use std::io::IsTerminal;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// Nothing is shown before this.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// Ticks of a full bar.
+const FULL: u64 = 10_000;
+
+static RUNNING: AtomicBool = AtomicBool::new(false);
+static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+
+/// Lets Ctrl-C end a run with what was measured; without a run, and when pressed again, it
+/// ends the program.
+pub(crate) fn catch_interrupts() {
+    let handler = || {
+        let again = INTERRUPTED.swap(true, Ordering::Relaxed);
+        if again || !RUNNING.load(Ordering::Relaxed) {
+            std::process::exit(crate::INTERRUPTED.into());
+        }
+    };
+    // Where signals cannot be caught, Ctrl-C just ends the program.
+    let _ = ctrlc::set_handler(handler);
+}
+
+/// Shows how far a run is, if there is a terminal to show it on.
+pub(crate) struct Bar {
+    bar: Option<ProgressBar>,
+    flow: String,
+}
+
+impl Bar {
+    /// A bar that appears when the run takes longer than expected.
+    pub(crate) fn new(quiet: bool) -> Bar {
+        if quiet || !std::io::stderr().is_terminal() {
+            return Bar { bar: None, flow: String::new() };
+        }
+        let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
+        bar.enable_steady_tick(Duration::from_millis(100));
+        let late = bar.clone();
+        std::thread::spawn(move || {
+            std::thread::sleep(PATIENCE);
+            if !late.is_finished() {
+                late.set_draw_target(ProgressDrawTarget::stderr());
+            }
+        });
+        Bar { bar: Some(bar), flow: String::new() }
+    }
+
+    /// Shows `step`; false if the run is to end.
+    pub(crate) fn step(&mut self, step: Step<'_>) -> bool {
+        match step {
+            Step::Preparing | Step::Alone(_) => RUNNING.store(false, Ordering::Relaxed),
+            _ => RUNNING.store(true, Ordering::Relaxed),
+        }
+        if let Some(bar) = &self.bar {
+            match step {
+                Step::Preparing => {
+                    bar.set_style(style("{spinner} {msg} {elapsed}"));
+                    bar.set_message("building and preconditioning the drive");
+                }
+                Step::Started => self.start("simulating"),
+                Step::Alone(flow) => {
+                    self.flow = format!("simulating {flow} alone");
+                    self.start(&self.flow);
+                }
+                Step::Running(progress) | Step::RunningAlone(progress) => {
+                    bar.set_position((progress.done * FULL as f64) as u64);
+                    if progress.done == 0.0 {
+                        bar.set_message(format!("{} requests", progress.completed));
+                    }
+                }
+                Step::Finished => bar.set_position(FULL),
+            }
+        }
+        !INTERRUPTED.load(Ordering::Relaxed)
+    }
+
+    fn start(&self, what: &str) {
+        if let Some(bar) = &self.bar {
+            bar.reset();
+            bar.set_length(FULL);
+            bar.set_style(style("{spinner} {msg} {wide_bar} {percent} %, {eta} left"));
+            bar.set_message(what.to_owned());
+        }
+    }
+}
+
+impl Drop for Bar {
+    fn drop(&mut self) {
+        RUNNING.store(false, Ordering::Relaxed);
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+fn style(template: &str) -> ProgressStyle {
+    ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
+}

@@ -1,0 +1,216 @@
+//! `mynah sim`.
+
+use crate::args::Sim;
+use crate::failure::Failure;
+use crate::machine::Meter;
+use crate::print;
+use crate::progress::Bar;
+use mynah_lab::result::Results;
+use mynah_lab::simulation::{self, DEFAULT_REQUESTS, Step};
+use mynah_lab::units::Duration;
+use mynah_lab::{Measured, Simulation, SimulationError, drive, mqsim, output};
+use std::path::{Path, PathBuf};
+
+/// Simulates; whether it was interrupted.
+pub(crate) fn run(args: &Sim) -> Result<bool, Failure> {
+    if let Some(recording) = &args.source.replay {
+        let measured = replay(args, recording)?;
+        return show(args, &[(String::new(), measured)], &[]);
+    }
+    let mut remarks = Vec::new();
+    let simulations = simulations(args, &mut remarks)?;
+    if let Some(path) = &args.source.convert {
+        return convert(args, path, &simulations);
+    }
+    if args.run.no_run {
+        for (_, simulation) in &simulations {
+            print::out(&simulation.describe()?)?;
+        }
+        remarks.iter().for_each(|remark| eprintln!("{remark}"));
+        return Ok(false);
+    }
+    let mut done = Vec::new();
+    for (name, simulation) in simulations {
+        let quiet = args.output.quiet;
+        let measured = watched(quiet, |watch| simulation.run_watched(watch))?;
+        let interrupted = measured.interrupted;
+        done.push((name, measured));
+        if interrupted {
+            break;
+        }
+    }
+    show(args, &done, &remarks)
+}
+
+/// Runs with progress, and fills in what it cost.
+pub(crate) fn watched(
+    quiet: bool,
+    run: impl FnOnce(&mut dyn FnMut(Step<'_>) -> bool) -> Result<Measured, SimulationError>,
+) -> Result<Measured, Failure> {
+    let mut bar = Bar::new(quiet);
+    let mut meter = Meter::new();
+    let mut measured = run(&mut |step| {
+        meter.step(step);
+        bar.step(step)
+    })?;
+    measured.result.run = meter.finish();
+    Ok(measured)
+}
+
+fn replay(args: &Sim, recording: &Path) -> Result<Measured, Failure> {
+    let (drive, log) = (args.drive.drive.as_deref(), args.output.request_log.as_deref());
+    watched(args.output.quiet, |watch| {
+        simulation::replay(recording, drive, &args.drive.set, &args.drive.fault, log, watch)
+    })
+}
+
+/// What is to be run, each with the name of its scenario, or none.
+fn simulations(
+    args: &Sim,
+    remarks: &mut Vec<String>,
+) -> Result<Vec<(String, Simulation)>, Failure> {
+    let mut simulations = if let Some(path) = &args.experiment {
+        vec![Simulation::from_experiment(path, &args.drive.set)?]
+    } else if let (Some(drive), Some(workload)) =
+        (&args.source.mqsim_config, &args.source.mqsim_workload)
+    {
+        let import =
+            mqsim::load(drive, workload, args.source.as_mqsim).map_err(SimulationError::from)?;
+        remarks.extend(import.warnings.iter().map(|warning| format!("warning: {warning}")));
+        Simulation::from_mqsim(import)
+    } else {
+        vec![from_options(args, remarks)?]
+    };
+    let several = simulations.len() > 1;
+    for simulation in &mut simulations {
+        *simulation = adjust(args, simulation.clone())?;
+        let name = if several { simulation.name.as_str() } else { "" };
+        simulation.request_log = args.output.request_log.as_deref().map(|path| named(path, name));
+        simulation.record = args.output.record.as_deref().map(|path| named(path, name));
+    }
+    let name = |simulation: Simulation| match several {
+        true => (simulation.name.clone(), simulation),
+        false => (String::new(), simulation),
+    };
+    Ok(simulations.into_iter().map(name).collect())
+}
+
+/// The simulation that the drive's and the flow's options describe.
+fn from_options(args: &Sim, remarks: &mut Vec<String>) -> Result<Simulation, Failure> {
+    let mut simulation =
+        Simulation::on(args.drive.drive.as_deref().unwrap_or(drive::shipped()[0].name))?;
+    for assignment in &args.drive.set {
+        simulation = simulation.set(assignment)?;
+    }
+    let mut options = args.flow.options();
+    if options.rw.is_none() && options.trace.is_none() {
+        options.rw = Some("randread".to_owned());
+        let closed = options.rate_iops.is_none();
+        if closed && options.iodepth.is_none() {
+            options.iodepth = Some("32".to_owned());
+        }
+        remarks.push("no --rw: random reads".to_owned());
+    }
+    let name = options.rw.clone().unwrap_or_else(|| "trace".to_owned());
+    let mut flow = options.flow(&name).map_err(SimulationError::from)?;
+    if simulation::limit(&mut flow) {
+        remarks.push(format!("no limit: {DEFAULT_REQUESTS} requests (--number_ios, --runtime)"));
+    }
+    simulation.flows.push(flow);
+    Ok(simulation)
+}
+
+/// Lays what the command line says about the run over a simulation.
+fn adjust(args: &Sim, mut simulation: Simulation) -> Result<Simulation, Failure> {
+    for spec in &args.drive.fault {
+        simulation = simulation.fault(spec)?;
+    }
+    if let Some(precondition) = args.drive.precondition {
+        simulation = simulation.precondition(precondition);
+    }
+    if let Some(seed) = args.run.seed {
+        simulation = simulation.seed(seed);
+    }
+    if let Some(text) = &args.run.ramp_time {
+        let seconds = text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+        let text = if seconds { format!("{text}s") } else { text.clone() };
+        let Duration(time) = text.parse().map_err(|error: mynah_lab::units::UnitError| {
+            Failure::usage(format!("--ramp_time: {error}"), None)
+        })?;
+        simulation.options.ramp_time = time;
+    }
+    simulation.alone = args.run.alone;
+    Ok(simulation)
+}
+
+/// `path` for one of several scenarios: `run.csv` becomes `run-scenario-2.csv`.
+fn named(path: &Path, scenario: &str) -> PathBuf {
+    if scenario.is_empty() {
+        return path.to_owned();
+    }
+    let mut name = path.file_stem().unwrap_or_default().to_owned();
+    name.push(format!("-{scenario}"));
+    if let Some(extension) = path.extension() {
+        name.push(".");
+        name.push(extension);
+    }
+    path.with_file_name(name)
+}
+
+fn convert(
+    args: &Sim,
+    path: &Path,
+    simulations: &[(String, Simulation)],
+) -> Result<bool, Failure> {
+    for (name, simulation) in simulations {
+        let path = named(path, name);
+        let from = args.source.mqsim_config.as_deref().unwrap_or(Path::new("")).display();
+        let description = format!("Converted from MQSim's {from}");
+        let text = drive::to_toml(&simulation.name, &description, &simulation.config, &[]);
+        drive::parse(&path.display().to_string(), &text, &[]).map_err(SimulationError::from)?;
+        output::write(&path, &text)?;
+        if !args.output.quiet {
+            let path = path.display();
+            print::out(&format!("wrote {path}; try `mynah sim --drive {path}`\n"))?;
+        }
+    }
+    Ok(false)
+}
+
+/// Prints and writes what was measured; whether it was interrupted.
+fn show(
+    args: &Sim,
+    done: &[(String, Measured)],
+    remarks: &[String],
+) -> Result<bool, Failure> {
+    let to_stdout = args.output.json.as_deref() == Some(Path::new("-"));
+    if let Some(path) = &args.output.report {
+        for (name, measured) in done {
+            output::write(&named(path, name), &measured.html())?;
+        }
+    }
+    if let Some(path) = &args.output.json {
+        let json = match done {
+            [(_, measured)] => measured.result.to_json(),
+            _ => {
+                let results = done.iter().map(|(_, measured)| measured.result.clone());
+                Results::new(results.collect()).to_json()
+            }
+        };
+        match to_stdout {
+            true => print::out(&json)?,
+            false => output::write(path, &json)?,
+        }
+    }
+    if !args.output.quiet {
+        remarks.iter().for_each(|remark| eprintln!("{remark}"));
+        if !to_stdout {
+            let summaries = done.iter().map(|(name, measured)| match name.is_empty() {
+                true => measured.summary(),
+                false => format!("{name}\n\n{}", measured.summary()),
+            });
+            print::out(&summaries.collect::<Vec<_>>().join("\n"))?;
+        }
+    }
+    Ok(done.iter().any(|(_, measured)| measured.interrupted))
+}

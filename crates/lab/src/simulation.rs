@@ -1,0 +1,717 @@
+//! Simulations: a drive and its flows, put together and run to a result.
+//!
+//! A [`Simulation`] is built from a drive by name, an experiment file or a scenario of
+//! MQSim's; its fields may be changed until it runs. [`replay`] repeats a recorded run and
+//! gives the same result. This module reads no clock: what a run cost the machine is for
+//! the caller to fill in ([`crate::result::Run`]), by the [`Step`]s it is told.
+
+use crate::drive::{self, DriveError, drive_hash};
+use crate::experiment::{Experiment, ExperimentError, Precondition};
+use crate::fault::{self, FaultError};
+use crate::mqsim;
+use crate::output::{OutputError, PendingFile};
+use crate::recorder::Recorder;
+use crate::recording::{self, Header, OccupancyRange, Recording, RecordingError, Replayed, Tape};
+use crate::report::{self, ReportCurves};
+use crate::request_log::{RequestLog, RequestLogError};
+use crate::result::{Parts, Result as RunResult, Run};
+use crate::runner::{Outcome, Progress, RunError, RunOptions, Runner, occupancy};
+use crate::summary;
+use crate::units::Bytes;
+use crate::workload::{FlowOptions, FlowSpec, Limits, Mode, OptionError, Source};
+use mynah_model::Drive;
+use mynah_model::config::Config;
+use mynah_model::io::NamespaceId;
+use mynah_model::precondition::{Occupancy, Preconditioned, UpdateClass};
+use mynah_stamp::{Span, Time};
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+
+/// Completions between two looks at the watcher during a replay.
+const WATCH_EVERY: u64 = 1 << 14;
+
+/// Why a simulation could not be built or run.
+#[derive(Debug, thiserror::Error, miette::Diagnostic)]
+pub enum SimulationError {
+    /// The drive file.
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    Drive(#[from] DriveError),
+    /// The experiment file.
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    Experiment(#[from] ExperimentError),
+    /// A flow's option.
+    #[error(transparent)]
+    Option(#[from] OptionError),
+    /// A fault.
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    Fault(#[from] FaultError),
+    /// MQSim's files.
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    Mqsim(#[from] mqsim::MqsimError),
+    /// The run.
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    Run(#[from] RunError),
+    /// A recording.
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    Recording(#[from] RecordingError),
+    /// A file to write.
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    Output(#[from] OutputError),
+    /// A word of a flow's description.
+    #[error("`{word}` is not an option of a flow")]
+    #[diagnostic(help("write OPTION=VALUE with spaces between; valid are {}", FlowOptions::NAMES.join(", ")))]
+    Word {
+        /// The word.
+        word: String,
+    },
+    /// A change to a drive that did not come from a file.
+    #[error("`{0}` cannot be set: this simulation was not built from a drive file")]
+    NotAFile(String),
+    /// A drive that drive files cannot describe, so that no replay could rebuild it.
+    #[error("the drive cannot be recorded: {0}")]
+    #[diagnostic(help(
+        "a recording carries the drive as a drive file; what --as-mqsim changes cannot be \
+         written as one"
+    ))]
+    Unwritable(String),
+}
+
+impl SimulationError {
+    /// Whether what the user gave is at fault, and not the run or the machine.
+    pub fn is_usage(&self) -> bool {
+        match self {
+            SimulationError::Run(error) => !matches!(
+                error,
+                RunError::RequestLog(_)
+                    | RunError::Recording(_)
+                    | RunError::TooLong(_)
+                    | RunError::Stuck(..)
+                    | RunError::Input(..)
+            ),
+            SimulationError::Recording(error) => !matches!(error, RecordingError::Diverged { .. }),
+            SimulationError::Output(_) => false,
+            _ => true,
+        }
+    }
+}
+
+/// What a simulation is doing. The watcher may end the run with what has been measured by
+/// returning false; during preparation that has no effect.
+#[derive(Clone, Copy, Debug)]
+pub enum Step<'a> {
+    /// The drive is being built and preconditioned.
+    Preparing,
+    /// The drive is ready; the run begins.
+    Started,
+    /// The run goes on.
+    Running(Progress),
+    /// The run has ended.
+    Finished,
+    /// A flow is about to run by itself.
+    Alone(&'a str),
+    /// It runs.
+    RunningAlone(Progress),
+}
+
+/// A drive, flows in front of it, and how they are to be run.
+#[derive(Clone, Debug)]
+pub struct Simulation {
+    /// The drive's name.
+    pub name: String,
+    /// The drive.
+    pub config: Config,
+    /// Its flows, at least one.
+    pub flows: Vec<FlowSpec>,
+    /// Preconditioning and ramp. The run's seed is [`Simulation::seed`].
+    pub options: RunOptions,
+    /// Whether each flow also runs by itself, for slowdown, fairness and weighted speedup.
+    pub alone: bool,
+    /// Where every completed request is to be written.
+    pub request_log: Option<PathBuf>,
+    /// Where everything that goes into the drive is to be recorded.
+    pub record: Option<PathBuf>,
+    /// Name or file of the drive, and what is changed about it.
+    source: Option<(String, Vec<String>)>,
+}
+
+impl Simulation {
+    /// A simulation of the shipped drive or the drive file `name_or_path`, without flows.
+    ///
+    /// # Errors
+    /// If there is no such drive, or it is not possible.
+    pub fn on(name_or_path: &str) -> Result<Simulation, SimulationError> {
+        let file = drive::load(name_or_path, &[])?;
+        Ok(Simulation {
+            source: Some((name_or_path.to_owned(), Vec::new())),
+            ..Simulation::with(&file.name, file.config)
+        })
+    }
+
+    /// A simulation of the drive `config`, without flows.
+    pub fn with(name: &str, config: Config) -> Simulation {
+        Simulation {
+            name: name.to_owned(),
+            config,
+            flows: Vec::new(),
+            options: RunOptions::default(),
+            alone: false,
+            request_log: None,
+            record: None,
+            source: None,
+        }
+    }
+
+    /// Changes the drive: `KEY=VALUE`, as `--set` has it. Before [`Simulation::fault`].
+    ///
+    /// # Errors
+    /// If there is no such key, or the value is not possible.
+    pub fn set(mut self, assignment: &str) -> Result<Simulation, SimulationError> {
+        let Some((name, overrides)) = &mut self.source else {
+            return Err(SimulationError::NotAFile(assignment.to_owned()));
+        };
+        overrides.push(assignment.to_owned());
+        let file = drive::load(name, overrides)?;
+        self.config = file.config;
+        self.name = file.name;
+        Ok(self)
+    }
+
+    /// Adds a flow, described in the words of fio: `"rw=randread bs=4k iodepth=8"`. One
+    /// without a limit gets [`DEFAULT_REQUESTS`].
+    ///
+    /// # Errors
+    /// If an option does not exist or its value cannot be used.
+    pub fn flow(mut self, name: &str, options: &str) -> Result<Simulation, SimulationError> {
+        let mut read = FlowOptions::default();
+        for word in options.split_whitespace() {
+            let (option, value) = word.split_once('=').unwrap_or((word, ""));
+            if !read.set(option, value) {
+                return Err(SimulationError::Word { word: word.to_owned() });
+            }
+        }
+        let mut flow = read.flow(name)?;
+        limit(&mut flow);
+        self.flows.push(flow);
+        Ok(self)
+    }
+
+    /// Adds a fault, as `--fault` has it.
+    ///
+    /// # Errors
+    /// If it cannot be read, or names what the drive does not have.
+    pub fn fault(mut self, spec: &str) -> Result<Simulation, SimulationError> {
+        let fault = fault::parse(spec)?;
+        fault::check(&fault, &self.config)?;
+        self.config.faults.push(fault);
+        Ok(self)
+    }
+
+    /// Seeds the drive and the workloads.
+    #[must_use]
+    pub fn seed(mut self, seed: u64) -> Simulation {
+        self.options.seed = seed;
+        self.config.seed = seed;
+        self
+    }
+
+    /// Says what state the drive starts in; steady if this is not called.
+    #[must_use]
+    pub fn precondition(mut self, precondition: Precondition) -> Simulation {
+        self.options.precondition = precondition;
+        self
+    }
+
+    /// The simulation that an experiment file describes, with more changes to its drive.
+    ///
+    /// # Errors
+    /// If the file or its drive cannot be used.
+    pub fn from_experiment(
+        path: &Path,
+        overrides: &[String],
+    ) -> Result<Simulation, SimulationError> {
+        let experiment = Experiment::load(path)?;
+        let changes = experiment.overrides.iter().map(ToString::to_string);
+        let changes: Vec<String> = changes.chain(overrides.iter().cloned()).collect();
+        let file = drive::load(&experiment.drive, &changes)?;
+        let mut simulation = Simulation {
+            source: Some((experiment.drive.clone(), changes)),
+            ..Simulation::with(&file.name, file.config)
+        };
+        simulation.flows = experiment.place(&mut simulation.config);
+        simulation.options.precondition = experiment.precondition.unwrap_or_default();
+        simulation.options.ramp_time = experiment.ramp_time.unwrap_or_default();
+        Ok(match experiment.seed {
+            Some(seed) => simulation.seed(seed),
+            None => simulation,
+        })
+    }
+
+    /// The simulations that a pair of MQSim's files describes, one for each scenario.
+    pub fn from_mqsim(import: mqsim::Import) -> Vec<Simulation> {
+        let seed = import.seed;
+        let each = |scenario: mqsim::Scenario| {
+            let mut simulation = Simulation::with(&scenario.name, scenario.config);
+            simulation.flows = scenario.flows;
+            simulation.options.precondition = scenario.precondition;
+            simulation.options.seed = seed;
+            simulation
+        };
+        import.scenarios.into_iter().map(each).collect()
+    }
+
+    /// Runs it.
+    ///
+    /// # Errors
+    /// See [`SimulationError`].
+    pub fn run(&self) -> Result<Measured, SimulationError> {
+        self.run_watched(&mut |_| true)
+    }
+
+    /// Runs it and says what it is doing.
+    ///
+    /// # Errors
+    /// See [`SimulationError`].
+    pub fn run_watched(
+        &self,
+        watch: &mut dyn FnMut(Step<'_>) -> bool,
+    ) -> Result<Measured, SimulationError> {
+        watch(Step::Preparing);
+        let mut runner = Runner::new(self.config.clone(), &self.flows, &self.options)?;
+        let mut pending = Vec::new();
+        if let Some(path) = &self.request_log {
+            let file = PendingFile::create(path)?;
+            let names: Vec<String> = self.flows.iter().map(|flow| flow.name.clone()).collect();
+            runner.log_requests(RequestLog::create(file.temporary(), &names).map_err(log_error)?);
+            pending.push(file);
+        }
+        if let Some(path) = &self.record {
+            let file = PendingFile::create(path)?;
+            let header = self.header(&runner)?;
+            let tape = Tape::create(file.temporary(), &header).map_err(|e| file.error(e))?;
+            runner.record(tape);
+            pending.push(file);
+        }
+        watch(Step::Started);
+        let outcome = runner.run(|progress| watch(Step::Running(progress)))?;
+        watch(Step::Finished);
+        for file in pending {
+            file.keep()?;
+        }
+        let alone = match self.alone && !outcome.interrupted {
+            true => self.run_alone(watch)?,
+            false => None,
+        };
+        let interrupted = outcome.interrupted || self.alone && alone.is_none();
+        let mut measured = Measured { interrupted, ..self.measured(outcome, alone.as_deref()) };
+        if interrupted {
+            measured.result.notes.push("interrupted: this is what was measured until then".into());
+        }
+        Ok(measured)
+    }
+
+    /// The mean latency of each flow by itself; `None` if the watcher ended it.
+    fn run_alone(
+        &self,
+        watch: &mut dyn FnMut(Step<'_>) -> bool,
+    ) -> Result<Option<Vec<Option<f64>>>, SimulationError> {
+        let mut alone = Vec::new();
+        for (index, flow) in self.flows.iter().enumerate() {
+            watch(Step::Alone(&flow.name));
+            let options = RunOptions { only: Some(index), ..self.options.clone() };
+            let runner = Runner::new(self.config.clone(), &self.flows, &options)?;
+            let outcome = runner.run(|progress| watch(Step::RunningAlone(progress)))?;
+            if outcome.interrupted {
+                return Ok(None);
+            }
+            alone.push(outcome.recorder.mean_latency_ns(index));
+        }
+        Ok(Some(alone))
+    }
+
+    fn measured(&self, outcome: Outcome, alone: Option<&[Option<f64>]>) -> Measured {
+        let mut result = RunResult::new(Parts {
+            drive: &self.name,
+            drive_hash: &drive_hash(&self.config),
+            seed: self.options.seed,
+            recorder: &outcome.recorder,
+            counters_before: &Default::default(),
+            counters: &outcome.counters,
+            blame_before: &[],
+            blame: &outcome.blame,
+            alone,
+            run: Run::default(),
+        });
+        result.notes = outcome.notes;
+        Measured {
+            result,
+            curves: ReportCurves::new(&outcome.recorder),
+            preconditioned: outcome.preconditioned,
+            interrupted: outcome.interrupted,
+            end: outcome.end,
+        }
+    }
+
+    fn header(&self, runner: &Runner) -> Result<Header, SimulationError> {
+        let drive_text = drive::to_toml(&self.name, "", &self.config, &[]);
+        let hash = drive_hash(&self.config);
+        match drive::parse("the recording", &drive_text, &[]) {
+            Ok(file) if file.hash == hash => {}
+            Ok(_) => {
+                return Err(SimulationError::Unwritable("a drive file loses some of it".into()));
+            }
+            Err(error) => return Err(SimulationError::Unwritable(error.to_string())),
+        }
+        Ok(Header {
+            schema: recording::SCHEMA.to_owned(),
+            drive: self.name.clone(),
+            drive_text,
+            drive_hash: hash,
+            state_hash: format!("{:016x}", runner.drive().state_hash()),
+            precondition: self.options.precondition.name().to_owned(),
+            occupancy: ranges(runner.occupancy()),
+            flows: self.flows.iter().map(|flow| flow.name.clone()).collect(),
+            report_moves: false,
+            seed: self.options.seed,
+            ramp_ps: self.options.ramp_time.as_ps(),
+        })
+    }
+
+    /// What would be run, as text for people: the drive, the flows, and what preconditioning
+    /// assumes. Builds the drive, so that what cannot run is refused here too.
+    ///
+    /// # Errors
+    /// See [`SimulationError`].
+    pub fn describe(&self) -> Result<String, SimulationError> {
+        let options = RunOptions { precondition: Precondition::None, ..self.options.clone() };
+        let runner = Runner::new(self.config.clone(), &self.flows, &options)?;
+        let drive = runner.drive();
+        let mut text = String::new();
+        let mut line = |what: std::fmt::Arguments<'_>| {
+            let _ = writeln!(text, "{what}");
+        };
+        line(format_args!("drive: {} [{}]", self.name, drive_hash(&self.config)));
+        for index in 0..self.config.namespaces.len() as u32 {
+            let sectors = drive.namespace_sectors(NamespaceId(index + 1)).unwrap_or(0);
+            line(format_args!("  namespace {}: {}", index + 1, size(sectors * 512)));
+        }
+        for fault in &self.config.faults {
+            line(format_args!("  fault: {}", fault::print(fault)));
+        }
+        line(format_args!("seed: {}", self.options.seed));
+        if !self.options.ramp_time.is_zero() {
+            let ramp = crate::units::Duration(self.options.ramp_time);
+            line(format_args!("ramp: {ramp} of simulated time before results are taken"));
+        }
+        for flow in &self.flows {
+            line(format_args!("flow {}: {}", flow.name, flow_text(flow)));
+        }
+        let mut notes = Vec::new();
+        let unit = u64::from(self.config.mapping.unit_bytes);
+        let assumed = match self.options.precondition {
+            Precondition::None => Vec::new(),
+            _ => occupancy(drive, &self.flows, (unit / 512) as u32, &mut notes)?,
+        };
+        line(format_args!(
+            "precondition: {}, {}",
+            self.options.precondition.name(),
+            match self.options.precondition {
+                Precondition::None => "nothing has been written",
+                Precondition::Fill => "all of this was written once, in order",
+                Precondition::Steady => "as after a long time of the flows' writes",
+            }
+        ));
+        for Occupancy { namespace, classes } in &assumed {
+            for UpdateClass { first, units, weight, .. } in classes {
+                let how = match self.options.precondition {
+                    Precondition::Steady if *weight > 0.0 => "overwritten uniformly",
+                    _ => "written once",
+                };
+                line(format_args!(
+                    "  namespace {}: {} from {}: {how}",
+                    namespace.0,
+                    size(units * unit),
+                    size(first * unit)
+                ));
+            }
+        }
+        for note in notes {
+            line(format_args!("note: {note}"));
+        }
+        Ok(text)
+    }
+}
+
+/// What was measured.
+#[derive(Clone, Debug)]
+pub struct Measured {
+    /// The result.
+    pub result: RunResult,
+    /// The latency distributions.
+    pub curves: ReportCurves,
+    /// What preconditioning found.
+    pub preconditioned: Option<Preconditioned>,
+    /// The watcher ended it early.
+    pub interrupted: bool,
+    /// Simulated time at the end.
+    pub end: Time,
+}
+
+impl Measured {
+    /// The summary for people.
+    pub fn summary(&self) -> String {
+        summary::text(&self.result)
+    }
+
+    /// The report, an HTML document.
+    pub fn html(&self) -> String {
+        report::html(&self.result, &self.curves)
+    }
+}
+
+/// Repeats a recorded run and compares every completion with the recording. `drive` is
+/// checked against the recorded one if it is given; `overrides` and `faults` change the
+/// recorded drive otherwise, which then no longer fits.
+///
+/// # Errors
+/// If the recording does not fit the drive or its state, or at the first difference.
+pub fn replay(
+    path: &Path,
+    drive: Option<&str>,
+    overrides: &[String],
+    faults: &[String],
+    request_log: Option<&Path>,
+    watch: &mut dyn FnMut(Step<'_>) -> bool,
+) -> Result<Measured, SimulationError> {
+    let recording = Recording::open(path)?;
+    let header = recording.header().clone();
+    let damaged = |problem: String| RecordingError::Format { path: path.into(), problem };
+    let mut file = match drive {
+        Some(name) => drive::load(name, overrides)?,
+        None => drive::parse(&path.display().to_string(), &header.drive_text, overrides)?,
+    };
+    for spec in faults {
+        file.inject(spec)?;
+    }
+    if file.hash != header.drive_hash {
+        let (recorded, here) = (header.drive_hash.clone(), file.hash.clone());
+        return Err(RecordingError::OtherDrive { recorded, here }.into());
+    }
+    // The hash leaves out the seed, which the recorded drive has.
+    let config = drive::parse("the recording", &header.drive_text, &[])?.config;
+    watch(Step::Preparing);
+    let mut device = Drive::new(config).map_err(RunError::Drive)?;
+    device.report_moves(header.report_moves);
+    let occupancy = occupied(&header.occupancy);
+    let precondition = header.precondition.parse().map_err(damaged)?;
+    let preconditioned = match precondition {
+        Precondition::None => None,
+        Precondition::Fill => Some(device.fill(&occupancy)),
+        Precondition::Steady => Some(device.precondition(&occupancy)),
+    };
+    let preconditioned = preconditioned.transpose().map_err(RunError::Precondition)?;
+    let here = format!("{:016x}", device.state_hash());
+    if here != header.state_hash {
+        let recorded = header.state_hash.clone();
+        return Err(RecordingError::OtherState { recorded, here }.into());
+    }
+    let mut log = match request_log {
+        Some(path) => {
+            let file = PendingFile::create(path)?;
+            let log = RequestLog::create(file.temporary(), &header.flows).map_err(log_error)?;
+            Some((log, file))
+        }
+        None => None,
+    };
+    watch(Step::Started);
+    let mut recorder = Recorder::new(header.flows.clone());
+    let mut ramp_until = (header.ramp_ps > 0).then(|| Time::from_ps(header.ramp_ps));
+    let (mut interrupted, mut failed, mut completed) = (false, None, 0);
+    recording.replay(&mut device, |device, event| match event {
+        Replayed::Issued(at) => {
+            recorder.issued(at);
+            true
+        }
+        Replayed::Completed { completion, request, created, flow } => {
+            if ramp_until.is_some_and(|until| completion.at >= until) {
+                ramp_until = None;
+                recorder.reset_at(completion.at);
+                device.restart_counters();
+            }
+            completed += 1;
+            let flow = flow.map_or(usize::MAX, |flow| usize::from(flow.0));
+            if let Some(request) = request
+                && flow < header.flows.len()
+            {
+                let bytes = request.sectors * 512;
+                recorder.record(flow, request.operation, bytes, created, completion);
+                if let Some((log, _)) = &mut log
+                    && let Err(error) = log.record(flow, &request, created, completion)
+                {
+                    failed = Some(error);
+                    return false;
+                }
+            }
+            let progress = Progress { done: 0.0, now: completion.at, completed };
+            if completed % WATCH_EVERY == 0 && !watch(Step::Running(progress)) {
+                interrupted = true;
+                return false;
+            }
+            true
+        }
+    })?;
+    if let Some(error) = failed {
+        return Err(log_error(error));
+    }
+    if let Some((log, file)) = log {
+        log.finish().map_err(log_error)?;
+        file.keep()?;
+    }
+    watch(Step::Finished);
+    let mut result = RunResult::new(Parts {
+        drive: &header.drive,
+        drive_hash: &header.drive_hash,
+        seed: header.seed,
+        recorder: &recorder,
+        counters_before: &Default::default(),
+        counters: &device.counters(),
+        blame_before: &[],
+        blame: &device.blame(),
+        alone: None,
+        run: Run::default(),
+    });
+    result.notes.push(format!("replay: all {completed} completions came as recorded"));
+    Ok(Measured {
+        result,
+        curves: ReportCurves::new(&recorder),
+        preconditioned,
+        interrupted,
+        end: device.now(),
+    })
+}
+
+/// Requests of each job of a flow that says no limit.
+pub const DEFAULT_REQUESTS: u64 = 100_000;
+
+/// Gives a flow that would never end [`DEFAULT_REQUESTS`]; whether it did.
+pub fn limit(flow: &mut FlowSpec) -> bool {
+    let endless = flow.limits == Limits::default() && matches!(flow.source, Source::Synthetic(_));
+    if endless {
+        flow.limits.requests = Some(DEFAULT_REQUESTS);
+    }
+    endless
+}
+
+fn log_error(error: RequestLogError) -> SimulationError {
+    SimulationError::Run(RunError::RequestLog(error))
+}
+
+fn size(bytes: u64) -> String {
+    match bytes >= 1 << 30 {
+        true => format!("{:.1} GiB", bytes as f64 / (1u64 << 30) as f64),
+        false => Bytes(bytes).to_string(),
+    }
+}
+
+fn ranges(occupancy: &[Occupancy]) -> Vec<OccupancyRange> {
+    let each = |Occupancy { namespace, classes }: &Occupancy| {
+        let namespace = namespace.0;
+        let range = move |class: &UpdateClass| OccupancyRange {
+            namespace,
+            first: class.first,
+            units: class.units,
+            weight: class.weight,
+            write_share: class.write_share,
+        };
+        classes.iter().map(range).collect::<Vec<_>>()
+    };
+    occupancy.iter().flat_map(each).collect()
+}
+
+fn occupied(ranges: &[OccupancyRange]) -> Vec<Occupancy> {
+    let mut all: Vec<Occupancy> = Vec::new();
+    for range in ranges {
+        let class = UpdateClass {
+            first: range.first,
+            units: range.units,
+            weight: range.weight,
+            write_share: range.write_share,
+        };
+        let namespace = NamespaceId(range.namespace);
+        match all.iter_mut().find(|occupancy| occupancy.namespace == namespace) {
+            Some(occupancy) => occupancy.classes.push(class),
+            None => all.push(Occupancy { namespace, classes: vec![class] }),
+        }
+    }
+    all
+}
+
+/// A flow in a line.
+fn flow_text(flow: &FlowSpec) -> String {
+    let mut parts = Vec::new();
+    match &flow.source {
+        Source::Trace(trace) => parts.push(format!("trace {}", trace.path.display())),
+        Source::Synthetic(synthetic) => {
+            let percent = |share: f64| format!("{}%", (share * 1000.0).round() / 10.0);
+            let mix = synthetic.mix;
+            let kinds = [("read", mix.read), ("write", mix.write()), ("trim", mix.trim)];
+            let kinds = kinds.iter().filter(|(_, share)| *share > 0.0);
+            let kinds: Vec<_> =
+                kinds.map(|(kind, share)| format!("{} {kind}", percent(*share))).collect();
+            parts.push(kinds.join(" "));
+            parts.push(addresses_text(&synthetic.addresses));
+            parts.push(block_text(&synthetic.block));
+            parts.push(match synthetic.mode {
+                Mode::Closed { depth } => format!("iodepth {depth}"),
+                Mode::Open(crate::workload::Arrivals::Fixed { per_second }) => {
+                    format!("{per_second} requests/s")
+                }
+                Mode::Open(crate::workload::Arrivals::Exponential { mean }) => {
+                    format!("every {} on average", crate::units::Duration(mean))
+                }
+            });
+        }
+    }
+    parts.push(format!("namespace {}", flow.namespace.0));
+    if flow.jobs > 1 {
+        parts.push(format!("{} jobs", flow.jobs));
+    }
+    let each = if flow.jobs > 1 { " each" } else { "" };
+    let Limits { requests, bytes, runtime } = flow.limits;
+    parts.extend(requests.map(|requests| format!("{requests} requests{each}")));
+    parts.extend(bytes.map(|bytes| format!("{}{each}", Bytes(bytes))));
+    parts.extend(runtime.map(|time: Span| format!("for {}", crate::units::Duration(time))));
+    parts.join(", ")
+}
+
+fn addresses_text(addresses: &crate::workload::Addresses) -> String {
+    use crate::workload::Addresses;
+    match addresses {
+        Addresses::Sequential { .. } => "sequential".to_owned(),
+        Addresses::Uniform => "random".to_owned(),
+        Addresses::HotCold { hot_access, hot_space } => {
+            format!("{:.0}% to the first {:.0}%", hot_access * 100.0, hot_space * 100.0)
+        }
+        Addresses::Zipf { theta } => format!("Zipf {theta}"),
+    }
+}
+
+fn block_text(block: &crate::workload::BlockSize) -> String {
+    use crate::workload::BlockSize;
+    let bytes = |sectors: u32| Bytes(u64::from(sectors) * 512);
+    match block {
+        BlockSize::Fixed(sectors) => bytes(*sectors).to_string(),
+        BlockSize::Normal { mean, .. } => format!("{} on average", bytes(*mean as u32)),
+        BlockSize::Range { min, max } => format!("{} to {}", bytes(*min), bytes(*max)),
+        BlockSize::Split(parts) => {
+            let part = |(sectors, share): &(u32, u32)| format!("{} {share}%", bytes(*sectors));
+            parts.iter().map(part).collect::<Vec<_>>().join(" ")
+        }
+    }
+}
