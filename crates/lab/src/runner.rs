@@ -354,6 +354,10 @@ impl Runner {
                     break;
                 }
             }
+            // What the drive tidies up after the last completion is no part of the run.
+            if self.recorder.outstanding() == 0 && self.arrivals.is_empty() {
+                break;
+            }
             if self.drive.has_lost_power() {
                 unanswered = Some(self.jobs.iter().map(|job| u64::from(job.outstanding)).sum());
                 break;
