@@ -20,7 +20,7 @@ const SIM_EXAMPLES: &str = "\
 Examples:
   mynah sim --drive samsung-970-pro --rw randread --bs 4k --iodepth 32 --number_ios 1m
   mynah sim --rw randrw --rwmixread 70 --bs 8k --iodepth 16 --runtime 1s --report mix.html
-  mynah sim --set over_provisioning=28% --set gc.victim=fifo …       (see: mynah drives show)
+  mynah sim --set over_provisioning=28% --set gc.start=8% …       (see: mynah drives show)
   mynah sim --trace day.trace --trace-remap modulo --json result.json
   mynah sim two-tenants.toml --alone          who delays whom, and is it fair
   mynah sim --mqsim-config ssdconfig.xml --mqsim-workload workload.xml --as-mqsim
@@ -57,6 +57,13 @@ pub(crate) struct Cli {
 #[derive(Subcommand)]
 pub(crate) enum Verb {
     /// Simulate a drive under a workload
+    ///
+    /// Without options: 4 KiB random reads at an iodepth of 32 on the default drive in steady
+    /// state.
+    #[command(
+        after_help = "More with --help: examples, experiment files, exit codes.",
+        after_long_help = SIM_EXAMPLES
+    )]
     Sim(Box<Sim>),
     /// List, show and check drives
     Drives {
@@ -108,17 +115,10 @@ pub(crate) struct Demo {
 
 /// `mynah sim`.
 #[derive(Args)]
-#[command(
-    about = "Simulate a drive under a workload",
-    long_about = "Simulate a drive under a workload.\n\nWithout options: 4 KiB random reads at an \
-                  iodepth of 32 on the default drive in steady state.",
-    after_help = "More with --help: examples, experiment files, exit codes.",
-    after_long_help = SIM_EXAMPLES
-)]
 pub(crate) struct Sim {
     /// An experiment file: a drive and any number of flows
     #[arg(value_name = "EXPERIMENT.toml", value_hint = ValueHint::FilePath)]
-    #[arg(conflicts_with_all = ["drive", "FlowArgs", "replay", "mqsim_config"])]
+    #[arg(conflicts_with_all = ["drive", "replay", "mqsim_config"])]
     pub(crate) experiment: Option<PathBuf>,
 
     #[command(flatten)]
@@ -273,12 +273,12 @@ flow_args! {
 pub(crate) struct SourceArgs {
     /// Repeat a recorded run on the drive it carries, and check every completion
     #[arg(long, value_name = "RECORDING", value_hint = ValueHint::FilePath)]
-    #[arg(conflicts_with_all = ["FlowArgs", "mqsim_config", "precondition", "seed", "ramp_time",
+    #[arg(conflicts_with_all = ["mqsim_config", "precondition", "seed", "ramp_time",
                                 "alone", "record", "no_run"])]
     pub(crate) replay: Option<PathBuf>,
     /// MQSim's drive file, used with --mqsim-workload
     #[arg(long, value_name = "X.xml", requires = "mqsim_workload", value_hint = ValueHint::FilePath)]
-    #[arg(conflicts_with_all = ["drive", "FlowArgs", "set"])]
+    #[arg(conflicts_with_all = ["drive", "set"])]
     pub(crate) mqsim_config: Option<PathBuf>,
     /// MQSim's workload file; each scenario is a run and a result
     #[arg(long, value_name = "Y.xml", requires = "mqsim_config", value_hint = ValueHint::FilePath)]

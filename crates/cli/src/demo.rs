@@ -7,7 +7,7 @@ use mynah_lab::{Simulation, output};
 
 const DRIVE: &str = "enterprise-tlc";
 const READER: &str = "rw=randread bs=4k iodepth=16 runtime=1s";
-const WRITER: &str = "rw=randwrite bs=16k iodepth=32 runtime=1s";
+const WRITER: &str = "rw=randwrite bs=16k rate_iops=15000 runtime=1s";
 
 /// Runs the demonstration.
 pub(crate) fn run(demo: &Demo) -> Result<bool, Failure> {
@@ -16,8 +16,7 @@ pub(crate) fn run(demo: &Demo) -> Result<bool, Failure> {
          garbage collection. For one second of simulated time\n  \
          reader: {READER}\n  writer: {WRITER}\n\n"
     ))?;
-    let simulation =
-        Simulation::on(DRIVE)?.flow("reader", READER)?.flow("writer", WRITER)?.seed(1);
+    let simulation = Simulation::on(DRIVE)?.flow("reader", READER)?.flow("writer", WRITER)?.seed(1);
     let measured = sim::watched(false, |watch| simulation.run_watched(watch))?;
     output::write(&demo.report, &measured.html())?;
     let path = demo.report.display();

@@ -31,7 +31,9 @@ fn list() -> Result<String, Failure> {
         let description = load(drive.name, &[])?.description;
         let _ = writeln!(text, "{:width$}  {}", drive.name, description.trim());
     }
-    text.push_str("\nThe first is the default. `mynah drives show NAME` prints every number of one.\n");
+    text.push_str(
+        "\nThe first is the default. `mynah drives show NAME` prints every number of one.\n",
+    );
     Ok(text)
 }
 

@@ -71,7 +71,10 @@ impl From<SimulationError> for Failure {
 
 impl From<OutputError> for Failure {
     fn from(error: OutputError) -> Failure {
-        Failure::Run(Report::new(error))
+        match error.at_start {
+            true => Failure::Usage(Report::new(error)),
+            false => Failure::Run(Report::new(error)),
+        }
     }
 }
 
@@ -79,6 +82,12 @@ impl From<OutputError> for Failure {
 pub(crate) fn install() {
     // Fails only if a handler is installed, and this is the only one.
     let _ = miette::set_hook(Box::new(|_| {
-        Box::new(MietteHandlerOpts::new().context_lines(1).break_words(false).build())
+        Box::new(
+            MietteHandlerOpts::new()
+                .context_lines(1)
+                .break_words(false)
+                .without_cause_chain()
+                .build(),
+        )
     }));
 }

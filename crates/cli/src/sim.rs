@@ -1,21 +1,26 @@
 //! `mynah sim`.
 
-use crate::args::Sim;
+use crate::args::{Sim, flag};
 use crate::failure::Failure;
 use crate::machine::Meter;
 use crate::print;
 use crate::progress::Bar;
+use mynah_lab::output::PendingFile;
 use mynah_lab::result::Results;
 use mynah_lab::simulation::{self, DEFAULT_REQUESTS, Step};
 use mynah_lab::units::Duration;
+use mynah_lab::workload::FlowOptions;
 use mynah_lab::{Measured, Simulation, SimulationError, drive, mqsim, output};
 use std::path::{Path, PathBuf};
 
 /// Simulates; whether it was interrupted.
 pub(crate) fn run(args: &Sim) -> Result<bool, Failure> {
+    refuse_flow_options(args)?;
     if let Some(recording) = &args.source.replay {
+        let outputs = Outputs::create(args, &[String::new()])?;
         let measured = replay(args, recording)?;
-        return show(args, &[(String::new(), measured)], &[]);
+        let remark = "replayed: every completion came as recorded".to_owned();
+        return outputs.show(args, &[(String::new(), measured)], &[remark]);
     }
     let mut remarks = Vec::new();
     let simulations = simulations(args, &mut remarks)?;
@@ -29,6 +34,8 @@ pub(crate) fn run(args: &Sim) -> Result<bool, Failure> {
         remarks.iter().for_each(|remark| eprintln!("{remark}"));
         return Ok(false);
     }
+    let names: Vec<String> = simulations.iter().map(|(name, _)| name.clone()).collect();
+    let outputs = Outputs::create(args, &names)?;
     let mut done = Vec::new();
     for (name, simulation) in simulations {
         let quiet = args.output.quiet;
@@ -39,7 +46,26 @@ pub(crate) fn run(args: &Sim) -> Result<bool, Failure> {
             break;
         }
     }
-    show(args, &done, &remarks)
+    outputs.show(args, &done, &remarks)
+}
+
+/// Where the workload comes from a file, options of a flow would have no effect.
+fn refuse_flow_options(args: &Sim) -> Result<(), Failure> {
+    let what = match args {
+        Sim { experiment: Some(_), .. } => "an experiment file",
+        _ if args.source.replay.is_some() => "a recording",
+        _ if args.source.mqsim_config.is_some() => "MQSim's workload file",
+        _ => return Ok(()),
+    };
+    let options = args.flow.options();
+    let mut given = FlowOptions::NAMES.iter().filter(|name| options.get(name).is_some());
+    match given.next() {
+        None => Ok(()),
+        Some(option) => Err(Failure::usage(
+            format!("{} has no effect here: {what} says what is done", flag(option)),
+            Some("leave it out, or change the file"),
+        )),
+    }
 }
 
 /// Runs with progress, and fills in what it cost.
@@ -157,11 +183,7 @@ fn named(path: &Path, scenario: &str) -> PathBuf {
     path.with_file_name(name)
 }
 
-fn convert(
-    args: &Sim,
-    path: &Path,
-    simulations: &[(String, Simulation)],
-) -> Result<bool, Failure> {
+fn convert(args: &Sim, path: &Path, simulations: &[(String, Simulation)]) -> Result<bool, Failure> {
     for (name, simulation) in simulations {
         let path = named(path, name);
         let from = args.source.mqsim_config.as_deref().unwrap_or(Path::new("")).display();
@@ -177,40 +199,57 @@ fn convert(
     Ok(false)
 }
 
-/// Prints and writes what was measured; whether it was interrupted.
-fn show(
-    args: &Sim,
-    done: &[(String, Measured)],
-    remarks: &[String],
-) -> Result<bool, Failure> {
-    let to_stdout = args.output.json.as_deref() == Some(Path::new("-"));
-    if let Some(path) = &args.output.report {
-        for (name, measured) in done {
-            output::write(&named(path, name), &measured.html())?;
-        }
+/// The files that are written when everything is done. They are begun before anything runs,
+/// so that a long run does not end in a folder that does not exist.
+struct Outputs {
+    json: Option<PendingFile>,
+    reports: Vec<PendingFile>,
+}
+
+impl Outputs {
+    fn create(args: &Sim, names: &[String]) -> Result<Outputs, Failure> {
+        let json = args.output.json.as_deref().filter(|path| *path != Path::new("-"));
+        let report = args.output.report.as_deref();
+        let reports = names.iter().flat_map(|name| report.map(|path| named(path, name)));
+        Ok(Outputs {
+            json: json.map(PendingFile::create).transpose()?,
+            reports: reports.map(|path| PendingFile::create(&path)).collect::<Result<_, _>>()?,
+        })
     }
-    if let Some(path) = &args.output.json {
-        let json = match done {
+
+    /// Prints and writes what was measured; whether it was interrupted.
+    fn show(
+        self,
+        args: &Sim,
+        done: &[(String, Measured)],
+        remarks: &[String],
+    ) -> Result<bool, Failure> {
+        let interrupted = done.iter().any(|(_, measured)| measured.interrupted);
+        for (file, (_, measured)) in self.reports.into_iter().zip(done) {
+            file.finish(&measured.html())?;
+        }
+        let json = || match done {
             [(_, measured)] => measured.result.to_json(),
             _ => {
                 let results = done.iter().map(|(_, measured)| measured.result.clone());
                 Results::new(results.collect()).to_json()
             }
         };
-        match to_stdout {
-            true => print::out(&json)?,
-            false => output::write(path, &json)?,
+        if let Some(file) = self.json {
+            file.finish(&json())?;
         }
-    }
-    if !args.output.quiet {
-        remarks.iter().for_each(|remark| eprintln!("{remark}"));
-        if !to_stdout {
+        if !args.output.quiet {
+            remarks.iter().for_each(|remark| eprintln!("{remark}"));
+        }
+        if args.output.json.as_deref() == Some(Path::new("-")) {
+            print::out(&json())?;
+        } else if !args.output.quiet {
             let summaries = done.iter().map(|(name, measured)| match name.is_empty() {
                 true => measured.summary(),
                 false => format!("{name}\n\n{}", measured.summary()),
             });
             print::out(&summaries.collect::<Vec<_>>().join("\n"))?;
         }
+        Ok(interrupted)
     }
-    Ok(done.iter().any(|(_, measured)| measured.interrupted))
 }

@@ -7,7 +7,7 @@
 //! use mynah_lab::Simulation;
 //!
 //! let measured = Simulation::on("enterprise-tlc")?
-//!     .set("geometry.blocks_per_plane=32")?
+//!     .set("over_provisioning=28%")?
 //!     .flow("reader", "rw=randread bs=4k iodepth=8 number_ios=2000")?
 //!     .flow("writer", "rw=randwrite bs=16k iodepth=8 number_ios=2000")?
 //!     .run()?;

@@ -11,8 +11,9 @@ pub struct OutputError {
     /// Where it was to go.
     pub path: PathBuf,
     /// Why not.
-    #[source]
     pub error: io::Error,
+    /// Whether it could not even be begun.
+    pub at_start: bool,
 }
 
 /// A file that is being written. Dropped without [`PendingFile::keep`], it is removed.
@@ -43,8 +44,8 @@ impl PendingFile {
             true => Ok(file),
             false => match std::fs::File::create(&file.temporary) {
                 Ok(_) if path.file_name().is_some() => Ok(file),
-                Ok(_) => Err(file.error(io::ErrorKind::IsADirectory.into())),
-                Err(error) => Err(file.error(error)),
+                Ok(_) => Err(file.refused(io::ErrorKind::IsADirectory.into())),
+                Err(error) => Err(file.refused(error)),
             },
         }
     }
@@ -56,7 +57,20 @@ impl PendingFile {
 
     /// `error` with the file's name.
     pub fn error(&self, error: io::Error) -> OutputError {
-        OutputError { path: self.path.clone(), error }
+        OutputError { path: self.path.clone(), error, at_start: false }
+    }
+
+    fn refused(&self, error: io::Error) -> OutputError {
+        OutputError { at_start: true, ..self.error(error) }
+    }
+
+    /// Writes all of the file, and gives it its name.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn finish(self, text: &str) -> Result<(), OutputError> {
+        std::fs::write(&self.temporary, text).map_err(|error| self.error(error))?;
+        self.keep()
     }
 
     /// Gives the file its name.
@@ -85,9 +99,7 @@ impl Drop for PendingFile {
 /// # Errors
 /// If it cannot be written.
 pub fn write(path: &Path, text: &str) -> Result<(), OutputError> {
-    let file = PendingFile::create(path)?;
-    std::fs::write(file.temporary(), text).map_err(|error| file.error(error))?;
-    file.keep()
+    PendingFile::create(path)?.finish(text)
 }
 
 #[cfg(test)]

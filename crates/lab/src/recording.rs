@@ -61,6 +61,8 @@ pub struct Header {
     pub seed: u64,
     /// Simulated time that was left out of the results, in picoseconds.
     pub ramp_ps: u64,
+    /// Remarks about how the drive was prepared.
+    pub notes: Vec<String>,
 }
 
 /// One range of [`mynah_model::precondition::UpdateClass`].

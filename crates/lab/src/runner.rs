@@ -67,7 +67,9 @@ pub enum RunError {
     #[error(
         "flow `{flow}`: an iodepth of {depth} does not fit a queue of {entries} entries, one of which stays empty"
     )]
-    #[diagnostic(help("lower iodepth, spread it over numjobs, or raise the drive's queues.entries"))]
+    #[diagnostic(help(
+        "lower iodepth, spread it over numjobs, or raise the drive's queues.entries"
+    ))]
     TooDeep {
         /// Which flow.
         flow: String,
@@ -266,8 +268,7 @@ impl Runner {
             }
             let capacity = runner.drive.namespace_sectors(flow.namespace).unwrap_or(0);
             for number in 0..flow.jobs {
-                let generator = flow
-                    .generator(capacity, options.seed, index as u32, number)?;
+                let generator = flow.generator(capacity, options.seed, index as u32, number)?;
                 runner.add_job(index as u32, flow, generator);
             }
         }
@@ -309,6 +310,11 @@ impl Runner {
     /// What preconditioning assumed to be on the drive; empty without preconditioning.
     pub fn occupancy(&self) -> &[Occupancy] {
         &self.occupancy
+    }
+
+    /// Remarks so far.
+    pub fn notes(&self) -> &[String] {
+        &self.notes
     }
 
     /// The drive, to look at.
@@ -405,12 +411,7 @@ impl Runner {
             tape.finish(self.drive.now()).map_err(RunError::Recording)?;
         }
         if let Some(lost) = unanswered {
-            self.notes.push(format!(
-                "the power failed at {}: {lost} commands were never answered, the latest data of \
-                 {} mapping units is lost",
-                self.drive.now(),
-                self.drive.counters().units_lost
-            ));
+            self.notes.push(power_note(&self.drive, lost));
         }
         if remapped > 0 {
             self.notes.push(format!(
@@ -627,6 +628,16 @@ impl Runner {
     }
 }
 
+/// What a power cut left behind.
+pub(crate) fn power_note(drive: &Drive, unanswered: u64) -> String {
+    format!(
+        "the power failed at {}: {unanswered} commands were never answered, the latest data of \
+         {} mapping units is lost",
+        drive.now(),
+        drive.counters().units_lost
+    )
+}
+
 /// What the flows leave on each namespace: the ranges they write, by how often, and around
 /// them what was written once.
 ///
@@ -654,8 +665,7 @@ pub fn occupancy(
         };
         let mut ranges: Vec<UpdateClass> = vec![];
         for flow in &ours {
-            let profile = flow
-                .write_profile(sectors, unit_sectors)?;
+            let profile = flow.write_profile(sectors, unit_sectors)?;
             let write_share = if flow.modifies() { 1.0 } else { 0.0 };
             let mut add = |first: u64, count: u64, weight: f64| {
                 let count = count.min(units.saturating_sub(first));

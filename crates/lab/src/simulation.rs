@@ -15,7 +15,7 @@ use crate::recording::{self, Header, OccupancyRange, Recording, RecordingError, 
 use crate::report::{self, ReportCurves};
 use crate::request_log::{RequestLog, RequestLogError};
 use crate::result::{Parts, Result as RunResult, Run};
-use crate::runner::{Outcome, Progress, RunError, RunOptions, Runner, occupancy};
+use crate::runner::{Outcome, Progress, RunError, RunOptions, Runner, occupancy, power_note};
 use crate::summary;
 use crate::units::Bytes;
 use crate::workload::{FlowOptions, FlowSpec, Limits, Mode, OptionError, Source};
@@ -26,6 +26,8 @@ use mynah_model::precondition::{Occupancy, Preconditioned, UpdateClass};
 use mynah_stamp::{Span, Time};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
+
+const INTERRUPTED: &str = "interrupted: this is what was measured until then";
 
 /// Completions between two looks at the watcher during a replay.
 const WATCH_EVERY: u64 = 1 << 14;
@@ -96,7 +98,7 @@ impl SimulationError {
                     | RunError::Input(..)
             ),
             SimulationError::Recording(error) => !matches!(error, RecordingError::Diverged { .. }),
-            SimulationError::Output(_) => false,
+            SimulationError::Output(error) => error.at_start,
             _ => true,
         }
     }
@@ -311,7 +313,7 @@ impl Simulation {
         let interrupted = outcome.interrupted || self.alone && alone.is_none();
         let mut measured = Measured { interrupted, ..self.measured(outcome, alone.as_deref()) };
         if interrupted {
-            measured.result.notes.push("interrupted: this is what was measured until then".into());
+            measured.result.notes.push(INTERRUPTED.into());
         }
         Ok(measured)
     }
@@ -380,6 +382,7 @@ impl Simulation {
             report_moves: false,
             seed: self.options.seed,
             ramp_ps: self.options.ramp_time.as_ps(),
+            notes: runner.notes().to_vec(),
         })
     }
 
@@ -532,10 +535,12 @@ pub fn replay(
     watch(Step::Started);
     let mut recorder = Recorder::new(header.flows.clone());
     let mut ramp_until = (header.ramp_ps > 0).then(|| Time::from_ps(header.ramp_ps));
-    let (mut interrupted, mut failed, mut completed) = (false, None, 0);
+    let (mut interrupted, mut failed) = (false, None);
+    let (mut issued, mut completed) = (0, 0);
     recording.replay(&mut device, |device, event| match event {
         Replayed::Issued(at) => {
             recorder.issued(at);
+            issued += 1;
             true
         }
         Replayed::Completed { completion, request, created, flow } => {
@@ -586,7 +591,13 @@ pub fn replay(
         alone: None,
         run: Run::default(),
     });
-    result.notes.push(format!("replay: all {completed} completions came as recorded"));
+    result.notes.extend(header.notes.iter().cloned());
+    if device.has_lost_power() {
+        result.notes.push(power_note(&device, issued - completed));
+    }
+    if interrupted {
+        result.notes.push(INTERRUPTED.into());
+    }
     Ok(Measured {
         result,
         curves: ReportCurves::new(&recorder),

@@ -22,7 +22,7 @@ const QUEUE: QueueId = QueueId(1);
 /// use mynah_model::io::Operation;
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let drive = mynah_lab::drive::load("enterprise-tlc", &["geometry.blocks_per_plane=32".into()])?;
+/// let drive = mynah_lab::drive::load("enterprise-tlc", &[])?;
 /// let mut drive = Stepper::new(drive.config)?;
 /// drive.submit(Operation::Write, 0, 8);
 /// let written = drive.step().expect("a write completes");
@@ -187,7 +187,8 @@ mod tests {
     use super::*;
 
     fn small(overrides: &[&str]) -> Stepper {
-        let mut all = vec!["geometry.blocks_per_plane=32".to_owned()];
+        let mut all =
+            vec!["geometry.blocks_per_plane=48".to_owned(), "over_provisioning=20%".to_owned()];
         all.extend(overrides.iter().map(|text| (*text).to_owned()));
         Stepper::new(crate::drive::load("enterprise-tlc", &all).unwrap().config).unwrap()
     }
@@ -195,8 +196,7 @@ mod tests {
     #[test]
     fn every_request_of_a_deep_burst_completes_once() {
         let mut drive = small(&["queues.entries=16"]);
-        let tags: Vec<Tag> =
-            (0..100).map(|n| drive.submit(Operation::Write, n * 8, 8)).collect();
+        let tags: Vec<Tag> = (0..100).map(|n| drive.submit(Operation::Write, n * 8, 8)).collect();
         assert_eq!(drive.outstanding(), 100);
         let mut seen: Vec<Tag> = std::iter::from_fn(|| drive.step().map(|c| c.tag)).collect();
         seen.sort();
