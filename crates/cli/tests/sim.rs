@@ -1,0 +1,235 @@
+//! The whole program: results, recordings, faults, interruptions.
+
+use serde_json::Value;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+/// A drive that is quickly built.
+const SMALL: [&str; 4] =
+    ["--set", "geometry.blocks_per_plane=48", "--set", "over_provisioning=20%"];
+const CONFIGS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/data/mqsim/configs");
+
+fn mynah(folder: &Path, args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_mynah"))
+        .args(args)
+        .current_dir(folder)
+        .output()
+        .expect("the program starts")
+}
+
+/// Runs `mynah sim ARGS` on a small drive.
+fn sim(folder: &Path, args: &[&str]) -> Output {
+    mynah(folder, &[&["sim"], &SMALL[..], args].concat())
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).expect("UTF-8")
+}
+
+fn done(output: Output) -> String {
+    assert!(output.status.success(), "{:?}: {}", output.status, text(&output.stderr));
+    text(&output.stdout)
+}
+
+/// The JSON of a run, checked against the schema, without what depends on the machine.
+fn result(json: &str) -> Value {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/result.schema.json");
+    let schema: Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+    let mut value: Value = serde_json::from_str(json).unwrap();
+    let validator = jsonschema::validator_for(&schema).unwrap();
+    let errors: Vec<_> = validator.iter_errors(&value).map(|error| error.to_string()).collect();
+    assert!(errors.is_empty(), "{errors:#?}");
+    let all = match value.get_mut("results") {
+        Some(results) => results.as_array_mut().unwrap().iter_mut().collect(),
+        None => vec![&mut value],
+    };
+    for result in all {
+        let run = result.as_object_mut().unwrap().remove("run").unwrap();
+        assert!(run["max_rss_bytes"].as_u64().unwrap() > 1 << 20);
+        assert!(run["setup_cpu_s"].as_f64().unwrap() > 0.0);
+        assert!(run["command"].as_str().unwrap().contains(" sim "));
+    }
+    value
+}
+
+const MIXED: [&str; 10] =
+    ["--rw", "randrw", "--bs", "4k", "--iodepth", "16", "--number_ios", "20k", "--json", "-"];
+
+#[test]
+fn the_same_seed_gives_the_same_bytes() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = |seed: &str| {
+        let json = done(sim(folder.path(), &[&["--seed", seed], &MIXED[..]].concat()));
+        let from = json.find("\"run\"").expect("run is the last key");
+        (json[..from].to_owned(), result(&json))
+    };
+    let (first, value) = run("7");
+    assert_eq!(first, run("7").0);
+    assert_ne!(first, run("8").0);
+    assert_eq!((&value["seed"], &value["requests"]), (&7.into(), &20_480.into()));
+}
+
+#[test]
+fn a_recording_replays_in_another_process() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = |name| std::fs::read_to_string(folder.path().join(name)).unwrap();
+    for (more, name) in [
+        (&["--ramp_time", "5ms"][..], "ramp"),
+        (&["--fault", "power-cut:at=3ms"], "power cut"),
+        (&["--fault", "read-error:rate=1e-3", "--precondition", "fill"], "read errors"),
+        (&["--rw", "randread", "--rate_iops", "1m", "--number_ios", "3000"], "open loop"),
+    ] {
+        let flow = ["--record", "r", "--request-log", "a.csv", "--json", "a.json"];
+        let base: &[&str] = match name {
+            "open loop" => &[],
+            _ => &MIXED[..8],
+        };
+        done(sim(folder.path(), &[base, more, &flow].concat()));
+        let replay = ["sim", "--replay", "r", "--request-log", "b.csv", "--json", "b.json"];
+        done(mynah(folder.path(), &replay));
+        assert_eq!(result(&log("a.json")), result(&log("b.json")), "{name}");
+        assert_eq!(log("a.csv"), log("b.csv"), "{name}");
+    }
+    let left: Vec<_> = std::fs::read_dir(folder.path()).unwrap().collect();
+    assert_eq!(left.len(), 5, "no temporary files stay: {left:?}");
+}
+
+#[test]
+fn a_recording_is_refused_on_another_drive() {
+    let folder = tempfile::tempdir().unwrap();
+    done(sim(folder.path(), &["--number_ios", "100", "--record", "r", "--quiet"]));
+    for change in [
+        &["--set", "flash.read=80us"][..],
+        &["--fault", "dead-die:die=3"],
+        &["--drive", "enterprise-tlc"],
+    ] {
+        let output = mynah(folder.path(), &[&["sim", "--replay", "r"], change].concat());
+        assert_eq!(output.status.code(), Some(2));
+        assert!(text(&output.stderr).contains("made with drive"), "{}", text(&output.stderr));
+    }
+    // The very drive is taken.
+    done(sim(folder.path(), &["--replay", "r", "--drive", "enterprise-tlc"]));
+    // A damaged one is not: cut off, and with a completion that never happened.
+    let bytes = std::fs::read(folder.path().join("r")).unwrap();
+    std::fs::write(folder.path().join("cut"), &bytes[..bytes.len() - 40]).unwrap();
+    let output = mynah(folder.path(), &["sim", "--replay", "cut"]);
+    assert_eq!(output.status.code(), Some(2));
+    let mut other = bytes.clone();
+    let at = bytes.len() - 33; // the last completion's time of ringing
+    other[at] ^= 1;
+    std::fs::write(folder.path().join("other"), other).unwrap();
+    let output = mynah(folder.path(), &["sim", "--replay", "other"]);
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("departs from the recording"));
+}
+
+#[test]
+fn a_power_cut_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let args = ["--rw", "randwrite", "--iodepth", "8", "--number_ios", "100k"];
+    let cut = ["--fault", "power-cut:at=2ms", "--json", "out.json"];
+    let summary = done(sim(folder.path(), &[&args[..], &cut].concat()));
+    assert!(summary.contains("the power failed at"), "{summary}");
+    let json = std::fs::read_to_string(folder.path().join("out.json")).unwrap();
+    let value = result(&json);
+    assert!(value["device"]["units_lost"].as_u64().unwrap() > 0);
+    assert!(value["notes"][0].as_str().unwrap().contains("never answered"));
+}
+
+#[test]
+fn an_experiment_with_flows_that_also_run_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let experiment = "schema = 'mynah.experiment/1'\ndrive = 'enterprise-tlc'\nseed = 3\n\
+        [set]\n'geometry.blocks_per_plane' = 48\nover_provisioning = '20%'\n\
+        [[flow]]\nname = 'reader'\nrw = 'randread'\niodepth = 4\nruntime = '20ms'\n\
+        [[flow]]\nname = 'writer'\nrw = 'randwrite'\nbs = '16k'\niodepth = 32\nruntime = '20ms'\n";
+    std::fs::write(folder.path().join("two.toml"), experiment).unwrap();
+    let args = ["sim", "two.toml", "--alone", "--json", "-", "--report", "two.html"];
+    let value = result(&done(mynah(folder.path(), &args)));
+    let slowdown = |flow: usize| value["flows"][flow]["slowdown"].as_f64().unwrap();
+    assert!(slowdown(0) > 1.2 && slowdown(1) > 0.9, "{value:#}");
+    let fairness = value["fairness"].as_f64().unwrap();
+    let expected = f64::min(slowdown(0), slowdown(1)) / f64::max(slowdown(0), slowdown(1));
+    assert!((fairness - expected).abs() < 1e-12);
+    let speedup = value["weighted_speedup"].as_f64().unwrap();
+    assert!((speedup - 1.0 / slowdown(0) - 1.0 / slowdown(1)).abs() < 1e-12);
+    let html = std::fs::read_to_string(folder.path().join("two.html")).unwrap();
+    assert!(html.starts_with("<!doctype html>") && html.contains("reader"));
+}
+
+#[test]
+fn mqsims_files_run_and_become_a_drive_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let case = format!("{CONFIGS}/v_rate333_randread_qd1");
+    let (drive, workload) = (format!("{case}/ssdconfig.xml"), format!("{case}/workload.xml"));
+    let files = ["sim", "--mqsim-config", &drive, "--mqsim-workload", &workload];
+    let value = result(&done(mynah(folder.path(), &[&files[..], &["--json", "-"]].concat())));
+    assert!(value["requests"].as_u64().unwrap() > 0);
+    done(mynah(folder.path(), &[&files[..], &["--convert", "it.toml"]].concat()));
+    done(mynah(folder.path(), &["drives", "check", "it.toml"]));
+    let several = std::fs::read_to_string(&workload).unwrap();
+    let from = several.find("<IO_Scenario>").unwrap();
+    let to = several.find("</IO_Scenario>").unwrap() + "</IO_Scenario>".len();
+    let twice = format!("{}{}{}", &several[..to], &several[from..to], &several[to..]);
+    std::fs::write(folder.path().join("twice.xml"), twice).unwrap();
+    let files = ["sim", "--mqsim-config", &drive, "--mqsim-workload", "twice.xml"];
+    let value = result(&done(mynah(folder.path(), &[&files[..], &["--json", "-"]].concat())));
+    assert_eq!(value["results"].as_array().unwrap().len(), 2);
+    assert_eq!(value["schema"], "mynah.results/1");
+}
+
+#[test]
+fn demo_explains_and_leaves_a_report() {
+    let folder = tempfile::tempdir().unwrap();
+    let said = done(mynah(folder.path(), &["demo"]));
+    for part in ["latency breakdown", "who delayed whom", "held by gc", "mynah-demo.html"] {
+        assert!(said.contains(part), "{said}");
+    }
+    assert!(folder.path().join("mynah-demo.html").is_file());
+}
+
+#[test]
+fn completions_and_schemas_are_printed() {
+    let folder = tempfile::tempdir().unwrap();
+    assert!(done(mynah(folder.path(), &["completions", "bash"])).contains("--iodepth"));
+    let schema = done(mynah(folder.path(), &["drives", "schema"]));
+    assert!(serde_json::from_str::<Value>(&schema).unwrap()["properties"].is_object());
+    assert!(done(mynah(folder.path(), &["drives", "show", "mqsim"])).contains("flash.read"));
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_failure() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_mynah"))
+        .args(["drives", "show", "mqsim"])
+        .current_dir(folder.path())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0));
+    assert_eq!(text(&output.stderr), "");
+}
+
+#[test]
+fn an_interrupted_run_prints_what_was_measured() {
+    let folder = tempfile::tempdir().unwrap();
+    let child = Command::new(env!("CARGO_BIN_EXE_mynah"))
+        .arg("sim")
+        .args(SMALL)
+        .args(["--rw", "randread", "--runtime", "1h", "--precondition", "none"])
+        .current_dir(folder.path())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    std::thread::sleep(std::time::Duration::from_secs(3));
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130), "{}", text(&output.stderr));
+    let summary = text(&output.stdout);
+    assert!(summary.contains("IOPS=") && summary.contains("interrupted"), "{summary}");
+}
