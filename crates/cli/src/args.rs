@@ -18,7 +18,7 @@ Examples:
 
 const SIM_EXAMPLES: &str = "\
 Examples:
-  mynah sim --drive samsung-970-pro --rw randread --bs 4k --iodepth 32 --number_ios 1m
+  mynah sim --drive samsung-970-pro --rw randread --bs 4k --iodepth 32 --runtime 1s
   mynah sim --rw randrw --rwmixread 70 --bs 8k --iodepth 16 --runtime 1s --report mix.html
   mynah sim --set over_provisioning=28% --set gc.start=8% …       (see: mynah drives show)
   mynah sim --trace day.trace --trace-remap modulo --json result.json

@@ -53,7 +53,7 @@ fn result(json: &str) -> Value {
 }
 
 const MIXED: [&str; 10] =
-    ["--rw", "randrw", "--bs", "4k", "--iodepth", "16", "--number_ios", "20k", "--json", "-"];
+    ["--rw", "randrw", "--bs", "4k", "--iodepth", "16", "--number_ios", "20000", "--json", "-"];
 
 #[test]
 fn the_same_seed_gives_the_same_bytes() {
@@ -66,7 +66,7 @@ fn the_same_seed_gives_the_same_bytes() {
     let (first, value) = run("7");
     assert_eq!(first, run("7").0);
     assert_ne!(first, run("8").0);
-    assert_eq!((&value["seed"], &value["requests"]), (&7.into(), &20_480.into()));
+    assert_eq!((&value["seed"], &value["requests"]), (&7.into(), &20_000.into()));
 }
 
 #[test]
@@ -77,7 +77,7 @@ fn a_recording_replays_in_another_process() {
         (&["--ramp_time", "5ms"][..], "ramp"),
         (&["--fault", "power-cut:at=3ms"], "power cut"),
         (&["--fault", "read-error:rate=1e-3", "--precondition", "fill"], "read errors"),
-        (&["--rw", "randread", "--rate_iops", "1m", "--number_ios", "3000"], "open loop"),
+        (&["--rw", "randread", "--rate_iops", "1000000", "--number_ios", "3000"], "open loop"),
     ] {
         let flow = ["--record", "r", "--request-log", "a.csv", "--json", "a.json"];
         let base: &[&str] = match name {
@@ -126,7 +126,7 @@ fn a_recording_is_refused_on_another_drive() {
 #[test]
 fn a_power_cut_is_told() {
     let folder = tempfile::tempdir().unwrap();
-    let args = ["--rw", "randwrite", "--iodepth", "8", "--number_ios", "100k"];
+    let args = ["--rw", "randwrite", "--iodepth", "8", "--number_ios", "100000"];
     let cut = ["--fault", "power-cut:at=2ms", "--json", "out.json"];
     let summary = done(sim(folder.path(), &[&args[..], &cut].concat()));
     assert!(summary.contains("the power failed at"), "{summary}");

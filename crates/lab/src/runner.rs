@@ -10,7 +10,7 @@ use crate::recorder::Recorder;
 use crate::recording::Tape;
 use crate::request_log::{RequestLog, RequestLogError};
 use crate::workload::{FlowSpec, Generator, Planned, WorkloadError, WriteProfile};
-use mynah_model::config::Config;
+use mynah_model::config::{Config, Fault};
 use mynah_model::io::{
     Completion, Control, FlowId, NamespaceId, Output, Queue, QueueId, QueueKind, Request, Tag,
 };
@@ -194,6 +194,8 @@ pub struct Runner {
     request_log: Option<RequestLog>,
     tape: Option<Tape>,
     ramp_until: Option<Time>,
+    /// When the power fails, so that a step does not pass over the time without it.
+    power_cut: Time,
     stop_at: Option<Time>,
     preconditioned: Option<Preconditioned>,
     occupancy: Vec<Occupancy>,
@@ -214,6 +216,11 @@ impl Runner {
     ) -> Result<Runner, RunError> {
         let namespaces = config.namespaces.len();
         let (entries, unit_sectors) = (config.queues.entries, config.mapping.unit_bytes / 512);
+        let power_cut = config.faults.iter().filter_map(|fault| match fault {
+            Fault::PowerCut { at, .. } => Some(*at),
+            _ => None,
+        });
+        let power_cut = power_cut.min().unwrap_or(Time::MAX);
         let mut drive = Drive::new(config)?;
         for flow in flows {
             if flow.namespace.0 == 0 || flow.namespace.0 as usize > namespaces {
@@ -255,6 +262,7 @@ impl Runner {
             request_log: None,
             tape: None,
             ramp_until: (!options.ramp_time.is_zero()).then(|| Time::ZERO + options.ramp_time),
+            power_cut,
             stop_at: options.stop_at,
             preconditioned,
             occupancy,
@@ -336,8 +344,8 @@ impl Runner {
             let arrival = self.arrivals.peek().map(|Reverse((at, _))| *at);
             match (self.drive.next_at(), arrival) {
                 (None, None) => break,
-                (_, Some(at)) => self.drive.advance(at),
-                (Some(_), None) => self.drive.advance(Time::MAX),
+                (_, Some(at)) => self.drive.advance(at.min(self.power_cut)),
+                (Some(_), None) => self.drive.advance(self.power_cut),
             }
             let now = self.drive.now();
             if self.stop_at.is_some_and(|at| now >= at) {
