@@ -59,8 +59,12 @@ impl From<SimulationError> for Failure {
     fn from(error: SimulationError) -> Failure {
         if let SimulationError::Option(error) = &error {
             // On the command line options have dashes.
-            let (option, value) = (crate::args::flag(error.option), &error.value);
-            return Failure::usage(format!("{option} {value}: {}", error.problem), None);
+            let option = crate::args::flag(error.option);
+            let given = match error.option {
+                "time_based" => option,
+                _ => format!("{option} {}", error.value),
+            };
+            return Failure::usage(format!("{given}: {}", error.problem), None);
         }
         match error.is_usage() {
             true => Failure::Usage(Report::new(error)),

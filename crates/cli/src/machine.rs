@@ -69,6 +69,16 @@ fn max_rss_bytes() -> u64 {
     kib.unwrap_or(0) * 1024
 }
 
+/// Memory that may still be used, in bytes; `None` where the system does not say.
+pub(crate) fn memory_available() -> Option<u64> {
+    let info = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = |name: &str| {
+        let rest = info.lines().find_map(|line| line.strip_prefix(name))?;
+        rest.trim_end_matches("kB").trim().parse::<u64>().ok()
+    };
+    Some((line("MemAvailable:")? + line("SwapFree:").unwrap_or(0)) * 1024)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -83,6 +93,7 @@ mod tests {
 
     #[test]
     fn the_machine_is_measured() {
+        assert!(memory_available().is_none_or(|bytes| bytes > 1 << 20));
         let mut meter = Meter::new();
         meter.step(Step::Started);
         let mut sum = 0u64;

@@ -2,7 +2,7 @@
 
 use crate::args::{Sim, flag};
 use crate::failure::Failure;
-use crate::machine::Meter;
+use crate::machine::{self, Meter};
 use crate::print;
 use crate::progress::Bar;
 use mynah_lab::output::PendingFile;
@@ -47,6 +47,24 @@ pub(crate) fn run(args: &Sim) -> Result<bool, Failure> {
         }
     }
     outputs.show(args, &done, &remarks)
+}
+
+/// Refuses a drive that this machine cannot hold, before the system ends the run half-way.
+fn enough_memory(simulation: &Simulation) -> Result<(), Failure> {
+    const MIB: u64 = 1 << 20;
+    let needed = simulation.memory_bytes();
+    match machine::memory_available() {
+        Some(available) if needed > available => Err(Failure::usage(
+            format!(
+                "the drive `{}` needs {} MiB of memory, and {} MiB are available",
+                simulation.name,
+                needed / MIB,
+                available / MIB
+            ),
+            Some("a larger mapping.unit or fewer blocks (geometry.blocks_per_plane) need less"),
+        )),
+        _ => Ok(()),
+    }
 }
 
 /// Where the workload comes from a file, options of a flow would have no effect.
@@ -107,6 +125,9 @@ fn simulations(
     } else {
         vec![from_options(args, remarks)?]
     };
+    for simulation in &simulations {
+        enough_memory(simulation)?;
+    }
     let several = simulations.len() > 1;
     for simulation in &mut simulations {
         *simulation = adjust(args, simulation.clone())?;

@@ -115,7 +115,7 @@ fn a_recording_is_refused_on_another_drive() {
     let output = mynah(folder.path(), &["sim", "--replay", "cut"]);
     assert_eq!(output.status.code(), Some(2));
     let mut other = bytes.clone();
-    let at = bytes.len() - 33; // the last completion's time of ringing
+    let at = bytes.len() - 72; // when the last completed command was rung
     other[at] ^= 1;
     std::fs::write(folder.path().join("other"), other).unwrap();
     let output = mynah(folder.path(), &["sim", "--replay", "other"]);
@@ -160,7 +160,7 @@ fn an_experiment_with_flows_that_also_run_alone() {
 #[test]
 fn mqsims_files_run_and_become_a_drive_file() {
     let folder = tempfile::tempdir().unwrap();
-    let case = format!("{CONFIGS}/v_rate333_randread_qd1");
+    let case = format!("{CONFIGS}/c_seqread8k_q8_q256_ideal");
     let (drive, workload) = (format!("{case}/ssdconfig.xml"), format!("{case}/workload.xml"));
     let files = ["sim", "--mqsim-config", &drive, "--mqsim-workload", &workload];
     let value = result(&done(mynah(folder.path(), &[&files[..], &["--json", "-"]].concat())));

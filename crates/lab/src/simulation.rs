@@ -386,6 +386,13 @@ impl Simulation {
         })
     }
 
+    /// The memory that the drive's tables take, about, in bytes: for each mapping unit where
+    /// it is, and for each place on flash what is there.
+    pub fn memory_bytes(&self) -> u64 {
+        let units = self.config.geometry.raw_bytes() / u64::from(self.config.mapping.unit_bytes);
+        units.saturating_mul(8)
+    }
+
     /// What would be run, as text for people: the drive, the flows, and what preconditioning
     /// assumes. Builds the drive, so that what cannot run is refused here too.
     ///
