@@ -1,6 +1,6 @@
 //! The drive: everything put together behind the contract of inputs, outputs and time.
 
-use crate::blame::{BlameMatrix, flow_holder};
+use crate::blame::{BlameMatrix, Ledger, flow_holder};
 use crate::blocks::Blocks;
 use crate::cache::Cache;
 use crate::collection::PlaneState;
@@ -9,7 +9,7 @@ use crate::config::Config;
 use crate::event::{Event, EventQueue};
 use crate::fault::Faults;
 use crate::fifo::Fifo;
-use crate::flash::scheduler::{Channel, Die, Tenancies};
+use crate::flash::scheduler::{Channel, Die};
 use crate::flash::timing::FlashTimes;
 use crate::host::HostInterface;
 use crate::io::{Control, Output, QueueId, QueueKind, Request, Tag};
@@ -108,7 +108,7 @@ pub struct Drive {
     pub(crate) fresh_units: Vec<u32>,
     pub(crate) void_units: Vec<u32>,
     pub(crate) faults: Faults,
-    pub(crate) tenancies: Tenancies,
+    pub(crate) ledger: Ledger,
     pub(crate) blame: BlameMatrix,
     pub(crate) holders: usize,
     pub(crate) counters: Counters,
@@ -177,7 +177,7 @@ impl Drive {
             fresh_units: Vec::new(),
             void_units: Vec::new(),
             faults: Faults::new(&config, fault_random),
-            tenancies: Tenancies::new(lanes as usize, geometry.channels as usize),
+            ledger: Ledger::new(lanes as usize, geometry.channels as usize),
             blame: BlameMatrix::default(),
             holders: 0,
             counters: Counters {
@@ -396,9 +396,8 @@ impl Drive {
         let Some(space) = self.namespaces.get((namespace.0 as usize).wrapping_sub(1)) else {
             return 0;
         };
-        let unit_sectors = u64::from(self.shape.unit_sectors);
         self.mapping.table.touch(sectors.filter_map(|sector| {
-            let unit = sector / unit_sectors;
+            let (unit, _) = self.shape.split_sectors(sector);
             (unit < u64::from(space.units)).then(|| space.base + unit as u32)
         }))
     }
@@ -411,6 +410,13 @@ impl Drive {
     /// Runs everything that happens inside up to and including `at`.
     #[inline]
     fn reach(&mut self, at: Time) -> Result<(), InputError> {
+        if at == self.now && !self.events.is_due(at) {
+            return Ok(());
+        }
+        self.reach_slowly(at)
+    }
+
+    fn reach_slowly(&mut self, at: Time) -> Result<(), InputError> {
         if at < self.now {
             return Err(InputError::Past { at, now: self.now });
         }
@@ -428,7 +434,7 @@ impl Drive {
         if holders > self.holders {
             self.holders = holders;
             self.blame.grow(holders);
-            self.tenancies.grow(holders);
+            self.ledger.grow(holders);
             self.link.up.grow(holders);
             self.link.down.grow(holders);
             for core in &mut self.cores {

@@ -55,10 +55,22 @@ const SLOT_BITS: u32 = 16;
 const SLOTS: usize = 4096;
 const NONE: u32 = u32::MAX;
 
+/// Time in the upper half, order of scheduling in the lower.
+type Key = u128;
+
+#[inline]
+fn key(time: u64, sequence: u64) -> Key {
+    Key::from(time) << 64 | Key::from(sequence)
+}
+
+#[inline]
+fn time_of(key: Key) -> u64 {
+    (key >> 64) as u64
+}
+
 #[derive(Clone, Copy)]
 struct Node {
-    time: u64,
-    sequence: u64,
+    key: Key,
     event: Event,
     next: u32,
 }
@@ -66,69 +78,78 @@ struct Node {
 /// Pending events. `pop` returns them in order of (time, order of scheduling).
 pub(crate) struct EventQueue {
     sequence: u64,
-    held: Option<(u64, u64, Event)>,
-    /// Heads of the slots' lists, each sorted by (time, sequence).
-    slots: Box<[u32; SLOTS]>,
-    /// One bit for each slot, and one for each word of those that is not zero.
-    occupied: [u64; SLOTS / 64],
-    occupied_words: u64,
-    nodes: Vec<Node>,
+    /// The event held back; `NEVER` if there is none.
+    held: (Key, Event),
+    /// Key of the first event of `first_slot`; `NEVER` if the wheel is empty.
+    wheel_key: Key,
+    /// Slot index of the earliest event in the wheel.
+    first_slot: u32,
     free: u32,
     /// Slot number (not wrapped) of the last popped event: nothing in the wheel is earlier.
     position: u64,
-    /// Slot index of the earliest event in the wheel, or `NONE`.
-    first_slot: u32,
-    far: BinaryHeap<Reverse<(u64, u64, Event)>>,
+    nodes: Vec<Node>,
+    far: BinaryHeap<Reverse<(Key, Event)>>,
+    /// Key of the first event in `far`; `NEVER` if there is none.
+    far_key: Key,
+    /// One bit for each slot, and one for each word of those that is not zero.
+    occupied_words: u64,
+    occupied: [u64; SLOTS / 64],
+    /// Heads of the slots' lists, each sorted by key.
+    slots: Box<[u32; SLOTS]>,
 }
+
+const NEVER: Key = Key::MAX;
 
 impl EventQueue {
     pub(crate) fn new() -> EventQueue {
         EventQueue {
             sequence: 0,
-            held: None,
-            slots: Box::new([NONE; SLOTS]),
-            occupied: [0; SLOTS / 64],
-            occupied_words: 0,
-            nodes: Vec::new(),
+            held: (NEVER, Event::PowerRestored),
+            wheel_key: NEVER,
+            first_slot: NONE,
             free: NONE,
             position: 0,
-            first_slot: NONE,
+            nodes: Vec::new(),
             far: BinaryHeap::new(),
+            far_key: NEVER,
+            occupied_words: 0,
+            occupied: [0; SLOTS / 64],
+            slots: Box::new([NONE; SLOTS]),
         }
     }
 
     /// Schedules `event`. `at` must not be before the last popped event.
     #[inline]
     pub(crate) fn push(&mut self, at: Time, event: Event) {
-        let sequence = self.sequence;
+        let mut entry = (key(at.as_ps(), self.sequence), event);
         self.sequence += 1;
-        let time = at.as_ps();
-        match self.held {
-            None => self.held = Some((time, sequence, event)),
-            // At equal times the held event was scheduled first and stays in front.
-            Some(held) if time < held.0 => {
-                self.insert(held);
-                self.held = Some((time, sequence, event));
+        // At equal times the held event was scheduled first and stays in front.
+        if entry.0 < self.held.0 {
+            std::mem::swap(&mut entry, &mut self.held);
+            if entry.0 == NEVER {
+                return;
             }
-            Some(_) => self.insert((time, sequence, event)),
         }
+        self.insert(entry.0, entry.1);
     }
 
     /// Takes the place in the order that an event scheduled now would have, without
     /// scheduling one. Optional reports use it so that they never change the order of the
     /// events that matter.
+    #[inline]
     pub(crate) fn skip_sequence(&mut self) {
         self.sequence += 1;
     }
 
-    fn insert(&mut self, (time, sequence, event): (u64, u64, Event)) {
-        let slot_number = time >> SLOT_BITS;
+    fn insert(&mut self, key: Key, event: Event) {
+        let slot_number = time_of(key) >> SLOT_BITS;
         if slot_number.wrapping_sub(self.position) >= SLOTS as u64 {
-            self.far.push(Reverse((time, sequence, event)));
+            self.far_key = self.far_key.min(key);
+            self.far.push(Reverse((key, event)));
             return;
         }
         let slot = slot_number as usize % SLOTS;
-        let node = Node { time, sequence, event, next: NONE };
+        let node = Node { key, event, next: NONE };
         let index = if self.free != NONE {
             let index = self.free;
             self.free = self.nodes[index as usize].next;
@@ -138,19 +159,18 @@ impl EventQueue {
             self.nodes.push(node);
             (self.nodes.len() - 1) as u32
         };
+        if key < self.wheel_key {
+            self.wheel_key = key;
+            self.first_slot = slot as u32;
+        }
         let head = self.slots[slot];
         if head == NONE {
             self.slots[slot] = index;
             self.occupied[slot / 64] |= 1 << (slot % 64);
             self.occupied_words |= 1 << (slot / 64);
-            if self.first_slot == NONE
-                || self.distance(slot as u32) < self.distance(self.first_slot)
-            {
-                self.first_slot = slot as u32;
-            }
             return;
         }
-        if (time, sequence) < self.key(head) {
+        if key < self.nodes[head as usize].key {
             self.nodes[index as usize].next = head;
             self.slots[slot] = index;
             return;
@@ -158,7 +178,7 @@ impl EventQueue {
         let mut before = head;
         loop {
             let next = self.nodes[before as usize].next;
-            if next == NONE || (time, sequence) < self.key(next) {
+            if next == NONE || key < self.nodes[next as usize].key {
                 self.nodes[index as usize].next = next;
                 self.nodes[before as usize].next = index;
                 return;
@@ -167,94 +187,85 @@ impl EventQueue {
         }
     }
 
-    #[inline]
-    fn key(&self, node: u32) -> (u64, u64) {
-        let node = &self.nodes[node as usize];
-        (node.time, node.sequence)
-    }
-
-    /// Slots from the wheel's position to `slot`.
-    #[inline]
-    fn distance(&self, slot: u32) -> u64 {
-        (u64::from(slot).wrapping_sub(self.position)) % SLOTS as u64
-    }
-
-    /// The first occupied slot at or after the wheel's position.
-    fn find_first_slot(&self) -> u32 {
+    /// Finds the first occupied slot at or after the wheel's position.
+    fn find_first(&mut self) {
         if self.occupied_words == 0 {
-            return NONE;
+            self.wheel_key = NEVER;
+            return;
         }
         let start = self.position as usize % SLOTS;
         let (word, bit) = (start / 64, start % 64);
         let here = self.occupied[word] & (u64::MAX << bit);
-        if here != 0 {
-            return (word * 64) as u32 + here.trailing_zeros();
-        }
-        let later = self.occupied_words & (u64::MAX << word) & !(1 << word);
-        let word = match later {
-            0 => self.occupied_words.trailing_zeros(),
-            _ => later.trailing_zeros(),
+        let slot = if here != 0 {
+            word * 64 + here.trailing_zeros() as usize
+        } else {
+            let later = self.occupied_words & (u64::MAX << word) & !(1 << word);
+            let word = match later {
+                0 => self.occupied_words.trailing_zeros(),
+                _ => later.trailing_zeros(),
+            } as usize;
+            word * 64 + self.occupied[word].trailing_zeros() as usize
         };
-        word * 64 + self.occupied[word as usize].trailing_zeros()
+        self.first_slot = slot as u32;
+        self.wheel_key = self.nodes[self.slots[slot] as usize].key;
+    }
+
+    #[inline]
+    fn next_key(&self) -> Key {
+        self.held.0.min(self.wheel_key).min(self.far_key)
     }
 
     /// When the next event happens.
     #[inline]
     pub(crate) fn next_at(&self) -> Option<Time> {
-        self.first().map(|(time, _, _)| Time::from_ps(time))
+        match self.next_key() {
+            NEVER => None,
+            key => Some(Time::from_ps(time_of(key))),
+        }
     }
 
-    /// Time, sequence and place of the next event.
+    /// Whether anything happens at `at` or before.
     #[inline]
-    fn first(&self) -> Option<(u64, u64, Place)> {
-        let mut first = (u64::MAX, u64::MAX, Place::Held);
-        if let Some((time, sequence, _)) = self.held {
-            first = (time, sequence, Place::Held);
-        }
-        if self.first_slot != NONE {
-            let (time, sequence) = self.key(self.slots[self.first_slot as usize]);
-            if (time, sequence) < (first.0, first.1) {
-                first = (time, sequence, Place::Wheel);
-            }
-        }
-        if let Some(Reverse((time, sequence, _))) = self.far.peek()
-            && (*time, *sequence) < (first.0, first.1)
-        {
-            first = (*time, *sequence, Place::Far);
-        }
-        (first.1 != u64::MAX).then_some(first)
+    pub(crate) fn is_due(&self, at: Time) -> bool {
+        let key = self.next_key();
+        time_of(key) <= at.as_ps() && key != NEVER
     }
 
     /// Removes and returns the next event if it happens at `limit` or before.
     #[inline]
     pub(crate) fn pop(&mut self, limit: Time) -> Option<(Time, Event)> {
-        let (time, _, place) = self.first()?;
-        if time > limit.as_ps() {
+        let next = self.next_key();
+        if time_of(next) > limit.as_ps() || next == NEVER {
             return None;
         }
-        let event = match place {
-            Place::Held => self.held.take()?.2,
-            Place::Far => self.far.pop()?.0.2,
-            Place::Wheel => {
-                let slot = self.first_slot as usize;
-                let index = self.slots[slot];
-                let node = self.nodes[index as usize];
-                self.nodes[index as usize].next = self.free;
-                self.free = index;
-                self.slots[slot] = node.next;
-                self.position = time >> SLOT_BITS;
-                if node.next == NONE {
-                    self.occupied[slot / 64] &= !(1 << (slot % 64));
-                    if self.occupied[slot / 64] == 0 {
-                        self.occupied_words &= !(1 << (slot / 64));
-                    }
-                    self.first_slot = self.find_first_slot();
+        self.position = time_of(next) >> SLOT_BITS;
+        let event = if next == self.held.0 {
+            self.held.0 = NEVER;
+            self.held.1
+        } else if next == self.wheel_key {
+            let slot = self.first_slot as usize;
+            let index = self.slots[slot];
+            let node = &mut self.nodes[index as usize];
+            let (event, after) = (node.event, node.next);
+            node.next = self.free;
+            self.free = index;
+            self.slots[slot] = after;
+            if after == NONE {
+                self.occupied[slot / 64] &= !(1 << (slot % 64));
+                if self.occupied[slot / 64] == 0 {
+                    self.occupied_words &= !(1 << (slot / 64));
                 }
-                return Some((Time::from_ps(time), node.event));
+                self.find_first();
+            } else {
+                self.wheel_key = self.nodes[after as usize].key;
             }
+            event
+        } else {
+            let Reverse((_, event)) = self.far.pop()?;
+            self.far_key = self.far.peek().map_or(NEVER, |Reverse((key, _))| *key);
+            event
         };
-        self.position = time >> SLOT_BITS;
-        Some((Time::from_ps(time), event))
+        Some((Time::from_ps(time_of(next)), event))
     }
 
     /// Drops every pending event.
@@ -264,12 +275,6 @@ impl EventQueue {
         self.sequence = sequence;
         self.position = position;
     }
-}
-
-enum Place {
-    Held,
-    Wheel,
-    Far,
 }
 
 #[cfg(test)]

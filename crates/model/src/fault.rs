@@ -230,7 +230,7 @@ impl Drive {
         self.mapping.power_cut();
         for channel in 0..self.channels.len() {
             self.channels[channel].power_cut();
-            self.tenancies.channels.release(channel, now);
+            self.ledger.release_channel(channel, now);
         }
         for die in 0..self.dies.len() as u32 {
             self.reset_die(die);

@@ -145,13 +145,15 @@ impl Drive {
             return Some(Status::LbaOutOfRange);
         }
         let end = request.sector + sectors;
+        let (first, into_first) = self.shape.split_sectors(request.sector);
+        let (last, into_last) = self.shape.split_sectors(end);
         let (first, last) = match request.operation {
             // Only units that lie wholly within a TRIM's range.
             Operation::Trim => {
-                let first = request.sector.div_ceil(unit_sectors);
-                (first, (end / unit_sectors).max(first))
+                let first = first + u64::from(into_first > 0);
+                (first, last.max(first))
             }
-            _ => (request.sector / unit_sectors, end.div_ceil(unit_sectors)),
+            _ => (first, last + u64::from(into_last > 0)),
         };
         command.first_unit = space.base + first as u32;
         command.end_unit = space.base + last as u32;

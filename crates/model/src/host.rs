@@ -75,6 +75,8 @@ pub(crate) struct HostInterface {
     fetching: bool,
     /// Commands in the controller.
     commands: u32,
+    /// Entries that wait in all queues.
+    waiting: u64,
 }
 
 impl HostInterface {
@@ -86,6 +88,7 @@ impl HostInterface {
             turn: 0,
             fetching: false,
             commands: 0,
+            waiting: 0,
         }
     }
 
@@ -131,6 +134,7 @@ impl HostInterface {
         let at = self.index.remove(&id)?;
         let pair = &mut self.queues[usize::from(at)];
         pair.deleted = true;
+        self.waiting -= u64::from(pair.waiting);
         pair.waiting = 0;
         pair.rung.clear();
         pair.in_flight -= pair.unanswered;
@@ -154,19 +158,24 @@ impl HostInterface {
         let pair = &mut self.queues[usize::from(queue)];
         pair.doorbells -= 1;
         if !pair.deleted {
-            pair.waiting = pair.waiting.saturating_add(count);
+            let waiting = pair.waiting.saturating_add(count);
+            self.waiting += u64::from(waiting - pair.waiting);
+            pair.waiting = waiting;
         }
     }
 
     /// Starts the next fetch if the fetch unit is free and a queue may go: which queue, and
     /// how many entries.
     pub(crate) fn next_fetch(&mut self, now: Time) -> Option<(u16, u32)> {
-        if self.fetching {
+        if self.fetching || self.waiting == 0 {
             return None;
         }
         let slots = self.config.command_slots.saturating_sub(self.commands);
         for step in 0..self.queues.len() {
-            let at = (self.turn + step) % self.queues.len();
+            let mut at = self.turn + step;
+            if at >= self.queues.len() {
+                at -= self.queues.len();
+            }
             let pair = &mut self.queues[at];
             let room = self.config.fetch_size.saturating_sub(pair.in_flight).min(slots);
             let count = pair.waiting.min(self.config.arbitration_burst).min(room);
@@ -174,6 +183,7 @@ impl HostInterface {
                 continue;
             }
             pair.waiting -= count;
+            self.waiting -= u64::from(count);
             pair.in_flight += count;
             for _ in 0..count {
                 if let Some((rung, left)) = pair.rung.front_mut() {
@@ -186,7 +196,7 @@ impl HostInterface {
             }
             self.commands += count;
             self.fetching = true;
-            self.turn = (at + 1) % self.queues.len();
+            self.turn = if at + 1 < self.queues.len() { at + 1 } else { 0 };
             return Some((at as u16, count));
         }
         None

@@ -114,7 +114,7 @@ impl Drive {
                 }
             },
         };
-        let page = slot - slot % self.shape.units_per_page;
+        let page = self.shape.page_start(slot);
         let bytes = overlap.sectors * 512;
         if last != NONE {
             let t = &mut self.transactions[last];
