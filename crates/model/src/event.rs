@@ -2,9 +2,9 @@
 //! which it was scheduled.
 //!
 //! A timing wheel of 4096 slots of 65.5 ns takes everything that happens within 268 us; a
-//! binary heap takes the rest (programs, erases, timers), and is compared at every pop, so
-//! nothing ever moves from one to the other. One event is held back in front of both: the
-//! most recently scheduled one often is the next to happen and then touches neither.
+//! binary heap holds the rest (programs, erases, timers) until it comes within that reach.
+//! Lists of a slot are sorted by time and then by a sequence number, so events that come
+//! from the heap stand where they would have stood.
 
 use mynah_stamp::Time;
 use std::cmp::Reverse;
@@ -52,85 +52,74 @@ pub(crate) enum Event {
 }
 
 const SLOT_BITS: u32 = 16;
-const SLOTS: usize = 4096;
+const SLOTS: u64 = 4096;
 const NONE: u32 = u32::MAX;
-
-/// Time in the upper half, order of scheduling in the lower.
-type Key = u128;
-
-#[inline]
-fn key(time: u64, sequence: u64) -> Key {
-    Key::from(time) << 64 | Key::from(sequence)
-}
-
-#[inline]
-fn time_of(key: Key) -> u64 {
-    (key >> 64) as u64
-}
+/// A time or slot number that never comes.
+const NEVER: u64 = u64::MAX;
 
 #[derive(Clone, Copy)]
 struct Node {
-    key: Key,
+    time: u64,
+    sequence: u64,
     event: Event,
     next: u32,
 }
 
 /// Pending events. `pop` returns them in order of (time, order of scheduling).
 pub(crate) struct EventQueue {
+    /// Time of the earliest event: in the wheel, or if that is empty in `far`; `NEVER` if
+    /// there is none.
+    first: u64,
     sequence: u64,
-    /// The event held back; `NEVER` if there is none.
-    held: (Key, Event),
-    /// Key of the first event of `first_slot`; `NEVER` if the wheel is empty.
-    wheel_key: Key,
-    /// Slot index of the earliest event in the wheel.
-    first_slot: u32,
-    free: u32,
     /// Slot number (not wrapped) of the last popped event: nothing in the wheel is earlier.
     position: u64,
+    /// Slot number of the earliest event in `far`; `NEVER` if there is none.
+    far_slot: u64,
+    free: u32,
     nodes: Vec<Node>,
-    far: BinaryHeap<Reverse<(Key, Event)>>,
-    /// Key of the first event in `far`; `NEVER` if there is none.
-    far_key: Key,
     /// One bit for each slot, and one for each word of those that is not zero.
     occupied_words: u64,
-    occupied: [u64; SLOTS / 64],
-    /// Heads of the slots' lists, each sorted by key.
-    slots: Box<[u32; SLOTS]>,
+    occupied: [u64; SLOTS as usize / 64],
+    /// Heads of the slots' lists, each sorted by (time, sequence).
+    slots: Box<[u32; SLOTS as usize]>,
+    far: BinaryHeap<Reverse<(u64, u64, Event)>>,
 }
-
-const NEVER: Key = Key::MAX;
 
 impl EventQueue {
     pub(crate) fn new() -> EventQueue {
         EventQueue {
+            first: NEVER,
             sequence: 0,
-            held: (NEVER, Event::PowerRestored),
-            wheel_key: NEVER,
-            first_slot: NONE,
-            free: NONE,
             position: 0,
+            far_slot: NEVER,
+            free: NONE,
             nodes: Vec::new(),
-            far: BinaryHeap::new(),
-            far_key: NEVER,
             occupied_words: 0,
-            occupied: [0; SLOTS / 64],
-            slots: Box::new([NONE; SLOTS]),
+            occupied: [0; SLOTS as usize / 64],
+            slots: Box::new([NONE; SLOTS as usize]),
+            far: BinaryHeap::new(),
         }
     }
 
     /// Schedules `event`. `at` must not be before the last popped event.
     #[inline]
     pub(crate) fn push(&mut self, at: Time, event: Event) {
-        let mut entry = (key(at.as_ps(), self.sequence), event);
+        let (time, sequence) = (at.as_ps(), self.sequence);
         self.sequence += 1;
-        // At equal times the held event was scheduled first and stays in front.
-        if entry.0 < self.held.0 {
-            std::mem::swap(&mut entry, &mut self.held);
-            if entry.0 == NEVER {
-                return;
-            }
+        if (time >> SLOT_BITS) - self.position < SLOTS {
+            self.insert(time, sequence, event);
+        } else {
+            self.push_far(time, sequence, event);
         }
-        self.insert(entry.0, entry.1);
+    }
+
+    #[cold]
+    fn push_far(&mut self, time: u64, sequence: u64, event: Event) {
+        self.far_slot = self.far_slot.min(time >> SLOT_BITS);
+        self.far.push(Reverse((time, sequence, event)));
+        if self.occupied_words == 0 {
+            self.first = self.first.min(time);
+        }
     }
 
     /// Takes the place in the order that an event scheduled now would have, without
@@ -141,36 +130,36 @@ impl EventQueue {
         self.sequence += 1;
     }
 
-    fn insert(&mut self, key: Key, event: Event) {
-        let slot_number = time_of(key) >> SLOT_BITS;
-        if slot_number.wrapping_sub(self.position) >= SLOTS as u64 {
-            self.far_key = self.far_key.min(key);
-            self.far.push(Reverse((key, event)));
-            return;
-        }
-        let slot = slot_number as usize % SLOTS;
-        let node = Node { key, event, next: NONE };
+    #[inline]
+    fn insert(&mut self, time: u64, sequence: u64, event: Event) {
+        let node = Node { time, sequence, event, next: NONE };
         let index = if self.free != NONE {
             let index = self.free;
-            self.free = self.nodes[index as usize].next;
-            self.nodes[index as usize] = node;
+            let place = &mut self.nodes[index as usize];
+            self.free = place.next;
+            *place = node;
             index
         } else {
             self.nodes.push(node);
             (self.nodes.len() - 1) as u32
         };
-        if key < self.wheel_key {
-            self.wheel_key = key;
-            self.first_slot = slot as u32;
-        }
+        self.first = self.first.min(time);
+        let slot = ((time >> SLOT_BITS) % SLOTS) as usize;
         let head = self.slots[slot];
         if head == NONE {
             self.slots[slot] = index;
             self.occupied[slot / 64] |= 1 << (slot % 64);
             self.occupied_words |= 1 << (slot / 64);
-            return;
+        } else {
+            self.insert_behind(slot, head, index);
         }
-        if key < self.nodes[head as usize].key {
+    }
+
+    /// Puts `index` into the list of a slot that is not empty.
+    fn insert_behind(&mut self, slot: usize, head: u32, index: u32) {
+        let key = |nodes: &[Node], at: u32| (nodes[at as usize].time, nodes[at as usize].sequence);
+        let new = key(&self.nodes, index);
+        if new < key(&self.nodes, head) {
             self.nodes[index as usize].next = head;
             self.slots[slot] = index;
             return;
@@ -178,7 +167,7 @@ impl EventQueue {
         let mut before = head;
         loop {
             let next = self.nodes[before as usize].next;
-            if next == NONE || key < self.nodes[next as usize].key {
+            if next == NONE || new < key(&self.nodes, next) {
                 self.nodes[index as usize].next = next;
                 self.nodes[before as usize].next = index;
                 return;
@@ -187,85 +176,87 @@ impl EventQueue {
         }
     }
 
-    /// Finds the first occupied slot at or after the wheel's position.
-    fn find_first(&mut self) {
+    /// The time of the earliest event in the wheel, looked for from its position on.
+    #[inline]
+    fn find_first(&self) -> u64 {
         if self.occupied_words == 0 {
-            self.wheel_key = NEVER;
-            return;
+            return NEVER;
         }
-        let start = self.position as usize % SLOTS;
+        let start = (self.position % SLOTS) as usize;
         let (word, bit) = (start / 64, start % 64);
         let here = self.occupied[word] & (u64::MAX << bit);
         let slot = if here != 0 {
             word * 64 + here.trailing_zeros() as usize
         } else {
             let later = self.occupied_words & (u64::MAX << word) & !(1 << word);
-            let word = match later {
-                0 => self.occupied_words.trailing_zeros(),
-                _ => later.trailing_zeros(),
-            } as usize;
+            let words = if later == 0 { self.occupied_words } else { later };
+            let word = words.trailing_zeros() as usize;
             word * 64 + self.occupied[word].trailing_zeros() as usize
         };
-        self.first_slot = slot as u32;
-        self.wheel_key = self.nodes[self.slots[slot] as usize].key;
+        self.nodes[self.slots[slot] as usize].time
     }
 
-    #[inline]
-    fn next_key(&self) -> Key {
-        self.held.0.min(self.wheel_key).min(self.far_key)
+    /// Takes those events into the wheel that have come within its reach.
+    #[cold]
+    fn reach_far(&mut self) {
+        while self.far_slot != NEVER && self.far_slot - self.position < SLOTS {
+            if let Some(Reverse((time, sequence, event))) = self.far.pop() {
+                self.insert(time, sequence, event);
+            }
+            self.far_slot = self.far.peek().map_or(NEVER, |Reverse((time, ..))| time >> SLOT_BITS);
+        }
+        if self.occupied_words == 0 {
+            self.first = self.far.peek().map_or(NEVER, |Reverse((time, ..))| *time);
+        }
     }
 
     /// When the next event happens.
     #[inline]
     pub(crate) fn next_at(&self) -> Option<Time> {
-        match self.next_key() {
-            NEVER => None,
-            key => Some(Time::from_ps(time_of(key))),
-        }
+        (self.first != NEVER).then(|| Time::from_ps(self.first))
     }
 
     /// Whether anything happens at `at` or before.
     #[inline]
     pub(crate) fn is_due(&self, at: Time) -> bool {
-        let key = self.next_key();
-        time_of(key) <= at.as_ps() && key != NEVER
+        self.first <= at.as_ps() && self.first != NEVER
     }
 
     /// Removes and returns the next event if it happens at `limit` or before.
     #[inline]
     pub(crate) fn pop(&mut self, limit: Time) -> Option<(Time, Event)> {
-        let next = self.next_key();
-        if time_of(next) > limit.as_ps() || next == NEVER {
+        let time = self.first;
+        if time > limit.as_ps() || time == NEVER {
             return None;
         }
-        self.position = time_of(next) >> SLOT_BITS;
-        let event = if next == self.held.0 {
-            self.held.0 = NEVER;
-            self.held.1
-        } else if next == self.wheel_key {
-            let slot = self.first_slot as usize;
-            let index = self.slots[slot];
-            let node = &mut self.nodes[index as usize];
-            let (event, after) = (node.event, node.next);
-            node.next = self.free;
-            self.free = index;
-            self.slots[slot] = after;
-            if after == NONE {
-                self.occupied[slot / 64] &= !(1 << (slot % 64));
-                if self.occupied[slot / 64] == 0 {
-                    self.occupied_words &= !(1 << (slot / 64));
-                }
-                self.find_first();
-            } else {
-                self.wheel_key = self.nodes[after as usize].key;
+        let number = time >> SLOT_BITS;
+        if self.occupied_words == 0 {
+            // The wheel is empty: it moves forward to the earliest event far away.
+            self.position = number;
+            self.reach_far();
+        }
+        let slot = (number % SLOTS) as usize;
+        self.position = number;
+        let index = self.slots[slot];
+        let node = &mut self.nodes[index as usize];
+        let (event, after) = (node.event, node.next);
+        node.next = self.free;
+        self.free = index;
+        self.slots[slot] = after;
+        if after == NONE {
+            let word = &mut self.occupied[slot / 64];
+            *word &= !(1 << (slot % 64));
+            if *word == 0 {
+                self.occupied_words &= !(1 << (slot / 64));
             }
-            event
+            self.first = self.find_first();
         } else {
-            let Reverse((_, event)) = self.far.pop()?;
-            self.far_key = self.far.peek().map_or(NEVER, |Reverse((key, _))| *key);
-            event
-        };
-        Some((Time::from_ps(time_of(next)), event))
+            self.first = self.nodes[after as usize].time;
+        }
+        if self.far_slot.wrapping_sub(number) < SLOTS || self.first == NEVER {
+            self.reach_far();
+        }
+        Some((Time::from_ps(time), event))
     }
 
     /// Drops every pending event.

@@ -7,9 +7,7 @@
 use crate::blame::{HolderIndex, flow_holder};
 use crate::config::Queues;
 use crate::io::{Queue, QueueId, QueueKind};
-use hashbrown::HashMap;
 use mynah_stamp::Time;
-use rustc_hash::FxBuildHasher;
 use std::collections::VecDeque;
 
 /// One queue pair.
@@ -68,7 +66,8 @@ impl QueuePair {
 pub(crate) struct HostInterface {
     config: Queues,
     pub(crate) queues: Vec<QueuePair>,
-    index: HashMap<QueueId, u16, FxBuildHasher>,
+    /// Place of each identifier's queue pair plus one, 0 for none.
+    index: Vec<u16>,
     /// Queue whose turn it is.
     turn: usize,
     /// The fetch unit handles one request at a time.
@@ -84,7 +83,7 @@ impl HostInterface {
         HostInterface {
             config,
             queues: Vec::new(),
-            index: HashMap::default(),
+            index: Vec::new(),
             turn: 0,
             fetching: false,
             commands: 0,
@@ -93,12 +92,12 @@ impl HostInterface {
     }
 
     pub(crate) fn find(&self, id: QueueId) -> Option<u16> {
-        self.index.get(&id).copied()
+        self.index.get(usize::from(id.0))?.checked_sub(1)
     }
 
     /// Adds a queue pair; false if its identifier is in use.
     pub(crate) fn create(&mut self, queue: Queue) -> bool {
-        if self.index.contains_key(&queue.id) {
+        if self.find(queue.id).is_some() {
             return false;
         }
         let pair = QueuePair {
@@ -125,13 +124,18 @@ impl HostInterface {
             Some(at) => self.queues[at] = pair,
             None => self.queues.push(pair),
         }
-        self.index.insert(queue.id, at as u16);
+        let id = usize::from(queue.id.0);
+        if self.index.len() <= id {
+            self.index.resize(id + 1, 0);
+        }
+        self.index[id] = at as u16 + 1;
         true
     }
 
     /// Takes a queue pair out of service; returns its index.
     pub(crate) fn delete(&mut self, id: QueueId) -> Option<u16> {
-        let at = self.index.remove(&id)?;
+        let at = self.find(id)?;
+        self.index[usize::from(id.0)] = 0;
         let pair = &mut self.queues[usize::from(at)];
         pair.deleted = true;
         self.waiting -= u64::from(pair.waiting);

@@ -374,7 +374,10 @@ impl Drive {
     /// Gives the channel, if it is free, to whoever is next.
     fn grant(&mut self, channel: u32) {
         let state = &self.channels[channel as usize];
-        if state.carrying.is_none() && (state.ready != 0 || state.data_waiting > 0) {
+        if state.ready == 0 && state.data_waiting == 0 {
+            return;
+        }
+        if state.carrying.is_none() {
             match self.config.bus.arbitration {
                 BusArbitration::CommandFirst => self.grant_command_first(channel),
                 BusArbitration::DataFirst => self.grant_data_first(channel),
@@ -970,7 +973,10 @@ impl Drive {
                 for &transaction in &operation.items[..planes] {
                     self.read_ready(die, channel, transaction);
                 }
-                self.mark_channel(channel);
+                // A busy channel looks again when it is free.
+                if self.channels[channel as usize].carrying.is_none() {
+                    self.mark_channel(channel);
+                }
             }
             OperationKind::Program => {
                 self.become_idle(die);
