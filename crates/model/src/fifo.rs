@@ -49,6 +49,7 @@ impl Fifo {
         self.book_behind(now, length, holder, waits)
     }
 
+    #[inline(never)]
     fn book_behind(
         &mut self,
         now: Time,

@@ -1,6 +1,7 @@
 //! A command's way through the controller's front end: doorbell, fetch, PRP list, write
 //! data, firmware, and at the end read data and completion over the host link.
 
+use crate::blame::HolderIndex;
 use crate::command::{Command, UNSET};
 use crate::drive::Drive;
 use crate::event::Event;
@@ -17,28 +18,35 @@ use mynah_stamp::{Span, Stage, StageSpans, Time};
 /// than this many sectors (1 GiB) is refused as a field error. TRIM has no limit.
 const SECTORS_MAX: u32 = 1 << 21;
 
-/// A direction of the host link.
-#[derive(Clone, Copy)]
-enum Way {
-    Down,
-    Up,
-}
-
 impl Drive {
-    fn book_link(&mut self, way: Way, length: Span, flow: u16) -> Booking {
+    #[inline]
+    fn book_down(&mut self, length: Span, flow: HolderIndex) -> Booking {
         let blame = &mut self.blame;
-        let (fifo, resource) = match way {
-            Way::Down => (&mut self.link.down, Resource::LinkDown),
-            Way::Up => (&mut self.link.up, Resource::LinkUp),
-        };
-        fifo.book(self.now, length, flow, |holder, wait| blame.add(flow, resource, holder, wait))
+        self.link.down.book(self.now, length, flow, |holder, wait| {
+            blame.add(flow, Resource::LinkDown, holder, wait);
+        })
+    }
+
+    #[inline]
+    fn book_up(&mut self, length: Span, flow: HolderIndex) -> Booking {
+        let blame = &mut self.blame;
+        self.link.up.book(self.now, length, flow, |holder, wait| {
+            blame.add(flow, Resource::LinkUp, holder, wait);
+        })
     }
 
     /// Lets the fetch unit start its next fetch.
+    #[inline]
     pub(crate) fn fetch(&mut self) {
+        if self.host.may_fetch() {
+            self.fetch_next();
+        }
+    }
+
+    fn fetch_next(&mut self) {
         if let Some((queue, count)) = self.host.next_fetch(self.now) {
             let flow = self.host.queues[usize::from(queue)].flow;
-            let booking = self.book_link(Way::Up, self.link.read_request, flow);
+            let booking = self.book_up(self.link.read_request, flow);
             self.events.push(booking.end, Event::EntryRequestAtHost { queue, count });
         }
     }
@@ -46,7 +54,7 @@ impl Drive {
     pub(crate) fn return_entries(&mut self, queue: u16, count: u32) {
         let flow = self.host.queues[usize::from(queue)].flow;
         let length = self.link.submission_entries(count);
-        let booking = self.book_link(Way::Down, length, flow);
+        let booking = self.book_down(length, flow);
         self.events.push(booking.end, Event::EntriesArrived { queue, count });
     }
 
@@ -118,7 +126,7 @@ impl Drive {
         let prp_list = if linked && moves_data { self.link.prp_list_bytes(bytes) } else { 0 };
         if prp_list > 0 {
             let flow = self.commands[index].flow;
-            let booking = self.book_link(Way::Up, self.link.read_request, flow);
+            let booking = self.book_up(self.link.read_request, flow);
             self.events.push(booking.end, Event::PrpRequestAtHost { command: index });
         } else {
             self.take_data(index);
@@ -164,7 +172,7 @@ impl Drive {
     pub(crate) fn return_prp_list(&mut self, command: u32) {
         let c = &self.commands[command];
         let length = self.link.data(self.link.prp_list_bytes(c.bytes()));
-        let booking = self.book_link(Way::Down, length, c.flow);
+        let booking = self.book_down(length, c.flow);
         self.events.push(booking.end, Event::PrpArrived { command });
     }
 
@@ -180,7 +188,7 @@ impl Drive {
         let c = &self.commands[command];
         let writes = matches!(c.request.operation, Operation::Write | Operation::WriteThrough);
         if c.linked && writes {
-            let booking = self.book_link(Way::Up, self.link.read_request, c.flow);
+            let booking = self.book_up(self.link.read_request, c.flow);
             self.events.push(booking.end, Event::DataRequestAtHost { command });
         } else {
             self.process(command);
@@ -190,7 +198,7 @@ impl Drive {
     pub(crate) fn return_data(&mut self, command: u32) {
         let c = &self.commands[command];
         let length = self.link.data(c.bytes());
-        let booking = self.book_link(Way::Down, length, c.flow);
+        let booking = self.book_down(length, c.flow);
         self.events.push(booking.end, Event::DataInArrived { command });
     }
 
@@ -299,7 +307,7 @@ impl Drive {
             return self.now;
         }
         let length = self.link.data(u64::from(sectors) * 512);
-        let booking = self.book_link(Way::Up, length, c.flow);
+        let booking = self.book_up(length, c.flow);
         if self.report_moves {
             let event = Event::DataOutArrived { command, first_sector, sectors };
             self.events.push(booking.end, event);
@@ -364,7 +372,7 @@ impl Drive {
 
     fn post_completion(&mut self, command: u32) {
         let flow = self.commands[command].flow;
-        let booking = self.book_link(Way::Up, self.link.completion_entry, flow);
+        let booking = self.book_up(self.link.completion_entry, flow);
         let visible = booking.end + self.config.link.interrupt;
         self.events.push(visible, Event::CompletionVisible { command });
     }

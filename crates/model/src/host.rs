@@ -168,6 +168,12 @@ impl HostInterface {
         }
     }
 
+    /// Whether the fetch unit is free and an entry waits.
+    #[inline]
+    pub(crate) fn may_fetch(&self) -> bool {
+        !self.fetching && self.waiting > 0
+    }
+
     /// Starts the next fetch if the fetch unit is free and a queue may go: which queue, and
     /// how many entries.
     pub(crate) fn next_fetch(&mut self, now: Time) -> Option<(u16, u32)> {

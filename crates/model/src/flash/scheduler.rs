@@ -293,7 +293,7 @@ impl Drive {
 
     /// Starts whatever can start on the listed channels, and notes the beginning of the
     /// waits of everything that could not.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn settle(&mut self) {
         if !self.stale_channels.is_empty() || !self.void_units.is_empty() {
             self.settle_channels();
@@ -303,6 +303,7 @@ impl Drive {
         }
     }
 
+    #[inline(never)]
     fn settle_channels(&mut self) {
         loop {
             while let Some(channel) = self.stale_channels.pop() {
@@ -316,6 +317,7 @@ impl Drive {
         }
     }
 
+    #[inline(never)]
     fn note_waits(&mut self) {
         let now = self.now;
         while let Some(transaction) = self.fresh_transactions.pop() {
