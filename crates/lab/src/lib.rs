@@ -1,6 +1,8 @@
 //! Experiments on a simulated NVMe SSD.
 
 pub mod experiment;
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod mqsim;
 pub mod trace;
 pub mod workload;

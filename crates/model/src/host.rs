@@ -67,7 +67,7 @@ pub(crate) struct HostInterface {
     config: Queues,
     pub(crate) queues: Vec<QueuePair>,
     /// Place of each identifier's queue pair plus one, 0 for none.
-    index: Vec<u16>,
+    index: Vec<u32>,
     /// Queue whose turn it is.
     turn: usize,
     /// The fetch unit handles one request at a time.
@@ -92,7 +92,7 @@ impl HostInterface {
     }
 
     pub(crate) fn find(&self, id: QueueId) -> Option<u16> {
-        self.index.get(usize::from(id.0))?.checked_sub(1)
+        self.index.get(usize::from(id.0))?.checked_sub(1).map(|at| at as u16)
     }
 
     /// Adds a queue pair; false if its identifier is in use.
@@ -128,7 +128,7 @@ impl HostInterface {
         if self.index.len() <= id {
             self.index.resize(id + 1, 0);
         }
-        self.index[id] = at as u16 + 1;
+        self.index[id] = at as u32 + 1;
         true
     }
 
