@@ -340,6 +340,7 @@ impl Drive {
         }
         if !linked {
             self.completion_visible(command);
+            self.fetch();
             return;
         }
         if is_read {
