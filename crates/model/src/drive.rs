@@ -384,6 +384,18 @@ impl Drive {
         lost.into_iter().map(|unit| self.namespace_of(unit)).collect()
     }
 
+    /// Whether a unit has been written and not deallocated since, in the cache or on flash;
+    /// false outside the namespace.
+    pub fn holds_data(&self, namespace: crate::io::NamespaceId, unit: u64) -> bool {
+        let space = (namespace.0 as usize).checked_sub(1).and_then(|at| self.namespaces.get(at));
+        let Some(space) = space.filter(|space| unit < u64::from(space.units)) else {
+            return false;
+        };
+        let unit = space.base + unit as u32;
+        let cached = self.cache.as_ref().and_then(|cache| cache.find(unit));
+        cached.is_some_and(|at| !self.units[at].trimmed) || self.mapping.table.slot(unit).is_some()
+    }
+
     /// Brings the mapping entries of addresses near that will soon be read. Changes nothing
     /// but speed. Returns a number that depends on the entries, so that the reads are not
     /// optimised away.
