@@ -9,7 +9,7 @@ use crate::config::Config;
 use crate::event::{Event, EventQueue};
 use crate::fault::Faults;
 use crate::fifo::Fifo;
-use crate::flash::scheduler::{Channel, Die, Tenancies};
+use crate::flash::scheduler::{Channel, Deferred, Die, Tenancies};
 use crate::flash::timing::FlashTimes;
 use crate::host::HostInterface;
 use crate::io::{Control, Output, QueueId, QueueKind, Request, Tag};
@@ -101,12 +101,12 @@ pub struct Drive {
     pub(crate) awaiting_data: HashMap<Tag, u32, FxBuildHasher>,
     /// Whether host pages may be programmed before they are full.
     pub(crate) write_pressure: bool,
-    /// Channels to look at, transactions and units that may begin to wait, and units that
-    /// have become void: dealt with at the end of each event.
+    /// Channels to look at, transactions and units that may begin to wait, and what cannot
+    /// go on: dealt with at the end of each event.
     pub(crate) stale_channels: Vec<u32>,
     pub(crate) fresh_transactions: Vec<u32>,
     pub(crate) fresh_units: Vec<u32>,
-    pub(crate) void_units: Vec<u32>,
+    pub(crate) deferred: Vec<Deferred>,
     pub(crate) faults: Faults,
     pub(crate) tenancies: Tenancies,
     pub(crate) blame: BlameMatrix,
@@ -175,7 +175,7 @@ impl Drive {
             stale_channels: Vec::new(),
             fresh_transactions: Vec::new(),
             fresh_units: Vec::new(),
-            void_units: Vec::new(),
+            deferred: Vec::new(),
             faults: Faults::new(&config, fault_random),
             tenancies: Tenancies::new(lanes as usize, geometry.channels as usize),
             blame: BlameMatrix::default(),

@@ -4,7 +4,7 @@ use crate::command::UnitState;
 use crate::config::{Config, Fault, FaultExtent, MediaOperation};
 use crate::drive::Drive;
 use crate::event::Event;
-use crate::flash::scheduler::OperationKind;
+use crate::flash::scheduler::{Deferred, OperationKind};
 use crate::mapping::table::Content;
 use crate::pool::{Linked, NONE};
 use mynah_stamp::{Span, Time};
@@ -120,7 +120,7 @@ impl Drive {
                     let list = &mut self.planes[plane as usize].queues.reads[class];
                     let Some(transaction) = self.transactions.pop_front(list) else { break };
                     self.dies[die as usize].reads[class] -= 1;
-                    self.fail_transaction(transaction);
+                    self.deferred.push(Deferred::FailedTransaction(transaction));
                 }
             }
             loop {
@@ -139,18 +139,17 @@ impl Drive {
 
     /// A transaction whose die is dead: host reads end in an error, the drive's own are
     /// given up or rebuilt elsewhere.
-    fn fail_transaction(&mut self, transaction: u32) {
+    pub(crate) fn fail_transaction(&mut self, transaction: u32) {
         use crate::command::Purpose;
         let now = self.now;
         let t = &mut self.transactions[transaction];
         (t.started, t.array, t.ready, t.transfer) = (now, now, now, now);
         match t.purpose {
             Purpose::Read => self.read_failed(transaction),
-            Purpose::Collect => {
-                self.transactions.remove(transaction);
-            }
+            // The collection ends here: the block stays as it is.
+            Purpose::Collect | Purpose::Erase => self.transactions.remove(transaction),
+            // Translation pages are rebuilt from what the blocks say of themselves.
             Purpose::Merge | Purpose::Load | Purpose::Update => self.read_done(transaction),
-            Purpose::Erase => unreachable!("erases have a list of their own"),
         }
     }
 
@@ -176,7 +175,8 @@ impl Drive {
                     }
                 }
                 self.dies[die].writes[class] -= 1;
-                self.unit_failed(unit);
+                self.units[unit].state = UnitState::Mapping;
+                self.deferred.push(Deferred::FailedUnit(unit));
             }
         }
     }
@@ -217,7 +217,7 @@ impl Drive {
         self.through_waiters.clear();
         self.fresh_transactions.clear();
         self.fresh_units.clear();
-        self.void_units.clear();
+        self.deferred.clear();
         self.write_pressure = false;
         self.link.up.clear(now);
         self.link.down.clear(now);

@@ -137,13 +137,6 @@ impl Drive {
             self.blame.add(t.holder, Resource::Mapping, MAPPING_TABLE, waited);
         }
         let transaction = self.transactions.insert(t);
-        if self.dies[self.shape.die_of_plane(plane) as usize].dead {
-            let now = self.now;
-            let t = &mut self.transactions[transaction];
-            (t.started, t.array, t.ready, t.transfer) = (now, now, now, now);
-            self.read_failed(transaction);
-            return NONE;
-        }
         self.enqueue_transaction(transaction);
         transaction
     }

@@ -270,13 +270,7 @@ impl Drive {
 
     fn queue_unit(&mut self, at: u32) {
         let plane = self.plane_of(self.units[at].content);
-        let die = self.shape.die_of_plane(plane);
-        if self.dies[die as usize].dead || self.planes[plane as usize].read_only {
-            self.units[at].queued = self.now;
-            self.unit_failed(at);
-        } else {
-            self.enqueue_unit(at, plane);
-        }
+        self.enqueue_unit(at, plane);
     }
 
     /// Whether a queued unit need not be programmed any more.

@@ -629,6 +629,9 @@ fn run(seed: u64, faults: bool) {
     let mut random = Random(seed);
     let mut config = random_config(&mut random);
     config.check().expect("a valid drive");
+    if std::env::var_os("MYNAH_SEED").is_some() {
+        eprintln!("{config:#?}");
+    }
     if faults {
         add_faults(&mut config, &mut random);
     }
