@@ -155,6 +155,7 @@ impl Drive {
         }
         self.blocks.add_valid(self.shape.block_of_slot(slot), 1);
         self.mapping_changed(unit);
+        self.collect_if_needed(plane);
         Some(slot)
     }
 
