@@ -404,6 +404,9 @@ impl Run {
 
     /// What was outstanding is gone: its effect is unknown.
     fn abandon(&mut self, cut: bool) {
+        while let Some(done) = self.host.ready() {
+            self.complete(done);
+        }
         self.count_outstanding();
         self.take_lost(cut);
         for (_, command) in std::mem::take(&mut self.outstanding) {
@@ -415,9 +418,6 @@ impl Run {
 
     /// After the power came back: queues anew.
     fn recover(&mut self) {
-        while let Some(done) = self.host.ready() {
-            self.complete(done);
-        }
         self.abandon(true);
         while self.host.drive.has_lost_power() {
             let at = self.host.drive.next_at().expect("the power comes back");
@@ -546,7 +546,12 @@ impl Run {
             match self.host.next_until_power_cut(until) {
                 Some(done) => self.complete(done),
                 None if self.host.drive.has_lost_power() => continue,
-                None => panic!("stuck: {} commands wait, nothing happens", self.outstanding.len()),
+                None => panic!(
+                    "stuck at {}: {} commands wait, nothing happens: {:?}",
+                    self.host.now(),
+                    self.outstanding.len(),
+                    self.outstanding.values().map(|c| (c.request, c.queue)).collect::<Vec<_>>()
+                ),
             }
             let runs = self.host.drive.counters().gc_runs;
             if runs != self.gc_runs || self.completed % 64 == 0 {
@@ -629,11 +634,11 @@ fn run(seed: u64, faults: bool) {
     let mut random = Random(seed);
     let mut config = random_config(&mut random);
     config.check().expect("a valid drive");
-    if std::env::var_os("MYNAH_SEED").is_some() {
-        eprintln!("{config:#?}");
-    }
     if faults {
         add_faults(&mut config, &mut random);
+    }
+    if std::env::var_os("MYNAH_SEED").is_some() {
+        eprintln!("{config:#?}");
     }
     let commands = random.pick(&[200, 600, 1500]);
     Run::new(config, random).run(commands);
