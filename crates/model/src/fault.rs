@@ -4,7 +4,7 @@ use crate::command::UnitState;
 use crate::config::{Config, Fault, FaultExtent, MediaOperation};
 use crate::drive::Drive;
 use crate::event::Event;
-use crate::flash::scheduler::{Deferred, OperationKind};
+use crate::flash::scheduler::{Deferred, Die, OperationKind};
 use crate::mapping::table::Content;
 use crate::pool::{Linked, NONE};
 use mynah_stamp::{Span, Time};
@@ -157,27 +157,36 @@ impl Drive {
     pub(crate) fn fail_writes(&mut self, plane: u32) {
         let die = self.shape.die_of_plane(plane) as usize;
         for class in 0..self.planes[plane as usize].queues.writes.len() {
-            if usize::from(crate::flash::scheduler::CLASS_COLLECTION) == class
-                && !self.dies[die].dead
-            {
-                continue;
+            let class = class as u8;
+            if class != crate::flash::scheduler::CLASS_COLLECTION || self.dies[die].dead {
+                self.fail_writes_of(plane, class);
             }
-            loop {
-                let queues = &mut self.planes[plane as usize].queues;
-                let Some(unit) = self.units.pop_front(&mut queues.writes[class]) else { break };
-                let u = &self.units[unit];
-                match class as u8 {
-                    crate::flash::scheduler::CLASS_MAPPING => {}
-                    crate::flash::scheduler::CLASS_COLLECTION => queues.collected_units -= 1,
-                    _ => {
-                        queues.host_units -= 1;
-                        queues.forced -= u32::from(!u.cached || u.through);
-                    }
+        }
+    }
+
+    /// Fails every program of `class` that waits in `plane`.
+    pub(crate) fn fail_writes_of(&mut self, plane: u32, class: u8) {
+        let die = self.shape.die_of_plane(plane) as usize;
+        loop {
+            let queues = &mut self.planes[plane as usize].queues;
+            let list = &mut queues.writes[usize::from(class)];
+            let Some(unit) = self.units.pop_front(list) else { break };
+            let u = &self.units[unit];
+            match class {
+                crate::flash::scheduler::CLASS_MAPPING => {}
+                crate::flash::scheduler::CLASS_COLLECTION => queues.collected_units -= 1,
+                _ => {
+                    queues.host_units -= 1;
+                    queues.forced -= u32::from(!u.cached || u.through);
                 }
-                self.dies[die].writes[class] -= 1;
-                self.units[unit].state = UnitState::Mapping;
-                self.deferred.push(Deferred::FailedUnit(unit));
             }
+            self.dies[die].writes[usize::from(class)] -= 1;
+            self.units[unit].state = UnitState::Mapping;
+            self.deferred.push(Deferred::FailedUnit(unit));
+        }
+        let Die { channel, bit, .. } = self.dies[die];
+        if !self.dies[die].has_work() {
+            self.channels[channel as usize].ready &= !bit;
         }
     }
 

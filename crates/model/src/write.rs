@@ -397,6 +397,7 @@ impl Drive {
         }
         let plane = self.plane_of(self.units[at].content);
         self.enqueue_unit(at, plane);
+        self.break_off_if_stuck(plane);
     }
 
     /// Host data is on flash.

@@ -956,6 +956,7 @@ impl Drive {
                 self.counters.padded_units += u64::from(self.shape.units_per_page - count);
             }
             self.collect_if_needed(pick.plane);
+            self.break_off_if_stuck(pick.plane);
         }
     }
 
