@@ -293,6 +293,7 @@ impl Drive {
         let idle = die.is_idle() && !die.has_work() && die.idle_since + idle_after <= self.now;
         if idle
             && self.planes[plane as usize].collection.victim == NONE
+            && !self.planes[plane as usize].read_only
             && self.blocks.free_blocks(plane) < self.idle_target()
         {
             self.collect(plane);

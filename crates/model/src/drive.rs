@@ -4,7 +4,7 @@ use crate::blame::{BlameMatrix, flow_holder};
 use crate::blocks::Blocks;
 use crate::cache::Cache;
 use crate::collection::PlaneState;
-use crate::command::{Command, Transaction, WriteUnit};
+use crate::command::{Command, ThroughWaiter, Transaction, WriteUnit};
 use crate::config::Config;
 use crate::event::{Event, EventQueue};
 use crate::fault::Faults;
@@ -96,8 +96,8 @@ pub struct Drive {
     pub(crate) commands: Pool<Command>,
     pub(crate) transactions: Pool<Transaction>,
     pub(crate) units: Pool<WriteUnit>,
-    /// Commands that wait until a cached unit is on flash.
-    pub(crate) through_waiters: HashMap<u32, Vec<u32>, FxBuildHasher>,
+    /// Commands that wait until what they wrote to a cached unit is on flash.
+    pub(crate) through_waiters: HashMap<u32, Vec<ThroughWaiter>, FxBuildHasher>,
     pub(crate) awaiting_data: HashMap<Tag, u32, FxBuildHasher>,
     /// Whether host pages may be programmed before they are full.
     pub(crate) write_pressure: bool,

@@ -1,7 +1,7 @@
 //! Writes: into the cache and from there to flash, or straight to flash; TRIM and flush.
 
 use crate::blame::GARBAGE_COLLECTION;
-use crate::command::{UNSET, UnitState, WriteUnit};
+use crate::command::{ThroughWaiter, UNSET, UnitState, WriteUnit};
 use crate::config::MediaOperation;
 use crate::drive::Drive;
 use crate::event::Event;
@@ -219,7 +219,9 @@ impl Drive {
 
     /// A command waits until a unit is on flash.
     fn write_through(&mut self, command: u32, at: u32) {
-        self.through_waiters.entry(at).or_default().push(command);
+        let rewrote = self.units[at].rewritten;
+        let waiter = ThroughWaiter { command, rewrote };
+        self.through_waiters.entry(at).or_default().push(waiter);
         if self.units[at].state == UnitState::Cached {
             self.unlink_cached(at);
             self.units[at].through = true;
@@ -437,15 +439,28 @@ impl Drive {
             self.units.remove(at);
         }
         if !self.through_waiters.is_empty()
-            && let Some(commands) = self.through_waiters.remove(&at)
+            && let Some(mut waiters) = self.through_waiters.remove(&at)
         {
-            for command in commands {
+            if again {
+                // Those who rewrote it wait for the next program.
+                let later: Vec<_> = waiters
+                    .extract_if(.., |waiter| waiter.rewrote)
+                    .map(|waiter| ThroughWaiter { rewrote: false, ..waiter })
+                    .collect();
+                if !later.is_empty() {
+                    self.units[at].through = true;
+                    self.through_waiters.insert(at, later);
+                }
+            }
+            for ThroughWaiter { command, .. } in waiters {
                 let mark = self.commands[command].mark;
                 let spans = unit_spans(&self.units[at], mark, self.now);
                 self.part_done(command, &spans);
             }
         }
-        if again {
+        if again && self.units[at].through {
+            self.send_to_flash(at);
+        } else if again {
             self.cached(at);
         }
         self.finish_flushes();
@@ -470,8 +485,8 @@ impl Drive {
             Content::Unit(unit) if u.cached => {
                 self.lost_units.push(unit);
                 self.counters.units_lost += 1;
-                for command in self.through_waiters.get(&at).into_iter().flatten() {
-                    self.commands[*command].status = Status::WriteFault;
+                for waiter in self.through_waiters.get(&at).into_iter().flatten() {
+                    self.commands[waiter.command].status = Status::WriteFault;
                 }
                 self.unit_clean(at);
             }

@@ -72,6 +72,10 @@ fn random_config(random: &mut Random) -> Config {
         });
     }
     if random.chance(0.5) {
+        // A translation page is rewritten for each collected page: in blocks of a few pages
+        // collection would lose more than it wins.
+        config.geometry.pages_per_block += 8;
+        config.geometry.blocks_per_plane += 8;
         config.mapping.table = MappingTable::Cached(CachedTable {
             bytes: u64::from(config.geometry.page_bytes) * random.range(1, 3),
             granularity: random.pick(&[CmtGranularity::Entry, CmtGranularity::Page]),
