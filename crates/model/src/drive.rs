@@ -476,7 +476,7 @@ impl Drive {
             Event::TrimStep { command } => self.trim_step(command),
             Event::IdleCheck { plane } => self.idle_check(plane),
             Event::Fault { index } => self.fault(index),
-            Event::PowerRestored => self.faults.powered = true,
+            Event::PowerRestored => self.power_restored(),
         }
     }
 

@@ -210,7 +210,7 @@ impl Drive {
         if let Some(cache) = &self.cache {
             for (unit, at) in cache.contents() {
                 let u = &self.units[at];
-                if u.state != UnitState::Programming || u.rewritten {
+                if !u.trimmed && (u.state != UnitState::Programming || u.rewritten) {
                     self.lost_units.push(unit);
                     self.counters.units_lost += 1;
                 }
@@ -258,6 +258,14 @@ impl Drive {
         self.faults.powered = false;
         self.events.push(now + recovery, Event::PowerRestored);
         self.schedule_faults_after(now);
+    }
+
+    /// The drive accepts commands again, and goes on with the collections it had begun.
+    pub(crate) fn power_restored(&mut self) {
+        self.faults.powered = true;
+        for plane in 0..self.shape.planes {
+            self.collect_if_needed(plane);
+        }
     }
 
     fn schedule_faults_after(&mut self, now: Time) {

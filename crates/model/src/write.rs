@@ -296,8 +296,11 @@ impl Drive {
             let plane = u.from / self.shape.units_per_plane;
             self.units.remove(at);
             self.collected_unit_done(plane);
-        } else {
+        } else if u.trimmed {
             self.unit_clean(at);
+        } else {
+            // It was written again before it was dropped.
+            self.queue_unit(at);
         }
     }
 
@@ -483,8 +486,10 @@ impl Drive {
                 self.translation_programmed(page);
             }
             Content::Unit(unit) if u.cached => {
-                self.lost_units.push(unit);
-                self.counters.units_lost += 1;
+                if !u.trimmed {
+                    self.lost_units.push(unit);
+                    self.counters.units_lost += 1;
+                }
                 for waiter in self.through_waiters.get(&at).into_iter().flatten() {
                     self.commands[waiter.command].status = Status::WriteFault;
                 }
@@ -596,7 +601,10 @@ impl Drive {
 /// Where a unit's time went between `from` and `now`, when its program ended.
 fn unit_spans(unit: &WriteUnit, from: Time, now: Time) -> [(Stage, Span); 5] {
     let upto = |at: Time| at.max(from).min(now);
-    let (queued, started, array) = (upto(unit.queued), upto(unit.started), upto(unit.array));
+    // A unit that was never programmed may have older times of an earlier program.
+    let queued = upto(unit.queued);
+    let started = upto(unit.started).max(queued);
+    let array = upto(unit.array).max(started);
     let die_wait = started.since(queued);
     let block_wait = unit.block_wait.min(die_wait);
     [

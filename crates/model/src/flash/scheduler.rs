@@ -925,6 +925,7 @@ impl Drive {
                 }
                 self.dies[die].writes[class] -= 1;
                 if self.is_void(unit) {
+                    self.units[unit].state = UnitState::Mapping;
                     self.deferred.push(Deferred::VoidUnit(unit));
                     continue;
                 }

@@ -109,6 +109,11 @@ fn random_config(random: &mut Random) -> Config {
         idle_after: random.pick(&[None, Some(Span::from_us(100))]),
         idle_target: 0.3,
     };
+    if matches!(config.mapping.table, MappingTable::Cached(_)) {
+        // Blocks of old translation pages are the cheap ones: who draws blindly loses more
+        // pages to updates of the table than he wins.
+        config.gc.victim = VictimPolicy::Greedy;
+    }
     config.scheduler = Scheduler {
         die_interleaving: random.chance(0.7),
         multi_plane: random.chance(0.7),
