@@ -182,7 +182,7 @@ impl Drive {
         let state = &mut self.planes[plane as usize];
         let stuck = state.queues.collected_units > 0
             && !self.blocks.can_program(plane, crate::blocks::Stream::Collected);
-        if stuck && !state.collection.broken {
+        if stuck {
             state.collection.broken = true;
             state.collection.pages.clear();
             self.fail_writes_of(plane, CLASS_COLLECTION);

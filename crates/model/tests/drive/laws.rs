@@ -113,6 +113,9 @@ fn random_config(random: &mut Random) -> Config {
         // Blocks of old translation pages are the cheap ones: who draws blindly loses more
         // pages to updates of the table than he wins.
         config.gc.victim = VictimPolicy::Greedy;
+        config.gc.start = config.gc.start.min(0.1);
+        config.gc.urgent = config.gc.start / 2.0;
+        config.gc.idle_target = 0.1;
     }
     config.scheduler = Scheduler {
         die_interleaving: random.chance(0.7),
