@@ -4,12 +4,12 @@ use crate::blame::{BlameMatrix, Ledger, flow_holder};
 use crate::blocks::Blocks;
 use crate::cache::Cache;
 use crate::collection::PlaneState;
-use crate::command::{Command, Transaction, WriteUnit};
+use crate::command::{Command, ThroughWaiter, Transaction, WriteUnit};
 use crate::config::Config;
 use crate::event::{Event, EventQueue};
 use crate::fault::Faults;
 use crate::fifo::Fifo;
-use crate::flash::scheduler::{Channel, Die};
+use crate::flash::scheduler::{Channel, Deferred, Die};
 use crate::flash::timing::FlashTimes;
 use crate::host::HostInterface;
 use crate::io::{Control, Output, QueueId, QueueKind, Request, Tag};
@@ -96,17 +96,17 @@ pub struct Drive {
     pub(crate) commands: Pool<Command>,
     pub(crate) transactions: Pool<Transaction>,
     pub(crate) units: Pool<WriteUnit>,
-    /// Commands that wait until a cached unit is on flash.
-    pub(crate) through_waiters: HashMap<u32, Vec<u32>, FxBuildHasher>,
+    /// Commands that wait until what they wrote to a cached unit is on flash.
+    pub(crate) through_waiters: HashMap<u32, Vec<ThroughWaiter>, FxBuildHasher>,
     pub(crate) awaiting_data: HashMap<Tag, u32, FxBuildHasher>,
     /// Whether host pages may be programmed before they are full.
     pub(crate) write_pressure: bool,
-    /// Channels to look at, transactions and units that may begin to wait, and units that
-    /// have become void: dealt with at the end of each event.
+    /// Channels to look at, transactions and units that may begin to wait, and what cannot
+    /// go on: dealt with at the end of each event.
     pub(crate) stale_channels: Vec<u32>,
     pub(crate) fresh_transactions: Vec<u32>,
     pub(crate) fresh_units: Vec<u32>,
-    pub(crate) void_units: Vec<u32>,
+    pub(crate) deferred: Vec<Deferred>,
     pub(crate) faults: Faults,
     pub(crate) ledger: Ledger,
     pub(crate) blame: BlameMatrix,
@@ -175,7 +175,7 @@ impl Drive {
             stale_channels: Vec::new(),
             fresh_transactions: Vec::new(),
             fresh_units: Vec::new(),
-            void_units: Vec::new(),
+            deferred: Vec::new(),
             faults: Faults::new(&config, fault_random),
             ledger: Ledger::new(lanes as usize, geometry.channels as usize),
             blame: BlameMatrix::default(),
@@ -384,6 +384,18 @@ impl Drive {
         lost.into_iter().map(|unit| self.namespace_of(unit)).collect()
     }
 
+    /// Whether a unit has been written and not deallocated since, in the cache or on flash;
+    /// false outside the namespace.
+    pub fn holds_data(&self, namespace: crate::io::NamespaceId, unit: u64) -> bool {
+        let space = (namespace.0 as usize).checked_sub(1).and_then(|at| self.namespaces.get(at));
+        let Some(space) = space.filter(|space| unit < u64::from(space.units)) else {
+            return false;
+        };
+        let unit = space.base + unit as u32;
+        let cached = self.cache.as_ref().and_then(|cache| cache.find(unit));
+        cached.is_some_and(|at| !self.units[at].trimmed) || self.mapping.table.slot(unit).is_some()
+    }
+
     /// Brings the mapping entries of addresses near that will soon be read. Changes nothing
     /// but speed. Returns a number that depends on the entries, so that the reads are not
     /// optimised away.
@@ -470,7 +482,7 @@ impl Drive {
             Event::TrimStep { command } => self.trim_step(command),
             Event::IdleCheck { plane } => self.idle_check(plane),
             Event::Fault { index } => self.fault(index),
-            Event::PowerRestored => self.faults.powered = true,
+            Event::PowerRestored => self.power_restored(),
         }
     }
 

@@ -51,7 +51,7 @@ pub(crate) enum Event {
     PowerRestored,
 }
 
-const SLOT_BITS: u32 = 16;
+const SLOT_BITS: u32 = 19;
 const SLOTS: u64 = 4096;
 const NONE: u32 = u32::MAX;
 /// A time or slot number that never comes.

@@ -350,6 +350,7 @@ impl Drive {
         }
         if !linked {
             self.completion_visible(command);
+            self.fetch();
             return;
         }
         if is_read {
@@ -445,8 +446,12 @@ impl Drive {
             }
             if answer {
                 let mut stages = c.stages;
-                // The present stage ends here, whatever it was.
-                stages.add(Stage::Completion, now.saturating_since(c.mark));
+                // The present stage ends here, whatever it was; data on its way to the host
+                // does not arrive.
+                match now >= c.mark {
+                    true => stages.add(Stage::Completion, now.since(c.mark)),
+                    false => stages.shorten(Stage::DataOut, c.mark.since(now)),
+                }
                 let completion = Completion {
                     at: now,
                     tag: c.request.tag,
@@ -462,6 +467,13 @@ impl Drive {
         for command in waiting_for_data {
             self.finish(command);
         }
+        // Completions that wait for room in a queue that is gone have nowhere to go.
+        for pair in self.host.queues.iter_mut().filter(|pair| pair.deleted) {
+            for command in std::mem::take(&mut pair.blocked) {
+                self.commands.remove(command);
+            }
+        }
+        self.fetch();
     }
 
     /// Aborts a command that still waits for room in the cache; nothing else can be called

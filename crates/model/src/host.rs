@@ -146,7 +146,6 @@ impl HostInterface {
         for _ in 0..std::mem::take(&mut pair.unanswered) {
             pair.fetching.pop_front();
         }
-        pair.blocked.clear();
         Some(at)
     }
 

@@ -204,6 +204,18 @@ impl Channel {
     }
 }
 
+/// Something in a plane's queue that will not be done. Its end may set other things in
+/// motion, so it waits until the present event is over.
+#[derive(Clone, Copy)]
+pub(crate) enum Deferred {
+    /// A unit that need not be programmed any more.
+    VoidUnit(u32),
+    /// A unit that cannot be programmed.
+    FailedUnit(u32),
+    /// A read of a die that is dead.
+    FailedTransaction(u32),
+}
+
 /// What a die would do next.
 #[derive(Clone, Copy)]
 struct Pick {
@@ -248,6 +260,10 @@ impl Drive {
         let (plane, class) = (t.plane, t.class);
         let (purpose, watched) = (t.purpose, t.watched);
         let die = self.shape.die_of_plane(plane);
+        if self.dies[die as usize].dead {
+            self.deferred.push(Deferred::FailedTransaction(transaction));
+            return;
+        }
         let queues = &mut self.planes[plane as usize].queues;
         let state = &mut self.dies[die as usize];
         if purpose == Purpose::Erase {
@@ -270,8 +286,14 @@ impl Drive {
         let u = &mut self.units[unit];
         u.order = order;
         u.queued = now;
-        u.state = UnitState::Queued;
         let (class, watched) = (u.class, u.watched);
+        let die = self.shape.die_of_plane(plane);
+        let full = self.planes[plane as usize].read_only && class != CLASS_COLLECTION;
+        if self.dies[die as usize].dead || full {
+            self.deferred.push(Deferred::FailedUnit(unit));
+            return;
+        }
+        u.state = UnitState::Queued;
         let forced = !u.cached || u.through;
         let queues = &mut self.planes[plane as usize].queues;
         match class {
@@ -283,7 +305,6 @@ impl Drive {
             }
         }
         self.units.push_back(&mut queues.writes[usize::from(class)], unit);
-        let die = self.shape.die_of_plane(plane);
         self.dies[die as usize].writes[usize::from(class)] += 1;
         if watched {
             self.fresh_units.push(unit);
@@ -295,7 +316,7 @@ impl Drive {
     /// waits of everything that could not.
     #[inline(always)]
     pub(crate) fn settle(&mut self) {
-        if !self.stale_channels.is_empty() || !self.void_units.is_empty() {
+        if !self.stale_channels.is_empty() || !self.deferred.is_empty() {
             self.settle_channels();
         }
         if !self.fresh_transactions.is_empty() || !self.fresh_units.is_empty() {
@@ -310,8 +331,12 @@ impl Drive {
                 self.channels[channel as usize].stale = false;
                 self.grant(channel);
             }
-            match self.void_units.pop() {
-                Some(unit) => self.drop_void_unit(unit),
+            match self.deferred.pop() {
+                Some(Deferred::VoidUnit(unit)) => self.drop_void_unit(unit),
+                Some(Deferred::FailedUnit(unit)) => self.unit_failed(unit),
+                Some(Deferred::FailedTransaction(transaction)) => {
+                    self.fail_transaction(transaction);
+                }
                 None => break,
             }
         }
@@ -803,7 +828,8 @@ impl Drive {
                 }
                 self.dies[die].writes[class] -= 1;
                 if self.is_void(unit) {
-                    self.void_units.push(unit);
+                    self.units[unit].state = UnitState::Mapping;
+                    self.deferred.push(Deferred::VoidUnit(unit));
                     continue;
                 }
                 self.units.push_back(&mut chosen, unit);
@@ -834,6 +860,7 @@ impl Drive {
                 self.counters.padded_units += u64::from(self.shape.units_per_page - count);
             }
             self.collect_if_needed(pick.plane);
+            self.break_off_if_stuck(pick.plane);
         }
     }
 
