@@ -10,5 +10,6 @@
 
 #![allow(unreachable_pub, missing_docs)]
 
+mod closed_forms;
 mod laws;
 mod support;

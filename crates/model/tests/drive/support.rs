@@ -317,6 +317,8 @@ impl Host {
         sector: u64,
         sectors: u32,
     ) -> Completion {
+        // The doorbell of the last command's completion is across by then.
+        self.advance_to(self.now() + Span::from_us(1));
         let tag = self.send(operation, sector, sectors);
         let done = self.next().expect("the command completes");
         assert_eq!(done.tag, tag);
