@@ -23,6 +23,8 @@
 //! one process: nothing is shared.
 
 pub mod experiment;
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod mqsim;
 pub mod trace;
 pub mod workload;

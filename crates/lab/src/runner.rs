@@ -335,6 +335,7 @@ impl Runner {
     ///
     /// # Errors
     /// See [`RunError`].
+    #[inline(never)]
     pub fn run(mut self, mut progress: impl FnMut(Progress) -> bool) -> Result<Outcome, RunError> {
         self.start()?;
         let mut interrupted = false;

@@ -10,11 +10,11 @@ impl Drive {
         let now = self.now;
         let mut totals = self.counters.clone();
         for (channel, busy) in totals.channel_busy.iter_mut().enumerate() {
-            *busy = self.channels[channel].busy() + self.tenancies.channels.running(channel, now);
+            *busy = self.channels[channel].busy() + self.ledger.channel_running(channel, now);
         }
         if self.config.scheduler.die_interleaving {
             for (die, busy) in totals.die_busy.iter_mut().enumerate() {
-                *busy += self.tenancies.lanes.running(die, now);
+                *busy += self.ledger.lane_running(die, now);
             }
         }
         let booked = |fifo: &crate::fifo::Fifo| {

@@ -170,8 +170,15 @@ impl Blocks {
         self.valid[block as usize] & INELIGIBLE == 0
     }
 
+    /// Fewest units of a block that are not worth collecting: without a page's worth of
+    /// garbage, what is moved may fill as many pages as are won, and collection would go
+    /// round for ever.
+    fn valid_too_many(&self) -> u32 {
+        self.shape.units_per_block - self.shape.units_per_page + 1
+    }
+
     /// Chooses the block to collect in `plane` and marks it; `None` if no block would free
-    /// anything.
+    /// a page.
     pub(crate) fn take_victim(&mut self, plane: u32) -> Option<u32> {
         let blocks = self.shape.blocks_per_plane;
         let first = plane * blocks;
@@ -182,7 +189,7 @@ impl Blocks {
             }
         };
         let block = first + best;
-        if u32::from(self.valid[block as usize]) >= self.shape.units_per_block {
+        if u32::from(self.valid[block as usize]) >= self.valid_too_many() {
             return None;
         }
         self.cursor[plane as usize] = (best + 1) % blocks;
@@ -201,12 +208,12 @@ impl Blocks {
     }
 
     /// The best of `d` collectable blocks drawn at random; `None` if that many could not be
-    /// found or none of them would free anything.
+    /// found or none of them would free a page.
     fn best_of_draws(&mut self, plane: u32, d: u32) -> Option<u32> {
         let blocks = self.shape.blocks_per_plane;
         let first = plane * blocks;
         let (mut found, mut best) = (0, None);
-        let mut least = self.shape.units_per_block as u16;
+        let mut least = self.valid_too_many() as u16;
         for _ in 0..16 * d + 64 {
             let drawn = self.draw(blocks);
             let count = self.valid[(first + drawn) as usize];

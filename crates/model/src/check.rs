@@ -152,7 +152,7 @@ impl Drive {
             hold(u.content == Content::Unit(unit) && u.cached, || {
                 format!("unit {unit} is cached as something else")
             })?;
-            hold(!u.rewritten || u.state == UnitState::Programming, || {
+            hold(!u.rewritten || u.retried || u.state == UnitState::Programming, || {
                 format!("unit {unit} was rewritten in state {:?}", u.state)
             })?;
             dirty += 1 + u64::from(u.rewritten);

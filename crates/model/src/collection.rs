@@ -45,11 +45,20 @@ pub(crate) struct Collection {
     reading: u32,
     units: u32,
     erasing: bool,
+    /// There is no place for what it moves: it ends without an erase.
+    broken: bool,
 }
 
 impl Default for Collection {
     fn default() -> Self {
-        Collection { victim: NONE, pages: Vec::new(), reading: 0, units: 0, erasing: false }
+        Collection {
+            victim: NONE,
+            pages: Vec::new(),
+            reading: 0,
+            units: 0,
+            erasing: false,
+            broken: false,
+        }
     }
 }
 
@@ -137,7 +146,14 @@ impl Drive {
             self.enqueue_transaction(transaction);
         }
         let collection = &mut self.planes[plane as usize].collection;
-        if collection.reading == 0 && collection.units == 0 && !collection.erasing {
+        if collection.broken {
+            if collection.reading == 0 && collection.units == 0 {
+                collection.broken = false;
+                let victim = std::mem::replace(&mut collection.victim, NONE);
+                self.blocks.put_back(victim);
+                self.give_up(plane);
+            }
+        } else if collection.reading == 0 && collection.units == 0 && !collection.erasing {
             collection.erasing = true;
             let victim = collection.victim;
             let transaction = self.transactions.insert(new_transaction(
@@ -159,10 +175,28 @@ impl Drive {
         }
     }
 
+    /// Breaks the collection of `plane` off if what it has read cannot be programmed: blocks
+    /// that could not be erased or pages that could not be programmed have used up the
+    /// reserve. What was not moved stays where it is.
+    pub(crate) fn break_off_if_stuck(&mut self, plane: u32) {
+        let state = &mut self.planes[plane as usize];
+        let stuck = state.queues.collected_units > 0
+            && !self.blocks.can_program(plane, crate::blocks::Stream::Collected);
+        if stuck {
+            state.collection.broken = true;
+            state.collection.pages.clear();
+            self.fail_writes_of(plane, CLASS_COLLECTION);
+        }
+    }
+
     /// A page of the victim has been read: what is still valid goes to the collected
     /// pages' open block.
     pub(crate) fn page_collected(&mut self, plane: u32, slot: u32) {
-        self.planes[plane as usize].collection.reading -= 1;
+        let collection = &mut self.planes[plane as usize].collection;
+        collection.reading -= 1;
+        if collection.broken {
+            return self.collect_on(plane);
+        }
         for slot in slot..slot + self.shape.units_per_page {
             let Some(content) = self.mapping.table.content(slot) else { continue };
             let unit = self.units.insert(WriteUnit {
@@ -195,6 +229,7 @@ impl Drive {
             self.planes[plane as usize].collection.units += 1;
             self.enqueue_unit(unit, plane);
         }
+        self.break_off_if_stuck(plane);
         self.collect_on(plane);
     }
 
@@ -258,6 +293,7 @@ impl Drive {
         let idle = die.is_idle() && !die.has_work() && die.idle_since + idle_after <= self.now;
         if idle
             && self.planes[plane as usize].collection.victim == NONE
+            && !self.planes[plane as usize].read_only
             && self.blocks.free_blocks(plane) < self.idle_target()
         {
             self.collect(plane);

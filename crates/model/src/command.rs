@@ -123,6 +123,14 @@ pub(crate) enum UnitState {
     Programming,
 }
 
+/// A command that waits until what it wrote to a cached unit is on flash.
+#[derive(Clone, Copy)]
+pub(crate) struct ThroughWaiter {
+    pub(crate) command: u32,
+    /// It wrote while an earlier state of the unit was being programmed.
+    pub(crate) rewrote: bool,
+}
+
 /// A unit's worth of data that will be programmed: host data, a collected unit, or (whole
 /// page) a translation page.
 pub(crate) struct WriteUnit {

@@ -1,15 +1,15 @@
 //! The drive: everything put together behind the contract of inputs, outputs and time.
 
-use crate::blame::{BlameMatrix, flow_holder};
+use crate::blame::{BlameMatrix, Ledger, flow_holder};
 use crate::blocks::Blocks;
 use crate::cache::Cache;
 use crate::collection::PlaneState;
-use crate::command::{Command, Transaction, WriteUnit};
+use crate::command::{Command, ThroughWaiter, Transaction, WriteUnit};
 use crate::config::Config;
 use crate::event::{Event, EventQueue};
 use crate::fault::Faults;
 use crate::fifo::Fifo;
-use crate::flash::scheduler::{Channel, Die, Tenancies};
+use crate::flash::scheduler::{Channel, Deferred, Die};
 use crate::flash::timing::FlashTimes;
 use crate::host::HostInterface;
 use crate::io::{Control, Output, QueueId, QueueKind, Request, Tag};
@@ -96,19 +96,19 @@ pub struct Drive {
     pub(crate) commands: Pool<Command>,
     pub(crate) transactions: Pool<Transaction>,
     pub(crate) units: Pool<WriteUnit>,
-    /// Commands that wait until a cached unit is on flash.
-    pub(crate) through_waiters: HashMap<u32, Vec<u32>, FxBuildHasher>,
+    /// Commands that wait until what they wrote to a cached unit is on flash.
+    pub(crate) through_waiters: HashMap<u32, Vec<ThroughWaiter>, FxBuildHasher>,
     pub(crate) awaiting_data: HashMap<Tag, u32, FxBuildHasher>,
     /// Whether host pages may be programmed before they are full.
     pub(crate) write_pressure: bool,
-    /// Channels to look at, transactions and units that may begin to wait, and units that
-    /// have become void: dealt with at the end of each event.
+    /// Channels to look at, transactions and units that may begin to wait, and what cannot
+    /// go on: dealt with at the end of each event.
     pub(crate) stale_channels: Vec<u32>,
     pub(crate) fresh_transactions: Vec<u32>,
     pub(crate) fresh_units: Vec<u32>,
-    pub(crate) void_units: Vec<u32>,
+    pub(crate) deferred: Vec<Deferred>,
     pub(crate) faults: Faults,
-    pub(crate) tenancies: Tenancies,
+    pub(crate) ledger: Ledger,
     pub(crate) blame: BlameMatrix,
     pub(crate) holders: usize,
     pub(crate) counters: Counters,
@@ -175,9 +175,9 @@ impl Drive {
             stale_channels: Vec::new(),
             fresh_transactions: Vec::new(),
             fresh_units: Vec::new(),
-            void_units: Vec::new(),
+            deferred: Vec::new(),
             faults: Faults::new(&config, fault_random),
-            tenancies: Tenancies::new(lanes as usize, geometry.channels as usize),
+            ledger: Ledger::new(lanes as usize, geometry.channels as usize),
             blame: BlameMatrix::default(),
             holders: 0,
             counters: Counters {
@@ -384,6 +384,18 @@ impl Drive {
         lost.into_iter().map(|unit| self.namespace_of(unit)).collect()
     }
 
+    /// Whether a unit has been written and not deallocated since, in the cache or on flash;
+    /// false outside the namespace.
+    pub fn holds_data(&self, namespace: crate::io::NamespaceId, unit: u64) -> bool {
+        let space = (namespace.0 as usize).checked_sub(1).and_then(|at| self.namespaces.get(at));
+        let Some(space) = space.filter(|space| unit < u64::from(space.units)) else {
+            return false;
+        };
+        let unit = space.base + unit as u32;
+        let cached = self.cache.as_ref().and_then(|cache| cache.find(unit));
+        cached.is_some_and(|at| !self.units[at].trimmed) || self.mapping.table.slot(unit).is_some()
+    }
+
     /// Brings the mapping entries of addresses near that will soon be read. Changes nothing
     /// but speed. Returns a number that depends on the entries, so that the reads are not
     /// optimised away.
@@ -396,9 +408,8 @@ impl Drive {
         let Some(space) = self.namespaces.get((namespace.0 as usize).wrapping_sub(1)) else {
             return 0;
         };
-        let unit_sectors = u64::from(self.shape.unit_sectors);
         self.mapping.table.touch(sectors.filter_map(|sector| {
-            let unit = sector / unit_sectors;
+            let (unit, _) = self.shape.split_sectors(sector);
             (unit < u64::from(space.units)).then(|| space.base + unit as u32)
         }))
     }
@@ -411,6 +422,13 @@ impl Drive {
     /// Runs everything that happens inside up to and including `at`.
     #[inline]
     fn reach(&mut self, at: Time) -> Result<(), InputError> {
+        if at == self.now && !self.events.is_due(at) {
+            return Ok(());
+        }
+        self.reach_slowly(at)
+    }
+
+    fn reach_slowly(&mut self, at: Time) -> Result<(), InputError> {
         if at < self.now {
             return Err(InputError::Past { at, now: self.now });
         }
@@ -428,7 +446,7 @@ impl Drive {
         if holders > self.holders {
             self.holders = holders;
             self.blame.grow(holders);
-            self.tenancies.grow(holders);
+            self.ledger.grow(holders);
             self.link.up.grow(holders);
             self.link.down.grow(holders);
             for core in &mut self.cores {
@@ -464,7 +482,7 @@ impl Drive {
             Event::TrimStep { command } => self.trim_step(command),
             Event::IdleCheck { plane } => self.idle_check(plane),
             Event::Fault { index } => self.fault(index),
-            Event::PowerRestored => self.faults.powered = true,
+            Event::PowerRestored => self.power_restored(),
         }
     }
 

@@ -2,9 +2,9 @@
 //! which it was scheduled.
 //!
 //! A timing wheel of 4096 slots of 65.5 ns takes everything that happens within 268 us; a
-//! binary heap takes the rest (programs, erases, timers), and is compared at every pop, so
-//! nothing ever moves from one to the other. One event is held back in front of both: the
-//! most recently scheduled one often is the next to happen and then touches neither.
+//! binary heap holds the rest (programs, erases, timers) until it comes within that reach.
+//! Lists of a slot are sorted by time and then by a sequence number, so events that come
+//! from the heap stand where they would have stood.
 
 use mynah_stamp::Time;
 use std::cmp::Reverse;
@@ -51,9 +51,11 @@ pub(crate) enum Event {
     PowerRestored,
 }
 
-const SLOT_BITS: u32 = 16;
-const SLOTS: usize = 4096;
+const SLOT_BITS: u32 = 19;
+const SLOTS: u64 = 4096;
 const NONE: u32 = u32::MAX;
+/// A time or slot number that never comes.
+const NEVER: u64 = u64::MAX;
 
 #[derive(Clone, Copy)]
 struct Node {
@@ -65,34 +67,36 @@ struct Node {
 
 /// Pending events. `pop` returns them in order of (time, order of scheduling).
 pub(crate) struct EventQueue {
+    /// Time of the earliest event: in the wheel, or if that is empty in `far`; `NEVER` if
+    /// there is none.
+    first: u64,
     sequence: u64,
-    held: Option<(u64, u64, Event)>,
-    /// Heads of the slots' lists, each sorted by (time, sequence).
-    slots: Box<[u32; SLOTS]>,
-    /// One bit for each slot, and one for each word of those that is not zero.
-    occupied: [u64; SLOTS / 64],
-    occupied_words: u64,
-    nodes: Vec<Node>,
-    free: u32,
     /// Slot number (not wrapped) of the last popped event: nothing in the wheel is earlier.
     position: u64,
-    /// Slot index of the earliest event in the wheel, or `NONE`.
-    first_slot: u32,
+    /// Slot number of the earliest event in `far`; `NEVER` if there is none.
+    far_slot: u64,
+    free: u32,
+    nodes: Vec<Node>,
+    /// One bit for each slot, and one for each word of those that is not zero.
+    occupied_words: u64,
+    occupied: [u64; SLOTS as usize / 64],
+    /// Heads of the slots' lists, each sorted by (time, sequence).
+    slots: Box<[u32; SLOTS as usize]>,
     far: BinaryHeap<Reverse<(u64, u64, Event)>>,
 }
 
 impl EventQueue {
     pub(crate) fn new() -> EventQueue {
         EventQueue {
+            first: NEVER,
             sequence: 0,
-            held: None,
-            slots: Box::new([NONE; SLOTS]),
-            occupied: [0; SLOTS / 64],
-            occupied_words: 0,
-            nodes: Vec::new(),
-            free: NONE,
             position: 0,
-            first_slot: NONE,
+            far_slot: NEVER,
+            free: NONE,
+            nodes: Vec::new(),
+            occupied_words: 0,
+            occupied: [0; SLOTS as usize / 64],
+            slots: Box::new([NONE; SLOTS as usize]),
             far: BinaryHeap::new(),
         }
     }
@@ -100,57 +104,62 @@ impl EventQueue {
     /// Schedules `event`. `at` must not be before the last popped event.
     #[inline]
     pub(crate) fn push(&mut self, at: Time, event: Event) {
-        let sequence = self.sequence;
+        let (time, sequence) = (at.as_ps(), self.sequence);
         self.sequence += 1;
-        let time = at.as_ps();
-        match self.held {
-            None => self.held = Some((time, sequence, event)),
-            // At equal times the held event was scheduled first and stays in front.
-            Some(held) if time < held.0 => {
-                self.insert(held);
-                self.held = Some((time, sequence, event));
-            }
-            Some(_) => self.insert((time, sequence, event)),
+        if (time >> SLOT_BITS) - self.position < SLOTS {
+            self.insert(time, sequence, event);
+        } else {
+            self.push_far(time, sequence, event);
+        }
+    }
+
+    #[cold]
+    fn push_far(&mut self, time: u64, sequence: u64, event: Event) {
+        self.far_slot = self.far_slot.min(time >> SLOT_BITS);
+        self.far.push(Reverse((time, sequence, event)));
+        if self.occupied_words == 0 {
+            self.first = self.first.min(time);
         }
     }
 
     /// Takes the place in the order that an event scheduled now would have, without
     /// scheduling one. Optional reports use it so that they never change the order of the
     /// events that matter.
+    #[inline]
     pub(crate) fn skip_sequence(&mut self) {
         self.sequence += 1;
     }
 
-    fn insert(&mut self, (time, sequence, event): (u64, u64, Event)) {
-        let slot_number = time >> SLOT_BITS;
-        if slot_number.wrapping_sub(self.position) >= SLOTS as u64 {
-            self.far.push(Reverse((time, sequence, event)));
-            return;
-        }
-        let slot = slot_number as usize % SLOTS;
+    #[inline]
+    fn insert(&mut self, time: u64, sequence: u64, event: Event) {
         let node = Node { time, sequence, event, next: NONE };
         let index = if self.free != NONE {
             let index = self.free;
-            self.free = self.nodes[index as usize].next;
-            self.nodes[index as usize] = node;
+            let place = &mut self.nodes[index as usize];
+            self.free = place.next;
+            *place = node;
             index
         } else {
             self.nodes.push(node);
             (self.nodes.len() - 1) as u32
         };
+        self.first = self.first.min(time);
+        let slot = ((time >> SLOT_BITS) % SLOTS) as usize;
         let head = self.slots[slot];
         if head == NONE {
             self.slots[slot] = index;
             self.occupied[slot / 64] |= 1 << (slot % 64);
             self.occupied_words |= 1 << (slot / 64);
-            if self.first_slot == NONE
-                || self.distance(slot as u32) < self.distance(self.first_slot)
-            {
-                self.first_slot = slot as u32;
-            }
-            return;
+        } else {
+            self.insert_behind(slot, head, index);
         }
-        if (time, sequence) < self.key(head) {
+    }
+
+    /// Puts `index` into the list of a slot that is not empty.
+    fn insert_behind(&mut self, slot: usize, head: u32, index: u32) {
+        let key = |nodes: &[Node], at: u32| (nodes[at as usize].time, nodes[at as usize].sequence);
+        let new = key(&self.nodes, index);
+        if new < key(&self.nodes, head) {
             self.nodes[index as usize].next = head;
             self.slots[slot] = index;
             return;
@@ -158,7 +167,7 @@ impl EventQueue {
         let mut before = head;
         loop {
             let next = self.nodes[before as usize].next;
-            if next == NONE || (time, sequence) < self.key(next) {
+            if next == NONE || new < key(&self.nodes, next) {
                 self.nodes[index as usize].next = next;
                 self.nodes[before as usize].next = index;
                 return;
@@ -167,93 +176,86 @@ impl EventQueue {
         }
     }
 
+    /// The time of the earliest event in the wheel, looked for from its position on.
     #[inline]
-    fn key(&self, node: u32) -> (u64, u64) {
-        let node = &self.nodes[node as usize];
-        (node.time, node.sequence)
-    }
-
-    /// Slots from the wheel's position to `slot`.
-    #[inline]
-    fn distance(&self, slot: u32) -> u64 {
-        (u64::from(slot).wrapping_sub(self.position)) % SLOTS as u64
-    }
-
-    /// The first occupied slot at or after the wheel's position.
-    fn find_first_slot(&self) -> u32 {
+    fn find_first(&self) -> u64 {
         if self.occupied_words == 0 {
-            return NONE;
+            return NEVER;
         }
-        let start = self.position as usize % SLOTS;
+        let start = (self.position % SLOTS) as usize;
         let (word, bit) = (start / 64, start % 64);
         let here = self.occupied[word] & (u64::MAX << bit);
-        if here != 0 {
-            return (word * 64) as u32 + here.trailing_zeros();
-        }
-        let later = self.occupied_words & (u64::MAX << word) & !(1 << word);
-        let word = match later {
-            0 => self.occupied_words.trailing_zeros(),
-            _ => later.trailing_zeros(),
+        let slot = if here != 0 {
+            word * 64 + here.trailing_zeros() as usize
+        } else {
+            let later = self.occupied_words & (u64::MAX << word) & !(1 << word);
+            let words = if later == 0 { self.occupied_words } else { later };
+            let word = words.trailing_zeros() as usize;
+            word * 64 + self.occupied[word].trailing_zeros() as usize
         };
-        word * 64 + self.occupied[word as usize].trailing_zeros()
+        self.nodes[self.slots[slot] as usize].time
+    }
+
+    /// Takes those events into the wheel that have come within its reach.
+    #[cold]
+    fn reach_far(&mut self) {
+        while self.far_slot != NEVER && self.far_slot - self.position < SLOTS {
+            if let Some(Reverse((time, sequence, event))) = self.far.pop() {
+                self.insert(time, sequence, event);
+            }
+            self.far_slot = self.far.peek().map_or(NEVER, |Reverse((time, ..))| time >> SLOT_BITS);
+        }
+        if self.occupied_words == 0 {
+            self.first = self.far.peek().map_or(NEVER, |Reverse((time, ..))| *time);
+        }
     }
 
     /// When the next event happens.
     #[inline]
     pub(crate) fn next_at(&self) -> Option<Time> {
-        self.first().map(|(time, _, _)| Time::from_ps(time))
+        (self.first != NEVER).then(|| Time::from_ps(self.first))
     }
 
-    /// Time, sequence and place of the next event.
+    /// Whether anything happens at `at` or before.
     #[inline]
-    fn first(&self) -> Option<(u64, u64, Place)> {
-        let mut first = (u64::MAX, u64::MAX, Place::Held);
-        if let Some((time, sequence, _)) = self.held {
-            first = (time, sequence, Place::Held);
-        }
-        if self.first_slot != NONE {
-            let (time, sequence) = self.key(self.slots[self.first_slot as usize]);
-            if (time, sequence) < (first.0, first.1) {
-                first = (time, sequence, Place::Wheel);
-            }
-        }
-        if let Some(Reverse((time, sequence, _))) = self.far.peek()
-            && (*time, *sequence) < (first.0, first.1)
-        {
-            first = (*time, *sequence, Place::Far);
-        }
-        (first.1 != u64::MAX).then_some(first)
+    pub(crate) fn is_due(&self, at: Time) -> bool {
+        self.first <= at.as_ps() && self.first != NEVER
     }
 
     /// Removes and returns the next event if it happens at `limit` or before.
     #[inline]
     pub(crate) fn pop(&mut self, limit: Time) -> Option<(Time, Event)> {
-        let (time, _, place) = self.first()?;
-        if time > limit.as_ps() {
+        let time = self.first;
+        if time > limit.as_ps() || time == NEVER {
             return None;
         }
-        let event = match place {
-            Place::Held => self.held.take()?.2,
-            Place::Far => self.far.pop()?.0.2,
-            Place::Wheel => {
-                let slot = self.first_slot as usize;
-                let index = self.slots[slot];
-                let node = self.nodes[index as usize];
-                self.nodes[index as usize].next = self.free;
-                self.free = index;
-                self.slots[slot] = node.next;
-                self.position = time >> SLOT_BITS;
-                if node.next == NONE {
-                    self.occupied[slot / 64] &= !(1 << (slot % 64));
-                    if self.occupied[slot / 64] == 0 {
-                        self.occupied_words &= !(1 << (slot / 64));
-                    }
-                    self.first_slot = self.find_first_slot();
-                }
-                return Some((Time::from_ps(time), node.event));
+        let number = time >> SLOT_BITS;
+        if self.occupied_words == 0 {
+            // The wheel is empty: it moves forward to the earliest event far away.
+            self.position = number;
+            self.reach_far();
+        }
+        let slot = (number % SLOTS) as usize;
+        self.position = number;
+        let index = self.slots[slot];
+        let node = &mut self.nodes[index as usize];
+        let (event, after) = (node.event, node.next);
+        node.next = self.free;
+        self.free = index;
+        self.slots[slot] = after;
+        if after == NONE {
+            let word = &mut self.occupied[slot / 64];
+            *word &= !(1 << (slot % 64));
+            if *word == 0 {
+                self.occupied_words &= !(1 << (slot / 64));
             }
-        };
-        self.position = time >> SLOT_BITS;
+            self.first = self.find_first();
+        } else {
+            self.first = self.nodes[after as usize].time;
+        }
+        if self.far_slot.wrapping_sub(number) < SLOTS || self.first == NEVER {
+            self.reach_far();
+        }
         Some((Time::from_ps(time), event))
     }
 
@@ -264,12 +266,6 @@ impl EventQueue {
         self.sequence = sequence;
         self.position = position;
     }
-}
-
-enum Place {
-    Held,
-    Wheel,
-    Far,
 }
 
 #[cfg(test)]

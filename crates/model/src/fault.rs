@@ -4,7 +4,7 @@ use crate::command::UnitState;
 use crate::config::{Config, Fault, FaultExtent, MediaOperation};
 use crate::drive::Drive;
 use crate::event::Event;
-use crate::flash::scheduler::OperationKind;
+use crate::flash::scheduler::{Deferred, Die, OperationKind};
 use crate::mapping::table::Content;
 use crate::pool::{Linked, NONE};
 use mynah_stamp::{Span, Time};
@@ -120,7 +120,7 @@ impl Drive {
                     let list = &mut self.planes[plane as usize].queues.reads[class];
                     let Some(transaction) = self.transactions.pop_front(list) else { break };
                     self.dies[die as usize].reads[class] -= 1;
-                    self.fail_transaction(transaction);
+                    self.deferred.push(Deferred::FailedTransaction(transaction));
                 }
             }
             loop {
@@ -139,18 +139,17 @@ impl Drive {
 
     /// A transaction whose die is dead: host reads end in an error, the drive's own are
     /// given up or rebuilt elsewhere.
-    fn fail_transaction(&mut self, transaction: u32) {
+    pub(crate) fn fail_transaction(&mut self, transaction: u32) {
         use crate::command::Purpose;
         let now = self.now;
         let t = &mut self.transactions[transaction];
         (t.started, t.array, t.ready, t.transfer) = (now, now, now, now);
         match t.purpose {
             Purpose::Read => self.read_failed(transaction),
-            Purpose::Collect => {
-                self.transactions.remove(transaction);
-            }
+            // The collection ends here: the block stays as it is.
+            Purpose::Collect | Purpose::Erase => self.transactions.remove(transaction),
+            // Translation pages are rebuilt from what the blocks say of themselves.
             Purpose::Merge | Purpose::Load | Purpose::Update => self.read_done(transaction),
-            Purpose::Erase => unreachable!("erases have a list of their own"),
         }
     }
 
@@ -158,26 +157,36 @@ impl Drive {
     pub(crate) fn fail_writes(&mut self, plane: u32) {
         let die = self.shape.die_of_plane(plane) as usize;
         for class in 0..self.planes[plane as usize].queues.writes.len() {
-            if usize::from(crate::flash::scheduler::CLASS_COLLECTION) == class
-                && !self.dies[die].dead
-            {
-                continue;
+            let class = class as u8;
+            if class != crate::flash::scheduler::CLASS_COLLECTION || self.dies[die].dead {
+                self.fail_writes_of(plane, class);
             }
-            loop {
-                let queues = &mut self.planes[plane as usize].queues;
-                let Some(unit) = self.units.pop_front(&mut queues.writes[class]) else { break };
-                let u = &self.units[unit];
-                match class as u8 {
-                    crate::flash::scheduler::CLASS_MAPPING => {}
-                    crate::flash::scheduler::CLASS_COLLECTION => queues.collected_units -= 1,
-                    _ => {
-                        queues.host_units -= 1;
-                        queues.forced -= u32::from(!u.cached || u.through);
-                    }
+        }
+    }
+
+    /// Fails every program of `class` that waits in `plane`.
+    pub(crate) fn fail_writes_of(&mut self, plane: u32, class: u8) {
+        let die = self.shape.die_of_plane(plane) as usize;
+        loop {
+            let queues = &mut self.planes[plane as usize].queues;
+            let list = &mut queues.writes[usize::from(class)];
+            let Some(unit) = self.units.pop_front(list) else { break };
+            let u = &self.units[unit];
+            match class {
+                crate::flash::scheduler::CLASS_MAPPING => {}
+                crate::flash::scheduler::CLASS_COLLECTION => queues.collected_units -= 1,
+                _ => {
+                    queues.host_units -= 1;
+                    queues.forced -= u32::from(!u.cached || u.through);
                 }
-                self.dies[die].writes[class] -= 1;
-                self.unit_failed(unit);
             }
+            self.dies[die].writes[usize::from(class)] -= 1;
+            self.units[unit].state = UnitState::Mapping;
+            self.deferred.push(Deferred::FailedUnit(unit));
+        }
+        let Die { channel, bit, .. } = self.dies[die];
+        if !self.dies[die].has_work() {
+            self.channels[channel as usize].ready &= !bit;
         }
     }
 
@@ -201,7 +210,7 @@ impl Drive {
         if let Some(cache) = &self.cache {
             for (unit, at) in cache.contents() {
                 let u = &self.units[at];
-                if u.state != UnitState::Programming || u.rewritten {
+                if !u.trimmed && (u.state != UnitState::Programming || u.rewritten) {
                     self.lost_units.push(unit);
                     self.counters.units_lost += 1;
                 }
@@ -217,7 +226,7 @@ impl Drive {
         self.through_waiters.clear();
         self.fresh_transactions.clear();
         self.fresh_units.clear();
-        self.void_units.clear();
+        self.deferred.clear();
         self.write_pressure = false;
         self.link.up.clear(now);
         self.link.down.clear(now);
@@ -230,7 +239,7 @@ impl Drive {
         self.mapping.power_cut();
         for channel in 0..self.channels.len() {
             self.channels[channel].power_cut();
-            self.tenancies.channels.release(channel, now);
+            self.ledger.release_channel(channel, now);
         }
         for die in 0..self.dies.len() as u32 {
             self.reset_die(die);
@@ -249,6 +258,14 @@ impl Drive {
         self.faults.powered = false;
         self.events.push(now + recovery, Event::PowerRestored);
         self.schedule_faults_after(now);
+    }
+
+    /// The drive accepts commands again, and goes on with the collections it had begun.
+    pub(crate) fn power_restored(&mut self) {
+        self.faults.powered = true;
+        for plane in 0..self.shape.planes {
+            self.collect_if_needed(plane);
+        }
     }
 
     fn schedule_faults_after(&mut self, now: Time) {

@@ -10,7 +10,9 @@ use std::collections::VecDeque;
 pub(crate) struct Fifo {
     free_at: Time,
     busy: Span,
-    /// Work that has not ended, oldest first: its end, its length and whose it is.
+    /// End and holder of the work at hand (the last, if there is none).
+    current: (Time, HolderIndex),
+    /// Work behind it, oldest first: its end, its length and whose it is.
     backlog: VecDeque<(Time, Span, HolderIndex)>,
     /// Length of each holder's work in the backlog.
     pending: Vec<Span>,
@@ -25,40 +27,56 @@ pub(crate) struct Booking {
 
 impl Fifo {
     /// Books `length` of work that reaches the resource at `now`. Calls `waits(holder,
-    /// span)` for each piece of earlier work that it has to wait for.
+    /// span)` for each holder of earlier work that it has to wait for.
     #[inline]
     pub(crate) fn book(
         &mut self,
         now: Time,
         length: Span,
         holder: HolderIndex,
+        waits: impl FnMut(HolderIndex, Span),
+    ) -> Booking {
+        self.busy += length;
+        if self.free_at <= now {
+            if !self.backlog.is_empty() {
+                self.backlog.clear();
+                self.pending.fill(Span::ZERO);
+            }
+            self.free_at = now + length;
+            self.current = (self.free_at, holder);
+            return Booking { start: now, end: self.free_at };
+        }
+        self.book_behind(now, length, holder, waits)
+    }
+
+    #[inline(never)]
+    fn book_behind(
+        &mut self,
+        now: Time,
+        length: Span,
+        holder: HolderIndex,
         mut waits: impl FnMut(HolderIndex, Span),
     ) -> Booking {
-        while let Some(&(end, length, holder)) = self.backlog.front()
-            && end <= now
+        while self.current.0 <= now
+            && let Some((end, length, holder)) = self.backlog.pop_front()
         {
             self.pending[holder as usize] = self.pending[holder as usize] - length;
-            self.backlog.pop_front();
+            self.current = (end, holder);
         }
-        let start = if let Some(&(end, length, first)) = self.backlog.front() {
-            let done = length.saturating_sub(end.since(now));
+        let (end, current) = self.current;
+        waits(current, end.since(now));
+        if !self.backlog.is_empty() {
             for (holder, &pending) in self.pending.iter().enumerate() {
-                let holder = holder as HolderIndex;
-                let wait = if holder == first { pending - done } else { pending };
-                if !wait.is_zero() {
-                    waits(holder, wait);
+                if !pending.is_zero() {
+                    waits(holder as HolderIndex, pending);
                 }
             }
-            self.free_at
-        } else {
-            now
-        };
-        let end = start + length;
-        self.free_at = end;
-        self.busy += length;
+        }
+        let start = self.free_at;
+        self.free_at = start + length;
         self.pending[holder as usize] += length;
-        self.backlog.push_back((end, length, holder));
-        Booking { start, end }
+        self.backlog.push_back((self.free_at, length, holder));
+        Booking { start, end: self.free_at }
     }
 
     /// Makes room for `holders` holders.
@@ -103,7 +121,10 @@ mod tests {
         let booked = fifo.book(at(4), span(1), 3, |h, s| waits.push((h, s)));
         assert_eq!(booked, Booking { start: at(20), end: at(21) });
         assert_eq!(waits, [(1, span(6)), (2, span(10))]);
+        let mut waits = vec![];
+        fifo.book(at(13), span(1), 1, |h, s| waits.push((h, s)));
+        assert_eq!(waits, [(2, span(2)), (2, span(5)), (3, span(1))]);
         assert_eq!(fifo.book(at(30), span(1), 1, none).start, at(30));
-        assert_eq!(fifo.busy(), span(22));
+        assert_eq!(fifo.busy(), span(23));
     }
 }

@@ -1,6 +1,7 @@
 //! A command's way through the controller's front end: doorbell, fetch, PRP list, write
 //! data, firmware, and at the end read data and completion over the host link.
 
+use crate::blame::HolderIndex;
 use crate::command::{Command, UNSET};
 use crate::drive::Drive;
 use crate::event::Event;
@@ -17,28 +18,35 @@ use mynah_stamp::{Span, Stage, StageSpans, Time};
 /// than this many sectors (1 GiB) is refused as a field error. TRIM has no limit.
 const SECTORS_MAX: u32 = 1 << 21;
 
-/// A direction of the host link.
-#[derive(Clone, Copy)]
-enum Way {
-    Down,
-    Up,
-}
-
 impl Drive {
-    fn book_link(&mut self, way: Way, length: Span, flow: u16) -> Booking {
+    #[inline]
+    fn book_down(&mut self, length: Span, flow: HolderIndex) -> Booking {
         let blame = &mut self.blame;
-        let (fifo, resource) = match way {
-            Way::Down => (&mut self.link.down, Resource::LinkDown),
-            Way::Up => (&mut self.link.up, Resource::LinkUp),
-        };
-        fifo.book(self.now, length, flow, |holder, wait| blame.add(flow, resource, holder, wait))
+        self.link.down.book(self.now, length, flow, |holder, wait| {
+            blame.add(flow, Resource::LinkDown, holder, wait);
+        })
+    }
+
+    #[inline]
+    fn book_up(&mut self, length: Span, flow: HolderIndex) -> Booking {
+        let blame = &mut self.blame;
+        self.link.up.book(self.now, length, flow, |holder, wait| {
+            blame.add(flow, Resource::LinkUp, holder, wait);
+        })
     }
 
     /// Lets the fetch unit start its next fetch.
+    #[inline]
     pub(crate) fn fetch(&mut self) {
+        if self.host.may_fetch() {
+            self.fetch_next();
+        }
+    }
+
+    fn fetch_next(&mut self) {
         if let Some((queue, count)) = self.host.next_fetch(self.now) {
             let flow = self.host.queues[usize::from(queue)].flow;
-            let booking = self.book_link(Way::Up, self.link.read_request, flow);
+            let booking = self.book_up(self.link.read_request, flow);
             self.events.push(booking.end, Event::EntryRequestAtHost { queue, count });
         }
     }
@@ -46,7 +54,7 @@ impl Drive {
     pub(crate) fn return_entries(&mut self, queue: u16, count: u32) {
         let flow = self.host.queues[usize::from(queue)].flow;
         let length = self.link.submission_entries(count);
-        let booking = self.book_link(Way::Down, length, flow);
+        let booking = self.book_down(length, flow);
         self.events.push(booking.end, Event::EntriesArrived { queue, count });
     }
 
@@ -118,7 +126,7 @@ impl Drive {
         let prp_list = if linked && moves_data { self.link.prp_list_bytes(bytes) } else { 0 };
         if prp_list > 0 {
             let flow = self.commands[index].flow;
-            let booking = self.book_link(Way::Up, self.link.read_request, flow);
+            let booking = self.book_up(self.link.read_request, flow);
             self.events.push(booking.end, Event::PrpRequestAtHost { command: index });
         } else {
             self.take_data(index);
@@ -145,13 +153,15 @@ impl Drive {
             return Some(Status::LbaOutOfRange);
         }
         let end = request.sector + sectors;
+        let (first, into_first) = self.shape.split_sectors(request.sector);
+        let (last, into_last) = self.shape.split_sectors(end);
         let (first, last) = match request.operation {
             // Only units that lie wholly within a TRIM's range.
             Operation::Trim => {
-                let first = request.sector.div_ceil(unit_sectors);
-                (first, (end / unit_sectors).max(first))
+                let first = first + u64::from(into_first > 0);
+                (first, last.max(first))
             }
-            _ => (request.sector / unit_sectors, end.div_ceil(unit_sectors)),
+            _ => (first, last + u64::from(into_last > 0)),
         };
         command.first_unit = space.base + first as u32;
         command.end_unit = space.base + last as u32;
@@ -162,7 +172,7 @@ impl Drive {
     pub(crate) fn return_prp_list(&mut self, command: u32) {
         let c = &self.commands[command];
         let length = self.link.data(self.link.prp_list_bytes(c.bytes()));
-        let booking = self.book_link(Way::Down, length, c.flow);
+        let booking = self.book_down(length, c.flow);
         self.events.push(booking.end, Event::PrpArrived { command });
     }
 
@@ -178,7 +188,7 @@ impl Drive {
         let c = &self.commands[command];
         let writes = matches!(c.request.operation, Operation::Write | Operation::WriteThrough);
         if c.linked && writes {
-            let booking = self.book_link(Way::Up, self.link.read_request, c.flow);
+            let booking = self.book_up(self.link.read_request, c.flow);
             self.events.push(booking.end, Event::DataRequestAtHost { command });
         } else {
             self.process(command);
@@ -188,7 +198,7 @@ impl Drive {
     pub(crate) fn return_data(&mut self, command: u32) {
         let c = &self.commands[command];
         let length = self.link.data(c.bytes());
-        let booking = self.book_link(Way::Down, length, c.flow);
+        let booking = self.book_down(length, c.flow);
         self.events.push(booking.end, Event::DataInArrived { command });
     }
 
@@ -297,7 +307,7 @@ impl Drive {
             return self.now;
         }
         let length = self.link.data(u64::from(sectors) * 512);
-        let booking = self.book_link(Way::Up, length, c.flow);
+        let booking = self.book_up(length, c.flow);
         if self.report_moves {
             let event = Event::DataOutArrived { command, first_sector, sectors };
             self.events.push(booking.end, event);
@@ -340,6 +350,7 @@ impl Drive {
         }
         if !linked {
             self.completion_visible(command);
+            self.fetch();
             return;
         }
         if is_read {
@@ -362,7 +373,7 @@ impl Drive {
 
     fn post_completion(&mut self, command: u32) {
         let flow = self.commands[command].flow;
-        let booking = self.book_link(Way::Up, self.link.completion_entry, flow);
+        let booking = self.book_up(self.link.completion_entry, flow);
         let visible = booking.end + self.config.link.interrupt;
         self.events.push(visible, Event::CompletionVisible { command });
     }
@@ -435,8 +446,12 @@ impl Drive {
             }
             if answer {
                 let mut stages = c.stages;
-                // The present stage ends here, whatever it was.
-                stages.add(Stage::Completion, now.saturating_since(c.mark));
+                // The present stage ends here, whatever it was; data on its way to the host
+                // does not arrive.
+                match now >= c.mark {
+                    true => stages.add(Stage::Completion, now.since(c.mark)),
+                    false => stages.shorten(Stage::DataOut, c.mark.since(now)),
+                }
                 let completion = Completion {
                     at: now,
                     tag: c.request.tag,
@@ -452,6 +467,13 @@ impl Drive {
         for command in waiting_for_data {
             self.finish(command);
         }
+        // Completions that wait for room in a queue that is gone have nowhere to go.
+        for pair in self.host.queues.iter_mut().filter(|pair| pair.deleted) {
+            for command in std::mem::take(&mut pair.blocked) {
+                self.commands.remove(command);
+            }
+        }
+        self.fetch();
     }
 
     /// Aborts a command that still waits for room in the cache; nothing else can be called

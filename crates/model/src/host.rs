@@ -7,9 +7,7 @@
 use crate::blame::{HolderIndex, flow_holder};
 use crate::config::Queues;
 use crate::io::{Queue, QueueId, QueueKind};
-use hashbrown::HashMap;
 use mynah_stamp::Time;
-use rustc_hash::FxBuildHasher;
 use std::collections::VecDeque;
 
 /// One queue pair.
@@ -68,13 +66,16 @@ impl QueuePair {
 pub(crate) struct HostInterface {
     config: Queues,
     pub(crate) queues: Vec<QueuePair>,
-    index: HashMap<QueueId, u16, FxBuildHasher>,
+    /// Place of each identifier's queue pair plus one, 0 for none.
+    index: Vec<u32>,
     /// Queue whose turn it is.
     turn: usize,
     /// The fetch unit handles one request at a time.
     fetching: bool,
     /// Commands in the controller.
     commands: u32,
+    /// Entries that wait in all queues.
+    waiting: u64,
 }
 
 impl HostInterface {
@@ -82,20 +83,21 @@ impl HostInterface {
         HostInterface {
             config,
             queues: Vec::new(),
-            index: HashMap::default(),
+            index: Vec::new(),
             turn: 0,
             fetching: false,
             commands: 0,
+            waiting: 0,
         }
     }
 
     pub(crate) fn find(&self, id: QueueId) -> Option<u16> {
-        self.index.get(&id).copied()
+        self.index.get(usize::from(id.0))?.checked_sub(1).map(|at| at as u16)
     }
 
     /// Adds a queue pair; false if its identifier is in use.
     pub(crate) fn create(&mut self, queue: Queue) -> bool {
-        if self.index.contains_key(&queue.id) {
+        if self.find(queue.id).is_some() {
             return false;
         }
         let pair = QueuePair {
@@ -122,15 +124,21 @@ impl HostInterface {
             Some(at) => self.queues[at] = pair,
             None => self.queues.push(pair),
         }
-        self.index.insert(queue.id, at as u16);
+        let id = usize::from(queue.id.0);
+        if self.index.len() <= id {
+            self.index.resize(id + 1, 0);
+        }
+        self.index[id] = at as u32 + 1;
         true
     }
 
     /// Takes a queue pair out of service; returns its index.
     pub(crate) fn delete(&mut self, id: QueueId) -> Option<u16> {
-        let at = self.index.remove(&id)?;
+        let at = self.find(id)?;
+        self.index[usize::from(id.0)] = 0;
         let pair = &mut self.queues[usize::from(at)];
         pair.deleted = true;
+        self.waiting -= u64::from(pair.waiting);
         pair.waiting = 0;
         pair.rung.clear();
         pair.in_flight -= pair.unanswered;
@@ -138,7 +146,6 @@ impl HostInterface {
         for _ in 0..std::mem::take(&mut pair.unanswered) {
             pair.fetching.pop_front();
         }
-        pair.blocked.clear();
         Some(at)
     }
 
@@ -154,19 +161,30 @@ impl HostInterface {
         let pair = &mut self.queues[usize::from(queue)];
         pair.doorbells -= 1;
         if !pair.deleted {
-            pair.waiting = pair.waiting.saturating_add(count);
+            let waiting = pair.waiting.saturating_add(count);
+            self.waiting += u64::from(waiting - pair.waiting);
+            pair.waiting = waiting;
         }
+    }
+
+    /// Whether the fetch unit is free and an entry waits.
+    #[inline]
+    pub(crate) fn may_fetch(&self) -> bool {
+        !self.fetching && self.waiting > 0
     }
 
     /// Starts the next fetch if the fetch unit is free and a queue may go: which queue, and
     /// how many entries.
     pub(crate) fn next_fetch(&mut self, now: Time) -> Option<(u16, u32)> {
-        if self.fetching {
+        if self.fetching || self.waiting == 0 {
             return None;
         }
         let slots = self.config.command_slots.saturating_sub(self.commands);
         for step in 0..self.queues.len() {
-            let at = (self.turn + step) % self.queues.len();
+            let mut at = self.turn + step;
+            if at >= self.queues.len() {
+                at -= self.queues.len();
+            }
             let pair = &mut self.queues[at];
             let room = self.config.fetch_size.saturating_sub(pair.in_flight).min(slots);
             let count = pair.waiting.min(self.config.arbitration_burst).min(room);
@@ -174,6 +192,7 @@ impl HostInterface {
                 continue;
             }
             pair.waiting -= count;
+            self.waiting -= u64::from(count);
             pair.in_flight += count;
             for _ in 0..count {
                 if let Some((rung, left)) = pair.rung.front_mut() {
@@ -186,7 +205,7 @@ impl HostInterface {
             }
             self.commands += count;
             self.fetching = true;
-            self.turn = (at + 1) % self.queues.len();
+            self.turn = if at + 1 < self.queues.len() { at + 1 } else { 0 };
             return Some((at as u16, count));
         }
         None

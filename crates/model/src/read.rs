@@ -114,7 +114,7 @@ impl Drive {
                 }
             },
         };
-        let page = slot - slot % self.shape.units_per_page;
+        let page = self.shape.page_start(slot);
         let bytes = overlap.sectors * 512;
         if last != NONE {
             let t = &mut self.transactions[last];
@@ -137,13 +137,6 @@ impl Drive {
             self.blame.add(t.holder, Resource::Mapping, MAPPING_TABLE, waited);
         }
         let transaction = self.transactions.insert(t);
-        if self.dies[self.shape.die_of_plane(plane) as usize].dead {
-            let now = self.now;
-            let t = &mut self.transactions[transaction];
-            (t.started, t.array, t.ready, t.transfer) = (now, now, now, now);
-            self.read_failed(transaction);
-            return NONE;
-        }
         self.enqueue_transaction(transaction);
         transaction
     }
@@ -162,6 +155,7 @@ impl Drive {
         }
         self.blocks.add_valid(self.shape.block_of_slot(slot), 1);
         self.mapping_changed(unit);
+        self.collect_if_needed(plane);
         Some(slot)
     }
 

@@ -46,6 +46,24 @@ impl Shape {
         }
     }
 
+    /// The first slot of the page that `slot` is in.
+    #[inline]
+    pub(crate) fn page_start(&self, slot: u32) -> u32 {
+        // Blocks and planes hold whole pages, and a page a power of two of units.
+        slot & !(self.units_per_page - 1)
+    }
+
+    /// Units that `sectors` sectors fill, and the sectors left over.
+    #[inline]
+    pub(crate) fn split_sectors(&self, sectors: u64) -> (u64, u64) {
+        if self.unit_sectors.is_power_of_two() {
+            let shift = self.unit_sectors.trailing_zeros();
+            (sectors >> shift, sectors & u64::from(self.unit_sectors - 1))
+        } else {
+            (sectors / u64::from(self.unit_sectors), sectors % u64::from(self.unit_sectors))
+        }
+    }
+
     pub(crate) fn slots(&self) -> usize {
         self.planes as usize * self.units_per_plane as usize
     }
@@ -63,7 +81,7 @@ impl Shape {
     /// The page within its block.
     #[inline]
     pub(crate) fn page_of_slot(&self, slot: u32) -> u32 {
-        slot % self.units_per_block / self.units_per_page
+        (slot % self.units_per_block) >> self.units_per_page.trailing_zeros()
     }
 
     #[inline]
@@ -94,7 +112,9 @@ impl NamespaceSpace {
     /// The plane of a unit counted from the namespace's start.
     #[inline]
     pub(crate) fn plane_of(&self, unit: u32, units_per_page: u32) -> u32 {
-        self.planes[(unit / units_per_page) as usize % self.planes.len()]
+        // A page holds a power of two of units.
+        let group = unit >> units_per_page.trailing_zeros();
+        self.planes[(group % self.planes.len() as u32) as usize]
     }
 }
 

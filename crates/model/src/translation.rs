@@ -188,12 +188,7 @@ impl Drive {
             bytes,
             self.now,
         ));
-        if self.dies[self.shape.die_of_plane(slot / self.shape.units_per_plane) as usize].dead {
-            // The controller rebuilds the page from what the blocks say of themselves.
-            self.read_done(transaction);
-        } else {
-            self.enqueue_transaction(transaction);
-        }
+        self.enqueue_transaction(transaction);
     }
 
     /// Caches the entry of `unit`; evicts another if there is no room.

@@ -324,7 +324,7 @@ impl Config {
             base += units;
             translation_base += tables;
         }
-        self.check_room(&load, units_per_plane)?;
+        self.check_room(&load)?;
         Ok(Plan {
             namespaces,
             units: base as u32,
@@ -335,7 +335,7 @@ impl Config {
     }
 
     /// Every plane has to hold its share and still be able to collect garbage.
-    fn check_room(&self, load: &[u64], units_per_plane: u64) -> Result<(), ConfigError> {
+    fn check_room(&self, load: &[u64]) -> Result<(), ConfigError> {
         let g = &self.geometry;
         let (start, _) = thresholds(&self.gc, g.blocks_per_plane);
         let open = match self.gc.frontiers {
@@ -348,8 +348,11 @@ impl Config {
         // Free blocks that collection keeps, blocks being filled, and one block's worth of
         // garbage, without which nothing could be won back.
         let kept = u64::from(self.gc.reserve_blocks) + 1 + open + 1;
-        let units_per_block = units_per_plane / u64::from(g.blocks_per_plane);
-        let room = units_per_plane.saturating_sub(kept * units_per_block);
+        let units_per_page = u64::from(g.page_bytes / self.mapping.unit_bytes);
+        // A block is worth collecting when it has a page's worth of garbage, so as many
+        // units less one may be lost in each.
+        let usable = u64::from(g.pages_per_block - 1) * units_per_page + 1;
+        let room = u64::from(g.blocks_per_plane).saturating_sub(kept) * usable;
         if let Some(&most) = load.iter().max()
             && most > room
         {

@@ -1,7 +1,7 @@
 //! Writes: into the cache and from there to flash, or straight to flash; TRIM and flush.
 
 use crate::blame::GARBAGE_COLLECTION;
-use crate::command::{UNSET, UnitState, WriteUnit};
+use crate::command::{ThroughWaiter, UNSET, UnitState, WriteUnit};
 use crate::config::MediaOperation;
 use crate::drive::Drive;
 use crate::event::Event;
@@ -219,7 +219,9 @@ impl Drive {
 
     /// A command waits until a unit is on flash.
     fn write_through(&mut self, command: u32, at: u32) {
-        self.through_waiters.entry(at).or_default().push(command);
+        let rewrote = self.units[at].rewritten;
+        let waiter = ThroughWaiter { command, rewrote };
+        self.through_waiters.entry(at).or_default().push(waiter);
         if self.units[at].state == UnitState::Cached {
             self.unlink_cached(at);
             self.units[at].through = true;
@@ -270,13 +272,7 @@ impl Drive {
 
     fn queue_unit(&mut self, at: u32) {
         let plane = self.plane_of(self.units[at].content);
-        let die = self.shape.die_of_plane(plane);
-        if self.dies[die as usize].dead || self.planes[plane as usize].read_only {
-            self.units[at].queued = self.now;
-            self.unit_failed(at);
-        } else {
-            self.enqueue_unit(at, plane);
-        }
+        self.enqueue_unit(at, plane);
     }
 
     /// Whether a queued unit need not be programmed any more.
@@ -300,8 +296,11 @@ impl Drive {
             let plane = u.from / self.shape.units_per_plane;
             self.units.remove(at);
             self.collected_unit_done(plane);
-        } else {
+        } else if u.trimmed {
             self.unit_clean(at);
+        } else {
+            // It was written again before it was dropped.
+            self.queue_unit(at);
         }
     }
 
@@ -403,6 +402,7 @@ impl Drive {
         }
         let plane = self.plane_of(self.units[at].content);
         self.enqueue_unit(at, plane);
+        self.break_off_if_stuck(plane);
     }
 
     /// Host data is on flash.
@@ -442,15 +442,28 @@ impl Drive {
             self.units.remove(at);
         }
         if !self.through_waiters.is_empty()
-            && let Some(commands) = self.through_waiters.remove(&at)
+            && let Some(mut waiters) = self.through_waiters.remove(&at)
         {
-            for command in commands {
+            if again {
+                // Those who rewrote it wait for the next program.
+                let later: Vec<_> = waiters
+                    .extract_if(.., |waiter| waiter.rewrote)
+                    .map(|waiter| ThroughWaiter { rewrote: false, ..waiter })
+                    .collect();
+                if !later.is_empty() {
+                    self.units[at].through = true;
+                    self.through_waiters.insert(at, later);
+                }
+            }
+            for ThroughWaiter { command, .. } in waiters {
                 let mark = self.commands[command].mark;
                 let spans = unit_spans(&self.units[at], mark, self.now);
                 self.part_done(command, &spans);
             }
         }
-        if again {
+        if again && self.units[at].through {
+            self.send_to_flash(at);
+        } else if again {
             self.cached(at);
         }
         self.finish_flushes();
@@ -473,10 +486,12 @@ impl Drive {
                 self.translation_programmed(page);
             }
             Content::Unit(unit) if u.cached => {
-                self.lost_units.push(unit);
-                self.counters.units_lost += 1;
-                for command in self.through_waiters.get(&at).into_iter().flatten() {
-                    self.commands[*command].status = Status::WriteFault;
+                if !u.trimmed {
+                    self.lost_units.push(unit);
+                    self.counters.units_lost += 1;
+                }
+                for waiter in self.through_waiters.get(&at).into_iter().flatten() {
+                    self.commands[waiter.command].status = Status::WriteFault;
                 }
                 self.unit_clean(at);
             }
@@ -586,7 +601,10 @@ impl Drive {
 /// Where a unit's time went between `from` and `now`, when its program ended.
 fn unit_spans(unit: &WriteUnit, from: Time, now: Time) -> [(Stage, Span); 5] {
     let upto = |at: Time| at.max(from).min(now);
-    let (queued, started, array) = (upto(unit.queued), upto(unit.started), upto(unit.array));
+    // A unit that was never programmed may have older times of an earlier program.
+    let queued = upto(unit.queued);
+    let started = upto(unit.started).max(queued);
+    let array = upto(unit.array).max(started);
     let die_wait = started.since(queued);
     let block_wait = unit.block_wait.min(die_wait);
     [

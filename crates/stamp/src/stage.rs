@@ -98,6 +98,11 @@ impl StageSpans {
         self.0[stage as usize] += span;
     }
 
+    /// Takes `span` off the time spent in `stage`, or all of it if that is less.
+    pub fn shorten(&mut self, stage: Stage, span: Span) {
+        self.0[stage as usize] = self.0[stage as usize].saturating_sub(span);
+    }
+
     /// The sum over all stages.
     pub fn total(&self) -> Span {
         self.0.iter().copied().sum()

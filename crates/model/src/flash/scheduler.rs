@@ -7,7 +7,7 @@
 //! channel is taken by one command or one page of data at a time; nothing is booked before
 //! it starts.
 
-use crate::blame::{HolderIndex, Tenancy};
+use crate::blame::{HolderIndex, Waiting};
 use crate::blocks::Stream;
 use crate::command::{Purpose, UNSET, UnitState};
 use crate::config::BusArbitration;
@@ -169,6 +169,7 @@ pub(crate) struct Channel {
     first_die: u32,
     /// Read data waiting in dies: mapping table, host, collection.
     data: [List; 3],
+    data_waiting: u32,
     /// Chip whose turn it is (data first).
     turn: u32,
     /// Listed for a look at what could start.
@@ -183,6 +184,7 @@ impl Channel {
             ready: 0,
             first_die,
             data: [List::EMPTY; 3],
+            data_waiting: 0,
             turn: 0,
             stale: false,
             busy: Span::ZERO,
@@ -194,6 +196,7 @@ impl Channel {
         self.carrying = None;
         self.ready = 0;
         self.data = [List::EMPTY; 3];
+        self.data_waiting = 0;
     }
 
     pub(crate) fn busy(&self) -> Span {
@@ -201,90 +204,16 @@ impl Channel {
     }
 }
 
-/// Who has had the dies and channels, for how long, and which dies waited for a channel.
-pub(crate) struct Tenancies {
-    /// Lanes: dies, or chips where dies do not interleave.
-    pub(crate) lanes: Tenancy,
-    pub(crate) channels: Tenancy,
-    /// For each lane, the time its channel kept it from starting, by the channel's holder.
-    blocked: Tenancy,
-    /// Channel totals when each lane began to wait for the channel.
-    blocked_from: Vec<u64>,
-    is_blocked: Vec<bool>,
-    holders: usize,
-    /// Totals noted when a wait began: a transaction's, a unit's.
-    transactions: Vec<u64>,
-    units: Vec<u64>,
-}
-
-impl Tenancies {
-    pub(crate) fn new(lanes: usize, channels: usize) -> Tenancies {
-        Tenancies {
-            lanes: Tenancy::new(lanes),
-            channels: Tenancy::new(channels),
-            blocked: Tenancy::new(lanes),
-            blocked_from: vec![],
-            is_blocked: vec![false; lanes],
-            holders: 0,
-            transactions: vec![],
-            units: vec![],
-        }
-    }
-
-    pub(crate) fn grow(&mut self, holders: usize) {
-        self.lanes.grow(holders);
-        self.channels.grow(holders);
-        self.blocked.grow(holders);
-        let old = std::mem::replace(&mut self.holders, holders);
-        let restride = |totals: &mut Vec<u64>, parts: usize| {
-            let rows = if old == 0 { 0 } else { totals.len() / (old * parts) };
-            let mut grown = vec![0; rows * holders * parts];
-            for row in 0..rows * parts {
-                grown[row * holders..][..old].copy_from_slice(&totals[row * old..][..old]);
-            }
-            *totals = grown;
-        };
-        restride(&mut self.transactions, 2);
-        restride(&mut self.units, 2);
-        restride(&mut self.blocked_from, 1);
-        self.blocked_from.resize(self.is_blocked.len() * holders, 0);
-    }
-
-    fn lane_totals(&self, lane: usize, channel: usize, holder: usize, now: Time) -> (u64, u64) {
-        let mut blocked = self.blocked.total(lane, holder, now);
-        if self.is_blocked[lane] {
-            blocked += self.channels.total(channel, holder, now)
-                - self.blocked_from[lane * self.holders + holder];
-        }
-        (self.lanes.total(lane, holder, now), blocked)
-    }
-
-    fn begin_blocked(&mut self, lane: usize, channel: usize, now: Time) {
-        if !self.is_blocked[lane] {
-            self.is_blocked[lane] = true;
-            let from = lane * self.holders;
-            self.channels.snapshot(channel, now, &mut self.blocked_from[from..from + self.holders]);
-        }
-    }
-
-    fn end_blocked(&mut self, lane: usize, channel: usize, now: Time) {
-        if std::mem::take(&mut self.is_blocked[lane]) {
-            for holder in 0..self.holders {
-                let total = self.channels.total(channel, holder, now);
-                let from = self.blocked_from[lane * self.holders + holder];
-                self.blocked.add(lane, holder, total - from);
-            }
-        }
-    }
-}
-
-/// Notes of a wait's beginning, in a growing table of rows of 2 x holders.
-fn row(totals: &mut Vec<u64>, index: u32, holders: usize) -> &mut [u64] {
-    let from = index as usize * 2 * holders;
-    if totals.len() < from + 2 * holders {
-        totals.resize(from + 2 * holders, 0);
-    }
-    &mut totals[from..from + 2 * holders]
+/// Something in a plane's queue that will not be done. Its end may set other things in
+/// motion, so it waits until the present event is over.
+#[derive(Clone, Copy)]
+pub(crate) enum Deferred {
+    /// A unit that need not be programmed any more.
+    VoidUnit(u32),
+    /// A unit that cannot be programmed.
+    FailedUnit(u32),
+    /// A read of a die that is dead.
+    FailedTransaction(u32),
 }
 
 /// What a die would do next.
@@ -331,6 +260,10 @@ impl Drive {
         let (plane, class) = (t.plane, t.class);
         let (purpose, watched) = (t.purpose, t.watched);
         let die = self.shape.die_of_plane(plane);
+        if self.dies[die as usize].dead {
+            self.deferred.push(Deferred::FailedTransaction(transaction));
+            return;
+        }
         let queues = &mut self.planes[plane as usize].queues;
         let state = &mut self.dies[die as usize];
         if purpose == Purpose::Erase {
@@ -353,8 +286,14 @@ impl Drive {
         let u = &mut self.units[unit];
         u.order = order;
         u.queued = now;
-        u.state = UnitState::Queued;
         let (class, watched) = (u.class, u.watched);
+        let die = self.shape.die_of_plane(plane);
+        let full = self.planes[plane as usize].read_only && class != CLASS_COLLECTION;
+        if self.dies[die as usize].dead || full {
+            self.deferred.push(Deferred::FailedUnit(unit));
+            return;
+        }
+        u.state = UnitState::Queued;
         let forced = !u.cached || u.through;
         let queues = &mut self.planes[plane as usize].queues;
         match class {
@@ -366,7 +305,6 @@ impl Drive {
             }
         }
         self.units.push_back(&mut queues.writes[usize::from(class)], unit);
-        let die = self.shape.die_of_plane(plane);
         self.dies[die as usize].writes[usize::from(class)] += 1;
         if watched {
             self.fresh_units.push(unit);
@@ -376,74 +314,71 @@ impl Drive {
 
     /// Starts whatever can start on the listed channels, and notes the beginning of the
     /// waits of everything that could not.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn settle(&mut self) {
-        loop {
-            while let Some(channel) = self.stale_channels.pop() {
-                self.channels[channel as usize].stale = false;
-                self.grant(channel);
-            }
-            match self.void_units.pop() {
-                Some(unit) => self.drop_void_unit(unit),
-                None => break,
-            }
+        if !self.stale_channels.is_empty() || !self.deferred.is_empty() {
+            self.settle_channels();
         }
         if !self.fresh_transactions.is_empty() || !self.fresh_units.is_empty() {
             self.note_waits();
         }
     }
 
+    #[inline(never)]
+    fn settle_channels(&mut self) {
+        loop {
+            while let Some(channel) = self.stale_channels.pop() {
+                self.channels[channel as usize].stale = false;
+                self.grant(channel);
+            }
+            match self.deferred.pop() {
+                Some(Deferred::VoidUnit(unit)) => self.drop_void_unit(unit),
+                Some(Deferred::FailedUnit(unit)) => self.unit_failed(unit),
+                Some(Deferred::FailedTransaction(transaction)) => {
+                    self.fail_transaction(transaction);
+                }
+                None => break,
+            }
+        }
+    }
+
+    #[inline(never)]
     fn note_waits(&mut self) {
         let now = self.now;
-        let holders = self.tenancies.holders;
         while let Some(transaction) = self.fresh_transactions.pop() {
             let t = &self.transactions[transaction];
             let waits_for_die = t.started == UNSET;
             let waits_for_channel = t.ready != UNSET && t.transfer == UNSET;
-            let die = self.shape.die_of_plane(t.plane);
-            let channel = self.dies[die as usize].channel as usize;
-            let lane = self.lane(die);
-            if waits_for_die {
-                for holder in 0..holders {
-                    let (held, blocked) = self.tenancies.lane_totals(lane, channel, holder, now);
-                    let row = row(&mut self.tenancies.transactions, transaction, holders);
-                    (row[holder], row[holders + holder]) = (held, blocked);
+            if waits_for_die || waits_for_channel {
+                let die = self.shape.die_of_plane(t.plane);
+                let channel = self.dies[die as usize].channel as usize;
+                let waiting = Waiting::Transaction(transaction);
+                if waits_for_die {
+                    let lane = self.lane(die);
+                    self.ledger.note_lane(waiting, lane, channel, now);
+                } else {
+                    self.ledger.note_channel(waiting, channel, now);
                 }
-            } else if waits_for_channel {
-                let row = row(&mut self.tenancies.transactions, transaction, holders);
-                self.tenancies.channels.snapshot(channel, now, &mut row[..holders]);
             }
         }
         while let Some(unit) = self.fresh_units.pop() {
-            if self.units[unit].state != UnitState::Queued {
-                continue;
-            }
-            let die = self.shape.die_of_plane(self.plane_of(self.units[unit].content));
-            let channel = self.dies[die as usize].channel as usize;
-            let lane = self.lane(die);
-            for holder in 0..holders {
-                let (held, blocked) = self.tenancies.lane_totals(lane, channel, holder, now);
-                let row = row(&mut self.tenancies.units, unit, holders);
-                (row[holder], row[holders + holder]) = (held, blocked);
+            if self.units[unit].state == UnitState::Queued {
+                let die = self.shape.die_of_plane(self.plane_of(self.units[unit].content));
+                let channel = self.dies[die as usize].channel as usize;
+                let lane = self.lane(die);
+                self.ledger.note_lane(Waiting::Unit(unit), lane, channel, now);
             }
         }
     }
 
     /// Charges the wait of a transaction that starts now to whoever had die and channel.
+    #[inline]
     fn charge_die_wait(&mut self, transaction: u32, lane: usize, channel: usize) {
         let now = self.now;
         let t = &self.transactions[transaction];
-        if !t.watched || t.queued == now {
-            return;
-        }
-        let victim = t.holder;
-        let holders = self.tenancies.holders;
-        for holder in 0..holders {
-            let (held, blocked) = self.tenancies.lane_totals(lane, channel, holder, now);
-            let row = row(&mut self.tenancies.transactions, transaction, holders);
-            let (held, blocked) = (held - row[holder], blocked - row[holders + holder]);
-            self.charge(victim, Resource::Die, holder, held);
-            self.charge(victim, Resource::Channel, holder, blocked);
+        if t.watched && t.queued != now {
+            let waiting = Waiting::Transaction(transaction);
+            self.ledger.charge_lane(waiting, lane, channel, now, t.holder, &mut self.blame);
         }
     }
 
@@ -455,30 +390,21 @@ impl Drive {
         if !u.watched || u.queued == now {
             return Span::ZERO;
         }
-        let (victim, mut rest) = (u.holder, now.since(u.queued));
-        let holders = self.tenancies.holders;
-        for holder in 0..holders {
-            let (held, blocked) = self.tenancies.lane_totals(lane, channel, holder, now);
-            let row = row(&mut self.tenancies.units, unit, holders);
-            let (held, blocked) = (held - row[holder], blocked - row[holders + holder]);
-            self.charge(victim, Resource::Die, holder, held);
-            self.charge(victim, Resource::Channel, holder, blocked);
-            rest = rest.saturating_sub(Span::from_ps(held + blocked));
-        }
-        self.blame.add(victim, Resource::FreeBlock, crate::blame::GARBAGE_COLLECTION, rest);
+        let waiting = Waiting::Unit(unit);
+        let charged =
+            self.ledger.charge_lane(waiting, lane, channel, now, u.holder, &mut self.blame);
+        let rest = now.since(u.queued).saturating_sub(Span::from_ps(charged));
+        self.blame.add(u.holder, Resource::FreeBlock, crate::blame::GARBAGE_COLLECTION, rest);
         rest
-    }
-
-    #[inline]
-    fn charge(&mut self, victim: HolderIndex, resource: Resource, holder: usize, ps: u64) {
-        if ps > 0 {
-            self.blame.add(victim, resource, holder as HolderIndex, Span::from_ps(ps));
-        }
     }
 
     /// Gives the channel, if it is free, to whoever is next.
     fn grant(&mut self, channel: u32) {
-        if self.channels[channel as usize].carrying.is_none() {
+        let state = &self.channels[channel as usize];
+        if state.ready == 0 && state.data_waiting == 0 {
+            return;
+        }
+        if state.carrying.is_none() {
             match self.config.bus.arbitration {
                 BusArbitration::CommandFirst => self.grant_command_first(channel),
                 BusArbitration::DataFirst => self.grant_data_first(channel),
@@ -491,7 +417,7 @@ impl Drive {
             waiting &= waiting - 1;
             let lane = self.lane(die);
             if self.config.scheduler.die_interleaving || !self.chip_busy[lane] {
-                self.tenancies.begin_blocked(lane, channel as usize, self.now);
+                self.ledger.begin_blocked(lane, channel as usize, self.now);
             }
         }
     }
@@ -499,12 +425,16 @@ impl Drive {
     fn grant_command_first(&mut self, channel: u32) {
         let state = &self.channels[channel as usize];
         let first_die = state.first_die;
-        let data = state
-            .data
-            .iter()
-            .filter(|list| !list.is_empty())
-            .min_by_key(|list| self.transactions[list.head].order)
-            .map(|list| list.head);
+        let data = if state.data_waiting == 0 {
+            None
+        } else {
+            state
+                .data
+                .iter()
+                .filter(|list| !list.is_empty())
+                .min_by_key(|list| self.transactions[list.head].order)
+                .map(|list| list.head)
+        };
         let mut best: Option<(u8, u64, u32, Pick)> = None;
         let mut ready = state.ready;
         while ready != 0 {
@@ -716,9 +646,7 @@ impl Drive {
         state.operation = Some(operation);
         self.channels[channel as usize].ready &= !bit;
         self.channels[channel as usize].carrying = Some(Carrying::Command);
-        self.tenancies.end_blocked(lane, channel as usize, now);
-        self.tenancies.lanes.take(lane, holder, now);
-        self.tenancies.channels.take(channel as usize, holder, now);
+        self.ledger.take_lane(lane, channel as usize, holder, now);
         if !self.config.scheduler.die_interleaving {
             self.chip_busy[lane] = true;
         }
@@ -900,7 +828,8 @@ impl Drive {
                 }
                 self.dies[die].writes[class] -= 1;
                 if self.is_void(unit) {
-                    self.void_units.push(unit);
+                    self.units[unit].state = UnitState::Mapping;
+                    self.deferred.push(Deferred::VoidUnit(unit));
                     continue;
                 }
                 self.units.push_back(&mut chosen, unit);
@@ -931,6 +860,7 @@ impl Drive {
                 self.counters.padded_units += u64::from(self.shape.units_per_page - count);
             }
             self.collect_if_needed(pick.plane);
+            self.break_off_if_stuck(pick.plane);
         }
     }
 
@@ -983,7 +913,9 @@ impl Drive {
     fn start_transfer(&mut self, channel: u32, transaction: u32) {
         let now = self.now;
         let kind = data_list(self.transactions[transaction].purpose);
-        let list = &mut self.channels[channel as usize].data[kind];
+        let state = &mut self.channels[channel as usize];
+        state.data_waiting -= 1;
+        let list = &mut state.data[kind];
         let first = self.transactions.pop_front(list);
         debug_assert_eq!(first, Some(transaction));
         let t = &mut self.transactions[transaction];
@@ -991,15 +923,11 @@ impl Drive {
         let (holder, bytes) = (t.holder, t.bytes);
         let (watched, ready) = (t.watched, t.ready);
         if watched && ready < now {
-            let holders = self.tenancies.holders;
-            for by in 0..holders {
-                let total = self.tenancies.channels.total(channel as usize, by, now);
-                let from = row(&mut self.tenancies.transactions, transaction, holders)[by];
-                self.charge(holder, Resource::Channel, by, total - from);
-            }
+            let waiting = Waiting::Transaction(transaction);
+            self.ledger.charge_channel(waiting, channel as usize, now, holder, &mut self.blame);
         }
         self.channels[channel as usize].carrying = Some(Carrying::Data { transaction });
-        self.tenancies.channels.take(channel as usize, holder, now);
+        self.ledger.take_channel(channel as usize, holder, now);
         self.events.push(now + self.flash.transfer(bytes), Event::ChannelDone { channel });
     }
 
@@ -1008,7 +936,7 @@ impl Drive {
         let now = self.now;
         let state = &mut self.channels[channel as usize];
         let carried = state.carrying.take();
-        state.busy += self.tenancies.channels.release(channel as usize, now);
+        state.busy += self.ledger.release_channel(channel as usize, now);
         self.mark_channel(channel);
         if let Some(Carrying::Data { transaction }) = carried {
             let die = self.shape.die_of_plane(self.transactions[transaction].plane);
@@ -1030,8 +958,8 @@ impl Drive {
     pub(crate) fn reset_die(&mut self, die: u32) {
         let now = self.now;
         let lane = self.lane(die);
-        self.tenancies.is_blocked[lane] = false;
-        let busy = self.tenancies.lanes.release(lane, now);
+        self.ledger.forget_blocked(lane);
+        let busy = self.ledger.release_lane(lane, now);
         self.counters.die_busy[die as usize] += busy;
         self.chip_busy.fill(false);
         let state = &mut self.dies[die as usize];
@@ -1049,7 +977,7 @@ impl Drive {
         let state = &mut self.dies[die as usize];
         state.operation = None;
         state.idle_since = now;
-        let busy = self.tenancies.lanes.release(lane, now);
+        let busy = self.ledger.release_lane(lane, now);
         self.counters.die_busy[die as usize] += busy;
         let channel = state.channel;
         if state.has_work() {
@@ -1074,7 +1002,10 @@ impl Drive {
                 for &transaction in &operation.items[..planes] {
                     self.read_ready(die, channel, transaction);
                 }
-                self.mark_channel(channel);
+                // A busy channel looks again when it is free.
+                if self.channels[channel as usize].carrying.is_none() {
+                    self.mark_channel(channel);
+                }
             }
             OperationKind::Program => {
                 self.become_idle(die);
@@ -1106,8 +1037,9 @@ impl Drive {
         }
         t.order = order;
         let (kind, watched) = (data_list(t.purpose), t.watched);
-        let list = &mut self.channels[channel as usize].data[kind];
-        self.transactions.push_back(list, transaction);
+        let state = &mut self.channels[channel as usize];
+        state.data_waiting += 1;
+        self.transactions.push_back(&mut state.data[kind], transaction);
         if watched {
             self.fresh_transactions.push(transaction);
         }

@@ -1,0 +1,54 @@
+//! Entry points that take any bytes: what the fuzz targets call, and what the normal tests
+//! replay their corpora through. Nothing here may panic, hang or allocate without bound.
+
+use crate::recording::Recording;
+use std::path::Path;
+
+/// Reads a trace, line by line.
+pub fn trace_line(data: &[u8]) {
+    for line in data.split(|&byte| byte == b'\n') {
+        let _ = crate::trace::parse_line(line);
+    }
+}
+
+/// Reads an SSD configuration and a workload of MQSim; a zero byte separates them.
+pub fn mqsim_files(data: &[u8]) {
+    let mut parts = data.splitn(2, |&byte| byte == 0);
+    let config = parts.next().unwrap_or_default();
+    let workload = parts.next().unwrap_or_default();
+    for as_mqsim in [false, true] {
+        let _ =
+            crate::mqsim::parse(("ssdconfig.xml", config), ("workload.xml", workload), as_mqsim);
+    }
+}
+
+/// Reads a drive file, and checks the drive it describes.
+pub fn drive_file(data: &[u8]) {
+    if let Ok(text) = std::str::from_utf8(data)
+        && let Ok(drive) = crate::drive::parse("fuzz.toml", text, &[])
+    {
+        let _ = drive.config.check();
+        let _ = drive.show();
+    }
+}
+
+/// Reads an experiment file.
+pub fn experiment_file(data: &[u8]) {
+    if let Ok(text) = std::str::from_utf8(data) {
+        let _ = crate::experiment::Experiment::parse("fuzz.toml", text);
+    }
+}
+
+/// Opens a recording and replays it on a small drive.
+pub fn recording(data: &[u8]) {
+    let path = Path::new("fuzz.rec");
+    let Ok(recording) = Recording::read(path, Box::new(std::io::Cursor::new(data.to_vec()))) else {
+        return;
+    };
+    let overrides = ["geometry.blocks_per_plane=64", "geometry.channels=1"].map(String::from);
+    if let Ok(drive) = crate::drive::load("enterprise-tlc", &overrides)
+        && let Ok(mut drive) = mynah_model::Drive::new(drive.config)
+    {
+        let _ = recording.replay(&mut drive, |_, _| ());
+    }
+}

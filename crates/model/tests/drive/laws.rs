@@ -1,0 +1,674 @@
+//! What holds on every run, over random drives, workloads, controls and faults.
+//!
+//! Each run has a seed, which stands in the message of every failure; `MYNAH_SEED=n` runs
+//! that one alone. In every run some features are left out altogether, so that the others
+//! are met undiluted.
+
+use crate::support::*;
+use mynah_model::config::*;
+use mynah_model::io::*;
+use mynah_stamp::{Span, Time};
+use std::collections::BTreeMap;
+
+/// A drive that does nothing visible for this long while commands wait is stuck.
+const STUCK: Span = Span::from_secs(60);
+
+/// A random order of the four dimensions.
+pub(crate) fn plane_order(random: &mut Random) -> PlaneOrder {
+    let mut order = [Dimension::Channel, Dimension::Chip, Dimension::Die, Dimension::Plane];
+    for at in (1..4).rev() {
+        order.swap(at, random.below(at as u64 + 1) as usize);
+    }
+    PlaneOrder(order)
+}
+
+/// A small valid drive.
+fn random_config(random: &mut Random) -> Config {
+    let mut config = small();
+    config.seed = random.next();
+    config.geometry = Geometry {
+        channels: random.range(1, 2) as u32,
+        chips_per_channel: random.range(1, 2) as u32,
+        dies_per_chip: random.range(1, 2) as u32,
+        planes_per_die: random.pick(&[1, 1, 2, 4]),
+        blocks_per_plane: random.range(12, 40) as u32,
+        pages_per_block: random.range(2, 16) as u32,
+        page_bytes: random.pick(&[4096, 8192, 16384]),
+        page_spare_bytes: random.pick(&[0, 448]),
+    };
+    config.mapping.unit_bytes = config.geometry.page_bytes / random.pick(&[1, 1, 2, 4]);
+    config.flash.cell = random.pick(&[CellType::Slc, CellType::Mlc, CellType::Tlc]);
+    config.flash.read_ready_delay = Span::from_ns(random.pick(&[0, 5000]));
+    config.bus.rate_mts = random.pick(&[200, 800, 2400]);
+    config.bus.transfer_spare = random.chance(0.3);
+    config.bus.arbitration =
+        random.pick(&[BusArbitration::CommandFirst, BusArbitration::DataFirst]);
+    config.bus.rounding = random.pick(&[BusRounding::Exact, BusRounding::TruncatedNs]);
+    config.link.bytes_per_s = random.pick(&[200_000_000, 4_000_000_000]);
+    config.link.interrupt = Span::from_ns(random.pick(&[0, 1500]));
+    config.link.stream_data = random.chance(0.5);
+    config.link.truncate_ns = random.chance(0.2);
+    config.queues.fetch_size = random.pick(&[1, 4, 1024]);
+    config.queues.arbitration_burst = random.pick(&[1, 3]);
+    config.queues.command_slots = random.pick(&[1, 5, 65_536]);
+    let cost = |random: &mut Random| Span::from_ns(random.pick(&[0, 0, 700]));
+    config.firmware = Firmware {
+        cores: random.range(1, 3) as u32,
+        read: cost(random),
+        write: cost(random),
+        trim: cost(random),
+        flush: cost(random),
+    };
+    let planes = u64::from(config.geometry.planes());
+    if random.chance(0.6) {
+        let pages = planes * random.range(1, 4);
+        config.cache = Some(WriteCache {
+            bytes: pages * u64::from(config.geometry.page_bytes),
+            write_back: random.pick(&[
+                WriteBack::Eager,
+                WriteBack::Lru { high: 0.5 },
+                WriteBack::Lru { high: 0.95 },
+            ]),
+            ..cache()
+        });
+    }
+    if random.chance(0.5) {
+        // A translation page is rewritten for each collected page: in blocks of a few pages
+        // collection would lose more than it wins.
+        config.geometry.pages_per_block += 8;
+        config.geometry.blocks_per_plane += 8;
+        config.mapping.table = MappingTable::Cached(CachedTable {
+            bytes: u64::from(config.geometry.page_bytes) * random.range(1, 3),
+            granularity: random.pick(&[CmtGranularity::Entry, CmtGranularity::Page]),
+            sharing: random.pick(&[
+                CmtSharing::Shared,
+                CmtSharing::Partitioned,
+                CmtSharing::Private,
+            ]),
+            entry_bytes: random.pick(&[None, Some(8), Some(1024)]),
+            translation_entry_bytes: random.pick(&[None, Some(128)]),
+            load_bytes: random.pick(&[64, 2048]),
+            write_back: random.chance(0.8),
+        });
+    }
+    if random.chance(0.15) {
+        config.mapping.unmapped_reads = UnmappedReads::Allocate;
+    }
+    config.plane_order = plane_order(random);
+    config.over_provisioning = 0.15 + random.below(40) as f64 / 100.0;
+    let start = random.pick(&[0.0, 0.1, 0.3]);
+    config.gc = Gc {
+        victim: random.pick(&[
+            VictimPolicy::Greedy,
+            VictimPolicy::DChoices { d: 1 },
+            VictimPolicy::DChoices { d: 3 },
+        ]),
+        start,
+        urgent: start / 2.0,
+        reserve_blocks: random.range(1, 2) as u32,
+        frontiers: random.pick(&[WriteFrontiers::One, WriteFrontiers::Separate]),
+        idle_after: random.pick(&[None, Some(Span::from_us(100))]),
+        idle_target: 0.3,
+    };
+    if matches!(config.mapping.table, MappingTable::Cached(_)) {
+        // Blocks of old translation pages are the cheap ones: who draws blindly loses more
+        // pages to updates of the table than he wins.
+        config.gc.victim = VictimPolicy::Greedy;
+        config.gc.start = config.gc.start.min(0.1);
+        config.gc.urgent = config.gc.start / 2.0;
+        config.gc.idle_target = 0.1;
+    }
+    config.scheduler = Scheduler {
+        die_interleaving: random.chance(0.7),
+        multi_plane: random.chance(0.7),
+        multi_plane_window: random.pick(&[1, 8]),
+        priority_classes: random.chance(0.5),
+    };
+    if random.chance(0.4) {
+        // Two namespaces; sometimes on channels of their own.
+        let mut first = Namespace::whole_drive();
+        let mut second = Namespace::whole_drive();
+        if config.geometry.channels == 2 && random.chance(0.5) {
+            first.channels = vec![0];
+            second.channels = vec![1];
+        } else if random.chance(0.3) {
+            first.planes = vec![0];
+        }
+        config.namespaces = vec![first, second];
+    }
+    // As much over-provisioning as it takes.
+    while config.check().is_err() && config.over_provisioning < 0.95 {
+        config.over_provisioning += 0.05;
+        if config.over_provisioning > 0.8 {
+            config.gc.reserve_blocks = 1;
+            config.gc.start = 0.0;
+            config.geometry.blocks_per_plane += 8;
+        }
+    }
+    config
+}
+
+fn add_faults(config: &mut Config, random: &mut Random) {
+    let dies = u64::from(config.geometry.dies());
+    for _ in 0..random.range(1, 3) {
+        let die = random.below(dies) as u32;
+        let at = Time::from_ns(random.below(400_000_000));
+        let fault = match random.below(8) {
+            0 => Fault::SlowDie { die, factor: 3.0 },
+            1 => Fault::DeadDie { die, at },
+            2 => Fault::PowerCut { at, recovery: Span::from_us(random.range(1, 5000)) },
+            3 => Fault::Media {
+                operation: random.pick(&[MediaOperation::Read, MediaOperation::Program]),
+                extent: FaultExtent::Units { namespace: 1, first: 3, last: 9 },
+            },
+            4 => Fault::Media {
+                operation: MediaOperation::Erase,
+                extent: FaultExtent::Rate(random.pick(&[0.01, 0.2])),
+            },
+            5 => Fault::Media {
+                operation: MediaOperation::Program,
+                extent: FaultExtent::Rate(random.pick(&[0.01, 0.05])),
+            },
+            _ => Fault::Media {
+                operation: MediaOperation::Read,
+                extent: FaultExtent::Rate(random.pick(&[0.01, 0.3, 1.0])),
+            },
+        };
+        config.faults.push(fault);
+    }
+}
+
+/// What the host knows of one unit.
+#[derive(Clone, Copy, Default)]
+struct Unit {
+    /// Whether it must hold data; `None` if the host cannot know.
+    holds: Option<bool>,
+    /// Writes and TRIMs of it that have completed.
+    version: u32,
+    /// The version that must survive a power cut.
+    durable: u32,
+    /// A write or TRIM of it is outstanding, or was lost while it was.
+    busy: bool,
+    tainted: bool,
+}
+
+struct Outstanding {
+    request: Request,
+    queue: QueueId,
+    submitted: Time,
+    /// For a flush: the versions when it was submitted.
+    versions: Vec<u32>,
+}
+
+struct Run {
+    host: Host,
+    random: Random,
+    units: Vec<Vec<Unit>>,
+    outstanding: BTreeMap<Tag, Outstanding>,
+    queues: Vec<Queue>,
+    completed: u64,
+    /// Commands that a reset, a power cut or a deleted queue swallowed.
+    latency_sum: u128,
+    outstanding_integral: u128,
+    counted_to: Time,
+    gc_runs: u64,
+    durable: bool,
+    allocates: bool,
+    controls: bool,
+    last: Time,
+}
+
+impl Run {
+    fn new(config: Config, mut random: Random) -> Run {
+        let manner = Manner {
+            slices: random.chance(0.2).then(|| random.next()),
+            late: random.chance(0.2),
+            moves: random.chance(0.5),
+        };
+        let fragile = |fault: &Fault| {
+            matches!(
+                fault,
+                Fault::DeadDie { .. } | Fault::Media { operation: MediaOperation::Erase, .. }
+            )
+        };
+        let durable = !config.faults.iter().any(fragile);
+        let allocates = config.mapping.unmapped_reads == UnmappedReads::Allocate;
+        let unit_sectors = u64::from(config.mapping.unit_bytes / 512);
+        let namespaces = config.namespaces.len();
+        let mut host = Host::without_queues(config, manner);
+        let units = (1..=namespaces)
+            .map(|id| {
+                let sectors = host.drive.namespace_sectors(NamespaceId(id as u32)).expect("one");
+                let fresh = Unit { holds: Some(false), ..Unit::default() };
+                vec![fresh; (sectors / unit_sectors) as usize]
+            })
+            .collect();
+        let queues: Vec<_> = (1..=random.range(1, 4) as u16)
+            .map(|id| Queue {
+                kind: if random.chance(0.7) { QueueKind::Memory } else { QueueKind::Fetched },
+                priority: random.pick(&[
+                    Priority::Urgent,
+                    Priority::High,
+                    Priority::Medium,
+                    Priority::Low,
+                ]),
+                completion_entries: random.pick(&[2, 5, 1024]),
+                ..memory_queue(id)
+            })
+            .collect();
+        for queue in &queues {
+            host.create(*queue);
+        }
+        let controls = random.chance(0.4);
+        Run {
+            host,
+            random,
+            units,
+            outstanding: BTreeMap::new(),
+            queues,
+            completed: 0,
+            latency_sum: 0,
+            outstanding_integral: 0,
+            counted_to: Time::ZERO,
+            gc_runs: 0,
+            durable,
+            allocates,
+            controls,
+            last: Time::ZERO,
+        }
+    }
+
+    fn unit_sectors(&self) -> u64 {
+        u64::from(self.host.drive.config().mapping.unit_bytes / 512)
+    }
+
+    /// Units that a request touches; for a TRIM, those it deallocates.
+    fn touched(&self, request: &Request) -> std::ops::Range<usize> {
+        let unit = self.unit_sectors();
+        let end = request.sector + u64::from(request.sectors);
+        match request.operation {
+            Operation::Flush => 0..0,
+            Operation::Trim => {
+                let first = request.sector.div_ceil(unit);
+                first as usize..(end / unit).max(first) as usize
+            }
+            _ => (request.sector / unit) as usize..end.div_ceil(unit) as usize,
+        }
+    }
+
+    fn submit(&mut self, writes: f64, trims: f64, hot: u64) {
+        let namespace = self.random.below(self.units.len() as u64) as usize;
+        let unit = self.unit_sectors();
+        let capacity = self.units[namespace].len() as u64 * unit;
+        let operation = if self.random.chance(0.02) {
+            Operation::Flush
+        } else if self.random.chance(trims) {
+            Operation::Trim
+        } else if self.random.chance(writes) {
+            if self.random.chance(0.1) { Operation::WriteThrough } else { Operation::Write }
+        } else {
+            Operation::Read
+        };
+        let longest = (4 * unit * u64::from(1 + self.host.drive.config().geometry.planes()))
+            .min(capacity)
+            .min(if operation == Operation::Trim { u64::MAX } else { 20 * unit });
+        let sectors = match self.random.below(4) {
+            0 => self.random.range(1, longest),
+            1 => self.random.range(1, unit),
+            _ => unit * self.random.range(1, (longest / unit).min(2)),
+        };
+        let span = (capacity / hot).max(sectors);
+        let sector = match self.random.chance(0.6) {
+            true => self.random.below((span - sectors) / unit + 1) * unit,
+            false => self.random.range(0, span - sectors),
+        };
+        let mut request = Request {
+            tag: self.host.tag(),
+            operation,
+            namespace: NamespaceId(namespace as u32 + 1),
+            sector,
+            sectors: if operation == Operation::Flush { 0 } else { sectors as u32 },
+        };
+        let touched = self.touched(&request);
+        let changes = !matches!(operation, Operation::Read | Operation::Flush);
+        if changes && self.units[namespace][touched.clone()].iter().any(|unit| unit.busy) {
+            // Which of two overlapping writes wins is not defined.
+            request.operation = Operation::Read;
+        } else if changes {
+            for unit in &mut self.units[namespace][touched] {
+                unit.busy = true;
+            }
+        }
+        let versions = match operation {
+            Operation::Flush => self.units.iter().flatten().map(|unit| unit.version).collect(),
+            _ => vec![],
+        };
+        let queue = self.random.pick(&self.queues).id;
+        self.count_outstanding();
+        let submitted = self.host.now();
+        self.outstanding.insert(request.tag, Outstanding { request, queue, submitted, versions });
+        self.host.submit(queue, request);
+    }
+
+    /// Adds the commands outstanding since the last change to the integral.
+    fn count_outstanding(&mut self) {
+        let now = self.host.now();
+        let span = now.since(self.counted_to);
+        self.outstanding_integral += u128::from(span.as_ps()) * self.outstanding.len() as u128;
+        self.counted_to = now;
+    }
+
+    fn take_lost(&mut self, cut: bool) {
+        let lost = self.host.drive.take_lost_units();
+        for (namespace, at) in lost {
+            let unit = &mut self.units[namespace.0 as usize - 1][at as usize];
+            if cut && self.durable && !unit.busy {
+                assert!(
+                    unit.durable != unit.version || unit.version == 0,
+                    "unit {at} was flushed and is lost"
+                );
+            }
+            unit.holds = None;
+            unit.tainted |= unit.busy;
+        }
+    }
+
+    fn complete(&mut self, done: Completion) {
+        assert!(done.at >= self.last, "time runs backwards");
+        self.last = done.at;
+        self.take_lost(false);
+        self.count_outstanding();
+        let Some(command) = self.outstanding.remove(&done.tag) else {
+            panic!("{:?} completed twice, or was never submitted", done.tag);
+        };
+        assert_eq!(done.queue, command.queue);
+        assert_eq!(done.rung, command.submitted);
+        self.completed += 1;
+        self.latency_sum += u128::from(done.at.since(done.rung).as_ps());
+        self.settle(&command, done.status);
+    }
+
+    /// Notes what a command did, if it succeeded.
+    fn settle(&mut self, command: &Outstanding, status: Status) {
+        let request = command.request;
+        let namespace = request.namespace.0 as usize - 1;
+        let success = status == Status::Success;
+        match request.operation {
+            Operation::Read => {}
+            Operation::Flush if success => {
+                let units = self.units.iter_mut().flatten();
+                for (unit, &version) in units.zip(&command.versions) {
+                    unit.durable = unit.durable.max(version);
+                }
+            }
+            Operation::Flush => {}
+            operation => {
+                for at in self.touched(&request) {
+                    let unit = &mut self.units[namespace][at];
+                    unit.busy = false;
+                    unit.version += 1;
+                    unit.holds = match (success, std::mem::take(&mut unit.tainted)) {
+                        (true, false) => Some(operation != Operation::Trim),
+                        _ => None,
+                    };
+                    if success && operation == Operation::WriteThrough {
+                        unit.durable = unit.version;
+                    }
+                }
+            }
+        }
+    }
+
+    /// What was outstanding is gone: its effect is unknown.
+    fn abandon(&mut self, cut: bool) {
+        while let Some(done) = self.host.ready() {
+            self.complete(done);
+        }
+        self.count_outstanding();
+        self.take_lost(cut);
+        for (_, command) in std::mem::take(&mut self.outstanding) {
+            self.latency_sum += u128::from(self.host.now().since(command.submitted).as_ps());
+            self.settle(&command, Status::Aborted);
+        }
+        self.host.forget();
+    }
+
+    /// After the power came back: queues anew.
+    fn recover(&mut self) {
+        self.abandon(true);
+        while self.host.drive.has_lost_power() {
+            let at = self.host.drive.next_at().expect("the power comes back");
+            self.host.advance_to(at);
+        }
+        for queue in self.queues.clone() {
+            self.host.create(queue);
+        }
+    }
+
+    fn control(&mut self) {
+        while let Some(done) = self.host.ready() {
+            self.complete(done);
+        }
+        match self.random.below(6) {
+            0 | 1 => {
+                let commands: Vec<_> = self.outstanding.iter().collect();
+                if let Some(&(&tag, ref command)) = commands.get(commands.len() / 2) {
+                    let abort = Control::Abort(command.queue, tag);
+                    self.host.control(abort);
+                }
+            }
+            2 | 3 => {
+                // What was not fetched is never answered; which that is only the drive
+                // knows, so everything unanswered after a while is forgotten.
+                let queue = self.random.pick(&self.queues);
+                self.count_outstanding();
+                self.host.delete(queue.id);
+                while let Some(done) = self.host.next_until(self.host.now()) {
+                    self.complete(done);
+                }
+                let gone: Vec<_> = self
+                    .outstanding
+                    .iter()
+                    .filter(|(_, command)| command.queue == queue.id)
+                    .map(|(&tag, _)| tag)
+                    .collect();
+                self.count_outstanding();
+                for tag in gone {
+                    let command = self.outstanding.remove(&tag).expect("it is there");
+                    self.latency_sum +=
+                        u128::from(self.host.now().since(command.submitted).as_ps());
+                    self.settle(&command, Status::Aborted);
+                }
+                self.forget_effects();
+                if !self.host.drive.has_lost_power() {
+                    self.host.create(queue);
+                }
+            }
+            4 => {
+                self.host.control(Control::Reset);
+                self.abandon(false);
+                self.forget_effects();
+                if !self.host.drive.has_lost_power() {
+                    for queue in self.queues.clone() {
+                        self.host.create(queue);
+                    }
+                }
+            }
+            _ => {
+                self.host.control(Control::PowerCut);
+                self.recover();
+            }
+        }
+    }
+
+    /// Commands that were cut off go on inside the drive; until they have ended the host
+    /// cannot know what their units hold.
+    fn forget_effects(&mut self) {
+        let until = self.host.now() + Span::from_secs(1);
+        while self.host.now() < until && !self.host.drive.has_lost_power() {
+            match self.host.next_until_power_cut(until) {
+                Some(done) => self.complete(done),
+                None => break,
+            }
+        }
+    }
+
+    fn check(&mut self) {
+        self.host.drive.check().expect("the invariants hold");
+    }
+
+    fn check_data(&mut self) {
+        self.take_lost(false);
+        for (namespace, units) in self.units.iter().enumerate() {
+            let id = NamespaceId(namespace as u32 + 1);
+            for (at, unit) in units.iter().enumerate() {
+                if unit.busy {
+                    continue;
+                }
+                let holds = self.host.drive.holds_data(id, at as u64);
+                match unit.holds {
+                    Some(true) => assert!(holds, "unit {at} of {id:?} has lost its data"),
+                    Some(false) if !self.allocates => {
+                        assert!(!holds, "unit {at} of {id:?} holds data nobody wrote");
+                    }
+                    _ => {}
+                }
+            }
+        }
+    }
+
+    fn run(&mut self, commands: usize) {
+        let depth = self.random.pick(&[1, 4, 16, 64]);
+        let writes = self.random.pick(&[0.2, 0.6, 1.0]);
+        let trims = self.random.pick(&[0.0, 0.05, 0.2]);
+        let hot = self.random.pick(&[1, 1, 4]);
+        let mut submitted = 0;
+        while submitted < commands || !self.outstanding.is_empty() {
+            if self.host.drive.has_lost_power() {
+                self.recover();
+            }
+            while self.outstanding.len() < depth && submitted < commands {
+                self.submit(writes, trims, hot);
+                submitted += 1;
+            }
+            if self.controls && self.random.chance(0.01) {
+                self.control();
+                self.check();
+                continue;
+            }
+            if self.outstanding.is_empty() {
+                continue;
+            }
+            let until = self.host.now() + STUCK;
+            match self.host.next_until_power_cut(until) {
+                Some(done) => self.complete(done),
+                None if self.host.drive.has_lost_power() => continue,
+                None => panic!(
+                    "stuck at {}: {} commands wait, nothing happens: {:?}",
+                    self.host.now(),
+                    self.outstanding.len(),
+                    self.outstanding.values().map(|c| (c.request, c.queue)).collect::<Vec<_>>()
+                ),
+            }
+            let runs = self.host.drive.counters().gc_runs;
+            if runs != self.gc_runs || self.completed % 64 == 0 {
+                self.gc_runs = runs;
+                self.check();
+            }
+        }
+        self.finish();
+    }
+
+    fn finish(&mut self) {
+        self.check();
+        // Rest: everything that goes on inside ends.
+        let until = self.host.now() + STUCK;
+        assert_eq!(self.host.next_until(until).map(|done| done.tag), None);
+        let next = self.host.drive.next_at();
+        assert_eq!(next, None, "the drive never comes to rest");
+        self.check();
+        self.host.drive.check_quiet().expect("nothing is left inside");
+        if self.host.drive.has_lost_power() {
+            self.abandon(true);
+        }
+        self.check_data();
+        assert_eq!(self.latency_sum, self.outstanding_integral, "Little's law");
+        self.check_counters();
+    }
+
+    fn check_counters(&self) {
+        let counters = self.host.drive.counters();
+        let config = self.host.drive.config();
+        let units_per_page = u64::from(config.geometry.page_bytes / config.mapping.unit_bytes);
+        assert_eq!(counters.gc_runs, counters.erases + counters.retired_blocks);
+        let explained = counters.gc_reads + counters.mapping_reads + counters.merge_reads;
+        assert!(counters.flash_reads >= explained);
+        let programs = counters.flash_programs - counters.mapping_programs;
+        assert!(
+            programs * units_per_page >= counters.flash_units_programmed + counters.padded_units
+        );
+        assert!(counters.cmt_hits <= counters.cmt_lookups);
+        assert!(counters.cache_hits <= counters.cache_lookups);
+        let plain = config.cache.is_none() && config.faults.is_empty() && !self.controls;
+        if plain {
+            assert_eq!(
+                counters.flash_units_programmed - counters.gc_units_moved,
+                counters.host_units_written,
+                "every unit written is programmed once"
+            );
+        }
+        let elapsed = self.host.now().since(Time::ZERO);
+        let busy = counters.channel_busy.iter().chain(&counters.die_busy);
+        for &busy in busy.chain(&counters.link_busy) {
+            assert!(busy <= elapsed, "busy for {busy} of {elapsed}");
+        }
+    }
+}
+
+/// Says which seed failed.
+pub(crate) struct Seed(pub(crate) u64);
+
+impl Drop for Seed {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("failed with seed {0}: MYNAH_SEED={0} runs it alone", self.0);
+        }
+    }
+}
+
+/// The seeds of a test: `count` from `first` on, or the one that was asked for.
+pub(crate) fn seeds(first: u64, count: u64) -> Vec<u64> {
+    match std::env::var("MYNAH_SEED").ok().and_then(|seed| seed.parse().ok()) {
+        Some(seed) => vec![seed],
+        None => (first..first + count).collect(),
+    }
+}
+
+fn run(seed: u64, faults: bool) {
+    let _seed = Seed(seed);
+    let mut random = Random(seed);
+    let mut config = random_config(&mut random);
+    config.check().expect("a valid drive");
+    if faults {
+        add_faults(&mut config, &mut random);
+    }
+    if std::env::var_os("MYNAH_SEED").is_some() {
+        eprintln!("{config:#?}");
+    }
+    let commands = random.pick(&[200, 600, 1500]);
+    Run::new(config, random).run(commands);
+}
+
+#[test]
+fn laws_hold_without_faults() {
+    for seed in seeds(0, 1000) {
+        run(seed, false);
+    }
+}
+
+#[test]
+fn laws_hold_with_faults() {
+    for seed in seeds(10_000, 1000) {
+        run(seed, true);
+    }
+}

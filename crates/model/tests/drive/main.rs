@@ -1,0 +1,15 @@
+//! Tests of the drive through its public contract.
+//!
+//! - `contract`: what the host may rely on, and what it may not do;
+//! - `closed_forms`: latencies that are exact sums of their parts;
+//! - `ceilings`: throughput against its bounds and queueing formulas;
+//! - `laws`: what holds on every run, over random drives, workloads and faults;
+//! - `knobs`: every field of the configuration has an effect, in the stated direction;
+//! - `amplification`: garbage collection against theory;
+//! - `refused`: drives that cannot be built.
+
+#![allow(unreachable_pub, missing_docs)]
+
+mod closed_forms;
+mod laws;
+mod support;

@@ -1,0 +1,498 @@
+//! What the tests share: small drives, a seeded generator of random numbers, and a virtual
+//! host that drives a [`Drive`] through its contract.
+
+use mynah_model::Drive;
+use mynah_model::config::*;
+use mynah_model::io::*;
+use mynah_stamp::{Span, Time};
+use std::collections::{BTreeMap, VecDeque};
+
+pub(crate) const NAMESPACE: NamespaceId = NamespaceId(1);
+pub(crate) const QUEUE: QueueId = QueueId(1);
+
+/// Random numbers from a seed (SplitMix64).
+#[derive(Clone)]
+pub(crate) struct Random(pub(crate) u64);
+
+impl Random {
+    pub(crate) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// A uniform number below `n`.
+    pub(crate) fn below(&mut self, n: u64) -> u64 {
+        self.next() % n
+    }
+
+    pub(crate) fn range(&mut self, from: u64, to: u64) -> u64 {
+        from + self.below(to - from + 1)
+    }
+
+    pub(crate) fn chance(&mut self, share: f64) -> bool {
+        ((self.next() >> 11) as f64) < share * (1u64 << 53) as f64
+    }
+
+    pub(crate) fn pick<T: Clone>(&mut self, of: &[T]) -> T {
+        of[self.below(of.len() as u64) as usize].clone()
+    }
+}
+
+pub(crate) fn page_times(lsb_us: u64, csb_us: u64, msb_us: u64) -> PageTimes {
+    PageTimes { lsb: Span::from_us(lsb_us), csb: Span::from_us(csb_us), msb: Span::from_us(msb_us) }
+}
+
+/// Two channels of two single-die chips with two planes; 4 KiB units in 8 KiB pages; SLC;
+/// no cache; everything that is not asked for costs nothing.
+pub(crate) fn small() -> Config {
+    Config {
+        geometry: Geometry {
+            channels: 2,
+            chips_per_channel: 2,
+            dies_per_chip: 1,
+            planes_per_die: 2,
+            blocks_per_plane: 32,
+            pages_per_block: 16,
+            page_bytes: 8192,
+            page_spare_bytes: 448,
+        },
+        flash: FlashTiming {
+            cell: CellType::Slc,
+            read: page_times(50, 60, 70),
+            program: page_times(500, 600, 700),
+            erase: Span::from_ms(3),
+            read_ready_delay: Span::ZERO,
+        },
+        bus: Bus {
+            width_bytes: 1,
+            rate_mts: 800,
+            cycles: BusCycles {
+                t_cs: Span::from_ns(20),
+                t_wc: Span::from_ns(25),
+                t_wb: Span::from_ns(100),
+                t_rr: Span::from_ns(20),
+                t_adl: Span::from_ns(70),
+                t_dbsy: Span::from_ns(500),
+                t_cals: Span::from_ns(15),
+                t_wpst: Span::from_ns(6),
+                t_wpsth: Span::from_ns(15),
+            },
+            rounding: BusRounding::Exact,
+            transfer_spare: false,
+            arbitration: BusArbitration::CommandFirst,
+        },
+        link: Link {
+            bytes_per_s: 4_000_000_000,
+            lanes: 4,
+            max_payload_bytes: 128,
+            packet_overhead_bytes: 28,
+            submission_entry_bytes: 64,
+            fetch_prp_lists: true,
+            interrupt: Span::ZERO,
+            stream_data: true,
+            truncate_ns: false,
+        },
+        queues: Queues {
+            fetch_size: 1024,
+            entries: 1024,
+            arbitration_burst: 1,
+            command_slots: 65_536,
+        },
+        firmware: Firmware {
+            cores: 1,
+            read: Span::ZERO,
+            write: Span::ZERO,
+            trim: Span::ZERO,
+            flush: Span::ZERO,
+        },
+        cache: None,
+        mapping: Mapping {
+            unit_bytes: 4096,
+            table: MappingTable::Ideal,
+            unmapped_reads: UnmappedReads::Zeroes,
+        },
+        plane_order: PlaneOrder([
+            Dimension::Channel,
+            Dimension::Chip,
+            Dimension::Die,
+            Dimension::Plane,
+        ]),
+        over_provisioning: 0.25,
+        gc: Gc {
+            victim: VictimPolicy::Greedy,
+            start: 0.1,
+            urgent: 0.07,
+            reserve_blocks: 1,
+            frontiers: WriteFrontiers::Separate,
+            idle_after: None,
+            idle_target: 0.2,
+        },
+        scheduler: Scheduler {
+            die_interleaving: true,
+            multi_plane: true,
+            multi_plane_window: 8,
+            priority_classes: false,
+        },
+        namespaces: vec![Namespace::whole_drive()],
+        faults: vec![],
+        seed: 1,
+    }
+}
+
+/// [`small`] with changes.
+pub(crate) fn small_with(change: impl FnOnce(&mut Config)) -> Config {
+    let mut config = small();
+    change(&mut config);
+    config
+}
+
+/// One megabyte that writes back at once.
+pub(crate) fn cache() -> WriteCache {
+    WriteCache {
+        bytes: 1 << 20,
+        dram: Dram {
+            row_bytes: 8192,
+            width_bytes: 8,
+            rate_mts: 1600,
+            t_rcd: Span::from_ns(13),
+            t_cl: Span::from_ns(14),
+            t_rp: Span::from_ns(15),
+        },
+        write_back: WriteBack::Eager,
+    }
+}
+
+/// A mapping table in flash whose cache holds `bytes`.
+pub(crate) fn cached_table(bytes: u64) -> CachedTable {
+    CachedTable {
+        bytes,
+        granularity: CmtGranularity::Entry,
+        sharing: CmtSharing::Shared,
+        entry_bytes: None,
+        translation_entry_bytes: None,
+        load_bytes: 512,
+        write_back: true,
+    }
+}
+
+pub(crate) fn memory_queue(id: u16) -> Queue {
+    Queue {
+        id: QueueId(id),
+        kind: QueueKind::Memory,
+        flow: FlowId(id - 1),
+        priority: Priority::High,
+        completion_entries: 1024,
+    }
+}
+
+pub(crate) fn fetched_queue(id: u16) -> Queue {
+    Queue { kind: QueueKind::Fetched, ..memory_queue(id) }
+}
+
+/// How a host behaves where the contract leaves it free.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Manner {
+    /// Advances in random steps of this seed instead of from event to event.
+    pub(crate) slices: Option<u64>,
+    /// Takes all outputs of an instant, dawdles, and answers then.
+    pub(crate) late: bool,
+    /// Asks for moves.
+    pub(crate) moves: bool,
+}
+
+/// A host in virtual time. Commands are answered when they are fetched, data when it moves,
+/// and completion queue entries are freed when they are seen.
+pub(crate) struct Host {
+    pub(crate) drive: Drive,
+    /// Commands that were rung for and wait to be fetched.
+    waiting: BTreeMap<QueueId, VecDeque<Request>>,
+    kinds: BTreeMap<QueueId, QueueKind>,
+    completions: VecDeque<Completion>,
+    /// Move outputs, in order.
+    pub(crate) moved: Vec<Output>,
+    pub(crate) outstanding: usize,
+    manner: Manner,
+    random: Random,
+    next_tag: u32,
+    /// Whether completion queue entries are freed.
+    pub(crate) frees: bool,
+}
+
+impl Host {
+    /// A drive with one memory queue, [`QUEUE`].
+    pub(crate) fn new(config: Config) -> Host {
+        Host::with(config, Manner::default())
+    }
+
+    pub(crate) fn with(config: Config, manner: Manner) -> Host {
+        let mut host = Host::without_queues(config, manner);
+        host.create(memory_queue(1));
+        host
+    }
+
+    pub(crate) fn without_queues(config: Config, manner: Manner) -> Host {
+        let mut drive = Drive::new(config).expect("a valid drive");
+        drive.report_moves(manner.moves);
+        Host {
+            drive,
+            waiting: BTreeMap::new(),
+            kinds: BTreeMap::new(),
+            completions: VecDeque::new(),
+            moved: vec![],
+            outstanding: 0,
+            random: Random(manner.slices.unwrap_or(0)),
+            manner,
+            next_tag: 0,
+            frees: true,
+        }
+    }
+
+    pub(crate) fn now(&self) -> Time {
+        self.drive.now()
+    }
+
+    pub(crate) fn create(&mut self, queue: Queue) {
+        self.kinds.insert(queue.id, queue.kind);
+        let now = self.now();
+        self.drive.control(now, Control::CreateQueue(queue)).expect("a new queue");
+    }
+
+    /// Deletes a queue: what it has not fetched is forgotten, the rest is answered.
+    pub(crate) fn delete(&mut self, queue: QueueId) {
+        let now = self.now();
+        self.drive.control(now, Control::DeleteQueue(queue)).expect("a queue");
+        self.outstanding -= self.waiting.remove(&queue).map_or(0, |waiting| waiting.len());
+        self.drain();
+    }
+
+    pub(crate) fn control(&mut self, control: Control) {
+        let now = self.now();
+        self.drive.control(now, control).expect("a control that fits");
+        self.drain();
+    }
+
+    /// The host forgets everything it had outstanding: after a reset or a power cut.
+    pub(crate) fn forget(&mut self) {
+        self.waiting.clear();
+        self.kinds.clear();
+        self.outstanding = 0;
+    }
+
+    pub(crate) fn tag(&mut self) -> Tag {
+        self.next_tag += 1;
+        Tag(self.next_tag)
+    }
+
+    pub(crate) fn request(&mut self, operation: Operation, sector: u64, sectors: u32) -> Request {
+        Request { tag: self.tag(), operation, namespace: NAMESPACE, sector, sectors }
+    }
+
+    /// Submits now.
+    pub(crate) fn submit(&mut self, queue: QueueId, request: Request) {
+        let now = self.now();
+        self.outstanding += 1;
+        match self.kinds[&queue] {
+            QueueKind::Memory => {
+                self.waiting.entry(queue).or_default().push_back(request);
+                self.drive.ring(now, queue, 1).expect("a queue to ring");
+            }
+            QueueKind::Fetched => self.drive.command(now, queue, request).expect("a queue"),
+        }
+    }
+
+    /// Submits a command of [`QUEUE`] now; returns its tag.
+    pub(crate) fn send(&mut self, operation: Operation, sector: u64, sectors: u32) -> Tag {
+        let request = self.request(operation, sector, sectors);
+        self.submit(QUEUE, request);
+        request.tag
+    }
+
+    /// Runs one command of [`QUEUE`] alone to its completion.
+    pub(crate) fn run_one(
+        &mut self,
+        operation: Operation,
+        sector: u64,
+        sectors: u32,
+    ) -> Completion {
+        // The doorbell of the last command's completion is across by then.
+        self.advance_to(self.now() + Span::from_us(1));
+        let tag = self.send(operation, sector, sectors);
+        let done = self.next().expect("the command completes");
+        assert_eq!(done.tag, tag);
+        done
+    }
+
+    /// Moves time to `to` and deals with everything up to then.
+    pub(crate) fn advance_to(&mut self, to: Time) {
+        while self.now() < to || self.drive.next_at().is_some_and(|at| at <= to) {
+            self.step(to);
+        }
+    }
+
+    /// The next completion; `None` when nothing happens any more.
+    pub(crate) fn next(&mut self) -> Option<Completion> {
+        loop {
+            if let Some(completion) = self.completions.pop_front() {
+                return Some(completion);
+            }
+            let at = self.drive.next_at()?;
+            self.step(at);
+        }
+    }
+
+    /// The next completion up to `to`.
+    pub(crate) fn next_until(&mut self, to: Time) -> Option<Completion> {
+        loop {
+            if let Some(completion) = self.completions.pop_front() {
+                return Some(completion);
+            }
+            let at = self.drive.next_at().filter(|&at| at <= to);
+            let Some(at) = at else {
+                self.advance_to(to);
+                return self.completions.pop_front();
+            };
+            self.step(at);
+        }
+    }
+
+    /// Everything that completes until nothing happens any more.
+    pub(crate) fn finish(&mut self) -> Vec<Completion> {
+        std::iter::from_fn(|| self.next()).collect()
+    }
+
+    fn step(&mut self, to: Time) {
+        if self.manner.slices.is_some() {
+            let ps = self.random.pick(&[0, 1, 1_000, 100_000, 10_000_000, 1_000_000_000]);
+            let step = Span::from_ps(self.random.below(ps + 1));
+            let to = (self.now() + step).min(to);
+            self.drive.advance(to);
+        } else {
+            self.drive.advance(to);
+        }
+        self.drain();
+    }
+
+    fn drain(&mut self) {
+        if self.manner.late {
+            loop {
+                let outputs: Vec<_> = std::iter::from_fn(|| self.drive.poll()).collect();
+                if outputs.is_empty() {
+                    return;
+                }
+                let _ = self.drive.next_at();
+                for output in outputs {
+                    self.answer(output);
+                }
+            }
+        }
+        while let Some(output) = self.drive.poll() {
+            self.answer(output);
+        }
+    }
+
+    fn answer(&mut self, output: Output) {
+        assert_eq!(output.at(), self.now(), "an output of another instant");
+        match output {
+            Output::Fetch { at, queue } => {
+                let request = self.waiting.get_mut(&queue).and_then(VecDeque::pop_front);
+                // Of a queue that was deleted in the same instant nothing is left.
+                if let Some(request) = request {
+                    self.drive.command(at, queue, request).expect("a fetched command");
+                }
+            }
+            Output::Move { at, tag, direction, .. } => {
+                self.moved.push(output);
+                if direction == Direction::FromHost {
+                    self.drive.data_arrived(at, tag).expect("data that was asked for");
+                }
+            }
+            Output::Complete(completion) => {
+                assert_eq!(
+                    completion.stages.total(),
+                    completion.at.since(completion.rung),
+                    "the stages of {completion:?} do not fill its time"
+                );
+                self.outstanding -= 1;
+                if self.frees && self.kinds.get(&completion.queue) == Some(&QueueKind::Memory) {
+                    // A queue that was deleted in the same instant frees nothing.
+                    let _ = self.drive.cq_freed(completion.at, completion.queue, 1);
+                }
+                self.completions.push_back(completion);
+            }
+        }
+    }
+
+    /// Keeps `depth` commands of [`QUEUE`] outstanding until `count` have completed.
+    pub(crate) fn closed_loop(
+        &mut self,
+        depth: usize,
+        count: usize,
+        mut request: impl FnMut(usize) -> (Operation, u64, u32),
+    ) -> Vec<Completion> {
+        let mut done = Vec::with_capacity(count);
+        let mut submitted = 0;
+        while done.len() < count {
+            while self.outstanding < depth && submitted < count {
+                let (operation, sector, sectors) = request(submitted);
+                self.send(operation, sector, sectors);
+                submitted += 1;
+            }
+            let completion = self.next().expect("a deadlock: commands wait, nothing happens");
+            done.push(completion);
+        }
+        done
+    }
+}
+
+/// Writes every unit of namespace 1 once, in order, and waits until nothing happens.
+pub(crate) fn fill(host: &mut Host) {
+    let units = host.drive.namespace_sectors(NAMESPACE).expect("a namespace");
+    fill_sectors(host, units);
+}
+
+/// Puts data on the first sectors of namespace 1 without taking any time.
+pub(crate) fn fill_sectors(host: &mut Host, sectors: u64) {
+    use mynah_model::precondition::{Occupancy, UpdateClass};
+    let unit_sectors = u64::from(host.drive.config().mapping.unit_bytes / 512);
+    let class =
+        UpdateClass { first: 0, units: sectors / unit_sectors, weight: 1.0, write_share: 0.5 };
+    host.drive
+        .fill(&[Occupancy { namespace: NAMESPACE, classes: vec![class] }])
+        .expect("a fresh drive");
+}
+
+/// Asserts that `measured` is `expected` to within a share of `tolerance`.
+#[track_caller]
+pub(crate) fn assert_close(what: &str, measured: f64, expected: f64, tolerance: f64) {
+    let off = measured / expected - 1.0;
+    assert!(
+        off.abs() <= tolerance,
+        "{what}: {measured} is {:+.3} % off {expected}, more than {} %",
+        off * 100.0,
+        tolerance * 100.0
+    );
+}
+
+impl Host {
+    /// A completion that has been seen already.
+    pub(crate) fn ready(&mut self) -> Option<Completion> {
+        self.completions.pop_front()
+    }
+
+    /// The next completion up to `to`; stops early when the power fails.
+    pub(crate) fn next_until_power_cut(&mut self, to: Time) -> Option<Completion> {
+        loop {
+            if let Some(completion) = self.completions.pop_front() {
+                return Some(completion);
+            }
+            if self.drive.has_lost_power() {
+                return None;
+            }
+            let at = self.drive.next_at().filter(|&at| at <= to)?;
+            self.step(at);
+        }
+    }
+}
