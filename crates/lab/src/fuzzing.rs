@@ -49,6 +49,6 @@ pub fn recording(data: &[u8]) {
     if let Ok(drive) = crate::drive::load("enterprise-tlc", &overrides)
         && let Ok(mut drive) = mynah_model::Drive::new(drive.config)
     {
-        let _ = recording.replay(&mut drive, |_, _| ());
+        let _ = recording.replay(&mut drive, |_, _| true);
     }
 }
