@@ -55,8 +55,7 @@ impl Case {
             config.cache = None;
         }
         let mut options = FlowOptions::default();
-        let common =
-            [("rw", "randwrite"), ("bs", "8k"), ("size", "75%"), ("occupancy", "75")];
+        let common = [("rw", "randwrite"), ("bs", "8k"), ("size", "75%"), ("occupancy", "75")];
         let runtime = format!("{}ns", (ramp + measured).as_ps() / 1000);
         for (name, value) in common.iter().chain(self.flow).chain(&[("runtime", &*runtime)]) {
             assert!(options.set(name, *value), "{name}");
@@ -92,16 +91,14 @@ impl Case {
             (1..=5).map(|seed| self.run(Precondition::Steady, seed, ramp, half)).collect();
         let written =
             self.run(Precondition::Fill, 11, time(units as f64 * self.rounds), half + half);
-        let mean = |value: fn(&Measured) -> f64| {
-            found.iter().map(value).sum::<f64>() / found.len() as f64
-        };
+        let mean =
+            |value: fn(&Measured) -> f64| found.iter().map(value).sum::<f64>() / found.len() as f64;
         let (waf, latency, p99) = (mean(|m| m.waf), mean(|m| m.mean), mean(|m| m.p99));
         let mut all = Histogram::default();
         found.iter().for_each(|m| all.merge(&m.latencies));
         let distance = distance(&all, &written.latencies);
         // Student's t for 4 degrees of freedom, and the written run's own share of chance.
-        let deviation =
-            (found.iter().map(|m| (m.p99 - p99).powi(2)).sum::<f64>() / 4.0).sqrt();
+        let deviation = (found.iter().map(|m| (m.p99 - p99).powi(2)).sum::<f64>() / 4.0).sqrt();
         let interval = 2.776 * deviation * (1.0 + 1.0 / 5.0f64).sqrt();
         let off = |ours: f64, theirs: f64| (ours / theirs - 1.0) * 100.0;
         println!(
