@@ -10,8 +10,8 @@ mod workloads;
 use std::process::Command;
 use workloads::{WORKLOADS, run};
 
-/// Blocks a plane: 16 GiB, since setting up counts too.
-const BLOCKS: u32 = 64;
+/// Blocks a plane: 80 GiB, since setting up counts too.
+const BLOCKS: u32 = 320;
 const FEW: u64 = 20_000;
 const MANY: u64 = 60_000;
 
@@ -27,7 +27,7 @@ fn main() {
         && flag == "--one"
     {
         let workload = WORKLOADS.iter().find(|w| w.name == name).expect("a workload's name");
-        run(workload, BLOCKS, requests.parse().unwrap());
+        run(workload, BLOCKS, requests.parse().unwrap(), || 0.0);
         return;
     }
     if Command::new("valgrind").arg("--version").output().is_err() {

@@ -6,6 +6,7 @@
 
 mod workloads;
 
+use rustix::time::{ClockId, clock_gettime};
 use std::process::Command;
 use workloads::{Cost, WORKLOADS, run, run_mqsim};
 
@@ -18,10 +19,18 @@ fn main() {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match arguments[..] {
         ["--one", name] => one(name),
-        ["--mqsim", config, workload] => json(&run_mqsim(config, workload, false)),
-        ["--mqsim", config, workload, "--as-mqsim"] => json(&run_mqsim(config, workload, true)),
+        ["--mqsim", config, workload] => json(&run_mqsim(config, workload, false, cpu)),
+        ["--mqsim", config, workload, "--as-mqsim"] => {
+            json(&run_mqsim(config, workload, true, cpu))
+        }
         ref names => all(names),
     }
+}
+
+/// CPU seconds this process has taken.
+fn cpu() -> f64 {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 
 fn all(names: &[&str]) {
@@ -63,7 +72,7 @@ fn all(names: &[&str]) {
 /// Prints requests and page operations per CPU second, WAF, setup seconds, MiB.
 fn one(name: &str) {
     let workload = WORKLOADS.iter().find(|w| w.name == name).expect("a workload's name");
-    let Cost { setup_s, run_s, outcome } = run(workload, 2048, workload.requests);
+    let Cost { setup_s, run_s, outcome } = run(workload, 2048, workload.requests, cpu);
     let [requests, operations, waf] = outcome.map_or([0.0; 3], |outcome| {
         let counters = &outcome.counters;
         [
