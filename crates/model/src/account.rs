@@ -41,7 +41,7 @@ impl Drive {
             for &block in &self.blocks.free[plane] {
                 hash.add(block);
             }
-            for frontier in self.blocks.frontiers[plane] {
+            for frontier in self.blocks.frontiers_of(plane) {
                 hash.add(frontier.block);
                 hash.add(frontier.next_page);
             }

@@ -37,6 +37,9 @@ pub(crate) struct Blocks {
     pub(crate) erases: Vec<u32>,
     pub(crate) free: Vec<VecDeque<u32>>,
     pub(crate) frontiers: Vec<[Frontier; STREAMS]>,
+    /// Blocks that reads of unmapped addresses fill, for the namespaces after the first: of
+    /// namespace `n` in each plane from `(n - 1) * planes` on. Made when needed.
+    pub(crate) read_frontiers: Vec<Frontier>,
     /// Where the next search for a victim starts in each plane, so that ties take turns.
     cursor: Vec<u32>,
     one_frontier: bool,
@@ -70,6 +73,7 @@ impl Blocks {
             erases: vec![0; blocks as usize],
             free: (0..shape.planes).map(free).collect(),
             frontiers: vec![[closed; STREAMS]; shape.planes as usize],
+            read_frontiers: Vec::new(),
             cursor: vec![0; shape.planes as usize],
             one_frontier: gc.frontiers == WriteFrontiers::One,
             policy: gc.victim,
@@ -132,6 +136,38 @@ impl Blocks {
             + frontier.next_page * self.shape.units_per_page;
         frontier.next_page += 1;
         slot
+    }
+
+    /// Takes the next page for an address of `namespace` that is read without having been
+    /// written, if there is one. As in MQSim, each namespace fills blocks of its own.
+    pub(crate) fn take_page_for_read(&mut self, plane: u32, namespace: usize) -> Option<u32> {
+        let planes = self.shape.planes as usize;
+        let at = namespace.checked_sub(1).map(|before| before * planes + plane as usize);
+        if let Some(at) = at {
+            if self.read_frontiers.len() <= at {
+                let closed = Frontier { block: NONE, next_page: self.shape.pages_per_block };
+                self.read_frontiers.resize((at / planes + 1) * planes, closed);
+            }
+            self.swap_read_frontier(plane, at);
+        }
+        let can = self.can_program(plane, Stream::Host);
+        let slot = can.then(|| self.take_page(plane, Stream::Host));
+        if let Some(at) = at {
+            self.swap_read_frontier(plane, at);
+        }
+        slot
+    }
+
+    fn swap_read_frontier(&mut self, plane: u32, at: usize) {
+        let index = self.frontier_index(Stream::Host);
+        let host = &mut self.frontiers[plane as usize][index];
+        std::mem::swap(host, &mut self.read_frontiers[at]);
+    }
+
+    /// Every frontier of a plane.
+    pub(crate) fn frontiers_of(&self, plane: usize) -> impl Iterator<Item = Frontier> + '_ {
+        let others = self.read_frontiers.iter().skip(plane).step_by(self.shape.planes as usize);
+        self.frontiers[plane].iter().chain(others).copied()
     }
 
     /// Valid units of a block.

@@ -72,7 +72,7 @@ impl Drive {
                 })?;
                 seen[(block - first) as usize] += 1;
             }
-            for frontier in self.blocks.frontiers[plane as usize] {
+            for frontier in self.blocks.frontiers_of(plane as usize) {
                 if frontier.block != NONE {
                     seen[(frontier.block - first) as usize] += 1;
                 }

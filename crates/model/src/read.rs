@@ -1,7 +1,6 @@
 //! Reads: from the cache, from flash, or of addresses that were never written.
 
 use crate::blame::{GARBAGE_COLLECTION, MAPPING_TABLE};
-use crate::blocks::Stream;
 use crate::command::{Purpose, UnitState};
 use crate::config::{MediaOperation, UnmappedReads};
 use crate::drive::Drive;
@@ -145,10 +144,9 @@ impl Drive {
     /// plane it belongs to, which is then read without ever having been programmed.
     fn allocate_for_read(&mut self, unit: u32) -> Option<u32> {
         let plane = self.plane_of(Content::Unit(unit));
-        if !self.blocks.can_program(plane, Stream::Host) {
-            return None;
-        }
-        let slot = self.blocks.take_page(plane, Stream::Host);
+        let base = self.space_of(unit).base;
+        let namespace = self.namespaces.iter().position(|space| space.base == base)?;
+        let slot = self.blocks.take_page_for_read(plane, namespace)?;
         self.mapping.table.map(Content::Unit(unit), slot);
         for other in 1..self.shape.units_per_page {
             self.mapping.table.clear_slot(slot + other);

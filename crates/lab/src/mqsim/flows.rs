@@ -14,7 +14,7 @@ use crate::workload::{
     Addresses, Arrivals, BlockSize, Extent, FlowSpec, Limits, Mix, Mode, Positions, SECTOR_BYTES,
     Source, Start, Synthetic, TraceSource,
 };
-use mynah_model::config::{Geometry, Namespace, Priority};
+use mynah_model::config::{Config, Geometry, Namespace, Priority};
 use mynah_model::io::NamespaceId;
 use mynah_stamp::Span;
 use std::path::PathBuf;
@@ -142,6 +142,9 @@ fn scenario(
         }
         flow.namespace.units = Some(units);
     }
+    if !usage.writes {
+        leave_out_untouched(document, &config, &mut flows, warnings);
+    }
     if let Some(flow) = flows.iter().find(|flow| flow.reads)
         && drive.precondition == Precondition::None
         && !as_mqsim
@@ -153,6 +156,36 @@ fn scenario(
     let (specs, namespaces) = flows.into_iter().map(|flow| (flow.spec, flow.namespace)).unzip();
     config.namespaces = namespaces;
     Ok(Scenario { name, config, flows: specs, precondition: drive.precondition })
+}
+
+/// A drive too small to collect garbage with all its addresses in use can still be read, as
+/// far as the flows go: what lies beyond their working sets is left out.
+fn leave_out_untouched(
+    document: &Document,
+    config: &Config,
+    flows: &mut [Flow<'_>],
+    warnings: &mut Warnings,
+) {
+    let namespaces = flows.iter().map(|flow| flow.namespace.clone()).collect();
+    if (Config { namespaces, ..config.clone() }).check().is_ok() {
+        return;
+    }
+    for flow in flows {
+        let Source::Synthetic(synthetic) = &mut flow.spec.source else { continue };
+        let (Extent::Share(share), Some(units)) = (synthetic.size, flow.namespace.units) else {
+            continue;
+        };
+        if share < 1.0 {
+            let sectors_per_unit = config.mapping.unit_bytes / SECTOR_BYTES as u32;
+            let sectors = (units * u64::from(sectors_per_unit)) as f64 * share;
+            synthetic.size = Extent::Bytes(sectors as u64 * SECTOR_BYTES);
+            flow.namespace.units = Some((sectors as u64).div_ceil(sectors_per_unit.into()));
+            flow.spec.occupancy = flow.spec.occupancy.map(|occupied| (occupied / share).min(1.0));
+            let message = "the drive is too small to collect garbage with all its addresses in \
+                           use; those outside the working set are left out";
+            warnings.add(document, flow.element, message);
+        }
+    }
 }
 
 /// Whether writes go through the data cache. The model has one cache for all flows, and it

@@ -1,0 +1,64 @@
+//! Instructions for each request, counted by valgrind: a guard for the hot path that does not
+//! depend on the machine's mood.
+//!
+//! `cargo bench -p mynah-lab --bench instructions` runs each workload twice, with few and
+//! with many requests, and divides the difference, so that start and preconditioning cancel.
+//! It fails if a workload needs more than its limit. Without valgrind it says so and passes.
+
+mod workloads;
+
+use std::process::Command;
+use workloads::{WORKLOADS, run};
+
+/// Blocks a plane: 80 GiB, since setting up counts too.
+const BLOCKS: u32 = 320;
+const FEW: u64 = 20_000;
+const MANY: u64 = 60_000;
+
+/// What a request may cost, some 10 % above what was last measured. Lower it after an
+/// improvement.
+const LIMITS: [(&str, f64); 4] =
+    [("random-reads", 1e9), ("cmt-misses", 1e9), ("steady-writes", 1e9), ("two-sequential", 1e9)];
+
+fn main() {
+    let arguments: Vec<String> =
+        std::env::args().skip(1).filter(|argument| argument != "--bench").collect();
+    if let [flag, name, requests] = &arguments[..]
+        && flag == "--one"
+    {
+        let workload = WORKLOADS.iter().find(|w| w.name == name).expect("a workload's name");
+        run(workload, BLOCKS, requests.parse().unwrap(), || 0.0);
+        return;
+    }
+    if Command::new("valgrind").arg("--version").output().is_err() {
+        println!("no valgrind here: instructions are not counted");
+        return;
+    }
+    let mut exceeded = false;
+    println!("{:<17} {:>12} {:>8}  instructions for each request", "workload", "measured", "limit");
+    for (name, limit) in LIMITS {
+        let flows = WORKLOADS.iter().find(|w| w.name == name).unwrap().flows.len() as u64;
+        let difference = instructions(name, MANY) - instructions(name, FEW);
+        let each = difference as f64 / ((MANY - FEW) * flows) as f64;
+        println!("{name:<17} {each:>12.1} {limit:>8}");
+        exceeded |= each > limit;
+    }
+    if exceeded {
+        eprintln!("the hot path has become longer");
+        std::process::exit(1);
+    }
+}
+
+fn instructions(name: &str, requests: u64) -> u64 {
+    let output = Command::new("valgrind")
+        .args(["--tool=cachegrind", "--cache-sim=no", "--cachegrind-out-file=/dev/null"])
+        .arg(std::env::current_exe().unwrap())
+        .args(["--one", name, &requests.to_string()])
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{text}");
+    let line = text.lines().find(|line| line.contains("I refs:") || line.contains("I   refs:"));
+    let number = line.and_then(|line| line.split(':').nth(1)).unwrap_or_else(|| panic!("{text}"));
+    number.chars().filter(char::is_ascii_digit).collect::<String>().parse().unwrap()
+}
