@@ -110,9 +110,11 @@ fn random_config(random: &mut Random) -> Config {
         idle_target: 0.3,
     };
     if matches!(config.mapping.table, MappingTable::Cached(_)) {
-        // Blocks of old translation pages are the cheap ones: who draws blindly loses more
-        // pages to updates of the table than he wins.
+        // Blocks of old translation pages are the cheap ones: who draws blindly, mixes them
+        // with data or aims for much free space can lose more pages to updates of the table
+        // than he wins, and collects for ever. That is a property of such drives.
         config.gc.victim = VictimPolicy::Greedy;
+        config.gc.frontiers = WriteFrontiers::Separate;
         config.gc.start = config.gc.start.min(0.1);
         config.gc.urgent = config.gc.start / 2.0;
         config.gc.idle_target = 0.1;

@@ -11,5 +11,6 @@
 #![allow(unreachable_pub, missing_docs)]
 
 mod closed_forms;
+mod contract;
 mod laws;
 mod support;
