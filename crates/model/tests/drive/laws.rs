@@ -32,7 +32,7 @@ fn random_config(random: &mut Random) -> Config {
         dies_per_chip: random.range(1, 2) as u32,
         planes_per_die: random.pick(&[1, 1, 2, 4]),
         blocks_per_plane: random.range(12, 40) as u32,
-        pages_per_block: random.range(2, 16) as u32,
+        pages_per_block: random.range(4, 16) as u32,
         page_bytes: random.pick(&[4096, 8192, 16384]),
         page_spare_bytes: random.pick(&[0, 448]),
     };
@@ -151,6 +151,10 @@ fn random_config(random: &mut Random) -> Config {
 
 fn add_faults(config: &mut Config, random: &mut Random) {
     let dies = u64::from(config.geometry.dies());
+    // Where moving data wears blocks out, collecting at leisure never ends.
+    config.gc.idle_after = None;
+    config.gc.start = config.gc.start.min(0.1);
+    config.gc.urgent = config.gc.start / 2.0;
     for _ in 0..random.range(1, 3) {
         let die = random.below(dies) as u32;
         let at = Time::from_ns(random.below(400_000_000));

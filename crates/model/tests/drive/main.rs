@@ -10,7 +10,10 @@
 
 #![allow(unreachable_pub, missing_docs)]
 
+mod amplification;
+mod ceilings;
 mod closed_forms;
 mod contract;
 mod laws;
+mod refused;
 mod support;
