@@ -14,6 +14,7 @@ mod amplification;
 mod ceilings;
 mod closed_forms;
 mod contract;
+mod knobs;
 mod laws;
 mod refused;
 mod support;
