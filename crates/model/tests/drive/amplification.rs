@@ -46,8 +46,8 @@ fn measure(victim: VictimPolicy, rho: f64) -> f64 {
 }
 
 fn check(victim: VictimPolicy) {
-    // Beyond this two draws too often show only blocks without garbage, which the theory
-    // collects all the same and the drive does not.
+    // In small blocks and beyond this, two draws too often show only blocks without garbage,
+    // which the theory collects all the same and the drive does not.
     for rho in [0.65, 0.78, 0.86] {
         let theory = mean_field(PAGES, rho, victim).expect("in the domain").waf;
         assert_close(&format!("{victim:?}, rho {rho}"), measure(victim, rho), theory, 0.02);

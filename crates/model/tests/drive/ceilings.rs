@@ -34,7 +34,10 @@ fn pace(
     done[to].at.since(done[from].at).as_ps() as f64 / (to - from) as f64
 }
 
-fn striped(host: &Host, operation: Operation) -> impl FnMut(usize) -> (Operation, u64, u32) + use<> {
+fn striped(
+    host: &Host,
+    operation: Operation,
+) -> impl FnMut(usize) -> (Operation, u64, u32) + use<> {
     let pages = host.drive.namespace_sectors(NAMESPACE).expect("a namespace") / 16;
     move |n| (operation, n as u64 % pages * 16, 16)
 }

@@ -85,10 +85,8 @@ proptest! {
 
 #[test]
 fn the_same_seed_and_inputs_give_the_same_run() {
-    let config = || Config {
-        gc: Gc { victim: VictimPolicy::DChoices { d: 2 }, ..busy().gc },
-        ..busy()
-    };
+    let config =
+        || Config { gc: Gc { victim: VictimPolicy::DChoices { d: 2 }, ..busy().gc }, ..busy() };
     let (first, one) = run(config(), Manner::default(), 7, 3000);
     let (second, other) = run(config(), Manner::default(), 7, 3000);
     assert_eq!(first, second);

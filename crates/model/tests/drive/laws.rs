@@ -41,7 +41,8 @@ fn random_config(random: &mut Random) -> Config {
     config.flash.read_ready_delay = Span::from_ns(random.pick(&[0, 5000]));
     config.bus.rate_mts = random.pick(&[200, 800, 2400]);
     config.bus.transfer_spare = random.chance(0.3);
-    config.bus.arbitration = random.pick(&[BusArbitration::CommandFirst, BusArbitration::DataFirst]);
+    config.bus.arbitration =
+        random.pick(&[BusArbitration::CommandFirst, BusArbitration::DataFirst]);
     config.bus.rounding = random.pick(&[BusRounding::Exact, BusRounding::TruncatedNs]);
     config.link.bytes_per_s = random.pick(&[200_000_000, 4_000_000_000]);
     config.link.interrupt = Span::from_ns(random.pick(&[0, 1500]));
@@ -604,15 +605,13 @@ impl Run {
     fn check_counters(&self) {
         let counters = self.host.drive.counters();
         let config = self.host.drive.config();
-        let units_per_page =
-            u64::from(config.geometry.page_bytes / config.mapping.unit_bytes);
+        let units_per_page = u64::from(config.geometry.page_bytes / config.mapping.unit_bytes);
         assert_eq!(counters.gc_runs, counters.erases + counters.retired_blocks);
         let explained = counters.gc_reads + counters.mapping_reads + counters.merge_reads;
         assert!(counters.flash_reads >= explained);
         let programs = counters.flash_programs - counters.mapping_programs;
         assert!(
-            programs * units_per_page
-                >= counters.flash_units_programmed + counters.padded_units
+            programs * units_per_page >= counters.flash_units_programmed + counters.padded_units
         );
         assert!(counters.cmt_hits <= counters.cmt_lookups);
         assert!(counters.cache_hits <= counters.cache_lookups);
@@ -677,5 +676,56 @@ fn laws_hold_without_faults() {
 fn laws_hold_with_faults() {
     for seed in seeds(10_000, 1000) {
         run(seed, true);
+    }
+}
+
+/// Who delayed whom adds up: what single reads waited for dies, channels and firmware is
+/// exactly what the holders of those are blamed for.
+#[test]
+fn blame_is_conserved() {
+    use mynah_model::stats::Resource;
+    use mynah_stamp::Stage;
+    for seed in seeds(20_000, 150) {
+        let _seed = Seed(seed);
+        let mut random = Random(seed);
+        let mut config = random_config(&mut random);
+        config.cache = None;
+        config.mapping.table = MappingTable::Ideal;
+        let firmware = config.firmware.read;
+        let unit = u64::from(config.mapping.unit_bytes / 512);
+        let mut host = Host::new(config);
+        host.create(memory_queue(2));
+        fill(&mut host);
+        let units = host.drive.namespace_sectors(NAMESPACE).expect("one") / unit;
+        let (mut waited, mut on_cores, mut reads) = (Span::ZERO, Span::ZERO, 0);
+        for n in 0..500 {
+            let read = n % 3 != 0;
+            let operation = if read { Operation::Read } else { Operation::Write };
+            let request = host.request(operation, random.below(units) * unit, unit as u32);
+            host.submit(if read { QUEUE } else { QueueId(2) }, request);
+            let limit = if n == 499 { 0 } else { 24 };
+            while host.outstanding > limit {
+                let done = host.next().expect("no deadlock");
+                if done.queue == QUEUE {
+                    reads += 1;
+                    waited += done.stages.get(Stage::DieWait) + done.stages.get(Stage::ChannelWait);
+                    on_cores += done.stages.get(Stage::Firmware);
+                }
+            }
+        }
+        while let Some(done) = host.next() {
+            if done.queue == QUEUE {
+                reads += 1;
+                waited += done.stages.get(Stage::DieWait) + done.stages.get(Stage::ChannelWait);
+                on_cores += done.stages.get(Stage::Firmware);
+            }
+        }
+        let blamed = |of: &[Resource]| -> Span {
+            let rows = host.drive.blame();
+            let mine = rows.iter().filter(|row| row.victim == FlowId(0));
+            mine.filter(|row| of.contains(&row.resource)).map(|row| row.wait).sum()
+        };
+        assert_eq!(blamed(&[Resource::Die, Resource::Channel]), waited);
+        assert_eq!(blamed(&[Resource::Firmware]) + firmware.times(reads), on_cores);
     }
 }

@@ -2,8 +2,8 @@
 //! without the memory they would need.
 
 use crate::support::*;
-use mynah_model::config::*;
 use mynah_model::Drive;
+use mynah_model::config::*;
 use mynah_stamp::Time;
 
 /// A change, and the field that the error must name.
@@ -14,7 +14,10 @@ const CASES: &[Case] = &[
     (|c| c.geometry.channels = u32::MAX, "geometry.channels"),
     (|c| c.geometry.chips_per_channel = 0, "geometry.chips_per_channel"),
     (|c| c.geometry.dies_per_chip = 0, "geometry.dies_per_chip"),
-    (|c| (c.geometry.dies_per_chip, c.geometry.chips_per_channel) = (64, 2), "geometry.dies_per_chip"),
+    (
+        |c| (c.geometry.dies_per_chip, c.geometry.chips_per_channel) = (64, 2),
+        "geometry.dies_per_chip",
+    ),
     (|c| c.geometry.planes_per_die = 0, "geometry.planes_per_die"),
     (|c| c.geometry.planes_per_die = 9, "geometry.planes_per_die"),
     (|c| c.geometry.blocks_per_plane = 0, "geometry.blocks_per_plane"),
@@ -126,10 +129,7 @@ const CASES: &[Case] = &[
     (|c| c.namespaces[0].chips = vec![0, 0], "namespace.chips"),
     (|c| c.namespaces[0].dies = vec![u32::MAX], "namespace.dies"),
     (|c| c.namespaces[0].planes = vec![7], "namespace.planes"),
-    (
-        |c| c.plane_order = PlaneOrder([Dimension::Channel; 4]),
-        "plane_order",
-    ),
+    (|c| c.plane_order = PlaneOrder([Dimension::Channel; 4]), "plane_order"),
     (|c| c.faults = vec![Fault::SlowDie { die: 4, factor: 2.0 }], "fault.die"),
     (|c| c.faults = vec![Fault::SlowDie { die: 0, factor: 0.5 }], "fault.factor"),
     (|c| c.faults = vec![Fault::SlowDie { die: 0, factor: f64::NAN }], "fault.factor"),
