@@ -60,7 +60,18 @@ impl Config {
     pub(crate) fn validate(&self) -> Result<Plan, ConfigError> {
         self.validate_geometry()?;
         self.validate_parts()?;
-        self.lay_out()
+        let plan = self.lay_out()?;
+        for fault in &self.faults {
+            if let Fault::Media { extent: FaultExtent::Units { namespace, last, .. }, .. } = *fault
+            {
+                let units = plan.namespaces[namespace as usize - 1].units;
+                if last >= u64::from(units) {
+                    let problem = format!("unit {last}: the last is {}", units - 1);
+                    return fail("fault.units", problem);
+                }
+            }
+        }
+        Ok(plan)
     }
 
     fn validate_geometry(&self) -> Result<(), ConfigError> {
@@ -163,6 +174,10 @@ impl Config {
             {
                 return fail("cache.write_back.high", format!("{high} is not within 0 to 1"));
             }
+        }
+        let order = self.plane_order.0;
+        if (1..4).any(|at| order[..at].contains(&order[at])) {
+            return fail("plane_order", "each of channel, chip, die and plane comes once");
         }
         if let VictimPolicy::DChoices { d } = self.gc.victim {
             within("gc.victim.d", d.into(), 1..=u64::from(g.blocks_per_plane))?;

@@ -149,8 +149,7 @@ fn reads_of_parts_of_pages_and_of_several() {
 #[test]
 fn planes_read_together_and_transfer_in_turn() {
     // Two pages on the two planes of one die.
-    let order =
-        PlaneOrder([Dimension::Plane, Dimension::Channel, Dimension::Chip, Dimension::Die]);
+    let order = PlaneOrder([Dimension::Plane, Dimension::Channel, Dimension::Chip, Dimension::Die]);
     let parts = |commands: Span| {
         // The first page crosses the link while the second crosses the bus.
         [arrival(), list(4), commands, us(50), bus(8192).times(2), packets(8192), completion()]
@@ -209,8 +208,7 @@ fn a_write_without_a_cache() {
 
 #[test]
 fn both_planes_are_programmed_together() {
-    let order =
-        PlaneOrder([Dimension::Plane, Dimension::Channel, Dimension::Chip, Dimension::Die]);
+    let order = PlaneOrder([Dimension::Plane, Dimension::Channel, Dimension::Chip, Dimension::Die]);
     let mut host = Host::new(small_with(|c| c.plane_order = order));
     let done = host.run_one(Operation::Write, 0, 32);
     assert_latency(&done, &[arrival(), list(4), data_in(16384), program(2, 8192), completion()]);

@@ -10,6 +10,11 @@
 
 #![allow(unreachable_pub, missing_docs)]
 
+mod amplification;
+mod ceilings;
 mod closed_forms;
+mod contract;
+mod knobs;
 mod laws;
+mod refused;
 mod support;

@@ -447,7 +447,7 @@ impl Host {
     }
 }
 
-/// Writes every unit of namespace 1 once, in order, and waits until nothing happens.
+/// Puts data on all of namespace 1 without taking any time.
 pub(crate) fn fill(host: &mut Host) {
     let units = host.drive.namespace_sectors(NAMESPACE).expect("a namespace");
     fill_sectors(host, units);

@@ -1,0 +1,168 @@
+//! Drives that cannot be built are refused by name of the field at fault, quickly and
+//! without the memory they would need.
+
+use crate::support::*;
+use mynah_model::Drive;
+use mynah_model::config::*;
+use mynah_stamp::Time;
+
+/// A change, and the field that the error must name.
+type Case = (fn(&mut Config), &'static str);
+
+const CASES: &[Case] = &[
+    (|c| c.geometry.channels = 0, "geometry.channels"),
+    (|c| c.geometry.channels = u32::MAX, "geometry.channels"),
+    (|c| c.geometry.chips_per_channel = 0, "geometry.chips_per_channel"),
+    (|c| c.geometry.dies_per_chip = 0, "geometry.dies_per_chip"),
+    (
+        |c| (c.geometry.dies_per_chip, c.geometry.chips_per_channel) = (64, 2),
+        "geometry.dies_per_chip",
+    ),
+    (|c| c.geometry.planes_per_die = 0, "geometry.planes_per_die"),
+    (|c| c.geometry.planes_per_die = 9, "geometry.planes_per_die"),
+    (|c| c.geometry.blocks_per_plane = 0, "geometry.blocks_per_plane"),
+    (|c| c.geometry.blocks_per_plane = u32::MAX, "geometry.blocks_per_plane"),
+    (|c| c.geometry.pages_per_block = 0, "geometry.pages_per_block"),
+    (|c| c.geometry.pages_per_block = u32::MAX, "geometry.pages_per_block"),
+    (|c| c.geometry.page_bytes = 0, "geometry.page_bytes"),
+    (|c| c.geometry.page_bytes = 5000, "geometry.page_bytes"),
+    // 40 PB.
+    (
+        |c| {
+            c.geometry.channels = 1024;
+            c.geometry.chips_per_channel = 64;
+            c.geometry.blocks_per_plane = 1 << 17;
+            c.geometry.pages_per_block = 2048;
+            c.geometry.page_bytes = 16384;
+            c.mapping.unit_bytes = 16384;
+        },
+        "geometry",
+    ),
+    (|c| c.mapping.unit_bytes = 0, "mapping.unit_bytes"),
+    (|c| c.mapping.unit_bytes = 16384, "mapping.unit_bytes"),
+    (|c| c.mapping.unit_bytes = 768, "mapping.unit_bytes"),
+    (
+        |c| (c.geometry.pages_per_block, c.mapping.unit_bytes) = (1 << 15, 4096),
+        "mapping.unit_bytes",
+    ),
+    (|c| c.bus.width_bytes = 0, "bus.width_bytes"),
+    (|c| c.bus.rate_mts = 0, "bus.rate_mts"),
+    (|c| c.bus.rate_mts = 20_000, "bus.rate_mts"),
+    (|c| c.link.bytes_per_s = 0, "link.bytes_per_s"),
+    (|c| c.link.lanes = 0, "link.lanes"),
+    (|c| c.link.max_payload_bytes = 0, "link.max_payload_bytes"),
+    (|c| c.link.packet_overhead_bytes = 1000, "link.packet_overhead_bytes"),
+    (|c| c.link.submission_entry_bytes = 0, "link.submission_entry_bytes"),
+    (|c| c.queues.fetch_size = 0, "queues.fetch_size"),
+    (|c| c.queues.entries = 1, "queues.entries"),
+    (|c| c.queues.arbitration_burst = 0, "queues.arbitration_burst"),
+    (|c| c.queues.command_slots = 0, "queues.command_slots"),
+    (|c| c.firmware.cores = 0, "firmware.cores"),
+    (|c| c.over_provisioning = 0.0, "over_provisioning"),
+    (|c| c.over_provisioning = 1.0, "over_provisioning"),
+    (|c| c.over_provisioning = -0.1, "over_provisioning"),
+    (|c| c.over_provisioning = f64::NAN, "over_provisioning"),
+    // Too small for its thresholds.
+    (|c| c.over_provisioning = 0.01, "over_provisioning"),
+    (|c| c.geometry.blocks_per_plane = 5, "over_provisioning"),
+    (|c| c.cache = Some(WriteCache { bytes: 0, ..cache() }), "cache.bytes"),
+    (|c| c.cache = Some(WriteCache { bytes: 4096, ..cache() }), "cache.bytes"),
+    (|c| c.cache = Some(WriteCache { bytes: u64::MAX, ..cache() }), "cache.bytes"),
+    (
+        |c| {
+            let dram = Dram { rate_mts: 0, ..cache().dram };
+            c.cache = Some(WriteCache { dram, ..cache() });
+        },
+        "cache.dram.rate_mts",
+    ),
+    (
+        |c| {
+            let dram = Dram { row_bytes: 0, ..cache().dram };
+            c.cache = Some(WriteCache { dram, ..cache() });
+        },
+        "cache.dram.row_bytes",
+    ),
+    (
+        |c| {
+            let dram = Dram { width_bytes: 0, ..cache().dram };
+            c.cache = Some(WriteCache { dram, ..cache() });
+        },
+        "cache.dram.width_bytes",
+    ),
+    (
+        |c| c.cache = Some(WriteCache { write_back: WriteBack::Lru { high: 1.5 }, ..cache() }),
+        "cache.write_back.high",
+    ),
+    (
+        |c| c.cache = Some(WriteCache { write_back: WriteBack::Lru { high: f64::NAN }, ..cache() }),
+        "cache.write_back.high",
+    ),
+    (|c| c.mapping.table = MappingTable::Cached(cached_table(0)), "mapping.cached.bytes"),
+    (|c| c.mapping.table = MappingTable::Cached(cached_table(u64::MAX)), "mapping.cached.bytes"),
+    (
+        |c| {
+            let table = CachedTable { load_bytes: 0, ..cached_table(1 << 20) };
+            c.mapping.table = MappingTable::Cached(table);
+        },
+        "mapping.cached.load_bytes",
+    ),
+    (
+        |c| {
+            let table = CachedTable { entry_bytes: Some(0), ..cached_table(1 << 20) };
+            c.mapping.table = MappingTable::Cached(table);
+        },
+        "mapping.cached.entry_bytes",
+    ),
+    (|c| c.gc.victim = VictimPolicy::DChoices { d: 0 }, "gc.victim.d"),
+    (|c| c.gc.victim = VictimPolicy::DChoices { d: u32::MAX }, "gc.victim.d"),
+    (|c| c.gc.reserve_blocks = 0, "gc.reserve_blocks"),
+    (|c| c.gc.reserve_blocks = u32::MAX, "gc.reserve_blocks"),
+    (|c| c.gc.start = 0.99, "gc.start"),
+    (|c| c.gc.start = -1.0, "gc.start"),
+    (|c| c.gc.urgent = f64::INFINITY, "gc.urgent"),
+    (|c| c.gc.idle_target = f64::NAN, "gc.idle_target"),
+    (|c| c.namespaces.clear(), "namespaces"),
+    (|c| c.namespaces[0].units = Some(0), "namespaces"),
+    (|c| c.namespaces[0].units = Some(u64::MAX), "namespaces"),
+    (|c| c.namespaces[0].units = Some(1 << 40), "namespaces"),
+    (|c| c.namespaces[0].channels = vec![2], "namespace.channels"),
+    (|c| c.namespaces[0].chips = vec![0, 0], "namespace.chips"),
+    (|c| c.namespaces[0].dies = vec![u32::MAX], "namespace.dies"),
+    (|c| c.namespaces[0].planes = vec![7], "namespace.planes"),
+    (|c| c.plane_order = PlaneOrder([Dimension::Channel; 4]), "plane_order"),
+    (|c| c.faults = vec![Fault::SlowDie { die: 4, factor: 2.0 }], "fault.die"),
+    (|c| c.faults = vec![Fault::SlowDie { die: 0, factor: 0.5 }], "fault.factor"),
+    (|c| c.faults = vec![Fault::SlowDie { die: 0, factor: f64::NAN }], "fault.factor"),
+    (|c| c.faults = vec![Fault::DeadDie { die: 99, at: Time::ZERO }], "fault.die"),
+    (|c| c.faults = vec![media(MediaOperation::Read, FaultExtent::Rate(1.1))], "fault.rate"),
+    (|c| c.faults = vec![media(MediaOperation::Read, FaultExtent::Rate(f64::NAN))], "fault.rate"),
+    (|c| c.faults = vec![media(MediaOperation::Erase, units(1, 0, 1))], "fault.units"),
+    (|c| c.faults = vec![media(MediaOperation::Read, units(0, 0, 1))], "fault.namespace"),
+    (|c| c.faults = vec![media(MediaOperation::Read, units(2, 0, 1))], "fault.namespace"),
+    (|c| c.faults = vec![media(MediaOperation::Read, units(1, 5, 4))], "fault.units"),
+    (|c| c.faults = vec![media(MediaOperation::Read, units(1, 0, 1 << 30))], "fault.units"),
+];
+
+fn media(operation: MediaOperation, extent: FaultExtent) -> Fault {
+    Fault::Media { operation, extent }
+}
+
+fn units(namespace: u32, first: u64, last: u64) -> FaultExtent {
+    FaultExtent::Units { namespace, first, last }
+}
+
+#[test]
+fn the_field_at_fault_is_named() {
+    small().check().expect("the drive itself is valid");
+    let mut wrong = vec![];
+    for (number, (change, key)) in CASES.iter().enumerate() {
+        let config = small_with(change);
+        match std::panic::catch_unwind(|| config.check()) {
+            Ok(Err(error)) if error.key == *key => {
+                assert_eq!(Drive::new(config).err(), Some(error));
+            }
+            other => wrong.push(format!("case {number}: expected {key}, got {other:?}")),
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
