@@ -79,6 +79,8 @@ pub struct OccupancyRange {
     pub weight: f64,
     /// Share of accesses that are writes.
     pub write_share: f64,
+    /// Whether it is written as fast as the drive takes it.
+    pub saturated: bool,
 }
 
 /// The schema that this version writes and reads.

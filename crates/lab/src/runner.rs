@@ -676,10 +676,18 @@ pub fn occupancy(
         for flow in &ours {
             let profile = flow.write_profile(sectors, unit_sectors)?;
             let write_share = if flow.modifies() { 1.0 } else { 0.0 };
+            // A closed loop writes as fast as the drive lets it.
+            let saturated = flow.depth().is_some();
             let mut add = |first: u64, count: u64, weight: f64| {
                 let count = count.min(units.saturating_sub(first));
                 if count > 0 {
-                    ranges.push(UpdateClass { first, units: count, weight, write_share });
+                    ranges.push(UpdateClass {
+                        first,
+                        units: count,
+                        weight,
+                        write_share,
+                        saturated,
+                    });
                 }
             };
             match profile {
@@ -728,11 +736,18 @@ fn partition(ranges: &[UpdateClass], occupied: u64) -> Vec<UpdateClass> {
     let mut classes: Vec<UpdateClass> = vec![];
     for pair in cuts.windows(2) {
         let (first, end) = (pair[0], pair[1]);
-        let mut class = UpdateClass { first, units: end - first, weight: 0.0, write_share: 0.0 };
+        let mut class = UpdateClass {
+            first,
+            units: end - first,
+            weight: 0.0,
+            write_share: 0.0,
+            saturated: false,
+        };
         for range in ranges {
             if range.first < end && first < range.first + range.units {
                 class.weight += range.weight * (end - first) as f64 / range.units as f64;
                 class.write_share = f64::max(class.write_share, range.write_share);
+                class.saturated |= range.saturated;
             }
         }
         classes.push(class);

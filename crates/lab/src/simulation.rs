@@ -646,6 +646,7 @@ fn ranges(occupancy: &[Occupancy]) -> Vec<OccupancyRange> {
             units: class.units,
             weight: class.weight,
             write_share: class.write_share,
+            saturated: class.saturated,
         };
         classes.iter().map(range).collect::<Vec<_>>()
     };
@@ -660,6 +661,7 @@ fn occupied(ranges: &[OccupancyRange]) -> Vec<Occupancy> {
             units: range.units,
             weight: range.weight,
             write_share: range.write_share,
+            saturated: range.saturated,
         };
         let namespace = NamespaceId(range.namespace);
         match all.iter_mut().find(|occupancy| occupancy.namespace == namespace) {

@@ -20,6 +20,7 @@ use mynah_stamp::Time;
 use rand::Rng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::SeedableRng;
+use std::ops::RangeInclusive;
 
 /// Most different kinds of data on one plane.
 const CLASSES_MAX: usize = crate::steady::pool::MAX_CLASSES;
@@ -46,6 +47,10 @@ pub struct UpdateClass {
     /// The share of accesses to this range that are writes, 0 to 1: how much of what the
     /// cached mapping table holds of it differs from flash.
     pub write_share: f64,
+    /// Whether it is written as fast as the drive takes it. Garbage collection then gets
+    /// little time before it is urgent, so planes are found with any number of free blocks
+    /// from that point to the one where collection starts; otherwise with the latter.
+    pub saturated: bool,
 }
 
 /// Why a drive cannot be preconditioned.
@@ -93,6 +98,7 @@ struct PlaneClass {
     first: u32,
     end: u32,
     weight: f64,
+    saturated: bool,
 }
 
 impl Drive {
@@ -149,7 +155,9 @@ impl Drive {
             };
             let state = &states[at].1;
             waf += state.waf / f64::from(self.shape.planes);
-            let blocks = self.blocks.free_blocks(plane).saturating_sub(self.blocks.start);
+            let spread = self.kept_free(&here);
+            let kept = spread.start() + below(&mut random, spread.clone().count() as u32) as usize;
+            let blocks = self.blocks.free_blocks(plane).saturating_sub(kept);
             let mut compositions = state.compositions_with_units(blocks, &counts, &mut random)?;
             self.stagger(&mut compositions, &mut random);
             self.realise(plane, &here, &compositions, &mut scratch, &mut random);
@@ -239,6 +247,7 @@ impl Drive {
                 first,
                 end: first + class.units as u32,
                 weight: class.weight,
+                saturated: class.saturated && class.weight > 0.0,
             })
             .filter(|class| {
                 self.space_of(class.first).planes.contains(&plane)
@@ -276,9 +285,19 @@ impl Drive {
         below(u64::from(class.end) - base) - below(u64::from(class.first) - base)
     }
 
+    /// Free blocks among which a plane with these kinds of data is found at a random moment.
+    fn kept_free(&self, classes: &[PlaneClass]) -> RangeInclusive<usize> {
+        let start = self.blocks.start;
+        if classes.iter().any(|class| class.saturated) {
+            self.blocks.urgent.min(start)..=start
+        } else {
+            start..=start
+        }
+    }
+
     /// The abstract pool that behaves as `plane` does.
     fn pool_of_plane(&self, plane: u32, classes: &[PlaneClass], counts: &[u64]) -> Pool {
-        let start = self.blocks.start as u32;
+        let kept = (*self.kept_free(classes).start() as u32).max(2);
         let total: f64 = classes.iter().map(|class| class.weight).sum();
         Pool {
             blocks: self.blocks.free_blocks(plane) as u32,
@@ -293,8 +312,8 @@ impl Drive {
                 .collect(),
             victim: self.config.gc.victim,
             frontiers: self.config.gc.frontiers,
-            collect_below: start,
-            keep_free: start,
+            collect_below: kept,
+            keep_free: kept,
             seed: self.config.seed,
         }
     }

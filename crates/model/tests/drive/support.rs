@@ -457,8 +457,13 @@ pub(crate) fn fill(host: &mut Host) {
 pub(crate) fn fill_sectors(host: &mut Host, sectors: u64) {
     use mynah_model::precondition::{Occupancy, UpdateClass};
     let unit_sectors = u64::from(host.drive.config().mapping.unit_bytes / 512);
-    let class =
-        UpdateClass { first: 0, units: sectors / unit_sectors, weight: 1.0, write_share: 0.5 };
+    let class = UpdateClass {
+        first: 0,
+        units: sectors / unit_sectors,
+        weight: 1.0,
+        write_share: 0.5,
+        saturated: false,
+    };
     host.drive
         .fill(&[Occupancy { namespace: NAMESPACE, classes: vec![class] }])
         .expect("a fresh drive");
