@@ -458,7 +458,7 @@ impl Run {
         match self.random.below(6) {
             0 | 1 => {
                 let commands: Vec<_> = self.outstanding.iter().collect();
-                if let Some(&(&tag, ref command)) = commands.get(commands.len() / 2) {
+                if let Some(&(&tag, command)) = commands.get(commands.len() / 2) {
                     let abort = Control::Abort(command.queue, tag);
                     self.host.control(abort);
                 }
@@ -577,7 +577,7 @@ impl Run {
                 ),
             }
             let runs = self.host.drive.counters().gc_runs;
-            if runs != self.gc_runs || self.completed % 64 == 0 {
+            if runs != self.gc_runs || self.completed.is_multiple_of(64) {
                 self.gc_runs = runs;
                 self.check();
             }
