@@ -1,7 +1,7 @@
 //! What holds on every run, over random drives, workloads, controls and faults.
 //!
 //! Each run has a seed, which stands in the message of every failure; `MYNAH_SEED=n` runs
-//! that one alone. In every run some features are left out altogether, so that the others
+//! that one alone, and `MYNAH_RUNS=n` runs `n` times as many. In every run some features are left out altogether, so that the others
 //! are met undiluted.
 
 use crate::support::*;
@@ -458,7 +458,7 @@ impl Run {
         match self.random.below(6) {
             0 | 1 => {
                 let commands: Vec<_> = self.outstanding.iter().collect();
-                if let Some(&(&tag, ref command)) = commands.get(commands.len() / 2) {
+                if let Some(&(&tag, command)) = commands.get(commands.len() / 2) {
                     let abort = Control::Abort(command.queue, tag);
                     self.host.control(abort);
                 }
@@ -577,7 +577,7 @@ impl Run {
                 ),
             }
             let runs = self.host.drive.counters().gc_runs;
-            if runs != self.gc_runs || self.completed % 64 == 0 {
+            if runs != self.gc_runs || self.completed.is_multiple_of(64) {
                 self.gc_runs = runs;
                 self.check();
             }
@@ -642,8 +642,11 @@ impl Drop for Seed {
     }
 }
 
-/// The seeds of a test: `count` from `first` on, or the one that was asked for.
+/// The seeds of a test: `count` from `first` on (`MYNAH_RUNS` times as many), or the one
+/// that was asked for.
 pub(crate) fn seeds(first: u64, count: u64) -> Vec<u64> {
+    let runs = std::env::var("MYNAH_RUNS").ok().and_then(|runs| runs.parse().ok()).unwrap_or(1);
+    let count = count * runs;
     match std::env::var("MYNAH_SEED").ok().and_then(|seed| seed.parse().ok()) {
         Some(seed) => vec![seed],
         None => (first..first + count).collect(),
@@ -674,7 +677,7 @@ fn laws_hold_without_faults() {
 
 #[test]
 fn laws_hold_with_faults() {
-    for seed in seeds(10_000, 1000) {
+    for seed in seeds(1_000_000, 1000) {
         run(seed, true);
     }
 }
@@ -685,7 +688,7 @@ fn laws_hold_with_faults() {
 fn blame_is_conserved() {
     use mynah_model::stats::Resource;
     use mynah_stamp::Stage;
-    for seed in seeds(20_000, 150) {
+    for seed in seeds(2_000_000, 150) {
         let _seed = Seed(seed);
         let mut random = Random(seed);
         let mut config = random_config(&mut random);
