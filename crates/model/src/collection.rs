@@ -2,12 +2,11 @@
 //! are read and programmed elsewhere in the plane, and the block is erased.
 
 use crate::blame::GARBAGE_COLLECTION;
-use crate::command::{Purpose, UNSET, UnitState, WriteUnit};
+use crate::command::{Extent, Purpose, Transaction, UNSET, UnitState, WriteUnit};
 use crate::config::MediaOperation;
 use crate::drive::Drive;
 use crate::event::Event;
 use crate::flash::scheduler::{CLASS_COLLECTION, PlaneQueues};
-use crate::front::new_transaction;
 use crate::mapping::table::Content;
 use crate::pool::NONE;
 use mynah_stamp::Span;
@@ -133,14 +132,12 @@ impl Drive {
                 continue;
             }
             self.planes[plane as usize].collection.reading += 1;
-            let transaction = self.transactions.insert(new_transaction(
+            let transaction = self.transactions.insert(Transaction::new(
                 Purpose::Collect,
                 CLASS_COLLECTION,
                 GARBAGE_COLLECTION,
                 plane,
-                plane,
-                slot,
-                bytes,
+                Extent { plane, slot, bytes },
                 self.now,
             ));
             self.enqueue_transaction(transaction);
@@ -156,14 +153,12 @@ impl Drive {
         } else if collection.reading == 0 && collection.units == 0 && !collection.erasing {
             collection.erasing = true;
             let victim = collection.victim;
-            let transaction = self.transactions.insert(new_transaction(
+            let transaction = self.transactions.insert(Transaction::new(
                 Purpose::Erase,
                 CLASS_COLLECTION,
                 GARBAGE_COLLECTION,
                 victim,
-                plane,
-                self.shape.first_slot_of_block(victim),
-                0,
+                Extent { plane, slot: self.shape.first_slot_of_block(victim), bytes: 0 },
                 self.now,
             ));
             self.enqueue_transaction(transaction);

@@ -2,7 +2,7 @@
 
 use crate::blame::HolderIndex;
 use crate::io::{Request, Status};
-use crate::pool::Linked;
+use crate::pool::{Linked, NONE};
 use mynah_stamp::{Span, Stage, StageSpans, Time};
 
 /// A time that has not come.
@@ -97,6 +97,50 @@ pub(crate) struct Transaction {
     pub(crate) array: Time,
     pub(crate) ready: Time,
     pub(crate) transfer: Time,
+}
+
+/// A page or a block, and how many bytes of it are wanted.
+#[derive(Clone, Copy)]
+pub(crate) struct Extent {
+    pub(crate) plane: u32,
+    /// Its first slot.
+    pub(crate) slot: u32,
+    pub(crate) bytes: u32,
+}
+
+impl Transaction {
+    /// A transaction that has not been queued yet.
+    pub(crate) fn new(
+        purpose: Purpose,
+        class: u8,
+        holder: HolderIndex,
+        owner: u32,
+        extent: Extent,
+        created: Time,
+    ) -> Transaction {
+        let Extent { plane, slot, bytes } = extent;
+        Transaction {
+            purpose,
+            class,
+            holder,
+            watched: false,
+            failed: false,
+            owner,
+            plane,
+            slot,
+            bytes,
+            next: NONE,
+            order: 0,
+            first_sector: 0,
+            sectors: 0,
+            created,
+            queued: created,
+            started: UNSET,
+            array: UNSET,
+            ready: UNSET,
+            transfer: UNSET,
+        }
+    }
 }
 
 impl Linked for Transaction {

@@ -2,7 +2,7 @@
 //! data, firmware, and at the end read data and completion over the host link.
 
 use crate::blame::HolderIndex;
-use crate::command::{Command, UNSET};
+use crate::command::Command;
 use crate::drive::Drive;
 use crate::event::Event;
 use crate::fifo::Booking;
@@ -10,7 +10,6 @@ use crate::flash::scheduler::CLASS_HOST;
 use crate::io::{
     Completion, Direction, NamespaceId, Operation, Output, QueueId, QueueKind, Request, Status, Tag,
 };
-use crate::pool::NONE;
 use crate::stats::Resource;
 use mynah_stamp::{Span, Stage, StageSpans, Time};
 
@@ -506,39 +505,5 @@ impl Drive {
         for unit in space.base..space.base + space.units {
             self.trim_unit(unit);
         }
-    }
-}
-
-/// A flash transaction that has not been queued yet.
-pub(crate) fn new_transaction(
-    purpose: crate::command::Purpose,
-    class: u8,
-    holder: u16,
-    owner: u32,
-    plane: u32,
-    slot: u32,
-    bytes: u32,
-    created: Time,
-) -> crate::command::Transaction {
-    crate::command::Transaction {
-        purpose,
-        class,
-        holder,
-        watched: false,
-        failed: false,
-        owner,
-        plane,
-        slot,
-        bytes,
-        next: NONE,
-        order: 0,
-        first_sector: 0,
-        sectors: 0,
-        created,
-        queued: created,
-        started: UNSET,
-        array: UNSET,
-        ready: UNSET,
-        transfer: UNSET,
     }
 }

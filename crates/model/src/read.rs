@@ -1,12 +1,11 @@
 //! Reads: from the cache, from flash, or of addresses that were never written.
 
 use crate::blame::{GARBAGE_COLLECTION, MAPPING_TABLE};
-use crate::command::{Purpose, UnitState};
+use crate::command::{Extent, Purpose, Transaction, UnitState};
 use crate::config::{MediaOperation, UnmappedReads};
 use crate::drive::Drive;
 use crate::event::Event;
 use crate::flash::scheduler::CLASS_HOST;
-use crate::front::new_transaction;
 use crate::io::Status;
 use crate::mapping::table::Content;
 use crate::pool::NONE;
@@ -126,8 +125,8 @@ impl Drive {
         let plane = slot / self.shape.units_per_plane;
         let c = &mut self.commands[command];
         c.parts += 1;
-        let mut t =
-            new_transaction(Purpose::Read, c.class, c.flow, command, plane, page, bytes, c.mark);
+        let extent = Extent { plane, slot: page, bytes };
+        let mut t = Transaction::new(Purpose::Read, c.class, c.flow, command, extent, c.mark);
         t.watched = true;
         t.first_sector = overlap.first_sector;
         t.sectors = overlap.sectors;
@@ -271,16 +270,9 @@ impl Drive {
         let page = slot - slot % self.shape.units_per_page;
         let plane = slot / self.shape.units_per_plane;
         let holder = if u.holder == GARBAGE_COLLECTION { GARBAGE_COLLECTION } else { u.holder };
-        let t = new_transaction(
-            Purpose::Merge,
-            u.class.max(CLASS_HOST),
-            holder,
-            unit,
-            plane,
-            page,
-            missing.max(512),
-            now,
-        );
+        let extent = Extent { plane, slot: page, bytes: missing.max(512) };
+        let t =
+            Transaction::new(Purpose::Merge, u.class.max(CLASS_HOST), holder, unit, extent, now);
         let transaction = self.transactions.insert(t);
         self.enqueue_transaction(transaction);
     }

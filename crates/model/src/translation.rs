@@ -9,11 +9,10 @@
 
 use crate::blame::MAPPING_TABLE;
 use crate::blocks::Stream;
-use crate::command::{Purpose, UNSET, UnitState, WriteUnit};
+use crate::command::{Extent, Purpose, Transaction, UNSET, UnitState, WriteUnit};
 use crate::config::{CachedTable, CmtGranularity, CmtSharing, Config, MappingTable};
 use crate::drive::Drive;
 use crate::flash::scheduler::CLASS_MAPPING;
-use crate::front::new_transaction;
 use crate::mapping::cmt::Cmt;
 use crate::mapping::table::{Content, Table};
 use crate::pool::NONE;
@@ -178,14 +177,12 @@ impl Drive {
 
     fn read_translation_page(&mut self, purpose: Purpose, page: u32, bytes: u32) {
         let Some(slot) = self.mapping.table.translation_slot(page) else { return };
-        let transaction = self.transactions.insert(new_transaction(
+        let transaction = self.transactions.insert(Transaction::new(
             purpose,
             CLASS_MAPPING,
             MAPPING_TABLE,
             page,
-            slot / self.shape.units_per_plane,
-            slot,
-            bytes,
+            Extent { plane: slot / self.shape.units_per_plane, slot, bytes },
             self.now,
         ));
         self.enqueue_transaction(transaction);

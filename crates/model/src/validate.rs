@@ -83,7 +83,7 @@ impl Config {
         within("geometry.blocks_per_plane", g.blocks_per_plane.into(), 4..=1 << 20)?;
         within("geometry.pages_per_block", g.pages_per_block.into(), 1..=1 << 15)?;
         within("geometry.page_bytes", g.page_bytes.into(), 512..=1 << 20)?;
-        if g.page_bytes % 512 != 0 {
+        if !g.page_bytes.is_multiple_of(512) {
             return fail("geometry.page_bytes", "a page is a whole number of 512-byte sectors");
         }
         if g.chips_per_channel * g.dies_per_chip > 64 {
@@ -97,8 +97,8 @@ impl Config {
         }
         let unit = self.mapping.unit_bytes;
         if unit == 0
-            || unit % 512 != 0
-            || g.page_bytes % unit != 0
+            || !unit.is_multiple_of(512)
+            || !g.page_bytes.is_multiple_of(unit)
             || !(g.page_bytes / unit).is_power_of_two()
         {
             return fail(
