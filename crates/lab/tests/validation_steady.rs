@@ -61,7 +61,7 @@ impl Case {
             assert!(options.set(name, *value), "{name}");
         }
         let flow = options.flow("writes").unwrap();
-        let options = RunOptions { seed, precondition, ramp_time: ramp, stop_at: None };
+        let options = RunOptions { seed, precondition, ramp_time: ramp, ..RunOptions::default() };
         let runner = Runner::new(config, &[flow], &options).unwrap();
         let Outcome { recorder, counters, .. } = runner.run(|_| true).unwrap();
         let (watched, by_law) = (recorder.mean_outstanding(), recorder.littles_law_outstanding());
