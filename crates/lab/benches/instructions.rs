@@ -17,8 +17,12 @@ const MANY: u64 = 60_000;
 
 /// What a request may cost, some 10 % above what was last measured. Lower it after an
 /// improvement.
-const LIMITS: [(&str, f64); 4] =
-    [("random-reads", 7_300.0), ("cmt-misses", 10_050.0), ("steady-writes", 13_550.0), ("two-sequential", 7_250.0)];
+const LIMITS: [(&str, f64); 4] = [
+    ("random-reads", 7_300.0),
+    ("cmt-misses", 10_050.0),
+    ("steady-writes", 13_550.0),
+    ("two-sequential", 7_250.0),
+];
 
 fn main() {
     let arguments: Vec<String> =
