@@ -10,6 +10,10 @@ use crate::io::{Queue, QueueId, QueueKind};
 use mynah_stamp::Time;
 use std::collections::VecDeque;
 
+/// Fetches that the fetch unit has under way at once. With one alone, it would stand behind
+/// read data whenever the link towards the host is full, and leave the drive idle.
+const FETCHES_MAX: u32 = 8;
+
 /// One queue pair.
 pub(crate) struct QueuePair {
     pub(crate) queue: Queue,
@@ -70,8 +74,8 @@ pub(crate) struct HostInterface {
     index: Vec<u32>,
     /// Queue whose turn it is.
     turn: usize,
-    /// The fetch unit handles one request at a time.
-    fetching: bool,
+    /// Fetches under way.
+    fetching: u32,
     /// Commands in the controller.
     commands: u32,
     /// Entries that wait in all queues.
@@ -85,7 +89,7 @@ impl HostInterface {
             queues: Vec::new(),
             index: Vec::new(),
             turn: 0,
-            fetching: false,
+            fetching: 0,
             commands: 0,
             waiting: 0,
         }
@@ -167,16 +171,16 @@ impl HostInterface {
         }
     }
 
-    /// Whether the fetch unit is free and an entry waits.
+    /// Whether one more fetch may be under way and an entry waits.
     #[inline]
     pub(crate) fn may_fetch(&self) -> bool {
-        !self.fetching && self.waiting > 0
+        self.fetching < FETCHES_MAX && self.waiting > 0
     }
 
-    /// Starts the next fetch if the fetch unit is free and a queue may go: which queue, and
+    /// Starts the next fetch if one more may be under way and a queue may go: which queue, and
     /// how many entries.
     pub(crate) fn next_fetch(&mut self, now: Time) -> Option<(u16, u32)> {
-        if self.fetching || self.waiting == 0 {
+        if !self.may_fetch() {
             return None;
         }
         let slots = self.config.command_slots.saturating_sub(self.commands);
@@ -204,16 +208,16 @@ impl HostInterface {
                 }
             }
             self.commands += count;
-            self.fetching = true;
+            self.fetching += 1;
             self.turn = if at + 1 < self.queues.len() { at + 1 } else { 0 };
             return Some((at as u16, count));
         }
         None
     }
 
-    /// Fetched entries have arrived: the fetch unit is free again.
+    /// Fetched entries have arrived.
     pub(crate) fn fetched(&mut self, queue: u16, count: u32) {
-        self.fetching = false;
+        self.fetching -= 1;
         let pair = &mut self.queues[usize::from(queue)];
         if pair.deleted {
             for _ in 0..count {

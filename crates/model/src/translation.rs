@@ -3,9 +3,10 @@
 //!
 //! Entries that the controller changes are cached; when one that differs from flash has to
 //! leave, its translation page is read (unless the whole page is cached), changed and
-//! programmed elsewhere. Garbage collection changes entries that nobody has cached: those
-//! translation pages are updated directly. An update that is wanted while one of the same
-//! page is under way is joined to the next.
+//! programmed elsewhere. Entries that garbage collection changes are cached as well, without
+//! being loaded; where whole translation pages are cached, those that are not are updated
+//! directly. An update that is wanted while one of the same page is under way is joined to
+//! the next.
 
 use crate::blame::MAPPING_TABLE;
 use crate::blocks::Stream;
@@ -247,8 +248,9 @@ impl Drive {
         }
     }
 
-    /// Garbage collection has changed the entry of `unit`: in the cache if it is there, in
-    /// flash otherwise.
+    /// Garbage collection has changed the entry of `unit`. Single entries become dirty in
+    /// the cache, so that those of one translation page are written together; a whole
+    /// translation page that is not cached is updated in flash.
     pub(crate) fn collected_mapping_changed(&mut self, unit: u32) {
         let namespace = self.namespace_index(unit);
         let Some(cached) = &self.mapping.cached else { return };
@@ -256,8 +258,8 @@ impl Drive {
         let Some(cached) = &mut self.mapping.cached else { return };
         let tables = cached.tables.len();
         let table = &mut cached.tables[namespace % tables];
-        if table.contains(unit, page) {
-            table.insert(unit, page, true);
+        if cached.config.granularity == CmtGranularity::Entry || table.contains(unit, page) {
+            self.remember(unit, page, true);
         } else {
             self.update_translation_page(page, false);
         }

@@ -127,16 +127,13 @@ fn planes_add_up_when_they_work_together() {
 fn the_link_is_the_bound() {
     let config = small_with(|c| {
         c.link.bytes_per_s = 400_000_000;
-        // Eight entries at a time: the fetch unit has one request under way, and behind
-        // data on the full link single entries would come too late now and then.
-        c.queues.arbitration_burst = 8;
         c.geometry.channels = 4;
     });
     let mut host = Host::new(config);
     fill(&mut host);
     let request = striped(&host, Operation::Read);
     let read = pace(&mut host, 128, 6000, request);
-    // Towards the host: an eighth of a request, 64 packets of data, the completion.
+    // Towards the host: the request for the entry, 64 packets of data, the completion.
     let bytes = 64 * 156 + 44;
     assert_close("reads", read, (f64::from(bytes) + 32.0 / 8.0) * 2500.0, 0.005);
     // Towards the drive: two doorbells, the entry, the data; the cache takes it all.

@@ -575,7 +575,7 @@ fn knobs() -> Vec<Knob> {
             |c| table(c, |_| ()),
             |c| edit_table(c, |table| table.write_back = false),
             mapping_programs,
-            0.0..=0.1,
+            0.0..=0.2,
         ),
         knob(
             "mapping.cached.sharing private",
