@@ -33,6 +33,9 @@ struct Case {
     flow: &'static [(&'static str, &'static str)],
     /// Times the occupied units are written before anything is measured.
     rounds: f64,
+    /// Share of the occupied units that is written after preconditioning, before anything is
+    /// measured.
+    ramp: f64,
 }
 
 struct Measured {
@@ -86,7 +89,7 @@ impl Case {
         let first = self.run(Precondition::Steady, 1, Span::from_ms(200), Span::from_ms(2000));
         let per_second = first.latencies.count() as f64 / first.seconds;
         let time = |writes: f64| Span::from_ps((writes / per_second * 1e12) as u64);
-        let (ramp, half) = (time(units as f64 / 20.0), time(units as f64 / 2.0));
+        let (ramp, half) = (time(units as f64 * self.ramp), time(units as f64 / 2.0));
         let found: Vec<Measured> =
             (1..=5).map(|seed| self.run(Precondition::Steady, seed, ramp, half)).collect();
         let written =
@@ -165,6 +168,7 @@ fn uniform_writes() {
         cached: false,
         flow: &[("iodepth", "64")],
         rounds: 3.0,
+        ramp: 0.05,
     }
     .compare();
 }
@@ -177,6 +181,7 @@ fn hot_and_cold_writes() {
         cached: false,
         flow: &[("iodepth", "64"), ("random_distribution", "hotcold:80/20")],
         rounds: 5.0,
+        ramp: 0.05,
     }
     .compare();
 }
@@ -189,6 +194,8 @@ fn writes_with_a_cached_mapping_table() {
         cached: true,
         flow: &[("iodepth", "64")],
         rounds: 3.0,
+        // Planes that start independently of one another take a while to fall into step.
+        ramp: 0.2,
     }
     .compare();
 }

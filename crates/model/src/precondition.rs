@@ -9,7 +9,7 @@
 //! computation.
 
 use crate::blocks::{Frontier, Stream};
-use crate::config::CmtGranularity;
+use crate::config::WriteFrontiers;
 use crate::drive::Drive;
 use crate::io::NamespaceId;
 use crate::mapping::table::Content;
@@ -132,6 +132,7 @@ impl Drive {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(self.config.seed ^ 0x7374_6561_6479);
         let mut states: Vec<(Vec<(u32, u32)>, PoolState)> = Vec::new();
         let mut scratch = Scratch::default();
+        self.stagger_translation(&mut random);
         let (mut waf, mut units) = (0.0, 0);
         for plane in 0..self.shape.planes {
             let here = self.classes_of_plane(plane, &classes);
@@ -359,6 +360,23 @@ impl Drive {
         }
     }
 
+    /// The same for the blocks that take translation pages: what is skipped counts as
+    /// written and void.
+    fn stagger_translation(&mut self, random: &mut Xoshiro256PlusPlus) {
+        if self.config.gc.frontiers == WriteFrontiers::One {
+            return;
+        }
+        for plane in 0..self.shape.planes {
+            let open = self.blocks.frontier(plane, Stream::Translation);
+            let left = self.shape.pages_per_block - open.next_page;
+            if open.block != NONE && left > 0 {
+                let next_page = open.next_page + below(random, left);
+                self.blocks.open(plane, Stream::Translation, Frontier { next_page, ..open });
+                self.blocks.set_written(open.block, self.blocks.valid(open.block), true);
+            }
+        }
+    }
+
     /// Gives `plane` blocks of the given compositions.
     fn realise(
         &mut self,
@@ -428,63 +446,42 @@ impl Drive {
         }
     }
 
-    /// Fills the cached mapping tables with recently used entries. An entry is dirty when
-    /// its last use was a write and no other dirty entry of its translation page has been
-    /// evicted since, which would have written it too: with `m` cached entries to a page,
-    /// of which a share `w` is written, the dirty share at age `x` (0 new, 1 oldest) is
-    /// `w exp(-m q x)` with `q = w exp(-m q)`.
+    /// Lets the cached mapping tables see as many uses, drawn at random, as it takes for
+    /// what they hold and which of it is dirty to be what a long history leaves.
     fn warm_tables(&mut self, classes: &[(u32, UpdateClass)], random: &mut Xoshiro256PlusPlus) {
-        for namespace in 0..self.namespaces.len() {
-            let Some((capacity, granularity)) = self.mapping.cmt_capacity(namespace) else {
-                return;
-            };
-            let space = &self.namespaces[namespace];
-            let (base, end) = (space.base, space.base + space.units);
-            let ours: Vec<_> =
-                classes.iter().filter(|(first, _)| (base..end).contains(first)).collect();
-            let pages = self.mapping.table.translation_pages().max(1);
-            let weights: Vec<f64> =
-                ours.iter().map(|(_, class)| class.weight.max(f64::MIN_POSITIVE)).collect();
-            let total: f64 = weights.iter().sum();
-            let per_page = capacity as f64 / f64::from(pages);
-            // Distinct entries are drawn until the table is full or a bounded number of
-            // draws has found nothing new.
-            for draw in 0..capacity * 2 {
-                let age = 1.0 - (draw as f64 / capacity as f64).min(1.0);
-                let mut at = random_share(random) * total;
-                let Some((first, class)) = ours.iter().zip(&weights).find_map(|(class, weight)| {
-                    at -= weight;
-                    (at <= 0.0).then_some(**class)
-                }) else {
-                    continue;
-                };
+        for table in 0..self.mapping.cached_tables() {
+            let ours: Vec<_> = classes
+                .iter()
+                .filter(|(first, _)| self.mapping.table_of(self.namespace_index(*first)) == table)
+                .collect();
+            // A class that is never written may still be read: it counts a little.
+            let upto: Vec<f64> = ours
+                .iter()
+                .scan(0.0, |sum, (_, class)| {
+                    *sum += class.weight.max(f64::MIN_POSITIVE);
+                    Some(*sum)
+                })
+                .collect();
+            let Some(&total) = upto.last() else { continue };
+            let capacity = self.mapping.cmt_capacity(table) as u64;
+            let uses = WARMING_ROUNDS * capacity.min(WARMING_ENTRIES_MAX) + capacity;
+            for _ in 0..uses {
+                let at = random_share(random) * total;
+                let which = upto.partition_point(|&sum| sum <= at).min(ours.len() - 1);
+                let (first, class) = *ours[which];
                 let unit = first + below(random, class.units as u32);
-                let dirty = match granularity {
-                    CmtGranularity::Entry => {
-                        let w = class.write_share;
-                        let q = dirty_at_eviction(per_page, w);
-                        w * (-per_page * q * age).exp()
-                    }
-                    CmtGranularity::Page => class.write_share,
-                };
-                let dirty = random_share(random) < dirty;
-                if !self.warm_cmt(namespace, unit, dirty) {
-                    break;
-                }
+                let dirty = random_share(random) < class.write_share;
+                self.warm_cmt(unit, dirty);
             }
         }
     }
 }
 
-/// Solves `q = w exp(-m q)` by bisection: the left side rises, the right falls.
-fn dirty_at_eviction(m: f64, w: f64) -> f64 {
-    let (mut low, mut high) = (0.0, w);
-    for _ in 0..60 {
-        let q = (low + high) / 2.0;
-        if q < w * (-m * q).exp() { low = q } else { high = q }
-    }
-    low
-}
+/// How often a cached mapping table is filled anew while it is warmed, beside the first
+/// time.
+const WARMING_ROUNDS: u64 = 3;
+/// Tables with more entries than this are filled anew in part only.
+const WARMING_ENTRIES_MAX: u64 = 1 << 20;
 
 #[derive(Default)]
 struct Scratch {

@@ -98,12 +98,25 @@ impl Mapping {
         self.cached.is_some()
     }
 
-    /// Entries that the cached mapping table of a namespace has room for, and what they
-    /// are. `None` with an ideal table.
-    pub(crate) fn cmt_capacity(&self, namespace: usize) -> Option<(usize, CmtGranularity)> {
-        let cached = self.cached.as_ref()?;
-        let table = &cached.tables[namespace % cached.tables.len()];
-        Some((table.capacity() - table.len(), cached.config.granularity))
+    /// How many cached mapping tables there are.
+    pub(crate) fn cached_tables(&self) -> usize {
+        self.cached.as_ref().map_or(0, |cached| cached.tables.len())
+    }
+
+    /// The cached mapping table that a namespace uses.
+    pub(crate) fn table_of(&self, namespace: usize) -> usize {
+        namespace % self.cached_tables().max(1)
+    }
+
+    /// Entries that a cached mapping table can hold, but no more than there are.
+    pub(crate) fn cmt_capacity(&self, table: usize) -> usize {
+        self.cached.as_ref().map_or(0, |cached| {
+            let all = match cached.config.granularity {
+                CmtGranularity::Entry => self.table.units(),
+                CmtGranularity::Page => self.table.translation_pages(),
+            };
+            cached.tables[table].capacity().min(all as usize)
+        })
     }
 
     /// Drops what is only in DRAM.
@@ -392,17 +405,15 @@ impl Drive {
         self.blocks.add_valid(self.shape.block_of_slot(slot), weight);
     }
 
-    /// Caches the entry of `unit` as if it had just been used; false if there is no room.
-    pub(crate) fn warm_cmt(&mut self, namespace: usize, unit: u32, dirty: bool) -> bool {
-        let Some(cached) = &self.mapping.cached else { return false };
+    /// Caches the entry of `unit` as if it had just been used. What has to leave is written
+    /// in no time.
+    pub(crate) fn warm_cmt(&mut self, unit: u32, dirty: bool) {
+        let namespace = self.namespace_index(unit);
+        let Some(cached) = &self.mapping.cached else { return };
         let page = self.translation_page(unit, cached.entries_per_page);
-        let Some(cached) = &mut self.mapping.cached else { return false };
-        let tables = cached.tables.len();
-        let table = &mut cached.tables[namespace % tables];
-        let room = table.len() < table.capacity();
-        if room {
-            table.insert(unit, page, dirty);
+        let table = self.mapping.table_of(namespace);
+        if let Some(cached) = &mut self.mapping.cached {
+            cached.tables[table].insert(unit, page, dirty);
         }
-        room
     }
 }

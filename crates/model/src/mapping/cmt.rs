@@ -52,10 +52,6 @@ impl Cmt {
         self.capacity
     }
 
-    pub(crate) fn len(&self) -> usize {
-        self.index.len()
-    }
-
     fn key(&self, unit: u32, translation_page: u32) -> u32 {
         match self.granularity {
             CmtGranularity::Entry => unit,

@@ -135,7 +135,7 @@ fn the_link_is_the_bound() {
     let read = pace(&mut host, 128, 6000, request);
     // Towards the host: the request for the entry, 64 packets of data, the completion.
     let bytes = 64 * 156 + 44;
-    assert_close("reads", read, (f64::from(bytes) + 32.0 / 8.0) * 2500.0, 0.005);
+    assert_close("reads", read, (f64::from(bytes) + 32.0) * 2500.0, 0.005);
     // Towards the drive: two doorbells, the entry, the data; the cache takes it all.
     let mut host = Host::new(small_with(|c| {
         c.link.bytes_per_s = 20_000_000;
