@@ -2,14 +2,13 @@
 //! are read and programmed elsewhere in the plane, and the block is erased.
 
 use crate::blame::GARBAGE_COLLECTION;
-use crate::command::{Extent, Purpose, Transaction, UNSET, UnitState, WriteUnit};
+use crate::command::{Extent, Purpose, Transaction, WriteUnit};
 use crate::config::MediaOperation;
 use crate::drive::Drive;
 use crate::event::Event;
 use crate::flash::scheduler::{CLASS_COLLECTION, PlaneQueues};
 use crate::mapping::table::Content;
 use crate::pool::NONE;
-use mynah_stamp::Span;
 
 /// Pages of a victim that are read or programmed at a time.
 const PAGES_IN_FLIGHT: u32 = 4;
@@ -195,31 +194,8 @@ impl Drive {
         for slot in slot..slot + self.shape.units_per_page {
             let Some(content) = self.mapping.table.content(slot) else { continue };
             let unit = self.units.insert(WriteUnit {
-                content,
-                state: UnitState::Queued,
-                cached: false,
-                rewritten: false,
-                through: false,
-                trimmed: false,
-                retried: false,
-                watched: false,
-                class: CLASS_COLLECTION,
-                holder: GARBAGE_COLLECTION,
-                command: NONE,
-                next: NONE,
-                newer: NONE,
-                older: NONE,
-                mask: u64::MAX,
-                epoch: 0,
-                rewrite_epoch: 0,
                 from: slot,
-                before: 0,
-                order: 0,
-                created: self.now,
-                queued: UNSET,
-                started: UNSET,
-                array: UNSET,
-                block_wait: Span::ZERO,
+                ..WriteUnit::new(content, CLASS_COLLECTION, GARBAGE_COLLECTION, self.now)
             });
             self.planes[plane as usize].collection.units += 1;
             self.enqueue_unit(unit, plane);

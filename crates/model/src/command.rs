@@ -2,6 +2,7 @@
 
 use crate::blame::HolderIndex;
 use crate::io::{Request, Status};
+use crate::mapping::table::Content;
 use crate::pool::{Linked, NONE};
 use mynah_stamp::{Span, Stage, StageSpans, Time};
 
@@ -178,7 +179,7 @@ pub(crate) struct ThroughWaiter {
 /// A unit's worth of data that will be programmed: host data, a collected unit, or (whole
 /// page) a translation page.
 pub(crate) struct WriteUnit {
-    pub(crate) content: crate::mapping::table::Content,
+    pub(crate) content: Content,
     pub(crate) state: UnitState,
     /// Part of the write cache.
     pub(crate) cached: bool,
@@ -214,6 +215,44 @@ pub(crate) struct WriteUnit {
     pub(crate) array: Time,
     /// The part of its wait for the die in which it waited for a free block.
     pub(crate) block_wait: Span,
+}
+
+impl WriteUnit {
+    /// A whole unit that nobody waits for.
+    pub(crate) fn new(
+        content: Content,
+        class: u8,
+        holder: HolderIndex,
+        created: Time,
+    ) -> WriteUnit {
+        WriteUnit {
+            content,
+            state: UnitState::Cached,
+            cached: false,
+            rewritten: false,
+            through: false,
+            trimmed: false,
+            retried: false,
+            class,
+            holder,
+            watched: false,
+            command: NONE,
+            next: NONE,
+            newer: NONE,
+            older: NONE,
+            mask: u64::MAX,
+            epoch: 0,
+            rewrite_epoch: 0,
+            from: NONE,
+            before: 0,
+            order: 0,
+            created,
+            queued: UNSET,
+            started: UNSET,
+            array: UNSET,
+            block_wait: Span::ZERO,
+        }
+    }
 }
 
 impl Linked for WriteUnit {

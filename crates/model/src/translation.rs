@@ -10,7 +10,7 @@
 
 use crate::blame::MAPPING_TABLE;
 use crate::blocks::Stream;
-use crate::command::{Extent, Purpose, Transaction, UNSET, UnitState, WriteUnit};
+use crate::command::{Extent, Purpose, Transaction, WriteUnit};
 use crate::config::{CachedTable, CmtGranularity, CmtSharing, Config, MappingTable};
 use crate::drive::Drive;
 use crate::flash::scheduler::CLASS_MAPPING;
@@ -20,7 +20,7 @@ use crate::pool::NONE;
 use crate::space::Shape;
 use crate::validate::Plan;
 use hashbrown::HashMap;
-use mynah_stamp::{Span, Stage};
+use mynah_stamp::Stage;
 use rustc_hash::FxBuildHasher;
 
 /// What waits for a mapping entry.
@@ -339,33 +339,12 @@ impl Drive {
     }
 
     fn program_translation_page(&mut self, page: u32) {
-        let unit = self.units.insert(WriteUnit {
-            content: Content::TranslationPage(page),
-            state: UnitState::Queued,
-            cached: false,
-            rewritten: false,
-            through: false,
-            trimmed: false,
-            retried: false,
-            watched: false,
-            class: CLASS_MAPPING,
-            holder: MAPPING_TABLE,
-            command: NONE,
-            next: NONE,
-            newer: NONE,
-            older: NONE,
-            mask: u64::MAX,
-            epoch: 0,
-            rewrite_epoch: 0,
-            from: NONE,
-            before: 0,
-            order: 0,
-            created: self.now,
-            queued: UNSET,
-            started: UNSET,
-            array: UNSET,
-            block_wait: Span::ZERO,
-        });
+        let unit = self.units.insert(WriteUnit::new(
+            Content::TranslationPage(page),
+            CLASS_MAPPING,
+            MAPPING_TABLE,
+            self.now,
+        ));
         self.send_to_flash(unit);
     }
 

@@ -1,7 +1,7 @@
 //! Writes: into the cache and from there to flash, or straight to flash; TRIM and flush.
 
 use crate::blame::GARBAGE_COLLECTION;
-use crate::command::{ThroughWaiter, UNSET, UnitState, WriteUnit};
+use crate::command::{ThroughWaiter, UnitState, WriteUnit};
 use crate::config::MediaOperation;
 use crate::drive::Drive;
 use crate::event::Event;
@@ -44,31 +44,11 @@ impl Drive {
         let mask = complete_mask(self.shape.unit_sectors, self.unit_mask(command, unit));
         let c = &self.commands[command];
         let write = WriteUnit {
-            content: Content::Unit(unit),
-            state: UnitState::Cached,
             cached,
-            rewritten: false,
-            through: false,
-            trimmed: false,
-            retried: false,
-            class: c.class,
-            holder: c.flow,
             watched: !cached,
             command: if cached { NONE } else { command },
-            next: NONE,
-            newer: NONE,
-            older: NONE,
             mask,
-            epoch: 0,
-            rewrite_epoch: 0,
-            from: NONE,
-            before: 0,
-            order: 0,
-            created: self.now,
-            queued: UNSET,
-            started: UNSET,
-            array: UNSET,
-            block_wait: Span::ZERO,
+            ..WriteUnit::new(Content::Unit(unit), c.class, c.flow, self.now)
         };
         self.units.insert(write)
     }
