@@ -37,18 +37,18 @@ impl Failure {
     pub(crate) fn report(self) -> ExitCode {
         match self {
             Failure::Usage(report) => {
-                eprintln!("{report:?}");
+                say(format_args!("{report:?}"));
                 ExitCode::from(2)
             }
             Failure::Run(report) => {
-                eprintln!("{report:?}");
+                say(format_args!("{report:?}"));
                 ExitCode::from(1)
             }
             Failure::Stdout(error) if error.kind() == io::ErrorKind::BrokenPipe => {
                 ExitCode::SUCCESS
             }
             Failure::Stdout(error) => {
-                eprintln!("cannot write to standard output: {error}");
+                say(format_args!("cannot write to standard output: {error}"));
                 ExitCode::from(1)
             }
         }
@@ -94,4 +94,10 @@ pub(crate) fn install() {
                 .build(),
         )
     }));
+}
+
+/// Writes a line to standard error. If nobody reads that, there is nobody to tell.
+pub(crate) fn say(text: impl std::fmt::Display) {
+    use std::io::Write;
+    let _ = writeln!(std::io::stderr(), "{text}");
 }

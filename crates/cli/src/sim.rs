@@ -31,7 +31,7 @@ pub(crate) fn run(args: &Sim) -> Result<bool, Failure> {
         for (_, simulation) in &simulations {
             print::out(&simulation.describe()?)?;
         }
-        remarks.iter().for_each(|remark| eprintln!("{remark}"));
+        remarks.iter().for_each(crate::failure::say);
         return Ok(false);
     }
     let names: Vec<String> = simulations.iter().map(|(name, _)| name.clone()).collect();
@@ -260,7 +260,7 @@ impl Outputs {
             file.finish(&json())?;
         }
         if !args.output.quiet {
-            remarks.iter().for_each(|remark| eprintln!("{remark}"));
+            remarks.iter().for_each(crate::failure::say);
         }
         if args.output.json.as_deref() == Some(Path::new("-")) {
             print::out(&json())?;

@@ -10,7 +10,8 @@ use crate::flash::scheduler::{CLASS_COLLECTION, PlaneQueues};
 use crate::mapping::table::Content;
 use crate::pool::NONE;
 
-/// Pages of a victim that are read or programmed at a time.
+/// Pages of a victim that are read or programmed at a time. An estimate: enough to keep a
+/// plane's die busy, few enough that little is buffered.
 const PAGES_IN_FLIGHT: u32 = 4;
 
 /// A plane's queues and its collection.

@@ -11,7 +11,8 @@ use mynah_stamp::Time;
 use std::collections::VecDeque;
 
 /// Fetches that the fetch unit has under way at once. With one alone, it would stand behind
-/// read data whenever the link towards the host is full, and leave the drive idle.
+/// read data whenever the link towards the host is full, and leave the drive idle. An
+/// estimate: enough that a full link never waits for a fetch.
 const FETCHES_MAX: u32 = 8;
 
 /// One queue pair.

@@ -158,7 +158,7 @@ fn mapping_programs(config: Config) -> f64 {
     let mut host = filled_with_table(config);
     let units = host.drive.namespace_sectors(NAMESPACE).expect("one") / 8;
     let mut random = Random(4);
-    host.closed_loop(8, 2000, |_| (Operation::Write, random.below(units) * 8, 8));
+    host.closed_loop(8, 8000, |_| (Operation::Write, random.below(units) * 8, 8));
     1.0 + host.drive.counters().mapping_programs as f64
 }
 
@@ -575,7 +575,7 @@ fn knobs() -> Vec<Knob> {
             |c| table(c, |_| ()),
             |c| edit_table(c, |table| table.write_back = false),
             mapping_programs,
-            0.0..=0.2,
+            0.0..=0.1,
         ),
         knob(
             "mapping.cached.sharing private",
