@@ -1,0 +1,158 @@
+//! The bytes a drive holds.
+
+use std::collections::HashMap;
+
+/// Names work that a store does in the background.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct StoreJob(pub u64);
+
+/// Whether something is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ready {
+    /// It is.
+    Now,
+    /// [`Store::finished`] will return this job.
+    Later(StoreJob),
+}
+
+/// The store could not do it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum StoreError {
+    /// Bytes could not be read.
+    #[error("the store cannot read")]
+    Read,
+    /// Bytes could not be written, or it is not known whether they are on stable storage.
+    #[error("the store cannot write")]
+    Write,
+}
+
+/// Holds the bytes of a drive, addressed from 0 to its size. Never blocks.
+///
+/// Reads see all writes accepted before them. What was never written, or was discarded,
+/// reads as zeros.
+pub trait Store {
+    /// Brings bytes so near that [`Store::read`] has them at hand.
+    fn fetch(&mut self, at: u64, bytes: u32) -> Ready;
+
+    /// Copies bytes that were fetched; `job` is the finished job if the fetch gave one, which
+    /// this call releases. Writes accepted between the fetch and now may or may not be seen.
+    fn read(&mut self, job: Option<StoreJob>, at: u64, into: &mut [u8]);
+
+    /// Releases a job whose bytes nobody wants any more.
+    fn forget(&mut self, job: StoreJob);
+
+    /// Accepts bytes. `Later`: they are accepted, but the command must not complete until
+    /// the job has finished, because the store has too much under way.
+    fn write(&mut self, at: u64, from: &[u8]) -> Ready;
+
+    /// Makes bytes read as zeros.
+    fn discard(&mut self, at: u64, bytes: u64);
+
+    /// Puts everything accepted so far on stable storage.
+    fn flush(&mut self) -> Ready;
+
+    /// The next job that has finished, and how.
+    fn finished(&mut self) -> Option<(StoreJob, Result<(), StoreError>)>;
+}
+
+const CHUNK_BYTES: usize = 64 << 10;
+
+/// Holds bytes in memory; only what was written takes room.
+#[derive(Debug, Default)]
+pub struct RamStore {
+    chunks: HashMap<u64, Box<[u8]>>,
+}
+
+impl RamStore {
+    /// An empty store.
+    pub fn new() -> RamStore {
+        RamStore::default()
+    }
+
+    /// The parts of a range by chunk: chunk number, first byte in it, bytes.
+    fn parts(at: u64, bytes: u64) -> impl Iterator<Item = (u64, usize, usize)> {
+        let end = at + bytes;
+        let mut next = at;
+        std::iter::from_fn(move || {
+            if next == end {
+                return None;
+            }
+            let chunk = next / CHUNK_BYTES as u64;
+            let first = (next % CHUNK_BYTES as u64) as usize;
+            let length = (CHUNK_BYTES - first).min((end - next) as usize);
+            next += length as u64;
+            Some((chunk, first, length))
+        })
+    }
+}
+
+impl Store for RamStore {
+    fn fetch(&mut self, _at: u64, _bytes: u32) -> Ready {
+        Ready::Now
+    }
+
+    fn read(&mut self, _job: Option<StoreJob>, at: u64, into: &mut [u8]) {
+        let mut rest = into;
+        for (chunk, first, length) in Self::parts(at, rest.len() as u64) {
+            let (part, tail) = rest.split_at_mut(length);
+            match self.chunks.get(&chunk) {
+                Some(bytes) => part.copy_from_slice(&bytes[first..first + length]),
+                None => part.fill(0),
+            }
+            rest = tail;
+        }
+    }
+
+    fn forget(&mut self, _job: StoreJob) {}
+
+    fn write(&mut self, at: u64, from: &[u8]) -> Ready {
+        let mut rest = from;
+        for (chunk, first, length) in Self::parts(at, from.len() as u64) {
+            let (part, tail) = rest.split_at(length);
+            let bytes =
+                self.chunks.entry(chunk).or_insert_with(|| vec![0; CHUNK_BYTES].into_boxed_slice());
+            bytes[first..first + length].copy_from_slice(part);
+            rest = tail;
+        }
+        Ready::Now
+    }
+
+    fn discard(&mut self, at: u64, bytes: u64) {
+        for (chunk, first, length) in Self::parts(at, bytes) {
+            if length == CHUNK_BYTES {
+                self.chunks.remove(&chunk);
+            } else if let Some(bytes) = self.chunks.get_mut(&chunk) {
+                bytes[first..first + length].fill(0);
+            }
+        }
+    }
+
+    fn flush(&mut self) -> Ready {
+        Ready::Now
+    }
+
+    fn finished(&mut self) -> Option<(StoreJob, Result<(), StoreError>)> {
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_come_back_and_holes_are_zero() {
+        let mut store = RamStore::new();
+        let data: Vec<u8> = (0..100_000u32).map(|n| n as u8 | 1).collect();
+        store.write(60_000, &data);
+        let mut back = vec![7; 110_000];
+        store.read(None, 55_000, &mut back);
+        assert!(back[..5_000].iter().all(|&byte| byte == 0));
+        assert_eq!(&back[5_000..105_000], &data);
+        assert!(back[105_000..].iter().all(|&byte| byte == 0));
+        store.discard(60_000, 70_000);
+        store.read(None, 55_000, &mut back);
+        assert!(back[..75_000].iter().all(|&byte| byte == 0));
+        assert_eq!(&back[75_000..105_000], &data[70_000..]);
+    }
+}

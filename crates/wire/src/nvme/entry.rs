@@ -1,0 +1,177 @@
+//! Submission and completion queue entries (Base 2.0, sections 3.3.3.1 and 3.3.3.2).
+
+use super::Status;
+use zerocopy::byteorder::little_endian::{U16, U32, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+/// A submission queue entry: 64 bytes.
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    Default,
+    FromBytes,
+    IntoBytes,
+    Immutable,
+    KnownLayout,
+    Unaligned,
+)]
+#[repr(C)]
+pub struct SubmissionEntry {
+    /// What to do; [`super::opcode`].
+    pub opcode: u8,
+    /// Fused operation (bits 1:0) and whether PRPs or SGLs describe the data (bits 7:6).
+    pub flags: u8,
+    /// Command identifier, chosen by the host.
+    pub command_id: U16,
+    /// Namespace identifier. A Fabrics command has its type in the lowest byte.
+    pub namespace_id: U32,
+    /// Command dword 2.
+    pub dword2: U32,
+    /// Command dword 3.
+    pub dword3: U32,
+    /// Metadata pointer.
+    pub metadata: U64,
+    /// The data pointer: two PRP entries or one SGL descriptor.
+    pub data: DataPointer,
+    /// Command dword 10.
+    pub dword10: U32,
+    /// Command dword 11.
+    pub dword11: U32,
+    /// Command dword 12.
+    pub dword12: U32,
+    /// Command dword 13.
+    pub dword13: U32,
+    /// Command dword 14.
+    pub dword14: U32,
+    /// Command dword 15.
+    pub dword15: U32,
+}
+
+/// The data pointer of a submission queue entry, read as an SGL descriptor (Base 2.0,
+/// section 4.1.2). As PRPs, `address` is PRP 1 and the rest PRP 2.
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    Default,
+    FromBytes,
+    IntoBytes,
+    Immutable,
+    KnownLayout,
+    Unaligned,
+)]
+#[repr(C)]
+pub struct DataPointer {
+    /// An address, or an offset into the capsule's data.
+    pub address: U64,
+    /// Bytes.
+    pub length: U32,
+    /// Zero.
+    pub reserved: [u8; 3],
+    /// Descriptor type (bits 7:4) and sub type (bits 3:0).
+    pub kind: u8,
+}
+
+/// SGL descriptor of data that lies in the capsule: a data block with an offset.
+pub const SGL_IN_CAPSULE: u8 = 0x01;
+/// SGL descriptor of data that the transport moves (TCP Transport 1.0, section 3.2.1).
+pub const SGL_TRANSPORT: u8 = 0x5a;
+
+impl SubmissionEntry {
+    /// Bytes of an entry.
+    pub const BYTES: usize = 64;
+
+    /// Which way this command's data moves, as the opcode says (Base 2.0, figure 137). A
+    /// Fabrics command has that in its type.
+    pub fn transfer(&self) -> Transfer {
+        let code =
+            if self.opcode == super::opcode::FABRICS { self.fabrics_type() } else { self.opcode };
+        match code & 3 {
+            0 => Transfer::None,
+            1 => Transfer::FromHost,
+            2 => Transfer::ToHost,
+            _ => Transfer::Both,
+        }
+    }
+
+    /// The type of a Fabrics command.
+    pub fn fabrics_type(&self) -> u8 {
+        self.namespace_id.get() as u8
+    }
+
+    /// First logical block of an I/O command.
+    pub fn start_lba(&self) -> u64 {
+        u64::from(self.dword11.get()) << 32 | u64::from(self.dword10.get())
+    }
+
+    /// Number of logical blocks of an I/O command, 1 to 65,536.
+    pub fn block_count(&self) -> u32 {
+        (self.dword12.get() & 0xffff) + 1
+    }
+}
+
+/// Which way a command's data moves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Transfer {
+    /// No data.
+    None,
+    /// To the controller.
+    FromHost,
+    /// From the controller.
+    ToHost,
+    /// Both; no command of the command sets here does that.
+    Both,
+}
+
+/// A completion queue entry: 16 bytes.
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    Default,
+    FromBytes,
+    IntoBytes,
+    Immutable,
+    KnownLayout,
+    Unaligned,
+)]
+#[repr(C)]
+pub struct CompletionEntry {
+    /// Dwords 0 and 1: the command's result.
+    pub result: U64,
+    /// Where the controller stands in the submission queue.
+    pub queue_head: U16,
+    /// Which submission queue.
+    pub queue_id: U16,
+    /// Which command.
+    pub command_id: U16,
+    /// Phase (bit 0) and status (bits 15:1).
+    pub status_and_phase: U16,
+}
+
+impl CompletionEntry {
+    /// Bytes of an entry.
+    pub const BYTES: usize = 16;
+
+    /// A completion of `command_id`; the transport fills in the queue's fields.
+    pub fn new(command_id: u16, status: Status, result: u64) -> CompletionEntry {
+        CompletionEntry {
+            result: U64::new(result),
+            command_id: U16::new(command_id),
+            status_and_phase: U16::new(status.to_bits() << 1),
+            ..CompletionEntry::default()
+        }
+    }
+
+    /// How the command ended.
+    pub fn status(&self) -> Status {
+        Status::from_bits(self.status_and_phase.get() >> 1)
+    }
+}

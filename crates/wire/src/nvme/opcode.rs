@@ -1,0 +1,58 @@
+//! Command opcodes: admin (Base 2.0, figure 138), NVM (NVM Command Set 1.0, figure 12) and
+//! Fabrics (Base 2.0, figure 538).
+
+/// The opcode of every Fabrics command.
+pub const FABRICS: u8 = 0x7f;
+
+/// Admin commands.
+pub mod admin {
+    #![allow(missing_docs)]
+    pub const DELETE_SUBMISSION_QUEUE: u8 = 0x00;
+    pub const CREATE_SUBMISSION_QUEUE: u8 = 0x01;
+    pub const GET_LOG_PAGE: u8 = 0x02;
+    pub const DELETE_COMPLETION_QUEUE: u8 = 0x04;
+    pub const CREATE_COMPLETION_QUEUE: u8 = 0x05;
+    pub const IDENTIFY: u8 = 0x06;
+    pub const ABORT: u8 = 0x08;
+    pub const SET_FEATURES: u8 = 0x09;
+    pub const GET_FEATURES: u8 = 0x0a;
+    pub const ASYNCHRONOUS_EVENT_REQUEST: u8 = 0x0c;
+    pub const NAMESPACE_MANAGEMENT: u8 = 0x0d;
+    pub const FIRMWARE_COMMIT: u8 = 0x10;
+    pub const FIRMWARE_IMAGE_DOWNLOAD: u8 = 0x11;
+    pub const DEVICE_SELF_TEST: u8 = 0x14;
+    pub const NAMESPACE_ATTACHMENT: u8 = 0x15;
+    pub const KEEP_ALIVE: u8 = 0x18;
+    pub const DOORBELL_BUFFER_CONFIG: u8 = 0x7c;
+    pub const FORMAT_NVM: u8 = 0x80;
+    pub const SANITIZE: u8 = 0x84;
+}
+
+/// NVM commands.
+pub mod nvm {
+    #![allow(missing_docs)]
+    pub const FLUSH: u8 = 0x00;
+    pub const WRITE: u8 = 0x01;
+    pub const READ: u8 = 0x02;
+    pub const WRITE_UNCORRECTABLE: u8 = 0x04;
+    pub const COMPARE: u8 = 0x05;
+    pub const WRITE_ZEROES: u8 = 0x08;
+    pub const DATASET_MANAGEMENT: u8 = 0x09;
+    pub const VERIFY: u8 = 0x0c;
+    pub const RESERVATION_REGISTER: u8 = 0x0d;
+    pub const RESERVATION_REPORT: u8 = 0x0e;
+    pub const RESERVATION_ACQUIRE: u8 = 0x11;
+    pub const RESERVATION_RELEASE: u8 = 0x15;
+    pub const COPY: u8 = 0x19;
+}
+
+/// Types of Fabrics commands.
+pub mod fabrics {
+    #![allow(missing_docs)]
+    pub const PROPERTY_SET: u8 = 0x00;
+    pub const CONNECT: u8 = 0x01;
+    pub const PROPERTY_GET: u8 = 0x04;
+    pub const AUTHENTICATION_SEND: u8 = 0x05;
+    pub const AUTHENTICATION_RECEIVE: u8 = 0x06;
+    pub const DISCONNECT: u8 = 0x08;
+}

@@ -1,0 +1,243 @@
+//! How a command ended (Base 2.0, section 3.3.3.2.1).
+
+/// A status: code type, code, and the hints that go with them.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Status(u16);
+
+const MORE: u16 = 1 << 13;
+const DO_NOT_RETRY: u16 = 1 << 14;
+
+macro_rules! statuses {
+    ($($(#[doc = $doc:literal])+ $name:ident = $kind:literal, $code:literal;)+) => {
+        impl Status {
+            $($(#[doc = $doc])+ pub const $name: Status = Status($kind << 8 | $code);)+
+
+            /// The name of this status, if it is one of those known here. Codes that command
+            /// sets share (1/0x80 and up) have the name that the NVM command set gives them.
+            #[allow(unreachable_patterns)]
+            pub fn name(self) -> Option<&'static str> {
+                match Status(self.0 & 0x7ff) {
+                    $(Status::$name => Some(stringify!($name)),)+
+                    _ => None,
+                }
+            }
+        }
+    };
+}
+
+statuses! {
+    /// Done.
+    SUCCESS = 0, 0x00;
+    /// No such command here.
+    INVALID_OPCODE = 0, 0x01;
+    /// A field of the command is not valid.
+    INVALID_FIELD = 0, 0x02;
+    /// The command identifier is in use.
+    COMMAND_ID_CONFLICT = 0, 0x03;
+    /// The data could not be moved.
+    DATA_TRANSFER_ERROR = 0, 0x04;
+    /// The power failed.
+    ABORTED_POWER_LOSS = 0, 0x05;
+    /// Something is wrong inside.
+    INTERNAL_ERROR = 0, 0x06;
+    /// Aborted on request.
+    ABORT_REQUESTED = 0, 0x07;
+    /// Its queue was deleted.
+    ABORTED_QUEUE_DELETED = 0, 0x08;
+    /// The other half of a fused command failed.
+    ABORTED_FAILED_FUSED = 0, 0x09;
+    /// The other half of a fused command is missing.
+    ABORTED_MISSING_FUSED = 0, 0x0a;
+    /// The namespace does not exist or is not attached.
+    INVALID_NAMESPACE = 0, 0x0b;
+    /// The command came at the wrong moment.
+    COMMAND_SEQUENCE_ERROR = 0, 0x0c;
+    /// An SGL descriptor is not valid.
+    SGL_INVALID_SEGMENT = 0, 0x0d;
+    /// The length of the data does not fit the command.
+    SGL_DATA_LENGTH_INVALID = 0, 0x0f;
+    /// This descriptor type is not valid.
+    SGL_TYPE_INVALID = 0, 0x11;
+    /// The offset lies outside the capsule.
+    SGL_OFFSET_INVALID = 0, 0x16;
+    /// The host identifier is not consistent.
+    HOST_ID_INCONSISTENT = 0, 0x18;
+    /// The keep-alive timer has run out.
+    KEEP_ALIVE_EXPIRED = 0, 0x19;
+    /// The keep-alive timeout is not valid.
+    KEEP_ALIVE_INVALID = 0, 0x1a;
+    /// The last sanitize failed.
+    SANITIZE_FAILED = 0, 0x1c;
+    /// A sanitize is in progress.
+    SANITIZE_IN_PROGRESS = 0, 0x1d;
+    /// The namespace is write protected.
+    NAMESPACE_WRITE_PROTECTED = 0, 0x20;
+    /// The command was interrupted; try again.
+    COMMAND_INTERRUPTED = 0, 0x21;
+    /// A transport error; it may be tried again.
+    TRANSIENT_TRANSPORT_ERROR = 0, 0x22;
+    /// The namespace is not ready.
+    NAMESPACE_NOT_READY = 0, 0x82;
+    /// The range passes the namespace's end.
+    LBA_OUT_OF_RANGE = 0, 0x80;
+    /// The namespace cannot hold more.
+    CAPACITY_EXCEEDED = 0, 0x81;
+    /// Somebody else holds a reservation.
+    RESERVATION_CONFLICT = 0, 0x83;
+    /// A format is in progress.
+    FORMAT_IN_PROGRESS = 0, 0x84;
+
+    /// The queue does not exist.
+    QUEUE_ID_INVALID = 1, 0x01;
+    /// The queue cannot have this size.
+    QUEUE_SIZE_INVALID = 1, 0x02;
+    /// Too many aborts at once.
+    ABORT_LIMIT_EXCEEDED = 1, 0x03;
+    /// Too many asynchronous event requests.
+    ASYNC_EVENT_LIMIT_EXCEEDED = 1, 0x05;
+    /// No such firmware slot.
+    FIRMWARE_SLOT_INVALID = 1, 0x06;
+    /// No such firmware image.
+    FIRMWARE_IMAGE_INVALID = 1, 0x07;
+    /// No such log page.
+    LOG_PAGE_INVALID = 1, 0x09;
+    /// No such format.
+    FORMAT_INVALID = 1, 0x0a;
+    /// The feature is not saveable.
+    FEATURE_NOT_SAVEABLE = 1, 0x0d;
+    /// The feature cannot be changed.
+    FEATURE_NOT_CHANGEABLE = 1, 0x0e;
+    /// The feature is not namespace specific.
+    FEATURE_NOT_NAMESPACE_SPECIFIC = 1, 0x0f;
+    /// Firmware ranges overlap.
+    FIRMWARE_RANGE_OVERLAP = 1, 0x14;
+    /// Not enough capacity left for the namespace.
+    NAMESPACE_INSUFFICIENT_CAPACITY = 1, 0x15;
+    /// No namespace identifier is left.
+    NAMESPACE_ID_UNAVAILABLE = 1, 0x16;
+    /// The namespace is attached already.
+    NAMESPACE_ALREADY_ATTACHED = 1, 0x18;
+    /// The namespace is private.
+    NAMESPACE_PRIVATE = 1, 0x19;
+    /// The namespace is not attached.
+    NAMESPACE_NOT_ATTACHED = 1, 0x1a;
+    /// Thin provisioning is not supported.
+    THIN_PROVISIONING_UNSUPPORTED = 1, 0x1b;
+    /// The controller list is not valid.
+    CONTROLLER_LIST_INVALID = 1, 0x1c;
+    /// A self-test is in progress.
+    SELF_TEST_IN_PROGRESS = 1, 0x1d;
+    /// The combination of command sets cannot be selected.
+    COMMAND_SET_COMBINATION_REJECTED = 1, 0x2b;
+    /// The command set cannot be used.
+    COMMAND_SET_INVALID = 1, 0x2c;
+
+    /// Attributes contradict one another (NVM).
+    CONFLICTING_ATTRIBUTES = 1, 0x80;
+    /// The protection information is not valid (NVM).
+    INVALID_PROTECTION_INFORMATION = 1, 0x81;
+    /// The range is read only (NVM).
+    WRITE_TO_READ_ONLY_RANGE = 1, 0x82;
+    /// The command reaches a size limit (NVM).
+    COMMAND_SIZE_LIMIT_EXCEEDED = 1, 0x83;
+
+    /// The connect parameters' format is not supported (Fabrics).
+    CONNECT_INCOMPATIBLE_FORMAT = 1, 0x80;
+    /// The controller is connected already (Fabrics).
+    CONNECT_CONTROLLER_BUSY = 1, 0x81;
+    /// A connect parameter is not valid (Fabrics).
+    CONNECT_INVALID_PARAMETERS = 1, 0x82;
+    /// Start again with discovery (Fabrics).
+    CONNECT_RESTART_DISCOVERY = 1, 0x83;
+    /// This host may not connect (Fabrics).
+    CONNECT_INVALID_HOST = 1, 0x84;
+    /// The queue has another type (Fabrics).
+    INVALID_QUEUE_TYPE = 1, 0x85;
+    /// The discovery log has changed; read it again (Fabrics).
+    DISCOVER_RESTART = 1, 0x90;
+    /// The host must authenticate first (Fabrics).
+    AUTHENTICATION_REQUIRED = 1, 0x91;
+
+    /// The media could not take the data.
+    WRITE_FAULT = 2, 0x80;
+    /// The media could not return the data.
+    UNRECOVERED_READ_ERROR = 2, 0x81;
+    /// The guard check failed.
+    GUARD_CHECK_ERROR = 2, 0x82;
+    /// The application tag check failed.
+    APPLICATION_TAG_CHECK_ERROR = 2, 0x83;
+    /// The reference tag check failed.
+    REFERENCE_TAG_CHECK_ERROR = 2, 0x84;
+    /// The data differ.
+    COMPARE_FAILURE = 2, 0x85;
+    /// Access is denied.
+    ACCESS_DENIED = 2, 0x86;
+    /// The block was deallocated or never written.
+    DEALLOCATED_BLOCK = 2, 0x87;
+
+    /// An internal path error (path related).
+    INTERNAL_PATH_ERROR = 3, 0x00;
+    /// The path's state does not allow access: persistent loss.
+    ANA_PERSISTENT_LOSS = 3, 0x01;
+    /// The path's state does not allow access: inaccessible.
+    ANA_INACCESSIBLE = 3, 0x02;
+    /// The path's state does not allow access: transition.
+    ANA_TRANSITION = 3, 0x03;
+}
+
+impl Status {
+    /// A status by its code type (0 to 7) and code.
+    pub const fn new(code_type: u8, code: u8) -> Status {
+        Status((code_type as u16 & 7) << 8 | code as u16)
+    }
+
+    /// The 15 bits of the completion entry above the phase.
+    pub const fn to_bits(self) -> u16 {
+        self.0
+    }
+
+    /// From the 15 bits above the phase.
+    pub const fn from_bits(bits: u16) -> Status {
+        Status(bits & 0x7fff)
+    }
+
+    /// Whether the command succeeded.
+    pub const fn is_success(self) -> bool {
+        self.0 & 0x7ff == 0
+    }
+
+    /// The same, with the hint that a retry is useless.
+    pub const fn do_not_retry(self) -> Status {
+        Status(self.0 | DO_NOT_RETRY)
+    }
+
+    /// Whether it has the hint that a retry is useless.
+    pub const fn is_final(self) -> bool {
+        self.0 & DO_NOT_RETRY != 0
+    }
+
+    /// The same, with the hint that the error log says more.
+    pub const fn more_in_error_log(self) -> Status {
+        Status(self.0 | MORE)
+    }
+
+    /// The status code type.
+    pub const fn code_type(self) -> u8 {
+        (self.0 >> 8 & 7) as u8
+    }
+
+    /// The status code.
+    pub const fn code(self) -> u8 {
+        self.0 as u8
+    }
+}
+
+impl std::fmt::Debug for Status {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.name() {
+            Some(name) => write!(f, "{name}")?,
+            None => write!(f, "{:#x}/{:#04x}", self.code_type(), self.code())?,
+        }
+        if self.is_final() { write!(f, " (do not retry)") } else { Ok(()) }
+    }
+}
