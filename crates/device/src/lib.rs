@@ -4,7 +4,7 @@
 
 pub mod store;
 
-pub use store::{RamStore, Ready, Store, StoreError, StoreJob};
+pub use store::{PatternStore, RamStore, Ready, Store, StoreError, StoreJob};
 
 use mynah_stamp::Time;
 

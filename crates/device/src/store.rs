@@ -1,5 +1,9 @@
 //! The bytes a drive holds.
 
+mod pattern;
+
+pub use pattern::PatternStore;
+
 use std::collections::HashMap;
 
 /// Names work that a store does in the background.
@@ -26,6 +30,9 @@ pub enum StoreError {
     Write,
 }
 
+/// The longest description that a store keeps, in bytes.
+pub const DESCRIPTION_BYTES_MAX: usize = 60 << 10;
+
 /// Holds the bytes of a drive, addressed from 0 to its size. Never blocks.
 ///
 /// Reads see all writes accepted before them. What was never written, or was discarded,
@@ -45,11 +52,21 @@ pub trait Store {
     /// the job has finished, because the store has too much under way.
     fn write(&mut self, at: u64, from: &[u8]) -> Ready;
 
-    /// Makes bytes read as zeros.
-    fn discard(&mut self, at: u64, bytes: u64);
+    /// Makes bytes read as zeros. `Later`: as for [`Store::write`].
+    fn discard(&mut self, at: u64, bytes: u64) -> Ready;
 
     /// Puts everything accepted so far on stable storage.
     fn flush(&mut self) -> Ready;
+
+    /// Keeps a description of what the bytes are (namespaces and their formats, say) beside
+    /// them, at most [`DESCRIPTION_BYTES_MAX`] bytes. A flush that begins after this makes it
+    /// stable, too. A store that does not outlive the process need not keep it.
+    fn describe(&mut self, _description: &[u8]) {}
+
+    /// The description kept last, by an earlier process perhaps.
+    fn description(&self) -> Option<&[u8]> {
+        None
+    }
 
     /// The next job that has finished, and how.
     fn finished(&mut self) -> Option<(StoreJob, Result<(), StoreError>)>;
@@ -117,7 +134,7 @@ impl Store for RamStore {
         Ready::Now
     }
 
-    fn discard(&mut self, at: u64, bytes: u64) {
+    fn discard(&mut self, at: u64, bytes: u64) -> Ready {
         for (chunk, first, length) in Self::parts(at, bytes) {
             if length == CHUNK_BYTES {
                 self.chunks.remove(&chunk);
@@ -125,6 +142,7 @@ impl Store for RamStore {
                 bytes[first..first + length].fill(0);
             }
         }
+        Ready::Now
     }
 
     fn flush(&mut self) -> Ready {
