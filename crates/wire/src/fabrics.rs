@@ -1,7 +1,7 @@
 //! NVMe over Fabrics: what the transports share (Base 2.0, sections 3.1.3 and 6).
 
+use crate::nvme::{SubmissionEntry, structures};
 use zerocopy::byteorder::little_endian::U16;
-use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 /// NQN of the well-known discovery subsystem.
 pub const DISCOVERY_NQN: &str = "nqn.2014-08.org.nvmexpress.discovery";
@@ -9,22 +9,68 @@ pub const DISCOVERY_NQN: &str = "nqn.2014-08.org.nvmexpress.discovery";
 /// Longest NQN, in bytes, without the terminating zero.
 pub const NQN_BYTES_MAX: usize = 223;
 
-/// Data of the Connect command (Base 2.0, figure 547): 1,024 bytes.
-#[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
-#[repr(C)]
-pub struct ConnectData {
-    /// Identifies the host.
-    pub host_id: [u8; 16],
-    /// Which controller; 0xffff asks for a new one.
-    pub controller_id: U16,
-    /// Zero.
-    pub reserved: [u8; 238],
-    /// NQN of the subsystem, ended by a zero.
-    pub subsystem_nqn: [u8; 256],
-    /// NQN of the host, ended by a zero.
-    pub host_nqn: [u8; 256],
-    /// Zero.
-    pub reserved_end: [u8; 256],
+/// Controller identifier that asks for any controller.
+pub const CONTROLLER_ANY: u16 = 0xffff;
+/// Controller identifier that asks for any static controller.
+pub const CONTROLLER_ANY_STATIC: u16 = 0xfffe;
+
+/// Connect attribute: the host does not want submission queue flow control.
+pub const CONNECT_NO_FLOW_CONTROL: u8 = 1 << 2;
+
+structures! {
+    /// Data of the Connect command (Base 2.0, figure 547).
+    pub struct ConnectData: 1024 {
+        /// Identifies the host.
+        pub host_id: [u8; 16],
+        /// Which controller; 0xffff asks for a new one.
+        pub controller_id: U16,
+        /// Zero.
+        pub reserved: [u8; 238],
+        /// NQN of the subsystem, ended by a zero.
+        pub subsystem_nqn: [u8; 256],
+        /// NQN of the host, ended by a zero.
+        pub host_nqn: [u8; 256],
+        /// Zero.
+        pub reserved_end: [u8; 256],
+    }
+}
+
+/// What the entry of a Connect command says (Base 2.0, figure 546).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Connect {
+    /// RECFMT: 0.
+    pub record_format: u16,
+    /// QID: 0 for the admin queue.
+    pub queue_id: u16,
+    /// SQSIZE: entries, less one.
+    pub queue_size: u16,
+    /// CATTR: priority class (1:0), no flow control (2), individual queue deletion (3).
+    pub attributes: u8,
+    /// KATO: keep-alive timeout in milliseconds; 0: none.
+    pub keep_alive_ms: u32,
+}
+
+impl Connect {
+    /// Reads the entry.
+    pub fn from_entry(entry: &SubmissionEntry) -> Connect {
+        let (low, high) = (entry.dword10.get(), entry.dword11.get());
+        Connect {
+            record_format: low as u16,
+            queue_id: (low >> 16) as u16,
+            queue_size: high as u16,
+            attributes: (high >> 16) as u8,
+            keep_alive_ms: entry.dword12.get(),
+        }
+    }
+
+    /// Writes the fields of the entry.
+    pub fn put(&self, entry: &mut SubmissionEntry) {
+        entry.opcode = crate::nvme::opcode::FABRICS;
+        entry.namespace_id.set(u32::from(crate::nvme::opcode::fabrics::CONNECT));
+        entry.dword10.set(u32::from(self.record_format) | u32::from(self.queue_id) << 16);
+        entry.dword11.set(u32::from(self.queue_size) | u32::from(self.attributes) << 16);
+        entry.dword12.set(self.keep_alive_ms);
+    }
 }
 
 /// The NQN in a 256-byte field: up to its first zero, at most 223 bytes of UTF-8.
@@ -32,4 +78,43 @@ pub fn nqn(field: &[u8; 256]) -> Option<&str> {
     let end = field.iter().position(|&byte| byte == 0)?;
     let text = std::str::from_utf8(&field[..end]).ok()?;
     (end <= NQN_BYTES_MAX && text.starts_with("nqn.")).then_some(text)
+}
+
+/// An NQN as a 256-byte field; `None` if it is too long.
+pub fn nqn_field(nqn: &str) -> Option<[u8; 256]> {
+    let mut field = [0; 256];
+    if nqn.len() > NQN_BYTES_MAX {
+        return None;
+    }
+    field[..nqn.len()].copy_from_slice(nqn.as_bytes());
+    Some(field)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_read_and_refused() {
+        let field = nqn_field(DISCOVERY_NQN).unwrap();
+        assert_eq!(nqn(&field), Some(DISCOVERY_NQN));
+        assert_eq!(nqn(&[b'n'; 256]), None);
+        assert_eq!(nqn(&[0; 256]), None);
+        assert_eq!(nqn(&nqn_field("iqn.x").unwrap()), None);
+        assert!(nqn_field(&"n".repeat(224)).is_none());
+    }
+
+    #[test]
+    fn connect_survives_its_entry() {
+        let connect = Connect {
+            record_format: 0,
+            queue_id: 7,
+            queue_size: 127,
+            attributes: CONNECT_NO_FLOW_CONTROL,
+            keep_alive_ms: 5000,
+        };
+        let mut entry = SubmissionEntry::default();
+        connect.put(&mut entry);
+        assert_eq!(Connect::from_entry(&entry), connect);
+    }
 }

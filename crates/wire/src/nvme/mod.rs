@@ -1,8 +1,16 @@
 //! NVMe structures that every transport shares.
 
 pub mod entry;
+pub mod feature;
+pub mod identify;
+mod layout;
+pub mod log;
 pub mod opcode;
+pub mod property;
+pub mod protection;
+pub mod reservation;
 pub mod status;
 
 pub use entry::{CompletionEntry, SubmissionEntry};
+pub(crate) use layout::structures;
 pub use status::Status;

@@ -1,0 +1,327 @@
+//! Log pages (Base 2.0, section 5.16.1).
+
+use super::structures;
+use zerocopy::byteorder::little_endian::{U16, U32, U64, U128};
+
+/// Log page identifiers (Base 2.0, figure 202).
+pub mod page {
+    #![allow(missing_docs)]
+    pub const SUPPORTED_LOG_PAGES: u8 = 0x00;
+    pub const ERROR_INFORMATION: u8 = 0x01;
+    pub const SMART: u8 = 0x02;
+    pub const FIRMWARE_SLOT: u8 = 0x03;
+    pub const CHANGED_NAMESPACES: u8 = 0x04;
+    pub const COMMANDS_SUPPORTED: u8 = 0x05;
+    pub const SELF_TEST: u8 = 0x06;
+    pub const ENDURANCE_GROUP: u8 = 0x09;
+    pub const ANA: u8 = 0x0c;
+    pub const FEATURES_SUPPORTED: u8 = 0x12;
+    pub const DISCOVERY: u8 = 0x70;
+    pub const RESERVATION_NOTIFICATION: u8 = 0x80;
+    pub const SANITIZE_STATUS: u8 = 0x81;
+    /// Mynah's own: what the drive's insides have counted.
+    pub const MYNAH_DRIVE: u8 = 0xc0;
+    /// Mynah's own: how late completions were.
+    pub const MYNAH_LATENESS: u8 = 0xc1;
+}
+
+structures! {
+    /// An entry of the error information log (Base 2.0, figure 205).
+    pub struct ErrorEntry: 64 {
+        /// Errors so far, this one included; 0: no entry.
+        pub count: U64,
+        /// Submission queue.
+        pub queue_id: U16,
+        /// Command identifier.
+        pub command_id: U16,
+        /// The status field, phase included.
+        pub status: U16,
+        /// The byte (7:0) and bit (10:8) of the command that was wrong; 0xffff: none in particular.
+        pub parameter: U16,
+        /// First block that was concerned.
+        pub lba: U64,
+        /// Namespace.
+        pub namespace_id: U32,
+        /// Log page with vendor information.
+        pub vendor: u8,
+        /// Transport type.
+        pub transport: u8,
+        /// Command set indicator.
+        pub command_set: u8,
+        /// The command's opcode, if the controller says so.
+        pub opcode: u8,
+        /// Of the command set.
+        pub command_specific: U64,
+        /// Of the transport.
+        pub transport_specific: U16,
+        /// Zero.
+        pub reserved_42: [u8; 22],
+    }
+
+    /// SMART / health information (Base 2.0, figure 206).
+    pub struct Smart: 512 {
+        /// Spare low (0), temperature (1), reliability (2), read only (3).
+        pub critical_warning: u8,
+        /// Composite temperature in kelvin.
+        pub temperature: U16,
+        /// Spare left in percent.
+        pub available_spare: u8,
+        /// Below this spare a warning is given.
+        pub spare_threshold: u8,
+        /// Life used in percent; may pass 100.
+        pub percentage_used: u8,
+        /// Critical warnings of endurance groups.
+        pub endurance_critical_warning: u8,
+        /// Zero.
+        pub reserved_7: [u8; 25],
+        /// Thousands of 512-byte units read, rounded up.
+        pub data_units_read: U128,
+        /// Thousands of 512-byte units written, rounded up.
+        pub data_units_written: U128,
+        /// Read and compare commands.
+        pub host_reads: U128,
+        /// Write commands.
+        pub host_writes: U128,
+        /// Minutes with an I/O command outstanding.
+        pub busy_minutes: U128,
+        /// Power cycles.
+        pub power_cycles: U128,
+        /// Hours of power.
+        pub power_on_hours: U128,
+        /// Power losses without a shutdown.
+        pub unsafe_shutdowns: U128,
+        /// Unrecovered data errors.
+        pub media_errors: U128,
+        /// Entries ever made in the error log.
+        pub error_entries: U128,
+        /// Minutes above the warning temperature.
+        pub warning_temperature_minutes: U32,
+        /// Minutes above the critical temperature.
+        pub critical_temperature_minutes: U32,
+        /// Temperature sensors in kelvin; 0: none.
+        pub sensors: [U16; 8],
+        /// Transitions to and seconds in the two levels of thermal management.
+        pub thermal_management: [U32; 4],
+        /// Zero.
+        pub reserved_232: [u8; 280],
+    }
+
+    /// Firmware slot information (Base 2.0, figure 209).
+    pub struct FirmwareSlots: 512 {
+        /// Slot in use (2:0) and slot after the next reset (6:4).
+        pub active: u8,
+        /// Zero.
+        pub reserved_1: [u8; 7],
+        /// Revision in each slot.
+        pub revisions: [[u8; 8]; 7],
+        /// Zero.
+        pub reserved_64: [u8; 448],
+    }
+
+    /// A result of the device self-test log (Base 2.0, figure 216).
+    pub struct SelfTestResult: 28 {
+        /// Result (3:0; 0xf: no entry) and which test (7:4).
+        pub status: u8,
+        /// Segment that failed.
+        pub segment: u8,
+        /// Which of the following fields are valid: namespace (0), LBA (1), status code type
+        /// (2), status code (3).
+        pub valid: u8,
+        /// Zero.
+        pub reserved_3: u8,
+        /// Hours of power when the test ended.
+        pub power_on_hours: U64,
+        /// Namespace that failed.
+        pub namespace_id: U32,
+        /// Block that failed.
+        pub lba: U64,
+        /// Status code type of the failure.
+        pub code_type: u8,
+        /// Status code of the failure.
+        pub code: u8,
+        /// Vendor specific.
+        pub vendor: U16,
+    }
+
+    /// Device self-test log (Base 2.0, figure 215).
+    pub struct SelfTestLog: 564 {
+        /// Test under way (3:0); 0: none.
+        pub current: u8,
+        /// Its progress in percent.
+        pub completion: u8,
+        /// Zero.
+        pub reserved_2: [u8; 2],
+        /// Results, latest first.
+        pub results: [SelfTestResult; 20],
+    }
+
+    /// Endurance group information (Base 2.0, figure 218).
+    pub struct EnduranceGroup: 512 {
+        /// Critical warnings.
+        pub critical_warning: u8,
+        /// Features.
+        pub features: u8,
+        /// Zero.
+        pub reserved_2: u8,
+        /// Spare left in percent.
+        pub available_spare: u8,
+        /// Below this spare a warning is given.
+        pub spare_threshold: u8,
+        /// Life used in percent.
+        pub percentage_used: u8,
+        /// Domain.
+        pub domain: U16,
+        /// Zero.
+        pub reserved_8: [u8; 24],
+        /// Billions of bytes that may be written over the life.
+        pub endurance_estimate: U128,
+        /// Billions of bytes read.
+        pub data_units_read: U128,
+        /// Billions of bytes written by hosts.
+        pub data_units_written: U128,
+        /// Billions of bytes written to the media.
+        pub media_units_written: U128,
+        /// Read commands.
+        pub host_reads: U128,
+        /// Write commands.
+        pub host_writes: U128,
+        /// Unrecovered data errors.
+        pub media_errors: U128,
+        /// Entries ever made in the error log.
+        pub error_entries: U128,
+        /// Bytes of the group.
+        pub total_capacity: U128,
+        /// Bytes not given to a namespace.
+        pub unallocated_capacity: U128,
+        /// Zero.
+        pub reserved_192: [u8; 320],
+    }
+
+    /// Head of the ANA log (Base 2.0, figure 221); group descriptors follow.
+    pub struct AnaHeader: 16 {
+        /// Changes so far.
+        pub change_count: U64,
+        /// Descriptors that follow.
+        pub groups: U16,
+        /// Zero.
+        pub reserved_10: [u8; 6],
+    }
+
+    /// An ANA group (Base 2.0, figure 222); its namespace identifiers follow.
+    pub struct AnaGroup: 32 {
+        /// Identifier.
+        pub group: U32,
+        /// Namespace identifiers that follow.
+        pub namespaces: U32,
+        /// Changes so far.
+        pub change_count: U64,
+        /// State: 1 optimised, 2 non-optimised, 3 inaccessible, 4 persistent loss, 15 change.
+        pub state: u8,
+        /// Zero.
+        pub reserved_17: [u8; 15],
+    }
+
+    /// Reservation notification (Base 2.0, figure 261).
+    pub struct ReservationNotification: 64 {
+        /// Which notification; wraps to 1.
+        pub count: U64,
+        /// Empty (0), registration preempted (1), reservation released (2) or preempted (3).
+        pub kind: u8,
+        /// Notifications left behind this one.
+        pub available: u8,
+        /// Zero.
+        pub reserved_10: [u8; 2],
+        /// Namespace.
+        pub namespace_id: U32,
+        /// Zero.
+        pub reserved_16: [u8; 48],
+    }
+
+    /// Sanitize status (Base 2.0, figure 264).
+    pub struct SanitizeStatus: 512 {
+        /// Progress as a share of 65,536; 0xffff when none is under way.
+        pub progress: U16,
+        /// State (2:0), completed overwrite passes (7:3), nothing written since (8).
+        pub status: U16,
+        /// Dword 10 of the last Sanitize command.
+        pub dword10: U32,
+        /// Seconds that an overwrite takes.
+        pub overwrite_seconds: U32,
+        /// Seconds that a block erase takes.
+        pub erase_seconds: U32,
+        /// Seconds that a crypto erase takes.
+        pub crypto_seconds: U32,
+        /// The same without deallocation after it.
+        pub overwrite_kept_seconds: U32,
+        /// The same without deallocation after it.
+        pub erase_kept_seconds: U32,
+        /// The same without deallocation after it.
+        pub crypto_kept_seconds: U32,
+        /// Zero.
+        pub reserved_32: [u8; 480],
+    }
+
+    /// Head of the discovery log page (Base 2.0, figure 265); entries follow.
+    pub struct DiscoveryHeader: 1024 {
+        /// GENCTR: changes with every change of the page.
+        pub generation: U64,
+        /// NUMREC: entries that follow.
+        pub records: U64,
+        /// RECFMT: 0.
+        pub format: U16,
+        /// Zero.
+        pub reserved_18: [u8; 1006],
+    }
+
+    /// An entry of the discovery log page.
+    pub struct DiscoveryEntry: 1024 {
+        /// TRTYPE: 3 is TCP.
+        pub transport: u8,
+        /// ADRFAM: 1 IPv4, 2 IPv6.
+        pub address_family: u8,
+        /// SUBTYPE: 1 another discovery subsystem, 2 an NVM subsystem, 3 this discovery subsystem.
+        pub kind: u8,
+        /// TREQ: secure channel required (1), not required (2); queue flow control may be
+        /// disabled (bit 2).
+        pub requirements: u8,
+        /// Port identifier.
+        pub port_id: U16,
+        /// CNTLID; 0xffff: dynamic controllers.
+        pub controller_id: U16,
+        /// ASQSZ: largest admin submission queue.
+        pub admin_queue_max: U16,
+        /// EFLAGS: duplicate information (0), no need to keep a connection (1).
+        pub flags: U16,
+        /// Zero.
+        pub reserved_12: [u8; 20],
+        /// TRSVCID: the port number in ASCII.
+        pub service: [u8; 32],
+        /// Zero.
+        pub reserved_64: [u8; 192],
+        /// NQN of the subsystem, ended by a zero.
+        pub subsystem_nqn: [u8; 256],
+        /// TRADDR: the address in ASCII.
+        pub address: [u8; 256],
+        /// TSAS: transport specific; the first byte is TCP's SECTYPE (0 none, 2 TLS 1.3).
+        pub specific: [u8; 256],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::mem::offset_of;
+
+    #[test]
+    fn fields_lie_where_the_specification_puts_them() {
+        assert_eq!(offset_of!(ErrorEntry, namespace_id), 24);
+        assert_eq!(offset_of!(Smart, data_units_read), 32);
+        assert_eq!(offset_of!(Smart, error_entries), 176);
+        assert_eq!(offset_of!(Smart, sensors), 200);
+        assert_eq!(offset_of!(EnduranceGroup, endurance_estimate), 32);
+        assert_eq!(offset_of!(EnduranceGroup, total_capacity), 160);
+        assert_eq!(offset_of!(SelfTestLog, results), 4);
+        assert_eq!(offset_of!(DiscoveryEntry, service), 32);
+        assert_eq!(offset_of!(DiscoveryEntry, address), 512);
+    }
+}
