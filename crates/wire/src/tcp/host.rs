@@ -1,0 +1,524 @@
+//! The host's end of an NVMe/TCP connection, as a machine without I/O.
+//!
+//! Bytes from the socket go into [`Host::receive_buffer`], bytes for the socket come out of
+//! [`Host::output`]. [`Host::poll`] says what happened: the connection is initialised, a
+//! command has completed. Who uses the machine lends it the commands' data as a [`Payload`]:
+//! data from the controller is handed over straight from the receive buffer, as it arrives,
+//! and data for the controller is written straight into the send buffer. Nothing is
+//! allocated for a command.
+//!
+//! What the target sends is not trusted: identifiers, offsets, lengths, flags and order are
+//! checked, and what does not fit ends the connection with a termination request. A target
+//! cannot make the machine hold more than its configuration says.
+//!
+//! Data in either direction is expected and sent in order within a command, as the
+//! specification has it for the PDUs of one transfer, and as the Linux and SPDK targets do
+//! for a command's R2Ts too.
+
+mod outbox;
+mod receive;
+#[cfg(test)]
+mod tests;
+
+use super::digest::{Digests, digest};
+use super::pdu::{self, CommonHeader, FatalError, Kind};
+use crate::nvme::entry::{DataPointer, SGL_IN_CAPSULE, SGL_TRANSPORT};
+use crate::nvme::{CompletionEntry, Status, SubmissionEntry, opcode};
+use outbox::Outbox;
+use receive::Inbox;
+use std::collections::VecDeque;
+use zerocopy::IntoBytes;
+use zerocopy::byteorder::little_endian::{U16, U32, U64};
+
+/// The largest number of commands that one connection can have outstanding. An identifier
+/// has twelve bits of slot and four bits that change each time the slot is used, so that a
+/// completion that comes twice is found out. 0xffff is not an identifier.
+pub const COMMANDS_MAX: u16 = 4_095;
+
+/// In-capsule data that every controller takes with Fabrics and admin commands (TCP
+/// Transport 1.0, section 3.3.2.1).
+pub const ADMIN_IN_CAPSULE_BYTES: u32 = 8_192;
+
+/// More than this is not put into a capsule, whatever the controller would take.
+const IN_CAPSULE_BYTES_MAX: u32 = 16 << 10;
+/// A data PDU is no longer than this, whatever the controller would take.
+const DATA_BYTES_MAX: u32 = 128 << 10;
+/// While more than this is unsent, no command and no further data is put into the buffer.
+const UNSENT_BYTES_MAX: usize = 1 << 20;
+
+const SLOT_BITS: u32 = 12;
+const SLOT_MASK: u16 = (1 << SLOT_BITS) - 1;
+
+/// What the host wants of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HostConfig {
+    /// The digests that the connection is to have.
+    pub digests: Digests,
+    /// R2Ts that a command may have outstanding; at least 1.
+    pub ready_to_transfer_max: u32,
+    /// Data from the controller begins at multiples of this many dwords less one (HPDA); at
+    /// most 31.
+    pub alignment: u8,
+    /// Commands that may be outstanding, 1 to [`COMMANDS_MAX`].
+    pub commands: u16,
+    /// Bytes of the receive buffer; at least 4,096.
+    pub receive_bytes: usize,
+}
+
+impl Default for HostConfig {
+    fn default() -> HostConfig {
+        HostConfig {
+            digests: Digests::default(),
+            ready_to_transfer_max: 1,
+            alignment: 0,
+            commands: 127,
+            receive_bytes: 128 << 10,
+        }
+    }
+}
+
+/// The commands' data, lent to the machine.
+pub trait Payload {
+    /// Writes the bytes that the command in `slot` has from `offset` on.
+    fn fill(&mut self, slot: u16, offset: u32, into: &mut [u8]);
+    /// Takes bytes from the controller that belong at `offset` of the command in `slot`.
+    fn place(&mut self, slot: u16, offset: u32, from: &[u8]);
+}
+
+/// What moves with a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Movement {
+    /// Nothing.
+    None,
+    /// So many bytes to the controller.
+    FromHost(u32),
+    /// At most so many bytes to the host.
+    ToHost(u32),
+}
+
+/// What happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// The connection is initialised; commands may be submitted.
+    Ready,
+    /// A command has completed.
+    Completed {
+        /// Which; the slot is free again.
+        slot: u16,
+        /// How. A command whose data did not fit its digest has the status
+        /// [`Status::TRANSIENT_TRANSPORT_ERROR`].
+        entry: CompletionEntry,
+        /// How many bytes came from the controller.
+        received: u32,
+    },
+}
+
+/// Why a connection cannot go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum HostError {
+    /// The target broke the rules. A termination request is in the output.
+    #[error("the target broke the NVMe/TCP protocol: {what}")]
+    Violation {
+        /// The kind of mistake, as it is reported to the target.
+        error: FatalError,
+        /// Where the bad field is, or what the bad value was.
+        information: u32,
+        /// What was wrong.
+        what: &'static str,
+    },
+    /// The target cannot or will not do what was asked for when the connection began.
+    #[error("the target does not support {0}")]
+    Unsupported(&'static str),
+    /// The target ended the connection.
+    #[error("the target ended the connection with a termination request: {}", fatal(*status))]
+    Terminated {
+        /// [`FatalError`], or something else.
+        status: u16,
+        /// Where the bad field is, or what the bad value was.
+        information: u32,
+    },
+}
+
+/// A fatal error's status in words.
+fn fatal(status: u16) -> &'static str {
+    match status {
+        1 => "invalid PDU header field",
+        2 => "PDU sequence error",
+        3 => "header digest error",
+        4 => "data transfer out of range",
+        5 => "a limit was exceeded",
+        6 => "unsupported parameter",
+        _ => "a reason that the specification does not know",
+    }
+}
+
+pub(super) type Result<T> = std::result::Result<T, HostError>;
+
+fn violation(error: FatalError, information: u32, what: &'static str) -> HostError {
+    HostError::Violation { error, information, what }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Initializing,
+    Ready,
+    Failed(HostError),
+}
+
+/// A place for a command.
+#[derive(Clone, Copy, Debug)]
+struct Slot {
+    /// Changes each time the slot is used; the upper bits of the identifier.
+    generation: u16,
+    outstanding: bool,
+    movement: Movement,
+    /// Bytes that the controller has sent, asked for, or got in the capsule.
+    moved: u32,
+    /// R2Ts whose data is not all in the send buffer yet.
+    requests: u32,
+    /// The last data PDU was seen.
+    last: bool,
+    digest_failed: bool,
+}
+
+/// Data that the controller has asked for.
+#[derive(Clone, Copy, Debug)]
+struct Grant {
+    command_id: u16,
+    transfer_tag: U16,
+    offset: u32,
+    bytes: u32,
+}
+
+/// The host's end of a connection.
+#[derive(Debug)]
+pub struct Host {
+    config: HostConfig,
+    state: State,
+    inbox: Inbox,
+    outbox: Outbox,
+    slots: Vec<Slot>,
+    free: Vec<u16>,
+    /// Data asked for and not yet in the send buffer, in the order of the requests.
+    grants: VecDeque<Grant>,
+    in_capsule_bytes: u32,
+    /// Most data bytes the controller takes in one PDU.
+    data_bytes_max: u32,
+    /// What the controller wants the offset of data to be a multiple of.
+    alignment: usize,
+}
+
+impl Host {
+    /// A new connection; the initialisation request is in the output.
+    ///
+    /// # Panics
+    /// If the configuration has values that are not valid.
+    pub fn new(config: HostConfig) -> Host {
+        assert!((1..=COMMANDS_MAX).contains(&config.commands), "1 to {COMMANDS_MAX} commands");
+        assert!(config.alignment <= 31 && config.ready_to_transfer_max >= 1);
+        assert!(config.receive_bytes >= 4_096, "the receive buffer holds a header at least");
+        let empty = Slot {
+            generation: 0,
+            outstanding: false,
+            movement: Movement::None,
+            moved: 0,
+            requests: 0,
+            last: false,
+            digest_failed: false,
+        };
+        let mut host = Host {
+            config,
+            state: State::Initializing,
+            inbox: Inbox::new(config.receive_bytes),
+            outbox: Outbox::default(),
+            slots: vec![empty; usize::from(config.commands)],
+            free: (0..config.commands).rev().collect(),
+            grants: VecDeque::new(),
+            in_capsule_bytes: 0,
+            data_bytes_max: 0,
+            alignment: 4,
+        };
+        let request = pdu::Initialize {
+            common: CommonHeader {
+                kind: Kind::InitializeRequest as u8,
+                flags: 0,
+                header_bytes: Kind::InitializeRequest.header_bytes() as u8,
+                data_offset: 0,
+                pdu_bytes: U32::new(Kind::InitializeRequest.header_bytes() as u32),
+            },
+            version: U16::new(0),
+            alignment: config.alignment,
+            digests: config.digests.to_byte(),
+            limit: U32::new(config.ready_to_transfer_max - 1),
+            reserved: [0; 112],
+        };
+        host.outbox.room(request.as_bytes().len()).copy_from_slice(request.as_bytes());
+        host
+    }
+
+    /// How much data a capsule of this queue may carry beside Fabrics commands: 8,192 bytes
+    /// on the admin queue, what Identify Controller says (IOCCSZ) on others.
+    pub fn set_in_capsule_bytes(&mut self, bytes: u32) {
+        self.in_capsule_bytes = bytes.min(IN_CAPSULE_BYTES_MAX);
+    }
+
+    /// Where the next received bytes go; never empty.
+    pub fn receive_buffer(&mut self) -> &mut [u8] {
+        self.inbox.free()
+    }
+
+    /// `bytes` were put into the receive buffer; poll until there is nothing more.
+    pub fn received(&mut self, bytes: usize) {
+        self.inbox.received(bytes);
+    }
+
+    /// What happened next, if anything did.
+    ///
+    /// # Errors
+    /// If the connection cannot go on. The output may have a termination request, which the
+    /// target should get before the socket is closed.
+    #[inline]
+    pub fn poll(&mut self, payload: &mut impl Payload) -> Result<Option<Event>> {
+        if let State::Failed(error) = self.state {
+            return Err(error);
+        }
+        self.receive(payload).inspect_err(|&error| self.fail(error))
+    }
+
+    /// Bytes for the socket, data that the controller asked for included.
+    pub fn output(&mut self, payload: &mut impl Payload) -> &[u8] {
+        if !self.grants.is_empty() {
+            self.send_granted(payload);
+        }
+        self.outbox.unsent()
+    }
+
+    /// The socket took `bytes` of the output.
+    pub fn sent(&mut self, bytes: usize) {
+        self.outbox.sent(bytes);
+    }
+
+    /// Whether [`Host::submit`] would take a command.
+    #[inline]
+    pub fn can_submit(&self) -> bool {
+        self.state == State::Ready
+            && !self.free.is_empty()
+            && self.outbox.unsent().len() < UNSENT_BYTES_MAX
+    }
+
+    /// How many commands are outstanding.
+    pub fn outstanding(&self) -> usize {
+        self.slots.len() - self.free.len()
+    }
+
+    /// The slots whose commands are outstanding.
+    pub fn outstanding_slots(&self) -> impl Iterator<Item = u16> + '_ {
+        (0..).zip(&self.slots).filter(|(_, slot)| slot.outstanding).map(|(index, _)| index)
+    }
+
+    /// The slot that the next command gets.
+    #[inline]
+    pub fn next_slot(&self) -> Option<u16> {
+        self.free.last().copied()
+    }
+
+    /// Submits a command; its identifier and data pointer are the machine's to set. Data that
+    /// fits goes with it. Returns the command's slot, or `None` if it cannot be submitted now.
+    #[inline]
+    pub fn submit(
+        &mut self,
+        entry: &SubmissionEntry,
+        movement: Movement,
+        payload: &mut impl Payload,
+    ) -> Option<u16> {
+        if !self.can_submit() {
+            return None;
+        }
+        let index = self.free.pop()?;
+        let limit = match entry.opcode {
+            opcode::FABRICS => ADMIN_IN_CAPSULE_BYTES,
+            _ => self.in_capsule_bytes,
+        };
+        let (length, in_capsule) = match movement {
+            Movement::None => (0, 0),
+            Movement::ToHost(bytes) => (bytes, 0),
+            Movement::FromHost(bytes) => (bytes, if bytes <= limit { bytes } else { 0 }),
+        };
+        let slot = &mut self.slots[usize::from(index)];
+        *slot = Slot {
+            generation: slot.generation.wrapping_add(1 << SLOT_BITS),
+            outstanding: true,
+            movement,
+            moved: in_capsule,
+            requests: 0,
+            last: false,
+            digest_failed: false,
+        };
+        let mut entry = *entry;
+        entry.flags = entry.flags & 0x3f | 0x40;
+        entry.command_id = U16::new(index | slot.generation);
+        entry.data = DataPointer {
+            address: U64::new(0),
+            length: U32::new(length),
+            reserved: [0; 3],
+            kind: if in_capsule > 0 { SGL_IN_CAPSULE } else { SGL_TRANSPORT },
+        };
+        let common = self.header(Kind::CapsuleCommand, 0, in_capsule);
+        self.put(pdu::CapsuleCommand { common, entry }, in_capsule, |into| {
+            payload.fill(index, 0, into);
+        });
+        Some(index)
+    }
+
+    /// The common header of a PDU with `bytes` of data.
+    fn header(&self, kind: Kind, flags: u8, bytes: u32) -> CommonHeader {
+        let header = kind.header_bytes();
+        let digests = self.config.digests;
+        let (mut flags, mut offset, mut total) = (flags, 0, header + digests.header_bytes());
+        if digests.header {
+            flags |= pdu::FLAG_HEADER_DIGEST;
+        }
+        if bytes > 0 {
+            offset = total.next_multiple_of(self.alignment);
+            total = offset + bytes as usize + digests.data_bytes();
+            if digests.data {
+                flags |= pdu::FLAG_DATA_DIGEST;
+            }
+        }
+        CommonHeader {
+            kind: kind as u8,
+            flags,
+            header_bytes: header as u8,
+            data_offset: offset as u8,
+            pdu_bytes: U32::new(total as u32),
+        }
+    }
+
+    /// Puts a PDU into the send buffer: header, digest, padding, data, digest.
+    #[inline]
+    fn put<H: IntoBytes + zerocopy::Immutable>(
+        &mut self,
+        header: H,
+        bytes: u32,
+        fill: impl FnOnce(&mut [u8]),
+    ) {
+        let header = header.as_bytes();
+        let (data_at, total) = (header[3] as usize, pdu_bytes(header));
+        let room = self.outbox.room(total);
+        let (head, rest) = room.split_at_mut(header.len());
+        head.copy_from_slice(header);
+        let mut padding_at = 0;
+        if self.config.digests.header {
+            padding_at = pdu::DIGEST_BYTES;
+            rest[..padding_at].copy_from_slice(&digest(header));
+        }
+        if bytes == 0 {
+            return;
+        }
+        let (padding, rest) = rest.split_at_mut(data_at - header.len());
+        padding[padding_at..].fill(0);
+        let (data, after) = rest.split_at_mut(bytes as usize);
+        fill(data);
+        if self.config.digests.data {
+            after.copy_from_slice(&digest(data));
+        }
+    }
+
+    /// Moves data that was asked for into the send buffer, while that has room.
+    fn send_granted(&mut self, payload: &mut impl Payload) {
+        while self.outbox.unsent().len() < UNSENT_BYTES_MAX {
+            let Some(&grant) = self.grants.front() else { return };
+            let index = grant.command_id & SLOT_MASK;
+            let slot = &mut self.slots[usize::from(index)];
+            // The command may have failed before its data was sent.
+            if !slot.outstanding || index | slot.generation != grant.command_id {
+                self.grants.pop_front();
+                continue;
+            }
+            let bytes = grant.bytes.min(self.data_bytes_max);
+            let last = bytes == grant.bytes;
+            if last {
+                slot.requests -= 1;
+                self.grants.pop_front();
+            } else {
+                let front = self.grants.front_mut().expect("it was there");
+                front.offset += bytes;
+                front.bytes -= bytes;
+            }
+            let flags = if last { pdu::FLAG_DATA_LAST } else { 0 };
+            let header = pdu::Data {
+                common: self.header(Kind::DataFromHost, flags, bytes),
+                command_id: U16::new(grant.command_id),
+                transfer_tag: grant.transfer_tag,
+                offset: U32::new(grant.offset),
+                bytes: U32::new(bytes),
+                reserved: [0; 4],
+            };
+            self.put(header, bytes, |into| payload.fill(index, grant.offset, into));
+        }
+    }
+
+    /// The slot of an outstanding command.
+    fn slot(&mut self, command_id: u16) -> Result<&mut Slot> {
+        let index = command_id & SLOT_MASK;
+        self.slots
+            .get_mut(usize::from(index))
+            .filter(|slot| slot.outstanding && index | slot.generation == command_id)
+            .ok_or(violation(
+                FatalError::PduSequenceError,
+                0,
+                "it names a command that is not outstanding",
+            ))
+    }
+
+    /// Frees the slot of a command that is outstanding.
+    fn complete(&mut self, mut entry: CompletionEntry) -> Event {
+        let index = entry.command_id.get() & SLOT_MASK;
+        let slot = &mut self.slots[usize::from(index)];
+        slot.outstanding = false;
+        self.free.push(index);
+        if slot.digest_failed {
+            let status = Status::TRANSIENT_TRANSPORT_ERROR.to_bits() << 1;
+            entry.status_and_phase = U16::new(status);
+        }
+        let received = match slot.movement {
+            Movement::ToHost(_) => slot.moved,
+            _ => 0,
+        };
+        Event::Completed { slot: index, entry, received }
+    }
+
+    /// Ends the connection, with a termination request where the target made the mistake.
+    fn fail(&mut self, error: HostError) {
+        self.state = State::Failed(error);
+        self.grants.clear();
+        let HostError::Violation { error, information, .. } = error else { return };
+        // Mistakes are found in headers, before these are consumed.
+        let offender = self.inbox.waiting();
+        let length = offender.get(2).map_or(0, |&length| usize::from(length));
+        let offender = &offender[..offender.len().min(length).min(128)];
+        let terminate = pdu::Terminate {
+            common: CommonHeader {
+                kind: Kind::TerminateFromHost as u8,
+                flags: 0,
+                header_bytes: Kind::TerminateFromHost.header_bytes() as u8,
+                data_offset: 0,
+                pdu_bytes: U32::new(
+                    (Kind::TerminateFromHost.header_bytes() + offender.len()) as u32,
+                ),
+            },
+            status: U16::new(error as u16),
+            information: U32::new(information),
+            reserved: [0; 10],
+        };
+        let header = terminate.as_bytes();
+        let room = self.outbox.room(header.len() + offender.len());
+        room[..header.len()].copy_from_slice(header);
+        room[header.len()..].copy_from_slice(offender);
+    }
+}
+
+/// The PDU length in a common header.
+fn pdu_bytes(header: &[u8]) -> usize {
+    u32::from_le_bytes([header[4], header[5], header[6], header[7]]) as usize
+}
