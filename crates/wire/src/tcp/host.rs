@@ -15,19 +15,17 @@
 //! specification has it for the PDUs of one transfer, and as the Linux and SPDK targets do
 //! for a command's R2Ts too.
 
-mod outbox;
 mod receive;
 #[cfg(test)]
 mod tests;
 
-use super::digest::{Digests, digest};
-use super::pdu::{self, CommonHeader, FatalError, Kind};
+use super::digest::Digests;
+use super::pdu::FatalError;
+use super::stream::{End, Fatal, Inbound, Initialization, Limits, Outbound};
 use crate::nvme::entry::{DataPointer, SGL_IN_CAPSULE, SGL_TRANSPORT};
 use crate::nvme::{CompletionEntry, Status, SubmissionEntry, opcode};
-use outbox::Outbox;
-use receive::Inbox;
+use receive::Incoming;
 use std::collections::VecDeque;
-use zerocopy::IntoBytes;
 use zerocopy::byteorder::little_endian::{U16, U32, U64};
 
 /// The largest number of commands that one connection can have outstanding. An identifier
@@ -61,8 +59,6 @@ pub struct HostConfig {
     pub alignment: u8,
     /// Commands that may be outstanding, 1 to [`COMMANDS_MAX`].
     pub commands: u16,
-    /// Bytes of the receive buffer; at least 4,096.
-    pub receive_bytes: usize,
 }
 
 impl Default for HostConfig {
@@ -72,7 +68,6 @@ impl Default for HostConfig {
             ready_to_transfer_max: 1,
             alignment: 0,
             commands: 127,
-            receive_bytes: 128 << 10,
         }
     }
 }
@@ -154,10 +149,6 @@ fn fatal(status: u16) -> &'static str {
 
 pub(super) type Result<T> = std::result::Result<T, HostError>;
 
-fn violation(error: FatalError, information: u32, what: &'static str) -> HostError {
-    HostError::Violation { error, information, what }
-}
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Initializing,
@@ -185,7 +176,7 @@ struct Slot {
 #[derive(Clone, Copy, Debug)]
 struct Grant {
     command_id: u16,
-    transfer_tag: U16,
+    transfer_tag: u16,
     offset: u32,
     bytes: u32,
 }
@@ -195,28 +186,27 @@ struct Grant {
 pub struct Host {
     config: HostConfig,
     state: State,
-    inbox: Inbox,
-    outbox: Outbox,
+    inbound: Inbound,
+    outbound: Outbound,
+    /// The data PDU that is being received.
+    incoming: Option<Incoming>,
     slots: Vec<Slot>,
     free: Vec<u16>,
     /// Data asked for and not yet in the send buffer, in the order of the requests.
     grants: VecDeque<Grant>,
     in_capsule_bytes: u32,
-    /// Most data bytes the controller takes in one PDU.
+    /// Most data bytes in a PDU to the controller.
     data_bytes_max: u32,
-    /// What the controller wants the offset of data to be a multiple of.
-    alignment: usize,
 }
 
 impl Host {
-    /// A new connection; the initialisation request is in the output.
+    /// A new connection; the initialization request is in the output.
     ///
     /// # Panics
     /// If the configuration has values that are not valid.
     pub fn new(config: HostConfig) -> Host {
         assert!((1..=COMMANDS_MAX).contains(&config.commands), "1 to {COMMANDS_MAX} commands");
         assert!(config.alignment <= 31 && config.ready_to_transfer_max >= 1);
-        assert!(config.receive_bytes >= 4_096, "the receive buffer holds a header at least");
         let empty = Slot {
             generation: 0,
             outstanding: false,
@@ -226,34 +216,27 @@ impl Host {
             last: false,
             digest_failed: false,
         };
-        let mut host = Host {
+        // A command's own length bounds its data.
+        let limits = Limits { capsule_data_bytes: 0, data_bytes: u32::MAX };
+        let mut outbound = Outbound::new(End::Host);
+        outbound.initialize(Initialization {
+            version: 0,
+            alignment: config.alignment,
+            digests: config.digests.to_byte(),
+            limit: config.ready_to_transfer_max - 1,
+        });
+        Host {
             config,
             state: State::Initializing,
-            inbox: Inbox::new(config.receive_bytes),
-            outbox: Outbox::default(),
+            inbound: Inbound::new(End::Host, limits),
+            outbound,
+            incoming: None,
             slots: vec![empty; usize::from(config.commands)],
             free: (0..config.commands).rev().collect(),
             grants: VecDeque::new(),
             in_capsule_bytes: 0,
             data_bytes_max: 0,
-            alignment: 4,
-        };
-        let request = pdu::Initialize {
-            common: CommonHeader {
-                kind: Kind::InitializeRequest as u8,
-                flags: 0,
-                header_bytes: Kind::InitializeRequest.header_bytes() as u8,
-                data_offset: 0,
-                pdu_bytes: U32::new(Kind::InitializeRequest.header_bytes() as u32),
-            },
-            version: U16::new(0),
-            alignment: config.alignment,
-            digests: config.digests.to_byte(),
-            limit: U32::new(config.ready_to_transfer_max - 1),
-            reserved: [0; 112],
-        };
-        host.outbox.room(request.as_bytes().len()).copy_from_slice(request.as_bytes());
-        host
+        }
     }
 
     /// How much data a capsule of this queue may carry beside Fabrics commands: 8,192 bytes
@@ -264,12 +247,12 @@ impl Host {
 
     /// Where the next received bytes go; never empty.
     pub fn receive_buffer(&mut self) -> &mut [u8] {
-        self.inbox.free()
+        self.inbound.space()
     }
 
     /// `bytes` were put into the receive buffer; poll until there is nothing more.
     pub fn received(&mut self, bytes: usize) {
-        self.inbox.received(bytes);
+        self.inbound.received(bytes);
     }
 
     /// What happened next, if anything did.
@@ -282,7 +265,10 @@ impl Host {
         if let State::Failed(error) = self.state {
             return Err(error);
         }
-        self.receive(payload).inspect_err(|&error| self.fail(error))
+        self.receive(payload).inspect_err(|&error| {
+            self.state = State::Failed(error);
+            self.grants.clear();
+        })
     }
 
     /// Bytes for the socket, data that the controller asked for included.
@@ -290,12 +276,12 @@ impl Host {
         if !self.grants.is_empty() {
             self.send_granted(payload);
         }
-        self.outbox.unsent()
+        self.outbound.bytes()
     }
 
     /// The socket took `bytes` of the output.
     pub fn sent(&mut self, bytes: usize) {
-        self.outbox.sent(bytes);
+        self.outbound.sent(bytes);
     }
 
     /// Whether [`Host::submit`] would take a command.
@@ -303,7 +289,7 @@ impl Host {
     pub fn can_submit(&self) -> bool {
         self.state == State::Ready
             && !self.free.is_empty()
-            && self.outbox.unsent().len() < UNSENT_BYTES_MAX
+            && self.outbound.len() < UNSENT_BYTES_MAX
     }
 
     /// How many commands are outstanding.
@@ -355,6 +341,7 @@ impl Host {
             digest_failed: false,
         };
         let mut entry = *entry;
+        // SGLs describe the data (PSDT), also where there is none.
         entry.flags = entry.flags & 0x3f | 0x40;
         entry.command_id = U16::new(index | slot.generation);
         entry.data = DataPointer {
@@ -363,112 +350,41 @@ impl Host {
             reserved: [0; 3],
             kind: if in_capsule > 0 { SGL_IN_CAPSULE } else { SGL_TRANSPORT },
         };
-        let common = self.header(Kind::CapsuleCommand, 0, in_capsule);
-        self.put(pdu::CapsuleCommand { common, entry }, in_capsule, |into| {
-            payload.fill(index, 0, into);
-        });
+        self.outbound.command(&entry, in_capsule, |into| payload.fill(index, 0, into));
         Some(index)
-    }
-
-    /// The common header of a PDU with `bytes` of data.
-    fn header(&self, kind: Kind, flags: u8, bytes: u32) -> CommonHeader {
-        let header = kind.header_bytes();
-        let digests = self.config.digests;
-        let (mut flags, mut offset, mut total) = (flags, 0, header + digests.header_bytes());
-        if digests.header {
-            flags |= pdu::FLAG_HEADER_DIGEST;
-        }
-        if bytes > 0 {
-            offset = total.next_multiple_of(self.alignment);
-            total = offset + bytes as usize + digests.data_bytes();
-            if digests.data {
-                flags |= pdu::FLAG_DATA_DIGEST;
-            }
-        }
-        CommonHeader {
-            kind: kind as u8,
-            flags,
-            header_bytes: header as u8,
-            data_offset: offset as u8,
-            pdu_bytes: U32::new(total as u32),
-        }
-    }
-
-    /// Puts a PDU into the send buffer: header, digest, padding, data, digest.
-    #[inline]
-    fn put<H: IntoBytes + zerocopy::Immutable>(
-        &mut self,
-        header: H,
-        bytes: u32,
-        fill: impl FnOnce(&mut [u8]),
-    ) {
-        let header = header.as_bytes();
-        let (data_at, total) = (header[3] as usize, pdu_bytes(header));
-        let room = self.outbox.room(total);
-        let (head, rest) = room.split_at_mut(header.len());
-        head.copy_from_slice(header);
-        let mut padding_at = 0;
-        if self.config.digests.header {
-            padding_at = pdu::DIGEST_BYTES;
-            rest[..padding_at].copy_from_slice(&digest(header));
-        }
-        if bytes == 0 {
-            return;
-        }
-        let (padding, rest) = rest.split_at_mut(data_at - header.len());
-        padding[padding_at..].fill(0);
-        let (data, after) = rest.split_at_mut(bytes as usize);
-        fill(data);
-        if self.config.digests.data {
-            after.copy_from_slice(&digest(data));
-        }
     }
 
     /// Moves data that was asked for into the send buffer, while that has room.
     fn send_granted(&mut self, payload: &mut impl Payload) {
-        while self.outbox.unsent().len() < UNSENT_BYTES_MAX {
-            let Some(&grant) = self.grants.front() else { return };
-            let index = grant.command_id & SLOT_MASK;
+        while self.outbound.len() < UNSENT_BYTES_MAX {
+            let Some(grant) = self.grants.front_mut() else { return };
+            let Grant { command_id, transfer_tag, offset, .. } = *grant;
+            let index = command_id & SLOT_MASK;
             let slot = &mut self.slots[usize::from(index)];
             // The command may have failed before its data was sent.
-            if !slot.outstanding || index | slot.generation != grant.command_id {
+            if !slot.outstanding || index | slot.generation != command_id {
                 self.grants.pop_front();
                 continue;
             }
             let bytes = grant.bytes.min(self.data_bytes_max);
-            let last = bytes == grant.bytes;
-            if last {
+            grant.offset += bytes;
+            grant.bytes -= bytes;
+            let mut flags = 0;
+            if grant.bytes == 0 {
+                flags = super::pdu::FLAG_DATA_LAST;
                 slot.requests -= 1;
                 self.grants.pop_front();
-            } else {
-                let front = self.grants.front_mut().expect("it was there");
-                front.offset += bytes;
-                front.bytes -= bytes;
             }
-            let flags = if last { pdu::FLAG_DATA_LAST } else { 0 };
-            let header = pdu::Data {
-                common: self.header(Kind::DataFromHost, flags, bytes),
-                command_id: U16::new(grant.command_id),
-                transfer_tag: grant.transfer_tag,
-                offset: U32::new(grant.offset),
-                bytes: U32::new(bytes),
-                reserved: [0; 4],
-            };
-            self.put(header, bytes, |into| payload.fill(index, grant.offset, into));
+            self.outbound.data(command_id, transfer_tag, offset, bytes, flags, |into| {
+                payload.fill(index, offset, into);
+            });
         }
     }
 
-    /// The slot of an outstanding command.
-    fn slot(&mut self, command_id: u16) -> Result<&mut Slot> {
-        let index = command_id & SLOT_MASK;
-        self.slots
-            .get_mut(usize::from(index))
-            .filter(|slot| slot.outstanding && index | slot.generation == command_id)
-            .ok_or(violation(
-                FatalError::PduSequenceError,
-                0,
-                "it names a command that is not outstanding",
-            ))
+    /// Ends the connection because the target made a mistake.
+    fn violation(&mut self, fatal: &Fatal, what: &'static str) -> HostError {
+        self.outbound.terminate(fatal);
+        HostError::Violation { error: fatal.error, information: fatal.information, what }
     }
 
     /// Frees the slot of a command that is outstanding.
@@ -487,38 +403,4 @@ impl Host {
         };
         Event::Completed { slot: index, entry, received }
     }
-
-    /// Ends the connection, with a termination request where the target made the mistake.
-    fn fail(&mut self, error: HostError) {
-        self.state = State::Failed(error);
-        self.grants.clear();
-        let HostError::Violation { error, information, .. } = error else { return };
-        // Mistakes are found in headers, before these are consumed.
-        let offender = self.inbox.waiting();
-        let length = offender.get(2).map_or(0, |&length| usize::from(length));
-        let offender = &offender[..offender.len().min(length).min(128)];
-        let terminate = pdu::Terminate {
-            common: CommonHeader {
-                kind: Kind::TerminateFromHost as u8,
-                flags: 0,
-                header_bytes: Kind::TerminateFromHost.header_bytes() as u8,
-                data_offset: 0,
-                pdu_bytes: U32::new(
-                    (Kind::TerminateFromHost.header_bytes() + offender.len()) as u32,
-                ),
-            },
-            status: U16::new(error as u16),
-            information: U32::new(information),
-            reserved: [0; 10],
-        };
-        let header = terminate.as_bytes();
-        let room = self.outbox.room(header.len() + offender.len());
-        room[..header.len()].copy_from_slice(header);
-        room[header.len()..].copy_from_slice(offender);
-    }
-}
-
-/// The PDU length in a common header.
-fn pdu_bytes(header: &[u8]) -> usize {
-    u32::from_le_bytes([header[4], header[5], header[6], header[7]]) as usize
 }

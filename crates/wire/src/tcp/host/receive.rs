@@ -1,89 +1,41 @@
-//! What comes from the target: PDUs are taken apart as their bytes arrive.
+//! What comes from the target, and whether it may.
 
 use super::{
-    DATA_BYTES_MAX, Event, Grant, Host, HostError, Movement, Payload, Result, SLOT_MASK, State,
-    violation,
+    DATA_BYTES_MAX, Event, Grant, Host, HostError, Movement, Payload, Result, SLOT_MASK, Slot,
+    State,
 };
 use crate::nvme::CompletionEntry;
-use crate::tcp::digest;
-use crate::tcp::pdu::{self, CommonHeader, DIGEST_BYTES, FatalError, Kind};
-use zerocopy::FromBytes;
-use zerocopy::byteorder::little_endian::{U16, U64};
+use crate::tcp::digest::Digests;
+use crate::tcp::pdu::{self, CommonHeader, Data, FatalError, Kind, ReadyToTransfer};
+use crate::tcp::stream::{Fatal, Initialization, Pdu, alignment_bytes};
+use zerocopy::IntoBytes;
+use zerocopy::byteorder::little_endian::{U16, U32, U64};
 
-const COMMON_BYTES: usize = size_of::<CommonHeader>();
-/// A termination request with 128 bytes of the offending header.
-const TERMINATE_BYTES_MAX: usize = 152;
 /// The least that a controller may take in a data PDU (TCP Transport 1.0, section 3.6.2.3).
 const DATA_BYTES_MIN: u32 = 4_096;
 
-/// Received bytes that are not yet understood.
-#[derive(Debug)]
-pub(super) struct Inbox {
-    bytes: Box<[u8]>,
-    start: usize,
-    end: usize,
-    phase: Phase,
-}
-
-/// What comes next.
+/// The data PDU that is being received.
 #[derive(Clone, Copy, Debug)]
-enum Phase {
-    /// A header.
-    Header,
-    /// Data of a command, after so many bytes of padding.
-    Data { padding: usize, incoming: Incoming },
-    /// The digest of data.
-    DataDigest { incoming: Incoming },
-}
-
-/// A data PDU.
-#[derive(Clone, Copy, Debug)]
-struct Incoming {
+pub(super) struct Incoming {
     command_id: u16,
     offset: u32,
-    left: u32,
+    /// The command succeeded with these data.
     success: bool,
-    /// Of the data so far.
-    crc: u32,
 }
 
-impl Inbox {
-    pub(super) fn new(bytes: usize) -> Inbox {
-        Inbox { bytes: vec![0; bytes].into_boxed_slice(), start: 0, end: 0, phase: Phase::Header }
-    }
+/// A mistake of the target's: its kind, where the bad field is, and what it is.
+type Mistake = (FatalError, u32, &'static str);
 
-    /// Where further bytes go. All that can be understood has been by now, so what is left
-    /// is shorter than the longest header, and moves to the front.
-    pub(super) fn free(&mut self) -> &mut [u8] {
-        if self.start > 0 {
-            self.bytes.copy_within(self.start..self.end, 0);
-            self.end -= self.start;
-            self.start = 0;
-        }
-        &mut self.bytes[self.end..]
-    }
-
-    pub(super) fn received(&mut self, bytes: usize) {
-        assert!(bytes <= self.bytes.len() - self.end, "more was received than fits");
-        self.end += bytes;
-    }
-
-    /// The bytes that come next.
-    pub(super) fn waiting(&self) -> &[u8] {
-        &self.bytes[self.start..self.end]
-    }
+fn bad_field<T>(offset: u32, what: &'static str) -> std::result::Result<T, Mistake> {
+    Err((FatalError::InvalidHeaderField, offset, what))
 }
 
-fn bad_field<T>(offset: usize, what: &'static str) -> Result<T> {
-    Err(violation(FatalError::InvalidHeaderField, offset as u32, what))
+fn out_of_range<T>(what: &'static str) -> std::result::Result<T, Mistake> {
+    Err((FatalError::DataOutOfRange, 0, what))
 }
 
-fn out_of_range<T>(what: &'static str) -> Result<T> {
-    Err(violation(FatalError::DataOutOfRange, 0, what))
-}
-
-fn out_of_order<T>(what: &'static str) -> Result<T> {
-    Err(violation(FatalError::PduSequenceError, 0, what))
+fn out_of_order<T>(what: &'static str) -> std::result::Result<T, Mistake> {
+    Err((FatalError::PduSequenceError, 0, what))
 }
 
 impl Host {
@@ -91,271 +43,210 @@ impl Host {
     #[inline]
     pub(super) fn receive(&mut self, payload: &mut impl Payload) -> Result<Option<Event>> {
         loop {
-            match self.inbox.phase {
-                Phase::Header => {
-                    let Some(bytes) = self.whole_header()? else { return Ok(None) };
-                    let event = self.header_arrived()?;
-                    self.inbox.start += bytes;
+            if let Some(incoming) = self.incoming {
+                let Some(event) = self.place(incoming, payload) else { return Ok(None) };
+                if event.is_some() {
+                    return Ok(event);
+                }
+            }
+            match self.inbound.poll() {
+                Ok(Some(pdu)) => {
+                    let event = self.arrived(&pdu)?;
                     if event.is_some() {
                         return Ok(event);
                     }
                 }
-                Phase::Data { padding, incoming } => {
-                    let skipped = padding.min(self.inbox.waiting().len());
-                    self.inbox.start += skipped;
-                    let waiting = self.inbox.waiting();
-                    let count = waiting.len().min(incoming.left as usize);
-                    if skipped == padding && count > 0 {
-                        payload.place(
-                            incoming.command_id & SLOT_MASK,
-                            incoming.offset,
-                            &waiting[..count],
-                        );
-                    }
-                    let mut incoming = incoming;
-                    if self.config.digests.data {
-                        incoming.crc = crc32c::crc32c_append(incoming.crc, &waiting[..count]);
-                    }
-                    incoming.offset += count as u32;
-                    incoming.left -= count as u32;
-                    self.inbox.start += count;
-                    if incoming.left > 0 {
-                        self.inbox.phase = Phase::Data { padding: padding - skipped, incoming };
-                        return Ok(None);
-                    }
-                    if self.config.digests.data {
-                        self.inbox.phase = Phase::DataDigest { incoming };
-                        continue;
-                    }
-                    self.inbox.phase = Phase::Header;
-                    if incoming.success {
-                        return Ok(Some(self.succeeded(incoming.command_id)));
-                    }
-                }
-                Phase::DataDigest { incoming } => {
-                    let Some(digest) = self.inbox.waiting().first_chunk::<DIGEST_BYTES>() else {
-                        return Ok(None);
+                Ok(None) => return Ok(None),
+                Err(fatal) => {
+                    let what = match fatal.error {
+                        FatalError::HeaderDigestError => "a header does not fit its digest",
+                        FatalError::PduSequenceError => "a PDU came at the wrong moment",
+                        _ => "a PDU's header is not valid",
                     };
-                    let fits = u32::from_le_bytes(*digest) == incoming.crc;
-                    self.inbox.start += DIGEST_BYTES;
-                    self.inbox.phase = Phase::Header;
-                    self.slot(incoming.command_id)?.digest_failed |= !fits;
-                    if incoming.success {
-                        return Ok(Some(self.succeeded(incoming.command_id)));
-                    }
+                    return Err(self.violation(&fatal, what));
                 }
             }
         }
     }
 
-    /// The length of the next header with its digest (of the whole PDU if it is a termination
-    /// request), if it is all here and right as far as all headers are the same.
+    /// Hands over data that have come. `None`: more must come. The inner value is the event
+    /// that the end of the data is, if it is one.
     #[inline]
-    fn whole_header(&self) -> Result<Option<usize>> {
-        let waiting = self.inbox.waiting();
-        let Some(common) = waiting.first_chunk::<COMMON_BYTES>() else { return Ok(None) };
-        let [kind, flags, header_bytes, ..] = *common;
-        let pdu_bytes = super::pdu_bytes(common);
-        let Some(kind) = Kind::from_byte(kind) else {
-            return bad_field(0, "a PDU of a type that does not exist");
+    fn place(
+        &mut self,
+        mut incoming: Incoming,
+        payload: &mut impl Payload,
+    ) -> Option<Option<Event>> {
+        let index = incoming.command_id & SLOT_MASK;
+        let data = self.inbound.data();
+        if !data.is_empty() {
+            let bytes = data.len();
+            payload.place(index, incoming.offset, data);
+            self.inbound.took(bytes);
+            incoming.offset += bytes as u32;
+            self.incoming = Some(incoming);
+        }
+        let intact = self.inbound.end_data()?;
+        self.incoming = None;
+        self.slots[usize::from(index)].digest_failed |= !intact;
+        let succeeded = || CompletionEntry {
+            result: U64::new(0),
+            command_id: U16::new(incoming.command_id),
+            ..CompletionEntry::default()
         };
-        if usize::from(header_bytes) != kind.header_bytes() {
-            return bad_field(2, "a header of the wrong length");
-        }
-        let begun = self.state != State::Initializing;
-        let digest = match kind {
-            Kind::InitializeResponse if !begun => 0,
-            Kind::InitializeResponse => return out_of_order("a second initialization"),
-            Kind::TerminateToHost => {
-                if !(kind.header_bytes()..=TERMINATE_BYTES_MAX).contains(&pdu_bytes) {
-                    return bad_field(4, "a termination request of the wrong length");
-                }
-                return Ok((waiting.len() >= pdu_bytes).then_some(pdu_bytes));
-            }
-            _ if !begun => return out_of_order("a PDU before the connection is initialised"),
-            Kind::CapsuleResponse | Kind::DataToHost | Kind::ReadyToTransfer => {
-                if (flags & pdu::FLAG_HEADER_DIGEST != 0) != self.config.digests.header {
-                    return bad_field(1, "a header digest flag that was not agreed upon");
-                }
-                self.config.digests.header_bytes()
-            }
-            _ => return out_of_order("a PDU that only hosts send"),
-        };
-        let bytes = kind.header_bytes() + digest;
-        if kind != Kind::DataToHost && pdu_bytes != bytes {
-            return bad_field(4, "a PDU of the wrong length");
-        }
-        if waiting.len() < bytes {
-            return Ok(None);
-        }
-        if digest > 0 {
-            let (header, rest) = waiting.split_at(kind.header_bytes());
-            let received = [rest[0], rest[1], rest[2], rest[3]];
-            if digest::digest(header) != received {
-                let received = u32::from_le_bytes(received);
-                let error = FatalError::HeaderDigestError;
-                return Err(violation(error, received, "a header that does not fit its digest"));
-            }
-        }
-        Ok(Some(bytes))
+        Some(incoming.success.then(|| self.complete(succeeded())))
     }
 
-    /// Acts on the header that comes next, which is whole.
     #[inline]
-    fn header_arrived(&mut self) -> Result<Option<Event>> {
-        let waiting = self.inbox.waiting();
-        match Kind::from_byte(waiting[0]) {
-            Some(Kind::DataToHost) => {
-                let header = read::<pdu::Data>(waiting);
-                self.data_arrived(&header)?;
-                Ok(None)
+    fn arrived(&mut self, pdu: &Pdu) -> Result<Option<Event>> {
+        let done = match pdu {
+            Pdu::Data(header) => match self.data_begins(header) {
+                Ok(()) => return Ok(None),
+                Err(mistake) => (mistake, header.as_bytes().to_vec()),
+            },
+            Pdu::CapsuleResponse(entry) => match self.answered(entry) {
+                Ok(event) => return Ok(Some(event)),
+                Err(mistake) => (mistake, response_header(entry)),
+            },
+            Pdu::ReadyToTransfer(header) => match self.asked_for_data(header) {
+                Ok(()) => return Ok(None),
+                Err(mistake) => (mistake, header.as_bytes().to_vec()),
+            },
+            Pdu::Initialize(fields) => {
+                let used = Digests::from_byte(fields.digests);
+                let wanted = self.config.digests;
+                if fields.version != 0 {
+                    return Err(HostError::Unsupported("NVMe/TCP PDU format version 0"));
+                }
+                if wanted.header && !used.header {
+                    return Err(HostError::Unsupported("header digests"));
+                }
+                if wanted.data && !used.data {
+                    return Err(HostError::Unsupported("data digests"));
+                }
+                match self.initialized(fields) {
+                    Ok(()) => return Ok(Some(Event::Ready)),
+                    Err(mistake) => (mistake, Vec::new()),
+                }
             }
-            Some(Kind::CapsuleResponse) => {
-                let header = read::<pdu::CapsuleResponse>(waiting);
-                self.response_arrived(&header.entry).map(Some)
+            Pdu::Terminate(status, information) => {
+                let (status, information) = (*status, *information);
+                return Err(HostError::Terminated { status, information });
             }
-            Some(Kind::ReadyToTransfer) => {
-                let header = read::<pdu::ReadyToTransfer>(waiting);
-                self.asked_for_data(&header)?;
-                Ok(None)
+            // The stream lets only a controller's PDUs through.
+            Pdu::CapsuleCommand(..) => {
+                ((FatalError::PduSequenceError, 0, "a target sent a command"), Vec::new())
             }
-            Some(Kind::TerminateToHost) => {
-                let header = read::<pdu::Terminate>(waiting);
-                let (status, information) = (header.status.get(), header.information.get());
-                Err(HostError::Terminated { status, information })
-            }
-            _ => {
-                let header = read::<pdu::Initialize>(waiting);
-                self.initialized(&header)?;
-                Ok(Some(Event::Ready))
-            }
-        }
+        };
+        let ((error, information, what), header) = done;
+        Err(self.violation(&Fatal { error, information, header }, what))
     }
 
-    fn initialized(&mut self, header: &pdu::Initialize) -> Result<()> {
-        if header.version.get() != 0 {
-            return Err(HostError::Unsupported("NVMe/TCP PDU format version 0"));
-        }
-        let used = digest::Digests::from_byte(header.digests);
-        let wanted = self.config.digests;
-        if wanted.header && !used.header {
-            return Err(HostError::Unsupported("header digests"));
-        }
-        if wanted.data && !used.data {
-            return Err(HostError::Unsupported("data digests"));
-        }
-        if used != wanted {
+    fn initialized(&mut self, fields: &Initialization) -> std::result::Result<(), Mistake> {
+        let digests = self.config.digests;
+        if Digests::from_byte(fields.digests) != digests {
             return bad_field(11, "it uses digests that were not asked for");
         }
-        if header.alignment > 31 {
-            return bad_field(10, "an alignment of data above 128 bytes");
+        let Some(alignment) = alignment_bytes(fields.alignment) else {
+            return bad_field(10, "it wants data aligned to more than 128 bytes");
+        };
+        if fields.limit < DATA_BYTES_MIN || !fields.limit.is_multiple_of(4) {
+            return bad_field(
+                12,
+                "it takes data PDUs of less than 4,096 bytes, or parts of dwords",
+            );
         }
-        let limit = header.limit.get();
-        if limit < DATA_BYTES_MIN || !limit.is_multiple_of(4) {
-            let what = "it takes less data than 4,096 bytes in a PDU, or parts of dwords";
-            return bad_field(12, what);
-        }
-        self.data_bytes_max = limit.min(DATA_BYTES_MAX);
-        self.alignment = (usize::from(header.alignment) + 1) * 4;
+        self.outbound.establish(digests, alignment);
+        self.inbound.establish(digests, (self.config.alignment + 1) * 4);
+        self.data_bytes_max = fields.limit.min(DATA_BYTES_MAX);
         self.state = State::Ready;
         Ok(())
     }
 
+    /// The slot of an outstanding command.
     #[inline]
-    fn data_arrived(&mut self, header: &pdu::Data) -> Result<()> {
-        let common = header.common;
-        let flags = common.flags;
+    fn slot(&mut self, command_id: U16) -> std::result::Result<&mut Slot, Mistake> {
+        let index = command_id.get() & SLOT_MASK;
+        self.slots
+            .get_mut(usize::from(index))
+            .filter(|slot| slot.outstanding && index | slot.generation == command_id.get())
+            .ok_or((FatalError::PduSequenceError, 0, "it names a command that is not outstanding"))
+    }
+
+    #[inline]
+    fn data_begins(&mut self, header: &Data) -> std::result::Result<(), Mistake> {
+        let flags = header.common.flags;
         let (offset, bytes) = (header.offset.get(), header.bytes.get());
-        let digests = self.config.digests;
-        let before = Kind::DataToHost.header_bytes() + digests.header_bytes();
-        let data_offset = usize::from(common.data_offset);
-        let alignment = (usize::from(self.config.alignment) + 1) * 4;
-        if data_offset < before || !data_offset.is_multiple_of(alignment) {
-            return bad_field(3, "data that begin at a wrong place in their PDU");
-        }
-        if (flags & pdu::FLAG_DATA_DIGEST != 0) != digests.data {
-            return bad_field(1, "a data digest flag that was not agreed upon");
-        }
-        let length = data_offset as u64 + u64::from(bytes) + digests.data_bytes() as u64;
-        if bytes == 0 || u64::from(common.pdu_bytes.get()) != length {
-            return bad_field(4, "a data PDU of the wrong length");
-        }
         let last = flags & pdu::FLAG_DATA_LAST != 0;
         let success = flags & pdu::FLAG_DATA_SUCCESS != 0;
         if success && !last {
-            return bad_field(1, "a command that succeeded before its last data");
+            return bad_field(1, "a command succeeded before its last data");
         }
-        let command_id = header.command_id.get();
-        let slot = self.slot(command_id)?;
+        let slot = self.slot(header.command_id)?;
         let Movement::ToHost(expected) = slot.movement else {
-            return out_of_order("data for a command that reads none");
+            return out_of_order("it sent data for a command that reads none");
         };
         if slot.last {
-            return out_of_order("data after the last data");
+            return out_of_order("it sent data after a command's last data");
         }
         if offset != slot.moved {
-            return out_of_range("data with a gap before them, or that came before");
+            return out_of_range("it left out data, or sent data again");
         }
         if bytes > expected - slot.moved {
-            return out_of_range("more data than the command reads");
+            return out_of_range("it sent more data than a command reads");
         }
         slot.moved += bytes;
         slot.last = last;
-        let incoming = Incoming { command_id, offset, left: bytes, success, crc: 0 };
-        self.inbox.phase = Phase::Data { padding: data_offset - before, incoming };
+        let command_id = header.command_id.get();
+        self.incoming = Some(Incoming { command_id, offset, success });
         Ok(())
     }
 
     #[inline]
-    fn response_arrived(&mut self, entry: &CompletionEntry) -> Result<Event> {
-        let slot = self.slot(entry.command_id.get())?;
+    fn answered(&mut self, entry: &CompletionEntry) -> std::result::Result<Event, Mistake> {
+        let slot = self.slot(entry.command_id)?;
         if let Movement::FromHost(bytes) = slot.movement
             && (slot.moved < bytes || slot.requests > 0)
             && entry.status().is_success()
         {
-            return out_of_order("a write that succeeded without its data");
+            return out_of_order("a write succeeded without its data");
         }
         Ok(self.complete(*entry))
     }
 
-    /// The command's last data said that it succeeded; there is no completion.
-    #[inline]
-    fn succeeded(&mut self, command_id: u16) -> Event {
-        self.complete(CompletionEntry {
-            result: U64::new(0),
-            command_id: U16::new(command_id),
-            ..CompletionEntry::default()
-        })
-    }
-
-    fn asked_for_data(&mut self, header: &pdu::ReadyToTransfer) -> Result<()> {
+    fn asked_for_data(&mut self, header: &ReadyToTransfer) -> std::result::Result<(), Mistake> {
         let (offset, bytes) = (header.offset.get(), header.bytes.get());
         let most = self.config.ready_to_transfer_max;
-        let command_id = header.command_id.get();
-        let slot = self.slot(command_id)?;
+        let slot = self.slot(header.command_id)?;
         let Movement::FromHost(expected) = slot.movement else {
-            return out_of_order("it asks for data of a command that writes none");
+            return out_of_order("it asked for data of a command that writes none");
         };
         if slot.requests >= most {
-            let what = "it asks for more transfers of a command at once than agreed upon";
-            return Err(violation(FatalError::LimitExceeded, 0, what));
+            let what = "it asked for more transfers of a command at once than agreed upon";
+            return Err((FatalError::LimitExceeded, 0, what));
         }
         if offset != slot.moved {
-            return out_of_range("it asks for data out of order");
+            return out_of_range("it asked for data out of order");
         }
         if bytes == 0 || bytes > expected - slot.moved {
-            return out_of_range("it asks for more data than the command writes, or for none");
+            return out_of_range("it asked for more data than a command writes, or for none");
         }
         slot.moved += bytes;
         slot.requests += 1;
-        let transfer_tag = header.transfer_tag;
+        let (command_id, transfer_tag) = (header.command_id.get(), header.transfer_tag.get());
         self.grants.push_back(Grant { command_id, transfer_tag, offset, bytes });
         Ok(())
     }
 }
 
-/// The header at the start of bytes that hold all of it.
-#[inline]
-fn read<H: FromBytes>(bytes: &[u8]) -> H {
-    H::read_from_prefix(bytes).expect("the header is whole").0
+/// The header of a completion, for a termination request.
+fn response_header(entry: &CompletionEntry) -> Vec<u8> {
+    let bytes = Kind::CapsuleResponse.header_bytes();
+    let common = CommonHeader {
+        kind: Kind::CapsuleResponse as u8,
+        header_bytes: bytes as u8,
+        pdu_bytes: U32::new(bytes as u32),
+        ..CommonHeader::default()
+    };
+    pdu::CapsuleResponse { common, entry: *entry }.as_bytes().to_vec()
 }
