@@ -3,4 +3,6 @@
 pub mod digest;
 pub mod host;
 pub mod pdu;
+pub mod pool;
 pub mod stream;
+pub mod target;

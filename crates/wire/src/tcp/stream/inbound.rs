@@ -63,6 +63,15 @@ impl CapsuleData {
     pub fn bytes(&self) -> u32 {
         self.range.len() as u32
     }
+
+    /// `bytes` of them from offset `at`.
+    #[must_use]
+    pub fn part(&self, at: usize, bytes: u32) -> CapsuleData {
+        let first = self.range.start + at;
+        let range = first..first + bytes as usize;
+        assert!(range.end <= self.range.end, "a part lies within the whole");
+        CapsuleData { range, intact: self.intact }
+    }
 }
 
 /// A PDU that has come, checked as far as its header goes.

@@ -47,6 +47,11 @@ impl Outbound {
         self.alignment = alignment;
     }
 
+    /// The digests in use.
+    pub fn digests(&self) -> Digests {
+        self.digests
+    }
+
     /// What is to be sent.
     pub fn bytes(&self) -> &[u8] {
         &self.buffer[self.start..self.end]

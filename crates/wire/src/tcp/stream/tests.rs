@@ -72,7 +72,7 @@ fn receive(
     while !bytes.is_empty() {
         let wanted = *part.next().expect("a cycle goes on");
         let direct = inbound.direct() as usize;
-        if direct > 0 && wanted % 2 == 0 {
+        if direct > 0 && wanted.is_multiple_of(2) {
             let (now, later) = bytes.split_at(wanted.min(direct).min(bytes.len()));
             inbound.received_directly(now);
             open.as_mut().unwrap().1.extend_from_slice(now);
