@@ -68,6 +68,12 @@ pub trait Store {
         None
     }
 
+    /// Puts everything on stable storage and notes that it was closed in order. The last call;
+    /// the only one that may block.
+    fn close(&mut self) -> Result<(), StoreError> {
+        Ok(())
+    }
+
     /// The next job that has finished, and how.
     fn finished(&mut self) -> Option<(StoreJob, Result<(), StoreError>)>;
 }

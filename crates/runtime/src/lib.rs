@@ -1,1 +1,4 @@
 //! Simulated drives in real time: the only crate that touches the operating system.
+
+pub mod file_store;
+pub mod workers;

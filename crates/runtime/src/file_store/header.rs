@@ -1,0 +1,165 @@
+//! What a store's file says about itself.
+//!
+//! The drive's bytes come first, at their own addresses. Behind them lie two slots, written in
+//! turn: a slot is overwritten only when the other one is on stable storage, so one of them is
+//! whole whenever the power fails.
+
+use mynah_device::store::DESCRIPTION_BYTES_MAX;
+use zerocopy::byteorder::little_endian::{U32, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+/// Bytes of one slot.
+const SLOT_BYTES: u64 = 64 << 10;
+/// Bytes of both.
+pub(super) const SLOTS_BYTES: u64 = 2 * SLOT_BYTES;
+/// Bytes that identify a drive.
+pub(super) const DRIVE_BYTES_MAX: usize = 64;
+
+const MAGIC: [u8; 8] = *b"MynahSto";
+const FORMAT: u32 = 1;
+const CLEAN: u32 = 1;
+const ALIGNMENT: usize = 4096;
+
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct Layout {
+    magic: [u8; 8],
+    format: U32,
+    flags: U32,
+    sequence: U64,
+    data_bytes: U64,
+    drive: [u8; DRIVE_BYTES_MAX],
+    description_bytes: U32,
+    /// CRC32C of everything else, this field taken as zero.
+    checksum: U32,
+}
+
+/// What one slot says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Header {
+    /// Counts headers; the slot with the higher number is the newer one.
+    pub(super) sequence: u64,
+    pub(super) data_bytes: u64,
+    /// Which drive these bytes belong to.
+    pub(super) drive: String,
+    /// Whether the store was closed in order.
+    pub(super) clean: bool,
+    pub(super) description: Vec<u8>,
+}
+
+/// Why there is no header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum NoHeader {
+    /// Nothing of ours.
+    Foreign,
+    /// Of a format that this program does not know.
+    Format(u32),
+}
+
+/// Where the slots begin.
+pub(super) fn slots_at(data_bytes: u64) -> u64 {
+    data_bytes.next_multiple_of(ALIGNMENT as u64)
+}
+
+impl Header {
+    /// Where in the file this header goes.
+    pub(super) fn at(&self) -> u64 {
+        slots_at(self.data_bytes) + self.sequence % 2 * SLOT_BYTES
+    }
+
+    /// Its bytes.
+    pub(super) fn encode(&self) -> Vec<u8> {
+        debug_assert!(self.description.len() <= DESCRIPTION_BYTES_MAX);
+        let mut drive = [0; DRIVE_BYTES_MAX];
+        let named = self.drive.len().min(DRIVE_BYTES_MAX);
+        drive[..named].copy_from_slice(&self.drive.as_bytes()[..named]);
+        let mut layout = Layout {
+            magic: MAGIC,
+            format: U32::new(FORMAT),
+            flags: U32::new(if self.clean { CLEAN } else { 0 }),
+            sequence: U64::new(self.sequence),
+            data_bytes: U64::new(self.data_bytes),
+            drive,
+            description_bytes: U32::new(self.description.len() as u32),
+            checksum: U32::ZERO,
+        };
+        let checksum = crc32c::crc32c_append(crc32c::crc32c(layout.as_bytes()), &self.description);
+        layout.checksum = U32::new(checksum);
+        let mut bytes = layout.as_bytes().to_vec();
+        bytes.extend_from_slice(&self.description);
+        bytes.resize(bytes.len().next_multiple_of(ALIGNMENT), 0);
+        bytes
+    }
+
+    fn decode(slot: &[u8]) -> Result<Header, NoHeader> {
+        let (mut layout, rest) = Layout::read_from_prefix(slot).map_err(|_| NoHeader::Foreign)?;
+        if layout.magic != MAGIC {
+            return Err(NoHeader::Foreign);
+        }
+        if layout.format.get() != FORMAT {
+            return Err(NoHeader::Format(layout.format.get()));
+        }
+        let description =
+            rest.get(..layout.description_bytes.get() as usize).ok_or(NoHeader::Foreign)?;
+        let checksum = layout.checksum.get();
+        layout.checksum = U32::ZERO;
+        if checksum != crc32c::crc32c_append(crc32c::crc32c(layout.as_bytes()), description) {
+            return Err(NoHeader::Foreign);
+        }
+        let drive = layout.drive.split(|&byte| byte == 0).next().unwrap_or_default();
+        Ok(Header {
+            sequence: layout.sequence.get(),
+            data_bytes: layout.data_bytes.get(),
+            drive: String::from_utf8_lossy(drive).into_owned(),
+            clean: layout.flags.get() & CLEAN != 0,
+            description: description.to_vec(),
+        })
+    }
+
+    /// The newest whole header of a file's last [`SLOTS_BYTES`] bytes.
+    pub(super) fn newest(slots: &[u8]) -> Result<Header, NoHeader> {
+        let (first, second) = slots.split_at(slots.len().min(SLOT_BYTES as usize));
+        match (Header::decode(first), Header::decode(second)) {
+            (Ok(a), Ok(b)) => Ok(if a.sequence > b.sequence { a } else { b }),
+            (Ok(header), Err(_)) | (Err(_), Ok(header)) => Ok(header),
+            (Err(NoHeader::Foreign), Err(other)) | (Err(other), Err(_)) => Err(other),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_newest_whole_slot_counts() {
+        let header = |sequence, description: &[u8]| Header {
+            sequence,
+            data_bytes: 10_000,
+            drive: "a hash".to_owned(),
+            clean: sequence == 3,
+            description: description.to_vec(),
+        };
+        let mut slots = vec![0; SLOTS_BYTES as usize];
+        assert_eq!(Header::newest(&slots), Err(NoHeader::Foreign));
+        assert_eq!(Header::newest(&[]), Err(NoHeader::Foreign));
+        let longest = vec![7; DESCRIPTION_BYTES_MAX];
+        for (sequence, description) in [(1, &b"one"[..]), (2, &longest), (3, b"")] {
+            let header = header(sequence, description);
+            let at = (header.at() - slots_at(10_000)) as usize;
+            assert!(header.encode().len() as u64 <= SLOT_BYTES);
+            slots[at..at + header.encode().len()].copy_from_slice(&header.encode());
+            assert_eq!(Header::newest(&slots), Ok(header));
+        }
+        for byte in 0..120 {
+            let at = (SLOT_BYTES + byte) as usize;
+            slots[at] ^= 1;
+            let newest = Header::newest(&slots).expect("the other slot");
+            assert_eq!(newest.sequence, if byte < 104 { 2 } else { 3 }, "byte {byte}");
+            slots[at] ^= 1;
+        }
+        let both = [8, 8 + SLOT_BYTES as usize];
+        both.iter().for_each(|&at| slots[at] = 9);
+        assert_eq!(Header::newest(&slots), Err(NoHeader::Format(9)));
+    }
+}

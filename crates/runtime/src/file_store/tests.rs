@@ -1,0 +1,566 @@
+use super::header::slots_at;
+use super::*;
+use proptest::prelude::*;
+use rand::{RngExt, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+
+const SECTOR: u64 = 512;
+/// Sectors of the drive in these tests.
+const SECTORS: u64 = 24;
+
+/// One step of a disk, as it was recorded.
+#[derive(Clone, Debug)]
+enum Step {
+    WriteBegins { number: usize, sector: u64, content: Vec<u8> },
+    WriteEnds { number: usize },
+    SyncBegins,
+    SyncEnds,
+}
+
+/// A disk in memory that records what is done to it. An operation that has begun and not
+/// ended is half visible, as to a reader that gets in between.
+#[derive(Default)]
+struct RecordingDisk(Mutex<Recorded>);
+
+#[derive(Default)]
+struct Recorded {
+    content: Vec<u8>,
+    steps: Vec<Step>,
+    fails: bool,
+}
+
+impl RecordingDisk {
+    fn new(content: Vec<u8>) -> RecordingDisk {
+        RecordingDisk(Mutex::new(Recorded { content, ..Recorded::default() }))
+    }
+
+    fn record(&self, step: Step) {
+        self.0.lock().unwrap().steps.push(step);
+    }
+
+    /// Half of every sector, or all, reaches what readers see.
+    fn show(&self, sector: u64, content: &[u8], whole: bool) {
+        let seen = &mut self.0.lock().unwrap().content;
+        let begin = (sector * SECTOR) as usize;
+        for (at, sector) in content.chunks(SECTOR as usize).enumerate() {
+            let first = begin + at * SECTOR as usize;
+            let shown = if whole { sector.len() } else { sector.len() / 2 };
+            seen[first..first + shown].copy_from_slice(&sector[..shown]);
+        }
+    }
+}
+
+impl Disk for RecordingDisk {
+    fn read(&self, at: u64, into: &mut [u8]) -> io::Result<()> {
+        into.copy_from_slice(&self.0.lock().unwrap().content[at as usize..][..into.len()]);
+        Ok(())
+    }
+    fn read_cached(&self, at: u64, into: &mut [u8]) -> bool {
+        // As good as random, and reproducible.
+        (at / SECTOR).is_multiple_of(3) && self.read(at, into).is_ok()
+    }
+    fn write(&self, _: u64, _: &[u8]) -> io::Result<()> {
+        unreachable!("the executor does it in two steps")
+    }
+    fn zero(&self, _: u64, _: u64) -> io::Result<()> {
+        unreachable!("the executor does it in two steps")
+    }
+    fn sync(&self) -> io::Result<()> {
+        unreachable!("the executor does it in two steps")
+    }
+}
+
+/// Performs tasks when told to, in any order and with any overlap.
+struct Steps {
+    disk: Arc<RecordingDisk>,
+    waiting: Vec<Task>,
+    running: Vec<(usize, Task, Vec<u8>)>,
+    done: VecDeque<Done>,
+    begun: usize,
+}
+
+impl Steps {
+    fn content(task: &Task) -> Option<(u64, Vec<u8>)> {
+        match &task.0 {
+            Work::Change(Operation { at, content: Content::Bytes(bytes), .. }) => {
+                Some((*at, bytes.to_vec()))
+            }
+            Work::Change(Operation { at, bytes, content: Content::Zeros, .. }) => {
+                Some((*at, vec![0; *bytes as usize]))
+            }
+            Work::Sync { header: Some(header) } => Some((header.at(), header.encode())),
+            Work::Sync { header: None } | Work::Read { .. } => None,
+        }
+    }
+
+    fn begin(&mut self, which: usize) {
+        let task = self.waiting.remove(which % self.waiting.len());
+        let number = self.begun;
+        self.begun += 1;
+        let mut half = Vec::new();
+        if let Some((at, content)) = Self::content(&task) {
+            let range = at..at + content.len() as u64;
+            for (_, other, _) in &self.running {
+                // A read may overlap an older change: its patches hide what it sees there.
+                let other = Self::content(other).map_or(0..0, |(at, c)| at..at + c.len() as u64);
+                let overlap = range.start < other.end && other.start < range.end;
+                assert!(!overlap, "{range:?} begins while {other:?} is under way");
+            }
+            let sector = at / SECTOR;
+            self.disk.show(sector, &content, false);
+            self.disk.record(Step::WriteBegins { number, sector, content });
+        }
+        match &task.0 {
+            Work::Read { at, buffer, .. } => {
+                half = vec![0; buffer.len()];
+                self.disk.read(*at, &mut half).unwrap();
+            }
+            // The sync itself begins when its header has been written.
+            Work::Sync { header: None } => self.disk.record(Step::SyncBegins),
+            Work::Sync { header: Some(_) } | Work::Change(_) => {}
+        }
+        self.running.push((number, task, half));
+    }
+
+    fn end(&mut self, which: usize) {
+        let (number, task, half) = self.running.remove(which % self.running.len());
+        if let Some((at, content)) = Self::content(&task) {
+            self.disk.show(at / SECTOR, &content, true);
+            self.disk.record(Step::WriteEnds { number });
+        }
+        let result = match self.disk.0.lock().unwrap().fails {
+            true => Err(io::Error::other("broken")),
+            false => Ok(()),
+        };
+        match task.0 {
+            Work::Read { job, at, buffer: mut bytes } => {
+                self.disk.read(at, &mut bytes).unwrap();
+                for (now, before) in bytes.chunks_mut(SECTOR as usize).zip(half.chunks(512)) {
+                    now[..256].copy_from_slice(&before[..256]);
+                }
+                self.done.push_back(Done(Outcome::Read { job, buffer: bytes, result }));
+            }
+            Work::Change(Operation { sequence, .. }) => {
+                self.done.push_back(Done(Outcome::Change { sequence, result }));
+            }
+            // Written: now the sync of everything.
+            Work::Sync { header: Some(_) } if result.is_ok() => {
+                self.disk.record(Step::SyncBegins);
+                self.running.push((number, Task(Work::Sync { header: None }), half));
+            }
+            Work::Sync { .. } => {
+                self.disk.record(Step::SyncEnds);
+                self.done.push_back(Done(Outcome::Sync { result }));
+            }
+        }
+    }
+}
+
+impl Executor for Steps {
+    fn submit(&mut self, task: Task) {
+        self.waiting.push(task);
+    }
+    fn finished(&mut self) -> Option<Done> {
+        self.done.pop_front()
+    }
+    fn wait(&mut self) -> Option<Done> {
+        while self.done.is_empty() {
+            if self.running.is_empty() {
+                assert!(!self.waiting.is_empty(), "the store waits for nothing");
+                self.begin(0);
+            }
+            self.end(0);
+        }
+        self.done.pop_front()
+    }
+}
+
+/// What a host and the disk's scheduler do.
+#[derive(Clone, Debug)]
+enum Action {
+    Write { sector: u64, sectors: u64 },
+    Discard { sector: u64, sectors: u64 },
+    Describe,
+    Flush,
+    Fetch { sector: u64, sectors: u64 },
+    Begin(usize),
+    End(usize),
+    Collect,
+}
+
+fn actions() -> impl Strategy<Value = Vec<Action>> {
+    let range =
+        || (0..SECTORS).prop_flat_map(|sector| (Just(sector), 1..=(SECTORS - sector).min(9)));
+    let action = prop_oneof![
+        6 => range().prop_map(|(sector, sectors)| Action::Write { sector, sectors }),
+        2 => range().prop_map(|(sector, sectors)| Action::Discard { sector, sectors }),
+        1 => Just(Action::Describe),
+        2 => Just(Action::Flush),
+        3 => range().prop_map(|(sector, sectors)| Action::Fetch { sector, sectors }),
+        9 => any::<usize>().prop_map(Action::Begin),
+        9 => any::<usize>().prop_map(Action::End),
+        4 => Just(Action::Collect),
+    ];
+    proptest::collection::vec(action, 1..90)
+}
+
+/// The content of a sector in some version; version 0 is zeros.
+fn sector_of(version: u32, sector: u64) -> Vec<u8> {
+    let word = u64::from(version) << 32 | if version == 0 { 0 } else { sector };
+    word.to_le_bytes().repeat(SECTOR as usize / 8)
+}
+
+/// The content of several sectors in one version.
+fn sectors_of(version: u32, sectors: std::ops::Range<u64>) -> Vec<u8> {
+    sectors.flat_map(|sector| sector_of(version, sector)).collect()
+}
+
+fn version_of(bytes: &[u8], sector: usize) -> u32 {
+    let version = (u64::from_le_bytes(bytes[..8].try_into().unwrap()) >> 32) as u32;
+    assert_eq!(bytes, sector_of(version, sector as u64), "a torn sector");
+    version
+}
+
+/// Everything that was accepted, and what has been promised about it.
+struct Book {
+    /// For each sector the versions it was given, in order; it begins with zeros.
+    versions: Vec<Vec<u32>>,
+    descriptions: Vec<Vec<u8>>,
+    /// Promises: from this length of the disk's record on, these versions are the oldest that
+    /// may come back.
+    promises: Vec<(usize, Vec<usize>, usize)>,
+}
+
+impl Book {
+    fn state(&self) -> (Vec<usize>, usize) {
+        (self.versions.iter().map(|v| v.len() - 1).collect(), self.descriptions.len() - 1)
+    }
+}
+
+type Harness = (DiskStore<Steps>, Arc<RecordingDisk>, Book);
+
+fn harness() -> Harness {
+    let data_bytes = SECTORS * SECTOR;
+    let header = Header {
+        sequence: 4,
+        data_bytes,
+        drive: "drive".to_owned(),
+        clean: false,
+        description: vec![1],
+    };
+    let mut content = vec![0; (slots_at(data_bytes) + SLOTS_BYTES) as usize];
+    let encoded = header.encode();
+    content[header.at() as usize..][..encoded.len()].copy_from_slice(&encoded);
+    let disk = Arc::new(RecordingDisk::new(content));
+    let (waiting, running, done) = Default::default();
+    let steps = Steps { disk: disk.clone(), waiting, running, done, begun: 0 };
+    let mut store = DiskStore::new(disk.clone(), steps, header);
+    store.backlog_bytes_max = 12 << 10;
+    let book = Book {
+        versions: vec![vec![0]; SECTORS as usize],
+        descriptions: vec![vec![1]],
+        promises: vec![(0, vec![0; SECTORS as usize], 0)],
+    };
+    (store, disk, book)
+}
+
+/// Does the actions; every read must see what was accepted before it.
+fn run((store, disk, book): &mut Harness, actions: &[Action]) {
+    let mut flushes = HashMap::new();
+    let mut fetches = HashMap::new();
+    let mut version = 0;
+    let collect = |store: &mut DiskStore<Steps>,
+                   book: &mut Book,
+                   flushes: &mut HashMap<StoreJob, _>,
+                   fetches: &mut HashMap<StoreJob, (u64, u64, Vec<usize>)>| {
+        while let Some((job, result)) = store.finished() {
+            assert_eq!(result, Ok(()));
+            if let Some((floor, description)) = flushes.remove(&job) {
+                let now = disk.0.lock().unwrap().steps.len();
+                book.promises.push((now, floor, description));
+            } else if let Some((sector, sectors, floor)) = fetches.remove(&job) {
+                let mut bytes = vec![9; (sectors * SECTOR) as usize];
+                store.read(Some(job), sector * SECTOR, &mut bytes);
+                for (index, bytes) in bytes.chunks(SECTOR as usize).enumerate() {
+                    let at = sector as usize + index;
+                    let seen = version_of(bytes, at);
+                    let valid = &book.versions[at][floor[at]..];
+                    assert!(valid.contains(&seen), "sector {at} reads {seen}, not {valid:?}");
+                }
+            }
+        }
+    };
+    for action in actions {
+        match *action {
+            Action::Write { sector, sectors } => {
+                version += 1;
+                let bytes = sectors_of(version, sector..sector + sectors);
+                store.write(sector * SECTOR, &bytes);
+                (sector..sector + sectors).for_each(|at| book.versions[at as usize].push(version));
+            }
+            Action::Discard { sector, sectors } => {
+                store.discard(sector * SECTOR, sectors * SECTOR);
+                (sector..sector + sectors).for_each(|at| book.versions[at as usize].push(0));
+            }
+            Action::Describe => {
+                version += 1;
+                store.describe(&sector_of(version, 0));
+                book.descriptions.push(sector_of(version, 0));
+            }
+            Action::Flush => {
+                let (floor, description) = book.state();
+                match store.flush() {
+                    Ready::Later(job) => drop(flushes.insert(job, (floor, description))),
+                    Ready::Now => {
+                        let now = disk.0.lock().unwrap().steps.len();
+                        book.promises.push((now, floor, description));
+                    }
+                }
+            }
+            Action::Fetch { sector, sectors } => {
+                let Ready::Later(job) = store.fetch(sector * SECTOR, (sectors * SECTOR) as u32)
+                else {
+                    panic!("the bytes of a fetch need a job");
+                };
+                fetches.insert(job, (sector, sectors, book.state().0));
+            }
+            Action::Begin(which) if !store.executor.waiting.is_empty() => {
+                store.executor.begin(which);
+            }
+            Action::End(which) if !store.executor.running.is_empty() => {
+                store.executor.end(which);
+            }
+            Action::Collect => collect(store, book, &mut flushes, &mut fetches),
+            Action::Begin(_) | Action::End(_) => {}
+        }
+    }
+    // The rest, so that nothing waits for ever.
+    loop {
+        collect(store, book, &mut flushes, &mut fetches);
+        if store.executor.waiting.is_empty() && store.executor.running.is_empty() {
+            break;
+        }
+        if !store.executor.waiting.is_empty() {
+            store.executor.begin(0);
+        }
+        if !store.executor.running.is_empty() {
+            store.executor.end(0);
+        }
+    }
+    assert!(flushes.is_empty() && fetches.is_empty(), "jobs that never finish");
+    assert!(store.jobs.is_empty() && store.backlog.cost() == 0, "what is left over");
+}
+
+/// What a disk may hold after the power failed at `cut`: of every sector any content written
+/// since the last sync that covers it, or that sync's.
+fn after_power_cut(
+    first: &[u8],
+    steps: &[Step],
+    cut: usize,
+    random: &mut Xoshiro256PlusPlus,
+) -> Vec<u8> {
+    let mut ended = HashMap::new();
+    let mut covered = 0;
+    let mut begins = Vec::new();
+    for (at, step) in steps[..cut].iter().enumerate() {
+        match step {
+            Step::WriteEnds { number } => drop(ended.insert(*number, at)),
+            Step::SyncBegins => begins.push(at),
+            // Syncs do not overlap: the store has one at a time.
+            Step::SyncEnds => covered = *begins.last().unwrap(),
+            Step::WriteBegins { .. } => {}
+        }
+    }
+    let mut candidates: BTreeMap<u64, Vec<&[u8]>> = BTreeMap::new();
+    for step in &steps[..cut] {
+        let Step::WriteBegins { number, sector, content } = step else { continue };
+        let stable = ended.get(number).is_some_and(|&end| end < covered);
+        for (at, bytes) in content.chunks(SECTOR as usize).enumerate() {
+            let sector = sector + at as u64;
+            let list = candidates
+                .entry(sector)
+                .or_insert_with(|| vec![&first[(sector * SECTOR) as usize..][..SECTOR as usize]]);
+            if stable {
+                list.clear();
+            }
+            list.push(bytes);
+        }
+    }
+    // Some cuts lose everything they can, some lose nothing, most are in between.
+    let mode = random.random_range(0..4);
+    let mut image = first.to_vec();
+    for (sector, list) in candidates {
+        let which = match mode {
+            0 => 0,
+            1 => list.len() - 1,
+            _ => random.random_range(0..list.len()),
+        };
+        image[(sector * SECTOR) as usize..][..SECTOR as usize].copy_from_slice(list[which]);
+    }
+    image
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 192, ..ProptestConfig::default() })]
+
+    /// Cut at every point, with unsynced sectors lost and kept in any combination, the disk
+    /// holds everything that was flushed, or something newer; and a header that is whole.
+    #[test]
+    fn what_was_flushed_survives_any_power_cut(actions in actions(), seed: u64) {
+        let mut harness = harness();
+        let first = harness.1.0.lock().unwrap().content.clone();
+        run(&mut harness, &actions);
+        let (mut store, disk, mut book) = harness;
+        let closing = disk.0.lock().unwrap().steps.len();
+        prop_assert_eq!(store.close(), Ok(()));
+        let steps = disk.0.lock().unwrap().steps.clone();
+        let (floor, description) = book.state();
+        book.promises.push((steps.len(), floor, description));
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
+        for cut in 0..=steps.len() {
+            let image = after_power_cut(&first, &steps, cut, &mut random);
+            let promised = book.promises.iter().rfind(|(since, ..)| *since <= cut);
+            let (_, floor, described) = promised.unwrap();
+            for (at, bytes) in image[..(SECTORS * SECTOR) as usize].chunks(512).enumerate() {
+                let seen = version_of(bytes, at);
+                let valid = &book.versions[at][floor[at]..];
+                prop_assert!(valid.contains(&seen), "cut {cut}: sector {at} is {seen}: {valid:?}");
+            }
+            let header = Header::newest(&image[slots_at(SECTORS * SECTOR) as usize..]);
+            let header = header.expect("a whole header");
+            prop_assert!(book.descriptions[*described..].contains(&header.description));
+            prop_assert!(!header.clean || cut > closing);
+            if header.clean {
+                let (last, _) = book.state();
+                for (at, bytes) in image[..(SECTORS * SECTOR) as usize].chunks(512).enumerate() {
+                    prop_assert_eq!(version_of(bytes, at), book.versions[at][last[at]]);
+                }
+            }
+        }
+        let header = Header::newest(&disk.0.lock().unwrap().content[slots_at(SECTORS * SECTOR) as usize..]);
+        prop_assert!(header.unwrap().clean);
+    }
+}
+
+#[test]
+fn a_failed_write_fails_every_later_flush() {
+    let (mut store, disk, _) = harness();
+    store.write(0, &sector_of(7, 0));
+    disk.0.lock().unwrap().fails = true;
+    store.executor.begin(0);
+    store.executor.end(0);
+    assert_eq!(store.finished(), None);
+    disk.0.lock().unwrap().fails = false;
+    for _ in 0..3 {
+        let Ready::Later(flush) = store.flush() else { panic!("it cannot be stable") };
+        assert_eq!(store.finished(), Some((flush, Err(StoreError::Write))));
+        let Ready::Later(write) = store.write(512, &sector_of(8, 1)) else { panic!("accepted") };
+        assert_eq!(store.finished(), Some((write, Err(StoreError::Write))));
+    }
+    assert_eq!(store.trouble().message(), Some("it takes no more writes: broken"));
+    assert_eq!(store.close(), Err(StoreError::Write));
+    // What was accepted is still seen.
+    let Ready::Later(fetch) = store.fetch(0, 512) else { panic!("no job") };
+    assert_eq!(store.finished(), Some((fetch, Ok(()))));
+    let mut bytes = [0; 512];
+    store.read(Some(fetch), 0, &mut bytes);
+    assert_eq!(version_of(&bytes, 0), 7);
+}
+
+#[test]
+fn too_much_under_way_makes_writes_wait() {
+    let (mut store, _, _) = harness();
+    let mut waiting = Vec::new();
+    for version in 0..30 {
+        match store.write(u64::from(version % 20) * SECTOR, &sector_of(version, 0)) {
+            Ready::Now => assert!(waiting.is_empty()),
+            Ready::Later(job) => waiting.push(job),
+        }
+    }
+    assert!(waiting.len() > 5);
+    assert_eq!(store.finished(), None);
+    while !store.executor.waiting.is_empty() || !store.executor.running.is_empty() {
+        store.executor.begin(0);
+        store.executor.end(0);
+        while let Some((job, result)) = store.finished() {
+            assert_eq!((waiting.remove(0), Ok(())), (job, result));
+        }
+    }
+    assert!(waiting.is_empty());
+}
+
+#[test]
+fn a_forgotten_fetch_leaves_nothing() {
+    let (mut store, _, _) = harness();
+    let Ready::Later(job) = store.fetch(512, 512) else { panic!("no job") };
+    store.forget(job);
+    store.executor.begin(0);
+    store.executor.end(0);
+    assert_eq!(store.finished(), None);
+    assert!(store.jobs.is_empty());
+}
+
+fn read_all(store: &mut FileStore, at: u64, bytes: usize) -> Vec<u8> {
+    let Ready::Later(job) = store.fetch(at, bytes as u32) else { panic!("no job") };
+    loop {
+        match store.finished() {
+            Some((finished, result)) if finished == job => {
+                assert_eq!(result, Ok(()));
+                let mut into = vec![9; bytes];
+                store.read(Some(job), at, &mut into);
+                return into;
+            }
+            Some(_) => {}
+            None => std::thread::yield_now(),
+        }
+    }
+}
+
+#[test]
+fn a_file_keeps_bytes_and_description_and_is_refused_where_it_does_not_fit() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("drive");
+    let size = 1 << 40;
+    let data: Vec<u8> = (0..300_000u32).map(|n| (n % 251) as u8).collect();
+    let at = size - (1 << 20);
+    {
+        let (mut store, found) = FileStore::open(&path, size, "hash").expect("a new store");
+        assert_eq!((found, store.description()), (Found::Nothing, None));
+        store.write(at, &data);
+        store.discard(at + 4096, 100_352);
+        store.describe(b"two namespaces");
+        assert_eq!(&read_all(&mut store, at, 4096), &data[..4096]);
+        let in_use = FileStore::open(&path, size, "hash").map(drop).unwrap_err();
+        assert!(in_use.to_string().ends_with("another process is using it"), "{in_use}");
+        assert_eq!(store.close(), Ok(()));
+    }
+    let blocks = |path: &Path| {
+        std::os::unix::fs::MetadataExt::blocks(&std::fs::metadata(path).expect("metadata"))
+    };
+    assert!(blocks(&path) * 512 < 1 << 20, "{} blocks", blocks(&path));
+    for closed in [true, false] {
+        let (mut store, found) = FileStore::open(&path, size, "hash").expect("a store");
+        assert_eq!(found, Found::Bytes { same_drive: true, closed });
+        assert_eq!(store.description(), Some(&b"two namespaces"[..]));
+        let back = read_all(&mut store, at, data.len());
+        assert_eq!(&back[..4096], &data[..4096]);
+        assert!(back[4096..104_448].iter().all(|&byte| byte == 0));
+        assert_eq!(&back[104_448..], &data[104_448..]);
+        // Not closed: the next run must be told.
+    }
+    let (_, found) = FileStore::open(&path, size, "another").expect("a store");
+    assert_eq!(found, Found::Bytes { same_drive: false, closed: false });
+    let text =
+        |path: &Path, size| FileStore::open(path, size, "hash").map(drop).unwrap_err().to_string();
+    let sizes = format!("holds a drive of {size} bytes, but this drive has 4096");
+    assert!(text(&path, 4096).ends_with(&sizes));
+    let foreign = folder.path().join("letters");
+    std::fs::write(&foreign, "abc").unwrap();
+    assert!(text(&foreign, 4096).contains("not a store of Mynah's"));
+    std::fs::write(&foreign, vec![b'x'; 200_000]).unwrap();
+    assert!(text(&foreign, 4096).contains("not a store of Mynah's"));
+    assert_eq!(std::fs::read(&foreign).unwrap(), vec![b'x'; 200_000]);
+    assert!(text(folder.path(), 4096).contains("directory"));
+}
