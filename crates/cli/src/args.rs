@@ -44,6 +44,15 @@ An experiment file holds several flows:
 Exit codes: 0 done; 1 ran but failed; 2 bad usage, configuration or input; 130 interrupted
 (what was measured is still printed).";
 
+const COMPARE_EXAMPLES: &str = "\
+Examples:
+  mynah compare before.json after.json
+  mynah compare run.rec --drive samsung-970-pro
+  mynah compare run.rec --set over_provisioning=28%
+
+With a recording, the other drive is given the recorded commands at their recorded times,
+however long it takes for the ones before: on a slower drive they pile up.";
+
 /// Everything.
 #[derive(Parser)]
 #[command(name = "mynah", version, about = ABOUT, after_help = EXAMPLES)]
@@ -65,6 +74,9 @@ pub(crate) enum Verb {
         after_long_help = SIM_EXAMPLES
     )]
     Sim(Box<Sim>),
+    /// Compare two results, or a recorded run with what another drive makes of it
+    #[command(after_help = COMPARE_EXAMPLES)]
+    Compare(Compare),
     /// List, show and check drives
     Drives {
         #[command(subcommand)]
@@ -103,6 +115,32 @@ pub(crate) enum Drives {
     },
     /// Print the JSON Schema of drive files, for editors
     Schema,
+}
+
+/// `mynah compare`.
+#[derive(Args)]
+pub(crate) struct Compare {
+    /// A result (--json), or a recording (--record)
+    #[arg(value_name = "A.json|RECORDING", value_hint = ValueHint::FilePath)]
+    pub(crate) first: PathBuf,
+    /// The result to compare with
+    #[arg(value_name = "B.json", value_hint = ValueHint::FilePath)]
+    pub(crate) second: Option<PathBuf>,
+    /// The other drive: a shipped drive's name, or a drive file [default: the recorded one]
+    #[arg(long, value_name = "NAME|FILE")]
+    pub(crate) drive: Option<String>,
+    /// Change the other drive; may be repeated
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub(crate) set: Vec<String>,
+    /// Inject a fault into the other drive; may be repeated
+    #[arg(long, value_name = "SPEC")]
+    pub(crate) fault: Vec<String>,
+    /// Write the comparison as JSON; - is standard output, in place of the table
+    #[arg(long, value_name = "FILE|-")]
+    pub(crate) json: Option<PathBuf>,
+    /// Print no progress
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
 }
 
 /// `mynah demo`.

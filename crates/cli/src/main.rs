@@ -1,6 +1,7 @@
 //! The `mynah` command: parse, call, print. What is simulated, and how, is `mynah-lab`'s.
 
 mod args;
+mod compare;
 mod demo;
 mod drives;
 mod failure;
@@ -27,6 +28,7 @@ fn main() -> ExitCode {
     let done = match cli.verb {
         Verb::Sim(sim) => sim::run(&sim),
         Verb::Demo(demo) => demo::run(&demo),
+        Verb::Compare(args) => compare::run(&args),
         Verb::Drives { what } => drives::run(what),
         Verb::Completions { shell } => completions(shell),
     };

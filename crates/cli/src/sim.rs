@@ -104,7 +104,7 @@ pub(crate) fn watched(
 fn replay(args: &Sim, recording: &Path) -> Result<Measured, Failure> {
     let (drive, log) = (args.drive.drive.as_deref(), args.output.request_log.as_deref());
     watched(args.output.quiet, |watch| {
-        simulation::replay(recording, drive, &args.drive.set, &args.drive.fault, log, watch)
+        mynah_lab::replay::replay(recording, drive, &args.drive.set, &args.drive.fault, log, watch)
     })
 }
 

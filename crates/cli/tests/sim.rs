@@ -233,3 +233,63 @@ fn an_interrupted_run_prints_what_was_measured() {
     let summary = text(&output.stdout);
     assert!(summary.contains("IOPS=") && summary.contains("interrupted"), "{summary}");
 }
+
+/// The values of one figure of a comparison.
+fn figure(comparison: &Value, group: &str, name: &str) -> [f64; 2] {
+    let figures = comparison["figures"].as_array().unwrap();
+    let mut found = figures.iter().filter(|f| f["group"] == group && f["name"] == name);
+    let values =
+        &found.next().unwrap_or_else(|| panic!("{group} {name}: {comparison:#}"))["values"];
+    [0, 1].map(|index| values[index].as_f64().unwrap())
+}
+
+#[test]
+fn a_recorded_run_is_laid_beside_another_drive() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let workload = ["--rw", "randread", "--bs", "4k", "--rate_iops", "20000"];
+    let outputs = ["--number_ios", "5000", "--record", "run.rec", "--json", "a.json"];
+    done(sim(folder, &[&workload[..], &outputs[..]].concat()));
+    let compare = |args: &[&str]| -> Value {
+        let args = [&["compare", "run.rec", "--json", "-"], args].concat();
+        serde_json::from_str(&done(mynah(folder, &args))).unwrap()
+    };
+
+    // The very same drive does the very same.
+    let same = compare(&["--set", "over_provisioning=20%"]);
+    for f in same["figures"].as_array().unwrap() {
+        assert!(f["ratio"].is_null() || f["ratio"] == 1.0, "{f}");
+    }
+    // Firmware that takes 10 us longer shows in the reads, and only there.
+    let slower = compare(&["--set", "firmware.read=17us", "--set", "firmware.cores=64"]);
+    let [before, after] = figure(&slower, "randread read", "latency mean");
+    assert!((8_000.0..12_000.0).contains(&(after - before)), "{before} {after}");
+    let [before, after] = figure(&slower, "stage, mean of all I/O", "flash_transfer");
+    assert_eq!(before, after);
+
+    done(sim(folder, &[&workload[..], &["--number_ios", "5000", "--json", "b.json"]].concat()));
+    let table = done(mynah(folder, &["compare", "a.json", "b.json"]));
+    assert!(table.contains("latency p99") && table.contains("1.000"), "{table}");
+}
+
+#[test]
+fn what_cannot_be_compared_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let outputs = ["--number_ios", "100", "--record", "run.rec", "--json", "a.json"];
+    done(sim(folder, &outputs));
+    std::fs::write(folder.join("other.json"), "{\"schema\": \"x\"}").unwrap();
+    for (args, says) in [
+        (&["compare", "a.json"][..], "nothing to compare with"),
+        (&["compare", "a.json", "run.rec"], "is a recording"),
+        (&["compare", "a.json", "other.json"], "is not a result"),
+        (&["compare", "a.json", "none.json"], "cannot read"),
+        (&["compare", "a.json", "a.json", "--drive", "mqsim"], "go with a single recording"),
+        (&["compare", "run.rec", "--set", "over_provisioning=70%"], "this drive ends at"),
+    ] {
+        let output = mynah(folder, args);
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {}", text(&output.stderr));
+        let message = text(&output.stderr).replace(['\n', '│', ' '], "");
+        assert!(message.contains(&says.replace(' ', "")), "{args:?}: {message}");
+    }
+}

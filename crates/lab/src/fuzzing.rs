@@ -39,16 +39,23 @@ pub fn experiment_file(data: &[u8]) {
     }
 }
 
-/// Opens a recording and replays it on a small drive.
+/// Opens a recording, replays it on a small drive, and gives its commands to another.
 pub fn recording(data: &[u8]) {
     let path = Path::new("fuzz.rec");
-    let Ok(recording) = Recording::read(path, Box::new(std::io::Cursor::new(data.to_vec()))) else {
-        return;
-    };
+    let open = || Recording::read(path, Box::new(std::io::Cursor::new(data.to_vec())));
     let overrides = ["geometry.blocks_per_plane=64", "geometry.channels=1"].map(String::from);
-    if let Ok(drive) = crate::drive::load("enterprise-tlc", &overrides)
-        && let Ok(mut drive) = mynah_model::Drive::new(drive.config)
-    {
+    let drive = || {
+        let drive = crate::drive::load("enterprise-tlc", &overrides).ok()?;
+        mynah_model::Drive::new(drive.config).ok()
+    };
+    if let (Ok(recording), Some(mut drive)) = (open(), drive()) {
         let _ = recording.replay(&mut drive, |_, _| true);
+    }
+    if let (Ok(recording), Some(mut drive)) = (open(), drive()) {
+        let mut left = 10_000;
+        let _ = recording.resimulate(&mut drive, |_, _| {
+            left -= 1;
+            left > 0
+        });
     }
 }

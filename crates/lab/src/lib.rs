@@ -29,13 +29,16 @@ pub mod mqsim;
 pub mod trace;
 pub mod workload;
 
+pub mod comparison;
 pub mod drive;
+pub mod emulation;
 pub mod fault;
 pub mod histogram;
 pub mod output;
 mod quantity;
 pub mod recorder;
 pub mod recording;
+pub mod replay;
 pub mod report;
 pub mod request_log;
 pub mod result;

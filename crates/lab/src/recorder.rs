@@ -247,6 +247,12 @@ impl Recorder {
         }
     }
 
+    /// Adds a flow; it has the next number.
+    pub fn add_flow(&mut self, name: String) {
+        self.names.push(name);
+        self.flows.push(FlowRecord { last: self.start, ..FlowRecord::default() });
+    }
+
     /// Forgets what was recorded and starts the measurement at `now`. Commands that are
     /// outstanding stay so, and are recorded when they complete.
     pub fn reset_at(&mut self, now: Time) {

@@ -27,11 +27,18 @@ use mynah_model::io::{
 use mynah_model::{Drive, InputError};
 use mynah_stamp::Time;
 use serde::{Deserialize, Serialize};
+use std::collections::VecDeque;
 use std::io::{self, BufReader, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 
+mod rehost;
+
+use rehost::Rehost;
+
 const MAGIC: &[u8; 8] = b"MYNAHREC";
 const RECORD_BYTES: usize = 32;
+/// Most commands that one doorbell write announces: a queue has no more entries.
+const RING_MAX: u32 = 1 << 16;
 /// Longest header that is read.
 const HEADER_BYTES_MAX: u32 = 16 << 20;
 
@@ -118,6 +125,37 @@ struct Record {
 impl Record {
     fn new(at: Time, kind: Kind) -> Record {
         Record { at, kind, code: 0, queue: 0, tag: 0, namespace: 0, sectors: 0, sector: 0 }
+    }
+
+    /// Of a queue's creation: whose it is.
+    fn flow(&self) -> FlowId {
+        FlowId(self.namespace as u16)
+    }
+
+    /// Of a queue's creation: whether its commands arrive complete.
+    fn is_fetched(&self) -> bool {
+        self.code & 0x80 != 0
+    }
+
+    /// The command that was handed over.
+    fn request(&self) -> Result<Request, FeedError> {
+        let operation = [
+            Operation::Read,
+            Operation::Write,
+            Operation::WriteThrough,
+            Operation::Trim,
+            Operation::Flush,
+        ]
+        .into_iter()
+        .find(|&operation| operation as u8 == self.code)
+        .ok_or(FeedError::Code(self.code))?;
+        Ok(Request {
+            tag: Tag(self.tag),
+            operation,
+            namespace: NamespaceId(self.namespace),
+            sector: self.sector,
+            sectors: self.sectors,
+        })
     }
 
     fn to_bytes(self) -> [u8; RECORD_BYTES] {
@@ -343,7 +381,9 @@ impl Tape {
 /// Something that happens during a replay.
 #[derive(Clone, Copy, Debug)]
 pub enum Replayed<'a> {
-    /// A command was inserted into a submission queue.
+    /// A queue was created for this flow.
+    Flow(FlowId),
+    /// A command was inserted into a submission queue, or handed over.
     Issued(Time),
     /// A command completed, as recorded.
     Completed {
@@ -422,7 +462,7 @@ impl Recording {
         drive: &mut Drive,
         mut watch: impl FnMut(&mut Drive, Replayed<'_>) -> bool,
     ) -> Result<(), RecordingError> {
-        let mut expected = std::collections::VecDeque::new();
+        let mut expected = VecDeque::new();
         let mut flows = hashbrown::HashMap::new();
         let mut requests = hashbrown::HashMap::new();
         for number in 0.. {
@@ -465,7 +505,7 @@ impl Recording {
                     }
                     let created = u64::from(record.sectors) << 32 | u64::from(record.namespace);
                     let replayed = Replayed::Completed {
-                        flow: flows.get(&record.queue).copied(),
+                        flow: flows.get(&record.queue).map(|(flow, _)| *flow),
                         created: Time::from_ps(created),
                         request: requests.remove(&record.tag),
                         completion: &completion,
@@ -489,9 +529,11 @@ impl Recording {
                 }
                 _ => {
                     if record.kind == Kind::CreateQueue {
-                        flows.insert(record.queue, FlowId(record.namespace as u16));
+                        let flow = record.flow();
+                        flows.insert(record.queue, (flow, record.is_fetched()));
+                        watch(drive, Replayed::Flow(flow));
                     } else if record.kind == Kind::Ring {
-                        for _ in 0..record.tag {
+                        for _ in 0..record.tag.min(RING_MAX) {
                             watch(drive, Replayed::Issued(record.at));
                         }
                     }
@@ -499,11 +541,54 @@ impl Recording {
                         feed(drive, &record).map_err(|error| diverged(error.to_string()))?
                     {
                         requests.insert(request.tag.0, request);
+                        if flows.get(&record.queue).is_some_and(|(_, fetched)| *fetched) {
+                            watch(drive, Replayed::Issued(record.at));
+                        }
                     }
                 }
             }
         }
         Ok(())
+    }
+
+    /// Gives the recorded commands, at their recorded times, to `drive`, which may be another
+    /// than the recorded one, and runs it until all are answered. Says what happens to
+    /// `watch`, which ends it early by returning false.
+    ///
+    /// # Errors
+    /// If the file is damaged, or the drive cannot take a command.
+    pub fn resimulate(
+        mut self,
+        drive: &mut Drive,
+        mut watch: impl FnMut(&mut Drive, Replayed<'_>) -> bool,
+    ) -> Result<(), RecordingError> {
+        let mut host = Rehost::default();
+        for number in 0.. {
+            let record = match host.ahead.pop_front() {
+                Some(record) => record,
+                None => self.next_record(number)?,
+            };
+            if host.keep(&record) {
+                continue;
+            }
+            if !host.run_to(&mut self, drive, record.at, &mut watch)? {
+                return Ok(());
+            }
+            if record.kind == Kind::End {
+                break;
+            }
+            host.give(drive, &record, &mut watch).map_err(|error| self.unfit(&record, &error))?;
+        }
+        while host.outstanding() > 0 && drive.next_at().is_some() {
+            if !host.run_to(&mut self, drive, Time::MAX, &mut watch)? {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    fn unfit(&self, record: &Record, error: &FeedError) -> RecordingError {
+        self.damaged(&format!("the drive cannot take what came at {}: {error}", record.at))
     }
 
     fn damaged(&self, problem: &str) -> RecordingError {
@@ -527,31 +612,20 @@ enum FeedError {
     Input(#[from] InputError),
     #[error("code {0} means nothing here")]
     Code(u8),
+    #[error("{0} commands rung at once")]
+    TooMany(u32),
+    #[error("a command reaches to byte {end}, but this drive ends at {capacity}")]
+    TooSmall { end: u64, capacity: u64 },
 }
 
 /// Gives one recorded input to the drive; returns the request it carried.
 fn feed(drive: &mut Drive, record: &Record) -> Result<Option<Request>, FeedError> {
     let (at, queue, tag) = (record.at, QueueId(record.queue), Tag(record.tag));
     match record.kind {
+        Kind::Ring if record.tag > RING_MAX => return Err(FeedError::TooMany(record.tag)),
         Kind::Ring => drive.ring(at, queue, record.tag)?,
         Kind::Command => {
-            let operation = [
-                Operation::Read,
-                Operation::Write,
-                Operation::WriteThrough,
-                Operation::Trim,
-                Operation::Flush,
-            ]
-            .into_iter()
-            .find(|&operation| operation as u8 == record.code)
-            .ok_or(FeedError::Code(record.code))?;
-            let request = Request {
-                tag,
-                operation,
-                namespace: NamespaceId(record.namespace),
-                sector: record.sector,
-                sectors: record.sectors,
-            };
+            let request = record.request()?;
             drive.command(at, queue, request)?;
             return Ok(Some(request));
         }
@@ -566,11 +640,11 @@ fn feed(drive: &mut Drive, record: &Record) -> Result<Option<Request>, FeedError
                 at,
                 Control::CreateQueue(Queue {
                     id: queue,
-                    kind: match record.code & 0x80 {
-                        0 => QueueKind::Memory,
-                        _ => QueueKind::Fetched,
+                    kind: match record.is_fetched() {
+                        true => QueueKind::Fetched,
+                        false => QueueKind::Memory,
                     },
-                    flow: FlowId(record.namespace as u16),
+                    flow: record.flow(),
                     priority,
                     completion_entries: record.sectors,
                 }),

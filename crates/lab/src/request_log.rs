@@ -62,6 +62,11 @@ impl<W: Write> RequestLog<W> {
         Ok(log)
     }
 
+    /// Adds a flow; it has the next number.
+    pub fn add_flow(&mut self, name: &str) {
+        self.flows.push(quoted(name));
+    }
+
     /// Writes the row of a completed request. Rows are numbered from 0 in this order.
     ///
     /// # Panics

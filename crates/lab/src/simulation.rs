@@ -10,16 +10,15 @@ use crate::experiment::{Experiment, ExperimentError, Precondition};
 use crate::fault::{self, FaultError};
 use crate::mqsim;
 use crate::output::{OutputError, PendingFile};
-use crate::recorder::Recorder;
-use crate::recording::{self, Header, OccupancyRange, Recording, RecordingError, Replayed, Tape};
+use crate::recording::{Header, RecordingError, Tape};
+use crate::replay::Preparation;
 use crate::report::{self, ReportCurves};
 use crate::request_log::{RequestLog, RequestLogError};
 use crate::result::{Parts, Result as RunResult, Run};
-use crate::runner::{Outcome, Progress, RunError, RunOptions, Runner, occupancy, power_note};
+use crate::runner::{Outcome, Progress, RunError, RunOptions, Runner, occupancy};
 use crate::summary;
 use crate::units::Bytes;
 use crate::workload::{FlowOptions, FlowSpec, Limits, Mode, OptionError, Source};
-use mynah_model::Drive;
 use mynah_model::config::Config;
 use mynah_model::io::NamespaceId;
 use mynah_model::precondition::{Occupancy, Preconditioned, UpdateClass};
@@ -27,10 +26,7 @@ use mynah_stamp::{Span, Time};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
-const INTERRUPTED: &str = "interrupted: this is what was measured until then";
-
-/// Completions between two looks at the watcher during a replay.
-const WATCH_EVERY: u64 = 1 << 14;
+pub(crate) const INTERRUPTED: &str = "interrupted: this is what was measured until then";
 
 /// Why a simulation could not be built or run.
 #[derive(Debug, thiserror::Error, miette::Diagnostic)]
@@ -361,29 +357,15 @@ impl Simulation {
     }
 
     fn header(&self, runner: &Runner) -> Result<Header, SimulationError> {
-        let drive_text = drive::to_toml(&self.name, "", &self.config, &[]);
-        let hash = drive_hash(&self.config);
-        match drive::parse("the recording", &drive_text, &[]) {
-            Ok(file) if file.hash == hash => {}
-            Ok(_) => {
-                return Err(SimulationError::Unwritable("a drive file loses some of it".into()));
-            }
-            Err(error) => return Err(SimulationError::Unwritable(error.to_string())),
-        }
-        Ok(Header {
-            schema: recording::SCHEMA.to_owned(),
-            drive: self.name.clone(),
-            drive_text,
-            drive_hash: hash,
-            state_hash: format!("{:016x}", runner.drive().state_hash()),
-            precondition: self.options.precondition.name().to_owned(),
-            occupancy: ranges(runner.occupancy()),
-            flows: self.flows.iter().map(|flow| flow.name.clone()).collect(),
-            report_moves: false,
+        Preparation {
+            name: &self.name,
+            precondition: self.options.precondition,
+            occupancy: runner.occupancy(),
             seed: self.options.seed,
-            ramp_ps: self.options.ramp_time.as_ps(),
-            notes: runner.notes().to_vec(),
-        })
+            ramp: self.options.ramp_time,
+            notes: runner.notes(),
+        }
+        .header(runner.drive(), self.flows.iter().map(|flow| flow.name.clone()).collect())
     }
 
     /// The memory that the drive's tables take, about, in bytes: for each mapping unit where
@@ -485,135 +467,6 @@ impl Measured {
     }
 }
 
-/// Repeats a recorded run and compares every completion with the recording. `drive` is
-/// checked against the recorded one if it is given; `overrides` and `faults` change the
-/// recorded drive otherwise, which then no longer fits.
-///
-/// # Errors
-/// If the recording does not fit the drive or its state, or at the first difference.
-pub fn replay(
-    path: &Path,
-    drive: Option<&str>,
-    overrides: &[String],
-    faults: &[String],
-    request_log: Option<&Path>,
-    watch: &mut dyn FnMut(Step<'_>) -> bool,
-) -> Result<Measured, SimulationError> {
-    let recording = Recording::open(path)?;
-    let header = recording.header().clone();
-    let damaged = |problem: String| RecordingError::Format { path: path.into(), problem };
-    let mut file = match drive {
-        Some(name) => drive::load(name, overrides)?,
-        None => drive::parse(&path.display().to_string(), &header.drive_text, overrides)?,
-    };
-    for spec in faults {
-        file.inject(spec)?;
-    }
-    if file.hash != header.drive_hash {
-        let (recorded, here) = (header.drive_hash.clone(), file.hash.clone());
-        return Err(RecordingError::OtherDrive { recorded, here }.into());
-    }
-    // The hash leaves out the seed, which the recorded drive has.
-    let config = drive::parse("the recording", &header.drive_text, &[])?.config;
-    watch(Step::Preparing);
-    let mut device = Drive::new(config).map_err(RunError::Drive)?;
-    device.report_moves(header.report_moves);
-    let occupancy = occupied(&header.occupancy);
-    let precondition = header.precondition.parse().map_err(damaged)?;
-    let preconditioned = match precondition {
-        Precondition::None => None,
-        Precondition::Fill => Some(device.fill(&occupancy)),
-        Precondition::Steady => Some(device.precondition(&occupancy)),
-    };
-    let preconditioned = preconditioned.transpose().map_err(RunError::Precondition)?;
-    let here = format!("{:016x}", device.state_hash());
-    if here != header.state_hash {
-        let recorded = header.state_hash.clone();
-        return Err(RecordingError::OtherState { recorded, here }.into());
-    }
-    let mut log = match request_log {
-        Some(path) => {
-            let file = PendingFile::create(path)?;
-            let log = RequestLog::create(file.temporary(), &header.flows).map_err(log_error)?;
-            Some((log, file))
-        }
-        None => None,
-    };
-    watch(Step::Started);
-    let mut recorder = Recorder::new(header.flows.clone());
-    let mut ramp_until = (header.ramp_ps > 0).then(|| Time::from_ps(header.ramp_ps));
-    let (mut interrupted, mut failed) = (false, None);
-    let (mut issued, mut completed) = (0, 0);
-    recording.replay(&mut device, |device, event| match event {
-        Replayed::Issued(at) => {
-            recorder.issued(at);
-            issued += 1;
-            true
-        }
-        Replayed::Completed { completion, request, created, flow } => {
-            if ramp_until.is_some_and(|until| completion.at >= until) {
-                ramp_until = None;
-                recorder.reset_at(completion.at);
-                device.restart_counters();
-            }
-            completed += 1;
-            let flow = flow.map_or(usize::MAX, |flow| usize::from(flow.0));
-            if let Some(request) = request
-                && flow < header.flows.len()
-            {
-                let bytes = request.sectors * 512;
-                recorder.record(flow, request.operation, bytes, created, completion);
-                if let Some((log, _)) = &mut log
-                    && let Err(error) = log.record(flow, &request, created, completion)
-                {
-                    failed = Some(error);
-                    return false;
-                }
-            }
-            let progress = Progress { done: 0.0, now: completion.at, completed };
-            if completed % WATCH_EVERY == 0 && !watch(Step::Running(progress)) {
-                interrupted = true;
-                return false;
-            }
-            true
-        }
-    })?;
-    if let Some(error) = failed {
-        return Err(log_error(error));
-    }
-    if let Some((log, file)) = log {
-        log.finish().map_err(log_error)?;
-        file.keep()?;
-    }
-    watch(Step::Finished);
-    let mut result = RunResult::new(Parts {
-        drive: &header.drive,
-        drive_hash: &header.drive_hash,
-        seed: header.seed,
-        recorder: &recorder,
-        counters_before: &Default::default(),
-        counters: &device.counters(),
-        blame_before: &[],
-        blame: &device.blame(),
-        alone: None,
-        run: Run::default(),
-    });
-    result.notes.extend(header.notes.iter().cloned());
-    if device.has_lost_power() {
-        result.notes.push(power_note(&device, issued - completed));
-    }
-    if interrupted {
-        result.notes.push(INTERRUPTED.into());
-    }
-    Ok(Measured {
-        result,
-        curves: ReportCurves::new(&recorder),
-        preconditioned,
-        interrupted,
-        end: device.now(),
-    })
-}
-
 /// Requests of each job of a flow that says no limit.
 pub const DEFAULT_REQUESTS: u64 = 100_000;
 
@@ -626,7 +479,7 @@ pub fn limit(flow: &mut FlowSpec) -> bool {
     endless
 }
 
-fn log_error(error: RequestLogError) -> SimulationError {
+pub(crate) fn log_error(error: RequestLogError) -> SimulationError {
     SimulationError::Run(RunError::RequestLog(error))
 }
 
@@ -635,41 +488,6 @@ fn size(bytes: u64) -> String {
         true => format!("{:.1} GiB", bytes as f64 / (1u64 << 30) as f64),
         false => Bytes(bytes).to_string(),
     }
-}
-
-fn ranges(occupancy: &[Occupancy]) -> Vec<OccupancyRange> {
-    let each = |Occupancy { namespace, classes }: &Occupancy| {
-        let namespace = namespace.0;
-        let range = move |class: &UpdateClass| OccupancyRange {
-            namespace,
-            first: class.first,
-            units: class.units,
-            weight: class.weight,
-            write_share: class.write_share,
-            saturated: class.saturated,
-        };
-        classes.iter().map(range).collect::<Vec<_>>()
-    };
-    occupancy.iter().flat_map(each).collect()
-}
-
-fn occupied(ranges: &[OccupancyRange]) -> Vec<Occupancy> {
-    let mut all: Vec<Occupancy> = Vec::new();
-    for range in ranges {
-        let class = UpdateClass {
-            first: range.first,
-            units: range.units,
-            weight: range.weight,
-            write_share: range.write_share,
-            saturated: range.saturated,
-        };
-        let namespace = NamespaceId(range.namespace);
-        match all.iter_mut().find(|occupancy| occupancy.namespace == namespace) {
-            Some(occupancy) => occupancy.classes.push(class),
-            None => all.push(Occupancy { namespace, classes: vec![class] }),
-        }
-    }
-    all
 }
 
 /// A flow in a line.

@@ -1,0 +1,87 @@
+//! `mynah compare`: two results side by side, or a recorded run beside its simulation on
+//! another drive.
+
+use crate::args::Compare;
+use crate::failure::Failure;
+use crate::{print, sim};
+use mynah_lab::comparison::Comparison;
+use mynah_lab::output;
+use mynah_lab::replay;
+use mynah_lab::result::{Document, Result as RunResult};
+use std::path::Path;
+
+/// Compares; whether it was interrupted.
+pub(crate) fn run(args: &Compare) -> Result<bool, Failure> {
+    let changed = args.drive.is_some() || !args.set.is_empty() || !args.fault.is_empty();
+    let (comparison, interrupted) = match &args.second {
+        Some(second) if changed => {
+            let message = format!("{} and {} are results", args.first.display(), second.display());
+            let help = "--drive, --set and --fault go with a single recording";
+            return Err(Failure::usage(message, Some(help)));
+        }
+        Some(second) => (results(&args.first, second)?, false),
+        None if !changed => {
+            let help = "give a second result, or a recording and --drive NAME or --set KEY=VALUE";
+            return Err(Failure::usage("there is nothing to compare with", Some(help)));
+        }
+        None => what_if(args)?,
+    };
+    match args.json.as_deref() {
+        Some(path) if path == Path::new("-") => print::out(&comparison.to_json())?,
+        Some(path) => {
+            output::write(path, &comparison.to_json())?;
+            print::out(&comparison.text())?;
+        }
+        None => print::out(&comparison.text())?,
+    }
+    Ok(interrupted)
+}
+
+fn results(first: &Path, second: &Path) -> Result<Comparison, Failure> {
+    let (a, b) = (load(first)?, load(second)?);
+    let names = [first, second].map(|path| path.display().to_string());
+    Ok(Comparison::new([&names[0], &names[1]], [&a, &b]))
+}
+
+/// The one result in a file.
+fn load(path: &Path) -> Result<RunResult, Failure> {
+    let shown = path.display();
+    let bytes = std::fs::read(path)
+        .map_err(|error| Failure::usage(format!("cannot read {shown}: {error}"), None))?;
+    if bytes.starts_with(b"MYNAHREC") {
+        let help = "compare a recording with what another drive makes of it: \
+                    mynah compare RECORDING --drive NAME";
+        return Err(Failure::usage(format!("{shown} is a recording"), Some(help)));
+    }
+    let help = "a result is what --json writes";
+    let document = std::str::from_utf8(&bytes)
+        .map_err(|error| error.to_string())
+        .and_then(|text| Document::from_json(text).map_err(|error| error.to_string()))
+        .map_err(|error| Failure::usage(format!("{shown} is not a result: {error}"), Some(help)))?;
+    let mut results = document.into_results();
+    match results.len() {
+        1 => Ok(results.remove(0)),
+        many => Err(Failure::usage(
+            format!("{shown} holds {many} results"),
+            Some("compare files with one result each"),
+        )),
+    }
+}
+
+/// The recorded run, and what the other drive makes of the same commands.
+fn what_if(args: &Compare) -> Result<(Comparison, bool), Failure> {
+    let path = &args.first;
+    let recorded =
+        sim::watched(args.quiet, |watch| replay::replay(path, None, &[], &[], None, watch))?;
+    let drive = args.drive.as_deref();
+    let other = sim::watched(args.quiet, |watch| {
+        replay::resimulate(path, drive, &args.set, &args.fault, watch)
+    })?;
+    let changes: Vec<String> = args.set.iter().chain(&args.fault).cloned().collect();
+    let names = [
+        format!("{}, recorded in {}", recorded.result.drive, path.display()),
+        format!("{} {}, the same commands", other.result.drive, changes.join(" ")),
+    ];
+    let comparison = Comparison::new([&names[0], &names[1]], [&recorded.result, &other.result]);
+    Ok((comparison, recorded.interrupted || other.interrupted))
+}

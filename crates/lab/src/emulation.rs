@@ -1,0 +1,126 @@
+//! A drive, made ready to be served in real time.
+
+use crate::drive::{self, drive_hash};
+use crate::experiment::Precondition;
+use crate::fault;
+use crate::recording::Header;
+use crate::replay::Preparation;
+use crate::runner::RunError;
+use crate::simulation::SimulationError;
+use mynah_model::Drive;
+use mynah_model::config::Config;
+use mynah_model::io::NamespaceId;
+use mynah_model::precondition::{Occupancy, Preconditioned, UpdateClass};
+use mynah_stamp::Span;
+
+/// A drive that is to be served, and the state it starts in.
+///
+/// It has one namespace over the whole drive, from which an NVMe subsystem cuts its own.
+#[derive(Clone, Debug)]
+pub struct Emulation {
+    /// The drive's name.
+    pub name: String,
+    /// The drive.
+    pub config: Config,
+    /// How it is prepared. Steady means: after a long time of writes all over the drive.
+    pub precondition: Precondition,
+}
+
+impl Emulation {
+    /// The shipped drive or the drive file `name_or_path`, with `KEY=VALUE` changes.
+    ///
+    /// # Errors
+    /// If there is no such drive, or it is not possible.
+    pub fn on(name_or_path: &str, overrides: &[String]) -> Result<Emulation, SimulationError> {
+        let file = drive::load(name_or_path, overrides)?;
+        Ok(Emulation {
+            name: file.name,
+            config: file.config,
+            precondition: Precondition::default(),
+        })
+    }
+
+    /// Adds a fault, as `--fault` has it.
+    ///
+    /// # Errors
+    /// If it cannot be read, or names what the drive does not have.
+    pub fn fault(mut self, spec: &str) -> Result<Emulation, SimulationError> {
+        let fault = fault::parse(spec)?;
+        fault::check(&fault, &self.config)?;
+        self.config.faults.push(fault);
+        Ok(self)
+    }
+
+    /// Builds and preconditions the drive.
+    ///
+    /// # Errors
+    /// If it cannot be built, or not be in such a state.
+    pub fn prepare(self) -> Result<Prepared, SimulationError> {
+        let mut drive = Drive::new(self.config).map_err(RunError::Drive)?;
+        let unit_sectors = u64::from(drive.config().mapping.unit_bytes / 512);
+        let everything = |namespace: u32| {
+            let namespace = NamespaceId(namespace);
+            let units = drive.namespace_sectors(namespace).unwrap_or(0) / unit_sectors;
+            let class =
+                UpdateClass { first: 0, units, weight: 1.0, write_share: 0.5, saturated: false };
+            Occupancy { namespace, classes: vec![class] }
+        };
+        let occupancy: Vec<Occupancy> = match self.precondition {
+            Precondition::None => Vec::new(),
+            _ => (1..=drive.config().namespaces.len() as u32).map(everything).collect(),
+        };
+        let preconditioned = match self.precondition {
+            Precondition::None => None,
+            Precondition::Fill => Some(drive.fill(&occupancy)),
+            Precondition::Steady => Some(drive.precondition(&occupancy)),
+        };
+        let preconditioned = preconditioned.transpose().map_err(RunError::Precondition)?;
+        Ok(Prepared {
+            hash: drive_hash(drive.config()),
+            name: self.name,
+            precondition: self.precondition,
+            preconditioned,
+            occupancy,
+            drive,
+        })
+    }
+}
+
+/// A drive that is ready to be served.
+pub struct Prepared {
+    /// The drive's name.
+    pub name: String,
+    /// [`drive_hash`] of it.
+    pub hash: String,
+    /// The drive, at time zero.
+    pub drive: Drive,
+    /// How it was prepared.
+    pub precondition: Precondition,
+    /// What preconditioning found.
+    pub preconditioned: Option<Preconditioned>,
+    occupancy: Vec<Occupancy>,
+}
+
+impl Prepared {
+    /// The header of a recording that begins now, before the drive's first input.
+    ///
+    /// # Errors
+    /// If the drive cannot be written as a drive file.
+    pub fn header(&self) -> Result<Header, SimulationError> {
+        let preparation = Preparation {
+            name: &self.name,
+            precondition: self.precondition,
+            occupancy: &self.occupancy,
+            seed: self.drive.config().seed,
+            ramp: Span::ZERO,
+            notes: &[],
+        };
+        preparation.header(&self.drive, Vec::new())
+    }
+}
+
+impl std::fmt::Debug for Prepared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Prepared").field("name", &self.name).finish_non_exhaustive()
+    }
+}

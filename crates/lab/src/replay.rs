@@ -1,0 +1,343 @@
+//! Recorded runs, repeated: on the drive they were made with, where everything must come
+//! out the same to the picosecond, or on another, to see what it would have made of them.
+
+use crate::drive;
+use crate::drive::drive_hash;
+use crate::experiment::Precondition;
+use crate::output::PendingFile;
+use crate::recorder::Recorder;
+use crate::recording::{self, Header, OccupancyRange, Recording, RecordingError, Replayed};
+use crate::report::ReportCurves;
+use crate::request_log::{RequestLog, RequestLogError};
+use crate::result::{Parts, Result as RunResult, Run};
+use crate::runner::{Progress, RunError, power_note};
+use crate::simulation::{INTERRUPTED, Measured, SimulationError, Step, log_error};
+use mynah_model::Drive;
+use mynah_model::io::NamespaceId;
+use mynah_model::precondition::{Occupancy, Preconditioned, UpdateClass};
+use mynah_stamp::{Span, Time};
+use std::path::Path;
+
+/// Completions between two looks at the watcher.
+const WATCH_EVERY: u64 = 1 << 14;
+
+/// How a drive was prepared for a run that is to be recorded.
+pub(crate) struct Preparation<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) precondition: Precondition,
+    pub(crate) occupancy: &'a [Occupancy],
+    pub(crate) seed: u64,
+    pub(crate) ramp: Span,
+    pub(crate) notes: &'a [String],
+}
+
+impl Preparation<'_> {
+    /// The recording's header; `flows` are the names of the flows known now.
+    pub(crate) fn header(
+        &self,
+        drive: &Drive,
+        flows: Vec<String>,
+    ) -> Result<Header, SimulationError> {
+        let config = drive.config();
+        let drive_text = drive::to_toml(self.name, "", config, &[]);
+        let hash = drive_hash(config);
+        match drive::parse("the recording", &drive_text, &[]) {
+            Ok(file) if file.hash == hash => {}
+            Ok(_) => {
+                return Err(SimulationError::Unwritable("a drive file loses some of it".into()));
+            }
+            Err(error) => return Err(SimulationError::Unwritable(error.to_string())),
+        }
+        Ok(Header {
+            schema: recording::SCHEMA.to_owned(),
+            drive: self.name.to_owned(),
+            drive_text,
+            drive_hash: hash,
+            state_hash: format!("{:016x}", drive.state_hash()),
+            precondition: self.precondition.name().to_owned(),
+            occupancy: ranges(self.occupancy),
+            flows,
+            report_moves: false,
+            seed: self.seed,
+            ramp_ps: self.ramp.as_ps(),
+            notes: self.notes.to_vec(),
+        })
+    }
+}
+
+/// Repeats a recorded run and compares every completion with the recording. `drive` is
+/// checked against the recorded one if it is given; `overrides` and `faults` change the
+/// recorded drive otherwise, which then no longer fits.
+///
+/// # Errors
+/// If the recording does not fit the drive or its state, or at the first difference.
+pub fn replay(
+    path: &Path,
+    drive: Option<&str>,
+    overrides: &[String],
+    faults: &[String],
+    request_log: Option<&Path>,
+    watch: &mut dyn FnMut(Step<'_>) -> bool,
+) -> Result<Measured, SimulationError> {
+    let recording = Recording::open(path)?;
+    let header = recording.header().clone();
+    let mut file = match drive {
+        Some(name) => drive::load(name, overrides)?,
+        None => drive::parse(&path.display().to_string(), &header.drive_text, overrides)?,
+    };
+    for spec in faults {
+        file.inject(spec)?;
+    }
+    if file.hash != header.drive_hash {
+        let (recorded, here) = (header.drive_hash.clone(), file.hash.clone());
+        return Err(RecordingError::OtherDrive { recorded, here }.into());
+    }
+    // The hash leaves out the seed, which the recorded drive has.
+    let config = drive::parse("the recording", &header.drive_text, &[])?.config;
+    watch(Step::Preparing);
+    let mut device = Drive::new(config).map_err(RunError::Drive)?;
+    device.report_moves(header.report_moves);
+    let preconditioned = precondition(&mut device, path, &header, occupied(&header.occupancy))?;
+    let here = format!("{:016x}", device.state_hash());
+    if here != header.state_hash {
+        let recorded = header.state_hash.clone();
+        return Err(RecordingError::OtherState { recorded, here }.into());
+    }
+    let mut listener = Listener::new(&header, request_log)?;
+    watch(Step::Started);
+    recording.replay(&mut device, |device, event| listener.hear(device, &event, watch))?;
+    listener.finish(&header.drive, &device, preconditioned, watch)
+}
+
+/// Gives a recorded run's commands, at their recorded times, to another drive: `drive`, or
+/// the recorded one, changed by `overrides` and `faults`. Commands come as they did, however
+/// long this drive takes for the ones before.
+///
+/// # Errors
+/// If the recording is damaged, or its commands do not fit the drive.
+pub fn resimulate(
+    path: &Path,
+    drive: Option<&str>,
+    overrides: &[String],
+    faults: &[String],
+    watch: &mut dyn FnMut(Step<'_>) -> bool,
+) -> Result<Measured, SimulationError> {
+    let recording = Recording::open(path)?;
+    let header = recording.header().clone();
+    let mut file = match drive {
+        Some(name) => drive::load(name, overrides)?,
+        None => drive::parse(&path.display().to_string(), &header.drive_text, overrides)?,
+    };
+    for spec in faults {
+        file.inject(spec)?;
+    }
+    let recorded = drive::parse("the recording", &header.drive_text, &[])?.config;
+    file.config.seed = recorded.seed;
+    watch(Step::Preparing);
+    let mut device = Drive::new(file.config).map_err(RunError::Drive)?;
+    let occupancy = converted(
+        occupied(&header.occupancy),
+        u64::from(recorded.mapping.unit_bytes),
+        u64::from(device.config().mapping.unit_bytes),
+        &device,
+    );
+    let preconditioned = precondition(&mut device, path, &header, occupancy)?;
+    let ours = Header { drive_hash: file.hash, ..header };
+    let mut listener = Listener::new(&ours, None)?;
+    watch(Step::Started);
+    recording.resimulate(&mut device, |device, event| listener.hear(device, &event, watch))?;
+    listener.finish(&file.name, &device, preconditioned, watch)
+}
+
+fn precondition(
+    device: &mut Drive,
+    path: &Path,
+    header: &Header,
+    occupancy: Vec<Occupancy>,
+) -> Result<Option<Preconditioned>, SimulationError> {
+    let damaged = |problem: String| RecordingError::Format { path: path.into(), problem };
+    let preconditioned = match header.precondition.parse().map_err(damaged)? {
+        Precondition::None => None,
+        Precondition::Fill => Some(device.fill(&occupancy)),
+        Precondition::Steady => Some(device.precondition(&occupancy)),
+    };
+    Ok(preconditioned.transpose().map_err(RunError::Precondition)?)
+}
+
+/// Takes down what happens during a replay.
+struct Listener {
+    header: Header,
+    recorder: Recorder,
+    log: Option<(RequestLog, PendingFile)>,
+    log_failed: Option<RequestLogError>,
+    ramp_until: Option<Time>,
+    issued: u64,
+    completed: u64,
+    interrupted: bool,
+}
+
+impl Listener {
+    fn new(header: &Header, request_log: Option<&Path>) -> Result<Listener, SimulationError> {
+        let log = match request_log {
+            Some(path) => {
+                let file = PendingFile::create(path)?;
+                let log = RequestLog::create(file.temporary(), &header.flows).map_err(log_error)?;
+                Some((log, file))
+            }
+            None => None,
+        };
+        Ok(Listener {
+            recorder: Recorder::new(header.flows.clone()),
+            log,
+            log_failed: None,
+            ramp_until: (header.ramp_ps > 0).then(|| Time::from_ps(header.ramp_ps)),
+            issued: 0,
+            completed: 0,
+            interrupted: false,
+            header: header.clone(),
+        })
+    }
+
+    /// Returns whether to go on.
+    fn hear(
+        &mut self,
+        device: &mut Drive,
+        event: &Replayed<'_>,
+        watch: &mut dyn FnMut(Step<'_>) -> bool,
+    ) -> bool {
+        match *event {
+            Replayed::Flow(flow) => {
+                for number in self.recorder.flow_names().len()..=usize::from(flow.0) {
+                    let name = format!("host {}", number + 1);
+                    if let Some((log, _)) = &mut self.log {
+                        log.add_flow(&name);
+                    }
+                    self.recorder.add_flow(name);
+                }
+                true
+            }
+            Replayed::Issued(at) => {
+                self.recorder.issued(at);
+                self.issued += 1;
+                true
+            }
+            Replayed::Completed { completion, request, created, flow } => {
+                if self.ramp_until.is_some_and(|until| completion.at >= until) {
+                    self.ramp_until = None;
+                    self.recorder.reset_at(completion.at);
+                    device.restart_counters();
+                }
+                self.completed += 1;
+                if let (Some(request), Some(flow)) = (request, flow) {
+                    let (flow, bytes) = (usize::from(flow.0), request.sectors * 512);
+                    self.recorder.record(flow, request.operation, bytes, created, completion);
+                    if let Some((log, _)) = &mut self.log
+                        && let Err(error) = log.record(flow, &request, created, completion)
+                    {
+                        self.log_failed = Some(error);
+                        return false;
+                    }
+                }
+                let completed = self.completed;
+                let progress = Progress { done: 0.0, now: completion.at, completed };
+                if completed.is_multiple_of(WATCH_EVERY) && !watch(Step::Running(progress)) {
+                    self.interrupted = true;
+                    return false;
+                }
+                true
+            }
+        }
+    }
+
+    fn finish(
+        self,
+        name: &str,
+        device: &Drive,
+        preconditioned: Option<Preconditioned>,
+        watch: &mut dyn FnMut(Step<'_>) -> bool,
+    ) -> Result<Measured, SimulationError> {
+        if let Some(error) = self.log_failed {
+            return Err(log_error(error));
+        }
+        if let Some((log, file)) = self.log {
+            log.finish().map_err(log_error)?;
+            file.keep()?;
+        }
+        watch(Step::Finished);
+        let mut result = RunResult::new(Parts {
+            drive: name,
+            drive_hash: &self.header.drive_hash,
+            seed: self.header.seed,
+            recorder: &self.recorder,
+            counters_before: &Default::default(),
+            counters: &device.counters(),
+            blame_before: &[],
+            blame: &device.blame(),
+            alone: None,
+            run: Run::default(),
+        });
+        result.notes.extend(self.header.notes);
+        if device.has_lost_power() {
+            result.notes.push(power_note(device, self.issued - self.completed));
+        }
+        if self.interrupted {
+            result.notes.push(INTERRUPTED.into());
+        }
+        Ok(Measured {
+            result,
+            curves: ReportCurves::new(&self.recorder),
+            preconditioned,
+            interrupted: self.interrupted,
+            end: device.now(),
+        })
+    }
+}
+
+fn ranges(occupancy: &[Occupancy]) -> Vec<OccupancyRange> {
+    let each = |Occupancy { namespace, classes }: &Occupancy| {
+        let namespace = namespace.0;
+        let range = move |class: &UpdateClass| OccupancyRange {
+            namespace,
+            first: class.first,
+            units: class.units,
+            weight: class.weight,
+            write_share: class.write_share,
+            saturated: class.saturated,
+        };
+        classes.iter().map(range).collect::<Vec<_>>()
+    };
+    occupancy.iter().flat_map(each).collect()
+}
+
+fn occupied(ranges: &[OccupancyRange]) -> Vec<Occupancy> {
+    let mut all: Vec<Occupancy> = Vec::new();
+    for range in ranges {
+        let class = UpdateClass {
+            first: range.first,
+            units: range.units,
+            weight: range.weight,
+            write_share: range.write_share,
+            saturated: range.saturated,
+        };
+        let namespace = NamespaceId(range.namespace);
+        match all.iter_mut().find(|occupancy| occupancy.namespace == namespace) {
+            Some(occupancy) => occupancy.classes.push(class),
+            None => all.push(Occupancy { namespace, classes: vec![class] }),
+        }
+    }
+    all
+}
+
+/// The same ranges, counted in units of another size and cut off at the end of `device`.
+fn converted(all: Vec<Occupancy>, unit: u64, here: u64, device: &Drive) -> Vec<Occupancy> {
+    let each = |Occupancy { namespace, classes }: Occupancy| {
+        let capacity = device.namespace_sectors(namespace).unwrap_or(0) * 512 / here;
+        let class = |class: UpdateClass| {
+            let first = class.first * unit / here;
+            let end = ((class.first + class.units) * unit).div_ceil(here).min(capacity);
+            (end > first).then(|| UpdateClass { first, units: end - first, ..class })
+        };
+        Occupancy { namespace, classes: classes.into_iter().filter_map(class).collect() }
+    };
+    all.into_iter().map(each).filter(|occupancy| !occupancy.classes.is_empty()).collect()
+}
