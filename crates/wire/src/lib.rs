@@ -4,6 +4,7 @@
 //! events. Field names and section numbers follow the NVM Express Base Specification 2.0,
 //! the NVM Command Set Specification 1.0 and the TCP Transport Specification 1.0.
 
+pub mod authentication;
 pub mod fabrics;
 pub mod nvme;
 pub mod tcp;
