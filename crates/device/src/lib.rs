@@ -1,10 +1,36 @@
 //! An NVMe subsystem around one modelled drive, for any transport.
 //!
-//! No I/O, no clock, no threads: whoever owns a [`Now`] and the bytes of a transport drives it.
+//! No I/O, no clock, no threads: whoever owns a [`Now`] and the bytes of a transport drives
+//! it. [`Subsystem::attach`] a connection, [`Subsystem::submit`] commands with their data,
+//! [`Subsystem::advance`] it when [`Subsystem::next_at`] says so or the store has finished
+//! something, and take what [`Subsystem::poll`] returns until it returns nothing.
 
+mod admin;
+mod command;
+mod config;
+mod controller;
+mod discovery;
+mod fabrics;
+mod health;
+mod model;
+mod namespace;
+mod nvm;
+mod output;
+mod power;
+mod queue;
+mod slots;
 pub mod store;
+mod subsystem;
+mod tap;
+mod timestamp;
 
+pub use config::{
+    Limits, NamespaceConfig, Port, SubsystemConfig, SubsystemError, Timing, Transport,
+};
+pub use output::{Authentication, Media, Output, Queue, Reply, ReplyData, ReplyKind};
 pub use store::{PatternStore, RamStore, Ready, Store, StoreError, StoreJob};
+pub use subsystem::{Subsystem, Wakeup};
+pub use tap::Tap;
 
 use mynah_stamp::Time;
 

@@ -68,6 +68,8 @@ statuses! {
     KEEP_ALIVE_INVALID = 0, 0x1a;
     /// The last sanitize failed.
     SANITIZE_FAILED = 0, 0x1c;
+    /// More blocks than are written atomically.
+    ATOMIC_WRITE_UNIT_EXCEEDED = 0, 0x14;
     /// A sanitize is in progress.
     SANITIZE_IN_PROGRESS = 0, 0x1d;
     /// The namespace is write protected.

@@ -1,0 +1,397 @@
+//! Get Features and Set Features (Base 2.0, sections 5.15 and 5.27).
+//!
+//! No feature is saved: after a reset all have their defaults, and Set Features with the save
+//! bit is refused.
+
+use super::Context;
+use crate::controller::Role;
+use crate::namespace::WriteProtection;
+use crate::nvm::NAMESPACE_ALL;
+use crate::nvm::reservation::Notice;
+use crate::subsystem::{Answer, Subsystem};
+use mynah_wire::nvme::feature::{event, id, select};
+use mynah_wire::nvme::{Status, SubmissionEntry};
+use std::collections::BTreeMap;
+
+/// The drive's temperature in kelvin: 40 degrees Celsius. The model has no heat: a constant.
+pub(crate) const TEMPERATURE_K: u16 = 313;
+/// WCTEMP and CCTEMP in kelvin. Estimates: 70 and 80 degrees Celsius are common.
+pub(crate) const WARNING_TEMPERATURE_K: u16 = 343;
+pub(crate) const CRITICAL_TEMPERATURE_K: u16 = 353;
+
+/// Bytes of the host behavior support feature.
+const HOST_BEHAVIOR_BYTES: usize = 512;
+
+/// Features of one controller.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Features {
+    arbitration: u32,
+    over_temperature: u16,
+    under_temperature: u16,
+    /// By namespace identifier.
+    error_recovery: BTreeMap<u32, u32>,
+    coalescing: u32,
+    vectors: BTreeMap<u16, bool>,
+    write_atomicity: u32,
+    non_operational_power: u32,
+    endurance_events: u32,
+    command_set_profile: u32,
+    /// Advanced command retry, extended telemetry, LBA format extension.
+    host_behavior: [u8; 3],
+    /// Masks of reservation notifications, by namespace identifier.
+    notification_masks: BTreeMap<u32, u32>,
+}
+
+impl Default for Features {
+    fn default() -> Self {
+        Features {
+            arbitration: 0,
+            over_temperature: WARNING_TEMPERATURE_K,
+            under_temperature: 0,
+            error_recovery: BTreeMap::new(),
+            coalescing: 0,
+            vectors: BTreeMap::new(),
+            write_atomicity: 0,
+            non_operational_power: 0,
+            endurance_events: 0,
+            command_set_profile: 0,
+            host_behavior: [0; 3],
+            notification_masks: BTreeMap::new(),
+        }
+    }
+}
+
+impl Features {
+    /// Whether the host wants to hear of this.
+    pub(crate) fn wants_notice(&self, namespace: u32, notice: Notice) -> bool {
+        let mask = self.notification_masks.get(&namespace).copied().unwrap_or(0);
+        mask >> (notice as u32) & 1 == 0
+    }
+
+    /// Whether the temperature is beyond a threshold.
+    pub(crate) fn temperature_warns(&self) -> bool {
+        TEMPERATURE_K >= self.over_temperature || TEMPERATURE_K <= self.under_temperature
+    }
+}
+
+/// What a feature allows (the result of Get Features with SEL = supported).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Allows {
+    change: bool,
+    namespaces: bool,
+}
+
+fn allows(feature: u8, role: Role) -> Option<Allows> {
+    let (change, namespaces) = match (feature, role) {
+        (id::ASYNCHRONOUS_EVENTS | id::KEEP_ALIVE, _) => (true, false),
+        (_, Role::Discovery) => return None,
+        (id::ERROR_RECOVERY | id::RESERVATION_NOTIFICATION | id::WRITE_PROTECTION, _) => {
+            (true, true)
+        }
+        (id::RESERVATION_PERSISTENCE, _) => (false, true),
+        (id::HOST_ID, _) => (false, false),
+        (
+            id::ARBITRATION
+            | id::POWER_MANAGEMENT
+            | id::TEMPERATURE_THRESHOLD
+            | id::VOLATILE_WRITE_CACHE
+            | id::NUMBER_OF_QUEUES
+            | id::INTERRUPT_COALESCING
+            | id::INTERRUPT_VECTOR
+            | id::WRITE_ATOMICITY
+            | id::TIMESTAMP
+            | id::NON_OPERATIONAL_POWER
+            | id::HOST_BEHAVIOR
+            | id::SANITIZE_CONFIG
+            | id::ENDURANCE_GROUP_EVENTS
+            | id::COMMAND_SET_PROFILE,
+            _,
+        ) => (true, false),
+        _ => return None,
+    };
+    Some(Allows { change, namespaces })
+}
+
+/// The features there are, for the log of features.
+pub(super) fn supported() -> impl Iterator<Item = (u8, bool, bool)> {
+    (0..=255).filter_map(|feature| {
+        let allows = allows(feature, Role::Io)?;
+        Some((feature, allows.change, allows.namespaces))
+    })
+}
+
+fn invalid() -> Status {
+    Status::INVALID_FIELD.do_not_retry()
+}
+
+impl Subsystem {
+    pub(super) fn get_features(&mut self, context: Context<'_>) -> Result<Answer, Status> {
+        let dword10 = context.entry.dword10.get();
+        let (feature, which) = (dword10 as u8, (dword10 >> 8 & 7) as u8);
+        let role = self.role(context)?;
+        let allows = allows(feature, role).ok_or(invalid())?;
+        if which == select::SUPPORTED {
+            let bits = u64::from(allows.namespaces) << 1 | u64::from(allows.change) << 2;
+            return Ok(Answer::Done(bits));
+        }
+        if which > select::SUPPORTED {
+            return Err(invalid());
+        }
+        // Nothing is saved: the saved value is the default.
+        let current = which == select::CURRENT;
+        let namespace = context.entry.namespace_id.get();
+        if allows.namespaces {
+            self.feature_namespace(context, true)?;
+        }
+        let limits = self.config.limits;
+        let now = self.now.wall;
+        let timestamp = self.timestamp.bytes(now);
+        let sanitize_config = self.sanitize_config;
+        let write_cache = self.write_cache;
+        let protection = self
+            .namespaces
+            .get((namespace as usize).wrapping_sub(1))
+            .and_then(|it| it.as_ref())
+            .map_or(0, |it| it.protection as u32);
+        let controller = self.controllers[usize::from(context.controller)]
+            .as_mut()
+            .ok_or(Status::INTERNAL_ERROR)?;
+        let defaults = Features::default();
+        let features = if current { &controller.features } else { &defaults };
+        let dword11 = context.entry.dword11.get();
+        let value = match feature {
+            id::ARBITRATION => features.arbitration,
+            id::POWER_MANAGEMENT => 0,
+            id::TEMPERATURE_THRESHOLD => match (dword11 >> 16 & 0xf, dword11 >> 20 & 3) {
+                (0, 0) => u32::from(features.over_temperature),
+                (0, 1) => u32::from(features.under_temperature),
+                _ => return Err(invalid()),
+            },
+            id::ERROR_RECOVERY => features.error_recovery.get(&namespace).copied().unwrap_or(0),
+            id::VOLATILE_WRITE_CACHE => u32::from(write_cache || !current),
+            id::NUMBER_OF_QUEUES => {
+                let granted = if current { controller.queues_granted } else { limits.queues_max };
+                u32::from(granted - 1) | u32::from(granted - 1) << 16
+            }
+            id::INTERRUPT_COALESCING => features.coalescing,
+            id::INTERRUPT_VECTOR => {
+                let vector = dword11 as u16;
+                if vector > limits.queues_max {
+                    return Err(invalid());
+                }
+                let disabled = features.vectors.get(&vector).copied().unwrap_or(false);
+                u32::from(vector) | u32::from(disabled) << 16
+            }
+            id::WRITE_ATOMICITY => features.write_atomicity,
+            id::ASYNCHRONOUS_EVENTS if current => controller.events.configuration,
+            id::ASYNCHRONOUS_EVENTS => 0,
+            id::TIMESTAMP => {
+                let stamp = if current { timestamp } else { [0; 8] };
+                return Ok(Answer::Data(stamp.to_vec()));
+            }
+            id::KEEP_ALIVE if current => (controller.keep_alive.as_ps() / 1_000_000_000) as u32,
+            id::KEEP_ALIVE => 0,
+            id::NON_OPERATIONAL_POWER => features.non_operational_power,
+            id::HOST_BEHAVIOR => {
+                let mut bytes = vec![0; HOST_BEHAVIOR_BYTES];
+                bytes[..3].copy_from_slice(&features.host_behavior);
+                return Ok(Answer::Data(bytes));
+            }
+            id::SANITIZE_CONFIG if current => sanitize_config,
+            id::SANITIZE_CONFIG => 0,
+            id::ENDURANCE_GROUP_EVENTS => {
+                if dword11 as u16 != 1 {
+                    return Err(invalid());
+                }
+                features.endurance_events
+            }
+            id::COMMAND_SET_PROFILE => features.command_set_profile,
+            id::HOST_ID => {
+                // Only the 128-bit format fits fabrics.
+                if dword11 & 1 == 0 {
+                    return Err(invalid());
+                }
+                return Ok(Answer::Data(controller.host_id.to_vec()));
+            }
+            id::RESERVATION_NOTIFICATION => {
+                features.notification_masks.get(&namespace).copied().unwrap_or(0)
+            }
+            id::RESERVATION_PERSISTENCE => 0,
+            id::WRITE_PROTECTION => {
+                if current {
+                    protection
+                } else {
+                    0
+                }
+            }
+            _ => return Err(invalid()),
+        };
+        Ok(Answer::Done(u64::from(value)))
+    }
+
+    fn role(&self, context: Context<'_>) -> Result<Role, Status> {
+        let controller = self.controllers[usize::from(context.controller)].as_ref();
+        Ok(controller.ok_or(Status::INTERNAL_ERROR)?.role)
+    }
+
+    /// Checks the namespace of a feature that namespaces have.
+    fn feature_namespace(&self, context: Context<'_>, one: bool) -> Result<(), Status> {
+        match context.entry.namespace_id.get() {
+            NAMESPACE_ALL if !one => Ok(()),
+            id => self.active(context.controller, id).map(|_| ()),
+        }
+    }
+
+    pub(super) fn set_features(&mut self, context: Context<'_>) -> Result<Answer, Status> {
+        let entry: &SubmissionEntry = context.entry;
+        let dword10 = entry.dword10.get();
+        let feature = dword10 as u8;
+        let role = self.role(context)?;
+        let allows = allows(feature, role).ok_or(invalid())?;
+        if dword10 >> 31 != 0 {
+            return Err(Status::FEATURE_NOT_SAVEABLE.do_not_retry());
+        }
+        if feature == id::HOST_ID {
+            // Connect has set it.
+            return Err(Status::COMMAND_SEQUENCE_ERROR.do_not_retry());
+        }
+        if !allows.change {
+            return Err(Status::FEATURE_NOT_CHANGEABLE.do_not_retry());
+        }
+        let namespace = entry.namespace_id.get();
+        if allows.namespaces {
+            self.feature_namespace(context, feature == id::WRITE_PROTECTION)?;
+        } else if !matches!(namespace, 0 | NAMESPACE_ALL) {
+            return Err(Status::FEATURE_NOT_NAMESPACE_SPECIFIC.do_not_retry());
+        }
+        let value = entry.dword11.get();
+        let active: Vec<u32> = if namespace == NAMESPACE_ALL {
+            let ids = 1..=self.namespaces.len() as u32;
+            ids.filter(|&id| self.active(context.controller, id).is_ok()).collect()
+        } else {
+            vec![namespace]
+        };
+        match feature {
+            id::VOLATILE_WRITE_CACHE => {
+                self.write_cache = value & 1 != 0;
+                return Ok(Answer::Done(0));
+            }
+            id::KEEP_ALIVE => {
+                self.set_keep_alive(context.controller, value);
+                return Ok(Answer::Done(0));
+            }
+            id::TIMESTAMP => {
+                let bytes: &[u8; 8] =
+                    context.data.first_chunk().ok_or(Status::SGL_DATA_LENGTH_INVALID)?;
+                self.timestamp.set(bytes, self.now.wall);
+                return Ok(Answer::Done(0));
+            }
+            id::SANITIZE_CONFIG => {
+                self.sanitize_config = value & 1;
+                return Ok(Answer::Done(0));
+            }
+            id::WRITE_PROTECTION => return self.protect(namespace, value),
+            _ => {}
+        }
+        let queues_max = self.config.limits.queues_max;
+        let controller = self.controllers[usize::from(context.controller)]
+            .as_mut()
+            .ok_or(Status::INTERNAL_ERROR)?;
+        let features = &mut controller.features;
+        let mut result = 0;
+        match feature {
+            id::ARBITRATION => features.arbitration = value,
+            // There is one power state.
+            id::POWER_MANAGEMENT if value & 0x1f == 0 => {}
+            id::POWER_MANAGEMENT => return Err(invalid()),
+            id::TEMPERATURE_THRESHOLD => match (value >> 16 & 0xf, value >> 20 & 3) {
+                (0 | 0xf, 0) => features.over_temperature = value as u16,
+                (0 | 0xf, 1) => features.under_temperature = value as u16,
+                _ => return Err(invalid()),
+            },
+            id::ERROR_RECOVERY => {
+                // DULBE (bit 16) needs NSFEAT bit 2.
+                if value & 1 << 16 != 0 {
+                    return Err(invalid());
+                }
+                features.error_recovery.extend(active.iter().map(|&id| (id, value & 0xffff)));
+            }
+            id::NUMBER_OF_QUEUES => {
+                let (submission, completion) = (value as u16, (value >> 16) as u16);
+                if submission == 0xffff || completion == 0xffff {
+                    return Err(invalid());
+                }
+                if controller.io_queues.iter().any(|&queue| queue != crate::slots::NONE) {
+                    return Err(Status::COMMAND_SEQUENCE_ERROR.do_not_retry());
+                }
+                // A fabrics queue is a pair.
+                let granted = (submission.min(completion) + 1).min(queues_max);
+                controller.queues_granted = granted;
+                result = u64::from(granted - 1) | u64::from(granted - 1) << 16;
+            }
+            id::INTERRUPT_COALESCING => features.coalescing = value & 0xffff,
+            id::INTERRUPT_VECTOR => {
+                if value as u16 > queues_max {
+                    return Err(invalid());
+                }
+                features.vectors.insert(value as u16, value >> 16 & 1 != 0);
+            }
+            id::WRITE_ATOMICITY => features.write_atomicity = value & 1,
+            id::ASYNCHRONOUS_EVENTS => {
+                let known = match role {
+                    Role::Discovery => event::DISCOVERY_CHANGED,
+                    Role::Io => {
+                        event::CRITICAL_WARNINGS | event::NAMESPACE_CHANGED | event::ANA_CHANGED
+                    }
+                };
+                controller.events.configuration = value & known;
+            }
+            id::NON_OPERATIONAL_POWER => features.non_operational_power = value & 1,
+            id::HOST_BEHAVIOR => {
+                let bytes: &[u8; 3] =
+                    context.data.first_chunk().ok_or(Status::SGL_DATA_LENGTH_INVALID)?;
+                if bytes.iter().any(|&byte| byte > 1) {
+                    return Err(invalid());
+                }
+                features.host_behavior = *bytes;
+            }
+            id::ENDURANCE_GROUP_EVENTS => {
+                if value as u16 != 1 {
+                    return Err(invalid());
+                }
+                features.endurance_events = value;
+            }
+            // There is one profile: the NVM command set.
+            id::COMMAND_SET_PROFILE if value & 0x1ff == 0 => {}
+            id::COMMAND_SET_PROFILE => {
+                return Err(Status::COMMAND_SET_COMBINATION_REJECTED.do_not_retry());
+            }
+            id::RESERVATION_NOTIFICATION => {
+                features.notification_masks.extend(active.iter().map(|&id| (id, value & 0xe)));
+            }
+            _ => return Err(invalid()),
+        }
+        let warns = controller.features.temperature_warns();
+        if warns && matches!(feature, id::TEMPERATURE_THRESHOLD | id::ASYNCHRONOUS_EVENTS) {
+            self.raise(context.controller, super::event::TEMPERATURE);
+        }
+        Ok(Answer::Done(result))
+    }
+
+    fn protect(&mut self, namespace: u32, value: u32) -> Result<Answer, Status> {
+        let state = match value & 7 {
+            0 => WriteProtection::None,
+            1 => WriteProtection::On,
+            2 => WriteProtection::UntilPowerCycle,
+            _ => return Err(invalid()),
+        };
+        let target = self.namespaces[namespace as usize - 1].as_mut();
+        let target = target.ok_or(Status::INVALID_NAMESPACE)?;
+        if target.protection == WriteProtection::UntilPowerCycle {
+            return Err(Status::FEATURE_NOT_CHANGEABLE.do_not_retry());
+        }
+        target.protection = state;
+        target.settle();
+        Ok(Answer::Done(0))
+    }
+}

@@ -1,0 +1,378 @@
+//! Identify (Base 2.0, section 5.17).
+
+use super::{Context, event, feature};
+use crate::controller::{Controller, ERROR_ENTRIES, Role};
+use crate::namespace::{Format, Namespace, SECTOR_BYTES};
+use crate::nvm::{NAMESPACE_ALL, compare, copy};
+use crate::subsystem::{Answer, Subsystem};
+use mynah_wire::fabrics::nqn_field;
+use mynah_wire::nvme::Status;
+use mynah_wire::nvme::feature::event as notice;
+use mynah_wire::nvme::identify::{
+    IDENTIFY_BYTES, IdentifyController, IdentifyIndependentNamespace, IdentifyNamespace,
+    IdentifyNvmController, IdentifyNvmNamespace, PrimaryCapabilities, ascii, cns, descriptor,
+};
+use mynah_wire::nvme::property::VERSION_2_0;
+use zerocopy::byteorder::little_endian::{U16, U32, U64, U128};
+use zerocopy::{FromZeros, IntoBytes};
+
+/// The NVM command set.
+const NVM_COMMAND_SET: u8 = 0;
+/// A locally administered OUI: Mynah has none of its own.
+const OUI: [u8; 3] = [0x02, 0x4d, 0x59];
+/// Minutes of an extended self-test.
+pub(crate) const SELF_TEST_MINUTES: u16 = 2;
+/// ANA group of all namespaces, and the endurance group.
+pub(crate) const GROUP: u32 = 1;
+
+fn invalid() -> Status {
+    Status::INVALID_FIELD.do_not_retry()
+}
+
+/// A list of identifiers as Identify returns it.
+fn list(ids: impl Iterator<Item = u32>) -> Vec<u8> {
+    let mut bytes: Vec<u8> = ids.take(IDENTIFY_BYTES / 4).flat_map(u32::to_le_bytes).collect();
+    bytes.resize(IDENTIFY_BYTES, 0);
+    bytes
+}
+
+impl Subsystem {
+    pub(super) fn identify(&self, context: Context<'_>) -> Result<Answer, Status> {
+        let entry = context.entry;
+        let controller = self.controllers[usize::from(context.controller)]
+            .as_ref()
+            .ok_or(Status::INTERNAL_ERROR)?;
+        let (what, id) = (entry.dword10.get() as u8, entry.namespace_id.get());
+        let of_controller = (entry.dword10.get() >> 16) as u16;
+        let command_set = (entry.dword11.get() >> 24) as u8;
+        if controller.role == Role::Discovery && what != cns::CONTROLLER {
+            return Err(invalid());
+        }
+        let nvm = command_set == NVM_COMMAND_SET;
+        if !nvm
+            && matches!(
+                what,
+                cns::COMMAND_SET_NAMESPACE
+                    | cns::COMMAND_SET_CONTROLLER
+                    | cns::COMMAND_SET_ACTIVE_NAMESPACES
+                    | cns::COMMAND_SET_ALLOCATED_NAMESPACES
+                    | cns::COMMAND_SET_ALLOCATED_NAMESPACE
+            )
+        {
+            return Err(Status::COMMAND_SET_INVALID.do_not_retry());
+        }
+        let data = match what {
+            cns::NAMESPACE if id == NAMESPACE_ALL => self.common_namespace(),
+            cns::NAMESPACE => self.namespace_page(self.reported(context.controller, id)?),
+            cns::CONTROLLER => self.controller_page(controller),
+            cns::ACTIVE_NAMESPACES | cns::COMMAND_SET_ACTIVE_NAMESPACES => {
+                self.list_after(id, |namespace| namespace.attached.contains(controller.id))?
+            }
+            cns::NAMESPACE_DESCRIPTORS => self.descriptors(self.active(context.controller, id)?),
+            cns::COMMAND_SET_NAMESPACE => match self.reported(context.controller, id)? {
+                Some(_) => nvm_namespace(),
+                None => vec![0; IDENTIFY_BYTES],
+            },
+            cns::COMMAND_SET_CONTROLLER => nvm_controller(),
+            cns::INDEPENDENT_NAMESPACE => {
+                independent_namespace(self.reported(context.controller, id)?)
+            }
+            cns::ALLOCATED_NAMESPACES | cns::COMMAND_SET_ALLOCATED_NAMESPACES => {
+                self.list_after(id, |_| true)?
+            }
+            cns::ALLOCATED_NAMESPACE => self.namespace_page(self.existing(id)?),
+            cns::COMMAND_SET_ALLOCATED_NAMESPACE => match self.existing(id)? {
+                Some(_) => nvm_namespace(),
+                None => vec![0; IDENTIFY_BYTES],
+            },
+            cns::NAMESPACE_CONTROLLERS => {
+                let namespace = self.existing(id)?.ok_or(invalid())?;
+                self.controller_list(of_controller, |it| namespace.attached.contains(it.id))
+            }
+            cns::CONTROLLERS => self.controller_list(of_controller, |_| true),
+            cns::PRIMARY_CAPABILITIES => {
+                let mut page = PrimaryCapabilities::default();
+                page.controller_id.set(controller.id);
+                page.port_id.set(controller.port + 1);
+                page.as_bytes().to_vec()
+            }
+            // No secondary controllers: an empty list.
+            cns::SECONDARY_CONTROLLERS => vec![0; IDENTIFY_BYTES],
+            cns::NAMESPACE_GRANULARITY => self.granularity(),
+            cns::ENDURANCE_GROUPS => {
+                let first = entry.dword11.get() as u16;
+                let mut page = vec![0; IDENTIFY_BYTES];
+                if first <= GROUP as u16 {
+                    page[0] = 1;
+                    page[2] = GROUP as u8;
+                }
+                page
+            }
+            // A vector for each controller; the first combination is the NVM command set.
+            cns::COMMAND_SETS => {
+                let mut page = vec![0; IDENTIFY_BYTES];
+                page[0] = 1;
+                page
+            }
+            _ => return Err(invalid()),
+        };
+        Ok(Answer::Data(data))
+    }
+
+    /// A namespace as Identify reports it: inactive ones look empty, identifiers that cannot
+    /// be are an error.
+    fn reported(&self, controller: u16, id: u32) -> Result<Option<&Namespace>, Status> {
+        Ok(self.existing(id)?.filter(|namespace| namespace.attached.contains(controller)))
+    }
+
+    /// A namespace that exists, attached or not.
+    fn existing(&self, id: u32) -> Result<Option<&Namespace>, Status> {
+        let place = self.namespaces.get((id as usize).wrapping_sub(1));
+        Ok(place.ok_or(Status::INVALID_NAMESPACE.do_not_retry())?.as_deref())
+    }
+
+    fn list_after(
+        &self,
+        after: u32,
+        which: impl Fn(&Namespace) -> bool,
+    ) -> Result<Vec<u8>, Status> {
+        if after >= 0xffff_fffe {
+            return Err(Status::INVALID_NAMESPACE.do_not_retry());
+        }
+        let all = self.namespaces.iter().flatten();
+        Ok(list(all.filter(|it| it.id > after && which(it)).map(|it| it.id)))
+    }
+
+    fn controller_list(&self, from: u16, which: impl Fn(&Controller) -> bool) -> Vec<u8> {
+        let all = self.controllers.iter().flatten();
+        let ids: Vec<u16> = all
+            .filter(|it| it.role == Role::Io && it.id >= from && which(it))
+            .map(|it| it.id)
+            .take(IDENTIFY_BYTES / 2 - 1)
+            .collect();
+        let mut bytes = (ids.len() as u16).to_le_bytes().to_vec();
+        bytes.extend(ids.iter().flat_map(|id| id.to_le_bytes()));
+        bytes.resize(IDENTIFY_BYTES, 0);
+        bytes
+    }
+
+    fn controller_page(&self, controller: &Controller) -> Vec<u8> {
+        let limits = self.config.limits;
+        let is_discovery = controller.role == Role::Discovery;
+        let mut page = IdentifyController {
+            serial: ascii(&self.config.serial),
+            model: ascii(&self.config.model_number),
+            firmware: ascii(&self.config.firmware),
+            ieee: [OUI[2], OUI[1], OUI[0]],
+            max_transfer: (controller.max_transfer_bytes / 4096).max(1).ilog2() as u8,
+            controller_id: U16::new(controller.id),
+            version: U32::new(VERSION_2_0),
+            controller_type: if is_discovery { 2 } else { 1 },
+            // Get Log Page with offsets.
+            log_attributes: 1 << 2,
+            event_limit: event::REQUESTS_MAX as u8 - 1,
+            error_entries: ERROR_ENTRIES as u8 - 1,
+            keep_alive_granularity: U16::new(
+                (crate::fabrics::KEEP_ALIVE_GRANULARITY_MS / 100) as u16,
+            ),
+            commands_max: U16::new(limits.queue_entries_max.min(65_535) as u16),
+            // Supported without alignment (1:0), offsets (20), transport data blocks (21).
+            sgl: U32::new(1 | 1 << 20 | 1 << 21),
+            command_capsule: U32::new((64 + controller.in_capsule_bytes) / 16),
+            response_capsule: U32::new(1),
+            sgl_blocks_max: 1,
+            // Disconnect.
+            optional_fabrics: U16::new(1),
+            // 128-bit host identifiers (0), keep-alive by traffic (6).
+            attributes: U32::new(1 | 1 << 6),
+            ..Default::default()
+        };
+        let nqn = if is_discovery {
+            page.optional_events.set(notice::DISCOVERY_CHANGED);
+            page.discovery_type = 1;
+            mynah_wire::fabrics::DISCOVERY_NQN
+        } else {
+            self.io_controller(&mut page);
+            &self.config.nqn
+        };
+        page.subsystem_nqn = nqn_field(nqn).unwrap_or([0; 256]);
+        page.as_bytes().to_vec()
+    }
+
+    /// What only an I/O controller has.
+    fn io_controller(&self, page: &mut IdentifyController) {
+        let limits = self.config.limits;
+        // Several controllers (1) and ports (0), ANA (3).
+        page.multipath = 1 << 1 | 1 << 3 | u8::from(self.config.ports.len() > 1);
+        page.optional_events.set(notice::NAMESPACE_CHANGED | notice::ANA_CHANGED);
+        // Endurance groups (4).
+        page.attributes.set(1 | 1 << 4 | 1 << 6);
+        // Supported log pages (5), offsets (2), effects (1).
+        page.log_attributes = 1 << 5 | 1 << 2 | 1 << 1;
+        page.warning_temperature.set(feature::WARNING_TEMPERATURE_K);
+        page.critical_temperature.set(feature::CRITICAL_TEMPERATURE_K);
+        page.total_capacity = U128::new(u128::from(self.space.sectors * SECTOR_BYTES));
+        page.unallocated_capacity = U128::new(u128::from(self.space.free_bytes()));
+        page.endurance_group_max.set(GROUP as u16);
+        page.endurance_group_capacity_max = page.total_capacity;
+        page.ana_transition_time = 10;
+        // Optimised state (0), the group of a namespace never changes (6).
+        page.ana_capabilities = 1 | 1 << 6;
+        page.ana_group_max.set(GROUP);
+        page.ana_groups.set(1);
+        page.submission_entry = 0x66;
+        page.completion_entry = 0x44;
+        page.namespaces.set(limits.namespaces_max);
+        page.namespaces_max.set(limits.namespaces_max);
+        // Compare (0), Write Uncorrectable (1), Dataset Management (2), Write Zeroes (3),
+        // select (4), reservations (5), timestamp (6), Verify (7), Copy (8).
+        page.optional_commands.set(0x1ff);
+        // Compare and Write.
+        page.fused.set(1);
+        // Present, and Flush takes all namespaces (2:1).
+        page.volatile_write_cache = 0b111;
+        // Write protection, and until a power cycle.
+        page.write_protection = 0b11;
+        page.copy_formats.set(1);
+    }
+
+    /// Namespace fields that do not depend on the namespace.
+    fn common_namespace(&self) -> Vec<u8> {
+        let page = IdentifyNamespace { ..self.namespace_template() };
+        page.as_bytes().to_vec()
+    }
+
+    fn namespace_template(&self) -> IdentifyNamespace {
+        IdentifyNamespace {
+            formats: crate::namespace::FORMATS.len() as u8 - 1,
+            metadata_capabilities: 1,
+            // Types 1, 2, 3; in the first or last bytes, which is all of them.
+            protection_capabilities: 0b1_1111,
+            lba_formats: Format::lba_formats(),
+            // All types (7:1 with bit 7: IEKEY as of version 1.3).
+            reservations: 0xfe,
+            // Zeros (2:0), Write Zeroes may deallocate (3).
+            deallocate_features: 0b1001,
+            copy_range_max: U16::new(copy::RANGE_BLOCKS_MAX),
+            copy_max: U32::new(copy::BLOCKS_MAX),
+            copy_ranges_max: copy::RANGES_MAX as u8 - 1,
+            ..Default::default()
+        }
+    }
+
+    fn namespace_page(&self, namespace: Option<&Namespace>) -> Vec<u8> {
+        let Some(namespace) = namespace else { return vec![0; IDENTIFY_BYTES] };
+        let per_unit = self.space.unit_sectors.div_ceil(namespace.format.block_sectors());
+        let granularity = U16::new((per_unit - 1).min(0xffff) as u16);
+        let mut page = IdentifyNamespace {
+            size: U64::new(namespace.blocks),
+            capacity: U64::new(namespace.blocks),
+            utilisation: U64::new(namespace.blocks),
+            // Own atomic sizes (1), preferred granularities (4).
+            features: 1 << 1 | 1 << 4,
+            format: namespace.format.index() | u8::from(namespace.format.metadata > 0) << 4,
+            protection: namespace.format.protection,
+            multipath: u8::from(namespace.shared),
+            atomic_compare_write: U16::new(compare::COMPARE_AND_WRITE_BLOCKS_MAX as u16 - 1),
+            bytes: U128::new(u128::from(namespace.space())),
+            write_granularity: granularity,
+            write_alignment: granularity,
+            deallocate_granularity: granularity,
+            deallocate_alignment: granularity,
+            ana_group: U32::new(GROUP),
+            attributes: u8::from(namespace.protection as u8 != 0),
+            endurance_group: U16::new(GROUP as u16),
+            nguid: self.nguid(namespace),
+            eui64: self.eui64(namespace),
+            ..self.namespace_template()
+        };
+        page.lba_formats = Format::lba_formats();
+        page.as_bytes().to_vec()
+    }
+
+    fn descriptors(&self, namespace: &Namespace) -> Vec<u8> {
+        let mut page = Vec::with_capacity(IDENTIFY_BYTES);
+        let mut add = |kind: u8, bytes: &[u8]| {
+            page.extend_from_slice(&[kind, bytes.len() as u8, 0, 0]);
+            page.extend_from_slice(bytes);
+        };
+        add(descriptor::EUI64, &self.eui64(namespace));
+        add(descriptor::NGUID, &self.nguid(namespace));
+        add(descriptor::UUID, &self.uuid(namespace));
+        add(descriptor::COMMAND_SET, &[NVM_COMMAND_SET]);
+        page.resize(IDENTIFY_BYTES, 0);
+        page
+    }
+
+    /// Bytes that name a namespace: the same for the same subsystem, identifier and birth.
+    fn name(&self, namespace: &Namespace, salt: u8) -> [u8; 16] {
+        let mut hash: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
+        let numbers = [namespace.id, namespace.serial];
+        let tail = numbers.iter().flat_map(|number| number.to_le_bytes());
+        for byte in self.config.nqn.bytes().chain(tail).chain([salt]) {
+            // FNV-1a with 128 bits.
+            hash ^= u128::from(byte);
+            hash = hash.wrapping_mul(0x0000_0000_0100_0000_0000_0000_0000_013b);
+        }
+        hash.to_be_bytes()
+    }
+
+    fn nguid(&self, namespace: &Namespace) -> [u8; 16] {
+        // Vendor extension, OUI, extension.
+        let mut guid = self.name(namespace, 1);
+        guid[8..11].copy_from_slice(&OUI);
+        guid
+    }
+
+    fn eui64(&self, namespace: &Namespace) -> [u8; 8] {
+        let name = self.name(namespace, 2);
+        let mut eui = [0; 8];
+        eui[..3].copy_from_slice(&OUI);
+        eui[3..].copy_from_slice(&name[..5]);
+        eui
+    }
+
+    fn uuid(&self, namespace: &Namespace) -> [u8; 16] {
+        let mut uuid = self.name(namespace, 3);
+        // Version 8 (made by its own rules), variant of RFC 9562.
+        uuid[6] = uuid[6] & 0x0f | 0x80;
+        uuid[8] = uuid[8] & 0x3f | 0x80;
+        uuid
+    }
+
+    /// The namespace granularity list: namespaces are whole grains of the drive's space.
+    fn granularity(&self) -> Vec<u8> {
+        let grain = (self.space.grain() * SECTOR_BYTES).to_le_bytes();
+        let mut page = vec![0; IDENTIFY_BYTES];
+        // One descriptor for all formats.
+        page[32..40].copy_from_slice(&grain);
+        page[40..48].copy_from_slice(&grain);
+        page
+    }
+}
+
+fn nvm_namespace() -> Vec<u8> {
+    let page = IdentifyNvmNamespace::new_zeroed();
+    page.as_bytes().to_vec()
+}
+
+fn nvm_controller() -> Vec<u8> {
+    // No limits beyond those of the data transfer and of 256 ranges.
+    let page = IdentifyNvmController::new_zeroed();
+    page.as_bytes().to_vec()
+}
+
+fn independent_namespace(namespace: Option<&Namespace>) -> Vec<u8> {
+    let Some(namespace) = namespace else { return vec![0; IDENTIFY_BYTES] };
+    let page = IdentifyIndependentNamespace {
+        multipath: u8::from(namespace.shared),
+        reservations: 0xfe,
+        format_progress: 1 << 7,
+        ana_group: U32::new(GROUP),
+        attributes: u8::from(namespace.protection as u8 != 0),
+        endurance_group: U16::new(GROUP as u16),
+        status: 1,
+        ..Default::default()
+    };
+    page.as_bytes().to_vec()
+}

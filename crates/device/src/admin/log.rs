@@ -1,0 +1,332 @@
+//! Get Log Page (Base 2.0, section 5.16).
+
+use super::{Context, feature, identify};
+use crate::controller::{CHANGED_NAMESPACES, Controller, Role};
+use crate::namespace::SECTOR_BYTES;
+use crate::nvm::NAMESPACE_ALL;
+use crate::subsystem::{Answer, Subsystem};
+use mynah_stamp::Time;
+use mynah_wire::nvme::Status;
+use mynah_wire::nvme::identify::ascii;
+use mynah_wire::nvme::log::{
+    AnaGroup, AnaHeader, EnduranceGroup, FirmwareSlots, ReservationNotification, Smart, page,
+};
+use mynah_wire::nvme::opcode::{admin, nvm};
+use zerocopy::IntoBytes;
+use zerocopy::byteorder::little_endian::U128;
+
+/// Below this share of spare blocks, in percent, a warning is given.
+const SPARE_THRESHOLD: u8 = 10;
+/// Erases that a block is taken to endure. An estimate: what TLC is rated for.
+const ENDURED_ERASES: u64 = 3000;
+
+/// Log pages of I/O controllers, and whether they belong to namespaces.
+const PAGES: [u8; 13] = [
+    page::SUPPORTED_LOG_PAGES,
+    page::ERROR_INFORMATION,
+    page::SMART,
+    page::FIRMWARE_SLOT,
+    page::CHANGED_NAMESPACES,
+    page::COMMANDS_SUPPORTED,
+    page::ENDURANCE_GROUP,
+    page::ANA,
+    page::FEATURES_SUPPORTED,
+    page::RESERVATION_NOTIFICATION,
+    page::SELF_TEST,
+    page::SANITIZE_STATUS,
+    page::MYNAH_DRIVE,
+];
+
+/// Effects of commands: supported; changes blocks; changes capabilities of a namespace;
+/// changes the inventory of namespaces; and of commands that nothing else may run beside.
+mod effect {
+    pub(super) const SUPPORTED: u32 = 1;
+    pub(super) const BLOCKS: u32 = 1 << 1;
+    pub(super) const NAMESPACE: u32 = 1 << 2;
+    pub(super) const INVENTORY: u32 = 1 << 3;
+    pub(super) const ALONE: u32 = 1 << 16;
+}
+
+impl Subsystem {
+    pub(super) fn log_page(&mut self, context: Context<'_>) -> Result<Answer, Status> {
+        let entry = context.entry;
+        let invalid = Status::INVALID_FIELD.do_not_retry();
+        let dword10 = entry.dword10.get();
+        let identifier = dword10 as u8;
+        let keeps_event = dword10 & 1 << 15 != 0;
+        let dwords = u64::from(dword10 >> 16) | u64::from(entry.dword11.get() as u16) << 16;
+        let bytes = (dwords + 1) * 4;
+        let offset = u64::from(entry.dword12.get()) | u64::from(entry.dword13.get()) << 32;
+        if entry.dword14.get() & 1 << 23 != 0 || offset % 4 != 0 {
+            // Offsets are bytes, of whole dwords.
+            return Err(invalid);
+        }
+        let slot = self.queues.get(context.queue).ok_or(Status::INTERNAL_ERROR)?;
+        if bytes > u64::from(slot.transport.max_transfer_bytes) {
+            return Err(invalid);
+        }
+        let page = self.page(context, identifier, keeps_event)?;
+        if offset > page.len() as u64 {
+            return Err(invalid);
+        }
+        if !keeps_event {
+            self.page_read(context.controller, identifier);
+        }
+        // What lies behind a page's end is zero.
+        let mut data: Vec<u8> =
+            page[offset as usize..].iter().copied().take(bytes as usize).collect();
+        data.resize(bytes as usize, 0);
+        Ok(Answer::Data(data))
+    }
+
+    /// The whole log page.
+    fn page(
+        &mut self,
+        context: Context<'_>,
+        identifier: u8,
+        keeps_event: bool,
+    ) -> Result<Vec<u8>, Status> {
+        let unknown = Status::LOG_PAGE_INVALID.do_not_retry();
+        let controller = self.controllers[usize::from(context.controller)]
+            .as_ref()
+            .ok_or(Status::INTERNAL_ERROR)?;
+        let is_discovery = controller.role == Role::Discovery;
+        let namespace = context.entry.namespace_id.get();
+        let specific = (context.entry.dword11.get() >> 16) as u16;
+        match identifier {
+            page::SUPPORTED_LOG_PAGES => Ok(self.supported_pages(is_discovery)),
+            page::ERROR_INFORMATION => Ok(errors(controller)),
+            page::DISCOVERY if is_discovery => {
+                let host = controller.host_nqn.clone();
+                Ok(self.discovery_page(&host))
+            }
+            _ if is_discovery => Err(unknown),
+            page::SMART if !matches!(namespace, 0 | NAMESPACE_ALL) => {
+                Err(Status::INVALID_FIELD.do_not_retry())
+            }
+            page::SMART => Ok(self.smart(controller)),
+            page::FIRMWARE_SLOT => {
+                let mut slots = FirmwareSlots { active: 1, ..Default::default() };
+                slots.revisions[0] = ascii(&self.config.firmware);
+                Ok(slots.as_bytes().to_vec())
+            }
+            page::CHANGED_NAMESPACES => self.changed_namespaces(context.controller, keeps_event),
+            page::COMMANDS_SUPPORTED => Ok(effects()),
+            page::FEATURES_SUPPORTED => Ok(features()),
+            page::ENDURANCE_GROUP if specific == identify::GROUP as u16 => {
+                Ok(self.endurance_group())
+            }
+            page::ENDURANCE_GROUP => Err(Status::INVALID_FIELD.do_not_retry()),
+            page::ANA => Ok(self.ana(context)),
+            page::RESERVATION_NOTIFICATION => self.notification(context.controller, keeps_event),
+            _ => Err(unknown),
+        }
+    }
+
+    fn supported_pages(&self, is_discovery: bool) -> Vec<u8> {
+        let mut bytes = vec![0; 1024];
+        let discovery = [page::SUPPORTED_LOG_PAGES, page::ERROR_INFORMATION, page::DISCOVERY];
+        let pages: &[u8] = if is_discovery { &discovery } else { &PAGES };
+        for &page in pages {
+            bytes[usize::from(page) * 4] = 1;
+        }
+        bytes
+    }
+
+    /// Share of the rated erases that the most worn block has seen, in percent.
+    fn percentage_used(&self) -> u8 {
+        let erases = u64::from(self.drive.counters().block_erases_max);
+        (erases * 100 / ENDURED_ERASES).min(255) as u8
+    }
+
+    /// SMART's critical warnings, for a controller with its temperature thresholds.
+    fn critical_warning(&self, controller: &Controller) -> u8 {
+        u8::from(controller.features.temperature_warns()) << 1
+            | u8::from(self.percentage_used() >= 100) << 2
+    }
+
+    fn smart(&self, controller: &Controller) -> Vec<u8> {
+        let health = &self.health;
+        let hours = (self.now.wall.as_secs_f64() / 3600.0) as u128;
+        let used = self.percentage_used();
+        let mut smart = Smart {
+            critical_warning: self.critical_warning(controller),
+            available_spare: 100u8.saturating_sub(used),
+            spare_threshold: SPARE_THRESHOLD,
+            percentage_used: used,
+            data_units_read: U128::new(u128::from(health.sectors_read.div_ceil(1000))),
+            data_units_written: U128::new(u128::from(health.sectors_written.div_ceil(1000))),
+            host_reads: U128::new(u128::from(health.reads)),
+            host_writes: U128::new(u128::from(health.writes)),
+            busy_minutes: U128::new(self.health.busy_minutes(self.now.wall)),
+            // The first power-on counts.
+            power_cycles: U128::new(u128::from(health.power_cycles) + 1),
+            power_on_hours: U128::new(hours),
+            unsafe_shutdowns: U128::new(u128::from(health.unsafe_shutdowns)),
+            media_errors: U128::new(u128::from(health.media_errors)),
+            error_entries: U128::new(u128::from(controller.error_count)),
+            ..Default::default()
+        };
+        smart.temperature.set(feature::TEMPERATURE_K);
+        smart.sensors[0].set(feature::TEMPERATURE_K);
+        smart.as_bytes().to_vec()
+    }
+
+    fn endurance_group(&self) -> Vec<u8> {
+        const BILLION: u128 = 1_000_000_000;
+        let (health, counters) = (&self.health, self.drive.counters());
+        let unit_bytes = u128::from(self.space.unit_sectors * SECTOR_BYTES);
+        let sectors = |count: u64| (u128::from(count) * u128::from(SECTOR_BYTES)).div_ceil(BILLION);
+        let media = u128::from(counters.flash_units_programmed) * unit_bytes;
+        let capacity = u128::from(self.space.sectors * SECTOR_BYTES);
+        let errors: u64 = self.controllers.iter().flatten().map(|it| it.error_count).sum();
+        let used = self.percentage_used();
+        let mut group = EnduranceGroup {
+            available_spare: 100u8.saturating_sub(used),
+            spare_threshold: SPARE_THRESHOLD,
+            percentage_used: used,
+            endurance_estimate: U128::new(
+                u128::from(self.drive.config().geometry.raw_bytes()) * u128::from(ENDURED_ERASES)
+                    / BILLION,
+            ),
+            data_units_read: U128::new(sectors(health.sectors_read)),
+            data_units_written: U128::new(sectors(health.sectors_written)),
+            media_units_written: U128::new(media.div_ceil(BILLION)),
+            host_reads: U128::new(u128::from(health.reads)),
+            host_writes: U128::new(u128::from(health.writes)),
+            media_errors: U128::new(u128::from(health.media_errors)),
+            error_entries: U128::new(u128::from(errors)),
+            total_capacity: U128::new(capacity),
+            unallocated_capacity: U128::new(u128::from(self.space.free_bytes())),
+            ..Default::default()
+        };
+        group.domain.set(0);
+        group.as_bytes().to_vec()
+    }
+
+    fn changed_namespaces(&mut self, id: u16, keeps_event: bool) -> Result<Vec<u8>, Status> {
+        let controller =
+            self.controllers[usize::from(id)].as_mut().ok_or(Status::INTERNAL_ERROR)?;
+        let mut page = Vec::with_capacity(CHANGED_NAMESPACES * 4);
+        match &controller.changed {
+            Some(list) => {
+                let mut list = list.clone();
+                list.sort_unstable();
+                page.extend(list.iter().flat_map(|id| id.to_le_bytes()));
+            }
+            None => page.extend(NAMESPACE_ALL.to_le_bytes()),
+        }
+        page.resize(CHANGED_NAMESPACES * 4, 0);
+        if !keeps_event {
+            controller.changed = Some(vec![]);
+        }
+        Ok(page)
+    }
+
+    fn notification(&mut self, id: u16, keeps_event: bool) -> Result<Vec<u8>, Status> {
+        let controller =
+            self.controllers[usize::from(id)].as_mut().ok_or(Status::INTERNAL_ERROR)?;
+        let left = controller.notifications.len().saturating_sub(1).min(255) as u8;
+        let next = match keeps_event {
+            true => controller.notifications.front().copied(),
+            false => controller.notifications.pop_front(),
+        };
+        let page = match next {
+            Some(next) => ReservationNotification { available: left, ..next },
+            None => ReservationNotification::default(),
+        };
+        Ok(page.as_bytes().to_vec())
+    }
+
+    /// One group with every namespace of the controller, optimised for all of them.
+    fn ana(&self, context: Context<'_>) -> Vec<u8> {
+        // RGO: groups only, without namespaces.
+        let groups_only = context.entry.dword10.get() >> 8 & 1 != 0;
+        let mut header = AnaHeader::default();
+        header.change_count.set(self.ana_changes);
+        header.groups.set(1);
+        let ids: Vec<u32> = self
+            .namespaces
+            .iter()
+            .flatten()
+            .filter(|it| !groups_only && it.attached.contains(context.controller))
+            .map(|it| it.id)
+            .collect();
+        let mut group = AnaGroup { state: 1, ..Default::default() };
+        group.group.set(identify::GROUP);
+        group.namespaces.set(ids.len() as u32);
+        group.change_count.set(self.ana_changes);
+        let mut page = header.as_bytes().to_vec();
+        page.extend_from_slice(group.as_bytes());
+        page.extend(ids.iter().flat_map(|id| id.to_le_bytes()));
+        page
+    }
+}
+
+impl crate::health::Health {
+    fn busy_minutes(&self, now: Time) -> u128 {
+        let running = self.busy_since.map_or(0, |since| now.saturating_since(since).as_ps());
+        u128::from((self.busy.as_ps() + running) / 60_000_000_000_000)
+    }
+}
+
+fn errors(controller: &Controller) -> Vec<u8> {
+    controller.errors.iter().flat_map(|entry| entry.as_bytes().to_vec()).collect()
+}
+
+fn effects() -> Vec<u8> {
+    use effect::{ALONE, BLOCKS, INVENTORY, NAMESPACE, SUPPORTED};
+    let mut page = vec![0; 4096];
+    let mut set = |at: usize, opcode: u8, effects: u32| {
+        let at = at + usize::from(opcode) * 4;
+        page[at..at + 4].copy_from_slice(&(SUPPORTED | effects).to_le_bytes());
+    };
+    for (opcode, effects) in [
+        (admin::GET_LOG_PAGE, 0),
+        (admin::IDENTIFY, 0),
+        (admin::ABORT, 0),
+        (admin::SET_FEATURES, 0),
+        (admin::GET_FEATURES, 0),
+        (admin::ASYNCHRONOUS_EVENT_REQUEST, 0),
+        (admin::KEEP_ALIVE, 0),
+        (admin::FIRMWARE_COMMIT, 0),
+        (admin::FIRMWARE_IMAGE_DOWNLOAD, 0),
+        (admin::DEVICE_SELF_TEST, 0),
+        (admin::NAMESPACE_MANAGEMENT, INVENTORY),
+        (admin::NAMESPACE_ATTACHMENT, INVENTORY),
+        (admin::FORMAT_NVM, BLOCKS | NAMESPACE | ALONE),
+        (admin::SANITIZE, BLOCKS | ALONE),
+    ] {
+        set(0, opcode, effects);
+    }
+    for (opcode, effects) in [
+        (nvm::FLUSH, 0),
+        (nvm::READ, 0),
+        (nvm::COMPARE, 0),
+        (nvm::VERIFY, 0),
+        (nvm::WRITE, BLOCKS),
+        (nvm::WRITE_UNCORRECTABLE, BLOCKS),
+        (nvm::WRITE_ZEROES, BLOCKS),
+        (nvm::DATASET_MANAGEMENT, BLOCKS),
+        (nvm::COPY, BLOCKS),
+        (nvm::RESERVATION_REGISTER, 0),
+        (nvm::RESERVATION_REPORT, 0),
+        (nvm::RESERVATION_ACQUIRE, 0),
+        (nvm::RESERVATION_RELEASE, 0),
+    ] {
+        set(1024, opcode, effects);
+    }
+    page
+}
+
+/// Which features there are and what changing them touches.
+fn features() -> Vec<u8> {
+    let mut page = vec![0; 1024];
+    for (identifier, _, of_namespaces) in feature::supported() {
+        // Scope: a namespace (20) or the controller (21).
+        let scope = if of_namespaces { 1 << 20 } else { 1 << 21 };
+        let at = usize::from(identifier) * 4;
+        page[at..at + 4].copy_from_slice(&(effect::SUPPORTED | scope).to_le_bytes());
+    }
+    page
+}

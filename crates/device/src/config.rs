@@ -1,0 +1,158 @@
+//! What a subsystem is told when it is built, and by transports.
+
+/// When commands complete.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Timing {
+    /// When the model says.
+    Modelled,
+    /// At once; the model is not asked.
+    Immediate,
+}
+
+/// An NVM subsystem.
+#[derive(Clone, Debug)]
+pub struct SubsystemConfig {
+    /// Its NVMe qualified name.
+    pub nqn: String,
+    /// Serial number, at most 20 ASCII characters.
+    pub serial: String,
+    /// Model number, at most 40 ASCII characters.
+    pub model_number: String,
+    /// Firmware revision, at most 8 ASCII characters.
+    pub firmware: String,
+    /// Namespaces, numbered from 1. None given: one over the whole drive.
+    pub namespaces: Vec<NamespaceConfig>,
+    /// NQNs of the hosts that may connect; empty: any host.
+    pub allowed_hosts: Vec<String>,
+    /// NQNs of the hosts that have to authenticate.
+    pub authenticated_hosts: Vec<String>,
+    /// Where the subsystem can be reached, for the discovery log page.
+    pub ports: Vec<Port>,
+    /// When commands complete.
+    pub timing: Timing,
+    /// How much hosts may ask for.
+    pub limits: Limits,
+}
+
+impl SubsystemConfig {
+    /// A subsystem with this name and nothing out of the ordinary.
+    pub fn new(nqn: impl Into<String>) -> SubsystemConfig {
+        SubsystemConfig {
+            nqn: nqn.into(),
+            serial: "MYNAH00000000000001".into(),
+            model_number: "Mynah".into(),
+            firmware: env!("CARGO_PKG_VERSION").into(),
+            namespaces: vec![],
+            allowed_hosts: vec![],
+            authenticated_hosts: vec![],
+            ports: vec![],
+            timing: Timing::Modelled,
+            limits: Limits::default(),
+        }
+    }
+}
+
+/// A namespace to begin with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NamespaceConfig {
+    /// Bytes, rounded down to whole mapping units; `None`: an equal share of what is left.
+    pub bytes: Option<u64>,
+    /// Bytes of a logical block: 512 or 4,096.
+    pub block_bytes: u32,
+}
+
+/// An address of the subsystem.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Port {
+    /// The address in text: `127.0.0.1`, `::1`.
+    pub address: String,
+    /// The port number in text.
+    pub service: String,
+    /// Whether connections are encrypted.
+    pub tls: bool,
+}
+
+/// How much hosts may ask for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Controllers at once, discovery controllers included.
+    pub controllers_max: u16,
+    /// I/O queues of a controller.
+    pub queues_max: u16,
+    /// Entries of a queue.
+    pub queue_entries_max: u32,
+    /// Namespaces.
+    pub namespaces_max: u32,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits {
+            controllers_max: 2048,
+            queues_max: 128,
+            queue_entries_max: 1024,
+            namespaces_max: 1024,
+        }
+    }
+}
+
+/// A transport connection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Transport {
+    /// Most data bytes that an I/O command's capsule can carry; a multiple of 16.
+    pub in_capsule_bytes: u32,
+    /// Largest transfer; a power of two of 4 KiB is stated as MDTS.
+    pub max_transfer_bytes: u32,
+    /// Who is at the other end, for messages.
+    pub peer: String,
+    /// Which of [`SubsystemConfig::ports`] the host came to.
+    pub port: u16,
+    /// TRTYPE: 3 is TCP.
+    pub kind: u8,
+}
+
+/// A subsystem that cannot be built.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SubsystemError {
+    /// The name is not an NQN.
+    #[error("`{0}` is no NVMe qualified name: it begins with `nqn.` and has at most 223 bytes")]
+    Nqn(String),
+    /// A field of Identify Controller is too long.
+    #[error("the {field} `{text}` has more than {max} characters or some that are not ASCII")]
+    Text {
+        /// Which.
+        field: &'static str,
+        /// What was given.
+        text: String,
+        /// How long it may be.
+        max: usize,
+    },
+    /// A block size that no format has.
+    #[error("blocks have 512 or 4096 bytes, not {0}")]
+    BlockBytes(u32),
+    /// The namespaces do not fit.
+    #[error("namespace {namespace} wants {wanted} bytes, but the drive has {left} left")]
+    Capacity {
+        /// Which.
+        namespace: usize,
+        /// Bytes wanted.
+        wanted: u64,
+        /// Bytes left.
+        left: u64,
+    },
+    /// Too many namespaces.
+    #[error("{0} namespaces are more than the limit of {1}")]
+    TooManyNamespaces(usize, u32),
+    /// A limit makes no sense.
+    #[error("limit {name} is {value}, but has to lie between {min} and {max}")]
+    Limit {
+        /// Which.
+        name: &'static str,
+        /// What was given.
+        value: u64,
+        /// Smallest.
+        min: u64,
+        /// Largest.
+        max: u64,
+    },
+}

@@ -1,0 +1,118 @@
+//! A controller: what belongs to one host's association.
+
+use crate::admin::event::Events;
+use crate::admin::feature::Features;
+use crate::nvm::reservation::HostId;
+use crate::slots::NONE;
+use mynah_stamp::{Span, Time};
+use mynah_wire::nvme::log::{ErrorEntry, ReservationNotification};
+use mynah_wire::nvme::property::Configuration;
+use std::collections::VecDeque;
+
+/// What a controller is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    Io,
+    Discovery,
+}
+
+/// Entries kept of the error log.
+pub(crate) const ERROR_ENTRIES: usize = 64;
+/// Reservation notifications kept.
+pub(crate) const NOTIFICATIONS: usize = 256;
+/// Namespace identifiers that the changed namespace list holds.
+pub(crate) const CHANGED_NAMESPACES: usize = 1024;
+
+#[derive(Debug)]
+pub(crate) struct Controller {
+    pub(crate) id: u16,
+    pub(crate) role: Role,
+    pub(crate) host_nqn: String,
+    pub(crate) host_id: HostId,
+    /// The admin queue's transport queue.
+    pub(crate) admin_queue: u32,
+    /// Transport queues of I/O queues, by queue identifier less one.
+    pub(crate) io_queues: Vec<u32>,
+    /// I/O queues that the host may connect.
+    pub(crate) queues_granted: u16,
+    pub(crate) configuration: Configuration,
+    /// CSTS.
+    pub(crate) status: u32,
+    /// Keep-alive timeout; zero: none.
+    pub(crate) keep_alive: Span,
+    /// When the host was last heard of.
+    pub(crate) last_seen: Time,
+    pub(crate) features: Features,
+    pub(crate) events: Events,
+    pub(crate) errors: VecDeque<ErrorEntry>,
+    pub(crate) error_count: u64,
+    /// Namespaces that changed since the host last asked; `None`: too many to list.
+    pub(crate) changed: Option<Vec<u32>>,
+    pub(crate) notifications: VecDeque<ReservationNotification>,
+    pub(crate) notification_count: u64,
+    pub(crate) in_capsule_bytes: u32,
+    pub(crate) max_transfer_bytes: u32,
+    pub(crate) port: u16,
+    pub(crate) transport: u8,
+    /// Whose I/O this is, for the model.
+    pub(crate) flow: u16,
+    /// Generation of the discovery log that an offset read began with.
+    pub(crate) started: Time,
+}
+
+impl Controller {
+    /// Whether commands are processed.
+    pub(crate) fn is_ready(&self) -> bool {
+        self.status & mynah_wire::nvme::property::status::READY != 0
+    }
+
+    pub(crate) fn is_fatal(&self) -> bool {
+        self.status & mynah_wire::nvme::property::status::FATAL != 0
+    }
+
+    /// When the host is given up unless it is heard of.
+    pub(crate) fn expires(&self) -> Option<Time> {
+        (!self.keep_alive.is_zero()).then(|| self.last_seen + self.keep_alive)
+    }
+
+    /// The transport queue of an I/O queue.
+    pub(crate) fn io_queue(&self, queue_id: u16) -> Option<u32> {
+        let at = usize::from(queue_id).checked_sub(1)?;
+        self.io_queues.get(at).copied().filter(|&queue| queue != NONE)
+    }
+
+    /// Adds an entry to the error log.
+    pub(crate) fn log_error(&mut self, mut entry: ErrorEntry) {
+        self.error_count += 1;
+        entry.count.set(self.error_count);
+        entry.transport = self.transport;
+        if self.errors.len() == ERROR_ENTRIES {
+            self.errors.pop_back();
+        }
+        self.errors.push_front(entry);
+    }
+
+    /// Notes that a namespace has changed.
+    pub(crate) fn note_changed(&mut self, namespace: u32) {
+        if let Some(list) = &mut self.changed
+            && !list.contains(&namespace)
+        {
+            list.push(namespace);
+            if list.len() > CHANGED_NAMESPACES {
+                self.changed = None;
+            }
+        }
+    }
+
+    /// Notes what happened to a reservation.
+    pub(crate) fn note_reservation(&mut self, kind: u8, namespace: u32) {
+        self.notification_count = self.notification_count.checked_add(1).unwrap_or(1);
+        let mut notification = ReservationNotification { kind, ..Default::default() };
+        notification.count.set(self.notification_count);
+        notification.namespace_id.set(namespace);
+        if self.notifications.len() == NOTIFICATIONS {
+            self.notifications.pop_front();
+        }
+        self.notifications.push_back(notification);
+    }
+}

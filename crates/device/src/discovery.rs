@@ -1,0 +1,73 @@
+//! The discovery log page (Base 2.0, section 5.16.1.23).
+
+use crate::subsystem::Subsystem;
+use mynah_stamp::Time;
+use mynah_wire::fabrics::{DISCOVERY_NQN, nqn_field};
+use mynah_wire::nvme::identify::ascii;
+use mynah_wire::nvme::log::{DiscoveryEntry, DiscoveryHeader};
+use zerocopy::IntoBytes;
+use zerocopy::byteorder::little_endian::U16;
+
+/// TRTYPE of TCP.
+const TCP: u8 = 3;
+
+impl Subsystem {
+    /// The page as this host sees it: on every port the discovery subsystem itself, and the
+    /// NVM subsystem if the host is allowed to use it.
+    pub(crate) fn discovery_page(&self, host_nqn: &str) -> Vec<u8> {
+        let mut entries = Vec::new();
+        for (at, port) in (1..).zip(&self.config.ports) {
+            let mut offer = |kind: u8, flags: u16, nqn: &str| {
+                let mut entry = DiscoveryEntry {
+                    transport: TCP,
+                    address_family: if port.address.contains(':') { 2 } else { 1 },
+                    kind,
+                    // A secure channel is required or not; flow control may be disabled.
+                    requirements: if port.tls { 1 } else { 2 } | 1 << 2,
+                    port_id: U16::new(at),
+                    controller_id: U16::new(0xffff),
+                    admin_queue_max: U16::new(
+                        self.config.limits.queue_entries_max.min(65_535) as u16
+                    ),
+                    flags: U16::new(flags),
+                    service: ascii(&port.service),
+                    subsystem_nqn: nqn_field(nqn).unwrap_or([0; 256]),
+                    address: ascii(&port.address),
+                    ..Default::default()
+                };
+                entry.specific[0] = if port.tls { 2 } else { 0 };
+                entries.push(entry);
+            };
+            // Its other ports say the same (0); a connection may be kept for news (1).
+            offer(3, u16::from(self.config.ports.len() > 1) | 1 << 1, DISCOVERY_NQN);
+            if self.is_allowed(host_nqn) {
+                offer(2, 0, &self.config.nqn);
+            }
+        }
+        let mut header = DiscoveryHeader::default();
+        header.generation.set(self.discovery_generation);
+        header.records.set(entries.len() as u64);
+        let mut page = header.as_bytes().to_vec();
+        for entry in &entries {
+            page.extend_from_slice(entry.as_bytes());
+        }
+        page
+    }
+
+    /// The ports have changed: hosts that watch the discovery log are told.
+    pub fn set_ports(&mut self, ports: Vec<crate::Port>) {
+        if self.config.ports == ports {
+            return;
+        }
+        self.config.ports = ports;
+        // Nobody can have read the page before the clock started.
+        if self.now.wall == Time::ZERO && self.queues.len() == 0 {
+            return;
+        }
+        self.discovery_generation += 1;
+        let watchers: Vec<u16> = self.controllers.iter().flatten().map(|it| it.id).collect();
+        for id in watchers {
+            self.raise(id, crate::admin::event::DISCOVERY_CHANGED);
+        }
+    }
+}

@@ -1,0 +1,417 @@
+//! Fabrics commands: Connect, properties, Disconnect, authentication (Base 2.0, section 6).
+
+use crate::admin::event::Events;
+use crate::admin::feature::Features;
+use crate::controller::{Controller, Role};
+use crate::output::{Authentication, Output, Queue, ReplyKind};
+use crate::queue::State;
+use crate::slots::NONE;
+use crate::subsystem::Subsystem;
+use mynah_stamp::Span;
+use mynah_wire::fabrics::{
+    CONNECT_NO_FLOW_CONTROL, CONTROLLER_ANY, CONTROLLER_ANY_STATIC, Connect, ConnectData,
+    DISCOVERY_NQN, nqn,
+};
+use mynah_wire::nvme::opcode::{FABRICS, fabrics};
+use mynah_wire::nvme::property::{Capabilities, Configuration, VERSION_2_0, offset, status};
+use mynah_wire::nvme::{Status, SubmissionEntry};
+use std::collections::VecDeque;
+use zerocopy::FromBytes;
+
+/// KAS: keep-alive timeouts are multiples of this.
+pub(crate) const KEEP_ALIVE_GRANULARITY_MS: u32 = 100;
+/// Authentication is required (a bit of Connect's result).
+const AUTHENTICATION_REQUIRED: u64 = 1 << 17;
+/// Largest authentication message.
+const AUTHENTICATION_BYTES_MAX: u32 = 64 << 10;
+/// Hosts that the model tells apart; further ones share flows.
+const FLOWS_MAX: usize = 512;
+
+/// Offsets in the Connect entry and data, for the result of a refusal.
+mod place {
+    pub(super) const QUEUE_ID: u16 = 42;
+    pub(super) const QUEUE_SIZE: u16 = 44;
+    pub(super) const CONTROLLER_ID: u16 = 16;
+    pub(super) const SUBSYSTEM_NQN: u16 = 256;
+    pub(super) const HOST_NQN: u16 = 512;
+}
+
+/// Why a Connect is refused: the status and its result.
+type Refusal = (Status, u64);
+
+fn invalid_entry(at: u16) -> Refusal {
+    (Status::CONNECT_INVALID_PARAMETERS.do_not_retry(), u64::from(at))
+}
+
+fn invalid_data(at: u16) -> Refusal {
+    (Status::CONNECT_INVALID_PARAMETERS.do_not_retry(), u64::from(at) | 1 << 16)
+}
+
+fn plain(status: Status) -> Refusal {
+    (status, 0)
+}
+
+impl Subsystem {
+    /// A command on a queue that is not connected, or not authenticated.
+    pub(crate) fn submit_early(&mut self, queue: u32, entry: &SubmissionEntry, data: &[u8]) {
+        let Some(slot) = self.queues.get(queue) else { return };
+        let state = slot.state;
+        let kind = entry.fabrics_type();
+        match state {
+            State::New if entry.opcode == FABRICS && kind == fabrics::CONNECT => {
+                match self.connect(queue, entry, data) {
+                    Ok(result) => self.reply(queue, entry, ReplyKind::Fabrics, result),
+                    Err((status, result)) => {
+                        let data = crate::ReplyData::None;
+                        self.answer(queue, entry, ReplyKind::Fabrics, status, result, data);
+                    }
+                }
+            }
+            State::Unauthenticated
+                if entry.opcode == FABRICS
+                    && matches!(
+                        kind,
+                        fabrics::AUTHENTICATION_SEND | fabrics::AUTHENTICATION_RECEIVE
+                    ) =>
+            {
+                self.authentication(queue, entry, data);
+            }
+            State::Unauthenticated => {
+                let status = Status::AUTHENTICATION_REQUIRED.do_not_retry();
+                self.fail(queue, entry, ReplyKind::Fabrics, status);
+            }
+            _ => {
+                let status = Status::COMMAND_SEQUENCE_ERROR.do_not_retry();
+                self.fail(queue, entry, ReplyKind::Fabrics, status);
+            }
+        }
+    }
+
+    fn connect(
+        &mut self,
+        queue: u32,
+        entry: &SubmissionEntry,
+        data: &[u8],
+    ) -> Result<u64, Refusal> {
+        let connect = Connect::from_entry(entry);
+        let Ok((data, _)) = ConnectData::ref_from_prefix(data) else {
+            return Err(plain(Status::SGL_DATA_LENGTH_INVALID.do_not_retry()));
+        };
+        if connect.record_format != 0 {
+            return Err(plain(Status::CONNECT_INCOMPATIBLE_FORMAT.do_not_retry()));
+        }
+        let host_nqn = nqn(&data.host_nqn).ok_or(invalid_data(place::HOST_NQN))?;
+        let subsystem = nqn(&data.subsystem_nqn).ok_or(invalid_data(place::SUBSYSTEM_NQN))?;
+        let role = if subsystem == DISCOVERY_NQN {
+            Role::Discovery
+        } else if subsystem == self.config.nqn {
+            Role::Io
+        } else {
+            return Err(invalid_data(place::SUBSYSTEM_NQN));
+        };
+        if role == Role::Io && !self.is_allowed(host_nqn) {
+            return Err(plain(Status::CONNECT_INVALID_HOST.do_not_retry()));
+        }
+        if self.drive.has_lost_power() {
+            return Err(plain(Status::CONNECT_CONTROLLER_BUSY));
+        }
+        let entries = u32::from(connect.queue_size) + 1;
+        if entries < 2 || entries > self.config.limits.queue_entries_max {
+            return Err(invalid_entry(place::QUEUE_SIZE));
+        }
+        // The model names queues with 16 bits, and keeps the last name for itself.
+        if queue >= u32::from(u16::MAX) {
+            return Err(plain(Status::CONNECT_CONTROLLER_BUSY));
+        }
+        let id = if connect.queue_id == 0 {
+            self.connect_admin(queue, &connect, data, role, host_nqn)?
+        } else {
+            self.connect_io(queue, &connect, data, host_nqn, role)?
+        };
+        let authenticates = role == Role::Io
+            && self.config.authenticated_hosts.iter().any(|required| required == host_nqn);
+        let Some(slot) = self.queues.get_mut(queue) else {
+            return Err(plain(Status::INTERNAL_ERROR));
+        };
+        slot.controller = id;
+        slot.queue_id = connect.queue_id;
+        slot.size = entries;
+        slot.flow_control = connect.attributes & CONNECT_NO_FLOW_CONTROL == 0;
+        slot.state = match (authenticates, connect.queue_id) {
+            (true, _) => State::Unauthenticated,
+            (false, 0) => State::Admin,
+            (false, _) => State::Io,
+        };
+        if connect.queue_id != 0 {
+            let flow = self.controllers[usize::from(id)].as_ref().map_or(0, |it| it.flow);
+            self.create_model_queue(queue, flow);
+        }
+        Ok(u64::from(id) | if authenticates { AUTHENTICATION_REQUIRED } else { 0 })
+    }
+
+    /// Whether a host may use the subsystem.
+    pub(crate) fn is_allowed(&self, host_nqn: &str) -> bool {
+        let allowed = &self.config.allowed_hosts;
+        allowed.is_empty() || allowed.iter().any(|allowed| allowed == host_nqn)
+    }
+
+    fn connect_admin(
+        &mut self,
+        queue: u32,
+        connect: &Connect,
+        data: &ConnectData,
+        role: Role,
+        host_nqn: &str,
+    ) -> Result<u16, Refusal> {
+        // Controllers come into being when they are asked for: none can be asked for by name.
+        if data.controller_id.get() != CONTROLLER_ANY {
+            return Err(match data.controller_id.get() {
+                CONTROLLER_ANY_STATIC => invalid_data(place::CONTROLLER_ID),
+                _ => invalid_data(place::CONTROLLER_ID),
+            });
+        }
+        let host = (host_nqn.to_owned(), data.host_id);
+        let free = |id: &usize| self.controllers[*id].is_none();
+        let ids = 1..self.controllers.len();
+        let id = ids
+            .clone()
+            .find(|id| free(id) && self.last_hosts[*id].as_ref() == Some(&host))
+            .or_else(|| ids.clone().find(|id| free(id) && self.last_hosts[*id].is_none()))
+            .or_else(|| ids.clone().find(free))
+            .ok_or(plain(Status::CONNECT_CONTROLLER_BUSY))?;
+        let flow = self.flow_of(&host);
+        let slot = self.queues.get(queue).ok_or(plain(Status::INTERNAL_ERROR))?;
+        let transport = &slot.transport;
+        let controller = Controller {
+            id: id as u16,
+            role,
+            host_nqn: host_nqn.to_owned(),
+            host_id: data.host_id,
+            admin_queue: queue,
+            io_queues: Vec::new(),
+            queues_granted: self.config.limits.queues_max,
+            configuration: Configuration::default(),
+            status: 0,
+            keep_alive: Span::ZERO,
+            last_seen: self.now.wall,
+            features: Features::default(),
+            events: Events::default(),
+            errors: VecDeque::new(),
+            error_count: 0,
+            changed: Some(Vec::new()),
+            notifications: VecDeque::new(),
+            notification_count: 0,
+            in_capsule_bytes: transport.in_capsule_bytes,
+            max_transfer_bytes: transport.max_transfer_bytes,
+            port: transport.port,
+            transport: transport.kind,
+            flow,
+            started: self.now.wall,
+        };
+        self.last_hosts[id] = Some(host);
+        self.controllers[id] = Some(Box::new(controller));
+        self.set_keep_alive(id as u16, connect.keep_alive_ms);
+        Ok(id as u16)
+    }
+
+    /// The model's flow of a host: hosts get one each while there are some.
+    fn flow_of(&mut self, host: &(String, [u8; 16])) -> u16 {
+        let at = self.flows.iter().position(|known| known == host).unwrap_or_else(|| {
+            if self.flows.len() < FLOWS_MAX {
+                self.flows.push(host.clone());
+                return self.flows.len() - 1;
+            }
+            usize::from(host.1[0]) * 2 % FLOWS_MAX
+        });
+        at as u16
+    }
+
+    fn connect_io(
+        &mut self,
+        queue: u32,
+        connect: &Connect,
+        data: &ConnectData,
+        host_nqn: &str,
+        role: Role,
+    ) -> Result<u16, Refusal> {
+        let id = data.controller_id.get();
+        let controller = self
+            .controllers
+            .get_mut(usize::from(id))
+            .and_then(|controller| controller.as_mut())
+            .filter(|controller| controller.role == role)
+            .ok_or(invalid_data(place::CONTROLLER_ID))?;
+        if controller.host_nqn != host_nqn || controller.host_id != data.host_id {
+            return Err(plain(Status::CONNECT_INVALID_HOST.do_not_retry()));
+        }
+        if role == Role::Discovery
+            || !controller.is_ready()
+            || connect.queue_id > controller.queues_granted
+        {
+            return Err(invalid_entry(place::QUEUE_ID));
+        }
+        let at = usize::from(connect.queue_id) - 1;
+        if controller.io_queue(connect.queue_id).is_some() {
+            return Err(plain(Status::COMMAND_SEQUENCE_ERROR.do_not_retry()));
+        }
+        if controller.io_queues.len() <= at {
+            controller.io_queues.resize(at + 1, NONE);
+        }
+        controller.io_queues[at] = queue;
+        controller.last_seen = self.now.wall;
+        Ok(id)
+    }
+
+    /// Sets a controller's keep-alive timeout, rounded up to the granularity.
+    pub(crate) fn set_keep_alive(&mut self, id: u16, milliseconds: u32) {
+        let Some(controller) = &mut self.controllers[usize::from(id)] else { return };
+        let units = milliseconds.div_ceil(KEEP_ALIVE_GRANULARITY_MS);
+        let rounded = u64::from(units) * u64::from(KEEP_ALIVE_GRANULARITY_MS);
+        controller.keep_alive = Span::from_ms(rounded);
+        controller.last_seen = self.now.wall;
+        let at = controller.expires();
+        self.set_timer(at);
+    }
+
+    /// A Fabrics command on a connected queue.
+    pub(crate) fn submit_fabrics(&mut self, queue: u32, entry: &SubmissionEntry, data: &[u8]) {
+        let Some(slot) = self.queues.get(queue) else { return };
+        let (id, is_admin) = (slot.controller, slot.queue_id == 0);
+        let outcome = match entry.fabrics_type() {
+            fabrics::PROPERTY_GET if is_admin => self.property_get(id, entry),
+            fabrics::PROPERTY_SET if is_admin => self.property_set(id, entry).map(|()| 0),
+            fabrics::AUTHENTICATION_SEND | fabrics::AUTHENTICATION_RECEIVE => {
+                return self.authentication(queue, entry, data);
+            }
+            fabrics::DISCONNECT if !is_admin => {
+                if entry.dword10.get() as u16 != 0 {
+                    Err(Status::CONNECT_INCOMPATIBLE_FORMAT.do_not_retry())
+                } else {
+                    return self.disconnect(queue, entry);
+                }
+            }
+            fabrics::DISCONNECT => Err(Status::INVALID_QUEUE_TYPE.do_not_retry()),
+            fabrics::CONNECT => Err(Status::COMMAND_SEQUENCE_ERROR.do_not_retry()),
+            _ => Err(Status::INVALID_FIELD.do_not_retry()),
+        };
+        match outcome {
+            Ok(result) => self.reply(queue, entry, ReplyKind::Fabrics, result),
+            Err(status) => self.fail(queue, entry, ReplyKind::Fabrics, status),
+        }
+    }
+
+    /// Disconnect: the reply goes out, then the queue ends.
+    fn disconnect(&mut self, queue: u32, entry: &SubmissionEntry) {
+        self.reply(queue, entry, ReplyKind::Fabrics, 0);
+        // Closing forgets replies that have not been polled; this one is kept behind it.
+        let reply = self.outputs.pop_back();
+        self.close(queue, "the host has disconnected the queue");
+        let close = self.outputs.pop_back();
+        self.outputs.extend(reply);
+        self.outputs.extend(close);
+    }
+
+    fn property_get(&mut self, id: u16, entry: &SubmissionEntry) -> Result<u64, Status> {
+        let invalid = Status::INVALID_FIELD.do_not_retry();
+        let controller = self.controllers[usize::from(id)].as_ref().ok_or(invalid)?;
+        let capabilities = Capabilities {
+            queue_entries_max: self.config.limits.queue_entries_max,
+            timeout: READY_TIMEOUT,
+        };
+        let (value, bytes) = match entry.dword11.get() {
+            offset::CAP => (capabilities.to_bits(), 8),
+            offset::VS => (u64::from(VERSION_2_0), 4),
+            offset::CC => (u64::from(controller.configuration.0), 4),
+            offset::CSTS => (u64::from(controller.status), 4),
+            offset::NSSR => (0, 4),
+            // Ready with media within the same time as CAP.TO says.
+            offset::CRTO => (u64::from(READY_TIMEOUT), 4),
+            _ => return Err(invalid),
+        };
+        if entry.dword10.get() & 7 != u32::from(bytes == 8) {
+            return Err(invalid);
+        }
+        Ok(value)
+    }
+
+    fn property_set(&mut self, id: u16, entry: &SubmissionEntry) -> Result<(), Status> {
+        let invalid = Status::INVALID_FIELD.do_not_retry();
+        if entry.dword10.get() & 7 != 0 || entry.dword11.get() != offset::CC {
+            return Err(invalid);
+        }
+        let new = Configuration(entry.dword12.get());
+        let controller = self.controllers[usize::from(id)].as_mut().ok_or(invalid)?;
+        let old = std::mem::replace(&mut controller.configuration, new);
+        controller.last_seen = self.now.wall;
+        if new.shutdown() != 0 && old.shutdown() == 0 {
+            controller.status |= status::SHUTDOWN_COMPLETE;
+            if controller.role == Role::Io {
+                self.health.shut_down_normally();
+            }
+        }
+        let Some(controller) = self.controllers[usize::from(id)].as_mut() else { return Ok(()) };
+        match (old.enabled(), new.enabled()) {
+            (false, true) => {
+                // A bad configuration: the controller never becomes ready.
+                let fits_io = controller.role == Role::Discovery
+                    || (new.submission_entry() == 6 && new.completion_entry() == 4)
+                    || (new.submission_entry() == 0 && new.completion_entry() == 0);
+                let fits_set = matches!(new.command_sets(), 0 | 6 | 7);
+                if fits_io && fits_set && new.page_shift() == 0 && !controller.is_fatal() {
+                    controller.status |= status::READY;
+                    controller.status &= !(3 << 2);
+                }
+            }
+            (true, false) => self.reset_controller(id),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Controller level reset: I/O queues go, features and events are as in the beginning.
+    fn reset_controller(&mut self, id: u16) {
+        let Some(controller) = &mut self.controllers[usize::from(id)] else { return };
+        controller.status = 0;
+        controller.queues_granted = self.config.limits.queues_max;
+        controller.features = Features::default();
+        let requests = controller.events.reset();
+        let io_queues = std::mem::take(&mut controller.io_queues);
+        let admin = controller.admin_queue;
+        for queue in io_queues.into_iter().filter(|&queue| queue != NONE) {
+            self.close(queue, "the controller was reset");
+        }
+        // Requests for events end with the reset, without completions.
+        if let Some(slot) = self.queues.get_mut(admin) {
+            slot.outstanding -= (requests as u32).min(slot.outstanding.saturating_sub(1));
+        }
+    }
+
+    fn authentication(&mut self, queue: u32, entry: &SubmissionEntry, data: &[u8]) {
+        let Some(slot) = self.queues.get(queue) else { return };
+        let Some(controller) = &self.controllers[usize::from(slot.controller)] else { return };
+        // TL and AL are both dword 11.
+        let length = entry.dword11.get();
+        let sends = entry.fabrics_type() == fabrics::AUTHENTICATION_SEND;
+        if length == 0
+            || length > AUTHENTICATION_BYTES_MAX
+            || (sends && data.len() < length as usize)
+        {
+            let status = Status::INVALID_FIELD.do_not_retry();
+            return self.fail(queue, entry, ReplyKind::Fabrics, status);
+        }
+        let data = if sends { data[..length as usize].to_vec() } else { vec![] };
+        let authentication = Authentication {
+            queue: Queue(queue),
+            entry: *entry,
+            data,
+            host_nqn: controller.host_nqn.clone(),
+            host_id: controller.host_id,
+            controller_id: controller.id,
+            queue_id: slot.queue_id,
+        };
+        self.outputs.push_back(Output::Authentication(authentication));
+    }
+}
+
+/// CAP.TO and CRTO: 10 s in units of 500 ms. Real time may stand still that long.
+const READY_TIMEOUT: u8 = 20;

@@ -1,0 +1,269 @@
+//! How the subsystem drives the model and the store, and how commands end.
+
+use crate::command::{Command, Step, Work};
+use crate::config::Timing;
+use crate::output::{Media, Output, Queue, Reply, ReplyData, ReplyKind};
+use crate::slots::NONE;
+use crate::store::Ready;
+use crate::subsystem::{OWN_QUEUE, Subsystem};
+use mynah_model::io::{self, Control, QueueId, Request, Tag};
+use mynah_stamp::Time;
+use mynah_wire::nvme::{CompletionEntry, Status};
+use std::collections::VecDeque;
+
+impl Subsystem {
+    /// Runs the model up to `to`, taking its completions on the way.
+    #[inline]
+    pub(crate) fn advance_model(&mut self, to: Time) {
+        if to <= self.now.model && self.drive.next_at().is_none_or(|at| at > to) {
+            return;
+        }
+        self.run_model(to);
+    }
+
+    fn run_model(&mut self, to: Time) {
+        let to = to.max(self.drive.now());
+        loop {
+            // A power cut must not be run over unseen.
+            let limit = match self.power_cuts.front() {
+                Some(&cut) if cut <= to => cut,
+                _ => to,
+            };
+            self.drive.advance(limit);
+            self.now.model = self.now.model.max(self.drive.now());
+            self.take_completions();
+            if self.drive.now() < limit {
+                continue;
+            }
+            if self.power_cuts.front() == Some(&limit) {
+                self.power_cuts.pop_front();
+                self.power_lost();
+                continue;
+            }
+            break;
+        }
+    }
+
+    fn take_completions(&mut self) {
+        while let Some(output) = self.drive.poll() {
+            if let io::Output::Complete(completion) = output {
+                self.model_completed(&completion);
+            }
+        }
+    }
+
+    /// Gives the model a control.
+    pub(crate) fn control(&mut self, control: Control) {
+        if self.config.timing == Timing::Immediate {
+            return;
+        }
+        let at = self.now.model.max(self.drive.now());
+        if let Some(tap) = &mut self.tap {
+            tap.control(at, &control);
+        }
+        // Fails only for a queue that a power cut has taken away.
+        let _ = self.drive.control(at, control);
+        self.take_completions();
+    }
+
+    /// Starts a command: its fetches and writes have been given to the store, its steps go to
+    /// the model now. Ends it if nothing has to be waited for.
+    pub(crate) fn start(&mut self, index: u32) {
+        let modelled = self.config.timing == Timing::Modelled;
+        let Some(command) = self.commands.get_mut(index) else { return };
+        if !modelled {
+            command.steps.clear();
+        }
+        match command.steps.pop_front() {
+            Some(step) => {
+                command.waiting += 1;
+                self.step(index, step);
+            }
+            None if command.waiting == 0 => self.blocks_ready(index),
+            None => {}
+        }
+    }
+
+    #[inline]
+    pub(crate) fn step(&mut self, index: u32, step: Step) {
+        let Some(command) = self.commands.get_mut(index) else { return };
+        let queue = match command.queue {
+            NONE => OWN_QUEUE,
+            queue => QueueId(queue as u16),
+        };
+        let request = Request {
+            tag: Tag(index),
+            operation: step.operation,
+            namespace: step.pool,
+            sector: step.sector,
+            sectors: step.sectors,
+        };
+        let at = self.now.model.max(self.drive.now());
+        if let Some(tap) = &mut self.tap {
+            tap.command(at, queue, &request);
+        }
+        if self.drive.command(at, queue, request).is_err() {
+            // The queue went with the power.
+            command.status = Status::INTERNAL_ERROR;
+            command.steps.clear();
+            self.part_done(index);
+        }
+    }
+
+    fn model_completed(&mut self, completion: &io::Completion) {
+        let index = completion.tag.0;
+        let Some(command) = self.commands.get_mut(index) else { return };
+        if let Some(tap) = &mut self.tap {
+            tap.completed(completion, command.arrival);
+        }
+        match command.due {
+            None => command.stages = completion.stages,
+            Some(_) => {
+                for (stage, span) in completion.stages.iter() {
+                    command.stages.add(stage, span);
+                }
+            }
+        }
+        command.due = Some(completion.at);
+        if completion.status != io::Status::Success && command.status.is_success() {
+            command.status = status_of(completion.status);
+            command.steps.clear();
+        }
+        match command.steps.pop_front() {
+            Some(step) => self.step(index, step),
+            None => self.part_done(index),
+        }
+    }
+
+    /// The model or a job of the store is done with a command.
+    pub(crate) fn part_done(&mut self, index: u32) {
+        let Some(command) = self.commands.get_mut(index) else { return };
+        command.waiting -= 1;
+        if command.waiting == 0 {
+            self.blocks_ready(index);
+        }
+    }
+
+    /// Has a command wait for the store if it has to.
+    #[inline]
+    pub(crate) fn wait_for(&mut self, index: u32, ready: Ready) {
+        if let Ready::Later(job) = ready
+            && let Some(command) = self.commands.get_mut(index)
+        {
+            command.waiting += 1;
+            self.jobs.insert(job.0, index);
+        }
+    }
+
+    /// Takes what the store has finished.
+    pub(crate) fn finish_jobs(&mut self) {
+        while let Some((job, outcome)) = self.store.finished() {
+            let Some(index) = self.jobs.remove(&job.0) else { continue };
+            if let (Err(error), Some(command)) = (outcome, self.commands.get_mut(index))
+                && command.status.is_success()
+            {
+                command.status = match error {
+                    crate::StoreError::Read => Status::UNRECOVERED_READ_ERROR,
+                    crate::StoreError::Write => Status::WRITE_FAULT,
+                };
+                command.steps.clear();
+            }
+            self.part_done(index);
+        }
+    }
+
+    /// Ends a command: replies, or forgets it if nobody listens.
+    pub(crate) fn finish(&mut self, index: u32, mut data: ReplyData) {
+        let Some(command) = self.commands.remove(index) else { return };
+        if command.exclusive {
+            self.release_exclusive(command.namespace);
+        }
+        let slot = if command.queue == NONE { None } else { self.queues.get_mut(command.queue) };
+        let mut status = command.status;
+        let head = match slot {
+            Some(slot) => slot.reply(),
+            None => {
+                return if let Some(job) = command.job {
+                    self.store.forget(job);
+                };
+            }
+        };
+        if status.is_success() {
+            self.health.count(command.opcode, command.bytes);
+            if matches!(command.work, Work::Media) {
+                let media = Media { at: command.at, bytes: command.bytes, job: command.job };
+                data = ReplyData::Media(media);
+            }
+        } else {
+            if let Some(job) = command.job {
+                self.store.forget(job);
+            }
+            status = self.command_failed(&command, status);
+            data = ReplyData::None;
+        }
+        let mut entry = CompletionEntry::new(command.command_id, status, 0);
+        entry.queue_head.set(head);
+        self.outputs.push_back(Output::Reply(Reply {
+            queue: Queue(command.queue),
+            entry,
+            data,
+            kind: command.kind,
+            bytes: command.bytes,
+            arrival: command.arrival,
+            due: command.due,
+            stages: command.stages,
+        }));
+    }
+
+    #[cold]
+    fn command_failed(&mut self, command: &Command, status: Status) -> Status {
+        if matches!(status.code_type(), 2) && status.code() <= 0x84 {
+            self.health.media_errors += 1;
+        }
+        let namespace = command.namespace + 1;
+        self.note_error(
+            command.queue,
+            command.command_id,
+            command.opcode,
+            namespace,
+            command.start,
+            status,
+        )
+    }
+
+    /// An empty command, to be filled in.
+    #[inline]
+    pub(crate) fn new_command(&self, queue: u32, kind: ReplyKind) -> Command {
+        Command {
+            queue,
+            command_id: 0,
+            opcode: 0,
+            kind,
+            status: Status::SUCCESS,
+            namespace: 0,
+            waiting: 0,
+            start: 0,
+            bytes: 0,
+            at: 0,
+            job: None,
+            exclusive: false,
+            arrival: self.now.model,
+            due: None,
+            stages: Default::default(),
+            steps: VecDeque::new(),
+            work: Work::None,
+        }
+    }
+}
+
+fn status_of(status: io::Status) -> Status {
+    match status {
+        io::Status::Success => Status::SUCCESS,
+        io::Status::InvalidNamespace => Status::INVALID_NAMESPACE,
+        io::Status::LbaOutOfRange => Status::LBA_OUT_OF_RANGE,
+        io::Status::InvalidField => Status::INVALID_FIELD,
+        io::Status::UnrecoveredReadError => Status::UNRECOVERED_READ_ERROR,
+        io::Status::WriteFault => Status::WRITE_FAULT,
+        io::Status::Aborted => Status::ABORT_REQUESTED,
+    }
+}

@@ -1,0 +1,292 @@
+//! Blocks brought together from the store, and what then happens to them; writes that keep
+//! what they replace; commands that need a namespace for themselves.
+
+use super::protection::{METADATA_BYTES, complement};
+use crate::command::{BlockRun, Blocks, Overwrite, Segment, Then, Work};
+use crate::namespace::SECTOR_BYTES;
+use crate::output::{Queue, ReplyData};
+use crate::slots::NONE;
+use crate::store::Ready;
+use crate::subsystem::Subsystem;
+use mynah_wire::nvme::{Status, SubmissionEntry};
+
+/// Commands that wait for a namespace until another is done with it.
+#[derive(Debug)]
+pub(crate) struct Deferred {
+    queue: Queue,
+    namespace: u32,
+    entry: SubmissionEntry,
+    data: Vec<u8>,
+}
+
+impl Deferred {
+    pub(crate) fn queue(&self) -> Queue {
+        self.queue
+    }
+}
+
+/// Where blocks lie in the store: first byte and bytes.
+pub(super) struct Place {
+    pub(super) data: (u64, u64),
+    pub(super) metadata: Option<(u64, u64)>,
+}
+
+impl Subsystem {
+    /// Where a range of blocks lies in the store.
+    pub(super) fn places(&self, namespace: usize, start: u64, blocks: u64) -> Vec<Place> {
+        let Some(namespace) = &self.namespaces[namespace] else { return vec![] };
+        let format = namespace.format;
+        let per_block = format.block_sectors();
+        let parts = namespace.parts(start * per_block, blocks * per_block);
+        let place = |part: crate::namespace::Extent| Place {
+            data: (part.store, part.sectors * SECTOR_BYTES),
+            // One item of metadata for each block, close together.
+            metadata: (format.metadata > 0).then(|| {
+                (self.metadata_place(part.store), part.sectors / per_block * METADATA_BYTES as u64)
+            }),
+        };
+        parts.map(place).collect()
+    }
+
+    /// Has the blocks brought near; [`Then`] happens when they are.
+    pub(super) fn gather(&mut self, index: u32, namespace: usize, runs: Vec<BlockRun>, then: Then) {
+        let mut blocks = Blocks { runs, data: vec![], metadata: vec![], then };
+        for at in 0..blocks.runs.len() {
+            let run = blocks.runs[at];
+            for place in self.places(namespace, run.start, u64::from(run.blocks)) {
+                blocks.data.push(self.near(index, place.data));
+                if let Some(metadata) = place.metadata {
+                    blocks.metadata.push(self.near(index, metadata));
+                }
+            }
+        }
+        if let Some(command) = self.commands.get_mut(index) {
+            command.work = Work::Blocks(Box::new(blocks));
+        }
+    }
+
+    fn near(&mut self, index: u32, (at, bytes): (u64, u64)) -> Segment {
+        let bytes = bytes as u32;
+        let ready = self.store.fetch(at, bytes);
+        self.wait_for(index, ready);
+        let job = if let Ready::Later(job) = ready { Some(job) } else { None };
+        Segment { at, bytes, job }
+    }
+
+    /// Copies segments that are near, one behind the other.
+    fn collect(&mut self, segments: &[Segment]) -> Vec<u8> {
+        let bytes: usize = segments.iter().map(|segment| segment.bytes as usize).sum();
+        let mut all = vec![0; bytes];
+        let mut rest = &mut all[..];
+        for segment in segments {
+            let (part, tail) = rest.split_at_mut(segment.bytes as usize);
+            self.store.read(segment.job, segment.at, part);
+            rest = tail;
+        }
+        all
+    }
+
+    /// Nothing keeps a command any more: goes on with its blocks, or ends it.
+    pub(crate) fn blocks_ready(&mut self, index: u32) {
+        let Some(command) = self.commands.get_mut(index) else { return };
+        let orphan = command.queue == NONE;
+        match &mut command.work {
+            Work::None | Work::Media => return self.finish(index, ReplyData::None),
+            Work::Fused(_) => return self.finish_fused(index, Status::SUCCESS),
+            Work::Blocks(_) => {}
+        }
+        let Work::Blocks(blocks) = std::mem::replace(&mut command.work, Work::None) else { return };
+        let Blocks { runs, data, metadata, then } = *blocks;
+        let (status, namespace) = (command.status, command.namespace as usize);
+        if let Then::Overwrite(overwrite) = then {
+            if status == Status::ABORTED_POWER_LOSS {
+                for job in data.iter().filter_map(|segment| segment.job) {
+                    self.store.forget(job);
+                }
+                return self.finish(index, ReplyData::None);
+            }
+            // Even where nobody listens any more: the model counts it as written.
+            self.keep(&data);
+            self.apply(index, *overwrite);
+            return self.go_on(index);
+        }
+        if !status.is_success() || orphan {
+            for job in data.iter().chain(&metadata).filter_map(|segment| segment.job) {
+                self.store.forget(job);
+            }
+            if let Then::CompareAndWrite { second, .. } = then {
+                return self.fail_fused(index, status, &second.entry);
+            }
+            return self.finish(index, ReplyData::None);
+        }
+        let data = self.collect(&data);
+        let mut metadata = self.collect(&metadata);
+        complement(&mut metadata);
+        if let Err((status, block)) = self.check(namespace, &runs, &data, &metadata) {
+            if let Some(command) = self.commands.get_mut(index) {
+                command.status = status;
+                command.start = block;
+            }
+            if let Then::CompareAndWrite { second, .. } = then {
+                return self.fail_fused(index, status, &second.entry);
+            }
+            return self.finish(index, ReplyData::None);
+        }
+        match then {
+            Then::Reply { strip } => {
+                let bytes = self.join(namespace, data, &metadata, strip);
+                self.finish(index, ReplyData::Bytes(bytes));
+            }
+            Then::Check => self.finish(index, ReplyData::None),
+            Then::Compare { data: host, strip } => {
+                let stored = self.join(namespace, data, &metadata, strip);
+                if let Some(command) = self.commands.get_mut(index)
+                    && stored != host
+                {
+                    command.status = Status::COMPARE_FAILURE;
+                }
+                self.finish(index, ReplyData::None);
+            }
+            Then::CompareAndWrite { data: host, strip, second } => {
+                let stored = self.join(namespace, data, &metadata, strip);
+                if stored == host {
+                    self.fused_write(index, namespace, *second);
+                } else {
+                    self.fail_fused(index, Status::COMPARE_FAILURE, &second.entry);
+                }
+            }
+            Then::Copy { to, check, through } => {
+                self.copy_blocks(index, namespace, to, check, through, (data, metadata));
+            }
+            Then::Overwrite(_) => {}
+        }
+    }
+
+    /// Ends a command unless it waits for something again.
+    pub(super) fn go_on(&mut self, index: u32) {
+        if self.commands.get(index).is_some_and(|command| command.waiting == 0) {
+            self.blocks_ready(index);
+        }
+    }
+
+    /// Checks protection information; says which block fails.
+    fn check(
+        &self,
+        namespace: usize,
+        runs: &[BlockRun],
+        data: &[u8],
+        metadata: &[u8],
+    ) -> Result<(), (Status, u64)> {
+        let Some(namespace) = &self.namespaces[namespace] else {
+            return Err((Status::INVALID_NAMESPACE, 0));
+        };
+        let format = namespace.format;
+        if format.protection == 0 {
+            return Ok(());
+        }
+        let mut blocks =
+            data.chunks_exact(1 << format.shift).zip(metadata.chunks_exact(METADATA_BYTES));
+        for run in runs {
+            for (at, (data, metadata)) in (0..run.blocks).zip(&mut blocks) {
+                run.check
+                    .verify(format, at, data, metadata)
+                    .map_err(|status| (status, run.start + u64::from(at)))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts data and metadata together as the host sees blocks.
+    fn join(&self, namespace: usize, data: Vec<u8>, metadata: &[u8], strip: bool) -> Vec<u8> {
+        if metadata.is_empty() || strip {
+            return data;
+        }
+        let shift = self.namespaces[namespace].as_ref().map_or(9, |it| it.format.shift);
+        let mut joined = Vec::with_capacity(data.len() + metadata.len());
+        for (data, metadata) in data.chunks(1 << shift).zip(metadata.chunks(METADATA_BYTES)) {
+            joined.extend_from_slice(data);
+            joined.extend_from_slice(metadata);
+        }
+        joined
+    }
+
+    /// Writes and discards bytes of the store; first keeps what they replace if a power cut
+    /// could bring it back.
+    pub(super) fn overwrite(&mut self, index: u32, overwrite: Overwrite) {
+        if self.before.is_none() {
+            return self.apply(index, overwrite);
+        }
+        let places: Vec<(u64, u64)> = overwrite
+            .parts
+            .iter()
+            .map(|(at, bytes)| (*at, bytes.len() as u64))
+            .chain(overwrite.discards.iter().copied())
+            .collect();
+        let mut segments = Vec::new();
+        for place in places {
+            for unit in self.kept_places(place) {
+                segments.push(self.near(index, unit));
+            }
+        }
+        if segments.iter().all(|segment| segment.job.is_none()) {
+            self.keep(&segments);
+            return self.apply(index, overwrite);
+        }
+        let then = Then::Overwrite(Box::new(overwrite));
+        let blocks = Blocks { runs: vec![], data: segments, metadata: vec![], then };
+        if let Some(command) = self.commands.get_mut(index) {
+            command.work = Work::Blocks(Box::new(blocks));
+        }
+    }
+
+    fn apply(&mut self, index: u32, overwrite: Overwrite) {
+        for (at, bytes) in &overwrite.parts {
+            let ready = self.store.write(*at, bytes);
+            self.wait_for(index, ready);
+        }
+        for &(at, bytes) in &overwrite.discards {
+            let ready = self.store.discard(at, bytes);
+            self.wait_for(index, ready);
+        }
+        if overwrite.flush {
+            let ready = self.store.flush();
+            self.wait_for(index, ready);
+        }
+    }
+
+    /// Puts a command off while another has the namespace for itself.
+    pub(super) fn defer(
+        &mut self,
+        queue: u32,
+        entry: &SubmissionEntry,
+        data: &[u8],
+        namespace: usize,
+    ) -> bool {
+        let busy = self.namespaces[namespace].as_ref().is_some_and(|it| it.exclusive > 0);
+        if busy {
+            let (entry, data) = (*entry, data.to_vec());
+            let namespace = namespace as u32;
+            self.deferred.push_back(Deferred { queue: Queue(queue), namespace, entry, data });
+        }
+        busy
+    }
+
+    /// A command does not need the namespace for itself any more.
+    pub(crate) fn release_exclusive(&mut self, namespace: u32) {
+        let Some(target) = &mut self.namespaces[namespace as usize] else { return };
+        target.exclusive -= 1;
+        target.settle();
+        if target.exclusive > 0 {
+            return;
+        }
+        for _ in 0..self.deferred.len() {
+            let Some(command) = self.deferred.pop_front() else { break };
+            if command.namespace == namespace {
+                // One of them may need the namespace for itself again.
+                self.io(command.queue.0, &command.entry, &command.data);
+            } else {
+                self.deferred.push_back(command);
+            }
+        }
+    }
+}

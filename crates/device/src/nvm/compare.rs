@@ -1,0 +1,236 @@
+//! Compare, Verify, and Compare and Write fused (NVM Command Set 1.0, sections 3.2.1, 3.2.6;
+//! Base 2.0, section 3.4.2).
+
+use super::protection::Check;
+use super::{Access, check_range, check_room};
+use crate::command::{BlockRun, FusedWrite, Then, Work};
+use crate::output::{Output, Queue, Reply, ReplyData, ReplyKind};
+use crate::slots::NONE;
+use crate::subsystem::Subsystem;
+use mynah_model::io::Operation;
+use mynah_wire::nvme::opcode::nvm;
+use mynah_wire::nvme::{CompletionEntry, Status, SubmissionEntry};
+
+/// Most blocks of a fused Compare and Write (NACWU is one less).
+pub(crate) const COMPARE_AND_WRITE_BLOCKS_MAX: u32 = 128;
+
+const FIRST: u8 = 1;
+const SECOND: u8 = 2;
+
+impl Subsystem {
+    pub(super) fn compare(
+        &mut self,
+        queue: u32,
+        entry: &SubmissionEntry,
+        data: &[u8],
+    ) -> Result<(), Status> {
+        self.compare_then(queue, entry, data, None)
+    }
+
+    fn compare_then(
+        &mut self,
+        queue: u32,
+        entry: &SubmissionEntry,
+        data: &[u8],
+        second: Option<Box<FusedWrite>>,
+    ) -> Result<(), Status> {
+        let at = self.admit(queue, entry, Access::Read)?;
+        let namespace = self.namespaces[at].as_ref().ok_or(Status::INTERNAL_ERROR)?;
+        let format = namespace.format;
+        let (start, blocks) = (entry.start_lba(), entry.block_count());
+        check_range(namespace, start, u64::from(blocks))?;
+        let check = Check::from_entry(entry, format)?;
+        let strip = check.action;
+        let moved = Self::moved_bytes(blocks, format.shift, format.metadata, strip) as usize;
+        let data = data.get(..moved).ok_or(Status::SGL_DATA_LENGTH_INVALID.do_not_retry())?;
+        let bad = namespace.uncorrectable.first_in(start, u64::from(blocks));
+        let index = self.begin(queue, entry, ReplyKind::OtherIo, at);
+        if let Some(bad) = bad {
+            self.unreadable(index, bad);
+        }
+        self.set_bytes(index, blocks << format.shift);
+        let data = data.to_vec();
+        let is_fused = second.is_some();
+        let then = match second {
+            None => Then::Compare { data, strip },
+            Some(second) => Then::CompareAndWrite { data, strip, second },
+        };
+        self.gather(index, at, vec![BlockRun { start, blocks, check }], then);
+        // What the store brings near may miss later writes: none may come in between.
+        let waits = self.commands.get(index).is_some_and(|command| command.waiting > 0);
+        if is_fused
+            && waits
+            && let (Some(command), Some(namespace)) =
+                (self.commands.get_mut(index), &mut self.namespaces[at])
+        {
+            command.exclusive = true;
+            namespace.exclusive += 1;
+            namespace.settle();
+        }
+        self.add_steps(index, at, Operation::Read, start, u64::from(blocks));
+        self.start(index);
+        Ok(())
+    }
+
+    pub(super) fn verify(&mut self, queue: u32, entry: &SubmissionEntry) -> Result<(), Status> {
+        let at = self.admit(queue, entry, Access::Read)?;
+        let namespace = self.namespaces[at].as_ref().ok_or(Status::INTERNAL_ERROR)?;
+        let format = namespace.format;
+        let (start, blocks) = (entry.start_lba(), entry.block_count());
+        check_range(namespace, start, u64::from(blocks))?;
+        let limit = self.queues.get(queue).map_or(0, |slot| slot.transport.max_transfer_bytes);
+        if blocks << format.shift > limit {
+            return Err(Status::INVALID_FIELD.do_not_retry());
+        }
+        let check = Check::from_entry(entry, format)?;
+        let bad = namespace.uncorrectable.first_in(start, u64::from(blocks));
+        let index = self.begin(queue, entry, ReplyKind::OtherIo, at);
+        if let Some(bad) = bad {
+            self.unreadable(index, bad);
+        }
+        self.set_bytes(index, blocks << format.shift);
+        self.gather(index, at, vec![BlockRun { start, blocks, check }], Then::Check);
+        self.add_steps(index, at, Operation::Read, start, u64::from(blocks));
+        self.start(index);
+        Ok(())
+    }
+
+    /// A command that is half of a fused operation, or follows one that is.
+    pub(super) fn submit_fused(&mut self, queue: u32, entry: &SubmissionEntry, data: &[u8]) {
+        let Some(slot) = self.queues.get_mut(queue) else { return };
+        let missing = Status::ABORTED_MISSING_FUSED.do_not_retry();
+        match (slot.fused.take(), entry.flags & 3) {
+            (None, FIRST) => slot.fused = Some(Box::new((*entry, data.to_vec()))),
+            (None, _) => self.fail(queue, entry, kind(entry), missing),
+            (Some(first), SECOND) => self.pair(queue, *first, entry, data),
+            (Some(first), next) => {
+                self.fail(queue, &first.0, kind(&first.0), missing);
+                if next == 0 {
+                    self.io(queue, entry, data);
+                } else {
+                    self.submit_fused(queue, entry, data);
+                }
+            }
+        }
+    }
+
+    fn pair(
+        &mut self,
+        queue: u32,
+        (first, first_data): (SubmissionEntry, Vec<u8>),
+        entry: &SubmissionEntry,
+        data: &[u8],
+    ) {
+        let aborted = Status::ABORTED_FAILED_FUSED.do_not_retry();
+        let same = first.namespace_id == entry.namespace_id
+            && first.start_lba() == entry.start_lba()
+            && first.block_count() == entry.block_count();
+        let refused = if first.opcode != nvm::COMPARE || entry.opcode != nvm::WRITE {
+            Some(Status::INVALID_FIELD.do_not_retry())
+        } else if !same {
+            Some(Status::INVALID_FIELD.do_not_retry())
+        } else if first.block_count() > COMPARE_AND_WRITE_BLOCKS_MAX {
+            Some(Status::ATOMIC_WRITE_UNIT_EXCEEDED.do_not_retry())
+        } else {
+            None
+        };
+        if let Some(status) = refused {
+            self.fail(queue, &first, ReplyKind::OtherIo, status);
+            return self.fail(queue, entry, ReplyKind::Write, aborted);
+        }
+        // The write's own errors come first: nothing is to be compared in vain.
+        let checked = self.admit(queue, entry, Access::Write).and_then(|at| {
+            let format = self.namespaces[at].as_ref().ok_or(Status::INTERNAL_ERROR)?.format;
+            let check = Check::from_entry(entry, format)?;
+            self.split(at, entry.start_lba(), entry.block_count(), data, check)?;
+            check_room(entry, 0)?;
+            Ok((at, check))
+        });
+        let (at, check) = match checked {
+            Ok(checked) => checked,
+            Err(status) => {
+                self.fail(queue, &first, ReplyKind::OtherIo, aborted);
+                return self.fail(queue, entry, ReplyKind::Write, status);
+            }
+        };
+        if self.namespaces[at].as_ref().is_some_and(|it| it.exclusive > 0) {
+            // Both wait: in order, they become a pair again.
+            self.defer(queue, &first, &first_data, at);
+            self.defer(queue, entry, data, at);
+            return;
+        }
+        let second = Box::new(FusedWrite { entry: *entry, data: data.to_vec(), check });
+        if let Err(status) = self.compare_then(queue, &first, &first_data, Some(second)) {
+            self.fail(queue, &first, ReplyKind::OtherIo, status);
+            self.fail(queue, entry, ReplyKind::Write, aborted);
+        }
+    }
+
+    /// The blocks are equal: writes the second half's.
+    pub(super) fn fused_write(&mut self, index: u32, namespace: usize, second: FusedWrite) {
+        let FusedWrite { entry, data, check } = second;
+        let (start, blocks) = (entry.start_lba(), entry.block_count());
+        let through = self.through(&entry);
+        let content = match self.split(namespace, start, blocks, &data, check) {
+            Ok(content) => content,
+            Err(status) => return self.fail_fused(index, status, &entry),
+        };
+        if let Some(command) = self.commands.get_mut(index) {
+            command.work = Work::Fused(Box::new(entry));
+        }
+        self.write_blocks(index, namespace, start, u64::from(blocks), Some(content), through);
+        let operation = if through { Operation::WriteThrough } else { Operation::Write };
+        self.add_steps(index, namespace, operation, start, u64::from(blocks));
+        self.start(index);
+    }
+
+    /// Ends the first half with `status`, and the second because of it.
+    pub(super) fn fail_fused(&mut self, index: u32, status: Status, second: &SubmissionEntry) {
+        if let Some(command) = self.commands.get_mut(index) {
+            command.status = status;
+            command.work = Work::Fused(Box::new(*second));
+        }
+        self.finish_fused(index, Status::ABORTED_FAILED_FUSED);
+    }
+
+    /// Ends both halves.
+    pub(super) fn finish_fused(&mut self, index: u32, second_status: Status) {
+        let Some(command) = self.commands.get_mut(index) else { return };
+        let Work::Fused(entry) = std::mem::replace(&mut command.work, Work::None) else { return };
+        let (queue, bytes) = (command.queue, command.bytes);
+        let (arrival, due, stages) = (command.arrival, command.due, command.stages);
+        let mut status = second_status;
+        if !command.status.is_success() && second_status.is_success() {
+            // The write failed, not the comparison.
+            status = std::mem::replace(&mut command.status, Status::ABORTED_FAILED_FUSED);
+        }
+        self.finish(index, ReplyData::None);
+        if queue == NONE {
+            return;
+        }
+        let id = entry.command_id.get();
+        if status.is_success() {
+            self.health.count(entry.opcode, bytes);
+        } else {
+            let (namespace, start) = (entry.namespace_id.get(), entry.start_lba());
+            status = self.note_error(queue, id, entry.opcode, namespace, start, status);
+        }
+        let Some(slot) = self.queues.get_mut(queue) else { return };
+        let mut completion = CompletionEntry::new(id, status, 0);
+        completion.queue_head.set(slot.reply());
+        self.outputs.push_back(Output::Reply(Reply {
+            queue: Queue(queue),
+            entry: completion,
+            data: ReplyData::None,
+            kind: ReplyKind::Write,
+            bytes,
+            arrival,
+            due,
+            stages,
+        }));
+    }
+}
+
+fn kind(entry: &SubmissionEntry) -> ReplyKind {
+    if entry.opcode == nvm::WRITE { ReplyKind::Write } else { ReplyKind::OtherIo }
+}

@@ -1,0 +1,124 @@
+//! Copy, format 0 (NVM Command Set 1.0, section 3.2.2).
+
+use super::protection::{Check, complement};
+use super::{Access, check_range};
+use crate::command::{BlockRun, Then};
+use crate::output::ReplyKind;
+use crate::subsystem::Subsystem;
+use mynah_model::io::Operation;
+use mynah_wire::nvme::protection::CopyRange;
+use mynah_wire::nvme::{Status, SubmissionEntry};
+use zerocopy::FromBytes;
+
+/// MSSRL: blocks of a source range.
+pub(crate) const RANGE_BLOCKS_MAX: u16 = 1024;
+/// MCL: blocks of a command.
+pub(crate) const BLOCKS_MAX: u32 = 4096;
+/// Source ranges of a command (MSRC is one less).
+pub(crate) const RANGES_MAX: usize = 64;
+
+impl Subsystem {
+    pub(super) fn copy(
+        &mut self,
+        queue: u32,
+        entry: &SubmissionEntry,
+        data: &[u8],
+    ) -> Result<(), Status> {
+        let at = self.admit(queue, entry, Access::Write)?;
+        self.admit(queue, entry, Access::Read)?;
+        if self.defer(queue, entry, data, at) {
+            return Ok(());
+        }
+        let namespace = self.namespaces[at].as_ref().ok_or(Status::INTERNAL_ERROR)?;
+        let format = namespace.format;
+        let dword12 = entry.dword12.get();
+        let invalid = Status::INVALID_FIELD.do_not_retry();
+        if dword12 >> 8 & 0xf != 0 {
+            return Err(invalid);
+        }
+        let count = (dword12 & 0xff) as usize + 1;
+        if count > RANGES_MAX {
+            return Err(Status::COMMAND_SIZE_LIMIT_EXCEEDED.do_not_retry());
+        }
+        let ranges = <[CopyRange]>::ref_from_prefix_with_elems(data, count)
+            .map_err(|_| Status::SGL_DATA_LENGTH_INVALID.do_not_retry())?
+            .0;
+        // PRINFOR in bits 15:12, PRINFOW in bits 29:26.
+        let (read_bits, write_bits) = ((dword12 >> 12) as u8 & 0xf, (dword12 >> 26) as u8 & 0xf);
+        if read_bits & 8 != write_bits & 8 && format.protection != 0 {
+            return Err(invalid);
+        }
+        let mut runs = Vec::with_capacity(count);
+        let mut total = 0;
+        let mut bad = None;
+        for range in ranges {
+            let (start, blocks) = (range.start.get(), u32::from(range.blocks.get()) + 1);
+            if blocks > u32::from(RANGE_BLOCKS_MAX) {
+                return Err(Status::COMMAND_SIZE_LIMIT_EXCEEDED.do_not_retry());
+            }
+            check_range(namespace, start, u64::from(blocks))?;
+            let (tag, mask) = (range.application_tag.get(), range.application_mask.get());
+            let check = Check::new(read_bits, range.reference_tag.get(), tag, mask, format)
+                .checked(start, format)?;
+            runs.push(BlockRun { start, blocks, check });
+            total += blocks;
+            bad = bad.or(namespace.uncorrectable.first_in(start, u64::from(blocks)));
+        }
+        if total > BLOCKS_MAX {
+            return Err(Status::COMMAND_SIZE_LIMIT_EXCEEDED.do_not_retry());
+        }
+        let to = entry.start_lba();
+        check_range(namespace, to, u64::from(total))?;
+        let tags = entry.dword15.get();
+        let (tag, mask) = (tags as u16, (tags >> 16) as u16);
+        let check =
+            Check::new(write_bits, entry.dword14.get(), tag, mask, format).checked(to, format)?;
+        let through = self.through(entry);
+        let index = self.begin(queue, entry, ReplyKind::OtherIo, at);
+        if let Some(bad) = bad {
+            self.unreadable(index, bad);
+        }
+        self.set_bytes(index, total << format.shift);
+        for run in &runs {
+            self.add_steps(index, at, Operation::Read, run.start, u64::from(run.blocks));
+        }
+        let write = if through { Operation::WriteThrough } else { Operation::Write };
+        self.add_steps(index, at, write, to, u64::from(total));
+        self.gather(index, at, runs, Then::Copy { to, check, through });
+        self.start(index);
+        Ok(())
+    }
+
+    /// The source blocks are at hand: writes them to their destination.
+    pub(super) fn copy_blocks(
+        &mut self,
+        index: u32,
+        namespace: usize,
+        to: u64,
+        check: Check,
+        through: bool,
+        (data, mut metadata): (Vec<u8>, Vec<u8>),
+    ) {
+        let Some(target) = &self.namespaces[namespace] else { return };
+        let format = target.format;
+        let size = 1usize << format.shift;
+        if format.protection != 0 {
+            for (at, (data, item)) in
+                (0..).zip(data.chunks_exact(size).zip(metadata.chunks_exact_mut(8)))
+            {
+                if check.action {
+                    item.copy_from_slice(&check.generate(format, at, data));
+                } else if let Err(status) = check.verify(format, at, data, item) {
+                    if let Some(command) = self.commands.get_mut(index) {
+                        command.status = status;
+                    }
+                    return self.finish(index, crate::ReplyData::None);
+                }
+            }
+        }
+        complement(&mut metadata);
+        let blocks = (data.len() / size) as u64;
+        self.write_blocks(index, namespace, to, blocks, Some((data, metadata)), through);
+        self.go_on(index);
+    }
+}

@@ -1,0 +1,190 @@
+//! Dataset Management, Write Zeroes, Write Uncorrectable (NVM Command Set 1.0, sections
+//! 3.2.3, 3.2.7, 3.2.8).
+
+use super::protection::{Check, METADATA_BYTES, complement};
+use super::{Access, check_range};
+use crate::command::Overwrite;
+use crate::namespace::SECTOR_BYTES;
+use crate::output::ReplyKind;
+use crate::subsystem::Subsystem;
+use mynah_model::io::Operation;
+use mynah_wire::nvme::protection::DatasetRange;
+use mynah_wire::nvme::{Status, SubmissionEntry};
+use zerocopy::FromBytes;
+
+/// AD: deallocate.
+const ATTRIBUTE_DEALLOCATE: u32 = 1 << 2;
+/// DEAC: Write Zeroes may deallocate.
+const DEALLOCATE: u32 = 1 << 25;
+
+impl Subsystem {
+    pub(super) fn dataset_management(
+        &mut self,
+        queue: u32,
+        entry: &SubmissionEntry,
+        data: &[u8],
+    ) -> Result<(), Status> {
+        let at = self.admit(queue, entry, Access::Write)?;
+        if self.defer(queue, entry, data, at) {
+            return Ok(());
+        }
+        let count = (entry.dword10.get() & 0xff) as usize + 1;
+        let ranges = <[DatasetRange]>::ref_from_prefix_with_elems(data, count)
+            .map_err(|_| Status::SGL_DATA_LENGTH_INVALID.do_not_retry())?
+            .0;
+        let namespace = self.namespaces[at].as_ref().ok_or(Status::INTERNAL_ERROR)?;
+        for range in ranges {
+            if range.blocks.get() > 0 {
+                check_range(namespace, range.start.get(), u64::from(range.blocks.get()))?;
+            }
+        }
+        let index = self.begin(queue, entry, ReplyKind::Trim, at);
+        if let Some(command) = self.commands.get_mut(index) {
+            command.start = 0;
+        }
+        if entry.dword11.get() & ATTRIBUTE_DEALLOCATE != 0 {
+            let mut discards = Vec::new();
+            for range in ranges.iter().filter(|range| range.blocks.get() > 0) {
+                let (start, blocks) = (range.start.get(), u64::from(range.blocks.get()));
+                self.add_steps(index, at, Operation::Trim, start, blocks);
+                for (start, blocks) in self.whole_units(at, start, blocks) {
+                    self.deallocated(at, start, blocks, &mut discards);
+                }
+            }
+            self.overwrite(index, Overwrite { parts: vec![], discards, flush: false });
+        }
+        self.start(index);
+        Ok(())
+    }
+
+    /// Notes that blocks are deallocated, and which bytes of the store go with them.
+    fn deallocated(&mut self, at: usize, start: u64, blocks: u64, discards: &mut Vec<(u64, u64)>) {
+        if let Some(namespace) = &mut self.namespaces[at]
+            && !namespace.uncorrectable.is_empty()
+        {
+            namespace.uncorrectable.clear(start, blocks);
+            namespace.settle();
+        }
+        for place in self.places(at, start, blocks) {
+            discards.push(place.data);
+            discards.extend(place.metadata);
+        }
+    }
+
+    /// The runs of blocks that fill whole mapping units of the drive within a range.
+    fn whole_units(&self, at: usize, start: u64, blocks: u64) -> Vec<(u64, u64)> {
+        let Some(namespace) = &self.namespaces[at] else { return vec![] };
+        let (unit, per_block) = (self.space.unit_sectors, namespace.format.block_sectors());
+        let mut sector = start * per_block;
+        let mut runs = Vec::new();
+        for part in namespace.parts(sector, blocks * per_block) {
+            // Extents begin and end with whole units, and blocks divide units or are divided
+            // by them.
+            let grain = unit.max(per_block);
+            let skip = part.sector.next_multiple_of(grain) - part.sector;
+            if skip < part.sectors {
+                let whole = (part.sectors - skip) / grain * grain;
+                if whole > 0 {
+                    runs.push(((sector + skip) / per_block, whole / per_block));
+                }
+            }
+            sector += part.sectors;
+        }
+        runs
+    }
+
+    pub(super) fn write_zeroes(
+        &mut self,
+        queue: u32,
+        entry: &SubmissionEntry,
+    ) -> Result<(), Status> {
+        let at = self.admit(queue, entry, Access::Write)?;
+        if self.defer(queue, entry, &[], at) {
+            return Ok(());
+        }
+        let namespace = self.namespaces[at].as_ref().ok_or(Status::INTERNAL_ERROR)?;
+        let format = namespace.format;
+        let (start, blocks) = (entry.start_lba(), u64::from(entry.block_count()));
+        check_range(namespace, start, blocks)?;
+        let check = Check::from_entry(entry, format)?;
+        let through = self.through(entry);
+        let deallocates = entry.dword12.get() & DEALLOCATE != 0;
+        let index = self.begin(queue, entry, ReplyKind::Trim, at);
+        let write = if through { Operation::WriteThrough } else { Operation::Write };
+        if deallocates {
+            // The edges that fill no whole unit are written.
+            let mut next = start;
+            for (from, count) in self.whole_units(at, start, blocks) {
+                self.add_steps(index, at, write, next, from - next);
+                self.add_steps(index, at, Operation::Trim, from, count);
+                next = from + count;
+            }
+            self.add_steps(index, at, write, next, start + blocks - next);
+            self.write_blocks(index, at, start, blocks, None, through);
+        } else if format.metadata == 0 {
+            self.add_steps(index, at, write, start, blocks);
+            self.write_blocks(index, at, start, blocks, None, through);
+        } else {
+            self.add_steps(index, at, write, start, blocks);
+            self.write_zeroes_with_metadata(index, at, start, blocks, check, through);
+        }
+        self.start(index);
+        Ok(())
+    }
+
+    /// Zeros with protection information that the host's checks pass, or zeros.
+    fn write_zeroes_with_metadata(
+        &mut self,
+        index: u32,
+        at: usize,
+        start: u64,
+        blocks: u64,
+        check: Check,
+        through: bool,
+    ) {
+        let Some(namespace) = &self.namespaces[at] else { return };
+        let format = namespace.format;
+        let zeros = vec![0; 1 << format.shift];
+        let mut parts = Vec::new();
+        let mut discards = Vec::new();
+        let mut done = 0;
+        for place in self.places(at, start, blocks) {
+            discards.push(place.data);
+            let count = place.data.1 / SECTOR_BYTES / format.block_sectors();
+            let mut metadata = vec![0; count as usize * METADATA_BYTES];
+            if check.action {
+                for (item, number) in metadata.chunks_exact_mut(METADATA_BYTES).zip(done..) {
+                    item.copy_from_slice(&check.generate(format, number, &zeros));
+                }
+            }
+            complement(&mut metadata);
+            done += count as u32;
+            parts.extend(place.metadata.map(|(at, _)| (at, metadata)));
+        }
+        if let Some(namespace) = &mut self.namespaces[at] {
+            namespace.uncorrectable.clear(start, blocks);
+            namespace.settle();
+        }
+        self.overwrite(index, Overwrite { parts, discards, flush: through });
+    }
+
+    pub(super) fn write_uncorrectable(
+        &mut self,
+        queue: u32,
+        entry: &SubmissionEntry,
+    ) -> Result<(), Status> {
+        let at = self.admit(queue, entry, Access::Write)?;
+        if self.defer(queue, entry, &[], at) {
+            return Ok(());
+        }
+        let namespace = self.namespaces[at].as_mut().ok_or(Status::INTERNAL_ERROR)?;
+        let (start, blocks) = (entry.start_lba(), u64::from(entry.block_count()));
+        check_range(namespace, start, blocks)?;
+        if !namespace.uncorrectable.mark(start, blocks) {
+            return Err(Status::INTERNAL_ERROR);
+        }
+        namespace.settle();
+        self.reply(queue, entry, ReplyKind::OtherIo, 0);
+        Ok(())
+    }
+}

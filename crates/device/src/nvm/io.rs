@@ -1,0 +1,301 @@
+//! Read, Write, Flush.
+
+use super::protection::{Check, METADATA_BYTES, complement};
+use super::{Access, NAMESPACE_ALL, check_range, check_room};
+use crate::command::{BlockRun, Command, Overwrite, Step, Then, Work};
+use crate::config::Timing;
+use crate::namespace::SECTOR_BYTES;
+use crate::output::ReplyKind;
+use crate::store::Ready;
+use crate::subsystem::Subsystem;
+use mynah_model::io::Operation;
+use mynah_wire::nvme::{Status, SubmissionEntry};
+
+impl Subsystem {
+    /// Where a plain command's data lie; `None` if the command needs more care.
+    #[inline]
+    fn plain(&self, queue: u32, entry: &SubmissionEntry) -> Result<Option<Plain>, Status> {
+        let slot = self.queues.get(queue).ok_or(Status::INTERNAL_ERROR)?;
+        let id = entry.namespace_id.get();
+        let namespace = self.active(slot.controller, id)?;
+        let (start, blocks) = (entry.start_lba(), entry.block_count());
+        check_range(namespace, start, u64::from(blocks))?;
+        let bytes = blocks << namespace.format.shift;
+        if bytes > slot.transport.max_transfer_bytes {
+            return Err(Status::INVALID_FIELD.do_not_retry());
+        }
+        if !namespace.plain || self.is_guarded {
+            return Ok(None);
+        }
+        let extent = &namespace.extents[0];
+        let sector = start << (namespace.format.shift - 9);
+        Ok(Some(Plain {
+            namespace: id - 1,
+            start,
+            bytes,
+            at: extent.store + sector * SECTOR_BYTES,
+            pool: extent.pool,
+            sector: extent.sector + sector,
+        }))
+    }
+
+    #[inline]
+    pub(super) fn read(&mut self, queue: u32, entry: &SubmissionEntry) -> Result<(), Status> {
+        let Some(plain) = self.plain(queue, entry)? else {
+            return self.guarded_read(queue, entry);
+        };
+        check_room(entry, plain.bytes)?;
+        let ready = self.store.fetch(plain.at, plain.bytes);
+        let mut command = self.plain_command(queue, entry, ReplyKind::Read, &plain);
+        command.work = Work::Media;
+        if let Ready::Later(job) = ready {
+            command.job = Some(job);
+        }
+        self.start_plain(command, &plain, Operation::Read, ready);
+        Ok(())
+    }
+
+    #[inline]
+    pub(super) fn write(
+        &mut self,
+        queue: u32,
+        entry: &SubmissionEntry,
+        data: &[u8],
+    ) -> Result<(), Status> {
+        let Some(plain) = self.plain(queue, entry)? else {
+            return self.guarded_write(queue, entry, data);
+        };
+        let Some(data) = data.get(..plain.bytes as usize) else {
+            return Err(Status::SGL_DATA_LENGTH_INVALID.do_not_retry());
+        };
+        if self.through(entry) {
+            return self.guarded_write(queue, entry, data);
+        }
+        let ready = self.store.write(plain.at, data);
+        let command = self.plain_command(queue, entry, ReplyKind::Write, &plain);
+        self.start_plain(command, &plain, Operation::Write, ready);
+        Ok(())
+    }
+
+    #[inline]
+    fn plain_command(
+        &self,
+        queue: u32,
+        entry: &SubmissionEntry,
+        kind: ReplyKind,
+        plain: &Plain,
+    ) -> Command {
+        Command {
+            command_id: entry.command_id.get(),
+            opcode: entry.opcode,
+            namespace: plain.namespace,
+            start: plain.start,
+            bytes: plain.bytes,
+            at: plain.at,
+            ..self.new_command(queue, kind)
+        }
+    }
+
+    #[inline]
+    fn start_plain(&mut self, command: Command, plain: &Plain, operation: Operation, ready: Ready) {
+        let index = self.commands.insert(command);
+        self.wait_for(index, ready);
+        if self.config.timing == Timing::Modelled {
+            if let Some(command) = self.commands.get_mut(index) {
+                command.waiting += 1;
+            }
+            let sectors = (u64::from(plain.bytes) / SECTOR_BYTES) as u32;
+            self.step(index, Step { operation, pool: plain.pool, sector: plain.sector, sectors });
+        } else if matches!(ready, Ready::Now) {
+            self.finish(index, crate::ReplyData::None);
+        }
+    }
+
+    /// Bytes that a command moves between host and controller.
+    pub(super) fn moved_bytes(blocks: u32, shift: u8, metadata: u8, strip: bool) -> u32 {
+        let metadata = if strip { 0 } else { u32::from(metadata) };
+        blocks * ((1 << shift) + metadata)
+    }
+
+    fn guarded_read(&mut self, queue: u32, entry: &SubmissionEntry) -> Result<(), Status> {
+        let at = self.admit(queue, entry, Access::Read)?;
+        let namespace = self.namespaces[at].as_ref().ok_or(Status::INTERNAL_ERROR)?;
+        let format = namespace.format;
+        let (start, blocks) = (entry.start_lba(), entry.block_count());
+        check_range(namespace, start, u64::from(blocks))?;
+        let check = Check::from_entry(entry, format)?;
+        let strip = check.action;
+        let moved = Self::moved_bytes(blocks, format.shift, format.metadata, strip);
+        check_room(entry, moved)?;
+        let bad = namespace.uncorrectable.first_in(start, u64::from(blocks));
+        let index = self.begin(queue, entry, ReplyKind::Read, at);
+        if let Some(bad) = bad {
+            self.unreadable(index, bad);
+        }
+        self.set_bytes(index, blocks << format.shift);
+        let run = BlockRun { start, blocks, check };
+        self.gather(index, at, vec![run], Then::Reply { strip });
+        self.add_steps(index, at, Operation::Read, start, u64::from(blocks));
+        self.start(index);
+        Ok(())
+    }
+
+    /// A block of the command cannot be read.
+    pub(super) fn unreadable(&mut self, index: u32, block: u64) {
+        if let Some(command) = self.commands.get_mut(index) {
+            command.status = Status::UNRECOVERED_READ_ERROR.do_not_retry();
+            command.start = block;
+        }
+    }
+
+    pub(super) fn set_bytes(&mut self, index: u32, bytes: u32) {
+        if let Some(command) = self.commands.get_mut(index) {
+            command.bytes = bytes;
+        }
+    }
+
+    fn guarded_write(
+        &mut self,
+        queue: u32,
+        entry: &SubmissionEntry,
+        data: &[u8],
+    ) -> Result<(), Status> {
+        let at = self.admit(queue, entry, Access::Write)?;
+        if self.defer(queue, entry, data, at) {
+            return Ok(());
+        }
+        let namespace = self.namespaces[at].as_ref().ok_or(Status::INTERNAL_ERROR)?;
+        let format = namespace.format;
+        let (start, blocks) = (entry.start_lba(), entry.block_count());
+        let check = Check::from_entry(entry, format)?;
+        let (data, metadata) = self.split(at, start, blocks, data, check)?;
+        let through = self.through(entry);
+        let index = self.begin(queue, entry, ReplyKind::Write, at);
+        self.set_bytes(index, blocks << format.shift);
+        self.write_blocks(index, at, start, u64::from(blocks), Some((data, metadata)), through);
+        let operation = if through { Operation::WriteThrough } else { Operation::Write };
+        self.add_steps(index, at, operation, start, u64::from(blocks));
+        self.start(index);
+        Ok(())
+    }
+
+    /// Takes the host's blocks apart into data and metadata (as the store holds them), having
+    /// checked or made the protection information.
+    pub(super) fn split(
+        &self,
+        namespace: usize,
+        start: u64,
+        blocks: u32,
+        from: &[u8],
+        check: Check,
+    ) -> Result<(Vec<u8>, Vec<u8>), Status> {
+        let namespace = self.namespaces[namespace].as_ref().ok_or(Status::INTERNAL_ERROR)?;
+        check_range(namespace, start, u64::from(blocks))?;
+        let format = namespace.format;
+        let moved = Self::moved_bytes(blocks, format.shift, format.metadata, check.action);
+        let Some(from) = from.get(..moved as usize) else {
+            return Err(Status::SGL_DATA_LENGTH_INVALID.do_not_retry());
+        };
+        if format.metadata == 0 {
+            return Ok((from.to_vec(), vec![]));
+        }
+        let size = 1usize << format.shift;
+        let mut data = Vec::with_capacity(blocks as usize * size);
+        let mut metadata = Vec::with_capacity(blocks as usize * METADATA_BYTES);
+        let stride = if check.action { size } else { size + METADATA_BYTES };
+        for (at, block) in (0..).zip(from.chunks_exact(stride)) {
+            let (bytes, information) = block.split_at(size);
+            data.extend_from_slice(bytes);
+            if check.action {
+                metadata.extend_from_slice(&check.generate(format, at, bytes));
+            } else {
+                check.verify(format, at, bytes, information)?;
+                metadata.extend_from_slice(information);
+            }
+        }
+        complement(&mut metadata);
+        Ok((data, metadata))
+    }
+
+    /// Puts blocks into the store; without content, they are to read as zeros.
+    pub(super) fn write_blocks(
+        &mut self,
+        index: u32,
+        namespace: usize,
+        start: u64,
+        blocks: u64,
+        content: Option<(Vec<u8>, Vec<u8>)>,
+        through: bool,
+    ) {
+        let Some(target) = &mut self.namespaces[namespace] else { return };
+        if !target.uncorrectable.is_empty() {
+            target.uncorrectable.clear(start, blocks);
+            target.settle();
+        }
+        let shift = target.format.shift;
+        let mut overwrite = Overwrite { parts: vec![], discards: vec![], flush: through };
+        let mut done = 0;
+        for place in self.places(namespace, start, blocks) {
+            let Some((data, metadata)) = &content else {
+                overwrite.discards.push(place.data);
+                overwrite.discards.extend(place.metadata);
+                continue;
+            };
+            let end = done + place.data.1 as usize;
+            overwrite.parts.push((place.data.0, data[done..end].to_vec()));
+            if let Some((at, _)) = place.metadata {
+                let (from, to) = (done >> shift, end >> shift);
+                let part = &metadata[from * METADATA_BYTES..to * METADATA_BYTES];
+                overwrite.parts.push((at, part.to_vec()));
+            }
+            done = end;
+        }
+        self.overwrite(index, overwrite);
+    }
+
+    pub(super) fn flush(&mut self, queue: u32, entry: &SubmissionEntry) -> Result<(), Status> {
+        let slot = self.queues.get(queue).ok_or(Status::INTERNAL_ERROR)?;
+        let controller = slot.controller;
+        let mut namespaces = Vec::new();
+        if entry.namespace_id.get() == NAMESPACE_ALL {
+            let all = 0..self.namespaces.len();
+            namespaces.extend(all.filter(|&at| self.active(controller, at as u32 + 1).is_ok()));
+        } else {
+            namespaces.push(self.admit(queue, entry, Access::Write)?);
+        }
+        if self.sanitizes() {
+            return Err(Status::SANITIZE_IN_PROGRESS);
+        }
+        let first = namespaces.first().copied().unwrap_or(0);
+        let index = self.begin(queue, entry, ReplyKind::Flush, first);
+        let mut steps: Vec<Step> = Vec::new();
+        for extent in namespaces
+            .iter()
+            .filter_map(|&at| self.namespaces[at].as_ref())
+            .flat_map(|it| &it.extents)
+        {
+            if steps.iter().all(|step| step.pool != extent.pool) {
+                let (operation, pool) = (Operation::Flush, extent.pool);
+                steps.push(Step { operation, pool, sector: 0, sectors: 0 });
+            }
+        }
+        if let Some(command) = self.commands.get_mut(index) {
+            command.steps.extend(steps);
+            command.start = 0;
+        }
+        let ready = self.store.flush();
+        self.wait_for(index, ready);
+        self.start(index);
+        Ok(())
+    }
+}
+
+/// A command whose data are one run of the store and one of the model.
+struct Plain {
+    namespace: u32,
+    start: u64,
+    bytes: u32,
+    at: u64,
+    pool: mynah_model::io::NamespaceId,
+    sector: u64,
+}

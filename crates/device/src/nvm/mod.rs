@@ -1,0 +1,202 @@
+//! I/O commands: what all of them have in common.
+
+mod blocks;
+pub(crate) mod compare;
+pub(crate) mod copy;
+mod deallocate;
+mod io;
+pub(crate) mod protection;
+pub(crate) mod reservation;
+mod reserve;
+pub(crate) mod uncorrectable;
+
+pub(crate) use blocks::Deferred;
+
+use crate::command::{Command, Step};
+use crate::namespace::{Namespace, WriteProtection};
+use crate::output::ReplyKind;
+use crate::subsystem::Subsystem;
+use mynah_model::io::Operation;
+use mynah_wire::nvme::opcode::{FABRICS, nvm};
+use mynah_wire::nvme::{Status, SubmissionEntry};
+
+/// Every namespace.
+pub(crate) const NAMESPACE_ALL: u32 = 0xffff_ffff;
+
+/// How a command touches the blocks of a namespace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Access {
+    Read,
+    Write,
+    /// Reads or changes reservations only.
+    Reservation,
+}
+
+impl Subsystem {
+    /// A command on an I/O queue.
+    #[inline]
+    pub(crate) fn submit_io(&mut self, queue: u32, entry: &SubmissionEntry, data: &[u8]) {
+        let Some(slot) = self.queues.get_mut(queue) else { return };
+        let Some(controller) = &mut self.controllers[usize::from(slot.controller)] else { return };
+        controller.last_seen = self.now.wall;
+        if controller.is_fatal() {
+            return;
+        }
+        if slot.fused.is_some() || entry.flags & 3 != 0 {
+            return self.submit_fused(queue, entry, data);
+        }
+        self.io(queue, entry, data);
+    }
+
+    /// Carries an I/O command out.
+    pub(crate) fn io(&mut self, queue: u32, entry: &SubmissionEntry, data: &[u8]) {
+        let (outcome, kind) = match entry.opcode {
+            nvm::READ => (self.read(queue, entry), ReplyKind::Read),
+            nvm::WRITE => (self.write(queue, entry, data), ReplyKind::Write),
+            nvm::FLUSH => (self.flush(queue, entry), ReplyKind::Flush),
+            nvm::DATASET_MANAGEMENT => {
+                (self.dataset_management(queue, entry, data), ReplyKind::Trim)
+            }
+            nvm::WRITE_ZEROES => (self.write_zeroes(queue, entry), ReplyKind::Trim),
+            nvm::COMPARE => (self.compare(queue, entry, data), ReplyKind::OtherIo),
+            nvm::VERIFY => (self.verify(queue, entry), ReplyKind::OtherIo),
+            nvm::WRITE_UNCORRECTABLE => {
+                (self.write_uncorrectable(queue, entry), ReplyKind::OtherIo)
+            }
+            nvm::COPY => (self.copy(queue, entry, data), ReplyKind::OtherIo),
+            nvm::RESERVATION_REGISTER
+            | nvm::RESERVATION_ACQUIRE
+            | nvm::RESERVATION_RELEASE
+            | nvm::RESERVATION_REPORT => (self.reservation(queue, entry, data), ReplyKind::OtherIo),
+            FABRICS => return self.submit_fabrics(queue, entry, data),
+            _ => (Err(Status::INVALID_OPCODE.do_not_retry()), ReplyKind::OtherIo),
+        };
+        if let Err(status) = outcome {
+            self.fail(queue, entry, kind, status);
+        }
+    }
+
+    /// Whether the queue's controller may use the namespace for this; returns the
+    /// namespace's index.
+    pub(crate) fn admit(
+        &self,
+        queue: u32,
+        entry: &SubmissionEntry,
+        access: Access,
+    ) -> Result<usize, Status> {
+        let slot = self.queues.get(queue).ok_or(Status::INTERNAL_ERROR)?;
+        let id = entry.namespace_id.get();
+        let namespace = self.active(slot.controller, id)?;
+        if self.sanitizes() {
+            return Err(Status::SANITIZE_IN_PROGRESS);
+        }
+        if namespace.formatting {
+            return Err(Status::FORMAT_IN_PROGRESS);
+        }
+        if access == Access::Reservation {
+            return Ok(id as usize - 1);
+        }
+        let writes = access == Access::Write;
+        if let Some(controller) = &self.controllers[usize::from(slot.controller)]
+            && !namespace.reservations.admits(&controller.host_id, writes)
+        {
+            return Err(Status::RESERVATION_CONFLICT);
+        }
+        if writes && namespace.protection != WriteProtection::None {
+            return Err(Status::NAMESPACE_WRITE_PROTECTED.do_not_retry());
+        }
+        Ok(id as usize - 1)
+    }
+
+    /// The namespace with this identifier, if it is attached to the controller.
+    #[inline]
+    pub(crate) fn active(&self, controller: u16, id: u32) -> Result<&Namespace, Status> {
+        self.namespaces
+            .get((id as usize).wrapping_sub(1))
+            .and_then(|namespace| namespace.as_deref())
+            .filter(|namespace| namespace.attached.contains(controller))
+            .ok_or(Status::INVALID_NAMESPACE.do_not_retry())
+    }
+
+    /// Begins a command that [`Subsystem::start`] then starts.
+    pub(crate) fn begin(
+        &mut self,
+        queue: u32,
+        entry: &SubmissionEntry,
+        kind: ReplyKind,
+        namespace: usize,
+    ) -> u32 {
+        let command = Command {
+            command_id: entry.command_id.get(),
+            opcode: entry.opcode,
+            namespace: namespace as u32,
+            start: entry.start_lba(),
+            ..self.new_command(queue, kind)
+        };
+        self.commands.insert(command)
+    }
+
+    /// Whether a sanitize keeps every namespace from being used.
+    pub(crate) fn sanitizes(&self) -> bool {
+        self.sanitizing
+    }
+
+    /// Whether writes have to be on flash before they complete.
+    pub(crate) fn through(&self, entry: &SubmissionEntry) -> bool {
+        entry.dword12.get() & 1 << 30 != 0 || !self.write_cache
+    }
+
+    /// Adds the model's steps for a range of blocks of a namespace.
+    pub(crate) fn add_steps(
+        &mut self,
+        index: u32,
+        namespace: usize,
+        operation: Operation,
+        start: u64,
+        blocks: u64,
+    ) {
+        let (Some(namespace), Some(command)) =
+            (&self.namespaces[namespace], self.commands.get_mut(index))
+        else {
+            return;
+        };
+        let (unit, per_block) = (self.space.unit_sectors, namespace.format.block_sectors());
+        for part in namespace.parts(start * per_block, blocks * per_block) {
+            let (mut first, mut last) = (part.sector, part.sector + part.sectors);
+            if operation == Operation::Trim {
+                // Only whole units can be deallocated.
+                first = first.next_multiple_of(unit);
+                last = last / unit * unit;
+            }
+            while first < last {
+                let most = match operation {
+                    Operation::Trim => u64::from(u32::MAX) / unit * unit,
+                    // The model's largest read or write.
+                    _ => 1 << 21,
+                };
+                let sectors = (last - first).min(most) as u32;
+                let pool = part.pool;
+                command.steps.push_back(Step { operation, pool, sector: first, sectors });
+                first += u64::from(sectors);
+            }
+        }
+    }
+}
+
+/// Checks that a range lies within the namespace.
+#[inline]
+pub(crate) fn check_range(namespace: &Namespace, start: u64, blocks: u64) -> Result<(), Status> {
+    if start >= namespace.blocks || blocks > namespace.blocks - start {
+        return Err(Status::LBA_OUT_OF_RANGE.do_not_retry());
+    }
+    Ok(())
+}
+
+/// Checks that the host's buffer fits what is moved.
+#[inline]
+pub(crate) fn check_room(entry: &SubmissionEntry, bytes: u32) -> Result<(), Status> {
+    match crate::subsystem::host_room(entry) {
+        Some(room) if room < bytes => Err(Status::SGL_DATA_LENGTH_INVALID.do_not_retry()),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,156 @@
+//! End-to-end protection of blocks (NVM Command Set 1.0, section 5.2).
+//!
+//! Metadata have 8 bytes, all of them protection information where a namespace has any. The
+//! store holds their complement: what was never written then reads as all ones, which is
+//! what the specification wants of deallocated blocks.
+
+use crate::namespace::Format;
+use mynah_wire::nvme::protection::{ProtectionInformation, guard};
+use mynah_wire::nvme::{Status, SubmissionEntry};
+use zerocopy::{FromBytes, IntoBytes};
+
+/// Bytes of a block's metadata.
+pub(crate) const METADATA_BYTES: usize = 8;
+
+/// What a command wants done with protection information.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub(crate) struct Check {
+    /// PRACT: the controller makes and strips it.
+    pub(crate) action: bool,
+    pub(crate) guard: bool,
+    pub(crate) application: bool,
+    pub(crate) reference: bool,
+    pub(crate) application_tag: u16,
+    pub(crate) application_mask: u16,
+    /// Reference tag of the first block.
+    pub(crate) reference_tag: u32,
+}
+
+impl Check {
+    /// Reads the command's fields (PRINFO, ILBRT, LBAT, LBATM).
+    pub(crate) fn from_entry(entry: &SubmissionEntry, format: Format) -> Result<Check, Status> {
+        let bits = (entry.dword12.get() >> 26) as u8;
+        let tags = entry.dword15.get();
+        Check::new(bits, entry.dword14.get(), tags as u16, (tags >> 16) as u16, format)
+            .checked(entry.start_lba(), format)
+    }
+
+    /// From PRINFO's four bits and the tags.
+    pub(crate) fn new(
+        bits: u8,
+        reference_tag: u32,
+        application_tag: u16,
+        application_mask: u16,
+        format: Format,
+    ) -> Check {
+        if format.protection == 0 {
+            return Check::default();
+        }
+        Check {
+            action: bits & 8 != 0,
+            guard: bits & 4 != 0,
+            application: bits & 2 != 0,
+            reference: bits & 1 != 0 && format.protection != 3,
+            application_tag,
+            application_mask,
+            reference_tag,
+        }
+    }
+
+    /// Type 1 binds the first reference tag to the address.
+    pub(crate) fn checked(self, start: u64, format: Format) -> Result<Check, Status> {
+        if format.protection == 1 && self.reference && self.reference_tag != start as u32 {
+            return Err(Status::INVALID_PROTECTION_INFORMATION.do_not_retry());
+        }
+        Ok(self)
+    }
+
+    /// Checks block number `at` of the command.
+    pub(crate) fn verify(
+        &self,
+        format: Format,
+        at: u32,
+        data: &[u8],
+        metadata: &[u8],
+    ) -> Result<(), Status> {
+        let Ok((information, _)) = ProtectionInformation::read_from_prefix(metadata) else {
+            return Err(Status::INTERNAL_ERROR);
+        };
+        let (application, reference) =
+            (information.application_tag.get(), information.reference_tag.get());
+        let escaped = application == 0xffff && (format.protection != 3 || reference == u32::MAX);
+        if format.protection == 0 || escaped {
+            return Ok(());
+        }
+        if self.guard && guard(data) != information.guard.get() {
+            return Err(Status::GUARD_CHECK_ERROR);
+        }
+        let mask = self.application_mask;
+        if self.application && application & mask != self.application_tag & mask {
+            return Err(Status::APPLICATION_TAG_CHECK_ERROR);
+        }
+        if self.reference && reference != self.reference_tag.wrapping_add(at) {
+            return Err(Status::REFERENCE_TAG_CHECK_ERROR);
+        }
+        Ok(())
+    }
+
+    /// Makes the protection information of block number `at` of the command.
+    pub(crate) fn generate(&self, format: Format, at: u32, data: &[u8]) -> [u8; METADATA_BYTES] {
+        let step = if format.protection == 3 { 0 } else { at };
+        let mut information = ProtectionInformation::default();
+        information.guard.set(guard(data));
+        information.application_tag.set(self.application_tag);
+        information.reference_tag.set(self.reference_tag.wrapping_add(step));
+        let mut bytes = [0; METADATA_BYTES];
+        bytes.copy_from_slice(information.as_bytes());
+        bytes
+    }
+}
+
+/// Turns metadata into what the store holds, and back.
+pub(crate) fn complement(bytes: &mut [u8]) {
+    for byte in bytes {
+        *byte = !*byte;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn format(protection: u8) -> Format {
+        Format { shift: 9, metadata: 8, protection }
+    }
+
+    #[test]
+    fn what_is_made_passes_and_what_is_changed_does_not() {
+        let data = [0x5a; 512];
+        for kind in 1..=3 {
+            let check = Check::new(0b0111, 100, 0x1234, 0xffff, format(kind));
+            let made = check.generate(format(kind), 3, &data);
+            assert_eq!(check.verify(format(kind), 3, &data, &made), Ok(()));
+            let other = [0x5b; 512];
+            let result = check.verify(format(kind), 3, &other, &made);
+            assert_eq!(result, Err(Status::GUARD_CHECK_ERROR));
+            let stranger = Check { application_tag: 0x1235, ..check };
+            let result = stranger.verify(format(kind), 3, &data, &made);
+            assert_eq!(result, Err(Status::APPLICATION_TAG_CHECK_ERROR));
+            let masked = Check { application_mask: 0xff00, ..stranger };
+            assert_eq!(masked.verify(format(kind), 3, &data, &made), Ok(()));
+            let moved = check.verify(format(kind), 4, &data, &made);
+            let expected = if kind == 3 { Ok(()) } else { Err(Status::REFERENCE_TAG_CHECK_ERROR) };
+            assert_eq!(moved, expected);
+            assert_eq!(check.verify(format(kind), 9, &other, &[0xff; 8]), Ok(()), "escape");
+        }
+    }
+
+    #[test]
+    fn type_1_binds_the_reference_tag_to_the_address() {
+        let check = Check::new(1, 7, 0, 0, format(1));
+        assert!(check.checked(7, format(1)).is_ok());
+        assert!(check.checked(0x1_0000_0007, format(1)).is_ok());
+        assert!(check.checked(8, format(1)).is_err());
+        assert!(check.checked(8, format(2)).is_ok());
+    }
+}

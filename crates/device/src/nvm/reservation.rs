@@ -1,0 +1,373 @@
+//! Reservations of a namespace (Base 2.0, section 8.19): who may register, acquire, release,
+//! and whose commands are let in.
+
+use mynah_wire::nvme::Status;
+use mynah_wire::nvme::reservation::ReservationType;
+
+/// A host, by its 128-bit identifier.
+pub(crate) type HostId = [u8; 16];
+
+/// Most registrants of a namespace.
+const REGISTRANTS_MAX: usize = 1024;
+
+/// What a host is told in the reservation notification log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Notice {
+    RegistrationPreempted = 1,
+    ReservationReleased = 2,
+    ReservationPreempted = 3,
+}
+
+/// Who is told what.
+pub(crate) type Notices = Vec<(HostId, Notice)>;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Registrant {
+    pub(crate) host: HostId,
+    pub(crate) key: u64,
+}
+
+/// The reservation held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Held {
+    kind: ReservationType,
+    /// Of the types that all registrants hold, whoever acquired it.
+    holder: HostId,
+}
+
+/// Registrations and the reservation of a namespace. They do not outlive a power loss.
+#[derive(Debug, Default)]
+pub(crate) struct Reservations {
+    pub(crate) generation: u32,
+    pub(crate) registrants: Vec<Registrant>,
+    held: Option<Held>,
+}
+
+impl Reservations {
+    /// The type of the reservation held.
+    pub(crate) fn holder_kind(&self) -> Option<ReservationType> {
+        self.held.map(|held| held.kind)
+    }
+
+    fn key_of(&self, host: &HostId) -> Option<u64> {
+        self.registrants.iter().find(|registrant| registrant.host == *host).map(|it| it.key)
+    }
+
+    /// Whether `host` holds the reservation, or is one of those who do.
+    pub(crate) fn is_held_by(&self, host: &HostId) -> bool {
+        self.held.is_some_and(|held| {
+            if held.kind.is_held_by_all() {
+                self.key_of(host).is_some()
+            } else {
+                held.holder == *host
+            }
+        })
+    }
+
+    /// Whether `host` may read (or, with `writes`, write).
+    pub(crate) fn admits(&self, host: &HostId, writes: bool) -> bool {
+        let Some(held) = self.held else { return true };
+        self.is_held_by(host)
+            || (held.kind.admits_registrants() && self.key_of(host).is_some())
+            || (!writes && !held.kind.is_exclusive_access())
+    }
+
+    /// Reservation Register.
+    pub(crate) fn register(
+        &mut self,
+        host: HostId,
+        dword10: u32,
+        current: u64,
+        new: u64,
+    ) -> Result<Notices, Status> {
+        let (action, ignore_key) = (dword10 & 7, dword10 & 8 != 0);
+        // Change of persistence through power loss (31:30): 3 would ask for it.
+        if matches!(dword10 >> 30, 1 | 3) {
+            return Err(Status::INVALID_FIELD.do_not_retry());
+        }
+        let key = self.key_of(&host);
+        let knows_key = ignore_key || key == Some(current);
+        match action {
+            0 if new == 0 => Err(Status::INVALID_FIELD.do_not_retry()),
+            0 => match key {
+                Some(key) if key == new => Ok(vec![]),
+                Some(_) => Err(Status::RESERVATION_CONFLICT),
+                None if self.registrants.len() >= REGISTRANTS_MAX => Err(Status::INTERNAL_ERROR),
+                None => {
+                    self.registrants.push(Registrant { host, key: new });
+                    self.generation = self.generation.wrapping_add(1);
+                    Ok(vec![])
+                }
+            },
+            1 if key.is_some() && knows_key => Ok(self.unregister(host)),
+            2 if key.is_some() && knows_key && new != 0 => {
+                for registrant in self.registrants.iter_mut().filter(|it| it.host == host) {
+                    registrant.key = new;
+                }
+                self.generation = self.generation.wrapping_add(1);
+                Ok(vec![])
+            }
+            2 if new == 0 => Err(Status::INVALID_FIELD.do_not_retry()),
+            1 | 2 => Err(Status::RESERVATION_CONFLICT),
+            _ => Err(Status::INVALID_FIELD.do_not_retry()),
+        }
+    }
+
+    fn unregister(&mut self, host: HostId) -> Notices {
+        let held_before = self.is_held_by(&host);
+        self.registrants.retain(|registrant| registrant.host != host);
+        self.generation = self.generation.wrapping_add(1);
+        let Some(held) = self.held else { return vec![] };
+        if !held_before || (held.kind.is_held_by_all() && !self.registrants.is_empty()) {
+            return vec![];
+        }
+        self.held = None;
+        // Those whom the reservation let in learn that it is gone.
+        if held.kind.admits_registrants() { self.tell_others(host) } else { vec![] }
+    }
+
+    fn tell_others(&self, host: HostId) -> Notices {
+        let others = self.registrants.iter().filter(|it| it.host != host);
+        others.map(|it| (it.host, Notice::ReservationReleased)).collect()
+    }
+
+    /// Reservation Acquire.
+    pub(crate) fn acquire(
+        &mut self,
+        host: HostId,
+        dword10: u32,
+        current: u64,
+        preempted: u64,
+    ) -> Result<Notices, Status> {
+        let kind = ReservationType::from_code((dword10 >> 8) as u8);
+        let (Some(kind), false) = (kind, dword10 & 8 != 0) else {
+            return Err(Status::INVALID_FIELD.do_not_retry());
+        };
+        if self.key_of(&host) != Some(current) {
+            return Err(Status::RESERVATION_CONFLICT);
+        }
+        match dword10 & 7 {
+            0 => match self.held {
+                None => {
+                    self.held = Some(Held { kind, holder: host });
+                    Ok(vec![])
+                }
+                Some(held) if held.kind == kind && self.is_held_by(&host) => Ok(vec![]),
+                Some(_) => Err(Status::RESERVATION_CONFLICT),
+            },
+            // Commands of the preempted host are not called back: like most, they are past that.
+            1 | 2 => self.preempt(host, kind, preempted),
+            _ => Err(Status::INVALID_FIELD.do_not_retry()),
+        }
+    }
+
+    fn preempt(
+        &mut self,
+        host: HostId,
+        kind: ReservationType,
+        key: u64,
+    ) -> Result<Notices, Status> {
+        let by_all = self.held.is_some_and(|held| held.kind.is_held_by_all());
+        if key == 0 && !by_all {
+            return Err(Status::INVALID_FIELD.do_not_retry());
+        }
+        // The key 0 stands for all registrants, where all of them hold the reservation.
+        let everybody = key == 0;
+        let is_target = |it: &Registrant| it.host != host && (everybody || it.key == key);
+        let holder_key = self.held.and_then(|held| self.key_of(&held.holder));
+        let takes_over = match self.held {
+            None => false,
+            Some(_) if by_all => everybody,
+            Some(_) => holder_key == Some(key),
+        };
+        if !takes_over && !self.registrants.iter().any(|it| it.key == key) {
+            return Err(Status::RESERVATION_CONFLICT);
+        }
+        let mut notices: Notices = Vec::new();
+        for it in self.registrants.iter().filter(|it| is_target(it)) {
+            let lost = takes_over && self.is_held_by(&it.host);
+            let notice =
+                if lost { Notice::ReservationPreempted } else { Notice::RegistrationPreempted };
+            notices.push((it.host, notice));
+        }
+        self.registrants.retain(|it| !is_target(it));
+        self.generation = self.generation.wrapping_add(u32::from(!notices.is_empty()));
+        if takes_over {
+            let before = self.held.map(|held| held.kind);
+            self.held = Some(Held { kind, holder: host });
+            if before != Some(kind) {
+                notices.extend(self.tell_others(host));
+            }
+        }
+        Ok(notices)
+    }
+
+    /// Reservation Release.
+    pub(crate) fn release(
+        &mut self,
+        host: HostId,
+        dword10: u32,
+        current: u64,
+    ) -> Result<Notices, Status> {
+        if dword10 & 8 != 0 {
+            return Err(Status::INVALID_FIELD.do_not_retry());
+        }
+        if self.key_of(&host) != Some(current) {
+            return Err(Status::RESERVATION_CONFLICT);
+        }
+        match dword10 & 7 {
+            0 => {
+                let Some(held) = self.held.filter(|_| self.is_held_by(&host)) else {
+                    return Ok(vec![]);
+                };
+                if held.kind as u8 != (dword10 >> 8) as u8 {
+                    return Err(Status::INVALID_FIELD.do_not_retry());
+                }
+                self.held = None;
+                Ok(if held.kind.admits_registrants() { self.tell_others(host) } else { vec![] })
+            }
+            1 => {
+                let others = self.registrants.iter().filter(|it| it.host != host);
+                let notice = match self.held {
+                    Some(_) => Notice::ReservationPreempted,
+                    None => Notice::RegistrationPreempted,
+                };
+                let notices = others.map(|it| (it.host, notice)).collect();
+                self.registrants.clear();
+                self.held = None;
+                self.generation = self.generation.wrapping_add(1);
+                Ok(notices)
+            }
+            _ => Err(Status::INVALID_FIELD.do_not_retry()),
+        }
+    }
+
+    /// Forgets everything: the power was lost.
+    pub(crate) fn clear(&mut self) {
+        *self = Reservations::default();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const A: HostId = [1; 16];
+    const B: HostId = [2; 16];
+    const C: HostId = [3; 16];
+
+    fn kind(code: u32) -> u32 {
+        code << 8
+    }
+
+    /// A and B are registered with keys 0xa and 0xb, A holds a reservation of this type.
+    fn held(code: u32) -> Reservations {
+        let mut state = Reservations::default();
+        state.register(A, 0, 0, 0xa).unwrap();
+        state.register(B, 0, 0, 0xb).unwrap();
+        state.acquire(A, kind(code), 0xa, 0).unwrap();
+        state
+    }
+
+    #[test]
+    fn who_is_let_in() {
+        // Base 2.0, figure 451: reads and writes of holder, registrant and stranger.
+        for (code, registrant, stranger) in [
+            (1, "r", "r"),
+            (2, "", ""),
+            (3, "rw", "r"),
+            (4, "rw", ""),
+            (5, "rw", "r"),
+            (6, "rw", ""),
+        ] {
+            let state = held(code);
+            for (host, admitted) in [(A, "rw"), (B, registrant), (C, stranger)] {
+                assert_eq!(state.admits(&host, false), admitted.contains('r'), "{code} {host:?}");
+                assert_eq!(state.admits(&host, true), admitted.contains('w'), "{code} {host:?}");
+            }
+        }
+        assert!(Reservations::default().admits(&C, true));
+    }
+
+    #[test]
+    fn registrations() {
+        let mut state = Reservations::default();
+        let conflict = Err(Status::RESERVATION_CONFLICT);
+        assert_eq!(state.register(A, 1, 0, 0), conflict, "not registered");
+        assert_eq!(state.register(A, 0, 0, 5), Ok(vec![]));
+        assert_eq!(state.register(A, 0, 0, 5), Ok(vec![]), "the same again");
+        assert_eq!(state.register(A, 0, 0, 6), conflict, "another key needs a replacement");
+        assert_eq!(state.register(A, 2, 4, 6), conflict, "wrong key");
+        assert_eq!(state.register(A, 2, 5, 6), Ok(vec![]));
+        assert_eq!(state.register(A, 2 | 8, 99, 7), Ok(vec![]), "the key is ignored");
+        assert_eq!(state.register(A, 1, 6, 0), conflict);
+        assert_eq!(state.generation, 3);
+        assert_eq!(state.register(A, 1, 7, 0), Ok(vec![]));
+        assert!(state.registrants.is_empty());
+        let invalid = Err(Status::INVALID_FIELD.do_not_retry());
+        assert_eq!(state.register(A, 0, 0, 0), invalid);
+        assert_eq!(state.register(A, 3, 0, 1), invalid);
+        assert_eq!(state.register(A, 3 << 30, 0, 1), invalid, "persistence is not supported");
+    }
+
+    #[test]
+    fn acquiring_and_releasing() {
+        let conflict = Err(Status::RESERVATION_CONFLICT);
+        let invalid = Err(Status::INVALID_FIELD.do_not_retry());
+        let mut state = held(1);
+        assert_eq!(state.acquire(A, kind(1), 0xa, 0), Ok(vec![]), "the holder again");
+        assert_eq!(state.acquire(A, kind(2), 0xa, 0), conflict, "with another type");
+        assert_eq!(state.acquire(B, kind(1), 0xb, 0), conflict);
+        assert_eq!(state.acquire(C, kind(1), 0xc, 0), conflict);
+        assert_eq!(state.acquire(B, kind(7), 0xb, 0), invalid);
+        assert_eq!(state.release(B, kind(1), 0xb), Ok(vec![]), "not the holder: nothing happens");
+        assert!(state.is_held_by(&A));
+        assert_eq!(state.release(A, kind(2), 0xa), invalid);
+        assert_eq!(state.release(A, kind(1), 0xb), conflict);
+        assert_eq!(state.release(A, kind(1), 0xa), Ok(vec![]));
+        assert_eq!(state.holder_kind(), None);
+        assert_eq!(held(3).release(A, kind(3), 0xa), Ok(vec![(B, Notice::ReservationReleased)]));
+        let mut state = held(2);
+        assert_eq!(state.release(B, 1, 0xb), Ok(vec![(A, Notice::ReservationPreempted)]));
+        assert!(state.registrants.is_empty() && state.holder_kind().is_none());
+    }
+
+    #[test]
+    fn unregistering_the_holder_ends_the_reservation() {
+        assert_eq!(held(1).register(A, 1, 0xa, 0), Ok(vec![]));
+        let mut state = held(4);
+        assert_eq!(state.register(A, 1, 0xa, 0), Ok(vec![(B, Notice::ReservationReleased)]));
+        assert_eq!(state.holder_kind(), None);
+        let mut state = held(6);
+        assert_eq!(state.register(A, 1, 0xa, 0), Ok(vec![]));
+        assert!(state.is_held_by(&B), "the others hold it on");
+        assert_eq!(state.register(B, 1, 0xb, 0), Ok(vec![]));
+        assert_eq!(state.holder_kind(), None);
+    }
+
+    #[test]
+    fn preempting() {
+        let mut state = held(1);
+        assert_eq!(
+            state.acquire(B, kind(1) | 1, 0xb, 0),
+            Err(Status::INVALID_FIELD.do_not_retry())
+        );
+        assert_eq!(state.acquire(B, kind(1) | 1, 0xb, 9), Err(Status::RESERVATION_CONFLICT));
+        let taken = state.acquire(B, kind(1) | 1, 0xb, 0xa);
+        assert_eq!(taken, Ok(vec![(A, Notice::ReservationPreempted)]));
+        assert!(state.is_held_by(&B) && !state.admits(&A, true));
+        // Oneself, to change the type.
+        assert_eq!(state.acquire(B, kind(2) | 1, 0xb, 0xb), Ok(vec![]));
+        assert_eq!(state.holder_kind(), Some(ReservationType::ExclusiveAccess));
+        // Somebody who does not hold it.
+        state.register(C, 0, 0, 0xc).unwrap();
+        let out = state.acquire(B, kind(2) | 2, 0xb, 0xc);
+        assert_eq!(out, Ok(vec![(C, Notice::RegistrationPreempted)]));
+        // All of them.
+        let mut state = held(5);
+        let all = state.acquire(B, kind(1) | 1, 0xb, 0);
+        assert_eq!(all, Ok(vec![(A, Notice::ReservationPreempted)]));
+        assert_eq!(state.holder_kind(), Some(ReservationType::WriteExclusive));
+    }
+}

@@ -1,0 +1,109 @@
+//! The reservation commands (Base 2.0, sections 7.2 to 7.5).
+
+use super::Access;
+use super::reservation::Notices;
+use crate::output::ReplyKind;
+use crate::subsystem::Subsystem;
+use mynah_wire::nvme::opcode::nvm;
+use mynah_wire::nvme::reservation::{AcquireData, RegisterData, Registrant, ReservationStatus};
+use mynah_wire::nvme::{Status, SubmissionEntry};
+use zerocopy::byteorder::little_endian::U64;
+use zerocopy::{FromBytes, IntoBytes};
+
+impl Subsystem {
+    pub(super) fn reservation(
+        &mut self,
+        queue: u32,
+        entry: &SubmissionEntry,
+        data: &[u8],
+    ) -> Result<(), Status> {
+        let at = self.admit(queue, entry, Access::Reservation)?;
+        let controller = self.queues.get(queue).map_or(0, |slot| slot.controller);
+        let host = match &self.controllers[usize::from(controller)] {
+            Some(controller) => controller.host_id,
+            None => return Err(Status::INTERNAL_ERROR),
+        };
+        if entry.opcode == nvm::RESERVATION_REPORT {
+            let report = self.reservation_report(at, entry)?;
+            self.reply_data(queue, entry, ReplyKind::OtherIo, report);
+            return Ok(());
+        }
+        let short = || Status::SGL_DATA_LENGTH_INVALID.do_not_retry();
+        let dword10 = entry.dword10.get();
+        let Some(namespace) = &mut self.namespaces[at] else { return Err(Status::INTERNAL_ERROR) };
+        let state = &mut namespace.reservations;
+        let notices = match entry.opcode {
+            nvm::RESERVATION_REGISTER => {
+                let (keys, _) = RegisterData::read_from_prefix(data).map_err(|_| short())?;
+                state.register(host, dword10, keys.current_key.get(), keys.new_key.get())?
+            }
+            nvm::RESERVATION_ACQUIRE => {
+                let (keys, _) = AcquireData::read_from_prefix(data).map_err(|_| short())?;
+                state.acquire(host, dword10, keys.current_key.get(), keys.preempt_key.get())?
+            }
+            _ => {
+                let (key, _) = U64::read_from_prefix(data).map_err(|_| short())?;
+                state.release(host, dword10, key.get())?
+            }
+        };
+        namespace.settle();
+        self.give_notice(at as u32 + 1, notices);
+        self.reply(queue, entry, ReplyKind::OtherIo, 0);
+        Ok(())
+    }
+
+    /// Tells hosts what happened to their registrations and reservations.
+    fn give_notice(&mut self, namespace: u32, notices: Notices) {
+        for (host, notice) in notices {
+            for id in 1..self.controllers.len() {
+                if let Some(controller) = &mut self.controllers[id]
+                    && controller.host_id == host
+                    && controller.features.wants_notice(namespace, notice)
+                {
+                    controller.note_reservation(notice as u8, namespace);
+                    self.raise(id as u16, crate::admin::event::RESERVATION_NOTIFICATION);
+                }
+            }
+        }
+    }
+
+    fn reservation_report(&self, at: usize, entry: &SubmissionEntry) -> Result<Vec<u8>, Status> {
+        // Hosts of fabrics have 128-bit identifiers: EDS has to be set.
+        if entry.dword11.get() & 1 == 0 {
+            return Err(Status::HOST_ID_INCONSISTENT.do_not_retry());
+        }
+        let namespace = self.namespaces[at].as_ref().ok_or(Status::INTERNAL_ERROR)?;
+        let state = &namespace.reservations;
+        let mut rows = Vec::new();
+        for registrant in &state.registrants {
+            let held = state.is_held_by(&registrant.host);
+            let mut row = Registrant { status: u8::from(held), ..Default::default() };
+            row.key.set(registrant.key);
+            row.host_id = registrant.host;
+            let before = rows.len();
+            for controller in self.controllers.iter().flatten() {
+                if controller.host_id == registrant.host
+                    && namespace.attached.contains(controller.id)
+                {
+                    row.controller_id.set(controller.id);
+                    rows.push(row);
+                }
+            }
+            if rows.len() == before {
+                row.controller_id.set(0xffff);
+                rows.push(row);
+            }
+        }
+        let mut head = ReservationStatus::default();
+        head.generation.set(state.generation);
+        head.kind = state.holder_kind().map_or(0, |kind| kind as u8);
+        head.registrants.set(rows.len() as u16);
+        let mut report = head.as_bytes().to_vec();
+        for row in &rows {
+            report.extend_from_slice(row.as_bytes());
+        }
+        let wanted = (entry.dword10.get() as usize).saturating_add(1).saturating_mul(4);
+        report.truncate(wanted);
+        Ok(report)
+    }
+}

@@ -1,0 +1,103 @@
+//! Blocks that Write Uncorrectable has marked (NVM Command Set 1.0, section 3.2.7).
+
+use std::collections::BTreeMap;
+
+/// Most separate runs of marked blocks in a namespace.
+const RUNS_MAX: usize = 65_536;
+
+/// Which blocks of a namespace cannot be read until they are written again.
+#[derive(Debug, Default)]
+pub(crate) struct Uncorrectable {
+    /// End of each run by its start; runs neither touch nor overlap.
+    runs: BTreeMap<u64, u64>,
+}
+
+impl Uncorrectable {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.runs.is_empty()
+    }
+
+    /// The first marked block of a range.
+    pub(crate) fn first_in(&self, start: u64, blocks: u64) -> Option<u64> {
+        let end = start + blocks;
+        let (&from, &to) = self.runs.range(..end).next_back()?;
+        if to <= start {
+            return None;
+        }
+        // An earlier run may reach into the range, too.
+        let earlier = self.runs.range(..=start).next_back().filter(|&(_, &to)| to > start);
+        match earlier {
+            Some(_) => Some(start),
+            None => self.runs.range(start..end).next().map(|(&from, _)| from).or(Some(from)),
+        }
+    }
+
+    /// Marks blocks; false if there are too many runs.
+    pub(crate) fn mark(&mut self, start: u64, blocks: u64) -> bool {
+        if self.runs.len() >= RUNS_MAX {
+            return false;
+        }
+        let (mut from, mut to) = (start, start + blocks);
+        while let Some((&start, &end)) = self.runs.range(..=to).next_back()
+            && end >= from
+        {
+            self.runs.remove(&start);
+            from = from.min(start);
+            to = to.max(end);
+        }
+        self.runs.insert(from, to);
+        true
+    }
+
+    /// Blocks were written or deallocated.
+    pub(crate) fn clear(&mut self, start: u64, blocks: u64) {
+        let end = start + blocks;
+        while let Some((&from, &to)) = self.runs.range(..end).next_back()
+            && to > start
+        {
+            self.runs.remove(&from);
+            if from < start {
+                self.runs.insert(from, start);
+            }
+            if to > end {
+                self.runs.insert(end, to);
+            }
+        }
+    }
+
+    pub(crate) fn clear_all(&mut self) {
+        self.runs.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_are_joined_split_and_found() {
+        let mut marked = Uncorrectable::default();
+        for (start, blocks) in [(10, 5), (20, 5), (15, 5), (40, 1)] {
+            assert!(marked.mark(start, blocks));
+        }
+        assert_eq!(marked.runs.len(), 2);
+        for (start, blocks, first) in [
+            (0, 10, None),
+            (0, 11, Some(10)),
+            (12, 1, Some(12)),
+            (24, 20, Some(24)),
+            (25, 15, None),
+            (25, 16, Some(40)),
+            (0, 100, Some(10)),
+            (41, 100, None),
+        ] {
+            assert_eq!(marked.first_in(start, blocks), first, "{start} {blocks}");
+        }
+        marked.clear(12, 3);
+        assert_eq!(marked.first_in(12, 3), None);
+        assert_eq!(marked.first_in(11, 3), Some(11));
+        assert_eq!(marked.first_in(12, 4), Some(15));
+        marked.clear(0, 100);
+        assert!(marked.is_empty());
+    }
+}

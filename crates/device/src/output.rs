@@ -1,0 +1,136 @@
+//! What a subsystem wants done.
+
+use crate::StoreJob;
+use mynah_stamp::{StageSpans, Time};
+use mynah_wire::nvme::{CompletionEntry, SubmissionEntry};
+
+/// A transport queue: a connection that carries one submission queue and its completions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Queue(pub(crate) u32);
+
+impl Queue {
+    /// A small number that no other queue has at the same time; good as an index.
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// What [`crate::Subsystem::poll`] returns.
+#[derive(Debug)]
+pub enum Output {
+    /// A command is complete.
+    Reply(Reply),
+    /// The queue is over: end its connection, and then call [`crate::Subsystem::detach`].
+    /// Nothing more will be said about it.
+    Close {
+        /// Which.
+        queue: Queue,
+        /// Why, in a few words.
+        reason: &'static str,
+    },
+    /// An authentication command, which somebody else has to answer with
+    /// [`crate::Subsystem::answer_authentication`].
+    Authentication(Authentication),
+}
+
+impl Output {
+    pub(crate) fn queue(&self) -> Queue {
+        match self {
+            Output::Reply(reply) => reply.queue,
+            Output::Close { queue, .. } => *queue,
+            Output::Authentication(authentication) => authentication.queue,
+        }
+    }
+}
+
+/// Authentication Send or Receive.
+#[derive(Clone, Debug)]
+pub struct Authentication {
+    /// The queue that authenticates.
+    pub queue: Queue,
+    /// The command.
+    pub entry: SubmissionEntry,
+    /// What was sent; for Receive, nothing.
+    pub data: Vec<u8>,
+    /// The host's NQN.
+    pub host_nqn: String,
+    /// The host's identifier.
+    pub host_id: [u8; 16],
+    /// Identifier of the controller.
+    pub controller_id: u16,
+    /// Which queue of the controller; 0 is the admin queue.
+    pub queue_id: u16,
+}
+
+/// What a command did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum ReplyKind {
+    /// Fabrics commands.
+    Fabrics,
+    /// Admin commands.
+    Admin,
+    /// Read.
+    Read,
+    /// Write.
+    Write,
+    /// Flush.
+    Flush,
+    /// Dataset Management and Write Zeroes that deallocates.
+    Trim,
+    /// Every other I/O command.
+    OtherIo,
+}
+
+/// A completed command.
+#[derive(Debug)]
+pub struct Reply {
+    /// Whose.
+    pub queue: Queue,
+    /// The completion. Its queue head is 0xffff on queues without flow control: only there
+    /// may a transport leave out the completion of a successful read.
+    pub entry: CompletionEntry,
+    /// Data for the host.
+    pub data: ReplyData,
+    /// What the command did.
+    pub kind: ReplyKind,
+    /// Bytes read or written.
+    pub bytes: u32,
+    /// The model's time when the command came.
+    pub arrival: Time,
+    /// When the model says that the host sees the completion. `None`: not modelled, may go
+    /// out at once.
+    pub due: Option<Time>,
+    /// Where the time went; sums to `due - arrival`. All zero without `due`.
+    pub stages: StageSpans,
+}
+
+/// Data of a reply.
+#[derive(Debug)]
+pub enum ReplyData {
+    /// None.
+    None,
+    /// These.
+    Bytes(Vec<u8>),
+    /// Bytes of the media, which [`crate::Subsystem::fill`] copies.
+    Media(Media),
+}
+
+impl ReplyData {
+    /// How many bytes.
+    pub fn bytes(&self) -> usize {
+        match self {
+            ReplyData::None => 0,
+            ReplyData::Bytes(bytes) => bytes.len(),
+            ReplyData::Media(media) => media.bytes as usize,
+        }
+    }
+}
+
+/// Where bytes of a reply lie in the store.
+#[derive(Debug)]
+pub struct Media {
+    pub(crate) at: u64,
+    pub(crate) bytes: u32,
+    pub(crate) job: Option<StoreJob>,
+}

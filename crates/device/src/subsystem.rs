@@ -1,0 +1,616 @@
+//! The subsystem: what transports call, and the state that all controllers share.
+
+use crate::command::Command;
+use crate::config::{SubsystemConfig, SubsystemError, Timing, Transport};
+use crate::controller::Controller;
+use crate::health::Health;
+use crate::namespace::{
+    ControllerSet, FORMATS, Format, Namespace, SECTOR_BYTES, Space, WriteProtection,
+};
+use crate::nvm::Deferred;
+use crate::output::{Authentication, Output, Queue, Reply, ReplyData, ReplyKind};
+use crate::power::{self, Before};
+use crate::queue::{State, TransportQueue};
+use crate::slots::{NONE, Slots};
+use crate::tap::Tap;
+use crate::timestamp::Timestamp;
+use crate::{Now, Store};
+use mynah_model::Drive;
+use mynah_model::io::{Control, FlowId, QueueId, QueueKind};
+use mynah_stamp::{StageSpans, Time};
+use mynah_wire::fabrics::{DISCOVERY_NQN, NQN_BYTES_MAX};
+use mynah_wire::nvme::log::ErrorEntry;
+use mynah_wire::nvme::{CompletionEntry, Status, SubmissionEntry};
+use std::collections::{HashMap, VecDeque};
+
+/// When something will happen by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Wakeup {
+    /// On the wall clock.
+    pub wall: Option<Time>,
+    /// On the model's clock.
+    pub model: Option<Time>,
+}
+
+/// The model's queue for the subsystem's own work (deallocation of deleted namespaces).
+pub(crate) const OWN_QUEUE: QueueId = QueueId(u16::MAX);
+
+/// What an admin command leads to.
+#[derive(Debug)]
+pub(crate) enum Answer {
+    /// It is done.
+    Done(u64),
+    /// It is done and has data.
+    Data(Vec<u8>),
+    /// The reply comes later.
+    Later,
+}
+
+/// An NVMe subsystem around one drive. See the crate's documentation for how to drive it.
+pub struct Subsystem {
+    pub(crate) config: SubsystemConfig,
+    pub(crate) drive: Drive,
+    pub(crate) store: Box<dyn Store>,
+    pub(crate) now: Now,
+    pub(crate) queues: Slots<TransportQueue>,
+    /// By identifier.
+    pub(crate) controllers: Vec<Option<Box<Controller>>>,
+    /// Which host had a controller identifier last.
+    pub(crate) last_hosts: Vec<Option<(String, [u8; 16])>>,
+    /// By identifier less one.
+    pub(crate) namespaces: Vec<Option<Box<Namespace>>>,
+    pub(crate) namespace_serial: u32,
+    pub(crate) space: Space,
+    pub(crate) commands: Slots<Command>,
+    /// Which command waits for a job of the store.
+    pub(crate) jobs: HashMap<u64, u32>,
+    pub(crate) outputs: VecDeque<Output>,
+    pub(crate) tap: Option<Box<dyn Tap>>,
+    pub(crate) write_cache: bool,
+    pub(crate) health: Health,
+    /// When a timer is due next, at the earliest.
+    pub(crate) next_timer: Option<Time>,
+    /// The hosts that the model tells apart.
+    pub(crate) flows: Vec<(String, [u8; 16])>,
+    /// Changes of the discovery log.
+    pub(crate) discovery_generation: u64,
+    /// Whether reads and writes need more checks than usual, in all namespaces.
+    pub(crate) is_guarded: bool,
+    /// When the power will fail.
+    pub(crate) power_cuts: VecDeque<Time>,
+    /// What writes have replaced, where a power cut is due.
+    pub(crate) before: Option<Before>,
+    /// Commands that wait until another does not need their namespace for itself any more.
+    pub(crate) deferred: VecDeque<Deferred>,
+    /// Whether the model has the subsystem's own queue.
+    pub(crate) own_queue: bool,
+    pub(crate) timestamp: Timestamp,
+    /// The sanitize config feature.
+    pub(crate) sanitize_config: u32,
+    pub(crate) sanitizing: bool,
+    /// Changes of ANA states.
+    pub(crate) ana_changes: u64,
+}
+
+impl Subsystem {
+    /// Builds a subsystem around a drive that no command has been given to yet. The store
+    /// has [`Subsystem::store_bytes`] bytes.
+    ///
+    /// # Errors
+    /// If the configuration cannot be.
+    pub fn new(
+        config: SubsystemConfig,
+        drive: Drive,
+        store: Box<dyn Store>,
+    ) -> Result<Subsystem, SubsystemError> {
+        check(&config)?;
+        let unit_sectors = u64::from(drive.config().mapping.unit_bytes) / SECTOR_BYTES;
+        let space = Space::new(pool_sectors(&drive), unit_sectors.max(1));
+        let controllers = usize::from(config.limits.controllers_max) + 1;
+        let mut subsystem = Subsystem {
+            space,
+            drive,
+            store,
+            now: Now { wall: Time::ZERO, model: Time::ZERO },
+            queues: Slots::default(),
+            controllers: (0..controllers).map(|_| None).collect(),
+            last_hosts: vec![None; controllers],
+            namespaces: (0..config.limits.namespaces_max).map(|_| None).collect(),
+            namespace_serial: 0,
+            commands: Slots::default(),
+            jobs: HashMap::new(),
+            outputs: VecDeque::new(),
+            tap: None,
+            write_cache: true,
+            health: Health::default(),
+            next_timer: None,
+            flows: Vec::new(),
+            discovery_generation: 1,
+            is_guarded: false,
+            power_cuts: VecDeque::new(),
+            before: None,
+            deferred: VecDeque::new(),
+            own_queue: false,
+            timestamp: Timestamp::default(),
+            sanitize_config: 0,
+            sanitizing: false,
+            ana_changes: 0,
+            config,
+        };
+        if subsystem.config.timing == Timing::Modelled {
+            subsystem.power_cuts = power::cuts(subsystem.drive.config());
+            if !subsystem.power_cuts.is_empty() {
+                subsystem.before = Some(Before::new(subsystem.drive.config()));
+                subsystem.is_guarded = true;
+            }
+        }
+        subsystem.create_configured()?;
+        Ok(subsystem)
+    }
+
+    /// Bytes that a store for this drive has: its capacity, and behind it room for the
+    /// metadata of every sector.
+    pub fn store_bytes(drive: &Drive) -> u64 {
+        let sectors: u64 = pool_sectors(drive).sum();
+        sectors * (SECTOR_BYTES + crate::nvm::protection::METADATA_BYTES as u64)
+    }
+
+    /// Where the metadata of a sector lie in the store, given where its data lie.
+    pub(crate) fn metadata_place(&self, data: u64) -> u64 {
+        let metadata = crate::nvm::protection::METADATA_BYTES as u64;
+        self.space.sectors * SECTOR_BYTES + data / SECTOR_BYTES * metadata
+    }
+
+    fn create_configured(&mut self) -> Result<(), SubsystemError> {
+        let mut wanted = self.config.namespaces.clone();
+        if wanted.is_empty() {
+            wanted.push(crate::NamespaceConfig { bytes: None, block_bytes: 512 });
+        }
+        for at in 0..wanted.len() {
+            let namespace = wanted[at];
+            let format = match namespace.block_bytes {
+                512 => FORMATS[0],
+                4096 => FORMATS[1],
+                other => return Err(SubsystemError::BlockBytes(other)),
+            };
+            let left = self.space.free_bytes();
+            let grain = self.space.grain() * SECTOR_BYTES;
+            let bytes = namespace.bytes.map_or_else(
+                || {
+                    let fixed: u64 = wanted[at..].iter().filter_map(|it| it.bytes).sum();
+                    let sharing = wanted[at..].iter().filter(|it| it.bytes.is_none()).count();
+                    left.saturating_sub(fixed) / sharing as u64 / grain * grain
+                },
+                |bytes| bytes / grain * grain,
+            );
+            let capacity = |wanted| SubsystemError::Capacity { namespace: at + 1, wanted, left };
+            let extents = self.space.take(bytes).ok_or(capacity(bytes.max(grain)))?;
+            let attached = ControllerSet::all(self.config.limits.controllers_max);
+            self.add_namespace(at as u32 + 1, extents, format, attached, true);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn add_namespace(
+        &mut self,
+        id: u32,
+        extents: Vec<crate::namespace::Extent>,
+        format: Format,
+        attached: ControllerSet,
+        shared: bool,
+    ) {
+        self.namespace_serial += 1;
+        let mut namespace = Namespace {
+            id,
+            blocks: 0,
+            format,
+            extents,
+            attached,
+            shared,
+            serial: self.namespace_serial,
+            protection: WriteProtection::None,
+            reservations: Default::default(),
+            uncorrectable: Default::default(),
+            formatting: false,
+            exclusive: 0,
+            plain: false,
+        };
+        namespace.set_format(format);
+        self.namespaces[id as usize - 1] = Some(Box::new(namespace));
+    }
+
+    /// What the subsystem was built from.
+    pub fn config(&self) -> &SubsystemConfig {
+        &self.config
+    }
+
+    /// Blocks of a namespace; `None` if there is none with this identifier.
+    pub fn namespace_blocks(&self, id: u32) -> Option<u64> {
+        let place = self.namespaces.get((id as usize).checked_sub(1)?)?;
+        place.as_ref().map(|namespace| namespace.blocks)
+    }
+
+    /// Bytes of a logical block of a namespace, without metadata.
+    pub fn block_bytes(&self, id: u32) -> Option<u32> {
+        let place = self.namespaces.get((id as usize).checked_sub(1)?)?;
+        place.as_ref().map(|namespace| 1 << namespace.format.shift)
+    }
+
+    /// The drive, to look at.
+    pub fn drive(&self) -> &Drive {
+        &self.drive
+    }
+
+    /// Lets somebody listen to what goes into the model, from now on.
+    pub fn set_tap(&mut self, tap: Box<dyn Tap>) {
+        self.tap = Some(tap);
+    }
+
+    /// A transport connection is up; only Connect is valid on it.
+    pub fn attach(&mut self, now: Now, transport: Transport) -> Queue {
+        self.advance(now);
+        Queue(self.queues.insert(TransportQueue::new(transport)))
+    }
+
+    /// A transport connection is gone, and with it everything outstanding on it.
+    pub fn detach(&mut self, now: Now, queue: Queue) {
+        self.advance(now);
+        let Some(slot) = self.queues.get(queue.0) else { return };
+        let (state, controller, queue_id) = (slot.state, slot.controller, slot.queue_id);
+        self.abandon(queue.0);
+        self.queues.remove(queue.0);
+        if state == State::New || controller == 0 {
+            return;
+        }
+        let Some(owner) = &mut self.controllers[usize::from(controller)] else { return };
+        if queue_id == 0 && owner.admin_queue == queue.0 {
+            owner.admin_queue = NONE;
+            self.end_controller(controller, "the admin connection is gone");
+        } else if let Some(place) = owner.io_queues.get_mut(usize::from(queue_id).wrapping_sub(1))
+            && *place == queue.0
+        {
+            *place = NONE;
+        }
+    }
+
+    /// A command with all its data from the host. Errors are replies.
+    #[inline]
+    pub fn submit(&mut self, now: Now, queue: Queue, entry: &SubmissionEntry, data: &[u8]) {
+        self.advance(now);
+        let Some(slot) = self.queues.get_mut(queue.0) else { return };
+        if slot.state == State::Closing {
+            return;
+        }
+        slot.outstanding += 1;
+        if slot.outstanding > slot.size {
+            return self.close(queue.0, "more commands than the queue has entries");
+        }
+        match slot.state {
+            State::Io => self.submit_io(queue.0, entry, data),
+            State::Admin => self.submit_admin(queue.0, entry, data),
+            _ => self.submit_early(queue.0, entry, data),
+        }
+    }
+
+    /// Moves both clocks forward: the model, timers, jobs of the store.
+    #[inline]
+    pub fn advance(&mut self, now: Now) {
+        self.now.wall = self.now.wall.max(now.wall);
+        if self.config.timing == Timing::Modelled {
+            self.advance_model(now.model);
+        } else {
+            self.now.model = self.now.model.max(now.model);
+        }
+        if !self.jobs.is_empty() {
+            self.finish_jobs();
+        }
+        if self.next_timer.is_some_and(|at| at <= self.now.wall) {
+            self.run_timers();
+        }
+    }
+
+    /// When something will happen by itself. Jobs of the store are not part of it: whoever
+    /// owns the store knows when to call [`Subsystem::advance`] for them.
+    pub fn next_at(&self) -> Wakeup {
+        let model =
+            if self.config.timing == Timing::Modelled { self.drive.next_at() } else { None };
+        Wakeup { wall: self.next_timer, model }
+    }
+
+    /// What the subsystem wants done next.
+    #[inline]
+    pub fn poll(&mut self) -> Option<Output> {
+        self.outputs.pop_front()
+    }
+
+    /// Copies a reply's data: exactly [`ReplyData::bytes`] of them. Called once for each
+    /// reply with [`ReplyData::Media`], unless [`Subsystem::discard`] is.
+    #[inline]
+    pub fn fill(&mut self, reply: &mut Reply, into: &mut [u8]) {
+        match &mut reply.data {
+            ReplyData::None => {}
+            ReplyData::Bytes(bytes) => {
+                let length = bytes.len().min(into.len());
+                into[..length].copy_from_slice(&bytes[..length]);
+            }
+            ReplyData::Media(media) => {
+                let length = (media.bytes as usize).min(into.len());
+                self.store.read(media.job.take(), media.at, &mut into[..length]);
+            }
+        }
+    }
+
+    /// A reply that nobody wants.
+    pub fn discard(&mut self, reply: Reply) {
+        if let ReplyData::Media(media) = reply.data
+            && let Some(job) = media.job
+        {
+            self.store.forget(job);
+        }
+    }
+
+    /// The answer to [`Output::Authentication`].
+    pub fn answer_authentication(
+        &mut self,
+        now: Now,
+        asked: &Authentication,
+        status: Status,
+        data: Option<Vec<u8>>,
+    ) {
+        self.advance(now);
+        let Some(slot) = self.queues.get(asked.queue.0) else { return };
+        if slot.controller != asked.controller_id || slot.queue_id != asked.queue_id {
+            return;
+        }
+        match (status.is_success(), data) {
+            (true, Some(data)) => {
+                self.reply_data(asked.queue.0, &asked.entry, ReplyKind::Fabrics, data);
+            }
+            (true, None) => self.reply(asked.queue.0, &asked.entry, ReplyKind::Fabrics, 0),
+            (false, _) => self.fail(asked.queue.0, &asked.entry, ReplyKind::Fabrics, status),
+        }
+    }
+
+    /// The host at the other end of the queue has proved who it is.
+    pub fn set_authenticated(&mut self, queue: Queue) {
+        if let Some(slot) = self.queues.get_mut(queue.0)
+            && slot.state == State::Unauthenticated
+        {
+            slot.state = if slot.queue_id == 0 { State::Admin } else { State::Io };
+        }
+    }
+
+    /// Ends a queue: its connection is to be closed.
+    pub(crate) fn close(&mut self, queue: u32, reason: &'static str) {
+        let Some(slot) = self.queues.get_mut(queue) else { return };
+        if slot.state == State::Closing {
+            return;
+        }
+        slot.state = State::Closing;
+        self.abandon(queue);
+        self.outputs.push_back(Output::Close { queue: Queue(queue), reason });
+    }
+
+    /// Forgets everything outstanding on a queue.
+    fn abandon(&mut self, queue: u32) {
+        let mut kept = VecDeque::with_capacity(self.outputs.len());
+        for output in std::mem::take(&mut self.outputs) {
+            match output {
+                Output::Reply(reply) if reply.queue.0 == queue => self.discard(reply),
+                output if output.queue().0 == queue => {}
+                output => kept.push_back(output),
+            }
+        }
+        self.outputs = kept;
+        self.deferred.retain(|command| command.queue().0 != queue);
+        let orphans: Vec<u32> = self
+            .commands
+            .iter()
+            .filter(|(_, command)| command.queue == queue)
+            .map(|(index, _)| index)
+            .collect();
+        for index in orphans {
+            if let Some(command) = self.commands.get_mut(index) {
+                command.queue = NONE;
+                command.steps.clear();
+            }
+        }
+        let Some(slot) = self.queues.get_mut(queue) else { return };
+        slot.outstanding = 0;
+        slot.fused = None;
+        if std::mem::take(&mut slot.modelled) {
+            self.control(Control::DeleteQueue(QueueId(queue as u16)));
+        }
+    }
+
+    /// Ends a controller and all its queues.
+    pub(crate) fn end_controller(&mut self, id: u16, reason: &'static str) {
+        let Some(controller) = self.controllers[usize::from(id)].take() else { return };
+        for queue in controller.io_queues.iter().chain([&controller.admin_queue]) {
+            if *queue != NONE {
+                self.close(*queue, reason);
+            }
+        }
+    }
+
+    /// The model's queue for a new transport queue.
+    pub(crate) fn create_model_queue(&mut self, queue: u32, flow: u16) {
+        if self.config.timing == Timing::Immediate {
+            return;
+        }
+        let Some(slot) = self.queues.get_mut(queue) else { return };
+        slot.modelled = true;
+        let completion_entries = slot.size.max(2);
+        self.control(Control::CreateQueue(mynah_model::io::Queue {
+            id: QueueId(queue as u16),
+            kind: QueueKind::Fetched,
+            flow: FlowId(flow),
+            priority: Default::default(),
+            completion_entries,
+        }));
+    }
+
+    /// Replies to a command that succeeded without data.
+    pub(crate) fn reply(
+        &mut self,
+        queue: u32,
+        entry: &SubmissionEntry,
+        kind: ReplyKind,
+        result: u64,
+    ) {
+        self.answer(queue, entry, kind, Status::SUCCESS, result, ReplyData::None);
+    }
+
+    /// Replies with data, cut to what the host has room for.
+    pub(crate) fn reply_data(
+        &mut self,
+        queue: u32,
+        entry: &SubmissionEntry,
+        kind: ReplyKind,
+        mut data: Vec<u8>,
+    ) {
+        if let Some(room) = host_room(entry) {
+            data.truncate(room as usize);
+        }
+        self.answer(queue, entry, kind, Status::SUCCESS, 0, ReplyData::Bytes(data));
+    }
+
+    /// Replies with an error, and notes it in the error log.
+    #[cold]
+    pub(crate) fn fail(
+        &mut self,
+        queue: u32,
+        entry: &SubmissionEntry,
+        kind: ReplyKind,
+        status: Status,
+    ) {
+        let lba = if kind == ReplyKind::Admin { 0 } else { entry.start_lba() };
+        let namespace = if kind == ReplyKind::Fabrics { 0 } else { entry.namespace_id.get() };
+        let status =
+            self.note_error(queue, entry.command_id.get(), entry.opcode, namespace, lba, status);
+        self.answer(queue, entry, kind, status, 0, ReplyData::None);
+    }
+
+    /// Notes an error in the log of the queue's controller; returns the status to reply.
+    pub(crate) fn note_error(
+        &mut self,
+        queue: u32,
+        command_id: u16,
+        opcode: u8,
+        namespace: u32,
+        lba: u64,
+        status: Status,
+    ) -> Status {
+        let Some(slot) = self.queues.get(queue) else { return status };
+        let queue_id = slot.queue_id;
+        let Some(controller) = &mut self.controllers[usize::from(slot.controller)] else {
+            return status;
+        };
+        let mut entry = ErrorEntry { opcode, ..Default::default() };
+        let status = status.more_in_error_log();
+        entry.queue_id.set(queue_id);
+        entry.command_id.set(command_id);
+        entry.status.set(status.to_bits() << 1);
+        entry.parameter.set(0xffff);
+        entry.lba.set(lba);
+        entry.namespace_id.set(namespace);
+        controller.log_error(entry);
+        status
+    }
+
+    pub(crate) fn answer(
+        &mut self,
+        queue: u32,
+        entry: &SubmissionEntry,
+        kind: ReplyKind,
+        status: Status,
+        result: u64,
+        data: ReplyData,
+    ) {
+        let Some(slot) = self.queues.get_mut(queue) else { return };
+        if slot.outstanding == 0 {
+            return;
+        }
+        let mut completion = CompletionEntry::new(entry.command_id.get(), status, result);
+        completion.queue_head.set(slot.reply());
+        self.outputs.push_back(Output::Reply(Reply {
+            queue: Queue(queue),
+            entry: completion,
+            data,
+            kind,
+            bytes: 0,
+            arrival: self.now.model,
+            due: None,
+            stages: StageSpans::default(),
+        }));
+    }
+
+    /// Has `run_timers` called at `at` at the latest.
+    pub(crate) fn set_timer(&mut self, at: Option<Time>) {
+        self.next_timer = match (self.next_timer, at) {
+            (Some(before), Some(at)) => Some(before.min(at)),
+            (before, at) => before.or(at),
+        };
+    }
+
+    fn run_timers(&mut self) {
+        let now = self.now.wall;
+        self.next_timer = None;
+        for id in 0..self.controllers.len() {
+            let Some(controller) = &self.controllers[id] else { continue };
+            match controller.expires() {
+                Some(at) if at <= now => {
+                    self.end_controller(id as u16, "the host's keep-alive timer has run out");
+                }
+                at => self.set_timer(at),
+            }
+        }
+    }
+}
+
+impl std::fmt::Debug for Subsystem {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Subsystem").field("nqn", &self.config.nqn).finish_non_exhaustive()
+    }
+}
+
+/// How many bytes the host has room for, where the entry says so.
+pub(crate) fn host_room(entry: &SubmissionEntry) -> Option<u32> {
+    (entry.flags & 0xc0 != 0).then(|| entry.data.length.get())
+}
+
+fn pool_sectors(drive: &Drive) -> impl Iterator<Item = u64> + '_ {
+    (1..).map_while(|id| drive.namespace_sectors(mynah_model::io::NamespaceId(id)))
+}
+
+fn check(config: &SubsystemConfig) -> Result<(), SubsystemError> {
+    let is_nqn = |nqn: &str| nqn.starts_with("nqn.") && nqn.len() <= NQN_BYTES_MAX;
+    if !is_nqn(&config.nqn) || config.nqn == DISCOVERY_NQN {
+        return Err(SubsystemError::Nqn(config.nqn.clone()));
+    }
+    for (field, text, max) in [
+        ("serial number", &config.serial, 20),
+        ("model number", &config.model_number, 40),
+        ("firmware revision", &config.firmware, 8),
+    ] {
+        if text.len() > max || !text.bytes().all(|byte| matches!(byte, 0x20..=0x7e)) {
+            return Err(SubsystemError::Text { field, text: text.clone(), max });
+        }
+    }
+    let limits = config.limits;
+    for (name, value, min, max) in [
+        ("controllers_max", u64::from(limits.controllers_max), 1, 0xffef),
+        ("queues_max", u64::from(limits.queues_max), 1, 0xfffe),
+        ("queue_entries_max", u64::from(limits.queue_entries_max), 2, 65_536),
+        ("namespaces_max", u64::from(limits.namespaces_max), 1, 1024),
+    ] {
+        if !(min..=max).contains(&value) {
+            return Err(SubsystemError::Limit { name, value, min, max });
+        }
+    }
+    let count = config.namespaces.len();
+    if count > limits.namespaces_max as usize {
+        return Err(SubsystemError::TooManyNamespaces(count, limits.namespaces_max));
+    }
+    Ok(())
+}

@@ -1,0 +1,230 @@
+//! Connect, properties, keep-alive, disconnect; the discovery controller.
+
+use crate::support::*;
+use mynah_device::{Port, Timing};
+use mynah_stamp::Span;
+use mynah_wire::fabrics::DISCOVERY_NQN;
+use mynah_wire::nvme::Status;
+use mynah_wire::nvme::identify::{IdentifyController, cns};
+use mynah_wire::nvme::log::page;
+use mynah_wire::nvme::opcode::{admin, fabrics, nvm};
+use mynah_wire::nvme::property::{Capabilities, offset};
+use zerocopy::FromBytes;
+
+#[test]
+fn a_host_connects_enables_and_identifies() {
+    let mut world = World::new(Timing::Modelled);
+    let queue = world.attach();
+    let early = world.status(queue, identify(cns::CONTROLLER, 0), &[]);
+    assert_eq!(early, Status::COMMAND_SEQUENCE_ERROR);
+    let reply = world.connect_as(queue, HOST, SUBSYSTEM, connect(0, 32), 0xffff);
+    assert!(reply.status().is_success());
+    assert_eq!(reply.queue_head.get(), 0xffff, "no flow control was asked for");
+    let capabilities = world.call(queue, property_get(offset::CAP, 8), &[]).0.result.get();
+    assert_eq!(Capabilities::queue_entries(capabilities), 1024);
+    assert_eq!(capabilities >> 37 & 0xff, 0x41);
+    assert_eq!(world.call(queue, property_get(offset::VS, 4), &[]).0.result.get(), 0x20000);
+    let early = world.status(queue, identify(cns::CONTROLLER, 0), &[]);
+    assert_eq!(early, Status::COMMAND_SEQUENCE_ERROR, "not enabled");
+    world.call(queue, property_set(offset::CC, 0x0046_0001), &[]);
+    assert_eq!(world.call(queue, property_get(offset::CSTS, 4), &[]).0.result.get(), 1);
+    let data = world.identify(queue, cns::CONTROLLER, 0);
+    let page = IdentifyController::read_from_bytes(&data).unwrap();
+    assert_eq!(u64::from(page.controller_id.get()), reply.result.get());
+    assert_eq!(&page.subsystem_nqn[..SUBSYSTEM.len()], SUBSYSTEM.as_bytes());
+    assert_eq!(page.command_capsule.get(), (64 + 8192) / 16);
+    assert_eq!(page.max_transfer, 5, "128 KiB");
+    assert!(page.keep_alive_granularity.get() > 0 && page.sgl.get() & 3 != 0);
+    // Shutdown, and a reset.
+    world.call(queue, property_set(offset::CC, 0x0046_4001), &[]);
+    assert_eq!(world.call(queue, property_get(offset::CSTS, 4), &[]).0.result.get(), 9);
+    world.call(queue, property_set(offset::CC, 0x0046_0000), &[]);
+    assert_eq!(world.call(queue, property_get(offset::CSTS, 4), &[]).0.result.get(), 0);
+}
+
+#[test]
+fn connects_that_are_refused() {
+    let mut world =
+        World::with(Timing::Immediate, |config| config.allowed_hosts.push(HOST.into()), |_| {});
+    let stranger = "nqn.2026-11.test:stranger";
+    let (_, id) = world.admin();
+    let cases = [
+        (
+            HOST,
+            "nqn.2026-11.test:other",
+            connect(0, 32),
+            0xffff,
+            Status::CONNECT_INVALID_PARAMETERS,
+        ),
+        (stranger, SUBSYSTEM, connect(0, 32), 0xffff, Status::CONNECT_INVALID_HOST),
+        (HOST, SUBSYSTEM, connect(0, 32), 1, Status::CONNECT_INVALID_PARAMETERS),
+        (HOST, SUBSYSTEM, connect(0, 1), 0xffff, Status::CONNECT_INVALID_PARAMETERS),
+        (HOST, SUBSYSTEM, connect(0, 2000), 0xffff, Status::CONNECT_INVALID_PARAMETERS),
+        (HOST, SUBSYSTEM, connect(129, 32), id, Status::CONNECT_INVALID_PARAMETERS),
+        (HOST, SUBSYSTEM, connect(1, 32), id + 1, Status::CONNECT_INVALID_PARAMETERS),
+        (stranger, SUBSYSTEM, connect(1, 32), id, Status::CONNECT_INVALID_HOST),
+        (HOST, DISCOVERY_NQN, connect(1, 32), id, Status::CONNECT_INVALID_PARAMETERS),
+    ];
+    for (host, subsystem, connect, controller, expected) in cases {
+        let queue = world.attach();
+        let reply = world.connect_as(queue, host, subsystem, connect, controller);
+        assert_eq!(plain(reply.status()), expected, "{host} {subsystem} {connect:?}");
+    }
+    // The format, and too little data.
+    let queue = world.attach();
+    let mut bad = connect(0, 32);
+    bad.record_format = 1;
+    let reply = world.connect_as(queue, HOST, SUBSYSTEM, bad, 0xffff);
+    assert_eq!(plain(reply.status()), Status::CONNECT_INCOMPATIBLE_FORMAT);
+    let mut entry = fabrics_entry(fabrics::CONNECT);
+    connect(0, 32).put(&mut entry);
+    assert_eq!(world.status(queue, entry, &[0; 100]), Status::SGL_DATA_LENGTH_INVALID);
+    // A queue twice.
+    world.io_queue_as(HOST, id, 1);
+    let queue = world.attach();
+    let reply = world.connect_as(queue, HOST, SUBSYSTEM, connect(1, 32), id);
+    assert_eq!(plain(reply.status()), Status::COMMAND_SEQUENCE_ERROR);
+}
+
+#[test]
+fn a_host_gets_its_controller_identifier_back() {
+    let mut world = World::new(Timing::Immediate);
+    let (first, id) = world.admin();
+    let (_, other) = world.admin_as("nqn.2026-11.test:other", SUBSYSTEM);
+    assert_ne!(id, other);
+    world.subsystem.detach(world.clock(), first);
+    let (_, third) = world.admin_as("nqn.2026-11.test:third", SUBSYSTEM);
+    assert!(third != id && third != other);
+    assert_eq!(world.admin().1, id);
+}
+
+#[test]
+fn a_silent_host_is_given_up() {
+    let mut world = World::new(Timing::Modelled);
+    let queue = world.attach();
+    let mut wish = connect(0, 32);
+    wish.keep_alive_ms = 950;
+    let id = world.connect_as(queue, HOST, SUBSYSTEM, wish, 0xffff).result.get() as u16;
+    world.call(queue, property_set(offset::CC, 0x0046_0001), &[]);
+    let io = world.io_queue_as(HOST, id, 1);
+    // The timeout is rounded up to one second; any command counts.
+    world.wait(Span::from_ms(900));
+    world.call(queue, entry(admin::KEEP_ALIVE, 0), &[]);
+    world.wait(Span::from_ms(900));
+    world.call(io, entry(nvm::FLUSH, 1), &[]);
+    world.wait(Span::from_ms(900));
+    assert!(world.closed.is_empty());
+    world.wait(Span::from_ms(200));
+    let mut closed: Vec<_> = world.closed.iter().map(|(queue, _)| *queue).collect();
+    closed.sort();
+    assert_eq!(closed, [queue, io]);
+    let id = world.submit(io, entry(nvm::FLUSH, 1), &[]);
+    world.wait(Span::from_ms(1));
+    assert!(world.reply_now(io, id).is_none(), "nothing comes on a closed queue");
+}
+
+#[test]
+fn more_commands_than_entries_end_the_queue() {
+    let mut world = World::new(Timing::Modelled);
+    let (_, id) = world.admin();
+    let io = world.attach();
+    world.connect_as(io, HOST, SUBSYSTEM, connect(1, 4), id);
+    for _ in 0..4 {
+        world.submit(io, write(0, 1), &[1; 512]);
+    }
+    world.take();
+    assert!(world.closed.is_empty());
+    world.submit(io, write(0, 1), &[1; 512]);
+    world.take();
+    assert_eq!(world.closed.len(), 1);
+    // The connection goes; the queue can be connected again.
+    world.subsystem.detach(world.clock(), io);
+    let io = world.attach();
+    let reply = world.connect_as(io, HOST, SUBSYSTEM, connect(1, 4), id);
+    assert!(reply.status().is_success());
+}
+
+#[test]
+fn disconnecting_and_resetting() {
+    let mut world = World::new(Timing::Modelled);
+    let (admin, io, id) = world.host();
+    let second = world.io_queue_as(HOST, id, 2);
+    let refused = world.status(admin, fabrics_entry(fabrics::DISCONNECT), &[]);
+    assert_eq!(refused, Status::INVALID_QUEUE_TYPE);
+    let done = world.status(io, fabrics_entry(fabrics::DISCONNECT), &[]);
+    assert_eq!(done, Status::SUCCESS);
+    assert_eq!(world.closed.len(), 1);
+    world.call(admin, property_set(offset::CC, 0x0046_0000), &[]);
+    assert_eq!(world.closed.len(), 2);
+    assert_eq!(world.closed[1].0, second);
+    // The admin connection's end takes the rest along.
+    world.call(admin, property_set(offset::CC, 0x0046_0001), &[]);
+    let third = world.io_queue_as(HOST, id, 3);
+    world.subsystem.detach(world.clock(), admin);
+    world.take();
+    assert_eq!(world.closed.last().map(|(queue, _)| *queue), Some(third));
+}
+
+#[test]
+fn flow_control_counts_entries() {
+    let mut world = World::new(Timing::Immediate);
+    let (_, id) = world.admin();
+    let io = world.attach();
+    let mut wish = connect(1, 3);
+    wish.attributes = 0;
+    let heads: Vec<u16> = std::iter::once(world.connect_as(io, HOST, SUBSYSTEM, wish, id))
+        .chain((0..4).map(|_| world.call(io, read(0, 1), &[]).0))
+        .map(|entry| entry.queue_head.get())
+        .collect();
+    assert_eq!(heads, [1, 2, 0, 1, 2]);
+}
+
+#[test]
+fn discovery() {
+    let ports = vec![
+        Port { address: "127.0.0.1".into(), service: "4420".into(), tls: false },
+        Port { address: "::1".into(), service: "4421".into(), tls: true },
+    ];
+    let mut world = World::with(
+        Timing::Immediate,
+        |config| {
+            config.ports = ports.clone();
+            config.allowed_hosts.push(HOST.into());
+        },
+        |_| {},
+    );
+    let (admin, _) = world.admin_as(HOST, DISCOVERY_NQN);
+    let data = world.identify(admin, cns::CONTROLLER, 0);
+    let controller = IdentifyController::read_from_bytes(&data).unwrap();
+    assert_eq!((controller.controller_type, controller.namespaces.get()), (2, 0));
+    let log = world.log(admin, page::DISCOVERY, 5 * 1024);
+    let number = |at: usize| u64::from_le_bytes(log[at..at + 8].try_into().unwrap());
+    assert_eq!((number(0), number(8)), (1, 4));
+    let kinds: Vec<(u8, u8, u8)> =
+        (1..5).map(|at| (log[at * 1024 + 2], log[at * 1024 + 1], log[at * 1024 + 3])).collect();
+    assert_eq!(kinds, [(3, 1, 6), (2, 1, 6), (3, 2, 5), (2, 2, 5)]);
+    assert_eq!(&log[1024 + 32..1024 + 38], b"4420  ");
+    assert_eq!(log[3 * 1024 + 768], 2);
+    // A host that may not use the subsystem does not see it.
+    let (stranger, _) = world.admin_as("nqn.2026-11.test:stranger", DISCOVERY_NQN);
+    assert_eq!(world.log(stranger, page::DISCOVERY, 1024)[8], 2);
+    // In two reads, and past the end.
+    let part = world.call(admin, log_page(page::DISCOVERY, 1024, 1024), &[]).1;
+    assert_eq!(part, &log[1024..2048]);
+    let past = world.status(admin, log_page(page::DISCOVERY, 4, 6 * 1024), &[]);
+    assert_eq!(past, Status::INVALID_FIELD);
+    // News.
+    let mut wish = set_feature(0x0b, 1 << 31);
+    assert_eq!(world.status(admin, wish, &[]), Status::SUCCESS);
+    let request = world.submit(admin, entry(admin::ASYNCHRONOUS_EVENT_REQUEST, 0), &[]);
+    assert!(world.reply_now(admin, request).is_none());
+    world.subsystem.set_ports(ports[..1].to_vec());
+    let (reply, _) = world.reply_now(admin, request).expect("an event");
+    assert_eq!(reply.entry.result.get(), 0x70_f002);
+    assert_eq!(world.log(admin, page::DISCOVERY, 1024)[..9], [2, 0, 0, 0, 0, 0, 0, 0, 2]);
+    // Discovery controllers have nothing else.
+    wish = set_feature(0x07, 0);
+    assert_eq!(world.status(admin, wish, &[]), Status::INVALID_FIELD);
+    assert_eq!(world.status(admin, identify(cns::NAMESPACE, 1), &[]), Status::INVALID_FIELD);
+    assert_eq!(world.status(admin, entry(admin::FORMAT_NVM, 1), &[]), Status::INVALID_OPCODE);
+}

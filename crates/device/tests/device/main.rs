@@ -1,0 +1,5 @@
+//! The subsystem, driven as hosts drive it.
+
+mod connecting;
+mod io;
+mod support;

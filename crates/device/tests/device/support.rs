@@ -1,0 +1,444 @@
+//! A host in virtual time that does not need a transport, and small drives.
+
+use mynah_device::{
+    Now, Output, Queue, RamStore, Reply, ReplyData, Store, Subsystem, SubsystemConfig, Timing,
+    Transport,
+};
+use mynah_model::Drive;
+use mynah_model::config::*;
+use mynah_stamp::{Span, Time};
+use mynah_wire::fabrics::{CONNECT_NO_FLOW_CONTROL, Connect, ConnectData, nqn_field};
+use mynah_wire::nvme::opcode::{FABRICS, admin, fabrics, nvm};
+use mynah_wire::nvme::property::offset;
+use mynah_wire::nvme::{CompletionEntry, Status, SubmissionEntry};
+use std::collections::VecDeque;
+use zerocopy::IntoBytes;
+
+pub(crate) const SUBSYSTEM: &str = "nqn.2026-11.test:drive";
+pub(crate) const HOST: &str = "nqn.2026-11.test:host";
+
+/// 8 MiB and a bit of SLC with 4 KiB units, a cache, and round times.
+pub(crate) fn small() -> Config {
+    let us = Span::from_us;
+    let times = |time| PageTimes { lsb: us(time), csb: us(time), msb: us(time) };
+    Config {
+        geometry: Geometry {
+            channels: 2,
+            chips_per_channel: 1,
+            dies_per_chip: 1,
+            planes_per_die: 2,
+            blocks_per_plane: 24,
+            pages_per_block: 16,
+            page_bytes: 8192,
+            page_spare_bytes: 448,
+        },
+        flash: FlashTiming {
+            cell: CellType::Slc,
+            read: times(50),
+            program: times(500),
+            erase: Span::from_ms(3),
+            read_ready_delay: Span::ZERO,
+        },
+        bus: Bus {
+            width_bytes: 1,
+            rate_mts: 800,
+            cycles: BusCycles {
+                t_cs: Span::from_ns(20),
+                t_wc: Span::from_ns(25),
+                t_wb: Span::from_ns(100),
+                t_rr: Span::from_ns(20),
+                t_adl: Span::from_ns(70),
+                t_dbsy: Span::from_ns(500),
+                t_cals: Span::from_ns(15),
+                t_wpst: Span::from_ns(6),
+                t_wpsth: Span::from_ns(15),
+            },
+            rounding: BusRounding::Exact,
+            transfer_spare: false,
+            arbitration: BusArbitration::CommandFirst,
+        },
+        link: Link {
+            bytes_per_s: 4_000_000_000,
+            lanes: 4,
+            max_payload_bytes: 128,
+            packet_overhead_bytes: 28,
+            submission_entry_bytes: 64,
+            fetch_prp_lists: true,
+            interrupt: Span::ZERO,
+            stream_data: true,
+            truncate_ns: false,
+        },
+        queues: Queues {
+            fetch_size: 1024,
+            entries: 1024,
+            arbitration_burst: 1,
+            command_slots: 65_536,
+        },
+        firmware: Firmware { cores: 1, read: us(1), write: us(1), trim: us(1), flush: us(1) },
+        cache: Some(WriteCache {
+            bytes: 256 << 10,
+            dram: Dram {
+                row_bytes: 8192,
+                width_bytes: 8,
+                rate_mts: 1600,
+                t_rcd: Span::from_ns(14),
+                t_cl: Span::from_ns(14),
+                t_rp: Span::from_ns(14),
+            },
+            write_back: WriteBack::Lru { high: 0.5 },
+        }),
+        mapping: Mapping {
+            unit_bytes: 4096,
+            table: MappingTable::Ideal,
+            unmapped_reads: UnmappedReads::Zeroes,
+        },
+        plane_order: PlaneOrder([
+            Dimension::Channel,
+            Dimension::Chip,
+            Dimension::Die,
+            Dimension::Plane,
+        ]),
+        over_provisioning: 0.3,
+        gc: Gc {
+            victim: VictimPolicy::Greedy,
+            start: 0.15,
+            urgent: 0.1,
+            reserve_blocks: 1,
+            frontiers: WriteFrontiers::Separate,
+            idle_after: None,
+            idle_target: 0.2,
+        },
+        scheduler: Scheduler {
+            die_interleaving: true,
+            multi_plane: true,
+            multi_plane_window: 8,
+            priority_classes: false,
+        },
+        namespaces: vec![Namespace::whole_drive()],
+        faults: vec![],
+        seed: 1,
+    }
+}
+
+/// The subsystem and the clock of its world.
+pub(crate) struct World {
+    pub(crate) subsystem: Subsystem,
+    pub(crate) now: Time,
+    /// Replies that nobody has asked for yet, their data copied.
+    replies: VecDeque<(Reply, Vec<u8>)>,
+    pub(crate) closed: Vec<(Queue, &'static str)>,
+    next_id: u16,
+}
+
+impl World {
+    pub(crate) fn new(timing: Timing) -> World {
+        World::with(timing, |_| {}, |_| {})
+    }
+
+    pub(crate) fn with(
+        timing: Timing,
+        change: impl FnOnce(&mut SubsystemConfig),
+        change_drive: impl FnOnce(&mut Config),
+    ) -> World {
+        World::with_store(timing, change, change_drive, Box::new(RamStore::new()))
+    }
+
+    pub(crate) fn with_store(
+        timing: Timing,
+        change: impl FnOnce(&mut SubsystemConfig),
+        change_drive: impl FnOnce(&mut Config),
+        store: Box<dyn Store>,
+    ) -> World {
+        let mut config = SubsystemConfig { timing, ..SubsystemConfig::new(SUBSYSTEM) };
+        change(&mut config);
+        let mut drive = small();
+        change_drive(&mut drive);
+        let drive = Drive::new(drive).expect("a drive");
+        let subsystem = Subsystem::new(config, drive, store).expect("a subsystem");
+        World { subsystem, now: Time::ZERO, replies: VecDeque::new(), closed: vec![], next_id: 0 }
+    }
+
+    pub(crate) fn clock(&self) -> Now {
+        Now { wall: self.now, model: self.now }
+    }
+
+    pub(crate) fn attach(&mut self) -> Queue {
+        let transport = Transport {
+            in_capsule_bytes: 8192,
+            max_transfer_bytes: 128 << 10,
+            peer: "test".into(),
+            port: 0,
+            kind: 3,
+        };
+        self.subsystem.attach(self.clock(), transport)
+    }
+
+    /// Submits a command; returns its identifier.
+    pub(crate) fn submit(&mut self, queue: Queue, mut entry: SubmissionEntry, data: &[u8]) -> u16 {
+        self.next_id = self.next_id.wrapping_add(1);
+        entry.command_id.set(self.next_id);
+        self.subsystem.submit(self.clock(), queue, &entry, data);
+        self.next_id
+    }
+
+    /// Takes what the subsystem has to say.
+    pub(crate) fn take(&mut self) {
+        while let Some(output) = self.subsystem.poll() {
+            match output {
+                Output::Reply(mut reply) => {
+                    let mut data = vec![0; reply.data.bytes()];
+                    self.subsystem.fill(&mut reply, &mut data);
+                    reply.data = ReplyData::None;
+                    self.replies.push_back((reply, data));
+                }
+                Output::Close { queue, reason } => self.closed.push((queue, reason)),
+                Output::Authentication(asked) => panic!("unexpected {asked:?}"),
+            }
+        }
+    }
+
+    /// Lets time pass, event by event.
+    pub(crate) fn wait(&mut self, span: Span) {
+        let until = self.now + span;
+        loop {
+            self.take();
+            let next = self.subsystem.next_at();
+            let next = [next.wall, next.model].into_iter().flatten().min();
+            match next.filter(|&at| at < until) {
+                Some(at) => self.now = self.now.max(at),
+                None => self.now = until,
+            }
+            let clock = self.clock();
+            self.subsystem.advance(clock);
+            if self.now == until {
+                self.take();
+                return;
+            }
+        }
+    }
+
+    /// The reply to a command, if there is one already.
+    pub(crate) fn reply_now(&mut self, queue: Queue, id: u16) -> Option<(Reply, Vec<u8>)> {
+        self.take();
+        let at = self
+            .replies
+            .iter()
+            .position(|(reply, _)| reply.queue == queue && reply.entry.command_id.get() == id)?;
+        self.replies.remove(at)
+    }
+
+    /// The reply to a command, waiting for it.
+    pub(crate) fn reply(&mut self, queue: Queue, id: u16) -> (Reply, Vec<u8>) {
+        for _ in 0..1_000_000 {
+            if let Some(reply) = self.reply_now(queue, id) {
+                return reply;
+            }
+            let next = self.subsystem.next_at();
+            let next = [next.wall, next.model].into_iter().flatten().min();
+            self.now = next.expect("something will happen").max(self.now);
+            let clock = self.clock();
+            self.subsystem.advance(clock);
+        }
+        panic!("no reply to command {id}");
+    }
+
+    /// Submits and waits.
+    pub(crate) fn call(
+        &mut self,
+        queue: Queue,
+        entry: SubmissionEntry,
+        data: &[u8],
+    ) -> (CompletionEntry, Vec<u8>) {
+        let id = self.submit(queue, entry, data);
+        let (reply, data) = self.reply(queue, id);
+        (reply.entry, data)
+    }
+
+    /// Submits and waits; only the status is of interest.
+    pub(crate) fn status(&mut self, queue: Queue, entry: SubmissionEntry, data: &[u8]) -> Status {
+        plain(self.call(queue, entry, data).0.status())
+    }
+
+    /// Connects a queue as `host`; returns the completion.
+    pub(crate) fn connect_as(
+        &mut self,
+        queue: Queue,
+        host: &str,
+        subsystem: &str,
+        connect: Connect,
+        controller: u16,
+    ) -> CompletionEntry {
+        let mut entry = SubmissionEntry::default();
+        connect.put(&mut entry);
+        let data = connect_data(host, subsystem, controller);
+        self.call(queue, entry, data.as_bytes()).0
+    }
+
+    /// Connects, enables, and returns the admin queue and the controller's identifier.
+    pub(crate) fn admin_as(&mut self, host: &str, subsystem: &str) -> (Queue, u16) {
+        let queue = self.attach();
+        let reply = self.connect_as(queue, host, subsystem, connect(0, 32), 0xffff);
+        assert!(reply.status().is_success(), "{:?}", reply.status());
+        let id = reply.result.get() as u16;
+        let reply = self.call(queue, property_set(offset::CC, 0x0046_0001), &[]).0;
+        assert!(reply.status().is_success());
+        (queue, id)
+    }
+
+    pub(crate) fn admin(&mut self) -> (Queue, u16) {
+        self.admin_as(HOST, SUBSYSTEM)
+    }
+
+    /// An I/O queue of a controller.
+    pub(crate) fn io_queue_as(&mut self, host: &str, controller: u16, queue_id: u16) -> Queue {
+        let queue = self.attach();
+        let reply = self.connect_as(queue, host, SUBSYSTEM, connect(queue_id, 128), controller);
+        assert!(reply.status().is_success(), "{:?}", reply.status());
+        queue
+    }
+
+    /// A whole host: admin queue, one I/O queue, controller identifier.
+    pub(crate) fn host(&mut self) -> (Queue, Queue, u16) {
+        let (admin, id) = self.admin();
+        let io = self.io_queue_as(HOST, id, 1);
+        (admin, io, id)
+    }
+
+    pub(crate) fn host_as(&mut self, host: &str) -> (Queue, Queue, u16) {
+        let (admin, id) = self.admin_as(host, SUBSYSTEM);
+        let io = self.io_queue_as(host, id, 1);
+        (admin, io, id)
+    }
+
+    pub(crate) fn identify(&mut self, admin: Queue, cns: u8, namespace: u32) -> Vec<u8> {
+        let (reply, data) = self.call(admin, identify(cns, namespace), &[]);
+        assert!(reply.status().is_success(), "cns {cns:#x}: {:?}", reply.status());
+        data
+    }
+
+    pub(crate) fn log(&mut self, admin: Queue, page: u8, bytes: u32) -> Vec<u8> {
+        let (reply, data) = self.call(admin, log_page(page, bytes, 0), &[]);
+        assert!(reply.status().is_success(), "log {page:#x}: {:?}", reply.status());
+        data
+    }
+}
+
+/// A status without its hints.
+pub(crate) fn plain(status: Status) -> Status {
+    Status::new(status.code_type(), status.code())
+}
+
+/// A host identifier made of a name.
+pub(crate) fn host_id(host: &str) -> [u8; 16] {
+    let mut id = [0; 16];
+    for (at, byte) in host.bytes().enumerate() {
+        id[at % 16] ^= byte.rotate_left(at as u32 / 16);
+    }
+    id
+}
+
+pub(crate) fn connect(queue_id: u16, entries: u16) -> Connect {
+    Connect {
+        record_format: 0,
+        queue_id,
+        queue_size: entries - 1,
+        attributes: CONNECT_NO_FLOW_CONTROL,
+        keep_alive_ms: 0,
+    }
+}
+
+pub(crate) fn connect_data(host: &str, subsystem: &str, controller: u16) -> ConnectData {
+    let mut data = ConnectData { host_id: host_id(host), ..Default::default() };
+    data.controller_id.set(controller);
+    data.subsystem_nqn = nqn_field(subsystem).expect("a name");
+    data.host_nqn = nqn_field(host).expect("a name");
+    data
+}
+
+pub(crate) fn fabrics_entry(kind: u8) -> SubmissionEntry {
+    let mut entry = SubmissionEntry { opcode: FABRICS, flags: 0x40, ..Default::default() };
+    entry.namespace_id.set(u32::from(kind));
+    entry.data.length.set(u32::MAX);
+    entry
+}
+
+pub(crate) fn property_set(offset: u32, value: u32) -> SubmissionEntry {
+    let mut entry = fabrics_entry(fabrics::PROPERTY_SET);
+    entry.dword11.set(offset);
+    entry.dword12.set(value);
+    entry
+}
+
+pub(crate) fn property_get(offset: u32, bytes: u32) -> SubmissionEntry {
+    let mut entry = fabrics_entry(fabrics::PROPERTY_GET);
+    entry.dword10.set(u32::from(bytes == 8));
+    entry.dword11.set(offset);
+    entry
+}
+
+/// An entry with room for all data.
+pub(crate) fn entry(opcode: u8, namespace: u32) -> SubmissionEntry {
+    let mut entry = SubmissionEntry { opcode, flags: 0x40, ..Default::default() };
+    entry.namespace_id.set(namespace);
+    entry.data.length.set(u32::MAX);
+    entry
+}
+
+pub(crate) fn identify(cns: u8, namespace: u32) -> SubmissionEntry {
+    let mut entry = entry(admin::IDENTIFY, namespace);
+    entry.dword10.set(u32::from(cns));
+    entry
+}
+
+pub(crate) fn log_page(page: u8, bytes: u32, offset: u64) -> SubmissionEntry {
+    let mut entry = entry(admin::GET_LOG_PAGE, 0);
+    let dwords = bytes / 4 - 1;
+    entry.dword10.set(u32::from(page) | (dwords & 0xffff) << 16);
+    entry.dword11.set(dwords >> 16);
+    entry.dword12.set(offset as u32);
+    entry.dword13.set((offset >> 32) as u32);
+    entry
+}
+
+pub(crate) fn get_feature(feature: u8, select: u8, dword11: u32) -> SubmissionEntry {
+    let mut entry = entry(admin::GET_FEATURES, 0);
+    entry.dword10.set(u32::from(feature) | u32::from(select) << 8);
+    entry.dword11.set(dword11);
+    entry
+}
+
+pub(crate) fn set_feature(feature: u8, dword11: u32) -> SubmissionEntry {
+    let mut entry = entry(admin::SET_FEATURES, 0);
+    entry.dword10.set(u32::from(feature));
+    entry.dword11.set(dword11);
+    entry
+}
+
+pub(crate) fn blocks(opcode: u8, namespace: u32, start: u64, blocks: u32) -> SubmissionEntry {
+    let mut entry = entry(opcode, namespace);
+    entry.dword10.set(start as u32);
+    entry.dword11.set((start >> 32) as u32);
+    entry.dword12.set(blocks - 1);
+    entry
+}
+
+pub(crate) fn read(start: u64, count: u32) -> SubmissionEntry {
+    blocks(nvm::READ, 1, start, count)
+}
+
+pub(crate) fn write(start: u64, count: u32) -> SubmissionEntry {
+    blocks(nvm::WRITE, 1, start, count)
+}
+
+/// Bytes that depend on a seed.
+pub(crate) fn pattern(seed: u64, bytes: usize) -> Vec<u8> {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    (0..bytes)
+        .map(|_| {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            state as u8
+        })
+        .collect()
+}
