@@ -8,3 +8,4 @@ pub mod authentication;
 pub mod fabrics;
 pub mod nvme;
 pub mod tcp;
+pub mod tls_key;
