@@ -24,8 +24,9 @@ pub struct SubsystemConfig {
     pub namespaces: Vec<NamespaceConfig>,
     /// NQNs of the hosts that may connect; empty: any host.
     pub allowed_hosts: Vec<String>,
-    /// NQNs of the hosts that have to authenticate.
-    pub authenticated_hosts: Vec<String>,
+    /// Whether hosts have to authenticate, which takes somebody who answers
+    /// [`crate::Output::Authentication`]. The discovery subsystem is open to all.
+    pub authenticate: bool,
     /// Where the subsystem can be reached, for the discovery log page.
     pub ports: Vec<Port>,
     /// When commands complete.
@@ -44,7 +45,7 @@ impl SubsystemConfig {
             firmware: env!("CARGO_PKG_VERSION").into(),
             namespaces: vec![],
             allowed_hosts: vec![],
-            authenticated_hosts: vec![],
+            authenticate: false,
             ports: vec![],
             timing: Timing::Modelled,
             limits: Limits::default(),

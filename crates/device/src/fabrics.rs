@@ -1,5 +1,6 @@
 //! Fabrics commands: Connect, properties, Disconnect, authentication (Base 2.0, section 6).
 
+use crate::Now;
 use crate::admin::event::Events;
 use crate::admin::feature::Features;
 use crate::controller::{Controller, Role};
@@ -128,8 +129,7 @@ impl Subsystem {
         } else {
             self.connect_io(queue, &connect, data, host_nqn, role)?
         };
-        let authenticates = role == Role::Io
-            && self.config.authenticated_hosts.iter().any(|required| required == host_nqn);
+        let authenticates = role == Role::Io && self.config.authenticate;
         let Some(slot) = self.queues.get_mut(queue) else {
             return Err(plain(Status::INTERNAL_ERROR));
         };
@@ -303,12 +303,31 @@ impl Subsystem {
     /// Disconnect: the reply goes out, then the queue ends.
     fn disconnect(&mut self, queue: u32, entry: &SubmissionEntry) {
         self.reply(queue, entry, ReplyKind::Fabrics, 0);
+        self.close_after_reply(queue, "the host has disconnected the queue");
+    }
+
+    /// Closes a queue once the reply that was put among the outputs last has gone out.
+    fn close_after_reply(&mut self, queue: u32, reason: &'static str) {
         // Closing forgets replies that have not been polled; this one is kept behind it.
         let reply = self.outputs.pop_back();
-        self.close(queue, "the host has disconnected the queue");
+        self.close(queue, reason);
         let close = self.outputs.pop_back();
         self.outputs.extend(reply);
         self.outputs.extend(close);
+    }
+
+    /// Answers an authentication command that was the host's last: the queue is over once
+    /// the reply has gone out.
+    pub fn refuse_authentication(
+        &mut self,
+        now: Now,
+        asked: &Authentication,
+        data: Option<Vec<u8>>,
+        reason: &'static str,
+    ) {
+        if self.answer_authentication(now, asked, Status::SUCCESS, data) {
+            self.close_after_reply(asked.queue.0, reason);
+        }
     }
 
     fn property_get(&mut self, id: u16, entry: &SubmissionEntry) -> Result<u64, Status> {

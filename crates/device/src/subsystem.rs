@@ -349,18 +349,21 @@ impl Subsystem {
         }
     }
 
-    /// The answer to [`Output::Authentication`].
+    /// The answer to [`Output::Authentication`]. False if nobody waits for it any more.
     pub fn answer_authentication(
         &mut self,
         now: Now,
         asked: &Authentication,
         status: Status,
         data: Option<Vec<u8>>,
-    ) {
+    ) -> bool {
         self.advance(now);
-        let Some(slot) = self.queues.get(asked.queue.0) else { return };
-        if slot.controller != asked.controller_id || slot.queue_id != asked.queue_id {
-            return;
+        let Some(slot) = self.queues.get(asked.queue.0) else { return false };
+        if slot.state == State::Closing
+            || slot.controller != asked.controller_id
+            || slot.queue_id != asked.queue_id
+        {
+            return false;
         }
         match (status.is_success(), data) {
             (true, Some(data)) => {
@@ -369,6 +372,7 @@ impl Subsystem {
             (true, None) => self.reply(asked.queue.0, &asked.entry, ReplyKind::Fabrics, 0),
             (false, _) => self.fail(asked.queue.0, &asked.entry, ReplyKind::Fabrics, status),
         }
+        true
     }
 
     /// The host at the other end of the queue has proved who it is.

@@ -1,6 +1,8 @@
 //! Simulated drives in real time: the only crate that touches the operating system.
 
+pub mod authenticator;
 pub mod file_store;
+pub mod random;
 #[cfg(feature = "tls")]
 pub mod tls;
 pub mod workers;

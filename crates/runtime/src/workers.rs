@@ -124,7 +124,7 @@ mod tests {
                 count += 1;
             }
         }
-        assert_eq!(sum, (0..100).map(|n| n * n).sum());
+        assert_eq!(sum, (0..100).map(|n| n * n).sum::<u64>());
         assert!(workers.finished().is_none());
     }
 }

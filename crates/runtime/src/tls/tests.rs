@@ -53,7 +53,7 @@ fn bytes_cross_both_ways_and_ends_are_seen() {
         assert_eq!((far.host_nqn.as_str(), far.listener), (host, 3));
         let mut far = UnixStream::from(far.socket);
         far.set_nonblocking(false).expect("a blocking socket");
-        let sent: Vec<u8> = (0..3_000_000u32).map(|n| (n * 7 >> 3) as u8).collect();
+        let sent: Vec<u8> = (0..3_000_000u32).map(|n| ((n * 7) >> 3) as u8).collect();
         let expected = sent.clone();
         let writer = std::thread::spawn(move || {
             near.write_all(&sent).expect("written");
