@@ -6,6 +6,7 @@
 
 pub mod authentication;
 pub mod fabrics;
+pub mod fuzzing;
 pub mod nvme;
 pub mod tcp;
 pub mod tls_key;

@@ -1,0 +1,72 @@
+//! Entry points that take any bytes: what the fuzz targets call, and what the normal tests
+//! replay their corpora through. Nothing here may panic, hang or allocate without bound.
+
+use crate::authentication::{
+    Choices, Group, Hash, Host, HostStep, MESSAGE_BYTES_MAX, Message, Parties, Secret,
+    SequenceNumbers, Target, TargetStep,
+};
+use crate::tls_key::{Identity, TlsKey};
+
+/// Reads a message, and gives it to both ends of an authentication at every step of it. A
+/// message that was read survives being written and read again.
+pub fn authentication_message(data: &[u8]) {
+    if let Ok(message) = Message::parse(data) {
+        let built = message.build();
+        assert_eq!(Message::parse(&built).as_ref(), Ok(&message));
+    }
+    let choices = Choices { hashes: Hash::ALL.to_vec(), groups: vec![Group::Null] };
+    let mut random = |bytes: &mut [u8]| bytes.fill(7);
+    let secret = Secret::generate(Hash::Sha256, &mut random);
+    let parties = Parties {
+        host_nqn: "nqn.2026-11.fuzz:host".to_owned(),
+        subsystem_nqn: "nqn.2026-11.fuzz:subsystem".to_owned(),
+        host_secret: secret.clone(),
+        controller_secret: Some(secret),
+    };
+    let mut sequence = SequenceNumbers::new(1);
+    // The message comes instead of the one that belongs there.
+    for steps in 0..6 {
+        let mut target = Target::new(choices.clone(), parties.clone());
+        let (mut host, mut step) = Host::new(choices.clone(), parties.clone(), 1);
+        for number in 0..=steps {
+            let instead = number == steps;
+            step = match step {
+                HostStep::Send(message) => {
+                    let message = if instead { data } else { &message };
+                    if let TargetStep::Work(job) = target.send(message, &mut random, &mut sequence)
+                    {
+                        target.worked(job.run());
+                    }
+                    host.sent()
+                }
+                HostStep::Receive => {
+                    let message = target.receive(MESSAGE_BYTES_MAX);
+                    let message = message.expect("any message fits");
+                    let message = if instead { data } else { &message };
+                    host.received(message, &mut random, &mut sequence)
+                }
+                HostStep::Work(job) => host.worked(job.run()),
+                HostStep::Done | HostStep::Failed(_) => break,
+            };
+        }
+        let _ = target.receive(data.len());
+    }
+}
+
+/// Reads secrets, TLS keys and TLS identities. One that was read is written as it was.
+pub fn keys(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    if let Ok(secret) = text.parse::<Secret>() {
+        assert_eq!(*secret.reveal(), text.trim());
+    }
+    if let Ok(key) = text.parse::<TlsKey>() {
+        assert_eq!(*key.reveal(), text.trim());
+    }
+    if let Some(identity) = Identity::parse(text) {
+        let key = TlsKey::generate(false, &mut |bytes| bytes.fill(7));
+        let psk = key.psk(identity.version, identity.host_nqn, identity.subsystem_nqn);
+        let again = Identity::parse(&psk.identity).expect("an identity");
+        assert_eq!((again.version, again.host_nqn), (identity.version, identity.host_nqn));
+        assert_eq!(again.subsystem_nqn, identity.subsystem_nqn);
+    }
+}
