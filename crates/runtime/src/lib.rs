@@ -3,6 +3,7 @@
 pub mod authenticator;
 pub mod file_store;
 pub mod random;
+pub mod record;
 #[cfg(feature = "tls")]
 pub mod tls;
 pub mod workers;
