@@ -5,10 +5,10 @@
 //! or a host uses as it uses any other. So neither a handshake nor the encryption of one
 //! connection keeps others waiting.
 //!
-//! What it does not do: keys for SHA-384 (the safe OpenSSL interface takes keys for
-//! TLS_AES_128_GCM_SHA256 only), certificates, early data.
+//! What it does not do: certificates, early data, keys made by an authentication.
 
 mod carrier;
+mod external_key;
 mod pipe;
 #[cfg(test)]
 mod tests;
@@ -19,9 +19,8 @@ use mynah_wire::authentication::Hash;
 use mynah_wire::fabrics::DISCOVERY_NQN;
 use mynah_wire::tls_key::{Identity, IdentityVersion, TlsKey, TlsPsk};
 use openssl::error::ErrorStack;
-use openssl::ex_data::Index;
 use openssl::ssl::{
-    Ssl, SslContext, SslContextBuilder, SslMethod, SslMode, SslOptions, SslVersion,
+    SslContext, SslContextBuilder, SslMethod, SslMode, SslOptions, SslVerifyMode, SslVersion,
 };
 use subtle::ConstantTimeEq;
 
@@ -37,9 +36,12 @@ pub enum TlsError {
     /// The operating system refuses something.
     #[error("{0}")]
     System(#[from] std::io::Error),
-    /// The key is for another cipher suite.
-    #[error("TLS keys of 48 bytes (for SHA-384) are not supported; use one of 32 bytes (01)")]
-    Sha384,
+    /// Keys for both cipher suites.
+    #[error("the TLS keys of a subsystem must all be of 32 bytes (SHA-256) or all of 48 (SHA-384)")]
+    Mixed,
+    /// No key.
+    #[error("there is no TLS key")]
+    NoKey,
 }
 
 /// The keys of a subsystem's hosts.
@@ -47,23 +49,25 @@ pub enum TlsError {
 pub struct HostKeys {
     subsystem_nqn: String,
     keys: Vec<(Option<String>, TlsKey)>,
+    hash: Hash,
 }
 
 impl HostKeys {
-    /// Keys of hosts by NQN; a key without one is any host's.
+    /// Keys of hosts by NQN; a key without one is any other host's. All are for one cipher
+    /// suite: it is chosen before the key is known.
     ///
     /// # Errors
-    /// If a key is for SHA-384.
+    /// If they are not, or if there is none.
     pub fn new(
         subsystem_nqn: &str,
         keys: Vec<(Option<String>, TlsKey)>,
     ) -> Result<HostKeys, TlsError> {
-        let strong =
-            |(_, key): &(_, TlsKey)| key.psk(IdentityVersion::Zero, "", "").hash != Hash::Sha256;
-        if keys.iter().any(strong) {
-            return Err(TlsError::Sha384);
+        let mut hashes = keys.iter().map(|(_, key)| key.psk(IdentityVersion::Zero, "", "").hash);
+        let hash = hashes.next().ok_or(TlsError::NoKey)?;
+        if hashes.any(|other| other != hash) {
+            return Err(TlsError::Mixed);
         }
-        Ok(HostKeys { subsystem_nqn: subsystem_nqn.to_owned(), keys })
+        Ok(HostKeys { subsystem_nqn: subsystem_nqn.to_owned(), keys, hash })
     }
 
     /// The key that an identity names, and the host it belongs to.
@@ -86,11 +90,14 @@ impl HostKeys {
     }
 }
 
-fn builder() -> Result<SslContextBuilder, ErrorStack> {
+fn builder(hash: Hash) -> Result<SslContextBuilder, ErrorStack> {
     let mut builder = SslContext::builder(SslMethod::tls())?;
     builder.set_min_proto_version(Some(SslVersion::TLS1_3))?;
     builder.set_max_proto_version(Some(SslVersion::TLS1_3))?;
-    builder.set_ciphersuites("TLS_AES_128_GCM_SHA256")?;
+    builder.set_ciphersuites(match hash {
+        Hash::Sha384 => "TLS_AES_256_GCM_SHA384",
+        _ => "TLS_AES_128_GCM_SHA256",
+    })?;
     builder.set_mode(
         SslMode::ENABLE_PARTIAL_WRITE
             | SslMode::ACCEPT_MOVING_WRITE_BUFFER
@@ -102,28 +109,10 @@ fn builder() -> Result<SslContextBuilder, ErrorStack> {
     Ok(builder)
 }
 
-/// Fills in OpenSSL's buffer; 0 if it does not fit.
-fn put(bytes: &[u8], into: &mut [u8]) -> usize {
-    match into.get_mut(..bytes.len()) {
-        Some(place) => {
-            place.copy_from_slice(bytes);
-            bytes.len()
-        }
-        None => 0,
-    }
-}
-
 /// Makes the controllers' ends of connections.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Acceptor {
     context: SslContext,
-    host: Index<Ssl, String>,
-}
-
-impl std::fmt::Debug for Acceptor {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Acceptor").finish_non_exhaustive()
-    }
 }
 
 impl Acceptor {
@@ -132,16 +121,9 @@ impl Acceptor {
     /// # Errors
     /// If OpenSSL refuses.
     pub fn new(keys: HostKeys) -> Result<Acceptor, TlsError> {
-        let host = Ssl::new_ex_index()?;
-        let mut builder = builder()?;
-        builder.set_psk_server_callback(move |ssl, identity, into| {
-            let Some((psk, host_nqn)) = identity.and_then(|identity| keys.find(identity)) else {
-                return Ok(0);
-            };
-            ssl.set_ex_data(host, host_nqn);
-            Ok(put(&psk.key, into))
-        });
-        Ok(Acceptor { context: builder.build(), host })
+        let mut builder = builder(keys.hash)?;
+        external_key::accept_with(&mut builder, Box::new(move |identity| keys.find(identity)))?;
+        Ok(Acceptor { context: builder.build() })
     }
 }
 
@@ -155,19 +137,12 @@ impl Connector {
     /// With this key.
     ///
     /// # Errors
-    /// If the key is for SHA-384, or OpenSSL refuses.
+    /// If OpenSSL refuses.
     pub fn new(psk: TlsPsk) -> Result<Connector, TlsError> {
-        if psk.hash != Hash::Sha256 {
-            return Err(TlsError::Sha384);
-        }
-        let mut builder = builder()?;
-        builder.set_psk_client_callback(move |_, _, identity, into| {
-            // The identity is a C string.
-            let text = [psk.identity.as_bytes(), &[0]].concat();
-            Ok(if put(&text, identity) == 0 { 0 } else { put(&psk.key, into) })
-        });
-        // Only the key proves who the peer is: without it there is no certificate either.
-        builder.set_verify(openssl::ssl::SslVerifyMode::PEER);
+        let mut builder = builder(psk.hash)?;
+        external_key::connect_with(&mut builder, psk)?;
+        // Only the key proves who the peer is: a certificate would be in vain.
+        builder.set_verify(SslVerifyMode::PEER);
         Ok(Connector { context: builder.build() })
     }
 }

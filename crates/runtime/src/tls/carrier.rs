@@ -1,7 +1,7 @@
 //! The thread that encrypts.
 
 use super::pipe::{Handshake, Pipe, Turn};
-use super::{Acceptor, Connector, TlsError};
+use super::{Acceptor, Connector, TlsError, external_key};
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use openssl::ssl::{Ssl, SslStream};
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
@@ -135,7 +135,7 @@ enum State {
 
 /// What happens when a handshake is over.
 enum Ending {
-    Accepted { acceptor: Acceptor, number: usize, accepted: Accepted },
+    Accepted { number: usize, accepted: Accepted },
     Connected(Then),
 }
 
@@ -235,10 +235,9 @@ impl Worker {
         if self.connections.len() >= CONNECTIONS_MAX {
             return;
         }
-        let acceptor = listening.acceptor.clone();
-        let ssl = Ssl::new(&acceptor.context);
+        let ssl = Ssl::new(&listening.acceptor.context);
         let (number, accepted) = (listening.number, listening.accepted.clone());
-        self.begin(stream, ssl, true, Ending::Accepted { acceptor, number, accepted });
+        self.begin(stream, ssl, true, Ending::Accepted { number, accepted });
     }
 
     /// Gives up the oldest handshake.
@@ -347,9 +346,9 @@ impl Worker {
         };
         let socket = remote.into();
         match ending {
-            Ending::Accepted { acceptor, number, accepted } => {
+            Ending::Accepted { number, accepted } => {
                 // Without a key of ours OpenSSL does not get here.
-                let Some(host_nqn) = tls.ssl().ex_data(acceptor.host).cloned() else {
+                let Some(host_nqn) = external_key::host_nqn(tls.ssl()).map(str::to_owned) else {
                     return Turn::Idle;
                 };
                 accepted(Established { socket, peer, host_nqn, listener: number });

@@ -39,16 +39,18 @@ fn connect(
 
 #[test]
 fn bytes_cross_both_ways_and_ends_are_seen() {
-    let any = key(2);
-    let keys = vec![(None, any.clone()), (Some(HOST.to_owned()), key(1))];
-    let (carrier, address, who) = listening(keys);
+    let strong = TlsKey::generate(true, &mut |bytes| bytes.fill(3));
+    let weak = listening(vec![(None, key(2)), (Some(HOST.to_owned()), key(1))]);
+    let sha384 = listening(vec![(None, strong.clone())]);
     let cases = [
-        (key(1), IdentityVersion::One, HOST, SUBSYSTEM),
-        (key(1), IdentityVersion::Zero, HOST, DISCOVERY_NQN),
-        (any, IdentityVersion::One, "nqn.2026-01.another", SUBSYSTEM),
+        (&weak, key(1), IdentityVersion::One, HOST, SUBSYSTEM),
+        (&weak, key(1), IdentityVersion::Zero, HOST, DISCOVERY_NQN),
+        (&weak, key(2), IdentityVersion::One, "nqn.2026-01.another", SUBSYSTEM),
+        (&sha384, strong.clone(), IdentityVersion::One, HOST, SUBSYSTEM),
+        (&sha384, strong, IdentityVersion::Zero, HOST, SUBSYSTEM),
     ];
-    for (key, version, host, subsystem) in cases {
-        let mut near = connect(&carrier, address, key.psk(version, host, subsystem)).expect("TLS");
+    for ((carrier, address, who), key, version, host, subsystem) in cases {
+        let mut near = connect(carrier, *address, key.psk(version, host, subsystem)).expect("TLS");
         let far = who.recv().expect("a connection");
         assert_eq!((far.host_nqn.as_str(), far.listener), (host, 3));
         let mut far = UnixStream::from(far.socket);
@@ -93,8 +95,9 @@ fn without_the_right_key_there_is_no_connection() {
     assert!(answer.len() < 100, "an alert at most");
     assert!(who.is_empty(), "nobody came in");
     let strong = TlsKey::generate(true, &mut |bytes| bytes.fill(1));
-    let strong = HostKeys::new(SUBSYSTEM, vec![(None, strong)]);
-    assert!(matches!(strong, Err(TlsError::Sha384)));
+    let mixed = HostKeys::new(SUBSYSTEM, vec![(None, strong), (Some(HOST.to_owned()), key(1))]);
+    assert!(matches!(mixed, Err(TlsError::Mixed)));
+    assert!(matches!(HostKeys::new(SUBSYSTEM, vec![]), Err(TlsError::NoKey)));
 }
 
 #[test]
