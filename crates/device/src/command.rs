@@ -1,6 +1,7 @@
 //! An I/O command under way.
 
 use crate::StoreJob;
+use crate::namespace::{Extent, Format};
 use crate::nvm::protection::Check;
 use crate::output::ReplyKind;
 use mynah_model::io::{NamespaceId, Operation};
@@ -36,6 +37,12 @@ pub(crate) enum Work {
     Blocks(Box<Blocks>),
     /// Ends, and with it the second half of a fused command.
     Fused(Box<SubmissionEntry>),
+    /// Namespaces get new formats.
+    Format(Vec<(u32, Format)>),
+    /// Space of deleted namespaces is free again.
+    Release(Vec<Extent>),
+    /// Everything has been erased.
+    Sanitize,
 }
 
 /// What happens to blocks when they are at hand.
@@ -117,4 +124,14 @@ pub(crate) struct Command {
     /// Further steps of the model, one after the other.
     pub(crate) steps: VecDeque<Step>,
     pub(crate) work: Work,
+    /// What is certain to outlive a power cut when the command has succeeded, where one is due.
+    pub(crate) certain: Option<Box<Certain>>,
+}
+
+/// Writes that are on flash: those that replaced something up to an epoch, in runs of units.
+#[derive(Debug)]
+pub(crate) struct Certain {
+    pub(crate) epoch: u64,
+    /// First unit, and the unit behind the last.
+    pub(crate) units: Vec<(u64, u64)>,
 }

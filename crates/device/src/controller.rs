@@ -56,8 +56,6 @@ pub(crate) struct Controller {
     pub(crate) transport: u8,
     /// Whose I/O this is, for the model.
     pub(crate) flow: u16,
-    /// Generation of the discovery log that an offset read began with.
-    pub(crate) started: Time,
 }
 
 impl Controller {

@@ -10,8 +10,7 @@ use crate::slots::NONE;
 use crate::subsystem::Subsystem;
 use mynah_stamp::Span;
 use mynah_wire::fabrics::{
-    CONNECT_NO_FLOW_CONTROL, CONTROLLER_ANY, CONTROLLER_ANY_STATIC, Connect, ConnectData,
-    DISCOVERY_NQN, nqn,
+    CONNECT_NO_FLOW_CONTROL, CONTROLLER_ANY, Connect, ConnectData, DISCOVERY_NQN, nqn,
 };
 use mynah_wire::nvme::opcode::{FABRICS, fabrics};
 use mynah_wire::nvme::property::{Capabilities, Configuration, VERSION_2_0, offset, status};
@@ -26,7 +25,7 @@ const AUTHENTICATION_REQUIRED: u64 = 1 << 17;
 /// Largest authentication message.
 const AUTHENTICATION_BYTES_MAX: u32 = 64 << 10;
 /// Hosts that the model tells apart; further ones share flows.
-const FLOWS_MAX: usize = 512;
+pub(crate) const FLOWS_MAX: usize = 512;
 
 /// Offsets in the Connect entry and data, for the result of a refusal.
 mod place {
@@ -165,10 +164,7 @@ impl Subsystem {
     ) -> Result<u16, Refusal> {
         // Controllers come into being when they are asked for: none can be asked for by name.
         if data.controller_id.get() != CONTROLLER_ANY {
-            return Err(match data.controller_id.get() {
-                CONTROLLER_ANY_STATIC => invalid_data(place::CONTROLLER_ID),
-                _ => invalid_data(place::CONTROLLER_ID),
-            });
+            return Err(invalid_data(place::CONTROLLER_ID));
         }
         let host = (host_nqn.to_owned(), data.host_id);
         let free = |id: &usize| self.controllers[*id].is_none();
@@ -206,7 +202,6 @@ impl Subsystem {
             port: transport.port,
             transport: transport.kind,
             flow,
-            started: self.now.wall,
         };
         self.last_hosts[id] = Some(host);
         self.controllers[id] = Some(Box::new(controller));
@@ -271,6 +266,7 @@ impl Subsystem {
         controller.last_seen = self.now.wall;
         let at = controller.expires();
         self.set_timer(at);
+        self.set_timer(Some(self.next_check));
     }
 
     /// A Fabrics command on a connected queue.
@@ -389,6 +385,7 @@ impl Subsystem {
 
     /// Controller level reset: I/O queues go, features and events are as in the beginning.
     fn reset_controller(&mut self, id: u16) {
+        self.reset_self_test(id);
         let Some(controller) = &mut self.controllers[usize::from(id)] else { return };
         controller.status = 0;
         controller.queues_granted = self.config.limits.queues_max;

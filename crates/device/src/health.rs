@@ -19,6 +19,8 @@ pub(crate) struct Health {
     pub(crate) busy_since: Option<Time>,
     /// Whether a host has shut its controller down and nothing was written since.
     pub(crate) is_shut_down: bool,
+    /// Critical warnings of the media that hosts have been told of.
+    warned: u8,
 }
 
 impl Health {
@@ -41,6 +43,32 @@ impl Health {
                 self.sectors_written += u64::from(bytes / 512);
             }
             _ => {}
+        }
+    }
+
+    /// Whether the counters of the media have crossed a threshold that hosts had not been
+    /// told of; remembers it.
+    pub(crate) fn crosses(&mut self, warnings: u8) -> u8 {
+        let new = warnings & !self.warned;
+        self.warned = warnings;
+        new
+    }
+
+    /// An I/O command has begun; there are `outstanding` now.
+    #[inline]
+    pub(crate) fn begin(&mut self, outstanding: usize, now: Time) {
+        if outstanding == 1 {
+            self.busy_since = Some(now);
+        }
+    }
+
+    /// An I/O command has ended; there are `outstanding` now.
+    #[inline]
+    pub(crate) fn end(&mut self, outstanding: usize, now: Time) {
+        if outstanding == 0
+            && let Some(since) = self.busy_since.take()
+        {
+            self.busy += now.saturating_since(since);
         }
     }
 

@@ -6,16 +6,19 @@
 //! something, and take what [`Subsystem::poll`] returns until it returns nothing.
 
 mod admin;
+mod background;
 mod command;
 mod config;
 mod controller;
 mod discovery;
 mod fabrics;
 mod health;
+mod lateness;
 mod model;
 mod namespace;
 mod nvm;
 mod output;
+mod persist;
 mod power;
 mod queue;
 mod slots;

@@ -87,9 +87,9 @@ impl Subsystem {
     #[inline]
     pub(crate) fn step(&mut self, index: u32, step: Step) {
         let Some(command) = self.commands.get_mut(index) else { return };
-        let queue = match command.queue {
-            NONE => OWN_QUEUE,
-            queue => QueueId(queue as u16),
+        let queue = match command.kind {
+            ReplyKind::Admin => OWN_QUEUE,
+            _ => QueueId(command.queue as u16),
         };
         let request = Request {
             tag: Tag(index),
@@ -175,6 +175,7 @@ impl Subsystem {
     /// Ends a command: replies, or forgets it if nobody listens.
     pub(crate) fn finish(&mut self, index: u32, mut data: ReplyData) {
         let Some(command) = self.commands.remove(index) else { return };
+        self.health.end(self.commands.len(), self.now.wall);
         if command.exclusive {
             self.release_exclusive(command.namespace);
         }
@@ -189,6 +190,9 @@ impl Subsystem {
             }
         };
         if status.is_success() {
+            if let (Some(certain), Some(before)) = (&command.certain, &mut self.before) {
+                before.forget(certain);
+            }
             self.health.count(command.opcode, command.bytes);
             if matches!(command.work, Work::Media) {
                 let media = Media { at: command.at, bytes: command.bytes, job: command.job };
@@ -252,6 +256,7 @@ impl Subsystem {
             stages: Default::default(),
             steps: VecDeque::new(),
             work: Work::None,
+            certain: None,
         }
     }
 }

@@ -147,11 +147,6 @@ pub(crate) struct Namespace {
 }
 
 impl Namespace {
-    /// Bytes of data.
-    pub(crate) fn bytes(&self) -> u64 {
-        self.blocks << self.format.shift
-    }
-
     /// Bytes of the drive's space.
     pub(crate) fn space(&self) -> u64 {
         self.extents.iter().map(|extent| extent.sectors * SECTOR_BYTES).sum()
@@ -178,6 +173,7 @@ impl Namespace {
     /// The power was off.
     pub(crate) fn power_cycled(&mut self) {
         self.reservations.clear();
+        self.formatting = false;
         if self.protection == WriteProtection::UntilPowerCycle {
             self.protection = WriteProtection::None;
         }
@@ -279,10 +275,10 @@ impl Space {
             let end = extent.store + extent.sectors * SECTOR_BYTES;
             let found = self.free.iter().position(|run| {
                 run.pool == extent.pool
+                    && run.sector <= extent.sector
                     && run.store <= extent.store
                     && end <= run.store + run.sectors * SECTOR_BYTES
-                    && extent.store - run.store
-                        == (extent.sector.wrapping_sub(run.sector)) * SECTOR_BYTES
+                    && (extent.sector - run.sector) * SECTOR_BYTES == extent.store - run.store
             });
             let Some(at) = found else {
                 self.free = before;

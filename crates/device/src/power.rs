@@ -5,7 +5,7 @@
 //! when a Flush or a write with FUA has completed. Units that the model says are lost get
 //! back the oldest of what is kept for them; a drive may return any of it.
 
-use crate::command::{Segment, Work};
+use crate::command::{Certain, Segment, Work};
 use crate::namespace::SECTOR_BYTES;
 use crate::nvm::protection::METADATA_BYTES;
 use crate::slots::NONE;
@@ -30,11 +30,13 @@ pub(crate) fn cuts(config: &Config) -> VecDeque<Time> {
     cuts.into()
 }
 
+/// Contents of a unit, oldest first, each with the epoch in which it was replaced.
+type Versions = VecDeque<(u64, Box<[u8]>)>;
+
 /// What mapping units held before writes that may still be lost.
 #[derive(Debug)]
 pub(crate) struct Before {
-    /// Contents by unit, oldest first, each with the epoch in which it was replaced.
-    units: HashMap<u64, VecDeque<(u64, Box<[u8]>)>>,
+    units: HashMap<u64, Versions>,
     /// Units in the order in which something was kept of them.
     order: VecDeque<u64>,
     /// Most contents kept: more than the cache and the flash's registers can hold.
@@ -78,19 +80,33 @@ impl Before {
         self.epoch - 1
     }
 
-    /// What was replaced up to this epoch will not come back.
-    pub(crate) fn forget(&mut self, epoch: u64) {
-        for kept in self.units.values_mut() {
-            kept.retain(|&(replaced, _)| replaced > epoch);
+    /// What was replaced up to an epoch will not come back.
+    pub(crate) fn forget(&mut self, certain: &Certain) {
+        let mut forgotten = false;
+        for (&unit, kept) in &mut self.units {
+            if certain.units.iter().any(|&(first, end)| (first..end).contains(&unit)) {
+                let count = kept.len();
+                kept.retain(|&(replaced, _)| replaced > certain.epoch);
+                forgotten |= kept.len() != count;
+            }
+        }
+        if !forgotten {
+            return;
         }
         let units = &mut self.units;
         units.retain(|_, kept| !kept.is_empty());
+        // The order names each unit once for each of its contents.
         let mut left: HashMap<u64, usize> = HashMap::new();
         self.order.retain(|unit| {
             let seen = left.entry(*unit).or_default();
             *seen += 1;
             *seen <= units.get(unit).map_or(0, VecDeque::len)
         });
+    }
+
+    fn forget_all(&mut self) {
+        self.units.clear();
+        self.order.clear();
     }
 }
 
@@ -129,6 +145,25 @@ impl Subsystem {
         }
     }
 
+    /// A command begins whose success makes writes certain: to these runs of bytes of the
+    /// store, each by its first byte and the byte behind its last.
+    pub(crate) fn makes_certain(&mut self, index: u32, runs: &[(u64, u64)]) {
+        let unit_bytes = self.space.unit_sectors * SECTOR_BYTES;
+        let (Some(before), Some(command)) = (&mut self.before, self.commands.get_mut(index)) else {
+            return;
+        };
+        let units =
+            runs.iter().map(|&(at, end)| (at / unit_bytes, end.div_ceil(unit_bytes))).collect();
+        command.certain = Some(Box::new(Certain { epoch: before.begin_epoch(), units }));
+    }
+
+    /// The bytes of the store that belong to a pool: first, and behind the last.
+    pub(crate) fn pool_bytes(&self, pool: mynah_model::io::NamespaceId) -> (u64, u64) {
+        let start = self.pool_start(pool);
+        let sectors = self.drive.namespace_sectors(pool).unwrap_or(0);
+        (start * SECTOR_BYTES, (start + sectors) * SECTOR_BYTES)
+    }
+
     /// The power has failed.
     pub(crate) fn power_lost(&mut self) {
         let lost = self.drive.take_lost_units();
@@ -138,8 +173,7 @@ impl Subsystem {
             self.bring_back(first + unit);
         }
         if let Some(before) = &mut self.before {
-            let epoch = before.begin_epoch();
-            before.forget(epoch);
+            before.forget_all();
         }
         let queues: Vec<u32> = self.queues.iter().map(|(index, _)| index).collect();
         for queue in queues {
@@ -153,6 +187,7 @@ impl Subsystem {
             *controller = None;
         }
         self.drop_commands();
+        self.restart_tasks();
         for namespace in self.namespaces.iter_mut().flatten() {
             namespace.power_cycled();
         }
@@ -193,7 +228,7 @@ impl Subsystem {
             command.steps.clear();
             command.waiting = jobs.get(&index).copied().unwrap_or(0);
             if command.waiting == 0 {
-                if !matches!(command.work, Work::Blocks(_)) {
+                if matches!(command.work, Work::Media | Work::Fused(_)) {
                     command.work = Work::None;
                 }
                 self.blocks_ready(index);

@@ -1,9 +1,12 @@
 //! The subsystem: what transports call, and the state that all controllers share.
 
+use crate::admin::sanitize::Sanitize;
+use crate::background::Task;
 use crate::command::Command;
 use crate::config::{SubsystemConfig, SubsystemError, Timing, Transport};
 use crate::controller::Controller;
 use crate::health::Health;
+use crate::lateness::Lateness;
 use crate::namespace::{
     ControllerSet, FORMATS, Format, Namespace, SECTOR_BYTES, Space, WriteProtection,
 };
@@ -17,11 +20,12 @@ use crate::timestamp::Timestamp;
 use crate::{Now, Store};
 use mynah_model::Drive;
 use mynah_model::io::{Control, FlowId, QueueId, QueueKind};
-use mynah_stamp::{StageSpans, Time};
+use mynah_stamp::{Span, StageSpans, Time};
 use mynah_wire::fabrics::{DISCOVERY_NQN, NQN_BYTES_MAX};
-use mynah_wire::nvme::log::ErrorEntry;
+use mynah_wire::nvme::log::{ErrorEntry, SelfTestResult};
+use mynah_wire::nvme::property::status;
 use mynah_wire::nvme::{CompletionEntry, Status, SubmissionEntry};
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 
 /// When something will happen by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -34,6 +38,9 @@ pub struct Wakeup {
 
 /// The model's queue for the subsystem's own work (deallocation of deleted namespaces).
 pub(crate) const OWN_QUEUE: QueueId = QueueId(u16::MAX);
+
+/// How often the media are looked at for thresholds crossed.
+const CHECK_INTERVAL: Span = Span::from_secs(60);
 
 /// What an admin command leads to.
 #[derive(Debug)]
@@ -87,7 +94,17 @@ pub struct Subsystem {
     pub(crate) timestamp: Timestamp,
     /// The sanitize config feature.
     pub(crate) sanitize_config: u32,
-    pub(crate) sanitizing: bool,
+    pub(crate) sanitize: Sanitize,
+    /// Formats, sanitizes, self-tests under way.
+    pub(crate) tasks: Vec<Task>,
+    /// Results of self-tests, latest first.
+    pub(crate) self_tests: Vec<SelfTestResult>,
+    /// Pieces of a firmware image: end by start.
+    pub(crate) firmware: BTreeMap<u64, u64>,
+    pub(crate) lateness: Lateness,
+    was_restored: bool,
+    /// When the media are looked at next.
+    pub(crate) next_check: Time,
     /// Changes of ANA states.
     pub(crate) ana_changes: u64,
 }
@@ -133,7 +150,13 @@ impl Subsystem {
             own_queue: false,
             timestamp: Timestamp::default(),
             sanitize_config: 0,
-            sanitizing: false,
+            sanitize: Sanitize::default(),
+            tasks: Vec::new(),
+            self_tests: Vec::new(),
+            firmware: BTreeMap::new(),
+            lateness: Lateness::default(),
+            was_restored: false,
+            next_check: Time::ZERO + CHECK_INTERVAL,
             ana_changes: 0,
             config,
         };
@@ -144,8 +167,18 @@ impl Subsystem {
                 subsystem.is_guarded = true;
             }
         }
-        subsystem.create_configured()?;
+        subsystem.was_restored = subsystem.restore();
+        if !subsystem.was_restored {
+            subsystem.create_configured()?;
+            subsystem.describe();
+        }
         Ok(subsystem)
+    }
+
+    /// Whether the namespaces are those that the store has kept from before, and not those of
+    /// the configuration.
+    pub fn has_restored_namespaces(&self) -> bool {
+        self.was_restored
     }
 
     /// Bytes that a store for this drive has: its capacity, and behind it room for the
@@ -416,7 +449,10 @@ impl Subsystem {
         for index in orphans {
             if let Some(command) = self.commands.get_mut(index) {
                 command.queue = NONE;
-                command.steps.clear();
+                // Formats and deletions go on although nobody waits for them.
+                if command.kind != ReplyKind::Admin {
+                    command.steps.clear();
+                }
             }
         }
         let Some(slot) = self.queues.get_mut(queue) else { return };
@@ -567,6 +603,39 @@ impl Subsystem {
                     self.end_controller(id as u16, "the host's keep-alive timer has run out");
                 }
                 at => self.set_timer(at),
+            }
+        }
+        self.run_tasks();
+        if self.next_check <= now {
+            self.next_check = now + CHECK_INTERVAL;
+            self.check_media();
+        }
+        if self.controllers.iter().any(Option::is_some) {
+            self.set_timer(Some(self.next_check));
+        }
+    }
+
+    /// Recomputes whether all namespaces need more checks than usual.
+    pub(crate) fn settle_guard(&mut self) {
+        self.is_guarded = self.before.is_some() || self.sanitize.is_under_way();
+    }
+
+    /// A completion was this late against the model, and the moment of its command's arrival
+    /// this uncertain: for the log page.
+    #[inline]
+    pub fn record_lateness(&mut self, late: Span, uncertainty: Span) {
+        self.lateness.record(late, uncertainty);
+    }
+
+    /// Puts every controller into fatal status (CSTS.CFS): commands are not answered any
+    /// more until the host resets its controller.
+    pub fn fail_controllers(&mut self, now: Now) {
+        self.advance(now);
+        let ids: Vec<u16> = self.controllers.iter().flatten().map(|it| it.id).collect();
+        for id in ids {
+            self.raise(id, crate::admin::event::PERSISTENT_ERROR);
+            if let Some(controller) = &mut self.controllers[usize::from(id)] {
+                controller.status |= status::FATAL;
             }
         }
     }

@@ -392,6 +392,7 @@ impl Subsystem {
         }
         target.protection = state;
         target.settle();
+        self.describe();
         Ok(Answer::Done(0))
     }
 }

@@ -75,7 +75,9 @@ impl Subsystem {
             },
             cns::COMMAND_SET_CONTROLLER => nvm_controller(),
             cns::INDEPENDENT_NAMESPACE => {
-                independent_namespace(self.reported(context.controller, id)?)
+                let namespace = self.reported(context.controller, id)?;
+                let left = namespace.map_or(0, |namespace| self.format_left(namespace));
+                independent_namespace(namespace, left)
             }
             cns::ALLOCATED_NAMESPACES | cns::COMMAND_SET_ALLOCATED_NAMESPACES => {
                 self.list_after(id, |_| true)?
@@ -234,6 +236,17 @@ impl Subsystem {
         // Write protection, and until a power cycle.
         page.write_protection = 0b11;
         page.copy_formats.set(1);
+        // Format (1), firmware (2), namespace management (3), self-test (4).
+        page.optional_admin.set(0b1_1110);
+        page.abort_limit = super::abort::LIMIT;
+        page.firmware_updates = super::firmware::UPDATES;
+        page.firmware_granularity = 0xff;
+        // Crypto erase by Format (2).
+        page.format_attributes = 1 << 2;
+        page.sanitize.set(super::sanitize::CAPABILITIES);
+        page.self_test_minutes.set(SELF_TEST_MINUTES);
+        // One self-test at a time.
+        page.self_test_options = 1;
     }
 
     /// Namespace fields that do not depend on the namespace.
@@ -282,6 +295,7 @@ impl Subsystem {
             ana_group: U32::new(GROUP),
             attributes: u8::from(namespace.protection as u8 != 0),
             endurance_group: U16::new(GROUP as u16),
+            format_progress: 1 << 7 | self.format_left(namespace),
             nguid: self.nguid(namespace),
             eui64: self.eui64(namespace),
             ..self.namespace_template()
@@ -362,12 +376,12 @@ fn nvm_controller() -> Vec<u8> {
     page.as_bytes().to_vec()
 }
 
-fn independent_namespace(namespace: Option<&Namespace>) -> Vec<u8> {
+fn independent_namespace(namespace: Option<&Namespace>, format_left: u8) -> Vec<u8> {
     let Some(namespace) = namespace else { return vec![0; IDENTIFY_BYTES] };
     let page = IdentifyIndependentNamespace {
         multipath: u8::from(namespace.shared),
         reservations: 0xfe,
-        format_progress: 1 << 7,
+        format_progress: 1 << 7 | format_left,
         ana_group: U32::new(GROUP),
         attributes: u8::from(namespace.protection as u8 != 0),
         endurance_group: U16::new(GROUP as u16),

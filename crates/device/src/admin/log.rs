@@ -9,7 +9,8 @@ use mynah_stamp::Time;
 use mynah_wire::nvme::Status;
 use mynah_wire::nvme::identify::ascii;
 use mynah_wire::nvme::log::{
-    AnaGroup, AnaHeader, EnduranceGroup, FirmwareSlots, ReservationNotification, Smart, page,
+    AnaGroup, AnaHeader, EnduranceGroup, FirmwareSlots, MynahDrive, ReservationNotification, Smart,
+    page,
 };
 use mynah_wire::nvme::opcode::{admin, nvm};
 use zerocopy::IntoBytes;
@@ -21,7 +22,7 @@ const SPARE_THRESHOLD: u8 = 10;
 const ENDURED_ERASES: u64 = 3000;
 
 /// Log pages of I/O controllers, and whether they belong to namespaces.
-const PAGES: [u8; 13] = [
+const PAGES: [u8; 14] = [
     page::SUPPORTED_LOG_PAGES,
     page::ERROR_INFORMATION,
     page::SMART,
@@ -35,6 +36,7 @@ const PAGES: [u8; 13] = [
     page::SELF_TEST,
     page::SANITIZE_STATUS,
     page::MYNAH_DRIVE,
+    page::MYNAH_LATENESS,
 ];
 
 /// Effects of commands: supported; changes blocks; changes capabilities of a namespace;
@@ -118,6 +120,10 @@ impl Subsystem {
             }
             page::ENDURANCE_GROUP => Err(Status::INVALID_FIELD.do_not_retry()),
             page::ANA => Ok(self.ana(context)),
+            page::SELF_TEST => Ok(self.self_test_page()),
+            page::SANITIZE_STATUS => Ok(self.sanitize_page()),
+            page::MYNAH_DRIVE => Ok(self.drive_page()),
+            page::MYNAH_LATENESS => Ok(self.lateness.page()),
             page::RESERVATION_NOTIFICATION => self.notification(context.controller, keeps_event),
             _ => Err(unknown),
         }
@@ -139,10 +145,34 @@ impl Subsystem {
         (erases * 100 / ENDURED_ERASES).min(255) as u8
     }
 
+    /// Spare left, in percent: what is not used.
+    fn spare(&self) -> u8 {
+        100u8.saturating_sub(self.percentage_used())
+    }
+
+    /// Critical warnings of the media: spare (0), reliability (2).
+    fn media_warning(&self) -> u8 {
+        u8::from(self.spare() < SPARE_THRESHOLD) | u8::from(self.percentage_used() >= 100) << 2
+    }
+
     /// SMART's critical warnings, for a controller with its temperature thresholds.
     fn critical_warning(&self, controller: &Controller) -> u8 {
-        u8::from(controller.features.temperature_warns()) << 1
-            | u8::from(self.percentage_used() >= 100) << 2
+        u8::from(controller.features.temperature_warns()) << 1 | self.media_warning()
+    }
+
+    /// Tells hosts when the media have crossed a threshold. Looked at once a minute.
+    pub(crate) fn check_media(&mut self) {
+        let warnings = self.media_warning();
+        let new = self.health.crosses(warnings);
+        let ids: Vec<u16> = self.controllers.iter().flatten().map(|it| it.id).collect();
+        for id in ids {
+            if new & 1 != 0 {
+                self.raise(id, super::event::SPARE);
+            }
+            if new & 1 << 2 != 0 {
+                self.raise(id, super::event::RELIABILITY);
+            }
+        }
     }
 
     fn smart(&self, controller: &Controller) -> Vec<u8> {
@@ -151,7 +181,7 @@ impl Subsystem {
         let used = self.percentage_used();
         let mut smart = Smart {
             critical_warning: self.critical_warning(controller),
-            available_spare: 100u8.saturating_sub(used),
+            available_spare: self.spare(),
             spare_threshold: SPARE_THRESHOLD,
             percentage_used: used,
             data_units_read: U128::new(u128::from(health.sectors_read.div_ceil(1000))),
@@ -182,7 +212,7 @@ impl Subsystem {
         let errors: u64 = self.controllers.iter().flatten().map(|it| it.error_count).sum();
         let used = self.percentage_used();
         let mut group = EnduranceGroup {
-            available_spare: 100u8.saturating_sub(used),
+            available_spare: self.spare(),
             spare_threshold: SPARE_THRESHOLD,
             percentage_used: used,
             endurance_estimate: U128::new(
@@ -202,6 +232,35 @@ impl Subsystem {
         };
         group.domain.set(0);
         group.as_bytes().to_vec()
+    }
+
+    /// What the model has counted.
+    fn drive_page(&self) -> Vec<u8> {
+        let counters = self.drive.counters();
+        let mut page = MynahDrive::default();
+        page.version.set(1);
+        // Times a thousand; 0 before anything was written.
+        let amplification = counters.write_amplification().unwrap_or(0.0);
+        page.write_amplification_milli.set((amplification * 1000.0) as u32);
+        for (field, value) in [
+            (&mut page.host_units_written, counters.host_units_written),
+            (&mut page.flash_units_programmed, counters.flash_units_programmed),
+            (&mut page.gc_units_moved, counters.gc_units_moved),
+            (&mut page.gc_runs, counters.gc_runs),
+            (&mut page.erases, counters.erases),
+            (&mut page.erases_max, u64::from(counters.block_erases_max)),
+            (&mut page.flash_reads, counters.flash_reads),
+            (&mut page.flash_programs, counters.flash_programs),
+            (&mut page.cmt_hits, counters.cmt_hits),
+            (&mut page.cmt_lookups, counters.cmt_lookups),
+            (&mut page.cache_hits, counters.cache_hits),
+            (&mut page.cache_lookups, counters.cache_lookups),
+            (&mut page.units_lost, counters.units_lost),
+        ] {
+            field.set(value);
+        }
+        page.unit_bytes.set(self.drive.config().mapping.unit_bytes);
+        page.as_bytes().to_vec()
     }
 
     fn changed_namespaces(&mut self, id: u16, keeps_event: bool) -> Result<Vec<u8>, Status> {

@@ -1,12 +1,18 @@
 //! Admin commands.
 
+mod abort;
 pub(crate) mod event;
 pub(crate) mod feature;
-mod identify;
+mod firmware;
+pub(crate) mod format;
+pub(crate) mod identify;
 mod log;
+mod namespace;
+pub(crate) mod sanitize;
+pub(crate) mod self_test;
 
 use crate::controller::Role;
-use crate::output::{Output, ReplyKind};
+use crate::output::ReplyKind;
 use crate::subsystem::{Answer, Subsystem};
 use mynah_wire::nvme::opcode::{FABRICS, admin};
 use mynah_wire::nvme::{Status, SubmissionEntry};
@@ -48,6 +54,15 @@ impl Subsystem {
             (admin::ASYNCHRONOUS_EVENT_REQUEST, _) => self.event_request(context),
             (admin::KEEP_ALIVE, _) => Ok(Answer::Done(0)),
             (_, Role::Discovery) => Err(Status::INVALID_OPCODE.do_not_retry()),
+            (admin::ABORT, _) => self.abort(context),
+            _ if self.sanitizes() => Err(Status::SANITIZE_IN_PROGRESS),
+            (admin::FORMAT_NVM, _) => self.format_nvm(context),
+            (admin::SANITIZE, _) => self.sanitize(context),
+            (admin::DEVICE_SELF_TEST, _) => self.device_self_test(context),
+            (admin::NAMESPACE_MANAGEMENT, _) => self.namespace_management(context),
+            (admin::NAMESPACE_ATTACHMENT, _) => self.namespace_attachment(context),
+            (admin::FIRMWARE_IMAGE_DOWNLOAD, _) => self.firmware_download(context),
+            (admin::FIRMWARE_COMMIT, _) => self.firmware_commit(context),
             _ => Err(Status::INVALID_OPCODE.do_not_retry()),
         };
         match outcome {
@@ -57,14 +72,5 @@ impl Subsystem {
             Err(status) => self.fail(queue, entry, ReplyKind::Admin, status),
         }
         self.deliver_events(id);
-    }
-
-    /// Whether anything is still to be polled; for tests and idle loops.
-    pub fn has_output(&self) -> bool {
-        !self.outputs.is_empty()
-    }
-
-    pub(crate) fn push(&mut self, output: Output) {
-        self.outputs.push_back(output);
     }
 }

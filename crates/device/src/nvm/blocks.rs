@@ -4,7 +4,7 @@
 use super::protection::{METADATA_BYTES, complement};
 use crate::command::{BlockRun, Blocks, Overwrite, Segment, Then, Work};
 use crate::namespace::SECTOR_BYTES;
-use crate::output::{Queue, ReplyData};
+use crate::output::{Queue, ReplyData, ReplyKind};
 use crate::slots::NONE;
 use crate::store::Ready;
 use crate::subsystem::Subsystem;
@@ -93,6 +93,10 @@ impl Subsystem {
         match &mut command.work {
             Work::None | Work::Media => return self.finish(index, ReplyData::None),
             Work::Fused(_) => return self.finish_fused(index, Status::SUCCESS),
+            Work::Format(_) | Work::Release(_) | Work::Sanitize => {
+                let work = std::mem::replace(&mut command.work, Work::None);
+                return self.finish_own(index, work);
+            }
             Work::Blocks(_) => {}
         }
         let Work::Blocks(blocks) = std::mem::replace(&mut command.work, Work::None) else { return };
@@ -212,8 +216,10 @@ impl Subsystem {
 
     /// Writes and discards bytes of the store; first keeps what they replace if a power cut
     /// could bring it back.
-    pub(super) fn overwrite(&mut self, index: u32, overwrite: Overwrite) {
-        if self.before.is_none() {
+    pub(crate) fn overwrite(&mut self, index: u32, overwrite: Overwrite) {
+        // The model deallocates for good: a power cut does not bring back what was erased.
+        let own = self.commands.get(index).is_some_and(|it| it.kind == ReplyKind::Admin);
+        if self.before.is_none() || own {
             return self.apply(index, overwrite);
         }
         let places: Vec<(u64, u64)> = overwrite

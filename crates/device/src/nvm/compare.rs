@@ -122,12 +122,12 @@ impl Subsystem {
         data: &[u8],
     ) {
         let aborted = Status::ABORTED_FAILED_FUSED.do_not_retry();
-        let same = first.namespace_id == entry.namespace_id
+        let fits = first.opcode == nvm::COMPARE
+            && entry.opcode == nvm::WRITE
+            && first.namespace_id == entry.namespace_id
             && first.start_lba() == entry.start_lba()
             && first.block_count() == entry.block_count();
-        let refused = if first.opcode != nvm::COMPARE || entry.opcode != nvm::WRITE {
-            Some(Status::INVALID_FIELD.do_not_retry())
-        } else if !same {
+        let refused = if !fits {
             Some(Status::INVALID_FIELD.do_not_retry())
         } else if first.block_count() > COMPARE_AND_WRITE_BLOCKS_MAX {
             Some(Status::ATOMIC_WRITE_UNIT_EXCEEDED.do_not_retry())

@@ -133,12 +133,19 @@ impl Subsystem {
             start: entry.start_lba(),
             ..self.new_command(queue, kind)
         };
-        self.commands.insert(command)
+        self.insert(command)
+    }
+
+    #[inline]
+    pub(crate) fn insert(&mut self, command: Command) -> u32 {
+        let index = self.commands.insert(command);
+        self.health.begin(self.commands.len(), self.now.wall);
+        index
     }
 
     /// Whether a sanitize keeps every namespace from being used.
     pub(crate) fn sanitizes(&self) -> bool {
-        self.sanitizing
+        self.sanitize.is_under_way()
     }
 
     /// Whether writes have to be on flash before they complete.

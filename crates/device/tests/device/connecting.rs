@@ -228,3 +228,40 @@ fn discovery() {
     assert_eq!(world.status(admin, identify(cns::NAMESPACE, 1), &[]), Status::INVALID_FIELD);
     assert_eq!(world.status(admin, entry(admin::FORMAT_NVM, 1), &[]), Status::INVALID_OPCODE);
 }
+
+#[test]
+fn authentication_is_handed_on() {
+    let mut world = World::with(
+        Timing::Immediate,
+        |config| config.authenticated_hosts.push(HOST.into()),
+        |_| {},
+    );
+    let queue = world.attach();
+    let reply = world.connect_as(queue, HOST, SUBSYSTEM, connect(0, 32), 0xffff);
+    assert!(reply.status().is_success());
+    assert_eq!(reply.result.get() >> 16, 2, "authentication is required");
+    let early = world.status(queue, property_get(offset::CAP, 8), &[]);
+    assert_eq!(early, Status::AUTHENTICATION_REQUIRED);
+    let mut send = fabrics_entry(fabrics::AUTHENTICATION_SEND);
+    send.dword11.set(16);
+    let short = world.status(queue, send, &[7; 15]);
+    assert_eq!(short, Status::INVALID_FIELD);
+    let id = world.submit(queue, send, &[7; 16]);
+    world.take();
+    let asked = world.asked.pop().expect("a question");
+    assert_eq!((asked.data.as_slice(), asked.host_nqn.as_str()), (&[7; 16][..], HOST));
+    let clock = world.clock();
+    world.subsystem.answer_authentication(clock, &asked, Status::SUCCESS, None);
+    assert!(world.reply_now(queue, id).is_some());
+    let mut receive = fabrics_entry(fabrics::AUTHENTICATION_RECEIVE);
+    receive.dword11.set(64);
+    let id = world.submit(queue, receive, &[]);
+    world.take();
+    let asked = world.asked.pop().expect("a question");
+    world.subsystem.answer_authentication(clock, &asked, Status::SUCCESS, Some(vec![9; 48]));
+    assert_eq!(world.reply_now(queue, id).expect("an answer").1, [9; 48]);
+    world.subsystem.set_authenticated(queue);
+    assert_eq!(world.status(queue, property_get(offset::CAP, 8), &[]), Status::SUCCESS);
+    // Others need not.
+    world.admin_as("nqn.2026-11.test:other", SUBSYSTEM);
+}

@@ -1,5 +1,14 @@
 //! The subsystem, driven as hosts drive it.
 
+mod administration;
+mod background;
 mod connecting;
+mod faults;
+mod features;
+mod identifying;
 mod io;
+mod laws;
+mod nvm;
+mod protection;
+mod slow_store;
 mod support;

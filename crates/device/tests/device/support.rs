@@ -1,8 +1,8 @@
 //! A host in virtual time that does not need a transport, and small drives.
 
 use mynah_device::{
-    Now, Output, Queue, RamStore, Reply, ReplyData, Store, Subsystem, SubsystemConfig, Timing,
-    Transport,
+    Authentication, Now, Output, Queue, RamStore, Reply, ReplyData, Store, Subsystem,
+    SubsystemConfig, Timing, Transport,
 };
 use mynah_model::Drive;
 use mynah_model::config::*;
@@ -127,6 +127,8 @@ pub(crate) struct World {
     /// Replies that nobody has asked for yet, their data copied.
     replies: VecDeque<(Reply, Vec<u8>)>,
     pub(crate) closed: Vec<(Queue, &'static str)>,
+    /// Authentication commands that wait for somebody to answer them.
+    pub(crate) asked: Vec<Authentication>,
     next_id: u16,
 }
 
@@ -192,7 +194,7 @@ impl World {
                     self.replies.push_back((reply, data));
                 }
                 Output::Close { queue, reason } => self.closed.push((queue, reason)),
-                Output::Authentication(asked) => panic!("unexpected {asked:?}"),
+                Output::Authentication(asked) => self.asked.push(asked),
             }
         }
     }
@@ -215,6 +217,13 @@ impl World {
                 return;
             }
         }
+    }
+
+    /// Every reply that nobody has asked for.
+    pub(crate) fn all_replies(&mut self) -> Vec<((Queue, u16), Reply)> {
+        self.take();
+        let replies = std::mem::take(&mut self.replies).into_iter();
+        replies.map(|(reply, _)| ((reply.queue, reply.entry.command_id.get()), reply)).collect()
     }
 
     /// The reply to a command, if there is one already.

@@ -261,6 +261,73 @@ structures! {
         pub reserved_32: [u8; 480],
     }
 
+    /// Mynah's own page: what the modelled drive has counted.
+    pub struct MynahDrive: 256 {
+        /// Version of this layout: 1.
+        pub version: U32,
+        /// Bytes of a mapping unit.
+        pub unit_bytes: U32,
+        /// Units programmed for each unit that hosts wrote, times 1,000; 0: nothing written.
+        pub write_amplification_milli: U32,
+        /// Zero.
+        pub reserved_12: [u8; 4],
+        /// Mapping units that hosts wrote.
+        pub host_units_written: U64,
+        /// Mapping units programmed, relocations included.
+        pub flash_units_programmed: U64,
+        /// Mapping units that garbage collection moved.
+        pub gc_units_moved: U64,
+        /// Blocks collected.
+        pub gc_runs: U64,
+        /// Blocks erased.
+        pub erases: U64,
+        /// Erases of the most often erased block.
+        pub erases_max: U64,
+        /// Pages read.
+        pub flash_reads: U64,
+        /// Pages programmed.
+        pub flash_programs: U64,
+        /// Mapping entries found in the cached table.
+        pub cmt_hits: U64,
+        /// Mapping entries sought there.
+        pub cmt_lookups: U64,
+        /// Units found in the write cache.
+        pub cache_hits: U64,
+        /// Units sought there.
+        pub cache_lookups: U64,
+        /// Units whose latest data power cuts have taken.
+        pub units_lost: U64,
+        /// Zero.
+        pub reserved_120: [u8; 136],
+    }
+
+    /// A histogram of durations: buckets 0 to 3 are whole nanoseconds; from then on each
+    /// power of two has four, bucket 4n + m beginning at (4 + m) << (n - 1) nanoseconds.
+    pub struct MynahHistogram: 1320 {
+        /// Durations.
+        pub count: U64,
+        /// Their sum in nanoseconds.
+        pub sum_ns: U64,
+        /// The longest in nanoseconds.
+        pub max_ns: U64,
+        /// How many fell into each bucket.
+        pub buckets: [U64; 162],
+    }
+
+    /// Mynah's own page: how far real time was from the model's.
+    pub struct MynahLateness: 2656 {
+        /// Version of this layout: 1.
+        pub version: U32,
+        /// Buckets of an octave: 4.
+        pub per_octave: U32,
+        /// Zero.
+        pub reserved_8: [u8; 8],
+        /// How late completions became visible.
+        pub late: MynahHistogram,
+        /// How uncertain the moments were at which commands came.
+        pub uncertainty: MynahHistogram,
+    }
+
     /// Head of the discovery log page (Base 2.0, figure 265); entries follow.
     pub struct DiscoveryHeader: 1024 {
         /// GENCTR: changes with every change of the page.
@@ -305,6 +372,11 @@ structures! {
         /// TSAS: transport specific; the first byte is TCP's SECTYPE (0 none, 2 TLS 1.3).
         pub specific: [u8; 256],
     }
+}
+
+impl MynahHistogram {
+    /// Buckets of a histogram.
+    pub const BUCKETS: usize = 162;
 }
 
 #[cfg(test)]

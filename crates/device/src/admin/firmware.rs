@@ -1,0 +1,57 @@
+//! Firmware Image Download and Firmware Commit (Base 2.0, sections 5.12 and 5.11).
+//!
+//! The firmware is Mynah itself: its one slot is read only. Images are taken, as the host's
+//! tools expect, and refused when they are committed; activating what is there already is
+//! allowed and changes nothing.
+
+use super::Context;
+use crate::subsystem::{Answer, Subsystem};
+use mynah_wire::nvme::Status;
+
+/// FRMW: slot 1 is read only (0), one slot (3:1), activation without a reset (4).
+pub(super) const UPDATES: u8 = 1 | 1 << 1 | 1 << 4;
+/// Largest image.
+const IMAGE_BYTES_MAX: u64 = 64 << 20;
+/// Most pieces of an image.
+const PIECES_MAX: usize = 65_536;
+
+impl Subsystem {
+    pub(super) fn firmware_download(&mut self, context: Context<'_>) -> Result<Answer, Status> {
+        let bytes = (u64::from(context.entry.dword10.get()) + 1) * 4;
+        let start = u64::from(context.entry.dword11.get()) * 4;
+        if (context.data.len() as u64) < bytes {
+            return Err(Status::SGL_DATA_LENGTH_INVALID.do_not_retry());
+        }
+        if start + bytes > IMAGE_BYTES_MAX || self.firmware.len() >= PIECES_MAX {
+            return Err(Status::INVALID_FIELD.do_not_retry());
+        }
+        // A piece that begins at 0 begins a new image.
+        if start == 0 {
+            self.firmware.clear();
+        }
+        let end = start + bytes;
+        if let Some((_, &before)) = self.firmware.range(..end).next_back()
+            && before > start
+        {
+            return Err(Status::FIRMWARE_RANGE_OVERLAP.do_not_retry());
+        }
+        self.firmware.insert(start, end);
+        Ok(Answer::Done(0))
+    }
+
+    pub(super) fn firmware_commit(&mut self, context: Context<'_>) -> Result<Answer, Status> {
+        let dword10 = context.entry.dword10.get();
+        let (slot, action) = (dword10 & 7, dword10 >> 3 & 7);
+        if slot > 1 {
+            return Err(Status::FIRMWARE_SLOT_INVALID.do_not_retry());
+        }
+        let has_image = !std::mem::take(&mut self.firmware).is_empty();
+        match action {
+            2 if slot == 1 => Ok(Answer::Done(0)),
+            3 if slot == 1 && !has_image => Ok(Answer::Done(0)),
+            2 => Err(Status::FIRMWARE_SLOT_INVALID.do_not_retry()),
+            0 | 1 | 3 => Err(Status::FIRMWARE_IMAGE_INVALID.do_not_retry()),
+            _ => Err(Status::INVALID_FIELD.do_not_retry()),
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! Format NVM (Base 2.0, section 5.14).
+
+use super::Context;
+use crate::background::{Erasure, What};
+use crate::command::{Overwrite, Work};
+use crate::namespace::{FORMATS, Format, Namespace, WriteProtection};
+use crate::nvm::NAMESPACE_ALL;
+use crate::output::ReplyKind;
+use crate::subsystem::{Answer, Subsystem};
+use mynah_model::io::Operation;
+use mynah_wire::nvme::Status;
+
+/// A format to give to a namespace, by its identifier.
+pub(crate) type Formats = Vec<(u32, Format)>;
+
+/// The block format of an index, with metadata and protection as asked for.
+pub(super) fn format(
+    index: u32,
+    extended: bool,
+    protection: u32,
+    invalid: Status,
+) -> Result<Format, Status> {
+    let format = FORMATS.get(index as usize).ok_or(invalid)?;
+    // Metadata lie behind the blocks or nowhere.
+    let fits = format.metadata == 0 || extended;
+    let protected = protection == 0 || (format.metadata > 0 && protection <= 3);
+    if !fits || !protected {
+        return Err(invalid);
+    }
+    Ok(Format { protection: protection as u8, ..*format })
+}
+
+impl Subsystem {
+    pub(super) fn format_nvm(&mut self, context: Context<'_>) -> Result<Answer, Status> {
+        let dword10 = context.entry.dword10.get();
+        let index = dword10 & 0xf | dword10 >> 8 & 0x30;
+        let wanted = format(
+            index,
+            dword10 & 1 << 4 != 0,
+            dword10 >> 5 & 7,
+            Status::FORMAT_INVALID.do_not_retry(),
+        )?;
+        let erasure = match dword10 >> 9 & 7 {
+            0 | 2 => Erasure::Forget,
+            1 => Erasure::Blocks,
+            _ => return Err(Status::INVALID_FIELD.do_not_retry()),
+        };
+        let id = context.entry.namespace_id.get();
+        let ids: Vec<u32> = if id == NAMESPACE_ALL {
+            let all = self.namespaces.iter().flatten();
+            all.filter(|it| it.attached.contains(context.controller)).map(|it| it.id).collect()
+        } else {
+            vec![self.active(context.controller, id)?.id]
+        };
+        for &id in &ids {
+            let namespace = self.active(context.controller, id)?;
+            self.may_be_emptied(namespace, context.controller)?;
+        }
+        self.abort_self_test(4);
+        for &id in &ids {
+            if let Some(namespace) = &mut self.namespaces[id as usize - 1] {
+                namespace.formatting = true;
+                namespace.settle();
+            }
+        }
+        let first = ids.first().map_or(0, |id| *id as usize - 1);
+        let index = self.begin(context.queue, context.entry, ReplyKind::Admin, first);
+        if let Some(command) = self.commands.get_mut(index) {
+            command.start = 0;
+            command.work = Work::Format(ids.iter().map(|&id| (id, wanted)).collect());
+        }
+        let span = self.erasure_time(erasure);
+        self.begin_task(span, What::Format { command: index, namespaces: ids });
+        Ok(Answer::Later)
+    }
+
+    /// Whether a controller may destroy what a namespace holds.
+    pub(super) fn may_be_emptied(
+        &self,
+        namespace: &Namespace,
+        controller: u16,
+    ) -> Result<(), Status> {
+        if namespace.formatting {
+            return Err(Status::FORMAT_IN_PROGRESS);
+        }
+        let host = self.controllers[usize::from(controller)].as_ref().map(|it| it.host_id);
+        if !host.is_some_and(|host| namespace.reservations.admits(&host, true)) {
+            return Err(Status::RESERVATION_CONFLICT);
+        }
+        if namespace.protection != WriteProtection::None {
+            return Err(Status::NAMESPACE_WRITE_PROTECTED.do_not_retry());
+        }
+        Ok(())
+    }
+
+    /// The time of a format is over: everything goes, in the store and in the model.
+    pub(crate) fn erase_formatted(&mut self, command: u32, namespaces: &[u32]) {
+        for &id in namespaces {
+            self.erase_namespace(command, id as usize - 1);
+        }
+        self.start(command);
+    }
+
+    /// Adds the emptying of a namespace to a command of the subsystem.
+    pub(super) fn erase_namespace(&mut self, command: u32, at: usize) {
+        self.need_own_queue();
+        let Some(namespace) = &self.namespaces[at] else { return };
+        // All of its space, of which its blocks may not fill the end.
+        let blocks = namespace.blocks;
+        let extents = namespace.extents.clone();
+        let mut discards = Vec::new();
+        for extent in extents {
+            let bytes = extent.sectors * crate::namespace::SECTOR_BYTES;
+            discards.push((extent.store, bytes));
+            let metadata = self.metadata_place(extent.store + bytes);
+            let first = self.metadata_place(extent.store);
+            discards.push((first, metadata - first));
+        }
+        self.add_steps(command, at, Operation::Trim, 0, blocks);
+        self.overwrite(command, Overwrite { parts: vec![], discards, flush: false });
+    }
+
+    /// Everything is gone: the namespaces have their new formats.
+    pub(crate) fn formatted(&mut self, formats: Formats) {
+        for (id, format) in formats {
+            let Some(namespace) = &mut self.namespaces[id as usize - 1] else { continue };
+            namespace.formatting = false;
+            namespace.uncorrectable.clear_all();
+            namespace.set_format(format);
+            self.namespace_changed(id);
+        }
+        self.describe();
+    }
+
+    /// Tells the hosts of a namespace that it is not what it was.
+    pub(crate) fn namespace_changed(&mut self, id: u32) {
+        for at in 1..self.controllers.len() {
+            let attached = self.namespaces[id as usize - 1]
+                .as_ref()
+                .is_some_and(|it| it.attached.contains(at as u16));
+            if attached {
+                self.namespace_changed_for(at as u16, id);
+            }
+        }
+    }
+
+    /// Tells one host that a namespace is not what it was.
+    pub(super) fn namespace_changed_for(&mut self, controller: u16, id: u32) {
+        if let Some(target) = &mut self.controllers[usize::from(controller)]
+            && target.role == crate::controller::Role::Io
+        {
+            target.note_changed(id);
+            self.raise(controller, super::event::NAMESPACE_CHANGED);
+        }
+    }
+
+    /// Share of a format that is still to be done, in percent (FPI).
+    pub(super) fn format_left(&self, namespace: &Namespace) -> u8 {
+        let task = self.tasks.iter().find(|task| {
+            matches!(&task.what, What::Format { namespaces, .. } if namespaces.contains(&namespace.id))
+        });
+        match task {
+            Some(task) => 100 - task.progress(self.now.wall, 100) as u8,
+            None => 0,
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! Namespace Management and Namespace Attachment (Base 2.0, sections 5.19 and 5.20).
+
+use super::{Context, format};
+use crate::command::Work;
+use crate::controller::Role;
+use crate::namespace::{ControllerSet, SECTOR_BYTES};
+use crate::nvm::NAMESPACE_ALL;
+use crate::output::ReplyKind;
+use crate::subsystem::{Answer, Subsystem};
+use mynah_wire::nvme::Status;
+use mynah_wire::nvme::identify::IdentifyNamespace;
+use zerocopy::FromBytes;
+use zerocopy::byteorder::little_endian::U16;
+
+/// Most identifiers of a controller list.
+const LIST_MAX: u16 = 2047;
+
+fn invalid() -> Status {
+    Status::INVALID_FIELD.do_not_retry()
+}
+
+impl Subsystem {
+    pub(super) fn namespace_management(&mut self, context: Context<'_>) -> Result<Answer, Status> {
+        if context.entry.dword11.get() >> 24 != 0 {
+            return Err(Status::COMMAND_SET_INVALID.do_not_retry());
+        }
+        match context.entry.dword10.get() & 0xf {
+            0 => self.create_namespace(context),
+            1 => self.delete_namespaces(context),
+            _ => Err(invalid()),
+        }
+    }
+
+    fn create_namespace(&mut self, context: Context<'_>) -> Result<Answer, Status> {
+        let (wish, _) = IdentifyNamespace::ref_from_prefix(context.data)
+            .map_err(|_| Status::SGL_DATA_LENGTH_INVALID.do_not_retry())?;
+        let flags = u32::from(wish.format);
+        let index = flags & 0xf | flags >> 1 & 0x30;
+        let extended = flags & 1 << 4 != 0;
+        let protection = u32::from(wish.protection & 7);
+        let block_format =
+            format::format(index, extended, protection, Status::FORMAT_INVALID.do_not_retry())?;
+        let blocks = wish.size.get();
+        if blocks == 0 || wish.capacity.get() > blocks || wish.multipath > 1 {
+            return Err(invalid());
+        }
+        if wish.capacity.get() != blocks {
+            return Err(Status::THIN_PROVISIONING_UNSUPPORTED.do_not_retry());
+        }
+        if wish.ana_group.get() > 1 || wish.endurance_group.get() > 1 || wish.nvm_set.get() > 0 {
+            return Err(invalid());
+        }
+        let place = self.namespaces.iter().position(Option::is_none);
+        let place = place.filter(|_| self.can_describe_more());
+        let at = place.ok_or(Status::NAMESPACE_ID_UNAVAILABLE.do_not_retry())?;
+        let insufficient = Status::NAMESPACE_INSUFFICIENT_CAPACITY.do_not_retry();
+        let bytes = blocks.checked_mul(1 << block_format.shift).ok_or(insufficient)?;
+        let extents = self.space.take(bytes).ok_or(insufficient)?;
+        let (id, shared) = (at as u32 + 1, wish.multipath & 1 != 0);
+        self.add_namespace(id, extents, block_format, ControllerSet::none(), shared);
+        if let Some(namespace) = &mut self.namespaces[at] {
+            namespace.blocks = blocks;
+        }
+        self.describe();
+        Ok(Answer::Done(u64::from(id)))
+    }
+
+    fn delete_namespaces(&mut self, context: Context<'_>) -> Result<Answer, Status> {
+        let ids: Vec<u32> = match context.entry.namespace_id.get() {
+            NAMESPACE_ALL => self.namespaces.iter().flatten().map(|it| it.id).collect(),
+            id => vec![id],
+        };
+        for &id in &ids {
+            let place = self.namespaces.get((id as usize).wrapping_sub(1));
+            let namespace =
+                place.and_then(|it| it.as_ref()).ok_or(Status::INVALID_NAMESPACE.do_not_retry())?;
+            self.may_be_emptied(namespace, context.controller)?;
+            if namespace.exclusive > 0 {
+                return Err(Status::COMMAND_INTERRUPTED);
+            }
+        }
+        let index = self.begin(context.queue, context.entry, ReplyKind::Admin, 0);
+        let mut extents = Vec::new();
+        for id in ids {
+            let at = id as usize - 1;
+            self.erase_namespace(index, at);
+            self.namespace_changed(id);
+            extents.extend(self.namespaces[at].take().map(|it| it.extents).unwrap_or_default());
+        }
+        if let Some(command) = self.commands.get_mut(index) {
+            command.start = 0;
+            command.work = Work::Release(extents);
+        }
+        self.describe();
+        self.start(index);
+        Ok(Answer::Later)
+    }
+
+    pub(super) fn namespace_attachment(&mut self, context: Context<'_>) -> Result<Answer, Status> {
+        let attaches = match context.entry.dword10.get() & 0xf {
+            0 => true,
+            1 => false,
+            _ => return Err(invalid()),
+        };
+        let id = context.entry.namespace_id.get();
+        if id == NAMESPACE_ALL {
+            return Err(invalid());
+        }
+        let bad_list = Status::CONTROLLER_LIST_INVALID.do_not_retry();
+        let short = Status::SGL_DATA_LENGTH_INVALID.do_not_retry();
+        let (count, rest) = U16::read_from_prefix(context.data).map_err(|_| short)?;
+        if !(1..=LIST_MAX).contains(&count.get()) {
+            return Err(bad_list);
+        }
+        let (list, _) = <[U16]>::ref_from_prefix_with_elems(rest, usize::from(count.get()))
+            .map_err(|_| short)?;
+        let place = self.namespaces.get_mut((id as usize).wrapping_sub(1));
+        let namespace =
+            place.and_then(|it| it.as_mut()).ok_or(Status::INVALID_NAMESPACE.do_not_retry())?;
+        let mut seen = Vec::with_capacity(list.len());
+        for controller in list.iter().map(|controller| controller.get()) {
+            let exists = self
+                .controllers
+                .get(usize::from(controller))
+                .and_then(|it| it.as_ref())
+                .is_some_and(|it| it.role == Role::Io);
+            if !exists || seen.contains(&controller) {
+                return Err(bad_list);
+            }
+            match (attaches, namespace.attached.contains(controller)) {
+                (true, true) => return Err(Status::NAMESPACE_ALREADY_ATTACHED.do_not_retry()),
+                (false, false) => return Err(Status::NAMESPACE_NOT_ATTACHED.do_not_retry()),
+                _ => seen.push(controller),
+            }
+        }
+        if attaches && !namespace.shared && (seen.len() > 1 || !namespace.attached.is_empty()) {
+            return Err(Status::NAMESPACE_PRIVATE.do_not_retry());
+        }
+        for &controller in &seen {
+            match attaches {
+                true => namespace.attached.insert(controller),
+                false => namespace.attached.remove(controller),
+            }
+        }
+        for controller in seen {
+            self.namespace_changed_for(controller, id);
+        }
+        self.describe();
+        Ok(Answer::Done(0))
+    }
+
+    /// Bytes that lie in namespaces.
+    pub fn allocated_bytes(&self) -> u64 {
+        self.space.sectors * SECTOR_BYTES - self.space.free_bytes()
+    }
+}

@@ -1,0 +1,178 @@
+//! Sanitize (Base 2.0, sections 5.24 and 8.21).
+//!
+//! What is sanitized is deallocated, too: there is no other way for all of it to read the
+//! same at no cost (SANICAP.NDI).
+
+use super::Context;
+use crate::background::{Erasure, What};
+use crate::command::{Overwrite, Step, Work};
+use crate::controller::Role;
+use crate::namespace::{SECTOR_BYTES, WriteProtection};
+use crate::output::ReplyKind;
+use crate::slots::NONE;
+use crate::subsystem::{Answer, Subsystem};
+use mynah_model::io::{NamespaceId, Operation};
+use mynah_stamp::Span;
+use mynah_wire::nvme::Status;
+use mynah_wire::nvme::log::SanitizeStatus;
+use zerocopy::IntoBytes;
+
+/// SANICAP: crypto erase (0), block erase (1), overwrite (2); deallocation cannot be left out
+/// (29); nothing is changed afterwards (31:30).
+pub(super) const CAPABILITIES: u32 = 0b111 | 1 << 29 | 1 << 30;
+
+const NO_DEALLOCATE: u32 = 1 << 9;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+enum State {
+    #[default]
+    Never,
+    Done,
+    UnderWay,
+    /// Done, and deallocated although the host asked not to.
+    DoneDeallocated,
+}
+
+/// The last sanitize.
+#[derive(Debug, Default)]
+pub(crate) struct Sanitize {
+    state: State,
+    dword10: u32,
+    passes: u32,
+    /// Write commands when it ended.
+    writes: u64,
+}
+
+impl Sanitize {
+    pub(crate) fn is_under_way(&self) -> bool {
+        self.state == State::UnderWay
+    }
+
+    fn erasure(&self) -> Erasure {
+        match self.dword10 & 7 {
+            2 => Erasure::Blocks,
+            3 => Erasure::Overwrite(self.passes),
+            _ => Erasure::Forget,
+        }
+    }
+}
+
+impl Subsystem {
+    pub(super) fn sanitize(&mut self, context: Context<'_>) -> Result<Answer, Status> {
+        let dword10 = context.entry.dword10.get();
+        let invalid = Status::INVALID_FIELD.do_not_retry();
+        match dword10 & 7 {
+            // Exit failure mode: a sanitize never fails here.
+            1 => return Ok(Answer::Done(0)),
+            2..=4 => {}
+            _ => return Err(invalid),
+        }
+        if dword10 & NO_DEALLOCATE != 0 && self.sanitize_config == 0 {
+            return Err(invalid);
+        }
+        for namespace in self.namespaces.iter().flatten() {
+            if namespace.protection != WriteProtection::None {
+                return Err(Status::NAMESPACE_WRITE_PROTECTED.do_not_retry());
+            }
+            if namespace.formatting {
+                return Err(Status::FORMAT_IN_PROGRESS);
+            }
+        }
+        self.abort_self_test(9);
+        let passes = match dword10 >> 4 & 0xf {
+            0 => 16,
+            passes => passes,
+        };
+        self.sanitize = Sanitize { state: State::UnderWay, dword10, passes, writes: 0 };
+        self.reply(context.queue, context.entry, ReplyKind::Admin, 0);
+        self.restart_sanitize();
+        Ok(Answer::Later)
+    }
+
+    pub(crate) fn restart_sanitize(&mut self) {
+        self.settle_guard();
+        let span = self.erasure_time(self.sanitize.erasure());
+        self.begin_task(span, What::Sanitize);
+    }
+
+    /// The time is over: everything goes, in the store and in the model.
+    pub(crate) fn erase_sanitized(&mut self) {
+        self.need_own_queue();
+        let command = self.new_command(NONE, ReplyKind::Admin);
+        let index = self.insert(command);
+        let mut steps = Vec::new();
+        for id in (1..).map(NamespaceId) {
+            let Some(sectors) = self.drive.namespace_sectors(id) else { break };
+            let most = u64::from(u32::MAX) / self.space.unit_sectors * self.space.unit_sectors;
+            let mut sector = 0;
+            while sector < sectors {
+                let part = (sectors - sector).min(most) as u32;
+                let operation = Operation::Trim;
+                steps.push(Step { operation, pool: id, sector, sectors: part });
+                sector += u64::from(part);
+            }
+        }
+        if let Some(command) = self.commands.get_mut(index) {
+            command.steps.extend(steps);
+            command.work = Work::Sanitize;
+        }
+        let bytes = self.metadata_place(self.space.sectors * SECTOR_BYTES);
+        let discards = vec![(0, bytes)];
+        self.overwrite(index, Overwrite { parts: vec![], discards, flush: true });
+        self.start(index);
+    }
+
+    /// Everything is gone.
+    pub(crate) fn sanitized(&mut self) {
+        let asked_not_to = self.sanitize.dword10 & NO_DEALLOCATE != 0;
+        self.sanitize.state = if asked_not_to { State::DoneDeallocated } else { State::Done };
+        self.sanitize.writes = self.health.writes;
+        for namespace in self.namespaces.iter_mut().flatten() {
+            namespace.uncorrectable.clear_all();
+            namespace.settle();
+        }
+        self.settle_guard();
+        let ids: Vec<u16> = self
+            .controllers
+            .iter()
+            .flatten()
+            .filter(|it| it.role == Role::Io)
+            .map(|it| it.id)
+            .collect();
+        for id in ids {
+            self.raise(id, super::event::SANITIZE_COMPLETED);
+        }
+    }
+
+    pub(super) fn sanitize_page(&self) -> Vec<u8> {
+        let seconds = |span: Span| (span.as_ps().div_ceil(1_000_000_000_000)) as u32;
+        let state = &self.sanitize;
+        let progress = match self.tasks.iter().find(|task| matches!(task.what, What::Sanitize)) {
+            Some(task) => task.progress(self.now.wall, 0xfffe),
+            None if state.is_under_way() => 0xfffe,
+            None => 0xffff,
+        };
+        let (code, passes) = match state.state {
+            State::Never => (0, 0),
+            State::Done => (1, state.passes),
+            State::UnderWay => (2, 0),
+            State::DoneDeallocated => (4, state.passes),
+        };
+        let passes = if state.dword10 & 7 == 3 { passes } else { 0 };
+        let untouched = !state.is_under_way() && state.writes == self.health.writes;
+        let mut page = SanitizeStatus::default();
+        page.progress.set(progress as u16);
+        page.status.set((code | passes << 3 | u32::from(untouched) << 8) as u16);
+        page.dword10.set(state.dword10);
+        let overwrite = seconds(self.erasure_time(Erasure::Overwrite(1)));
+        let erase = seconds(self.erasure_time(Erasure::Blocks));
+        let crypto = seconds(self.erasure_time(Erasure::Forget));
+        page.overwrite_seconds.set(overwrite);
+        page.erase_seconds.set(erase);
+        page.crypto_seconds.set(crypto);
+        page.overwrite_kept_seconds.set(overwrite);
+        page.erase_kept_seconds.set(erase);
+        page.crypto_kept_seconds.set(crypto);
+        page.as_bytes().to_vec()
+    }
+}

@@ -1,0 +1,98 @@
+//! Device Self-test (Base 2.0, sections 5.9 and 8.6).
+//!
+//! There is no hardware to test: a test takes its time and passes, and says so.
+
+use super::{Context, identify};
+use crate::background::What;
+use crate::nvm::NAMESPACE_ALL;
+use crate::subsystem::{Answer, Subsystem};
+use mynah_stamp::Span;
+use mynah_wire::nvme::Status;
+use mynah_wire::nvme::log::{SelfTestLog, SelfTestResult};
+use zerocopy::IntoBytes;
+
+/// How long a short test takes; two minutes would be allowed.
+const SHORT: Span = Span::from_secs(2);
+/// Results in the log.
+const RESULTS: usize = 20;
+/// No such result.
+const NO_RESULT: u8 = 0xf;
+
+/// A self-test under way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SelfTest {
+    /// 1 short, 2 extended.
+    pub(crate) code: u8,
+    pub(crate) namespace: u32,
+    /// Who has started it.
+    pub(crate) controller: u16,
+}
+
+impl Subsystem {
+    pub(super) fn device_self_test(&mut self, context: Context<'_>) -> Result<Answer, Status> {
+        let code = context.entry.dword10.get() as u8 & 0xf;
+        let namespace = context.entry.namespace_id.get();
+        if !matches!(namespace, 0 | NAMESPACE_ALL) {
+            self.active(context.controller, namespace)?;
+        }
+        let span = match code {
+            1 => SHORT,
+            2 => Span::from_secs(u64::from(identify::SELF_TEST_MINUTES) * 60),
+            0xf => {
+                self.abort_self_test(1);
+                return Ok(Answer::Done(0));
+            }
+            _ => return Err(Status::INVALID_FIELD.do_not_retry()),
+        };
+        if self.tasks.iter().any(|task| matches!(task.what, What::SelfTest(_))) {
+            return Err(Status::SELF_TEST_IN_PROGRESS);
+        }
+        let controller = context.controller;
+        self.begin_task(span, What::SelfTest(SelfTest { code, namespace, controller }));
+        Ok(Answer::Done(0))
+    }
+
+    /// Ends a test that is under way, if there is one.
+    pub(crate) fn abort_self_test(&mut self, result: u8) {
+        let at = self.tasks.iter().position(|task| matches!(task.what, What::SelfTest(_)));
+        if let Some(at) = at
+            && let What::SelfTest(test) = self.tasks.swap_remove(at).what
+        {
+            self.finish_self_test(test, result);
+        }
+    }
+
+    /// A controller was reset: a short test that it had started ends; an extended one goes on.
+    pub(crate) fn reset_self_test(&mut self, controller: u16) {
+        let short = self.tasks.iter().any(|task| {
+            matches!(task.what, What::SelfTest(test) if test.code == 1 && test.controller == controller)
+        });
+        if short {
+            self.abort_self_test(2);
+        }
+    }
+
+    pub(crate) fn finish_self_test(&mut self, test: SelfTest, result: u8) {
+        let mut entry = SelfTestResult { status: test.code << 4 | result, ..Default::default() };
+        entry.power_on_hours.set((self.now.wall.as_secs_f64() / 3600.0) as u64);
+        entry.namespace_id.set(test.namespace);
+        self.self_tests.insert(0, entry);
+        self.self_tests.truncate(RESULTS);
+    }
+
+    pub(super) fn self_test_page(&self) -> Vec<u8> {
+        let mut log = SelfTestLog::default();
+        for task in &self.tasks {
+            if let What::SelfTest(test) = task.what {
+                log.current = test.code;
+                log.completion = task.progress(self.now.wall, 100) as u8;
+            }
+        }
+        let mut results = [SelfTestResult { status: NO_RESULT, ..Default::default() }; RESULTS];
+        for (place, result) in results.iter_mut().zip(&self.self_tests) {
+            *place = *result;
+        }
+        log.results = results;
+        log.as_bytes().to_vec()
+    }
+}

@@ -1,0 +1,140 @@
+//! What takes its time: formats, sanitizes, self-tests. Their time is the host's.
+
+use crate::admin::self_test::SelfTest;
+use crate::command::Work;
+use crate::config::Timing;
+use crate::subsystem::Subsystem;
+use mynah_model::config::CellType;
+use mynah_model::io::{Control, FlowId, QueueKind};
+use mynah_stamp::{Span, Time};
+
+/// How long a drive takes to forget its mapping, or its key. An estimate.
+const FORGET: Span = Span::from_ms(10);
+
+/// Something under way.
+#[derive(Debug)]
+pub(crate) struct Task {
+    pub(crate) began: Time,
+    pub(crate) ends: Time,
+    pub(crate) what: What,
+}
+
+/// What is under way.
+#[derive(Debug)]
+pub(crate) enum What {
+    /// A Format command.
+    Format {
+        command: u32,
+        namespaces: Vec<u32>,
+    },
+    Sanitize,
+    SelfTest(SelfTest),
+}
+
+impl Task {
+    /// How much of it is done, in parts of `whole`.
+    pub(crate) fn progress(&self, now: Time, whole: u64) -> u64 {
+        let total = self.ends.saturating_since(self.began).as_ps().max(1);
+        let passed = now.saturating_since(self.began).as_ps();
+        ((u128::from(passed) * u128::from(whole) / u128::from(total)) as u64).min(whole)
+    }
+}
+
+/// How media are erased.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Erasure {
+    /// Mapping or key are forgotten.
+    Forget,
+    /// Every block is erased.
+    Blocks,
+    /// Every page is programmed this many times, with an erase before.
+    Overwrite(u32),
+}
+
+impl Subsystem {
+    /// How long an erasure of the whole drive takes: all planes work side by side.
+    pub(crate) fn erasure_time(&self, erasure: Erasure) -> Span {
+        if self.config.timing == Timing::Immediate {
+            return Span::ZERO;
+        }
+        let config = self.drive.config();
+        let geometry = config.geometry;
+        let blocks = u64::from(geometry.blocks_per_plane);
+        let erase = config.flash.erase.times(blocks);
+        match erasure {
+            Erasure::Forget => FORGET,
+            Erasure::Blocks => erase,
+            Erasure::Overwrite(passes) => {
+                let times = config.flash.program;
+                let (sum, kinds) = match config.flash.cell {
+                    CellType::Slc => (times.lsb, 1),
+                    CellType::Mlc => (times.lsb + times.msb, 2),
+                    CellType::Tlc => (times.lsb + times.csb + times.msb, 3),
+                };
+                let pages = blocks * u64::from(geometry.pages_per_block);
+                let programs = Span::from_ps(sum.times(pages).as_ps() / kinds);
+                (erase + programs).times(u64::from(passes))
+            }
+        }
+    }
+
+    /// Begins something that ends after `span`.
+    pub(crate) fn begin_task(&mut self, span: Span, what: What) {
+        let began = self.now.wall;
+        let ends = began + span;
+        self.tasks.push(Task { began, ends, what });
+        self.set_timer(Some(ends));
+    }
+
+    /// Ends what is due; has the timer set for the rest.
+    pub(crate) fn run_tasks(&mut self) {
+        let now = self.now.wall;
+        let mut at = 0;
+        while at < self.tasks.len() {
+            if self.tasks[at].ends > now {
+                let ends = self.tasks[at].ends;
+                self.set_timer(Some(ends));
+                at += 1;
+                continue;
+            }
+            match self.tasks.swap_remove(at).what {
+                What::Format { command, namespaces } => self.erase_formatted(command, &namespaces),
+                What::Sanitize => self.erase_sanitized(),
+                What::SelfTest(test) => self.finish_self_test(test, 0),
+            }
+        }
+    }
+
+    /// Makes sure that the model has a queue for the subsystem's own work.
+    pub(crate) fn need_own_queue(&mut self) {
+        if !std::mem::replace(&mut self.own_queue, true) {
+            self.control(Control::CreateQueue(mynah_model::io::Queue {
+                id: crate::subsystem::OWN_QUEUE,
+                kind: QueueKind::Fetched,
+                flow: FlowId(crate::fabrics::FLOWS_MAX as u16),
+                priority: Default::default(),
+                completion_entries: 65_536,
+            }));
+        }
+    }
+
+    /// Work of commands that ends with what the store and the model have done.
+    pub(crate) fn finish_own(&mut self, index: u32, work: Work) {
+        match work {
+            Work::Format(formats) => self.formatted(formats),
+            Work::Release(extents) => self.space.give_back(&extents),
+            Work::Sanitize => self.sanitized(),
+            Work::None | Work::Media | Work::Blocks(_) | Work::Fused(_) => {}
+        }
+        self.finish(index, crate::ReplyData::None);
+    }
+
+    /// The power was lost: formats end, a sanitize begins anew, self-tests are forgotten.
+    pub(crate) fn restart_tasks(&mut self) {
+        let sanitizes = self.sanitize.is_under_way();
+        self.tasks.clear();
+        if sanitizes {
+            self.restart_sanitize();
+        }
+    }
+}

@@ -1,0 +1,243 @@
+//! Laws that hold whatever hosts do: every command is answered exactly once or its queue is
+//! closed, nothing panics, and what is read is what was written.
+
+use crate::support::*;
+use mynah_device::{NamespaceConfig, Queue, Timing};
+use mynah_stamp::Span;
+use mynah_wire::fabrics::DISCOVERY_NQN;
+use mynah_wire::nvme::opcode::{FABRICS, nvm};
+use mynah_wire::nvme::{Status, SubmissionEntry};
+use proptest::prelude::*;
+use std::collections::HashMap;
+use zerocopy::{FromBytes, IntoBytes};
+
+const BLOCKS: u64 = 64;
+
+/// What the two hosts of the model test do.
+#[derive(Clone, Debug)]
+enum Act {
+    Write { start: u64, count: u32, seed: u64, force: bool },
+    Read { start: u64, count: u32 },
+    Zero { start: u64, count: u32, deallocate: bool },
+    Deallocate { start: u64, count: u32 },
+    Copy { from: u64, to: u64, count: u32 },
+    CompareAndWrite { start: u64, guess: bool, seed: u64 },
+    Flush,
+    Wait { us: u64 },
+    Reconnect,
+}
+
+fn act() -> impl Strategy<Value = Act> {
+    let range = || (0..BLOCKS).prop_flat_map(|at| (Just(at), 1..=(BLOCKS - at).min(20) as u32));
+    prop_oneof![
+        4 => (range(), any::<u64>(), any::<bool>())
+            .prop_map(|((start, count), seed, force)| Act::Write { start, count, seed, force }),
+        4 => range().prop_map(|(start, count)| Act::Read { start, count }),
+        1 => (range(), any::<bool>())
+            .prop_map(|((start, count), deallocate)| Act::Zero { start, count, deallocate }),
+        1 => range().prop_map(|(start, count)| Act::Deallocate { start, count }),
+        1 => (0..BLOCKS / 2, 0..BLOCKS / 2, 1..10u32)
+            .prop_map(|(from, to, count)| Act::Copy { from, to: to + 10, count }),
+        1 => (0..BLOCKS, any::<bool>(), any::<u64>())
+            .prop_map(|(start, guess, seed)| Act::CompareAndWrite { start, guess, seed }),
+        1 => Just(Act::Flush),
+        1 => (0..2000u64).prop_map(|us| Act::Wait { us }),
+        1 => Just(Act::Reconnect),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+
+    /// Hosts that wait for each command see a plain array of blocks, over two queues, in any
+    /// timing, and over a namespace that lies in two pieces.
+    #[test]
+    fn a_namespace_is_an_array_of_blocks(
+        acts in proptest::collection::vec((act(), any::<bool>()), 1..80),
+        modelled: bool,
+        large: bool,
+    ) {
+        let timing = if modelled { Timing::Modelled } else { Timing::Immediate };
+        let size = if large { 4096 } else { 512 };
+        let namespace = NamespaceConfig { bytes: Some(1 << 20), block_bytes: size as u32 };
+        let mut world = World::with(timing, |config| config.namespaces = vec![namespace], |_| {});
+        let (_, first, id) = world.host();
+        let second = world.io_queue_as(HOST, id, 2);
+        let mut queues = [first, second];
+        let mut blocks: Vec<Vec<u8>> = vec![vec![0; size]; BLOCKS as usize];
+        for (act, other) in acts {
+            let io = queues[usize::from(other)];
+            match act {
+                Act::Write { start, count, seed, force } => {
+                    let data = pattern(seed, count as usize * size);
+                    let mut entry = write(start, count);
+                    entry.dword12.set(entry.dword12.get() | u32::from(force) << 30);
+                    prop_assert_eq!(world.status(io, entry, &data), Status::SUCCESS);
+                    for (at, block) in data.chunks(size).enumerate() {
+                        blocks[start as usize + at] = block.to_vec();
+                    }
+                }
+                Act::Read { start, count } => {
+                    let back = world.call(io, read(start, count), &[]).1;
+                    let range = start as usize..start as usize + count as usize;
+                    prop_assert_eq!(back, blocks[range].concat());
+                }
+                Act::Zero { start, count, deallocate } => {
+                    let mut entry = crate::support::blocks(nvm::WRITE_ZEROES, 1, start, count);
+                    entry.dword12.set(entry.dword12.get() | u32::from(deallocate) << 25);
+                    prop_assert_eq!(world.status(io, entry, &[]), Status::SUCCESS);
+                    for at in start..start + u64::from(count) {
+                        blocks[at as usize].fill(0);
+                    }
+                }
+                Act::Deallocate { start, count } => {
+                    let mut entry = entry(nvm::DATASET_MANAGEMENT, 1);
+                    entry.dword11.set(4);
+                    let mut range = [0; 16];
+                    range[4..8].copy_from_slice(&count.to_le_bytes());
+                    range[8..].copy_from_slice(&start.to_le_bytes());
+                    prop_assert_eq!(world.status(io, entry, &range), Status::SUCCESS);
+                    let per_unit = 4096 / size as u64;
+                    let from = start.next_multiple_of(per_unit);
+                    let to = (start + u64::from(count)) / per_unit * per_unit;
+                    for at in from..to.max(from) {
+                        blocks[at as usize].fill(0);
+                    }
+                }
+                Act::Copy { from, to, count } => {
+                    let mut entry = crate::support::blocks(nvm::COPY, 1, to, 1);
+                    entry.dword12.set(0);
+                    let mut range = mynah_wire::nvme::protection::CopyRange::default();
+                    range.start.set(from);
+                    range.blocks.set(count as u16 - 1);
+                    let status = world.status(io, entry, range.as_bytes());
+                    prop_assert_eq!(status, Status::SUCCESS);
+                    let source: Vec<_> =
+                        blocks[from as usize..from as usize + count as usize].to_vec();
+                    blocks.splice(to as usize..to as usize + source.len(), source);
+                }
+                Act::CompareAndWrite { start, guess, seed } => {
+                    let at = start as usize;
+                    let expected = if guess { blocks[at].clone() } else { pattern(!seed, size) };
+                    let data = pattern(seed, size);
+                    let mut compare = crate::support::blocks(nvm::COMPARE, 1, start, 1);
+                    compare.flags |= 1;
+                    let mut then = write(start, 1);
+                    then.flags |= 2;
+                    let first = world.submit(io, compare, &expected);
+                    let second = world.submit(io, then, &data);
+                    let first = plain(world.reply(io, first).0.entry.status());
+                    let second = plain(world.reply(io, second).0.entry.status());
+                    if blocks[at] == expected {
+                        prop_assert_eq!((first, second), (Status::SUCCESS, Status::SUCCESS));
+                        blocks[at] = data;
+                    } else {
+                        let failed = (Status::COMPARE_FAILURE, Status::ABORTED_FAILED_FUSED);
+                        prop_assert_eq!((first, second), failed);
+                    }
+                }
+                Act::Flush => {
+                    prop_assert_eq!(world.status(io, entry(nvm::FLUSH, 1), &[]), Status::SUCCESS);
+                }
+                Act::Wait { us } => world.wait(Span::from_us(us)),
+                Act::Reconnect => {
+                    world.subsystem.detach(world.clock(), io);
+                    let queue_id = u16::from(other) + 1;
+                    queues[usize::from(other)] = world.io_queue_as(HOST, id, queue_id);
+                }
+            }
+        }
+        prop_assert!(world.closed.is_empty());
+    }
+}
+
+/// Entries that are mostly nonsense, but often reach something.
+fn wild() -> impl Strategy<Value = (SubmissionEntry, usize)> {
+    let opcode = prop_oneof![
+        6 => prop_oneof![0..0x1au8, Just(0x80), Just(0x84), Just(FABRICS)],
+        1 => any::<u8>(),
+    ];
+    let small = prop_oneof![4 => 0..3u32, 2 => 0..300u32, 1 => any::<u32>(), 1 => Just(u32::MAX)];
+    let dwords = proptest::collection::vec(small.clone(), 6);
+    (opcode, any::<u8>(), small, dwords, 0..9000usize).prop_map(
+        |(opcode, flags, namespace, dwords, bytes)| {
+            let mut entry = entry(opcode, namespace);
+            entry.flags |= if flags < 240 { 0 } else { flags & 3 };
+            let fields = [
+                &mut entry.dword10,
+                &mut entry.dword11,
+                &mut entry.dword12,
+                &mut entry.dword13,
+                &mut entry.dword14,
+                &mut entry.dword15,
+            ];
+            for (field, value) in fields.into_iter().zip(dwords) {
+                field.set(value);
+            }
+            (entry, bytes)
+        },
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+
+    /// Any commands, on admin, I/O, discovery and unconnected queues: each is answered once,
+    /// unless it may wait for ever or its queue is closed, and the subsystem still works.
+    #[test]
+    fn every_command_is_answered_once(
+        commands in proptest::collection::vec((wild(), 0..4usize, 0..200u64), 1..150),
+        modelled: bool,
+    ) {
+        let timing = if modelled { Timing::Modelled } else { Timing::Immediate };
+        let mut world = World::new(timing);
+        let (admin, io, _) = world.host();
+        let (discovery, _) = world.admin_as(HOST, DISCOVERY_NQN);
+        let queues = [admin, io, discovery, world.attach()];
+        let bytes = pattern(7, 9000);
+        let mut waiting: HashMap<(Queue, u16), SubmissionEntry> = HashMap::new();
+        for ((entry, length), queue, us) in commands {
+            let queue = queues[queue];
+            let id = world.submit(queue, entry, &bytes[..length]);
+            waiting.insert((queue, id), entry);
+            if us % 3 == 0 {
+                world.wait(Span::from_us(us));
+            }
+        }
+        // An extended self-test or a format of a whole drive is over by then.
+        world.wait(Span::from_secs(1));
+        for (key, reply) in world.all_replies() {
+            let asked = waiting.remove(&key);
+            prop_assert!(asked.is_some(), "a second reply, or to nothing: {:?}", reply);
+        }
+        let closed: Vec<Queue> = world.closed.iter().map(|(queue, _)| *queue).collect();
+        for ((queue, _), entry) in waiting {
+            // Event requests wait; the first half of a fused command waits for the second;
+            // authentication is somebody else's to answer.
+            let waits = entry.opcode == 0x0c
+                || entry.flags & 3 == 1
+                || (entry.opcode == FABRICS && matches!(entry.fabrics_type(), 5 | 6));
+            prop_assert!(closed.contains(&queue) || waits, "no reply to {:?}", entry);
+        }
+        // Still alive.
+        let (_, io, _) = world.host_as("nqn.2026-11.test:after");
+        let status = world.status(io, read(0, 1), &[]);
+        let fine = [
+            Status::SUCCESS,
+            Status::INVALID_NAMESPACE,
+            Status::UNRECOVERED_READ_ERROR,
+            Status::RESERVATION_CONFLICT,
+        ];
+        prop_assert!(fine.contains(&status), "{:?}", status);
+    }
+
+    /// Any bytes as an entry.
+    #[test]
+    fn any_entry_is_survived(bytes in proptest::collection::vec(any::<u8>(), 64), admin: bool) {
+        let mut world = World::new(Timing::Immediate);
+        let (admin_queue, io, _) = world.host();
+        let entry = SubmissionEntry::read_from_bytes(&bytes).expect("64 bytes");
+        world.submit(if admin { admin_queue } else { io }, entry, &bytes);
+        world.wait(Span::from_ms(1));
+    }
+}
