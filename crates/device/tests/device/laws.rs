@@ -47,7 +47,7 @@ fn act() -> impl Strategy<Value = Act> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
 
     /// Hosts that wait for each command see a plain array of blocks, over two queues, in any
     /// timing, and over a namespace that lies in two pieces.
@@ -180,7 +180,7 @@ fn wild() -> impl Strategy<Value = (SubmissionEntry, usize)> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
 
     /// Any commands, on admin, I/O, discovery and unconnected queues: each is answered once,
     /// unless it may wait for ever or its queue is closed, and the subsystem still works.
@@ -204,8 +204,8 @@ proptest! {
                 world.wait(Span::from_us(us));
             }
         }
-        // An extended self-test or a format of a whole drive is over by then.
-        world.wait(Span::from_secs(1));
+        // Formats and sanitizes, sixteen overwrites even, are over by then.
+        world.wait(Span::from_secs(30));
         for (key, reply) in world.all_replies() {
             let asked = waiting.remove(&key);
             prop_assert!(asked.is_some(), "a second reply, or to nothing: {:?}", reply);

@@ -157,7 +157,14 @@ impl World {
         change_drive(&mut drive);
         let drive = Drive::new(drive).expect("a drive");
         let subsystem = Subsystem::new(config, drive, store).expect("a subsystem");
-        World { subsystem, now: Time::ZERO, replies: VecDeque::new(), closed: vec![], next_id: 0 }
+        World {
+            subsystem,
+            now: Time::ZERO,
+            replies: VecDeque::new(),
+            closed: vec![],
+            asked: vec![],
+            next_id: 0,
+        }
     }
 
     pub(crate) fn clock(&self) -> Now {
