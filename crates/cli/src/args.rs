@@ -53,6 +53,18 @@ Examples:
 With a recording, the other drive is given the recorded commands at their recorded times,
 however long it takes for the ones before: on a slower drive they pile up.";
 
+const BENCH_EXAMPLES: &str = "\
+Examples:
+  mynah bench tcp://127.0.0.1:4420                          the target's only subsystem
+  mynah bench tcp://10.0.0.7:4420/nqn.2026-01.org.example:a --rw randwrite --iodepth 64
+  mynah bench TARGET --rw randrw --rwmixread 70 --bs 8k --numjobs 4 --runtime 30s
+  mynah bench TARGET --rw randread --rate_iops 20000        latencies at a given rate
+  mynah bench TARGET --rw randwrite --size 1g --number_ios 500000 --verify --fsync 64
+  mynah bench TARGET --header-digest --data-digest --json result.json
+
+Exit codes: 0 done; 1 ran but failed (I/Os failed, blocks were wrong, no connection); 2 bad usage;
+130 interrupted (what was measured is still printed).";
+
 /// Everything.
 #[derive(Parser)]
 #[command(name = "mynah", version, about = ABOUT, after_help = EXAMPLES)]
@@ -65,6 +77,14 @@ pub(crate) struct Cli {
 /// What to do.
 #[derive(Subcommand)]
 pub(crate) enum Verb {
+    /// Put a load on an NVMe/TCP target, and measure
+    ///
+    /// Without options: 4 KiB random reads at an iodepth of 32, for 10 s.
+    #[command(
+        after_help = "More with --help: examples, exit codes.",
+        after_long_help = BENCH_EXAMPLES
+    )]
+    Bench(Box<Bench>),
     /// Simulate a drive under a workload
     ///
     /// Without options: 4 KiB random reads at an iodepth of 32 on the default drive in steady
@@ -151,6 +171,79 @@ pub(crate) struct Demo {
     pub(crate) report: PathBuf,
 }
 
+/// `mynah bench`.
+#[derive(Args)]
+pub(crate) struct Bench {
+    /// tcp://HOST:PORT[/NQN]; without a name the target's only subsystem is used
+    #[arg(value_name = "TARGET")]
+    pub(crate) target: String,
+
+    #[command(flatten)]
+    pub(crate) flow: LoadArgs,
+    #[command(flatten)]
+    pub(crate) host: HostArgs,
+    #[command(flatten)]
+    pub(crate) run: LoadRunArgs,
+
+    /// Write the result as JSON; - is standard output, in place of the summary
+    #[arg(long, value_name = "FILE|-", help_heading = "Output")]
+    pub(crate) json: Option<PathBuf>,
+    /// Print neither summary nor progress
+    #[arg(long, short, help_heading = "Output")]
+    pub(crate) quiet: bool,
+}
+
+/// How to connect.
+#[derive(Args)]
+#[command(next_help_heading = "Connection")]
+pub(crate) struct HostArgs {
+    /// The namespace [default: 1]
+    #[arg(long, value_name = "N")]
+    pub(crate) nsid: Option<String>,
+    /// Who connects [default: /etc/nvme/hostnqn, or a name made from the machine's identifier]
+    #[arg(long, value_name = "NQN")]
+    pub(crate) host_nqn: Option<String>,
+    /// Protect headers with a CRC
+    #[arg(long, alias = "hdr-digest")]
+    pub(crate) header_digest: bool,
+    /// Protect data with a CRC
+    #[arg(long)]
+    pub(crate) data_digest: bool,
+    /// Entries of each queue; one is always free [default: as many as the iodepth needs; 1024 with
+    /// --rate_iops]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(2..=4096))]
+    pub(crate) queue_size: Option<u16>,
+    /// The target drops a host that it has not heard of for so long; 0: never [default: 10s]
+    #[arg(long, alias = "keep-alive-tmo", value_name = "TIME")]
+    pub(crate) keep_alive: Option<String>,
+    /// An answer that takes longer is taken for a lost connection [default: 30s]
+    #[arg(long, value_name = "TIME")]
+    pub(crate) timeout: Option<String>,
+    /// How long a lost target is tried again; 0: not at all [default: 60s]
+    #[arg(long, alias = "ctrl-loss-tmo", value_name = "TIME")]
+    pub(crate) reconnect: Option<String>,
+}
+
+/// How the load is run.
+#[derive(Args)]
+#[command(next_help_heading = "Run")]
+pub(crate) struct LoadRunArgs {
+    /// Seed of the workload [default: 1]
+    #[arg(long, value_name = "N")]
+    pub(crate) seed: Option<u64>,
+    /// Time before results are taken; a bare number counts seconds
+    #[arg(long = "ramp_time", alias = "ramp-time", value_name = "TIME")]
+    pub(crate) ramp_time: Option<String>,
+    /// Write blocks that carry their address, generation and a checksum; check what is read, and
+    /// all that was written at the end
+    #[arg(long)]
+    pub(crate) verify: bool,
+    /// Flush after so many writes of a job. With --verify, what was not flushed may be gone after
+    /// a lost connection, which without this may not be
+    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
+    pub(crate) fsync: u64,
+}
+
 /// `mynah sim`.
 #[derive(Args)]
 pub(crate) struct Sim {
@@ -196,28 +289,96 @@ fn parse_precondition(text: &str) -> Result<Precondition, String> {
 
 /// Declares the flow's options and their way into [`FlowOptions`].
 macro_rules! flow_args {
-    ($($(#[$attribute:meta])* $name:ident),+ $(,)?) => {
+    ($flow_args:ident: $($(#[$attribute:meta])* $name:ident),+ $(,)?) => {
         /// One flow.
         #[derive(Args)]
         #[command(next_help_heading = "Workload (names and units as in fio)")]
-        pub(crate) struct FlowArgs {
+        pub(crate) struct $flow_args {
             $($(#[$attribute])* pub(crate) $name: Option<String>,)+
             /// Run until runtime is over, as in fio; needs --runtime
             #[arg(long = "time_based", alias = "time-based")]
             pub(crate) time_based: bool,
         }
 
-        impl FlowArgs {
+        impl $flow_args {
             /// What was given.
+            #[allow(clippy::needless_update, reason = "only one of the two has every option")]
             pub(crate) fn options(&self) -> FlowOptions {
                 let time_based = self.time_based.then(|| "true".to_owned());
-                FlowOptions { $($name: self.$name.clone(),)+ time_based }
+                FlowOptions {
+                    $($name: self.$name.clone(),)+
+                    time_based,
+                    ..FlowOptions::default()
+                }
             }
         }
     };
 }
 
 flow_args! {
+    LoadArgs:
+    /// What results call the flow
+    #[arg(long, value_name = "NAME")]
+    name,
+    /// read, write, randread, randwrite, rw, randrw, trim or randtrim [default: randread]
+    #[arg(long, value_name = "KIND")]
+    rw,
+    /// Block size [default: 4k]
+    #[arg(long, value_name = "SIZE")]
+    bs,
+    /// Block sizes from MIN to MAX, multiples of MIN
+    #[arg(long, value_name = "MIN-MAX")]
+    bsrange,
+    /// Block sizes with their percentages: 4k/60:64k/40
+    #[arg(long, value_name = "SIZE/PERCENT:…")]
+    bssplit,
+    /// Addresses are multiples of this [default: the smallest block size]
+    #[arg(long, value_name = "SIZE")]
+    blockalign,
+    /// I/Os outstanding, of each job [default: 1; 32 if --rw is not given either]
+    #[arg(long, value_name = "N")]
+    iodepth,
+    /// I/O queues, each with a connection, a thread, and a stream and limits of its own
+    /// [default: 1]
+    #[arg(long, value_name = "N")]
+    numjobs,
+    /// I/Os a second of each job, evenly spaced whatever the target does, in place of iodepth;
+    /// latencies count from the moment at which an I/O was meant to be issued
+    #[arg(long = "rate_iops", alias = "rate-iops", value_name = "N")]
+    rate_iops,
+    /// Percentage of reads in rw and randrw [default: half of what trims leave]
+    #[arg(long, value_name = "PERCENT")]
+    rwmixread,
+    /// Percentage of trims in rw and randrw [default: 0]
+    #[arg(long, value_name = "PERCENT")]
+    rwmixtrim,
+    /// random, zipf:THETA or hotcold:ACCESS/SPACE (90/10: 90 % of the requests go to the first
+    /// 10 %) [default: random]
+    #[arg(long = "random_distribution", alias = "random-distribution", value_name = "DIST")]
+    random_distribution,
+    /// Where the working set starts, in bytes or percent of the namespace [default: 0]
+    #[arg(long, value_name = "SIZE|PERCENT")]
+    offset,
+    /// The working set's length, in bytes or percent of the namespace [default: all of it]
+    #[arg(long, value_name = "SIZE|PERCENT")]
+    size,
+    /// I/Os each job issues
+    #[arg(long = "number_ios", alias = "number-ios", value_name = "N")]
+    number_ios,
+    /// Bytes each job issues
+    #[arg(long = "io_size", alias = "io-size", value_name = "SIZE")]
+    io_size,
+    /// How long the load lasts; a bare number counts seconds [default: 10s if there is no other
+    /// limit]
+    #[arg(long, value_name = "TIME")]
+    runtime,
+    /// Seed of this flow's streams [default: from --seed]
+    #[arg(long, value_name = "N")]
+    randseed,
+}
+
+flow_args! {
+    FlowArgs:
     /// What results call the flow
     #[arg(long, value_name = "NAME")]
     name,

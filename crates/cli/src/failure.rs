@@ -17,7 +17,7 @@ pub(crate) enum Failure {
     Stdout(io::Error),
 }
 
-/// A mistake on the command line.
+/// A mistake on the command line, or a failure that has no more to it than a message.
 #[derive(Debug, thiserror::Error, Diagnostic)]
 #[error("{message}")]
 struct Mistake {
@@ -31,6 +31,12 @@ impl Failure {
     pub(crate) fn usage(message: impl Into<String>, help: Option<&str>) -> Failure {
         let help = help.map(str::to_owned);
         Failure::Usage(Report::new(Mistake { message: message.into(), help }))
+    }
+
+    /// What ran and failed, and what may help.
+    pub(crate) fn failed(message: String, help: Option<&str>) -> Failure {
+        let help = help.map(str::to_owned);
+        Failure::Run(Report::new(Mistake { message, help }))
     }
 
     /// Shows the failure; the exit code.

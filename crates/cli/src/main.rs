@@ -1,6 +1,7 @@
 //! The `mynah` command: parse, call, print. What is simulated, and how, is `mynah-lab`'s.
 
 mod args;
+mod bench;
 mod compare;
 mod demo;
 mod drives;
@@ -27,6 +28,7 @@ fn main() -> ExitCode {
     progress::catch_interrupts();
     let done = match cli.verb {
         Verb::Sim(sim) => sim::run(&sim),
+        Verb::Bench(bench) => bench::run(&bench),
         Verb::Demo(demo) => demo::run(&demo),
         Verb::Compare(args) => compare::run(&args),
         Verb::Drives { what } => drives::run(what),

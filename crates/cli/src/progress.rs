@@ -2,6 +2,7 @@
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use mynah_lab::simulation::Step;
+use mynah_runtime::host::load::Progress;
 use std::io::IsTerminal;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -75,6 +76,31 @@ impl Bar {
                     }
                 }
                 Step::Finished => bar.set_position(FULL),
+            }
+        }
+        !INTERRUPTED.load(Ordering::Relaxed)
+    }
+
+    /// Shows where a load is; false if it is to end.
+    pub(crate) fn load(&mut self, progress: Progress) -> bool {
+        let running = !matches!(progress, Progress::Connecting | Progress::Finished);
+        RUNNING.store(running, Ordering::Relaxed);
+        if let Some(bar) = &self.bar {
+            match progress {
+                Progress::Connecting => {
+                    bar.set_style(style("{spinner} {msg} {elapsed}"));
+                    bar.set_message("connecting");
+                }
+                Progress::Started => self.start("running"),
+                Progress::Running { done, completed } => {
+                    bar.set_position((done * FULL as f64) as u64);
+                    bar.set_message(match done < 1.0 {
+                        true => format!("{completed} I/Os"),
+                        false => "reading everything again".to_owned(),
+                    });
+                }
+                Progress::Reconnecting => bar.set_message("the target is lost, trying again"),
+                Progress::Finished => bar.set_position(FULL),
             }
         }
         !INTERRUPTED.load(Ordering::Relaxed)

@@ -8,7 +8,6 @@ use crate::progress::Bar;
 use mynah_lab::output::PendingFile;
 use mynah_lab::result::Results;
 use mynah_lab::simulation::{self, DEFAULT_REQUESTS, Step};
-use mynah_lab::units::Duration;
 use mynah_lab::workload::FlowOptions;
 use mynah_lab::{Measured, Simulation, SimulationError, drive, mqsim, output};
 use std::path::{Path, PathBuf};
@@ -179,12 +178,7 @@ fn adjust(args: &Sim, mut simulation: Simulation) -> Result<Simulation, Failure>
         simulation = simulation.seed(seed);
     }
     if let Some(text) = &args.run.ramp_time {
-        let seconds = text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
-        let text = if seconds { format!("{text}s") } else { text.clone() };
-        let Duration(time) = text.parse().map_err(|error: mynah_lab::units::UnitError| {
-            Failure::usage(format!("--ramp_time: {error}"), None)
-        })?;
-        simulation.options.ramp_time = time;
+        simulation.options.ramp_time = crate::bench::span("--ramp_time", text)?;
     }
     simulation.alone = args.run.alone;
     Ok(simulation)

@@ -1,7 +1,7 @@
 //! Two results side by side: what each flow got, what the drive did, where the time went,
 //! and by how much that differs.
 
-use crate::result::{Flow, Latency, Result, StageTime};
+use crate::result::{Device, Flow, Latency, Result, StageTime};
 use crate::summary::units::{bytes, count, duration};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -86,17 +86,17 @@ impl Comparison {
                 flow_figures(&mut figures, flow, other);
             }
         }
-        let device = results.map(|result| &result.device);
-        let mut add = |name: &str, values: [Option<f64>; 2]| {
+        let mut add = |name: &str, value: fn(&Device) -> Option<f64>| {
+            let values = results.map(|result| result.device.as_ref().and_then(value));
             figures.extend(figure("device", name, Unit::Number, values));
         };
-        add("WAF", device.map(|device| device.waf));
-        add("GC runs", device.map(|device| Some(device.gc_runs as f64)));
-        add("erases", device.map(|device| Some(device.erases as f64)));
-        add("flash reads", device.map(|device| Some(device.flash_reads as f64)));
-        add("flash programs", device.map(|device| Some(device.flash_programs as f64)));
-        add("CMT hit ratio", device.map(|device| device.cmt_hit_ratio));
-        add("cache hit ratio", device.map(|device| device.cache_hit_ratio));
+        add("WAF", |device| device.waf);
+        add("GC runs", |device| Some(device.gc_runs as f64));
+        add("erases", |device| Some(device.erases as f64));
+        add("flash reads", |device| Some(device.flash_reads as f64));
+        add("flash programs", |device| Some(device.flash_programs as f64));
+        add("CMT hit ratio", |device| device.cmt_hit_ratio);
+        add("cache hit ratio", |device| device.cache_hit_ratio);
         let p99 = |latency: Option<Latency>| latency.map(|latency| latency.percentiles.p99);
         for (name, values) in [
             ("lateness p99", results.map(|result| p99(result.lateness_ns))),

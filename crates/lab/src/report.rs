@@ -80,9 +80,13 @@ fn document(out: &mut String, result: &Result, curves: &[Curve]) -> std::fmt::Re
     }
     stage_bars(out, result)?;
     blame_matrix(out, &result.blame)?;
-    utilisation(out, &result.device)?;
+    if let Some(device) = &result.device {
+        utilisation(out, device)?;
+    }
     percentile_table(out, result)?;
-    counters(out, &result.device)?;
+    if let Some(device) = &result.device {
+        counters(out, device)?;
+    }
     notes(out)?;
     let version = escape(&result.run.version);
     writeln!(
@@ -165,7 +169,20 @@ fn cards(out: &mut String, result: &Result) -> std::fmt::Result {
         }
     }
     writeln!(out, "<h3>drive</h3>\n<div class=\"cards\">")?;
-    let device = &result.device;
+    if let Some(device) = &result.device {
+        device_cards(out, device)?;
+    }
+    if let Some(fairness) = result.fairness {
+        card(out, "fairness", &format!("{fairness:.2}"), "smallest over largest slowdown")?;
+    }
+    if let Some(speedup) = result.weighted_speedup {
+        let of = format!("of {}", result.flows.len());
+        card(out, "weighted speedup", &format!("{speedup:.2}"), &of)?;
+    }
+    writeln!(out, "</div>")
+}
+
+fn device_cards(out: &mut String, device: &Device) -> std::fmt::Result {
     if let Some(waf) = device.waf {
         let moved = format!("{} units moved by GC", device.gc_units_moved);
         card(out, "write amplification", &format!("{waf:.2}×"), &moved)?;
@@ -177,14 +194,7 @@ fn cards(out: &mut String, result: &Result) -> std::fmt::Result {
     if let Some(ratio) = device.cache_hit_ratio {
         card(out, "cache hits", &percent(ratio), &format!("of {} look-ups", device.cache_lookups))?;
     }
-    if let Some(fairness) = result.fairness {
-        card(out, "fairness", &format!("{fairness:.2}"), "smallest over largest slowdown")?;
-    }
-    if let Some(speedup) = result.weighted_speedup {
-        let of = format!("of {}", result.flows.len());
-        card(out, "weighted speedup", &format!("{speedup:.2}"), &of)?;
-    }
-    writeln!(out, "</div>")
+    Ok(())
 }
 
 fn distributions(out: &mut String, curves: &[Curve]) -> std::fmt::Result {

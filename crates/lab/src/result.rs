@@ -61,8 +61,11 @@ pub struct Result {
     pub fairness: Option<f64>,
     /// Sum over the flows of the mean latency alone over the mean latency shared (equation 2).
     pub weighted_speedup: Option<f64>,
-    /// What the drive counted.
-    pub device: Device,
+    /// What the drive counted; null where only a host's side is known.
+    pub device: Option<Device>,
+    /// What a host counted that used the drive over a network.
+    #[serde(default)]
+    pub host: Option<Host>,
     /// Where the time of all successful commands of all flows went.
     pub stages: Vec<StageTime>,
     /// Who waited for whom.
@@ -293,6 +296,32 @@ pub struct Device {
     pub block_erases_max: u32,
 }
 
+/// What a host counted that used a drive over a network: over the whole run, whatever part
+/// of it was measured.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Host {
+    /// Where the drive was.
+    pub target: String,
+    /// I/O queues, each with a connection of its own.
+    pub queues: u64,
+    /// Commands that succeeded.
+    pub completed: u64,
+    /// Commands that failed.
+    pub failed: u64,
+    /// Commands that were issued again because their connection was lost.
+    pub retried: u64,
+    /// Commands whose end is not known.
+    pub unknown: u64,
+    /// Connections of I/O queues that were lost.
+    pub lost_connections: u64,
+    /// How often a controller was connected anew.
+    pub reconnects: u64,
+    /// Blocks whose contents were checked; null if that was not asked for.
+    pub checked_blocks: Option<u64>,
+    /// Blocks that had other contents than they should.
+    pub mismatched_blocks: u64,
+}
+
 /// What depends on the machine that ran the experiment.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Run {
@@ -371,7 +400,8 @@ impl Result {
             flows,
             fairness: all.as_deref().and_then(fairness),
             weighted_speedup: all.as_deref().and_then(weighted_speedup),
-            device: Device::new(parts.counters_before, parts.counters, recorder.interval()),
+            device: Some(Device::new(parts.counters_before, parts.counters, recorder.interval())),
+            host: None,
             stages: recorder.stages(),
             blame: blame_entries(&blame_since(parts.blame_before, parts.blame), names),
             lateness_ns: None,

@@ -2,7 +2,7 @@
 //! drive did, where the time went, and who delayed whom. At most 100 columns wide, a unit on
 //! every number.
 
-use crate::result::{BlameEntry, Device, Flow, Latency, Result, Side, StageTime};
+use crate::result::{BlameEntry, Device, Flow, Host, Latency, Result, Side, StageTime};
 use mynah_stamp::Stage;
 use std::fmt::Write;
 
@@ -33,7 +33,12 @@ fn write(out: &mut String, result: &Result) -> std::fmt::Result {
         let flows = result.flows.len();
         writeln!(out, "fairness {fairness:.2} of 1, weighted speedup {speedup:.2} of {flows}")?;
     }
-    write_device(out, result)?;
+    if let Some(device) = &result.device {
+        write_device(out, result, device)?;
+    }
+    if let Some(host) = &result.host {
+        write_host(out, result, host)?;
+    }
     for (title, latency) in
         [("lateness", &result.lateness_ns), ("arrival uncertainty", &result.arrival_uncertainty_ns)]
     {
@@ -97,9 +102,27 @@ fn write_latency(out: &mut String, indent: &str, name: &str, lat: &Latency) -> s
     writeln!(out, "{indent}  {}", percentiles.join(", "))
 }
 
-fn write_device(out: &mut String, result: &Result) -> std::fmt::Result {
-    let Device { waf, gc_runs, erases, flash_reads, flash_programs, .. } = result.device;
-    let device = &result.device;
+/// What a host says of a drive it does not see into.
+fn write_host(out: &mut String, result: &Result, host: &Host) -> std::fmt::Result {
+    let time = duration(result.simulated_ns);
+    writeln!(out, "drive {} at {}, seed {}, {time}:", result.drive, host.target, result.seed)?;
+    let Host { queues, completed, failed, retried, unknown, .. } = host;
+    let queues = if *queues == 1 { "1 queue".to_owned() } else { format!("{queues} queues") };
+    write!(out, "  {queues}, {completed} I/Os completed, {failed} failed")?;
+    if host.lost_connections > 0 {
+        write!(out, ", {retried} issued again, the end of {unknown} unknown;")?;
+        write!(out, "\n  connections lost: {}", host.lost_connections)?;
+        write!(out, ", controllers connected anew: {}", host.reconnects)?;
+    }
+    writeln!(out)?;
+    if let Some(checked) = host.checked_blocks {
+        writeln!(out, "  verified: {checked} blocks, {} wrong", host.mismatched_blocks)?;
+    }
+    Ok(())
+}
+
+fn write_device(out: &mut String, result: &Result, device: &Device) -> std::fmt::Result {
+    let &Device { waf, gc_runs, erases, flash_reads, flash_programs, .. } = device;
     writeln!(
         out,
         "drive {}, seed {}, {} simulated:",

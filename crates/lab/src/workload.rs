@@ -287,6 +287,18 @@ impl FlowSpec {
         }
     }
 
+    /// The sectors that the flow works on in a namespace of `capacity_sectors`: the first
+    /// and how many. All of them if a trace says where it goes.
+    ///
+    /// # Errors
+    /// If they are none, or not all in the namespace.
+    pub fn range(&self, capacity_sectors: u64) -> Result<(u64, u64), WorkloadError> {
+        match &self.source {
+            Source::Synthetic(synthetic) => self.working_set(synthetic, capacity_sectors),
+            Source::Trace(_) => Ok((0, capacity_sectors)),
+        }
+    }
+
     fn error(&self, problem: impl Into<String>) -> WorkloadError {
         WorkloadError::Flow { flow: self.name.clone(), problem: problem.into() }
     }

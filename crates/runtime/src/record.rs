@@ -210,7 +210,7 @@ mod tests {
         assert!(completed > 1_000);
         assert_eq!(measured.result.requests, completed);
         assert_eq!(measured.result.flows[0].name, "host 1");
-        assert!(measured.result.device.flash_programs > 0);
+        assert!(measured.result.device.unwrap().flash_programs > 0);
     }
 
     #[test]

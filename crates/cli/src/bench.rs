@@ -1,0 +1,196 @@
+//! `mynah bench`.
+
+use crate::args::{Bench, flag};
+use crate::failure::Failure;
+use crate::machine::Meter;
+use crate::print;
+use crate::progress::Bar;
+use mynah_lab::SimulationError;
+use mynah_lab::output::PendingFile;
+use mynah_lab::result::Run;
+use mynah_lab::simulation::Step;
+use mynah_lab::summary;
+use mynah_lab::units;
+use mynah_lab::workload::{FlowSpec, Limits};
+use mynah_runtime::host::load::{self, Load, LoadError, Outcome, Progress};
+use mynah_runtime::host::{self, HostError, Options, Target};
+use mynah_stamp::Span;
+use mynah_wire::tcp::digest::Digests;
+use std::path::Path;
+use std::time::Duration;
+
+/// How long a load without a limit lasts.
+const DEFAULT_RUNTIME: Span = Span::from_secs(10);
+const DEFAULT_KEEP_ALIVE: Duration = Duration::from_secs(10);
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
+const DEFAULT_RECONNECT: Duration = Duration::from_secs(60);
+
+/// Puts a load on a target; whether it was interrupted.
+pub(crate) fn run(args: &Bench) -> Result<bool, Failure> {
+    let mut remarks = Vec::new();
+    let target: Target = args
+        .target
+        .parse()
+        .map_err(|error: host::TargetError| Failure::usage(error.to_string(), None))?;
+    let flow = flow(args, &mut remarks)?;
+    let options = options(args, &target)?;
+    let options = match target.nqn {
+        Some(_) => options,
+        None => discovered(options)?,
+    };
+    let load = Load {
+        options,
+        flow,
+        seed: args.run.seed.unwrap_or(1),
+        queue_entries: args.host.queue_size,
+        ramp: args
+            .run
+            .ramp_time
+            .as_deref()
+            .map_or(Ok(Span::ZERO), |text| span("--ramp_time", text))?,
+        verify: args.run.verify,
+        flush_every: args.run.fsync,
+        reconnect: time("--reconnect", &args.host.reconnect, DEFAULT_RECONNECT)?,
+    };
+    let json = args.json.as_deref().filter(|path| *path != Path::new("-"));
+    let json = json.map(PendingFile::create).transpose()?;
+    let (mut outcome, run) = watched(args, &load)?;
+    outcome.result.run = run;
+    show(args, &outcome, json, &remarks)?;
+    match outcome.failure() {
+        Some(failure) => Err(Failure::failed(failure, None)),
+        None => Ok(outcome.interrupted),
+    }
+}
+
+fn watched(args: &Bench, load: &Load) -> Result<(Outcome, Run), Failure> {
+    let mut bar = Bar::new(args.quiet);
+    let mut meter = Meter::new();
+    let outcome = load::run(load, &mut |progress| {
+        match progress {
+            Progress::Started => meter.step(Step::Started),
+            Progress::Finished => meter.step(Step::Finished),
+            _ => {}
+        }
+        bar.load(progress)
+    });
+    Ok((outcome.map_err(refused)?, meter.finish()))
+}
+
+/// Prints and writes what was measured.
+fn show(
+    args: &Bench,
+    outcome: &Outcome,
+    json: Option<PendingFile>,
+    remarks: &[String],
+) -> Result<(), Failure> {
+    if let Some(file) = json {
+        file.finish(&outcome.result.to_json())?;
+    }
+    if !args.quiet {
+        remarks.iter().for_each(crate::failure::say);
+    }
+    for mismatch in &outcome.mismatches {
+        crate::failure::say(format_args!("verify: {mismatch}"));
+    }
+    if args.json.as_deref() == Some(Path::new("-")) {
+        print::out(&outcome.result.to_json())
+    } else if !args.quiet {
+        print::out(&summary::text(&outcome.result))
+    } else {
+        Ok(())
+    }
+}
+
+/// The flow that the options describe.
+fn flow(args: &Bench, remarks: &mut Vec<String>) -> Result<FlowSpec, Failure> {
+    let mut options = args.flow.options();
+    options.namespace = args.host.nsid.clone();
+    if options.rw.is_none() {
+        options.rw = Some("randread".to_owned());
+        if options.rate_iops.is_none() && options.iodepth.is_none() {
+            options.iodepth = Some("32".to_owned());
+        }
+        remarks.push("no --rw: random reads".to_owned());
+    }
+    let name = options.rw.clone().unwrap_or_default();
+    let mut flow = options.flow(&name).map_err(|error| match error.option {
+        "namespace" => Failure::usage(format!("--nsid {}: {}", error.value, error.problem), None),
+        _ => SimulationError::from(error).into(),
+    })?;
+    if flow.limits == Limits::default() {
+        flow.limits.runtime = Some(DEFAULT_RUNTIME);
+        remarks.push("no limit: 10 s (--runtime, --number_ios)".to_owned());
+    }
+    if args.run.fsync > 0 && !flow.modifies() {
+        let message = format!("{} has no effect here: nothing is written", flag("fsync"));
+        return Err(Failure::usage(message, None));
+    }
+    Ok(flow)
+}
+
+fn options(args: &Bench, target: &Target) -> Result<Options, Failure> {
+    let host = &args.host;
+    let host_nqn = match &host.host_nqn {
+        Some(nqn) => host::check_nqn(nqn)
+            .map(|()| nqn.clone())
+            .map_err(|problem| Failure::usage(format!("--host-nqn {nqn}: {problem}"), None))?,
+        None => host::default_host_nqn(),
+    };
+    Ok(Options {
+        address: target.address.clone(),
+        subsystem_nqn: target.nqn.clone().unwrap_or_default(),
+        host_nqn,
+        digests: Digests { header: host.header_digest, data: host.data_digest },
+        keep_alive: time("--keep-alive", &host.keep_alive, DEFAULT_KEEP_ALIVE)?,
+        timeout: time("--timeout", &host.timeout, DEFAULT_TIMEOUT)?,
+    })
+}
+
+/// The options with the target's only subsystem.
+fn discovered(options: Options) -> Result<Options, Failure> {
+    let mut found = host::discover(&options).map_err(|error| refused(error.into()))?;
+    found.sort_by(|a, b| a.nqn.cmp(&b.nqn));
+    found.dedup_by(|a, b| a.nqn == b.nqn);
+    match &found[..] {
+        [] => Err(Failure::failed("the target has no subsystem for this host".into(), None)),
+        [only] => Ok(Options {
+            address: only.address.clone().unwrap_or_else(|| options.address.clone()),
+            subsystem_nqn: only.nqn.clone(),
+            ..options
+        }),
+        several => {
+            let names = several.iter().map(|one| format!("tcp://{}/{}", options.address, one.nqn));
+            let names: Vec<_> = names.collect();
+            let message = format!("the target has {} subsystems; name one of them", names.len());
+            Err(Failure::usage(message, Some(&names.join("\n"))))
+        }
+    }
+}
+
+fn refused(error: LoadError) -> Failure {
+    match error {
+        LoadError::Host(error) => {
+            let help = HostError::help(&error);
+            Failure::failed(error.to_string(), help)
+        }
+        LoadError::Workload(error) => Failure::usage(error.to_string(), None),
+        LoadError::Unfit(problem) => Failure::usage(problem, None),
+    }
+}
+
+fn time(option: &str, text: &Option<String>, default: Duration) -> Result<Duration, Failure> {
+    text.as_deref().map_or(Ok(default), |text| {
+        span(option, text).map(|span| Duration::from_nanos(span.as_ps() / 1_000))
+    })
+}
+
+/// A duration; a bare number counts seconds.
+pub(crate) fn span(option: &str, text: &str) -> Result<Span, Failure> {
+    let seconds = text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+    let text = if seconds { format!("{text}s") } else { text.to_owned() };
+    let units::Duration(span) = text
+        .parse()
+        .map_err(|error: units::UnitError| Failure::usage(format!("{option}: {error}"), None))?;
+    Ok(span)
+}

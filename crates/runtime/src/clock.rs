@@ -1,0 +1,133 @@
+//! The clock: the only place of the target that reads the time.
+
+use mynah_device::Now;
+use mynah_stamp::{Span, Time};
+use rustix::time::{ClockId, Timespec, clock_gettime};
+
+/// Factors are held in parts of so much: `1.0` is `1 << 32`.
+const UNIT: u32 = 32;
+
+/// How fast the model's time goes compared with the host's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rate(u64);
+
+impl Rate {
+    /// As fast as the host's.
+    pub const REAL: Rate = Rate(1 << UNIT);
+
+    /// `factor` times as fast; `None` if it is not between a millionth and a thousand.
+    pub fn new(factor: f64) -> Option<Rate> {
+        (1e-6..=1e3).contains(&factor).then(|| Rate((factor * 2f64.powi(UNIT as i32)) as u64))
+    }
+
+    /// The model's time at a time of the host's.
+    pub fn model(self, wall: Time) -> Time {
+        if self == Rate::REAL {
+            return wall;
+        }
+        Time::from_ps(scale(wall.as_ps(), self.0, 1 << UNIT))
+    }
+
+    /// The first time of the host's at which the model's has come to `model`.
+    pub fn wall(self, model: Time) -> Time {
+        if self == Rate::REAL {
+            return model;
+        }
+        let before = Time::from_ps(scale(model.as_ps(), 1 << UNIT, self.0));
+        match self.model(before) < model {
+            true => Time::from_ps(before.as_ps().saturating_add(1 + (1 << UNIT) / self.0)),
+            false => before,
+        }
+    }
+
+    /// A span of the model's time in the host's.
+    pub fn wall_span(self, model: Span) -> Span {
+        if self == Rate::REAL {
+            return model;
+        }
+        Span::from_ps(scale(model.as_ps(), 1 << UNIT, self.0))
+    }
+}
+
+fn scale(value: u64, by: u64, over: u64) -> u64 {
+    let scaled = u128::from(value) * u128::from(by) / u128::from(over);
+    scaled.min(u128::from(u64::MAX)) as u64
+}
+
+/// Tells the time since it was made, in picoseconds, and never goes back.
+#[derive(Clone, Copy, Debug)]
+pub struct Clock {
+    origin: Timespec,
+    rate: Rate,
+}
+
+impl Clock {
+    /// A clock that starts now.
+    pub fn start(rate: Rate) -> Clock {
+        Clock { origin: clock_gettime(ClockId::Monotonic), rate }
+    }
+
+    /// How fast the model's time goes.
+    pub fn rate(&self) -> Rate {
+        self.rate
+    }
+
+    /// The host's time since the clock was made.
+    pub fn wall(&self) -> Time {
+        let now = clock_gettime(ClockId::Monotonic);
+        let seconds = now.tv_sec - self.origin.tv_sec;
+        let ns = seconds * 1_000_000_000 + (now.tv_nsec - self.origin.tv_nsec);
+        Time::from_ns(ns as u64)
+    }
+
+    /// Both times.
+    pub fn now(&self) -> Now {
+        let wall = self.wall();
+        Now { wall, model: self.rate.model(wall) }
+    }
+}
+
+/// Processor time of this process, in seconds.
+pub fn processor_seconds() -> f64 {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// Waiting until the wall time of a modelled moment is never too short, and hardly
+        /// too long.
+        #[test]
+        fn a_modelled_moment_is_reached_and_not_passed(ps in 0..1u64 << 58, factor in -6.0..3.0f64) {
+            let rate = Rate::new(10f64.powf(factor)).unwrap();
+            let model = Time::from_ps(ps);
+            let wall = rate.wall(model);
+            prop_assume!(wall < Time::MAX);
+            prop_assert!(rate.model(wall) >= model);
+            let slack = 2 * ((1u64 << UNIT) / rate.0 + 1);
+            if wall.as_ps() > slack {
+                prop_assert!(rate.model(Time::from_ps(wall.as_ps() - slack)) <= model);
+            }
+        }
+    }
+
+    #[test]
+    fn rates_outside_reason_are_refused() {
+        for factor in [0.0, -1.0, f64::NAN, f64::INFINITY, 1e4, 1e-7] {
+            assert_eq!(Rate::new(factor), None, "{factor}");
+        }
+        assert_eq!(Rate::new(1.0), Some(Rate::REAL));
+    }
+
+    #[test]
+    fn time_goes_on() {
+        let clock = Clock::start(Rate::REAL);
+        let first = clock.now();
+        let second = clock.now();
+        assert!(second.wall >= first.wall && second.model >= first.model);
+    }
+}

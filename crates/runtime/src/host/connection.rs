@@ -1,0 +1,190 @@
+//! A socket and the machine that speaks NVMe/TCP over it.
+
+use super::HostError;
+use crate::clock::{Clock, Rate};
+use mynah_wire::tcp::host::{Event, Host, HostConfig, Payload};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::io::{self, Read, Write};
+use std::net::{TcpStream, ToSocketAddrs};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Duration;
+
+/// What bytes go through: a socket, bare or secured. Never blocks.
+pub trait Stream: Read + Write + Send {
+    /// What to wait on.
+    fn fd(&self) -> BorrowedFd<'_>;
+}
+
+impl Stream for TcpStream {
+    fn fd(&self) -> BorrowedFd<'_> {
+        self.as_fd()
+    }
+}
+
+/// A connection to a target.
+pub struct Connection {
+    /// The machine.
+    pub machine: Host,
+    stream: Box<dyn Stream>,
+    /// The last bytes did not all go out: wait until they can.
+    blocked: bool,
+}
+
+/// Opens a socket to `address`.
+pub(super) fn connect(address: &str, timeout: Duration) -> Result<TcpStream, HostError> {
+    let lookup = |error| HostError::Lookup { address: address.to_owned(), error };
+    let failed = |error| HostError::Connect { address: address.to_owned(), error };
+    let mut last = io::Error::new(io::ErrorKind::NotFound, "it has no address");
+    for address in address.to_socket_addrs().map_err(lookup)? {
+        match TcpStream::connect_timeout(&address, timeout) {
+            Ok(stream) => {
+                stream.set_nodelay(true).map_err(failed)?;
+                stream.set_nonblocking(true).map_err(failed)?;
+                return Ok(stream);
+            }
+            Err(error) => last = error,
+        }
+    }
+    Err(failed(last))
+}
+
+impl Connection {
+    /// A connection over `stream`, initialised as `config` wants it.
+    ///
+    /// # Errors
+    /// If the target does not answer as it should within `timeout`.
+    pub fn open(
+        stream: Box<dyn Stream>,
+        config: HostConfig,
+        timeout: Duration,
+    ) -> Result<Connection, HostError> {
+        let mut connection = Connection { machine: Host::new(config), stream, blocked: false };
+        let event = connection.wait_event(&mut NoData, "the connection request", timeout)?;
+        match event {
+            Event::Ready => Ok(connection),
+            Event::Completed { .. } => {
+                Err(HostError::Nonsense("an answer without a command".into()))
+            }
+        }
+    }
+
+    /// Sends what there is to send, as far as the socket takes it.
+    ///
+    /// # Errors
+    /// If the connection is lost.
+    #[inline]
+    pub fn send(&mut self, payload: &mut impl Payload) -> Result<(), HostError> {
+        self.blocked = false;
+        loop {
+            let output = self.machine.output(payload);
+            if output.is_empty() {
+                return Ok(());
+            }
+            match self.stream.write(output) {
+                Ok(0) => return Err(HostError::Closed),
+                Ok(bytes) => self.machine.sent(bytes),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    self.blocked = true;
+                    return Ok(());
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(HostError::Lost(error)),
+            }
+        }
+    }
+
+    /// Receives what has come, once; whether anything had.
+    ///
+    /// # Errors
+    /// If the connection is lost.
+    #[inline]
+    pub fn receive(&mut self) -> Result<bool, HostError> {
+        let buffer = self.machine.receive_buffer();
+        match self.stream.read(buffer) {
+            Ok(0) => Err(HostError::Closed),
+            Ok(bytes) => {
+                self.machine.received(bytes);
+                Ok(true)
+            }
+            Err(error) => match error.kind() {
+                io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => Ok(false),
+                _ => Err(HostError::Lost(error)),
+            },
+        }
+    }
+
+    /// The next event of what was received.
+    ///
+    /// # Errors
+    /// If the target broke the rules. It is told, as far as that goes without waiting.
+    #[inline]
+    pub fn poll(&mut self, payload: &mut impl Payload) -> Result<Option<Event>, HostError> {
+        match self.machine.poll(payload) {
+            Ok(event) => Ok(event),
+            Err(error) => {
+                // The connection ends anyway.
+                let _ = self.send(payload);
+                Err(HostError::Protocol(error))
+            }
+        }
+    }
+
+    /// Whether the socket did not take all there is to send.
+    pub fn is_blocked(&self) -> bool {
+        self.blocked
+    }
+
+    /// Waits until something has come, blocked bytes can go out, or the time is over.
+    ///
+    /// # Errors
+    /// If waiting fails.
+    pub fn wait(&self, timeout: Duration) -> Result<(), HostError> {
+        let events = if self.blocked { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
+        let timeout = Timespec {
+            tv_sec: timeout.as_secs() as i64,
+            tv_nsec: i64::from(timeout.subsec_nanos()),
+        };
+        let mut fds = [PollFd::from_borrowed_fd(self.stream.fd(), events)];
+        match poll(&mut fds, Some(&timeout)) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+            Err(error) => Err(HostError::Lost(error.into())),
+        }
+    }
+
+    /// Sends, and waits for the next event.
+    ///
+    /// # Errors
+    /// If the connection is lost or nothing comes within `timeout`; `what` is what was asked.
+    pub fn wait_event(
+        &mut self,
+        payload: &mut impl Payload,
+        what: &'static str,
+        timeout: Duration,
+    ) -> Result<Event, HostError> {
+        let clock = Clock::start(Rate::REAL);
+        loop {
+            self.send(payload)?;
+            if let Some(event) = self.poll(payload)? {
+                return Ok(event);
+            }
+            if !self.receive()? {
+                let passed = Duration::from_nanos(clock.wall().as_ps() / 1_000);
+                let Some(left) = timeout.checked_sub(passed).filter(|left| !left.is_zero()) else {
+                    return Err(HostError::Timeout { what, seconds: timeout.as_secs() });
+                };
+                self.wait(left)?;
+            }
+        }
+    }
+}
+
+/// For events without data.
+pub(super) struct NoData;
+
+impl Payload for NoData {
+    fn fill(&mut self, _slot: u16, _offset: u32, into: &mut [u8]) {
+        into.fill(0);
+    }
+
+    fn place(&mut self, _slot: u16, _offset: u32, _from: &[u8]) {}
+}

@@ -1,0 +1,403 @@
+//! A controller, from connecting to it to leaving it.
+
+use super::admin::{self, Data, Identity, Queue};
+use super::connection::{self, Connection};
+use super::{HostError, describe};
+use crate::clock::{Clock, Rate};
+use mynah_wire::fabrics::CONTROLLER_ANY;
+use mynah_wire::nvme::identify::{IdentifyController, IdentifyNamespace, cns};
+use mynah_wire::nvme::property::{Capabilities, offset, status};
+use mynah_wire::nvme::{Status, SubmissionEntry, feature, opcode};
+use mynah_wire::tcp::digest::Digests;
+use mynah_wire::tcp::host::{ADMIN_IN_CAPSULE_BYTES, COMMANDS_MAX, HostConfig};
+use std::time::Duration;
+use zerocopy::FromBytes;
+
+/// Entries of the admin queue; at least 32 are always supported (NVMe over Fabrics 1.1).
+const ADMIN_ENTRIES: u16 = 32;
+/// R2Ts that a command may have outstanding: more than targets ask for.
+const READY_TO_TRANSFER_MAX: u32 = 16;
+/// How long a controller that shuts down is waited for.
+const SHUTDOWN_PATIENCE: Duration = Duration::from_secs(2);
+
+/// How to connect, and as whom.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Host name or address and port.
+    pub address: String,
+    /// The subsystem.
+    pub subsystem_nqn: String,
+    /// Who connects.
+    pub host_nqn: String,
+    /// The digests of all connections.
+    pub digests: Digests,
+    /// Keep-alive timeout; zero: none.
+    pub keep_alive: Duration,
+    /// How long an answer may take.
+    pub timeout: Duration,
+}
+
+impl Options {
+    pub(super) fn identity(&self) -> Identity {
+        Identity {
+            subsystem_nqn: self.subsystem_nqn.clone(),
+            host_nqn: self.host_nqn.clone(),
+            host_id: super::host_id(&self.host_nqn),
+        }
+    }
+
+    /// A connection that is ready for its Connect command.
+    fn open(&self, entries: u16) -> Result<Connection, HostError> {
+        let stream = connection::connect(&self.address, self.timeout)?;
+        let config = HostConfig {
+            digests: self.digests,
+            ready_to_transfer_max: READY_TO_TRANSFER_MAX,
+            commands: (entries - 1).clamp(1, COMMANDS_MAX),
+            ..HostConfig::default()
+        };
+        Connection::open(Box::new(stream), config, self.timeout)
+    }
+}
+
+/// A namespace, as far as a host must know it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Namespace {
+    /// Its identifier.
+    pub id: u32,
+    /// Blocks.
+    pub blocks: u64,
+    /// Bytes of a block, as a power of two.
+    pub block_shift: u8,
+}
+
+impl Namespace {
+    /// Its size.
+    pub fn bytes(&self) -> u64 {
+        self.blocks.saturating_mul(1 << self.block_shift)
+    }
+}
+
+/// What I/O queues need to know about the controller they belong to.
+#[derive(Clone, Debug)]
+pub struct Association {
+    options: Options,
+    controller_id: u16,
+    in_capsule_bytes: u32,
+    /// Most entries of a queue.
+    pub queue_entries_max: u32,
+    /// Most bytes that a command moves.
+    pub transfer_bytes_max: u64,
+    /// Whether what was written is safe only after a flush.
+    pub volatile_cache: bool,
+}
+
+impl Association {
+    /// Connects I/O queue `id`, from 1.
+    ///
+    /// # Errors
+    /// If that fails.
+    pub fn open_queue(&self, id: u16, entries: u16) -> Result<Connection, HostError> {
+        let mut connection = self.options.open(entries)?;
+        let queue = Queue { id, entries, controller_id: self.controller_id, keep_alive_ms: 0 };
+        let identity = self.options.identity();
+        let timeout = self.options.timeout;
+        let (_, authenticate) = admin::connect(&mut connection, &identity, &queue, timeout)?;
+        refuse_authentication(authenticate)?;
+        connection.machine.set_in_capsule_bytes(self.in_capsule_bytes);
+        Ok(connection)
+    }
+}
+
+/// A controller that is connected and enabled.
+pub struct Controller {
+    connection: Connection,
+    options: Options,
+    id: u16,
+    configuration: u32,
+    capabilities: u64,
+    identity: Box<IdentifyController>,
+}
+
+impl Controller {
+    /// Connects to a subsystem, enables the controller it gives and asks what that is.
+    ///
+    /// # Errors
+    /// If any of that fails.
+    pub fn connect(options: &Options) -> Result<Controller, HostError> {
+        let mut connection = options.open(ADMIN_ENTRIES)?;
+        connection.machine.set_in_capsule_bytes(ADMIN_IN_CAPSULE_BYTES);
+        let queue = Queue {
+            id: 0,
+            entries: ADMIN_ENTRIES,
+            controller_id: CONTROLLER_ANY,
+            keep_alive_ms: u32::try_from(options.keep_alive.as_millis()).unwrap_or(u32::MAX),
+        };
+        let timeout = options.timeout;
+        let (id, authenticate) =
+            admin::connect(&mut connection, &options.identity(), &queue, timeout)?;
+        refuse_authentication(authenticate)?;
+        let mut controller = Controller {
+            connection,
+            options: options.clone(),
+            id,
+            configuration: 0,
+            capabilities: 0,
+            identity: Box::default(),
+        };
+        controller.enable()?;
+        let bytes = controller.identify(cns::CONTROLLER, 0, "identifying the controller")?;
+        *controller.identity = read(&bytes);
+        Ok(controller)
+    }
+
+    /// What the controller says it is.
+    pub fn identity(&self) -> &IdentifyController {
+        &self.identity
+    }
+
+    /// Its model number.
+    pub fn model(&self) -> String {
+        text(&self.identity.model)
+    }
+
+    fn command(
+        &mut self,
+        entry: &SubmissionEntry,
+        data: Data<'_>,
+        what: &'static str,
+    ) -> Result<(u64, Vec<u8>), HostError> {
+        let timeout = self.options.timeout;
+        let (answer, back) = admin::command(&mut self.connection, entry, data, what, timeout)?;
+        Ok((answer.result.get(), back))
+    }
+
+    /// A property's value (Base 2.0, section 3.1.3).
+    fn property(&mut self, offset: u32, wide: bool) -> Result<u64, HostError> {
+        let mut entry = admin::fabrics(opcode::fabrics::PROPERTY_GET);
+        entry.dword10.set(u32::from(wide));
+        entry.dword11.set(offset);
+        let (value, _) = self.command(&entry, Data::None, "reading a property")?;
+        Ok(if wide { value } else { value & 0xffff_ffff })
+    }
+
+    fn set_configuration(&mut self, value: u32) -> Result<(), HostError> {
+        let mut entry = admin::fabrics(opcode::fabrics::PROPERTY_SET);
+        entry.dword11.set(offset::CC);
+        entry.dword12.set(value);
+        self.command(&entry, Data::None, "configuring the controller")?;
+        self.configuration = value;
+        Ok(())
+    }
+
+    /// Waits until the status, masked, is `wanted`; false if that does not come about.
+    fn wait_status(
+        &mut self,
+        mask: u32,
+        wanted: u32,
+        patience: Duration,
+    ) -> Result<bool, HostError> {
+        let clock = Clock::start(Rate::REAL);
+        loop {
+            let status = self.property(offset::CSTS, false)? as u32;
+            if status & mask == wanted {
+                return Ok(true);
+            }
+            if status & status::FATAL != 0 {
+                return Err(HostError::Nonsense("the controller has a fatal status".into()));
+            }
+            if Duration::from_nanos(clock.wall().as_ps() / 1_000) > patience {
+                return Ok(false);
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    fn enable(&mut self) -> Result<(), HostError> {
+        self.capabilities = self.property(offset::CAP, true)?;
+        // The time to become ready is in units of 500 ms (CAP.TO).
+        let patience = Duration::from_millis(500 * (self.capabilities >> 24 & 0xff).max(1));
+        // Enabled, NVM command set, pages of 4 KiB, entries of 64 and 16 bytes.
+        self.set_configuration(1 | 6 << 16 | 4 << 20)?;
+        if !self.wait_status(status::READY, status::READY, patience)? {
+            let what = "that the controller is to become ready";
+            return Err(HostError::Timeout { what, seconds: patience.as_secs() });
+        }
+        Ok(())
+    }
+
+    fn identify(
+        &mut self,
+        what: u8,
+        namespace: u32,
+        name: &'static str,
+    ) -> Result<Vec<u8>, HostError> {
+        let mut entry = SubmissionEntry { opcode: opcode::admin::IDENTIFY, ..Default::default() };
+        entry.namespace_id.set(namespace);
+        entry.dword10.set(u32::from(what));
+        let (_, bytes) = self.command(&entry, Data::Back(4_096), name)?;
+        Ok(bytes)
+    }
+
+    /// The active namespaces, the first 1,024.
+    ///
+    /// # Errors
+    /// If the controller does not say.
+    pub fn namespaces(&mut self) -> Result<Vec<u32>, HostError> {
+        let bytes = self.identify(cns::ACTIVE_NAMESPACES, 0, "listing the namespaces")?;
+        let (ids, _) = bytes.as_chunks::<4>();
+        Ok(ids.iter().map(|id| u32::from_le_bytes(*id)).take_while(|&id| id != 0).collect())
+    }
+
+    /// A namespace.
+    ///
+    /// # Errors
+    /// If it does not exist, or has a format that hosts here cannot use.
+    pub fn namespace(&mut self, id: u32) -> Result<Namespace, HostError> {
+        let bytes = self.identify(cns::NAMESPACE, id, "identifying the namespace")?;
+        let fields: IdentifyNamespace = read(&bytes);
+        // The index has two more bits (6:5) where there are more than 16 formats.
+        let index = fields.format & 0xf | fields.format >> 1 & 0x30;
+        let format = fields.lba_formats[usize::from(index)];
+        let blocks = fields.size.get();
+        if blocks == 0 {
+            return Err(HostError::Nonsense(format!("namespace {id} is not active")));
+        }
+        if format.metadata.get() > 0 {
+            return Err(HostError::Nonsense(format!(
+                "namespace {id} has {} bytes of metadata to each block, which this host does \
+                 not support",
+                format.metadata.get()
+            )));
+        }
+        if !(9..=16).contains(&format.data_shift) || blocks >= 1 << (63 - format.data_shift) {
+            return Err(HostError::Nonsense(format!(
+                "namespace {id} has {blocks} blocks of 2^{} bytes",
+                format.data_shift
+            )));
+        }
+        Ok(Namespace { id, blocks, block_shift: format.data_shift })
+    }
+
+    /// Asks for `count` I/O queues.
+    ///
+    /// # Errors
+    /// If there are fewer.
+    pub fn request_queues(&mut self, count: u16) -> Result<(), HostError> {
+        let mut entry =
+            SubmissionEntry { opcode: opcode::admin::SET_FEATURES, ..Default::default() };
+        entry.dword10.set(u32::from(feature::id::NUMBER_OF_QUEUES));
+        let wanted = u32::from(count - 1);
+        entry.dword11.set(wanted | wanted << 16);
+        let (granted, _) = self.command(&entry, Data::None, "asking for I/O queues")?;
+        let granted = (granted as u16).min((granted >> 16) as u16);
+        if u32::from(granted) < wanted {
+            let granted = u32::from(granted) + 1;
+            return Err(HostError::Nonsense(format!(
+                "it has {granted} I/O queues, and --numjobs asks for {count}"
+            )));
+        }
+        Ok(())
+    }
+
+    /// What I/O queues of this controller need to know.
+    pub fn association(&self) -> Association {
+        let identity = &self.identity;
+        // MDTS counts pages of 4 KiB and more (CAP.MPSMIN).
+        let page_shift = 12 + (self.capabilities >> 48 & 0xf) as u32;
+        let transfer_bytes_max = match identity.max_transfer {
+            0 => u64::MAX,
+            shift => 1u64.checked_shl(page_shift + u32::from(shift)).unwrap_or(u64::MAX),
+        };
+        let capsule = u64::from(identity.command_capsule.get()) * 16;
+        let in_capsule = match identity.capsule_data_offset.get() {
+            0 => capsule.saturating_sub(SubmissionEntry::BYTES as u64),
+            _ => 0,
+        };
+        Association {
+            options: self.options.clone(),
+            controller_id: self.id,
+            in_capsule_bytes: u32::try_from(in_capsule).unwrap_or(u32::MAX),
+            queue_entries_max: Capabilities::queue_entries(self.capabilities),
+            transfer_bytes_max,
+            volatile_cache: identity.volatile_write_cache & 1 != 0,
+        }
+    }
+
+    /// Tells the controller that its host is alive.
+    ///
+    /// # Errors
+    /// If the controller does not answer.
+    pub fn keep_alive(&mut self) -> Result<(), HostError> {
+        let entry = SubmissionEntry { opcode: opcode::admin::KEEP_ALIVE, ..Default::default() };
+        self.command(&entry, Data::None, "keep alive").map(|_| ())
+    }
+
+    /// Whether the connection is still there, without asking the controller.
+    ///
+    /// # Errors
+    /// If it is not.
+    pub fn check(&mut self) -> Result<(), HostError> {
+        while self.connection.receive()? {
+            let event = self.connection.poll(&mut connection::NoData)?;
+            if event.is_some() {
+                return Err(HostError::Nonsense("it answered what nobody asked".into()));
+            }
+        }
+        Ok(())
+    }
+
+    /// Part of a log page.
+    pub(super) fn log(&mut self, page: u8, from: u64, bytes: usize) -> Result<Vec<u8>, HostError> {
+        let mut entry =
+            SubmissionEntry { opcode: opcode::admin::GET_LOG_PAGE, ..Default::default() };
+        let dwords = bytes as u32 / 4 - 1;
+        entry.dword10.set(u32::from(page) | dwords << 16);
+        entry.dword11.set(dwords >> 16);
+        entry.dword12.set(from as u32);
+        entry.dword13.set((from >> 32) as u32);
+        let (_, bytes) = self.command(&entry, Data::Back(bytes), "reading a log page")?;
+        Ok(bytes)
+    }
+
+    /// Shuts the controller down and leaves it.
+    ///
+    /// # Errors
+    /// If the controller cannot be told.
+    pub fn shutdown(mut self) -> Result<(), HostError> {
+        self.set_configuration(self.configuration | 1 << 14)?;
+        self.wait_status(3 << 2, status::SHUTDOWN_COMPLETE, SHUTDOWN_PATIENCE).map(|_| ())
+    }
+}
+
+fn refuse_authentication(wanted: bool) -> Result<(), HostError> {
+    match wanted {
+        true => Err(HostError::Refused {
+            what: "connecting to the subsystem",
+            status: Status::AUTHENTICATION_REQUIRED.do_not_retry(),
+        }),
+        false => Ok(()),
+    }
+}
+
+/// A structure that fills `bytes`.
+pub(super) fn read<T: FromBytes>(bytes: &[u8]) -> T {
+    T::read_from_prefix(bytes).expect("as many bytes were asked for").0
+}
+
+/// A field of ASCII, padded with spaces or zeros, fit to be printed.
+pub(super) fn text(field: &[u8]) -> String {
+    let text: String = field
+        .iter()
+        .take_while(|&&byte| byte != 0)
+        .map(|&byte| if (0x20..0x7f).contains(&byte) { char::from(byte) } else { '?' })
+        .collect();
+    text.trim().to_owned()
+}
+
+/// A status as a key of results: `lba_out_of_range`.
+pub(super) fn status_key(status: Status) -> String {
+    match status.name() {
+        Some(name) => name.to_lowercase(),
+        None => describe(status),
+    }
+}

@@ -1,0 +1,463 @@
+//! The load generator: keeps I/O queues of a target busy, and measures.
+//!
+//! Every job is a thread with a queue of its own; the calling thread owns the controller,
+//! keeps it alive, and connects anew when it is lost. Latencies are those that the job sees:
+//! from giving a command to its queue to having its answer, and from the I/O's creation,
+//! which at a given rate is the moment at which it was meant to be issued.
+
+mod job;
+mod link;
+mod tally;
+mod verify;
+
+pub use verify::Mismatch;
+
+use super::controller::{Controller, Namespace, Options};
+use super::{Association, HostError};
+use crate::clock::{Clock, Rate};
+use job::{Job, Plan};
+use link::Link;
+use mynah_lab::result::{Host, Result as LoadResult, ResultSchema, Run};
+use mynah_lab::workload::{BlockSize, Extent, FlowSpec, SECTOR_BYTES, Source, WorkloadError};
+use mynah_stamp::{Span, Time};
+use mynah_wire::tcp::host::COMMANDS_MAX;
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+use tally::Tally;
+use verify::Verify;
+
+/// The longest I/O of drawn lengths without an upper end.
+const NORMAL_BYTES_MAX: u64 = 1 << 20;
+/// How often the calling thread looks around.
+const LOOK: Duration = Duration::from_millis(50);
+/// The pause between attempts to connect anew, at first and at most.
+const PAUSE_MIN: Duration = Duration::from_millis(50);
+const PAUSE_MAX: Duration = Duration::from_secs(1);
+/// Entries of a queue whose I/Os come at their times, if the target has so many.
+const OPEN_ENTRIES: u32 = 1_024;
+/// Queues do not have fewer entries than this unless it is asked for.
+const ENTRIES_MIN: u32 = 32;
+/// Looks without result before a job waits in the system: with a core to itself, and without.
+const SPINS_ALONE: u32 = 20_000;
+const SPINS_SHARED: u32 = 20;
+
+/// What is to be done.
+#[derive(Clone, Debug)]
+pub struct Load {
+    /// How to connect.
+    pub options: Options,
+    /// The workload; its namespace is the one to use.
+    pub flow: FlowSpec,
+    /// The seed of its streams.
+    pub seed: u64,
+    /// Entries of each I/O queue; `None`: as many as the load needs.
+    pub queue_entries: Option<u16>,
+    /// Time before results are taken.
+    pub ramp: Span,
+    /// Whether blocks carry what they are, and are checked.
+    pub verify: bool,
+    /// A flush follows so many writes of a job; 0: none.
+    pub flush_every: u64,
+    /// For how long a lost connection is tried again.
+    pub reconnect: Duration,
+}
+
+/// Where a run is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Progress {
+    /// The controller is being connected.
+    Connecting,
+    /// The jobs begin.
+    Started,
+    /// They are at work.
+    Running {
+        /// How much of the load is done, 0 to 1.
+        done: f64,
+        /// I/Os that have ended.
+        completed: u64,
+    },
+    /// The connection is lost; another is being made.
+    Reconnecting,
+    /// Everything has ended.
+    Finished,
+}
+
+/// What came of a load.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// The result.
+    pub result: LoadResult,
+    /// Whether it was ended before its time.
+    pub interrupted: bool,
+    /// The first blocks that were wrong.
+    pub mismatches: Vec<Mismatch>,
+    /// What the controller says it is.
+    pub model: String,
+}
+
+impl Outcome {
+    /// What went wrong, in a sentence; `None` if nothing did.
+    pub fn failure(&self) -> Option<String> {
+        let host = self.result.host.as_ref()?;
+        let mut wrong = Vec::new();
+        if host.mismatched_blocks > 0 {
+            wrong.push(format!(
+                "{} blocks have other contents than they should",
+                host.mismatched_blocks
+            ));
+        }
+        if host.failed > 0 {
+            wrong.push(format!("{} I/Os failed", host.failed));
+        }
+        if host.unknown > 0 && !self.interrupted {
+            wrong.push(format!("what became of {} I/Os is not known", host.unknown));
+        }
+        (!wrong.is_empty()).then(|| wrong.join("; "))
+    }
+}
+
+/// Why a load could not be put on a target.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    /// The target is not to be had.
+    #[error(transparent)]
+    Host(#[from] HostError),
+    /// The flow does not fit the namespace.
+    #[error(transparent)]
+    Workload(#[from] WorkloadError),
+    /// What was asked for does not fit the target.
+    #[error("{0}")]
+    Unfit(String),
+}
+
+/// Puts a load on a target. `watch` is told where the run is, and ends it by returning false.
+///
+/// # Errors
+/// If there is no target, or the load does not fit it. Connections that are lost on the way
+/// are no errors.
+pub fn run(load: &Load, watch: &mut dyn FnMut(Progress) -> bool) -> Result<Outcome, LoadError> {
+    let clock = Clock::start(Rate::REAL);
+    watch(Progress::Connecting);
+    let (controller, namespace, association) = attach(load)?;
+    let model = controller.model();
+    let mut controller = Some(controller);
+    let plans = plans(load, namespace, &association)?;
+    let jobs = plans.len();
+    let limits = load.flow.limits;
+    let link = Link::new(association, jobs);
+    let counters: Vec<_> = (0..jobs).map(|_| Arc::new(AtomicU64::new(0))).collect();
+    let mut connected = Vec::new();
+    for ((plan, verify), counter) in plans.into_iter().zip(&counters) {
+        connected.push(Job::connect(plan, verify, &link, &clock, counter)?);
+    }
+    watch(Progress::Started);
+    let start = clock.wall();
+    let mut interrupted = false;
+    let (tally, reconnects) = std::thread::scope(|scope| {
+        let jobs: Vec<_> = connected
+            .into_iter()
+            .map(|job| {
+                let link = &link;
+                scope.spawn(move || {
+                    let tally = job.run(start);
+                    link.done();
+                    tally
+                })
+            })
+            .collect();
+        let count = jobs.len() as u64;
+        let mut done = || {
+            let completed = counters.iter().map(|counter| counter.load(Ordering::Relaxed)).sum();
+            let passed = clock.wall().saturating_since(start).as_secs_f64();
+            let by_time = limits.runtime.map_or(0.0, |runtime| passed / runtime.as_secs_f64());
+            let by_count = limits
+                .requests
+                .map_or(0.0, |requests| completed as f64 / (requests as f64 * count as f64));
+            let done = by_time.max(by_count).clamp(0.0, 1.0);
+            if !watch(Progress::Running { done, completed }) && !interrupted {
+                interrupted = true;
+                link.stop();
+            }
+            interrupted
+        };
+        let reconnects = supervise(load, &namespace, &mut controller, &link, &clock, &mut done);
+        let mut tally = Tally::default();
+        tally.start(start + load.ramp);
+        for job in jobs {
+            tally.merge(job.join().expect("a job ends"));
+        }
+        (tally, reconnects)
+    });
+    if let Some(controller) = controller {
+        // The run is over; a controller that cannot be told notices by itself.
+        let _ = controller.shutdown();
+    }
+    watch(Progress::Finished);
+    Ok(outcome(load, &model, tally, reconnects, jobs, interrupted))
+}
+
+/// Connects to the controller and asks for what the load needs.
+fn attach(load: &Load) -> Result<(Controller, Namespace, Association), HostError> {
+    let mut controller = Controller::connect(&load.options)?;
+    let namespace = controller.namespace(load.flow.namespace.0)?;
+    controller.request_queues(load.flow.jobs as u16)?;
+    let association = controller.association();
+    Ok((controller, namespace, association))
+}
+
+/// Looks after the controller until the jobs have ended; how often it was connected anew.
+fn supervise(
+    load: &Load,
+    namespace: &Namespace,
+    controller: &mut Option<Controller>,
+    link: &Link,
+    clock: &Clock,
+    done: &mut dyn FnMut() -> bool,
+) -> u64 {
+    // Two in a timeout, so that one may be late.
+    let keep_alive = Span::from_ns(load.options.keep_alive.as_nanos() as u64 / 2);
+    let mut heard = clock.wall();
+    let mut reconnects = 0;
+    loop {
+        let (working, mut lost) = link.watch(LOOK);
+        if !working {
+            return reconnects;
+        }
+        let stopped = done();
+        if let Some(present) = controller
+            && !lost
+        {
+            lost = present.check().is_err();
+            if !lost && !keep_alive.is_zero() && clock.wall().saturating_since(heard) >= keep_alive
+            {
+                lost = present.keep_alive().is_err();
+                heard = clock.wall();
+            }
+        }
+        if !lost {
+            continue;
+        }
+        *controller = None;
+        let since = clock.wall();
+        let patience = Span::from_ns(load.reconnect.as_nanos() as u64);
+        let mut pause = PAUSE_MIN;
+        loop {
+            if stopped || done() || clock.wall().saturating_since(since) > patience {
+                link.give_up();
+                break;
+            }
+            match attach(load) {
+                Ok((found, same, association)) if same == *namespace => {
+                    *controller = Some(found);
+                    reconnects += 1;
+                    heard = clock.wall();
+                    link.connected(association);
+                    break;
+                }
+                // Another drive under the same name: nothing can be done again there.
+                Ok(_) => {
+                    link.give_up();
+                    break;
+                }
+                Err(_) => std::thread::sleep(pause),
+            }
+            pause = (pause * 2).min(PAUSE_MAX);
+        }
+    }
+}
+
+/// What each job is to do.
+fn plans(
+    load: &Load,
+    namespace: Namespace,
+    association: &Association,
+) -> Result<Vec<(Plan, Option<Verify>)>, LoadError> {
+    let unfit = |problem: String| Err(LoadError::Unfit(problem));
+    let flow = &load.flow;
+    let block_bytes = 1u64 << namespace.block_shift;
+    let capacity = namespace.bytes() / SECTOR_BYTES;
+    let Source::Synthetic(synthetic) = &flow.source else {
+        return unfit("a trace cannot be replayed on a target yet; --rw draws a workload".into());
+    };
+    let (alignment, bytes_max) = lengths(&synthetic.block);
+    if alignment % block_bytes != 0 || synthetic.align_sectors * SECTOR_BYTES % block_bytes != 0 {
+        return unfit(format!(
+            "the namespace has blocks of {block_bytes} bytes; block sizes (--bs) and alignment \
+             (--blockalign) must be multiples of that"
+        ));
+    }
+    let most = association.transfer_bytes_max.min(65_536 * block_bytes).min(1 << 30);
+    if bytes_max > most {
+        return unfit(format!(
+            "the target takes at most {most} bytes in a command, and block sizes (--bs) reach \
+             {bytes_max}"
+        ));
+    }
+    let entries = entries(load, association)?;
+    let cores = std::thread::available_parallelism().map_or(1, |count| count.get());
+    // The target may well be on this machine, and wants a core too.
+    let spins = if (flow.jobs as usize) < cores { SPINS_ALONE } else { SPINS_SHARED };
+    let run = RandomState::new().build_hasher().finish();
+    let mut plans = Vec::new();
+    for job in 0..flow.jobs {
+        let mut own = flow.clone();
+        let mut verify = None;
+        if load.verify {
+            // Jobs that write the same blocks could not tell what should be there.
+            let range = share(flow, capacity, block_bytes, job)?;
+            if let Source::Synthetic(synthetic) = &mut own.source {
+                synthetic.offset = Extent::Bytes(range.0);
+                synthetic.size = Extent::Bytes(range.1);
+            }
+            let (base, blocks) = (range.0 / block_bytes, range.1 / block_bytes);
+            let flushed = load.flush_every > 0;
+            verify = Some(Verify::new(namespace.block_shift, base, blocks, run, flushed));
+        }
+        let generator = own.generator(capacity, load.seed, 0, job)?;
+        let plan = Plan {
+            queue_id: job as u16 + 1,
+            queue_entries: entries,
+            namespace,
+            generator,
+            depth: flow.depth().map(|depth| depth as usize),
+            bytes_max: bytes_max as usize,
+            ramp: load.ramp,
+            end: flow.limits.runtime.map_or(Time::MAX, |runtime| Time::ZERO + runtime),
+            flush_every: load.flush_every,
+            timeout: Span::from_ns(load.options.timeout.as_nanos() as u64),
+            spins,
+        };
+        plans.push((plan, verify));
+    }
+    Ok(plans)
+}
+
+/// Entries of each queue.
+fn entries(load: &Load, association: &Association) -> Result<u16, LoadError> {
+    let most = association.queue_entries_max.min(u32::from(COMMANDS_MAX) + 1);
+    if let Some(entries) = load.queue_entries {
+        return match u32::from(entries) <= most {
+            true => Ok(entries),
+            false => Err(LoadError::Unfit(format!(
+                "queues have at most {most} entries here, and --queue-size asks for {entries}"
+            ))),
+        };
+    }
+    let Some(depth) = load.flow.depth() else {
+        return Ok(OPEN_ENTRIES.min(most) as u16);
+    };
+    // One entry of a queue is always free; the last I/O may wait for it here.
+    if depth > most {
+        return Err(LoadError::Unfit(format!(
+            "the target's queues hold at most {} commands, and --iodepth asks for {depth}; more \
+             queues (--numjobs) hold more",
+            most - 1
+        )));
+    }
+    Ok((depth + 1).max(ENTRIES_MIN).min(most) as u16)
+}
+
+/// What all block sizes are multiples of, and the longest, in bytes.
+fn lengths(block: &BlockSize) -> (u64, u64) {
+    let bytes = |sectors: u32| u64::from(sectors) * SECTOR_BYTES;
+    match block {
+        BlockSize::Fixed(sectors) => (bytes(*sectors), bytes(*sectors)),
+        BlockSize::Normal { .. } => (SECTOR_BYTES, NORMAL_BYTES_MAX),
+        BlockSize::Range { min, max } => (bytes(*min), bytes(*max)),
+        BlockSize::Split(parts) => {
+            let all = || parts.iter().map(|&(sectors, _)| sectors);
+            let common = all().fold(0, |a, b| greatest_common_divisor(a, b));
+            (bytes(common), bytes(all().max().unwrap_or(1)))
+        }
+    }
+}
+
+fn greatest_common_divisor(a: u32, b: u32) -> u32 {
+    if b == 0 { a } else { greatest_common_divisor(b, a % b) }
+}
+
+/// The part of the flow's working set that is one job's own: offset and length in bytes.
+fn share(
+    flow: &FlowSpec,
+    capacity_sectors: u64,
+    block_bytes: u64,
+    job: u32,
+) -> Result<(u64, u64), LoadError> {
+    let Source::Synthetic(synthetic) = &flow.source else { unreachable!("traces are refused") };
+    let align = (synthetic.align_sectors * SECTOR_BYTES).max(block_bytes);
+    let (offset, size) = flow.range(capacity_sectors)?;
+    let (offset, size) = (offset * SECTOR_BYTES, size * SECTOR_BYTES);
+    let each = size / u64::from(flow.jobs) / align * align;
+    if each == 0 {
+        let jobs = flow.jobs;
+        return Err(LoadError::Unfit(format!(
+            "with --verify every job has its own part of the working set, and {size} bytes are \
+             too few for {jobs} jobs"
+        )));
+    }
+    Ok((offset + each * u64::from(job), each))
+}
+
+fn outcome(
+    load: &Load,
+    model: &str,
+    mut tally: Tally,
+    reconnects: u64,
+    jobs: usize,
+    interrupted: bool,
+) -> Outcome {
+    let (completed, failed) = tally.counts();
+    let mut notes = Vec::new();
+    if interrupted {
+        notes.push("interrupted: what was measured until then".to_owned());
+    }
+    if tally.lost_connections > 0 {
+        let error = tally.last_error.take().unwrap_or_default();
+        notes.push(format!(
+            "{} connections were lost ({error}); connected anew {reconnects} times: {completed} \
+             I/Os completed, {failed} failed, {} were issued again, the end of {} is unknown",
+            tally.lost_connections, tally.retried, tally.unknown
+        ));
+    }
+    let host = Host {
+        target: format!("tcp://{}/{}", load.options.address, load.options.subsystem_nqn),
+        queues: jobs as u64,
+        completed,
+        failed,
+        retried: tally.retried,
+        unknown: tally.unknown,
+        lost_connections: tally.lost_connections,
+        reconnects,
+        checked_blocks: load.verify.then_some(tally.checked),
+        mismatched_blocks: tally.mismatched,
+    };
+    let result = LoadResult {
+        schema: ResultSchema::V1,
+        drive: model.to_owned(),
+        drive_hash: String::new(),
+        seed: load.seed,
+        simulated_ns: tally.interval().as_ns_f64(),
+        requests: tally.measured(),
+        events: 0,
+        untrusted: None,
+        notes,
+        flows: vec![tally.flow(&load.flow.name)],
+        fairness: None,
+        weighted_speedup: None,
+        device: None,
+        host: Some(host),
+        stages: Vec::new(),
+        blame: Vec::new(),
+        lateness_ns: None,
+        arrival_uncertainty_ns: None,
+        run: Run::default(),
+    };
+    Outcome {
+        result,
+        interrupted,
+        mismatches: std::mem::take(&mut tally.mismatches),
+        model: model.to_owned(),
+    }
+}

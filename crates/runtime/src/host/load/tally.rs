@@ -1,0 +1,160 @@
+//! What a job's I/Os came to.
+
+use super::verify::Mismatch;
+use mynah_lab::histogram::Histogram;
+use mynah_lab::recorder::Kind;
+use mynah_lab::result::{Flow, Side};
+use mynah_model::io::Operation;
+use mynah_stamp::{Span, Time};
+use std::collections::BTreeMap;
+
+/// I/Os of one kind.
+#[derive(Clone, Default)]
+struct Record {
+    ios: u64,
+    bytes: u64,
+    lat: Histogram,
+    e2e: Histogram,
+}
+
+/// What a job's I/Os came to.
+#[derive(Default)]
+pub(super) struct Tally {
+    records: [Option<Box<Record>>; Kind::ALL.len()],
+    errors: [BTreeMap<String, u64>; Kind::ALL.len()],
+    /// When the measurement began, and when the last measured I/O ended.
+    start: Time,
+    last: Time,
+    /// I/Os that succeeded and failed, whenever that was.
+    succeeded: u64,
+    failed: u64,
+    /// I/Os that were issued again.
+    pub(super) retried: u64,
+    /// I/Os whose end nobody knows.
+    pub(super) unknown: u64,
+    pub(super) lost_connections: u64,
+    pub(super) last_error: Option<String>,
+    pub(super) checked: u64,
+    pub(super) mismatched: u64,
+    pub(super) mismatches: Vec<Mismatch>,
+}
+
+impl Tally {
+    /// The measurement begins at `now`.
+    pub(super) fn start(&mut self, now: Time) {
+        (self.start, self.last) = (now, now);
+    }
+
+    /// I/Os that have ended.
+    pub(super) fn completed(&self) -> u64 {
+        self.succeeded + self.failed
+    }
+
+    pub(super) fn counts(&self) -> (u64, u64) {
+        (self.succeeded, self.failed)
+    }
+
+    /// An I/O has succeeded.
+    #[inline]
+    pub(super) fn succeeded(
+        &mut self,
+        operation: Operation,
+        measured: bool,
+        bytes: u64,
+        created: Time,
+        submitted: Time,
+        now: Time,
+    ) {
+        self.succeeded += 1;
+        if !measured {
+            return;
+        }
+        self.last = now;
+        let record = self.records[Kind::from(operation) as usize].get_or_insert_default();
+        record.ios += 1;
+        record.bytes += bytes;
+        record.lat.record(now.saturating_since(submitted));
+        record.e2e.record(now.saturating_since(created));
+    }
+
+    /// An I/O has failed.
+    pub(super) fn failed(
+        &mut self,
+        operation: Operation,
+        measured: bool,
+        status: impl FnOnce() -> String,
+    ) {
+        self.failed += 1;
+        if measured {
+            *self.errors[Kind::from(operation) as usize].entry(status()).or_default() += 1;
+        }
+    }
+
+    /// From the start of the measurement to the end of the last I/O.
+    pub(super) fn interval(&self) -> Span {
+        self.last.saturating_since(self.start)
+    }
+
+    /// I/Os measured, failed ones included.
+    pub(super) fn measured(&self) -> u64 {
+        let succeeded: u64 = self.records.iter().flatten().map(|record| record.ios).sum();
+        succeeded + self.errors.iter().flat_map(|errors| errors.values()).sum::<u64>()
+    }
+
+    /// Adds another job's.
+    pub(super) fn merge(&mut self, other: Tally) {
+        for (mine, other) in self.records.iter_mut().zip(other.records) {
+            let Some(other) = other else { continue };
+            let mine = mine.get_or_insert_default();
+            mine.ios += other.ios;
+            mine.bytes += other.bytes;
+            mine.lat.merge(&other.lat);
+            mine.e2e.merge(&other.e2e);
+        }
+        for (mine, other) in self.errors.iter_mut().zip(other.errors) {
+            for (status, count) in other {
+                *mine.entry(status).or_default() += count;
+            }
+        }
+        self.last = self.last.max(other.last);
+        self.succeeded += other.succeeded;
+        self.failed += other.failed;
+        self.retried += other.retried;
+        self.unknown += other.unknown;
+        self.lost_connections += other.lost_connections;
+        self.last_error = other.last_error.or(self.last_error.take());
+        self.checked += other.checked;
+        self.mismatched += other.mismatched;
+        self.mismatches.extend(other.mismatches);
+    }
+
+    /// As results have it.
+    pub(super) fn flow(&self, name: &str) -> Flow {
+        let seconds = self.interval().as_secs_f64();
+        let rate = |count: u64| if seconds > 0.0 { count as f64 / seconds } else { 0.0 };
+        let side = |kind: Kind| {
+            let errors = self.errors[kind as usize].clone();
+            let Some(record) = &self.records[kind as usize] else {
+                return Side { errors, ..Side::default() };
+            };
+            Side {
+                ios: record.ios,
+                bytes: record.bytes,
+                iops: rate(record.ios),
+                bw_bytes_per_s: rate(record.bytes),
+                lat_ns: record.lat.latency(),
+                e2e_ns: record.e2e.latency(),
+                stages: Vec::new(),
+                errors,
+            }
+        };
+        Flow {
+            name: name.to_owned(),
+            read: side(Kind::Read),
+            write: side(Kind::Write),
+            trim: side(Kind::Trim),
+            flush: side(Kind::Flush),
+            slowdown: None,
+        }
+    }
+}

@@ -1,0 +1,377 @@
+//! Blocks that say what they are, so that a wrong one is found out: each carries its address,
+//! its generation (which write of this block it is) and a checksum over everything.
+//!
+//! For every block that was written it is known which generations it may have: the one that
+//! was last acknowledged, and those issued since. A block that was never written, or was
+//! deallocated, may hold anything, but what it holds must not pretend to be another block.
+
+use std::fmt;
+use std::ops::Range;
+
+const MAGIC: u64 = u64::from_le_bytes(*b"mynahblk");
+/// Magic, run, address, generation, checksum.
+const HEADER_BYTES: usize = 32;
+const CHECKSUM: Range<usize> = 28..32;
+/// States of so many blocks are held together.
+const CHUNK_BLOCKS: u64 = 4_096;
+/// So many mismatches are kept in full.
+const KEPT_MAX: usize = 10;
+
+/// What may be read from a block.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct State {
+    /// The oldest generation that may be there; 0: anything.
+    low: u32,
+    /// The newest that was issued; 0: it was never written.
+    high: u32,
+    /// The newest that was flushed.
+    flushed: u32,
+}
+
+/// A block that holds something else than it should.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mismatch {
+    /// Its address in blocks.
+    pub block: u64,
+    /// Its address in bytes.
+    pub byte: u64,
+    /// What should be there.
+    pub expected: String,
+    /// What is.
+    pub found: String,
+}
+
+impl fmt::Display for Mismatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Mismatch { block, byte, expected, found } = self;
+        write!(f, "block {block} (byte {byte}): expected {expected}, found {found}")
+    }
+}
+
+/// What one job has written, and what came of checking it.
+#[derive(Debug)]
+pub(super) struct Verify {
+    block_bytes: usize,
+    /// Tells this run's blocks from others'.
+    run: u64,
+    /// Whether a lost connection may take along what was not flushed.
+    only_flushed: bool,
+    /// The first block of the job's range.
+    base: u64,
+    chunks: Vec<Option<Box<[State]>>>,
+    /// Acknowledged since the last flush began, if flushes matter.
+    dirty: Vec<u64>,
+    /// What the flush that is under way will make safe.
+    flushing: Vec<(u64, u32)>,
+    checked: u64,
+    mismatches: u64,
+    kept: Vec<Mismatch>,
+}
+
+impl Verify {
+    /// For blocks `base..base + blocks`.
+    pub(super) fn new(
+        block_shift: u8,
+        base: u64,
+        blocks: u64,
+        run: u64,
+        only_flushed: bool,
+    ) -> Verify {
+        let chunks = blocks.div_ceil(CHUNK_BLOCKS) as usize;
+        Verify {
+            block_bytes: 1 << block_shift,
+            run,
+            only_flushed,
+            base,
+            chunks: (0..chunks).map(|_| None).collect(),
+            dirty: Vec::new(),
+            flushing: Vec::new(),
+            checked: 0,
+            mismatches: 0,
+            kept: Vec::new(),
+        }
+    }
+
+    /// Blocks that were checked, and how many were wrong.
+    pub(super) fn counts(&self) -> (u64, u64) {
+        (self.checked, self.mismatches)
+    }
+
+    /// The first mismatches.
+    pub(super) fn take_mismatches(&mut self) -> Vec<Mismatch> {
+        std::mem::take(&mut self.kept)
+    }
+
+    fn state(&mut self, block: u64) -> &mut State {
+        let index = block - self.base;
+        let chunk = &mut self.chunks[(index / CHUNK_BLOCKS) as usize];
+        let states = chunk.get_or_insert_with(|| {
+            vec![State::default(); CHUNK_BLOCKS as usize].into_boxed_slice()
+        });
+        &mut states[(index % CHUNK_BLOCKS) as usize]
+    }
+
+    /// A write of these blocks begins: their next generation.
+    pub(super) fn write_begins(&mut self, first: u64, blocks: u32) {
+        for block in first..first + u64::from(blocks) {
+            let state = self.state(block);
+            state.high += 1;
+        }
+    }
+
+    /// The contents of blocks whose write has begun.
+    pub(super) fn fill(&mut self, first: u64, into: &mut [u8]) {
+        let (run, bytes) = (self.run, self.block_bytes);
+        for (block, into) in (first..).zip(into.chunks_exact_mut(bytes)) {
+            let generation = self.state(block).high;
+            write_block(into, run, block, generation);
+        }
+    }
+
+    /// A write of these blocks has succeeded.
+    pub(super) fn written(&mut self, first: u64, blocks: u32) {
+        for block in first..first + u64::from(blocks) {
+            let state = self.state(block);
+            state.low = state.high;
+            if self.only_flushed {
+                self.dirty.push(block);
+            }
+        }
+    }
+
+    /// These blocks are being deallocated: anything may be there until they are written.
+    pub(super) fn trimmed(&mut self, first: u64, blocks: u32) {
+        for block in first..first + u64::from(blocks) {
+            let state = self.state(block);
+            (state.low, state.flushed) = (0, 0);
+        }
+    }
+
+    /// A flush begins: what is acknowledged now will be safe.
+    pub(super) fn flush_begins(&mut self) {
+        let dirty = std::mem::take(&mut self.dirty);
+        let with_generation = |block| (block, self.state(block).low);
+        self.flushing = dirty.into_iter().map(with_generation).collect();
+    }
+
+    /// The flush has succeeded, or not.
+    pub(super) fn flushed(&mut self, success: bool) {
+        let flushing = std::mem::take(&mut self.flushing);
+        for (block, generation) in flushing {
+            if success {
+                let state = self.state(block);
+                // A block that was deallocated meanwhile promises nothing.
+                state.flushed = state.flushed.max(generation.min(state.low));
+            } else {
+                self.dirty.push(block);
+            }
+        }
+    }
+
+    /// The connection was lost: where flushes matter, what was not flushed may be gone.
+    pub(super) fn lost(&mut self) {
+        self.flushed(false);
+        if !self.only_flushed {
+            return;
+        }
+        for state in self.chunks.iter_mut().flatten().flat_map(|chunk| chunk.iter_mut()) {
+            state.low = state.low.min(state.flushed);
+        }
+    }
+
+    /// Checks what was read.
+    pub(super) fn check(&mut self, first: u64, data: &[u8]) {
+        let bytes = self.block_bytes;
+        for (block, data) in (first..).zip(data.chunks_exact(bytes)) {
+            let state = *self.state(block);
+            self.checked += u64::from(state.low > 0);
+            let Err(found) = self.acceptable(state, block, data) else { continue };
+            self.mismatches += 1;
+            if self.kept.len() < KEPT_MAX {
+                let expected = match (state.low, state.high) {
+                    (0, _) => "a block of this address, or none of ours".to_owned(),
+                    (low, high) if low == high => format!("generation {low}"),
+                    (low, high) => format!("generation {low} to {high}"),
+                };
+                let byte = block * bytes as u64;
+                self.kept.push(Mismatch { block, byte, expected, found });
+            }
+        }
+    }
+
+    /// Whether `data` may be in `block`; if not, what it is.
+    fn acceptable(&self, state: State, block: u64, data: &[u8]) -> Result<(), String> {
+        let word = |at: usize| u64::from_le_bytes(data[at..at + 8].try_into().expect("8 bytes"));
+        let ours = word(0) == MAGIC;
+        if !ours {
+            return match state.low {
+                0 => Ok(()),
+                _ if data.iter().all(|&byte| byte == 0) => Err("zeros".into()),
+                _ => Err(format!("no block of ours, it begins with {:016x}", word(0).swap_bytes())),
+            };
+        }
+        let (run, address) = (word(8), word(16));
+        let (generation, sum) = (word(24) as u32, (word(24) >> 32) as u32);
+        if address != block {
+            return Err(format!("block {address}, generation {generation}"));
+        }
+        if checksum(data) != sum {
+            let mut right = vec![0; data.len()];
+            write_block(&mut right, run, block, generation);
+            let differ = data.iter().zip(&right).position(|(a, b)| a != b).unwrap_or(0);
+            return Err(format!(
+                "generation {generation} with a wrong checksum, wrong from byte {differ} on"
+            ));
+        }
+        let fits = match state.low {
+            0 => true,
+            low => run == self.run && (low..=state.high).contains(&generation),
+        };
+        match (fits, run == self.run) {
+            (true, _) => Ok(()),
+            (false, true) => Err(format!("generation {generation}")),
+            (false, false) => Err(format!("generation {generation} of another run")),
+        }
+    }
+
+    /// The next blocks from `from` on that were written, at most `most` of them.
+    pub(super) fn written_from(&self, from: u64, most: u32) -> Option<(u64, u32)> {
+        let mut block = from.max(self.base);
+        loop {
+            let index = block - self.base;
+            let chunk = self.chunks.get((index / CHUNK_BLOCKS) as usize)?;
+            let Some(states) = chunk else {
+                block = self.base + (index / CHUNK_BLOCKS + 1) * CHUNK_BLOCKS;
+                continue;
+            };
+            let rest = &states[(index % CHUNK_BLOCKS) as usize..];
+            let Some(skipped) = rest.iter().position(|state| state.high > 0) else {
+                block += rest.len() as u64;
+                continue;
+            };
+            let run = rest[skipped..].iter().take_while(|state| state.high > 0).count();
+            return Some((block + skipped as u64, (run as u64).min(u64::from(most)) as u32));
+        }
+    }
+}
+
+fn write_block(into: &mut [u8], run: u64, block: u64, generation: u32) {
+    into[..8].copy_from_slice(&MAGIC.to_le_bytes());
+    into[8..16].copy_from_slice(&run.to_le_bytes());
+    into[16..24].copy_from_slice(&block.to_le_bytes());
+    into[24..28].copy_from_slice(&generation.to_le_bytes());
+    // SplitMix64, seeded with what the block is.
+    let mut state = run ^ block.rotate_left(24) ^ u64::from(generation).rotate_left(48);
+    for word in into[HEADER_BYTES..].chunks_exact_mut(8) {
+        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = state;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        word.copy_from_slice(&(z ^ (z >> 31)).to_le_bytes());
+    }
+    let sum = checksum(into);
+    into[CHECKSUM].copy_from_slice(&sum.to_le_bytes());
+}
+
+/// Over the block without the checksum itself.
+fn checksum(block: &[u8]) -> u32 {
+    crc32c::crc32c_append(crc32c::crc32c(&block[..CHECKSUM.start]), &block[CHECKSUM.end..])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BLOCK: usize = 512;
+
+    fn write(verify: &mut Verify, first: u64, blocks: u32) -> Vec<u8> {
+        let mut data = vec![0; BLOCK * blocks as usize];
+        verify.write_begins(first, blocks);
+        verify.fill(first, &mut data);
+        data
+    }
+
+    fn found(verify: &mut Verify, first: u64, data: &[u8]) -> Option<String> {
+        verify.check(first, data);
+        verify.take_mismatches().pop().map(|mismatch| mismatch.to_string())
+    }
+
+    #[test]
+    fn what_was_written_is_accepted_and_nothing_else() {
+        let mut verify = Verify::new(9, 100, 10_000, 7, false);
+        let old = write(&mut verify, 5_000, 2);
+        verify.written(5_000, 2);
+        let new = write(&mut verify, 5_000, 2);
+        // While the second write is under way, both are right.
+        assert_eq!(found(&mut verify, 5_000, &old), None);
+        assert_eq!(found(&mut verify, 5_000, &new), None);
+        verify.written(5_000, 2);
+        let says = |verify: &mut Verify, data: &[u8], what: &str| {
+            let said = found(verify, 5_000, data).expect(what);
+            assert!(said.contains(what), "{said}");
+        };
+        assert_eq!(found(&mut verify, 5_000, &new), None);
+        says(
+            &mut verify,
+            &old[..BLOCK],
+            "block 5000 (byte 2560000): expected generation 2, found generation 1",
+        );
+        says(&mut verify, &[0; BLOCK], "zeros");
+        says(&mut verify, &[9; BLOCK], "begins with 0909090909090909");
+        says(&mut verify, &new[BLOCK..], "block 5001, generation 2");
+        let mut spoilt = new.clone();
+        spoilt[300] ^= 1;
+        says(&mut verify, &spoilt[..BLOCK], "wrong from byte 300 on");
+        let mut other = Verify::new(9, 100, 10_000, 8, false);
+        write(&mut other, 5_000, 1);
+        let other = write(&mut other, 5_000, 1);
+        says(&mut verify, &other, "generation 2 of another run");
+        assert_eq!(verify.counts(), (12, 6));
+    }
+
+    #[test]
+    fn what_was_never_written_may_be_anything_but_another_block() {
+        let mut verify = Verify::new(9, 0, 100, 7, false);
+        assert_eq!(found(&mut verify, 3, &[1; BLOCK]), None);
+        let data = write(&mut verify, 4, 1);
+        assert!(found(&mut verify, 3, &data).unwrap().contains("found block 4"));
+        assert_eq!(verify.counts(), (0, 1), "nothing could be checked");
+        verify.written(4, 1);
+        verify.trimmed(4, 1);
+        assert_eq!(found(&mut verify, 4, &[0; BLOCK]), None);
+        assert_eq!(found(&mut verify, 4, &data), None);
+    }
+
+    #[test]
+    fn only_what_was_flushed_survives_a_loss() {
+        for only_flushed in [true, false] {
+            let mut verify = Verify::new(9, 0, 100, 7, only_flushed);
+            let first = write(&mut verify, 1, 1);
+            verify.written(1, 1);
+            verify.flush_begins();
+            let second = write(&mut verify, 1, 1);
+            verify.written(1, 1);
+            verify.flushed(true);
+            assert!(found(&mut verify, 1, &first).is_some());
+            verify.lost();
+            assert_eq!(found(&mut verify, 1, &first).is_none(), only_flushed);
+            assert!(found(&mut verify, 1, &second).is_none());
+            assert!(found(&mut verify, 1, &[0; BLOCK]).is_some());
+        }
+    }
+
+    #[test]
+    fn written_blocks_are_found_again() {
+        let mut verify = Verify::new(9, 50, 20_000, 7, false);
+        for (first, blocks) in [(60, 3), (63, 2), (4_096 + 50 - 1, 2), (19_000, 1)] {
+            write(&mut verify, first, blocks);
+        }
+        let mut all = Vec::new();
+        let mut from = 0;
+        while let Some((first, blocks)) = verify.written_from(from, 4) {
+            all.push((first, blocks));
+            from = first + u64::from(blocks);
+        }
+        assert_eq!(all, [(60, 4), (64, 1), (4_145, 1), (4_146, 1), (19_000, 1)]);
+    }
+}

@@ -1,0 +1,126 @@
+//! The host's side of NVMe over TCP: an initiator in user space, and a load generator.
+//!
+//! [`Controller`] connects to a subsystem, enables the controller and asks what it is;
+//! [`discover`] asks a discovery controller what there is to connect to; [`load::run`] keeps
+//! I/O queues busy and measures.
+
+mod admin;
+mod connection;
+mod controller;
+mod discovery;
+pub mod load;
+mod target;
+
+pub use connection::Connection;
+pub use controller::{Association, Controller, Namespace, Options};
+pub use discovery::{Subsystem, discover};
+pub use target::{Target, TargetError, check_nqn, default_host_nqn, host_id};
+
+use mynah_wire::nvme::Status;
+use mynah_wire::tcp::host::HostError as ProtocolError;
+use std::io;
+
+/// Why a host did not get what it wanted.
+#[derive(Debug, thiserror::Error)]
+pub enum HostError {
+    /// There is no such address.
+    #[error("`{address}` cannot be looked up: {error}")]
+    Lookup {
+        /// The address.
+        address: String,
+        /// What the system says.
+        error: io::Error,
+    },
+    /// No connection comes about.
+    #[error("cannot connect to {address}: {error}")]
+    Connect {
+        /// The address.
+        address: String,
+        /// What the system says.
+        error: io::Error,
+    },
+    /// The connection was lost.
+    #[error("the connection was lost: {0}")]
+    Lost(io::Error),
+    /// The target closed the connection.
+    #[error("the target closed the connection")]
+    Closed,
+    /// The target does not speak NVMe/TCP, or not well.
+    #[error("{0}")]
+    Protocol(#[from] ProtocolError),
+    /// The target did not answer.
+    #[error("the target has not answered {what} within {seconds} s")]
+    Timeout {
+        /// What was asked.
+        what: &'static str,
+        /// How long it had.
+        seconds: u64,
+    },
+    /// The target refused.
+    #[error("{what} failed: {}", describe(*status))]
+    Refused {
+        /// What was asked.
+        what: &'static str,
+        /// The answer.
+        status: Status,
+    },
+    /// The target's answers make no sense.
+    #[error("the target says something that cannot be: {0}")]
+    Nonsense(String),
+}
+
+impl HostError {
+    /// What may help, if something is known to.
+    pub fn help(&self) -> Option<&'static str> {
+        match self {
+            HostError::Connect { error, .. }
+                if error.kind() == io::ErrorKind::ConnectionRefused =>
+            {
+                Some("is a target listening there? `mynah serve --tcp ADDR:PORT` starts one")
+            }
+            HostError::Refused { status, .. } => match without_hints(*status) {
+                Status::CONNECT_INVALID_HOST => {
+                    Some("the subsystem lets in chosen hosts only: --host-nqn says who you are")
+                }
+                Status::CONNECT_INVALID_PARAMETERS => {
+                    Some("is the NQN right? `mynah bench tcp://HOST:PORT` lists what there is")
+                }
+                Status::AUTHENTICATION_REQUIRED => {
+                    Some("the subsystem wants hosts to authenticate: --host-key gives the key")
+                }
+                _ => None,
+            },
+            HostError::Protocol(_) => {
+                Some("does an NVMe/TCP target listen there, without TLS or with it as you said?")
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether a later attempt may succeed.
+    pub fn may_pass(&self) -> bool {
+        match self {
+            HostError::Connect { .. }
+            | HostError::Lookup { .. }
+            | HostError::Lost(_)
+            | HostError::Closed
+            | HostError::Timeout { .. } => true,
+            HostError::Refused { status, .. } => !status.is_final(),
+            HostError::Protocol(_) | HostError::Nonsense(_) => false,
+        }
+    }
+}
+
+/// The status without its hints about retries and the error log.
+fn without_hints(status: Status) -> Status {
+    Status::new(status.code_type(), status.code())
+}
+
+/// A status in words.
+pub(crate) fn describe(status: Status) -> String {
+    let code = format!("status {}/{:#04x}", status.code_type(), status.code());
+    match status.name() {
+        Some(name) => format!("{} ({code})", name.to_lowercase().replace('_', " ")),
+        None => code,
+    }
+}
