@@ -231,11 +231,7 @@ fn discovery() {
 
 #[test]
 fn authentication_is_handed_on() {
-    let mut world = World::with(
-        Timing::Immediate,
-        |config| config.authenticated_hosts.push(HOST.into()),
-        |_| {},
-    );
+    let mut world = World::with(Timing::Immediate, |config| config.authenticate = true, |_| {});
     let queue = world.attach();
     let reply = world.connect_as(queue, HOST, SUBSYSTEM, connect(0, 32), 0xffff);
     assert!(reply.status().is_success());
@@ -262,6 +258,6 @@ fn authentication_is_handed_on() {
     assert_eq!(world.reply_now(queue, id).expect("an answer").1, [9; 48]);
     world.subsystem.set_authenticated(queue);
     assert_eq!(world.status(queue, property_get(offset::CAP, 8), &[]), Status::SUCCESS);
-    // Others need not.
-    world.admin_as("nqn.2026-11.test:other", SUBSYSTEM);
+    // Discovery needs none.
+    world.admin_as(HOST, DISCOVERY_NQN);
 }
