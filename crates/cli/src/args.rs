@@ -65,6 +65,16 @@ Examples:
 Exit codes: 0 done; 1 ran but failed (I/Os failed, blocks were wrong, no connection); 2 bad usage;
 130 interrupted (what was measured is still printed).";
 
+const SERVE_EXAMPLES: &str = "\
+Examples:
+  mynah serve                                 the default drive on 127.0.0.1:4420
+  mynah serve --drive samsung-970-pro --store file:drive.bytes --status-interval 1
+  mynah serve --namespace 10GiB --namespace 20GiB,4096 --tcp 127.0.0.1:0 --json result.json
+A Linux host connects with
+  nvme connect -t tcp -a 127.0.0.1 -s 4420 -n NQN          (the NQN is in the ready line)
+
+Exit codes: 0 done; 1 done, but real time was missed (not trustworthy); 2 bad usage.";
+
 /// Everything.
 #[derive(Parser)]
 #[command(name = "mynah", version, about = ABOUT, after_help = EXAMPLES)]
@@ -94,6 +104,11 @@ pub(crate) enum Verb {
         after_long_help = SIM_EXAMPLES
     )]
     Sim(Box<Sim>),
+    /// Serve a drive to NVMe/TCP hosts in real time
+    ///
+    /// Prints `ready {json}` when hosts can connect; ends in order on Ctrl-C and SIGTERM.
+    #[command(after_help = SERVE_EXAMPLES)]
+    Serve(Box<Serve>),
     /// Compare two results, or a recorded run with what another drive makes of it
     #[command(after_help = COMPARE_EXAMPLES)]
     Compare(Compare),
@@ -159,6 +174,63 @@ pub(crate) struct Compare {
     #[arg(long, value_name = "FILE|-")]
     pub(crate) json: Option<PathBuf>,
     /// Print no progress
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
+}
+
+/// `mynah serve`.
+#[derive(Args)]
+pub(crate) struct Serve {
+    #[command(flatten)]
+    pub(crate) drive: DriveArgs,
+    /// Seed of the drive [default: 1]
+    #[arg(long, value_name = "N")]
+    pub(crate) seed: Option<u64>,
+    /// How fast the drive's clock goes, or max: answer at once, without the model
+    #[arg(long, value_name = "FACTOR|max", default_value = "1")]
+    pub(crate) speed: String,
+    /// Where the bytes are: ram (as far as written), file:PATH, or pattern (nowhere)
+    #[arg(long, value_name = "STORE", default_value = "ram")]
+    pub(crate) store: String,
+    /// A namespace, with blocks of 512 or 4096 bytes; may be repeated [default: one over the
+    /// whole drive, 512]
+    #[arg(long, value_name = "SIZE[,512|4096]")]
+    pub(crate) namespace: Vec<String>,
+    /// The subsystem's name, the end of its NQN or all of it [default: the drive's]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) name: Option<String>,
+    /// Where to listen; port 0 takes a free one; may be repeated [default: 127.0.0.1:4420]
+    #[arg(long, value_name = "ADDR:PORT")]
+    pub(crate) tcp: Vec<String>,
+    /// A host that may connect; may be repeated [default: any host]
+    #[arg(long, value_name = "NQN")]
+    pub(crate) allow_host: Vec<String>,
+    /// A host's secret (DHHC-1:…), or any host's without an NQN: hosts then have to prove who
+    /// they are; may be repeated
+    #[arg(long, value_name = "[NQN=]KEY")]
+    pub(crate) host_key: Vec<String>,
+    /// The subsystem's own secret, for hosts that want a proof in turn
+    #[arg(long, value_name = "KEY", requires = "host_key")]
+    pub(crate) controller_key: Option<String>,
+    /// A host's TLS key (NVMeTLSkey-1:…), or any host's without an NQN: connections are then
+    /// encrypted; may be repeated
+    #[cfg(feature = "tls")]
+    #[arg(long, value_name = "[NQN=]KEY")]
+    pub(crate) tls_psk: Vec<String>,
+    /// What real time may be missed by before the result is not trusted (p99) [default: 50us or
+    /// a tenth of the median latency, whichever is more]
+    #[arg(long, value_name = "TIME")]
+    pub(crate) late_bound: Option<String>,
+    /// Print a line with what goes on every so often; a bare number counts seconds
+    #[arg(long, value_name = "TIME")]
+    pub(crate) status_interval: Option<String>,
+    /// Serve metrics for Prometheus there, under /metrics
+    #[arg(long, value_name = "ADDR:PORT")]
+    pub(crate) metrics: Option<String>,
+    /// Write the result as JSON at the end; - is standard output, in place of the summary
+    #[arg(long, value_name = "FILE|-")]
+    pub(crate) json: Option<PathBuf>,
+    /// Print no summary
     #[arg(long, short)]
     pub(crate) quiet: bool,
 }

@@ -9,6 +9,7 @@ mod failure;
 mod machine;
 mod print;
 mod progress;
+mod serve;
 mod sim;
 
 use args::{Cli, Verb};
@@ -29,6 +30,7 @@ fn main() -> ExitCode {
     let done = match cli.verb {
         Verb::Sim(sim) => sim::run(&sim),
         Verb::Bench(bench) => bench::run(&bench),
+        Verb::Serve(serve) => return serve::run(&serve).unwrap_or_else(Failure::report),
         Verb::Demo(demo) => demo::run(&demo),
         Verb::Compare(args) => compare::run(&args),
         Verb::Drives { what } => drives::run(what),

@@ -4,6 +4,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use mynah_lab::simulation::Step;
 use mynah_runtime::host::load::Progress;
 use std::io::IsTerminal;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -14,12 +15,25 @@ const FULL: u64 = 10_000;
 
 static RUNNING: AtomicBool = AtomicBool::new(false);
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+/// What an interruption does to whatever runs without watching for it.
+static ON_INTERRUPT: OnceLock<Box<dyn Fn() + Send + Sync>> = OnceLock::new();
+
+/// Has Ctrl-C and SIGTERM do this instead of ending the program; pressed again, they end it.
+/// For one thing a process.
+pub(crate) fn on_interrupt(then: impl Fn() + Send + Sync + 'static) {
+    let _ = ON_INTERRUPT.set(Box::new(then));
+}
 
 /// Lets Ctrl-C end a run with what was measured; without a run, and when pressed again, it
 /// ends the program.
 pub(crate) fn catch_interrupts() {
     let handler = || {
         let again = INTERRUPTED.swap(true, Ordering::Relaxed);
+        if let Some(then) = ON_INTERRUPT.get()
+            && !again
+        {
+            return then();
+        }
         if again || !RUNNING.load(Ordering::Relaxed) {
             std::process::exit(crate::INTERRUPTED.into());
         }

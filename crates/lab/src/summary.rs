@@ -6,7 +6,7 @@ use crate::result::{BlameEntry, Device, Flow, Host, Latency, Result, Side, Stage
 use mynah_stamp::Stage;
 use std::fmt::Write;
 
-pub(crate) mod units;
+pub mod units;
 
 use units::{bandwidth, bar, bytes, count, duration, percent};
 

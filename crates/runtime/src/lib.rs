@@ -1,11 +1,22 @@
 //! Simulated drives in real time: the only crate that touches the operating system.
+//!
+//! [`server`] puts a drive that is served together. Its [`engine`] is one thread with the
+//! sockets, the clock and, inside [`hub`], the connections and the subsystem. [`host`] is the
+//! other side: an initiator and a load generator.
 
 pub mod authenticator;
 pub mod clock;
+pub mod engine;
 pub mod file_store;
 pub mod host;
+pub mod hub;
+pub mod lateness;
+pub mod metrics;
+pub mod pacing;
 pub mod random;
 pub mod record;
+pub mod server;
+pub mod status;
 #[cfg(feature = "tls")]
 pub mod tls;
 pub mod workers;

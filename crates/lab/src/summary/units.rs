@@ -17,7 +17,7 @@ fn scaled(number: f64, units: &[(f64, &str)]) -> String {
 }
 
 /// A duration given in nanoseconds: `88.9us`.
-pub(crate) fn duration(ns: f64) -> String {
+pub fn duration(ns: f64) -> String {
     if ns == 0.0 {
         return "0s".to_owned();
     }
@@ -25,7 +25,7 @@ pub(crate) fn duration(ns: f64) -> String {
 }
 
 /// A number of things: `102k`.
-pub(crate) fn count(number: f64) -> String {
+pub fn count(number: f64) -> String {
     if number < 1_000.0 {
         return digits(number);
     }
@@ -42,23 +42,23 @@ const BINARY: [(f64, &str); 5] = [
 ];
 
 /// An amount of data: `3.81GiB`.
-pub(crate) fn bytes(number: f64) -> String {
+pub fn bytes(number: f64) -> String {
     scaled(number, &BINARY)
 }
 
 /// A bandwidth in both counts: `399MiB/s (418MB/s)`.
-pub(crate) fn bandwidth(bytes_per_s: f64) -> String {
+pub fn bandwidth(bytes_per_s: f64) -> String {
     let decimal = [(1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "B")];
     format!("{}/s ({}/s)", scaled(bytes_per_s, &BINARY), scaled(bytes_per_s, &decimal))
 }
 
 /// A ratio: `12.3 %`.
-pub(crate) fn percent(ratio: f64) -> String {
+pub fn percent(ratio: f64) -> String {
     format!("{:.1} %", ratio * 100.0)
 }
 
 /// A bar whose full length is `width` characters, in eighths of a character.
-pub(crate) fn bar(ratio: f64, width: usize) -> String {
+pub fn bar(ratio: f64, width: usize) -> String {
     let eighths = (ratio.clamp(0.0, 1.0) * width as f64 * 8.0).round() as usize;
     let part = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"][eighths % 8];
     format!("{}{part}", "█".repeat(eighths / 8))

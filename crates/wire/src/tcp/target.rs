@@ -90,6 +90,9 @@ pub enum Event<'a> {
         entry: SubmissionEntry,
         /// Its data, if it moves data from the host.
         data: &'a [u8],
+        /// If the data had to be asked for: the stamp ([`Connection::set_stamp`]) of when the
+        /// command itself came.
+        asked: Option<u64>,
     },
     /// The connection has ended: send what is left of the output, and close it.
     Ended(Ended),
@@ -136,6 +139,7 @@ pub struct Connection {
     head: u16,
     flow_control: bool,
     damaged: u64,
+    stamp: u64,
 }
 
 impl Connection {
@@ -163,11 +167,17 @@ impl Connection {
             head: 0,
             flow_control: true,
             damaged: 0,
+            stamp: 0,
         }
     }
 
+    /// The time, in any unit, of the bytes that are received from here on.
+    pub fn set_stamp(&mut self, stamp: u64) {
+        self.stamp = stamp;
+    }
+
     /// Room for received bytes; never empty. Receive only when [`Connection::poll`] has
-    /// nothing to say.
+    /// nothing to say and [`Connection::may_receive`].
     pub fn receive_buffer(&mut self) -> &mut [u8] {
         let left = self.inbound.direct();
         if left >= DIRECT_BYTES_MIN
@@ -203,11 +213,11 @@ impl Connection {
             Ok(None) => None,
             Ok(Some(Found::Capsule(entry, data))) => {
                 let data = self.inbound.capsule_data(&data);
-                Some(Event::Command { entry, data })
+                Some(Event::Command { entry, data, asked: None })
             }
             Ok(Some(Found::Transfer(slot))) => {
-                let (entry, data) = self.transfers.deliver(slot);
-                Some(Event::Command { entry, data })
+                let (entry, data, asked) = self.transfers.deliver(slot);
+                Some(Event::Command { entry, data, asked })
             }
             Err(ended) => {
                 if let Ended::Fatal(fatal) = &ended {
@@ -273,6 +283,12 @@ impl Connection {
     /// with the caller until output has been sent.
     pub fn has_room(&self) -> bool {
         self.outbound.len() < self.settings.output_bytes
+    }
+
+    /// Whether bytes may be received. Otherwise the host does not read what it is told about
+    /// its mistakes, and is not listened to until output has been sent.
+    pub fn may_receive(&self) -> bool {
+        self.outbound.len() < 2 * self.settings.output_bytes
     }
 
     /// What is to be sent.
@@ -352,6 +368,9 @@ impl Connection {
             }
             if self.transfers.has_complete() {
                 continue;
+            }
+            if !self.may_receive() {
+                return Ok(None);
             }
             let Some(pdu) = self.inbound.poll().map_err(Ended::Fatal)? else { return Ok(None) };
             match pdu {
@@ -438,7 +457,7 @@ impl Connection {
         };
         match place {
             Place::Transport(bytes) => {
-                let slot = self.transfers.begin(entry, bytes);
+                let slot = self.transfers.begin(entry, bytes, self.stamp);
                 self.fuse(half, follows, slot);
                 if !pool.is_contended() {
                     while self.grant(pool) {}

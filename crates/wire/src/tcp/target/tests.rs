@@ -105,7 +105,7 @@ impl Pair {
     fn poll(&mut self) {
         while let Some(event) = self.target.poll(&mut self.pool) {
             match event {
-                Event::Command { entry, data } => self.commands.push((entry, data.to_vec())),
+                Event::Command { entry, data, .. } => self.commands.push((entry, data.to_vec())),
                 Event::Ended(ended) => self.ended = Some(ended),
             }
         }
@@ -431,6 +431,22 @@ fn a_host_that_does_not_read_is_not_answered_without_bound() {
         taken += 1;
     }
     assert!(taken < 70 && pair.target.memory_bytes() < 1 << 20);
+}
+
+/// A host whose every command is wrong is answered, but not without bound.
+#[test]
+fn a_host_that_never_reads_is_not_listened_to_without_bound() {
+    let mut pair = Pair::connected(Settings::default(), 0, 1, 4);
+    let mut sent = 0;
+    while pair.target.may_receive() {
+        let bad = entry(1, nvm::WRITE, 0, 0, 512);
+        pair.out.command(&bad, 0, |_| ());
+        let bytes = pair.taken();
+        pair.feed(&bytes);
+        sent += 1;
+        assert!(sent < 30_000);
+    }
+    assert!(pair.ended.is_none() && pair.target.memory_bytes() < 4 << 20);
 }
 
 proptest! {

@@ -16,6 +16,8 @@ struct Transfer {
     arrived: u32,
     grants: u32,
     damaged: bool,
+    /// The stamp of the command, if its data had to be asked for.
+    stamp: Option<u64>,
     /// Half of a fused pair: waits for the other even when complete.
     held: bool,
 }
@@ -61,7 +63,7 @@ pub(super) struct Transfers {
 
 impl Transfers {
     /// A command whose `bytes` have to be asked for.
-    pub(super) fn begin(&mut self, entry: SubmissionEntry, bytes: u32) -> u16 {
+    pub(super) fn begin(&mut self, entry: SubmissionEntry, bytes: u32, stamp: u64) -> u16 {
         let held = entry.flags & 3 != 0;
         let slot = self.insert(Transfer {
             entry,
@@ -72,6 +74,7 @@ impl Transfers {
             arrived: 0,
             grants: 0,
             damaged: false,
+            stamp: Some(stamp),
             held,
         });
         self.waiting.push_back(slot);
@@ -90,6 +93,7 @@ impl Transfers {
             arrived: bytes,
             grants: 0,
             damaged: false,
+            stamp: None,
             held: true,
         })
     }
@@ -206,10 +210,10 @@ impl Transfers {
     }
 
     /// The command and its data, to be handed on.
-    pub(super) fn deliver(&mut self, slot: u16) -> (SubmissionEntry, &[u8]) {
+    pub(super) fn deliver(&mut self, slot: u16) -> (SubmissionEntry, &[u8], Option<u64>) {
         let transfer = self.remove(slot);
         let transfer = self.delivered.insert(transfer);
-        (transfer.entry, &transfer.buffer[..transfer.bytes as usize])
+        (transfer.entry, &transfer.buffer[..transfer.bytes as usize], transfer.stamp)
     }
 
     /// Forgets a command; its identifier.

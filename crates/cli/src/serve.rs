@@ -1,0 +1,254 @@
+//! `mynah serve`.
+
+use crate::args::{DriveArgs, Serve};
+use crate::failure::{Failure, say};
+use crate::machine::Meter;
+use crate::{print, progress};
+use mynah_lab::emulation::Emulation;
+use mynah_lab::experiment::Precondition;
+use mynah_lab::output::PendingFile;
+use mynah_lab::result::Result as RunResult;
+use mynah_lab::simulation::Step;
+use mynah_lab::summary;
+use mynah_lab::units::{Bytes, Duration};
+use mynah_runtime::authenticator::Secrets;
+use mynah_runtime::clock::Rate;
+use mynah_runtime::metrics;
+use mynah_runtime::server::{ServeError, ServeOptions, Server, Speed, StoreKind};
+use mynah_runtime::status;
+use mynah_stamp::Span;
+use std::fmt::Display;
+use std::net::{SocketAddr, TcpListener};
+use std::path::Path;
+use std::process::ExitCode;
+use std::str::FromStr;
+
+const DEFAULT_DRIVE: &str = "enterprise-tlc";
+/// The port that IANA has assigned to NVMe over fabrics.
+const DEFAULT_ADDRESS: &str = "127.0.0.1:4420";
+
+/// Serves a drive until the process is told to end.
+pub(crate) fn run(args: &Serve) -> Result<ExitCode, Failure> {
+    let options = options(args)?;
+    let emulation = emulation(&args.drive, args.seed, options.speed)?;
+    let json = args.json.as_deref().filter(|path| *path != Path::new("-"));
+    let json = json.map(PendingFile::create).transpose()?;
+    let metrics = args.metrics.as_deref().map(|text| address("--metrics", text)).transpose()?;
+    let metrics = metrics.map(listen).transpose()?;
+    let interval = args.status_interval.as_deref();
+    let interval = interval.map(|text| duration("--status-interval", text)).transpose()?;
+
+    let mut meter = Meter::new();
+    let mut server = Server::new(emulation.prepare()?, options.clone())?;
+    warn(args, &options);
+    let control = server.control();
+    let metrics = match metrics {
+        Some(listener) => Some(metrics::serve(listener, control.clone()).map_err(system)?),
+        None => None,
+    };
+    if let Some(interval) = interval {
+        // With the result on standard output, nothing else belongs there.
+        let to_stderr = args.json.as_deref() == Some(Path::new("-"));
+        let print = move |line: &str| match to_stderr {
+            true => say(line),
+            // Who does not read the status does not want it.
+            false => drop(print::out(&format!("{line}\n"))),
+        };
+        server.every(interval, status::lines(print).map_err(system)?);
+    }
+    progress::on_interrupt(move || control.stop());
+    let addresses: Vec<String> = server.addresses().iter().map(SocketAddr::to_string).collect();
+    let mut ready = serde_json::json!({
+        "addresses": addresses,
+        "nqn": server.nqn(),
+        "pid": std::process::id(),
+    });
+    if let Some(address) = metrics {
+        ready["metrics"] = address.to_string().into();
+    }
+    print::out(&format!("ready {ready}\n"))?;
+
+    meter.step(Step::Started);
+    let served = server.run()?;
+    meter.step(Step::Finished);
+    let result = served.result(meter.finish());
+    show(args, json, &result)?;
+    Ok(match result.untrusted {
+        Some(_) => ExitCode::from(1),
+        None => ExitCode::SUCCESS,
+    })
+}
+
+fn show(args: &Serve, json: Option<PendingFile>, result: &RunResult) -> Result<(), Failure> {
+    if let Some(file) = json {
+        file.finish(&result.to_json())?;
+    }
+    if args.json.as_deref() == Some(Path::new("-")) {
+        print::out(&result.to_json())?;
+    } else if !args.quiet {
+        print::out(&summary::text(result))?;
+    }
+    Ok(())
+}
+
+fn emulation(args: &DriveArgs, seed: Option<u64>, speed: Speed) -> Result<Emulation, Failure> {
+    let name = args.drive.as_deref().unwrap_or(DEFAULT_DRIVE);
+    let mut emulation = Emulation::on(name, &args.set)?;
+    for spec in &args.fault {
+        emulation = emulation.fault(spec)?;
+    }
+    if let Some(seed) = seed {
+        emulation.config.seed = seed;
+    }
+    emulation.precondition = match (args.precondition, speed) {
+        (Some(precondition), _) => precondition,
+        // The model is not asked, so that its state is of no consequence.
+        (None, Speed::Max) => Precondition::None,
+        (None, _) => Precondition::default(),
+    };
+    Ok(emulation)
+}
+
+fn options(args: &Serve) -> Result<ServeOptions, Failure> {
+    let mut tcp = Vec::new();
+    for text in &args.tcp {
+        tcp.push(address("--tcp", text)?);
+    }
+    if tcp.is_empty() {
+        tcp.push(address("--tcp", DEFAULT_ADDRESS)?);
+    }
+    let namespaces = args.namespace.iter().map(|text| namespace(text));
+    Ok(ServeOptions {
+        name: args.name.clone(),
+        tcp,
+        store: store(&args.store)?,
+        speed: speed(&args.speed)?,
+        namespaces: namespaces.collect::<Result<_, _>>()?,
+        allowed_hosts: args.allow_host.clone(),
+        secrets: secrets(args)?,
+        #[cfg(feature = "tls")]
+        tls: args.tls_psk.iter().map(|t| keyed("--tls-psk", t)).collect::<Result<_, _>>()?,
+        late_bound: args.late_bound.as_deref().map(|t| duration("--late-bound", t)).transpose()?,
+        ..ServeOptions::default()
+    })
+}
+
+fn secrets(args: &Serve) -> Result<Secrets, Failure> {
+    let hosts = args.host_key.iter().map(|text| keyed("--host-key", text));
+    let controller = args.controller_key.as_deref().map(|text| keyed("--controller-key", text));
+    Ok(Secrets {
+        hosts: hosts.collect::<Result<_, _>>()?,
+        controller: controller.transpose()?.map(|(_, secret)| secret),
+    })
+}
+
+/// Reads `NQN=KEY` or `KEY`. A key is not repeated in messages.
+fn keyed<K: FromStr<Err: Display>>(
+    option: &str,
+    text: &str,
+) -> Result<(Option<String>, K), Failure> {
+    // An NQN has no equals sign, but a key may end with some.
+    let (nqn, key) = match text.split_once('=') {
+        Some((nqn, key)) if nqn.starts_with("nqn.") => (Some(nqn.to_owned()), key),
+        _ => (None, text),
+    };
+    let key = key.parse().map_err(|error| {
+        let whose = nqn.as_deref().unwrap_or("any host");
+        Failure::usage(format!("{option}, of {whose}: {error}"), None)
+    })?;
+    Ok((nqn, key))
+}
+
+/// Says who can reach the drive, if that is more than this machine.
+fn warn(args: &Serve, options: &ServeOptions) {
+    if !options.secrets.hosts.is_empty() || options.is_encrypted() {
+        return;
+    }
+    let wide = options.tcp.iter().filter(|address| !address.ip().is_loopback());
+    for address in wide {
+        let who = match args.allow_host.is_empty() {
+            true => "anybody who can reach it can read and change the drive",
+            false => "host names are not proof: who knows an allowed one can use the drive",
+        };
+        say(format_args!(
+            "warning: {address} is open to the network without authentication; {who}"
+        ));
+    }
+}
+
+fn store(text: &str) -> Result<StoreKind, Failure> {
+    match text.split_once(':') {
+        None if text == "ram" => Ok(StoreKind::Ram),
+        None if text == "pattern" => Ok(StoreKind::Pattern),
+        Some(("file", path)) if !path.is_empty() => Ok(StoreKind::File(path.into())),
+        _ => {
+            let help = "valid are ram, pattern and file:PATH";
+            Err(Failure::usage(format!("--store: `{text}` is not a store"), Some(help)))
+        }
+    }
+}
+
+fn speed(text: &str) -> Result<Speed, Failure> {
+    if text == "max" {
+        return Ok(Speed::Max);
+    }
+    let rate = text.parse().ok().and_then(Rate::new);
+    rate.map(Speed::Modelled).ok_or_else(|| {
+        let help = "write how fast the drive's clock goes, as in 1, 0.1 or 2 (from 0.000001 to \
+                    1000), or max for answers at once without the model";
+        Failure::usage(format!("--speed: `{text}` is not a speed"), Some(help))
+    })
+}
+
+fn namespace(text: &str) -> Result<mynah_runtime::server::Namespace, Failure> {
+    let (size, block) = text.split_once(',').unwrap_or((text, "512"));
+    let help = "write SIZE or SIZE,512 or SIZE,4096, as in --namespace 100GiB,4096";
+    let wrong = |what: String| Failure::usage(format!("--namespace {text}: {what}"), Some(help));
+    let Bytes(bytes) = size.parse().map_err(|error| wrong(format!("{error}")))?;
+    let block_bytes = match block {
+        "512" => 512,
+        "4096" | "4k" | "4KiB" => 4096,
+        _ => return Err(wrong(format!("blocks have 512 or 4096 bytes, not `{block}`"))),
+    };
+    Ok(mynah_runtime::server::Namespace { bytes: Some(bytes), block_bytes })
+}
+
+fn address(option: &str, text: &str) -> Result<SocketAddr, Failure> {
+    text.parse().map_err(|_| {
+        let help =
+            "write ADDRESS:PORT, as in 127.0.0.1:4420 or [::1]:4420; port 0 takes a free one";
+        Failure::usage(format!("{option}: `{text}` is not an address"), Some(help))
+    })
+}
+
+fn duration(option: &str, text: &str) -> Result<Span, Failure> {
+    let bare = text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+    let text = if bare { format!("{text}s") } else { text.to_owned() };
+    match text.parse() {
+        Ok(Duration(span)) if !span.is_zero() => Ok(span),
+        Ok(_) => Err(Failure::usage(format!("{option}: must be more than nothing"), None)),
+        Err(error) => {
+            let error: mynah_lab::units::UnitError = error;
+            Err(Failure::usage(format!("{option}: {error}"), None))
+        }
+    }
+}
+
+fn listen(address: SocketAddr) -> Result<TcpListener, Failure> {
+    TcpListener::bind(address).map_err(|error| {
+        Failure::usage(format!("--metrics: cannot listen on {address}: {error}"), None)
+    })
+}
+
+fn system(error: std::io::Error) -> Failure {
+    Failure::failed(error.to_string(), None)
+}
+
+impl From<ServeError> for Failure {
+    fn from(error: ServeError) -> Failure {
+        match error.is_usage() {
+            true => Failure::usage(error.to_string(), None),
+            false => Failure::failed(error.to_string(), None),
+        }
+    }
+}

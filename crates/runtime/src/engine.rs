@@ -1,0 +1,634 @@
+//! The loop that serves hosts: one thread with the subsystem and all its connections.
+//!
+//! A turn looks at sockets, hands commands to the subsystem, moves it to the present, and
+//! sends what there is to send, with at most one receive and one send for a connection.
+//! Sockets are watched by edge-triggered epoll; while few of them are busy they are asked
+//! directly, which saves the call. What a turn does for one connection is bounded, so that
+//! none keeps others waiting. Between turns the engine spins or sleeps ([`Pacing`]).
+//!
+//! Connections that have not become queues of a controller are limited in number and time,
+//! the oldest going first, and so are connections whose hosts owe data.
+
+mod control;
+mod socket;
+
+pub use control::{Control, Snapshot};
+
+use crate::clock::Clock;
+use crate::hub::{Hub, Id, Measure, Reason};
+use crate::pacing::{Pacing, Wait};
+use mynah_device::{Subsystem, Transport};
+use mynah_stamp::{Span, Time};
+use rustix::event::Timespec;
+use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendFlags, Shutdown};
+use socket::{Listener, Socket};
+use std::collections::VecDeque;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// What epoll says for others than connections.
+const LISTENERS: u64 = 1 << 40;
+const CONTROL: u64 = 1 << 41;
+const WAKERS: u64 = 1 << 42;
+
+/// Commands of one connection in one turn.
+const COMMANDS_A_TURN: u32 = 64;
+/// Connections accepted in one turn.
+const ACCEPTS_A_TURN: usize = 16;
+/// With so many busy connections or fewer, they are asked directly.
+const DIRECT_MAX: usize = 4;
+/// Turns without asking epoll, when connections are asked directly.
+const TURNS_WITHOUT_EPOLL: u32 = 16;
+/// A connection counts as busy for so long after its last bytes.
+const BUSY: Span = Span::from_us(200);
+/// Between two looks at things that take seconds.
+const SWEEP: Span = Span::from_secs(1);
+/// A connection that is over gets so long to take the last bytes.
+const LINGER: Span = Span::from_secs(1);
+/// Hosts get so long for commands under way when the target ends.
+const DRAIN: Span = Span::from_secs(5);
+
+/// How much hosts may ask of the engine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EngineLimits {
+    /// Connections at once.
+    pub connections_max: usize,
+    /// Connections at once that are not queues of a controller.
+    pub half_open_max: usize,
+    /// How long a connection may take to become one.
+    pub half_open_time: Span,
+    /// How long a host may owe data that it was asked for.
+    pub data_time: Span,
+}
+
+impl Default for EngineLimits {
+    fn default() -> EngineLimits {
+        EngineLimits {
+            connections_max: 4096,
+            half_open_max: 512,
+            half_open_time: Span::from_secs(10),
+            data_time: Span::from_secs(30),
+        }
+    }
+}
+
+/// What is done with a snapshot, on the thread that serves: it must not block.
+pub type Told = Box<dyn FnMut(Snapshot)>;
+
+/// Does something every so often.
+struct Interval {
+    every: Span,
+    next: Time,
+    then: Told,
+}
+
+/// Serves hosts.
+pub struct Engine {
+    clock: Clock,
+    hub: Hub,
+    transport: Transport,
+    limits: EngineLimits,
+    epoll: OwnedFd,
+    listeners: Vec<Listener>,
+    control: Arc<Control>,
+    wakers: Vec<OwnedFd>,
+    sockets: Vec<Option<Socket>>,
+    /// Connections to look at, in turn.
+    ready: VecDeque<Id>,
+    /// Connections that have been busy lately.
+    busy: Vec<Id>,
+    half_open: VecDeque<(Id, u64)>,
+    serial: u64,
+    pacing: Pacing,
+    /// The look before this one, and whether the engine slept since.
+    last_look: Time,
+    slept: bool,
+    turns: u32,
+    next_sweep: Time,
+    interval: Option<Interval>,
+    draining: Option<Time>,
+    refused: u64,
+    scratch: Vec<u8>,
+}
+
+impl std::fmt::Debug for Engine {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Engine")
+            .field("connections", &self.hub.connections())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Engine {
+    /// An engine around `hub`, which gives connections of its `listeners` (in the order of the
+    /// subsystem's ports) the transport's limits.
+    pub fn new(
+        clock: Clock,
+        hub: Hub,
+        transport: Transport,
+        limits: EngineLimits,
+        listeners: Vec<std::net::TcpListener>,
+        control: Arc<Control>,
+    ) -> io::Result<Engine> {
+        let epoll = epoll::create(CreateFlags::CLOEXEC)?;
+        let listeners: Vec<_> =
+            listeners.into_iter().map(Listener::new).collect::<io::Result<_>>()?;
+        for (number, listener) in listeners.iter().enumerate() {
+            let data = EventData::new_u64(LISTENERS + number as u64);
+            epoll::add(&epoll, listener, data, EventFlags::IN)?;
+        }
+        epoll::add(&epoll, control.bell(), EventData::new_u64(CONTROL), EventFlags::IN)?;
+        Ok(Engine {
+            clock,
+            hub,
+            transport,
+            limits,
+            epoll,
+            listeners,
+            control,
+            wakers: Vec::new(),
+            sockets: Vec::new(),
+            ready: VecDeque::new(),
+            busy: Vec::new(),
+            half_open: VecDeque::new(),
+            serial: 0,
+            pacing: Pacing::default(),
+            last_look: Time::ZERO,
+            slept: true,
+            turns: 0,
+            next_sweep: Time::ZERO,
+            interval: None,
+            draining: None,
+            refused: 0,
+            scratch: vec![0; 16 << 10],
+        })
+    }
+
+    /// Has the engine wake up when `descriptor` is readable, and advance the subsystem: for
+    /// stores that work in the background, and whatever else the subsystem waits for.
+    pub fn wake_on(&mut self, descriptor: OwnedFd) -> io::Result<()> {
+        let data = EventData::new_u64(WAKERS + self.wakers.len() as u64);
+        epoll::add(&self.epoll, &descriptor, data, EventFlags::IN)?;
+        self.wakers.push(descriptor);
+        Ok(())
+    }
+
+    /// Calls `then` every so often with what has been measured.
+    pub fn every(&mut self, every: Span, then: Told) {
+        let next = self.clock.wall() + every;
+        self.interval = Some(Interval { every, next, then });
+    }
+
+    /// Serves until [`Control::stop`], then lets commands under way end. Returns the
+    /// subsystem and what was measured.
+    pub fn run(mut self) -> io::Result<(Subsystem, Measure)> {
+        // Sleeps end when they should, not up to 50 us later.
+        let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
+        while !self.turn()? {}
+        let now = self.clock.now();
+        for id in 0..self.sockets.len() {
+            self.close(now, id as Id);
+        }
+        Ok(self.hub.into_parts())
+    }
+
+    /// One turn; whether everything is over.
+    fn turn(&mut self) -> io::Result<bool> {
+        let mut worked = self.receive();
+        let now = self.clock.now();
+        self.hub.advance(now);
+        worked |= self.send();
+        while let Some((id, reason)) = self.hub.next_ended() {
+            self.end(now.wall, id, &reason);
+            worked = true;
+        }
+        if now.wall >= self.next_sweep {
+            self.sweep(now.wall);
+        }
+        self.tell(now.wall);
+        if worked {
+            self.pacing.worked(now.wall);
+        }
+        if let Some(until) = self.draining {
+            let idle = self.hub.outstanding() == 0 && !self.owes_output();
+            if idle || now.wall >= until {
+                return Ok(true);
+            }
+        }
+        self.turns += 1;
+        // A connection that went may have left buffers to others, and so something to send.
+        if !self.ready.is_empty() || self.hub.is_dirty() {
+            if self.turns >= TURNS_WITHOUT_EPOLL {
+                self.poll(Some(Span::ZERO))?;
+            }
+            return Ok(false);
+        }
+        let deadline = self.deadline();
+        match self.pacing.wait(now.wall, deadline, self.hub.outstanding() > 0) {
+            Wait::Spin => {
+                self.busy.retain(|&id| {
+                    let socket = self.sockets.get(id as usize).and_then(Option::as_ref);
+                    socket.is_some_and(|it| now.wall.saturating_since(it.active) < BUSY)
+                });
+                let direct = self.busy.len() <= DIRECT_MAX && !self.busy.is_empty();
+                if direct && self.turns < TURNS_WITHOUT_EPOLL {
+                    for at in 0..self.busy.len() {
+                        self.queue(self.busy[at]);
+                    }
+                } else {
+                    self.poll(Some(Span::ZERO))?;
+                }
+            }
+            Wait::Sleep(until) => self.sleep(until)?,
+        }
+        Ok(false)
+    }
+
+    /// When something will happen by itself.
+    fn deadline(&self) -> Option<Time> {
+        let mut deadline = self.hub.next_at();
+        let mut no_later = |at: Time| deadline = Some(deadline.map_or(at, |before| before.min(at)));
+        if self.hub.connections() > 0 {
+            no_later(self.next_sweep);
+        }
+        if let Some(interval) = &self.interval {
+            no_later(interval.next);
+        }
+        if let Some(until) = self.draining {
+            no_later(until);
+        }
+        deadline
+    }
+
+    fn sleep(&mut self, until: Option<Time>) -> io::Result<()> {
+        let before = self.clock.wall();
+        let some = self.poll(until.map(|until| until.saturating_since(before)))?;
+        self.slept = true;
+        let now = self.clock.wall();
+        if !some && let Some(until) = until {
+            self.pacing.overslept(until.max(before), now);
+        }
+        Ok(())
+    }
+
+    /// Asks epoll, waiting for so long at most; whether there was something.
+    fn poll(&mut self, timeout: Option<Span>) -> io::Result<bool> {
+        self.turns = 0;
+        let mut events =
+            [epoll::Event { flags: EventFlags::empty(), data: EventData::new_u64(0) }; 64];
+        let timeout = timeout.map(|span| Timespec {
+            tv_sec: (span.as_ps() / 1_000_000_000_000) as i64,
+            tv_nsec: (span.as_ps() / 1_000 % 1_000_000_000) as i64,
+        });
+        let count = match epoll::wait(&self.epoll, &mut events[..], timeout.as_ref()) {
+            Ok(count) => count,
+            Err(Errno::INTR) => 0,
+            Err(error) => return Err(error.into()),
+        };
+        for event in &events[..count] {
+            let (data, flags) = (event.data.u64(), event.flags);
+            match data {
+                CONTROL => self.controlled(),
+                LISTENERS..CONTROL => self.accept((data - LISTENERS) as usize),
+                // The subsystem asks its store on every advance.
+                WAKERS.. => {}
+                id => {
+                    let id = id as Id;
+                    let Some(Some(socket)) = self.sockets.get_mut(id as usize) else { continue };
+                    socket.writable |= flags.contains(EventFlags::OUT);
+                    if flags != EventFlags::OUT {
+                        socket.readable = true;
+                        self.queue(id);
+                    } else {
+                        self.send_to(id);
+                    }
+                }
+            }
+        }
+        Ok(count > 0)
+    }
+
+    /// Puts a connection among those to look at.
+    fn queue(&mut self, id: Id) {
+        if let Some(Some(socket)) = self.sockets.get_mut(id as usize)
+            && !socket.queued
+        {
+            socket.queued = true;
+            self.ready.push_back(id);
+        }
+    }
+
+    /// Looks at every connection that has or may have something; whether one had.
+    fn receive(&mut self) -> bool {
+        let look = self.clock.wall();
+        let before = std::mem::replace(&mut self.last_look, look);
+        let slept = std::mem::take(&mut self.slept);
+        let mut worked = false;
+        for _ in 0..self.ready.len() {
+            let Some(id) = self.ready.pop_front() else { break };
+            let Some(Some(socket)) = self.sockets.get_mut(id as usize) else { continue };
+            socket.queued = false;
+            if self.draining.is_some() {
+                continue;
+            }
+            if !self.hub.has_more(id) {
+                let Some(buffer) = self.hub.receive_buffer(id) else {
+                    if socket.closing.is_some() {
+                        self.drain_closing(id);
+                    }
+                    continue;
+                };
+                let room = buffer.len();
+                match rustix::net::recv(&*socket, buffer, RecvFlags::DONTWAIT) {
+                    Ok((0, _)) => {
+                        let now = self.clock.now();
+                        self.close(now, id);
+                        worked = true;
+                        continue;
+                    }
+                    Ok((bytes, _)) => {
+                        let now = self.clock.now();
+                        // Slept: it was what came that woke the engine.
+                        let gap = match slept {
+                            true => self.pacing.wake(),
+                            false => now.wall.saturating_since(before),
+                        };
+                        // A short read of a stream has emptied it; an edge tells of more.
+                        socket.readable = bytes == room;
+                        socket.active = now.wall;
+                        socket.shrunk = false;
+                        if !self.busy.contains(&id) && self.busy.len() <= DIRECT_MAX {
+                            self.busy.push(id);
+                        }
+                        self.hub.received(now, id, bytes, gap);
+                    }
+                    Err(Errno::WOULDBLOCK | Errno::INTR) => {
+                        socket.readable = false;
+                        continue;
+                    }
+                    Err(_) => {
+                        let now = self.clock.now();
+                        self.close(now, id);
+                        continue;
+                    }
+                }
+            }
+            worked = true;
+            let now = self.clock.now();
+            let more = self.hub.work(now, id, COMMANDS_A_TURN);
+            let readable = self.sockets[id as usize].as_ref().is_some_and(|socket| socket.readable);
+            if more || readable {
+                self.queue(id);
+            }
+        }
+        worked
+    }
+
+    /// Sends what there is, once for each connection; whether there was something.
+    fn send(&mut self) -> bool {
+        let mut worked = false;
+        // Replies that waited for room may make a connection dirty again: next turn.
+        let mut again = Vec::new();
+        while let Some(id) = self.hub.next_dirty() {
+            worked = true;
+            if self.send_to(id) {
+                again.push(id);
+            }
+        }
+        for id in again {
+            self.queue(id);
+        }
+        worked
+    }
+
+    /// Sends a connection's output; whether it has something to do that had to wait for that.
+    fn send_to(&mut self, id: Id) -> bool {
+        let Some(Some(socket)) = self.sockets.get_mut(id as usize) else { return false };
+        let output = self.hub.output(id);
+        if !socket.writable || output.is_empty() {
+            return false;
+        }
+        let all = output.len();
+        match rustix::net::send(&*socket, output, SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
+            Ok(bytes) => {
+                socket.writable = bytes == all;
+                let now = self.clock.now();
+                let more = self.hub.sent(now, id, bytes);
+                let over = socket.closing.is_some() && self.hub.output(id).is_empty();
+                if over {
+                    let _ = rustix::net::shutdown(&*socket, Shutdown::Write);
+                }
+                if more {
+                    self.queue(id);
+                }
+                more
+            }
+            Err(Errno::WOULDBLOCK | Errno::INTR) => {
+                socket.writable = false;
+                false
+            }
+            Err(_) => {
+                let now = self.clock.now();
+                self.close(now, id);
+                false
+            }
+        }
+    }
+
+    fn owes_output(&self) -> bool {
+        (0..self.sockets.len())
+            .any(|id| self.sockets[id].is_some() && !self.hub.output(id as Id).is_empty())
+    }
+
+    /// A connection is over once its output is sent and the peer has seen it.
+    fn end(&mut self, now: Time, id: Id, reason: &Reason) {
+        let Some(Some(socket)) = self.sockets.get_mut(id as usize) else { return };
+        if matches!(reason, Reason::Protocol(_)) {
+            self.refused += 1;
+        }
+        socket.closing = Some(now + LINGER);
+        if self.hub.output(id).is_empty() {
+            let _ = rustix::net::shutdown(&*socket, Shutdown::Write);
+        }
+        self.queue(id);
+    }
+
+    /// Throws away what the peer of a connection that is over still sends, so that it reads
+    /// our last bytes and not of a reset.
+    fn drain_closing(&mut self, id: Id) {
+        let Some(Some(socket)) = self.sockets.get_mut(id as usize) else { return };
+        let received = rustix::net::recv(&*socket, &mut self.scratch[..], RecvFlags::DONTWAIT);
+        match received {
+            Ok((0, _)) => {
+                let now = self.clock.now();
+                self.close(now, id);
+            }
+            Ok(_) => self.queue(id),
+            Err(Errno::WOULDBLOCK | Errno::INTR) => socket.readable = false,
+            Err(_) => {
+                let now = self.clock.now();
+                self.close(now, id);
+            }
+        }
+    }
+
+    fn close(&mut self, now: mynah_device::Now, id: Id) {
+        if let Some(place) = self.sockets.get_mut(id as usize)
+            && place.take().is_some()
+        {
+            self.busy.retain(|&busy| busy != id);
+            self.hub.close(now, id);
+        }
+    }
+
+    fn accept(&mut self, number: usize) {
+        for _ in 0..ACCEPTS_A_TURN {
+            let Some(listener) = self.listeners.get_mut(number) else { return };
+            let (socket, peer) = match listener.accept() {
+                Ok(Some(accepted)) => accepted,
+                Ok(None) => return,
+                Err(_) => {
+                    // Out of descriptors, most likely: those that may be nobody go first.
+                    if !self.evict() {
+                        return;
+                    }
+                    continue;
+                }
+            };
+            self.adopt(socket, peer, number as u16);
+        }
+    }
+
+    /// Takes a new connection in.
+    fn adopt(&mut self, socket: OwnedFd, peer: String, port: u16) {
+        let now = self.clock.now();
+        self.forget_connected();
+        if self.half_open.len() >= self.limits.half_open_max
+            || self.hub.connections() >= self.limits.connections_max
+        {
+            self.evict();
+        }
+        if self.hub.connections() >= self.limits.connections_max || self.draining.is_some() {
+            self.refused += 1;
+            return;
+        }
+        let transport = Transport { peer, port, ..self.transport.clone() };
+        let id = self.hub.open(now, transport);
+        let flags = EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET;
+        if epoll::add(&self.epoll, &socket, EventData::new_u64(id.into()), flags).is_err() {
+            self.hub.close(now, id);
+            return;
+        }
+        self.serial += 1;
+        self.half_open.push_back((id, self.serial));
+        if self.sockets.len() <= id as usize {
+            self.sockets.resize_with(id as usize + 1, || None);
+        }
+        self.sockets[id as usize] = Some(Socket::new(socket, now.wall, self.serial));
+        self.queue(id);
+    }
+
+    /// Drops connections from the list of half-open ones that are so no longer.
+    fn forget_connected(&mut self) {
+        self.half_open.retain(|&(id, serial)| {
+            let socket = self.sockets.get(id as usize).and_then(Option::as_ref);
+            socket.is_some_and(|socket| socket.serial == serial) && !self.hub.is_connected(id)
+        });
+    }
+
+    /// Closes the oldest half-open connection; false if there is none.
+    fn evict(&mut self) -> bool {
+        self.forget_connected();
+        let Some((id, _)) = self.half_open.pop_front() else { return false };
+        self.refused += 1;
+        let now = self.clock.now();
+        self.close(now, id);
+        true
+    }
+
+    /// Looks at things that take seconds.
+    fn sweep(&mut self, now: Time) {
+        self.next_sweep = now + SWEEP;
+        self.forget_connected();
+        let mut over = Vec::new();
+        for &(id, _) in &self.half_open {
+            let socket = self.sockets[id as usize].as_ref().expect("it is half open");
+            if now.saturating_since(socket.opened) < self.limits.half_open_time {
+                break;
+            }
+            over.push(id);
+        }
+        for (id, socket) in self.sockets.iter_mut().enumerate() {
+            let Some(socket) = socket else { continue };
+            let id = id as Id;
+            let quiet = now.saturating_since(socket.active);
+            let owes_data = self.hub.awaits_data(id) && quiet >= self.limits.data_time;
+            if owes_data || socket.closing.is_some_and(|until| now >= until) {
+                over.push(id);
+            } else if quiet >= SWEEP && !socket.shrunk {
+                socket.shrunk = true;
+                self.hub.shrink(id);
+            }
+        }
+        self.hub.shrink_pool();
+        let now = self.clock.now();
+        for id in over {
+            self.close(now, id);
+        }
+    }
+
+    /// Somebody outside wants something.
+    fn controlled(&mut self) {
+        self.control.silence();
+        if self.control.stopping.load(Ordering::Acquire) && self.draining.is_none() {
+            self.draining = Some(self.clock.wall() + DRAIN);
+            self.listeners.clear();
+        }
+        while let Ok(new) = self.control.adopted.try_recv() {
+            self.adopt(new.socket, new.peer, new.port);
+        }
+        if self.control.wanted.swap(false, Ordering::AcqRel) {
+            let snapshot = self.snapshot();
+            self.control.answer(snapshot);
+        }
+    }
+
+    /// Says what was measured, if it is time.
+    fn tell(&mut self, now: Time) {
+        let Some(interval) = &self.interval else { return };
+        if now < interval.next {
+            return;
+        }
+        let snapshot = self.snapshot();
+        let (latency, late) = self.hub.measure_mut().take_interval();
+        if let Some(interval) = &mut self.interval {
+            interval.next = (interval.next + interval.every).max(now);
+            (interval.then)(Snapshot { interval: Some((latency, late)), ..snapshot });
+        }
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        let measure = self.hub.measure();
+        Snapshot {
+            now: self.clock.now(),
+            connections: self.hub.connections(),
+            half_open: self.half_open.iter().filter(|(id, _)| !self.hub.is_connected(*id)).count(),
+            refused: self.refused,
+            outstanding: self.hub.outstanding(),
+            totals: measure.totals(),
+            latencies: measure.latencies().clone(),
+            lateness: measure.lateness().clone(),
+            counters: self.hub.subsystem().drive().counters(),
+            interval: None,
+        }
+    }
+}
+
+/// A descriptor's copy for [`Engine::wake_on`].
+pub fn copy_descriptor(descriptor: impl AsFd) -> io::Result<OwnedFd> {
+    Ok(rustix::io::fcntl_dupfd_cloexec(descriptor, 0)?)
+}

@@ -1,0 +1,536 @@
+//! What the engine does besides moving bytes: connections on one side, the subsystem on the
+//! other, and between them who waits for what. No sockets and no clock, so that tests drive
+//! it in virtual time.
+//!
+//! Replies go into a connection's output when there is room, and wait with their data still
+//! in the store when the host does not read. Buffers for data from hosts are granted in
+//! turn. A completion counts as visible when its last byte has been handed to the network.
+
+mod measure;
+
+pub use measure::{Measure, Totals};
+
+use crate::authenticator::Authenticator;
+use crate::clock::Rate;
+use mynah_device::{Now, Output, Queue, Reply, ReplyData, ReplyKind, Subsystem, Transport};
+use mynah_stamp::{Span, Time};
+use mynah_wire::fabrics::{ConnectData, nqn};
+use mynah_wire::nvme::{Status, SubmissionEntry, opcode};
+use mynah_wire::tcp::pool::TransferPool;
+use mynah_wire::tcp::target::{Connection, Ended, Event, Settings};
+use std::collections::VecDeque;
+use zerocopy::FromBytes;
+
+const NOBODY: u32 = u32::MAX;
+
+/// Names a connection; reused when it is gone.
+pub type Id = u32;
+
+/// Why a connection is to be closed, once its output has been sent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// The host broke the protocol, or said that the target did.
+    Protocol(Ended),
+    /// The subsystem wants it.
+    Subsystem(&'static str),
+}
+
+/// A reply in the output, of which bytes have not been sent.
+#[derive(Debug)]
+struct Unsent {
+    /// The output's byte count, from the connection's start, when all of it has been sent.
+    end: u64,
+    reply: Reply,
+    /// When the command itself came, if its data had to be asked for.
+    asked: Option<Time>,
+}
+
+/// A Connect under way.
+#[derive(Debug)]
+struct Connect {
+    command_id: u16,
+    queue_id: u16,
+    host: String,
+}
+
+#[derive(Debug)]
+struct Peer {
+    machine: Connection,
+    /// `None`: the subsystem does not know it any more.
+    queue: Option<Queue>,
+    connect: Option<Connect>,
+    connected: bool,
+    is_admin: bool,
+    host: String,
+    flow: Option<u32>,
+    /// Replies for which there is no room.
+    backlog: VecDeque<Reply>,
+    unsent: VecDeque<Unsent>,
+    sent: u64,
+    /// Commands the subsystem has, but for those that may wait for ever.
+    outstanding: u64,
+    /// Commands whose data had to be asked for, and when they came.
+    asked: Vec<(u16, Time)>,
+    /// When bytes last came, and how long before that they may have come.
+    received: Time,
+    gap: Span,
+    dirty: bool,
+    waiting: bool,
+    more: bool,
+}
+
+/// All connections around one subsystem.
+#[derive(Debug)]
+pub struct Hub {
+    subsystem: Subsystem,
+    settings: Settings,
+    rate: Rate,
+    pool: TransferPool,
+    peers: Vec<Option<Box<Peer>>>,
+    free: Vec<Id>,
+    count: usize,
+    /// Which connection has a queue of the subsystem.
+    by_queue: Vec<Id>,
+    /// Connections that wait for buffers, in turn.
+    waiting: VecDeque<Id>,
+    /// Connections with output to send.
+    dirty: Vec<Id>,
+    ended: Vec<(Id, Reason)>,
+    outstanding: u64,
+    measure: Measure,
+    authenticator: Option<Authenticator>,
+}
+
+impl Hub {
+    /// A hub around `subsystem` without connections. Buffers for data from hosts take up to
+    /// `pool_bytes` of memory.
+    pub fn new(subsystem: Subsystem, settings: Settings, pool_bytes: usize, rate: Rate) -> Hub {
+        Hub {
+            subsystem,
+            settings,
+            rate,
+            pool: TransferPool::new(pool_bytes),
+            peers: Vec::new(),
+            free: Vec::new(),
+            count: 0,
+            by_queue: Vec::new(),
+            waiting: VecDeque::new(),
+            dirty: Vec::new(),
+            ended: Vec::new(),
+            outstanding: 0,
+            measure: Measure::new(rate),
+            authenticator: None,
+        }
+    }
+
+    /// Has hosts prove who they are. Call [`Hub::advance`] when its descriptor is readable.
+    pub fn authenticate_with(&mut self, authenticator: Authenticator) {
+        self.authenticator = Some(authenticator);
+    }
+
+    /// The subsystem.
+    pub fn subsystem(&self) -> &Subsystem {
+        &self.subsystem
+    }
+
+    /// What has been measured.
+    pub fn measure(&self) -> &Measure {
+        &self.measure
+    }
+
+    /// What has been measured, to start an interval.
+    pub fn measure_mut(&mut self) -> &mut Measure {
+        &mut self.measure
+    }
+
+    /// Connections that are open.
+    pub fn connections(&self) -> usize {
+        self.count
+    }
+
+    /// A host has opened a connection.
+    pub fn open(&mut self, now: Now, transport: Transport) -> Id {
+        let queue = self.subsystem.attach(now, transport);
+        let peer = Box::new(Peer {
+            machine: Connection::new(self.settings),
+            queue: Some(queue),
+            connect: None,
+            connected: false,
+            is_admin: false,
+            host: String::new(),
+            flow: None,
+            backlog: VecDeque::new(),
+            unsent: VecDeque::new(),
+            sent: 0,
+            outstanding: 0,
+            asked: Vec::new(),
+            received: Time::ZERO,
+            gap: Span::ZERO,
+            dirty: false,
+            waiting: false,
+            more: false,
+        });
+        let id = match self.free.pop() {
+            Some(id) => {
+                self.peers[id as usize] = Some(peer);
+                id
+            }
+            None => {
+                self.peers.push(Some(peer));
+                (self.peers.len() - 1) as Id
+            }
+        };
+        let at = queue.index();
+        if self.by_queue.len() <= at {
+            self.by_queue.resize(at + 1, NOBODY);
+        }
+        self.by_queue[at] = id;
+        self.count += 1;
+        id
+    }
+
+    /// The connection is gone.
+    pub fn close(&mut self, now: Now, id: Id) {
+        self.detach(now, id);
+        let Some(mut peer) = self.peers.get_mut(id as usize).and_then(Option::take) else {
+            return;
+        };
+        peer.machine.close(&mut self.pool);
+        self.waiting.retain(|&waiting| waiting != id);
+        self.dirty.retain(|&dirty| dirty != id);
+        self.ended.retain(|(ended, _)| *ended != id);
+        self.free.push(id);
+        self.count -= 1;
+        self.grant();
+    }
+
+    /// Takes a connection from the subsystem; what is in its output may still be sent.
+    fn detach(&mut self, now: Now, id: Id) {
+        let Some(peer) = self.peers.get_mut(id as usize).and_then(Option::as_deref_mut) else {
+            return;
+        };
+        let Some(queue) = peer.queue.take() else { return };
+        self.outstanding -= std::mem::take(&mut peer.outstanding);
+        for reply in std::mem::take(&mut peer.backlog) {
+            self.subsystem.discard(reply);
+        }
+        self.by_queue[queue.index()] = NOBODY;
+        self.subsystem.detach(now, queue);
+        if let Some(authenticator) = &mut self.authenticator {
+            authenticator.forget(queue);
+        }
+    }
+
+    /// Whether bytes that a host has sent are still to be dealt with.
+    pub fn has_more(&self, id: Id) -> bool {
+        self.peers.get(id as usize).and_then(Option::as_deref).is_some_and(|peer| peer.more)
+    }
+
+    /// Room for bytes from the host; `None` if nothing may be received now.
+    pub fn receive_buffer(&mut self, id: Id) -> Option<&mut [u8]> {
+        let peer = self.peers.get_mut(id as usize)?.as_deref_mut()?;
+        let may = peer.queue.is_some() && !peer.more && peer.machine.may_receive();
+        may.then(|| peer.machine.receive_buffer())
+    }
+
+    /// So many bytes were put into the buffer. They came within the `gap` before `now`.
+    pub fn received(&mut self, now: Now, id: Id, bytes: usize, gap: Span) {
+        let Some(peer) = self.peer(id) else { return };
+        peer.machine.received(bytes);
+        peer.machine.set_stamp(now.model.as_ps());
+        (peer.received, peer.gap) = (now.wall, gap);
+        peer.more = true;
+    }
+
+    /// Deals with up to `most` commands of what a host has sent; whether there is more.
+    pub fn work(&mut self, now: Now, id: Id, most: u32) -> bool {
+        for _ in 0..most {
+            let Some(peer) = self.peers.get_mut(id as usize).and_then(Option::as_deref_mut) else {
+                return false;
+            };
+            let Some(event) = peer.machine.poll(&mut self.pool) else {
+                peer.more = false;
+                self.look_at(id);
+                return false;
+            };
+            match event {
+                Event::Command { entry, data, asked } => {
+                    let Some(queue) = peer.queue else { continue };
+                    self.measure.arrived(peer.gap + now.wall.saturating_since(peer.received));
+                    if let Some(stamp) = asked {
+                        peer.asked.push((entry.command_id.get(), Time::from_ps(stamp)));
+                    }
+                    if is_connect(&entry) {
+                        peer.connect = connect(&entry, data);
+                    }
+                    if !peer.is_admin || !waits_for_ever(&entry) {
+                        peer.outstanding += 1;
+                        self.outstanding += 1;
+                    }
+                    self.subsystem.submit(now, queue, &entry, data);
+                }
+                Event::Ended(ended) => {
+                    peer.more = false;
+                    self.detach(now, id);
+                    self.ended.push((id, Reason::Protocol(ended)));
+                    self.look_at(id);
+                    return false;
+                }
+            }
+        }
+        self.look_at(id);
+        true
+    }
+
+    /// Notes what a connection's machine wants.
+    fn look_at(&mut self, id: Id) {
+        let Some(peer) = self.peers.get_mut(id as usize).and_then(Option::as_deref_mut) else {
+            return;
+        };
+        if !peer.dirty && !peer.machine.output().is_empty() {
+            peer.dirty = true;
+            self.dirty.push(id);
+        }
+        if !peer.waiting && peer.machine.wants_buffer() {
+            peer.waiting = true;
+            self.waiting.push_back(id);
+            self.pool.set_contended(true);
+        }
+    }
+
+    /// Grants buffers in turn, as far as there are any.
+    fn grant(&mut self) {
+        for _ in 0..self.waiting.len() {
+            let Some(id) = self.waiting.pop_front() else { break };
+            let Some(peer) = self.peers.get_mut(id as usize).and_then(Option::as_deref_mut) else {
+                continue;
+            };
+            peer.machine.grant(&mut self.pool);
+            peer.waiting = peer.machine.wants_buffer();
+            if peer.waiting {
+                self.waiting.push_back(id);
+            }
+            self.look_at(id);
+        }
+        self.pool.set_contended(!self.waiting.is_empty());
+    }
+
+    /// Moves the subsystem to `now`, and takes what it says into the connections.
+    pub fn advance(&mut self, now: Now) {
+        self.subsystem.advance(now);
+        if let Some(authenticator) = &mut self.authenticator {
+            authenticator.advance(now, &mut self.subsystem);
+        }
+        while let Some(output) = self.subsystem.poll() {
+            match output {
+                Output::Reply(reply) => self.reply(reply),
+                Output::Close { queue, reason } => {
+                    let Some(id) = self.id_of(queue) else { continue };
+                    self.detach(now, id);
+                    self.ended.push((id, Reason::Subsystem(reason)));
+                }
+                Output::Authentication(asked) => match &mut self.authenticator {
+                    Some(authenticator) => {
+                        authenticator.handle(now, &mut self.subsystem, asked);
+                    }
+                    None => {
+                        let status = Status::INVALID_OPCODE.do_not_retry();
+                        self.subsystem.answer_authentication(now, &asked, status, None);
+                    }
+                },
+            }
+        }
+        if !self.waiting.is_empty() {
+            self.grant();
+        }
+    }
+
+    fn id_of(&self, queue: Queue) -> Option<Id> {
+        self.by_queue.get(queue.index()).copied().filter(|&id| id != NOBODY)
+    }
+
+    fn reply(&mut self, reply: Reply) {
+        let peer = self
+            .id_of(reply.queue)
+            .and_then(|id| Some((id, self.peers[id as usize].as_deref_mut()?)));
+        let Some((id, peer)) = peer else { return self.subsystem.discard(reply) };
+        if peer.connect.as_ref().is_some_and(|it| it.command_id == reply.entry.command_id.get()) {
+            let connect = peer.connect.take().expect("it was looked at");
+            if reply.entry.status().is_success() {
+                peer.connected = true;
+                peer.is_admin = connect.queue_id == 0;
+                peer.host = connect.host;
+            }
+        }
+        if !peer.backlog.is_empty() || !peer.machine.has_room() {
+            peer.backlog.push_back(reply);
+            return;
+        }
+        answer(&mut self.subsystem, &mut self.outstanding, peer, reply);
+        if !peer.dirty {
+            peer.dirty = true;
+            self.dirty.push(id);
+        }
+    }
+
+    /// Whether connections have output to send.
+    pub fn is_dirty(&self) -> bool {
+        !self.dirty.is_empty()
+    }
+
+    /// The next connection with output to send.
+    pub fn next_dirty(&mut self) -> Option<Id> {
+        let id = self.dirty.pop()?;
+        if let Some(peer) = self.peer(id) {
+            peer.dirty = false;
+        }
+        Some(id)
+    }
+
+    /// What is to be sent to a host.
+    pub fn output(&self, id: Id) -> &[u8] {
+        self.peers
+            .get(id as usize)
+            .and_then(Option::as_deref)
+            .map_or(&[], |peer| peer.machine.output())
+    }
+
+    /// So many bytes of the output were sent; `now` is after that. Whether there is work on
+    /// the connection that was held up by its output.
+    pub fn sent(&mut self, now: Now, id: Id, bytes: usize) -> bool {
+        let Some(peer) = self.peers.get_mut(id as usize).and_then(Option::as_deref_mut) else {
+            return false;
+        };
+        let stalled = !peer.machine.may_receive();
+        peer.machine.sent(bytes);
+        peer.sent += bytes as u64;
+        while let Some(unsent) = peer.unsent.pop_front_if(|unsent| unsent.end <= peer.sent) {
+            if is_io(unsent.reply.kind) && peer.flow.is_none() {
+                peer.flow = Some(self.measure.flow(&peer.host));
+            }
+            self.measure.visible(now, peer.flow, &unsent.reply, unsent.asked);
+        }
+        while peer.machine.has_room()
+            && let Some(reply) = peer.backlog.pop_front()
+        {
+            answer(&mut self.subsystem, &mut self.outstanding, peer, reply);
+        }
+        peer.more |= stalled && peer.machine.may_receive();
+        let more = peer.more;
+        self.look_at(id);
+        more
+    }
+
+    /// The next connection that is to be closed when its output has been sent.
+    pub fn next_ended(&mut self) -> Option<(Id, Reason)> {
+        self.ended.pop()
+    }
+
+    /// Whether a host has connected to a controller on this connection.
+    pub fn is_connected(&self, id: Id) -> bool {
+        self.peers.get(id as usize).and_then(Option::as_deref).is_some_and(|peer| peer.connected)
+    }
+
+    /// Whether a host has been asked for data that it has not sent.
+    pub fn awaits_data(&self, id: Id) -> bool {
+        let peer = self.peers.get(id as usize).and_then(Option::as_deref);
+        peer.is_some_and(|peer| peer.machine.awaits_data())
+    }
+
+    /// Commands of hosts that the subsystem has, but for those that may wait for ever.
+    pub fn outstanding(&self) -> u64 {
+        self.outstanding
+    }
+
+    /// When something will happen by itself, on the host's clock.
+    pub fn next_at(&self) -> Option<Time> {
+        let wakeup = self.subsystem.next_at();
+        let model = wakeup.model.map(|at| self.rate.wall(at));
+        match (wakeup.wall, model) {
+            (Some(wall), Some(model)) => Some(wall.min(model)),
+            (wall, model) => wall.or(model),
+        }
+    }
+
+    /// Gives memory back that an idle connection does not need.
+    pub fn shrink(&mut self, id: Id) {
+        if let Some(peer) = self.peer(id) {
+            peer.machine.shrink();
+            if peer.backlog.is_empty() {
+                peer.backlog = VecDeque::new();
+            }
+            if peer.unsent.is_empty() {
+                peer.unsent = VecDeque::new();
+            }
+            if peer.asked.is_empty() {
+                peer.asked = Vec::new();
+            }
+        }
+    }
+
+    /// Gives memory back that no connection needs.
+    pub fn shrink_pool(&mut self) {
+        if self.pool.lent_bytes() == 0 {
+            self.pool.forget_kept();
+        }
+    }
+
+    /// Bytes of memory that a connection holds.
+    pub fn memory_bytes(&self, id: Id) -> usize {
+        self.peers.get(id as usize).and_then(Option::as_deref).map_or(0, |peer| {
+            size_of::<Peer>()
+                + peer.machine.memory_bytes()
+                + peer.backlog.capacity() * size_of::<Reply>()
+                + peer.unsent.capacity() * size_of::<Unsent>()
+        })
+    }
+
+    /// The subsystem, when everything is over.
+    pub fn into_parts(self) -> (Subsystem, Measure) {
+        (self.subsystem, self.measure)
+    }
+
+    fn peer(&mut self, id: Id) -> Option<&mut Peer> {
+        self.peers.get_mut(id as usize)?.as_deref_mut()
+    }
+}
+
+/// Puts a reply into the output of its connection.
+fn answer(subsystem: &mut Subsystem, outstanding: &mut u64, peer: &mut Peer, mut reply: Reply) {
+    let bytes = reply.data.bytes() as u32;
+    let entry = reply.entry;
+    if bytes == 0 {
+        peer.machine.respond(&entry);
+    } else {
+        peer.machine.respond_with_data(&entry, bytes, |into| subsystem.fill(&mut reply, into));
+        reply.data = ReplyData::None;
+    }
+    let command_id = entry.command_id.get();
+    let asked = peer.asked.iter().position(|&(id, _)| id == command_id);
+    let asked = asked.map(|at| peer.asked.swap_remove(at).1);
+    if peer.outstanding > 0 {
+        peer.outstanding -= 1;
+        *outstanding -= 1;
+    }
+    let end = peer.sent + peer.machine.output().len() as u64;
+    peer.unsent.push_back(Unsent { end, reply, asked });
+}
+
+fn is_io(kind: ReplyKind) -> bool {
+    !matches!(kind, ReplyKind::Admin | ReplyKind::Fabrics)
+}
+
+fn is_connect(entry: &SubmissionEntry) -> bool {
+    entry.opcode == opcode::FABRICS && entry.fabrics_type() == opcode::fabrics::CONNECT
+}
+
+fn waits_for_ever(entry: &SubmissionEntry) -> bool {
+    entry.opcode == opcode::admin::ASYNCHRONOUS_EVENT_REQUEST
+}
+
+fn connect(entry: &SubmissionEntry, data: &[u8]) -> Option<Connect> {
+    let (data, _) = ConnectData::ref_from_prefix(data).ok()?;
+    let host = nqn(&data.host_nqn)?.to_owned();
+    let queue_id = (entry.dword10.get() >> 16) as u16;
+    Some(Connect { command_id: entry.command_id.get(), queue_id, host })
+}

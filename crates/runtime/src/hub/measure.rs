@@ -1,0 +1,194 @@
+//! What is measured while commands go through: what results, status lines and metrics say.
+
+use crate::clock::Rate;
+use crate::lateness::Lateness;
+use mynah_device::{Now, Reply, ReplyKind};
+use mynah_lab::histogram::Histogram;
+use mynah_lab::recorder::Recorder;
+use mynah_model::io::{Completion, Operation, QueueId, Status as ModelStatus, Tag};
+use mynah_stamp::{Span, Stage, Time};
+use mynah_wire::nvme::Status;
+
+/// Hosts with a flow of their own; what further hosts do is counted together.
+const FLOWS_MAX: u32 = 64;
+const OTHERS: &str = "other hosts";
+
+/// What has been done since the start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Reads.
+    pub reads: u64,
+    /// Bytes read.
+    pub read_bytes: u64,
+    /// Writes.
+    pub writes: u64,
+    /// Bytes written.
+    pub written_bytes: u64,
+    /// Other I/O commands.
+    pub others: u64,
+    /// Admin and Fabrics commands.
+    pub admin: u64,
+    /// Commands that failed, of any kind.
+    pub failed: u64,
+}
+
+/// Measures.
+pub struct Measure {
+    rate: Rate,
+    recorder: Recorder,
+    flows: Vec<String>,
+    lateness: Lateness,
+    totals: Totals,
+    /// Latencies of reads and writes since the interval began.
+    interval: Histogram,
+    /// Their lateness.
+    interval_late: Histogram,
+    latencies: Histogram,
+}
+
+impl std::fmt::Debug for Measure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Measure").field("totals", &self.totals).finish_non_exhaustive()
+    }
+}
+
+impl Measure {
+    pub(super) fn new(rate: Rate) -> Measure {
+        Measure {
+            rate,
+            recorder: Recorder::new(Vec::new()),
+            flows: Vec::new(),
+            lateness: Lateness::default(),
+            totals: Totals::default(),
+            interval: Histogram::default(),
+            interval_late: Histogram::default(),
+            latencies: Histogram::default(),
+        }
+    }
+
+    /// The flows of all hosts.
+    pub fn recorder(&self) -> &Recorder {
+        &self.recorder
+    }
+
+    /// How well real time was kept.
+    pub fn lateness(&self) -> &Lateness {
+        &self.lateness
+    }
+
+    /// What was done.
+    pub fn totals(&self) -> Totals {
+        self.totals
+    }
+
+    /// Latencies of reads and writes, on the model's clock.
+    pub fn latencies(&self) -> &Histogram {
+        &self.latencies
+    }
+
+    /// The median latency of reads and writes, in the host's time.
+    pub fn median_latency(&self) -> Option<Span> {
+        self.latencies.percentile(50.0).map(|span| self.rate.wall_span(span))
+    }
+
+    /// Latencies and lateness of reads and writes since this was last called.
+    pub fn take_interval(&mut self) -> (Histogram, Histogram) {
+        (std::mem::take(&mut self.interval), std::mem::take(&mut self.interval_late))
+    }
+
+    /// The flow of a host.
+    pub(super) fn flow(&mut self, host: &str) -> u32 {
+        if let Some(at) = self.flows.iter().position(|name| name == host) {
+            return at as u32;
+        }
+        if self.flows.len() as u32 >= FLOWS_MAX {
+            return FLOWS_MAX - 1;
+        }
+        let name = if self.flows.len() as u32 == FLOWS_MAX - 1 { OTHERS } else { host };
+        self.flows.push(name.to_owned());
+        self.recorder.add_flow(name.to_owned());
+        self.flows.len() as u32 - 1
+    }
+
+    #[inline]
+    pub(super) fn arrived(&mut self, gap: Span) {
+        self.lateness.arrived(gap);
+    }
+
+    /// A reply is visible to the host.
+    #[inline]
+    pub(super) fn visible(
+        &mut self,
+        now: Now,
+        flow: Option<u32>,
+        reply: &Reply,
+        asked: Option<Time>,
+    ) {
+        let status = reply.entry.status();
+        self.totals.failed += u64::from(!status.is_success());
+        let operation = match reply.kind {
+            ReplyKind::Read => Operation::Read,
+            ReplyKind::Write => Operation::Write,
+            ReplyKind::Flush => Operation::Flush,
+            ReplyKind::Trim => Operation::Trim,
+            ReplyKind::OtherIo => {
+                self.totals.others += 1;
+                return;
+            }
+            ReplyKind::Fabrics | ReplyKind::Admin => {
+                self.totals.admin += 1;
+                return;
+            }
+        };
+        let bytes = u64::from(reply.bytes);
+        match operation {
+            Operation::Read => {
+                self.totals.reads += 1;
+                self.totals.read_bytes += bytes;
+            }
+            Operation::Write | Operation::WriteThrough => {
+                self.totals.writes += 1;
+                self.totals.written_bytes += bytes;
+            }
+            _ => self.totals.others += 1,
+        }
+        let mut stages = reply.stages;
+        let at = now.model.max(reply.arrival);
+        if let Some(due) = reply.due {
+            let late = at.saturating_since(due);
+            stages.add(Stage::Late, late);
+            let late = self.rate.wall_span(late);
+            self.lateness.completed(late);
+            self.interval_late.record(late);
+        }
+        let rung = asked.unwrap_or(reply.arrival).min(reply.arrival);
+        stages.add(Stage::NetworkRequest, reply.arrival.since(rung));
+        if status.is_success() && matches!(operation, Operation::Read | Operation::Write) {
+            self.interval.record(at.since(rung));
+            self.latencies.record(at.since(rung));
+        }
+        let Some(flow) = flow else { return };
+        let completion = Completion {
+            at,
+            tag: Tag(0),
+            queue: QueueId(0),
+            status: model_status(status),
+            rung,
+            stages,
+        };
+        self.recorder.record(flow as usize, operation, reply.bytes, rung, &completion);
+    }
+}
+
+/// The name under which results count an error.
+fn model_status(status: Status) -> ModelStatus {
+    match Status::new(status.code_type(), status.code()) {
+        Status::SUCCESS => ModelStatus::Success,
+        Status::INVALID_NAMESPACE => ModelStatus::InvalidNamespace,
+        Status::LBA_OUT_OF_RANGE => ModelStatus::LbaOutOfRange,
+        Status::UNRECOVERED_READ_ERROR => ModelStatus::UnrecoveredReadError,
+        Status::WRITE_FAULT => ModelStatus::WriteFault,
+        Status::ABORT_REQUESTED | Status::ABORTED_QUEUE_DELETED => ModelStatus::Aborted,
+        _ => ModelStatus::InvalidField,
+    }
+}

@@ -1,0 +1,108 @@
+//! How well real time kept up with the model.
+//!
+//! The lateness of a command is the moment at which its completion had been handed to the
+//! network, less the modelled moment. Its arrival uncertainty is the gap between the look at
+//! its connection that found it and the look before: it may have come at any moment between.
+//! Where the engine slept between the two, it was woken by what came, and the gap is what
+//! waking up takes, as far as timers have shown it lately.
+
+use mynah_lab::histogram::Histogram;
+use mynah_lab::result::Latency;
+use mynah_lab::units::Duration;
+use mynah_stamp::Span;
+
+/// What a run may be off unless something else is asked for.
+const BOUND: Span = Span::from_us(50);
+
+/// Lateness and arrival uncertainty of many commands, in the host's time.
+#[derive(Clone, Debug, Default)]
+pub struct Lateness {
+    late: Histogram,
+    uncertain: Histogram,
+}
+
+impl Lateness {
+    /// A command came; it may have come so long before it was seen.
+    #[inline]
+    pub fn arrived(&mut self, gap: Span) {
+        self.uncertain.record(gap);
+    }
+
+    /// A command was visible to the host so long after its modelled moment.
+    #[inline]
+    pub fn completed(&mut self, late: Span) {
+        self.late.record(late);
+    }
+
+    /// The lateness; `None` without modelled commands.
+    pub fn late(&self) -> Option<Latency> {
+        self.late.latency()
+    }
+
+    /// The arrival uncertainty; `None` without commands.
+    pub fn uncertain(&self) -> Option<Latency> {
+        self.uncertain.latency()
+    }
+
+    /// The lateness of all modelled commands.
+    pub fn late_histogram(&self) -> &Histogram {
+        &self.late
+    }
+
+    /// The arrival uncertainty of all commands.
+    pub fn uncertain_histogram(&self) -> &Histogram {
+        &self.uncertain
+    }
+
+    /// The 99th percentile of the lateness.
+    pub fn late_p99(&self) -> Option<Span> {
+        self.late.percentile(99.0)
+    }
+
+    /// Why the run must not be trusted, if it must not: the 99th percentiles of lateness and
+    /// arrival uncertainty together are above the bound. Without one that is 50 us or a
+    /// tenth of the median latency, whichever is more.
+    pub fn verdict(&self, bound: Option<Span>, median_latency: Option<Span>) -> Option<String> {
+        let late = self.late_p99()?;
+        let uncertain = self.uncertain.percentile(99.0).unwrap_or_default();
+        let tenth = median_latency.map_or(Span::ZERO, |m| Span::from_ps(m.as_ps() / 10));
+        let limit = bound.unwrap_or(BOUND.max(tenth));
+        let sum = late + uncertain;
+        (sum > limit).then(|| {
+            let [sum, late, uncertain, limit] =
+                [sum, late, uncertain, limit].map(|span| Duration(rounded(span)));
+            format!(
+                "real time was missed by {sum} at the 99th percentile ({late} late, arrival \
+                 uncertain by {uncertain}); the bound is {limit}"
+            )
+        })
+    }
+}
+
+/// To whole nanoseconds: more would be noise.
+fn rounded(span: Span) -> Span {
+    Span::from_ns(span.as_ps() / 1000)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_verdict_follows_the_bound() {
+        let mut lateness = Lateness::default();
+        assert_eq!(lateness.verdict(Some(Span::ZERO), None), None, "nothing was modelled");
+        for _ in 0..100 {
+            lateness.arrived(Span::from_us(20));
+            lateness.completed(Span::from_us(40));
+        }
+        let us = Span::from_us;
+        let trusted = |bound, median| lateness.verdict(bound, median).is_none();
+        assert!(!trusted(None, Some(us(80))), "60 us are more than 50");
+        assert!(trusted(None, Some(us(700))), "but less than a tenth of 700");
+        assert!(trusted(Some(us(61)), Some(us(80))));
+        assert!(!trusted(Some(us(59)), Some(us(700))), "a bound that was asked for holds");
+        let why = lateness.verdict(None, None).unwrap();
+        assert!(why.contains("the bound is 50us"), "{why}");
+    }
+}

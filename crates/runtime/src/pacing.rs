@@ -1,0 +1,173 @@
+//! Whether the engine spins or sleeps when there is nothing to do.
+//!
+//! Spinning makes a command's latency some 20 us shorter than sleeping does, and takes the
+//! core from others. So the engine spins only just after work and just before a deadline,
+//! and only as long as that pays: spins that end without work, and spins that the scheduler
+//! interrupts because somebody else wants the core, make it sleep instead.
+
+use mynah_stamp::{Span, Time};
+
+/// A spin for work that may come takes at most this.
+const SPIN: Span = Span::from_us(50);
+/// The longest and shortest time that waking up is thought to take.
+const WAKE_MAX: Span = Span::from_us(200);
+const WAKE_MIN: Span = Span::from_us(5);
+/// Two looks without work between them are never so far apart unless the core was taken.
+const INTERRUPTED: Span = Span::from_us(100);
+/// After an interruption only deadlines are worth a spin, for this long.
+const RESPECT: Span = Span::from_ms(10);
+/// Without commands outstanding, the engine does not wake more often than this.
+const IDLE: Span = Span::from_ms(1);
+/// Spins lost in a row until spinning stops; each one won takes one back.
+const PATIENCE: u32 = 16;
+
+/// What to do until the next look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wait {
+    /// Look again at once.
+    Spin,
+    /// Sleep until then at the latest; `None`: until something comes.
+    Sleep(Option<Time>),
+}
+
+/// Decides. All times are the host's.
+#[derive(Clone, Debug)]
+pub struct Pacing {
+    last_work: Time,
+    last_look: Time,
+    worked: bool,
+    lost: u32,
+    wake: Span,
+    respect_until: Time,
+}
+
+impl Default for Pacing {
+    fn default() -> Self {
+        Pacing {
+            last_work: Time::ZERO,
+            last_look: Time::ZERO,
+            worked: true,
+            lost: PATIENCE,
+            wake: WAKE_MAX,
+            respect_until: Time::ZERO,
+        }
+    }
+}
+
+impl Pacing {
+    /// A turn of the loop found something to do.
+    pub fn worked(&mut self, now: Time) {
+        if now.saturating_since(self.last_work) <= SPIN {
+            self.lost = self.lost.saturating_sub(1);
+        }
+        self.last_work = now;
+        self.worked = true;
+    }
+
+    /// What to do now, when the next thing is due at `deadline` and `busy` says whether
+    /// commands of hosts are outstanding.
+    pub fn wait(&mut self, now: Time, deadline: Option<Time>, busy: bool) -> Wait {
+        let since_look = now.saturating_since(self.last_look);
+        if !std::mem::take(&mut self.worked) && since_look > INTERRUPTED {
+            self.respect_until = now + RESPECT;
+        }
+        self.last_look = now;
+        if let Some(deadline) = deadline {
+            if deadline <= now {
+                return Wait::Spin;
+            }
+            // Sleeping would wake too late, or hardly be worth it.
+            if busy && deadline.since(now) <= self.wake.times(2) {
+                return Wait::Spin;
+            }
+        }
+        if self.lost < PATIENCE && now >= self.respect_until {
+            if now.saturating_since(self.last_work) < SPIN {
+                return Wait::Spin;
+            }
+            self.lost += 1;
+        }
+        // Looked at afresh after the sleep, so that the sleep is no interruption.
+        self.worked = true;
+        Wait::Sleep(deadline.map(|deadline| match busy {
+            true => Time::from_ps(deadline.as_ps() - self.wake.as_ps()),
+            false => deadline.max(now + IDLE),
+        }))
+    }
+
+    /// A sleep until `asked` has ended by itself.
+    pub fn overslept(&mut self, asked: Time, now: Time) {
+        let late = now.saturating_since(asked);
+        let slowly_forgotten = Span::from_ps(self.wake.as_ps() / 16 * 15);
+        self.wake = late.max(slowly_forgotten).clamp(WAKE_MIN, WAKE_MAX);
+    }
+
+    /// How long waking up takes, as far as has been seen lately.
+    pub fn wake(&self) -> Span {
+        self.wake
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const US: fn(u64) -> Time = |us| Time::from_ns(us * 1000);
+
+    #[test]
+    fn it_spins_while_work_comes_and_sleeps_when_none_does() {
+        let mut pacing = Pacing::default();
+        let mut now = 1_000;
+        let mut spins = 0;
+        for _ in 0..100 {
+            pacing.worked(US(now));
+            spins += u32::from(pacing.wait(US(now + 5), None, false) == Wait::Spin);
+            now += 20;
+        }
+        assert!(spins > 90, "{spins}");
+        // Work now comes every 300 us: spinning for it is given up soon.
+        let mut spun = 0;
+        for _ in 0..100 {
+            pacing.worked(US(now));
+            let mut at = now + 5;
+            while pacing.wait(US(at), None, false) == Wait::Spin {
+                (at, spun) = (at + 5, spun + 5);
+            }
+            now += 300;
+        }
+        assert!(spun < 20 * 50, "{spun} us");
+        assert_eq!(pacing.wait(US(now + 5), None, false), Wait::Sleep(None));
+    }
+
+    #[test]
+    fn it_spins_before_a_deadline_and_wakes_early_for_one() {
+        let mut pacing = Pacing::default();
+        for _ in 0..100 {
+            pacing.overslept(US(1_000), US(1_020));
+        }
+        assert_eq!(pacing.wake(), Span::from_us(20));
+        assert_eq!(pacing.wait(US(2_000), Some(US(2_030)), true), Wait::Spin);
+        let until = Wait::Sleep(Some(US(2_080)));
+        assert_eq!(pacing.wait(US(2_000), Some(US(2_100)), true), until);
+        assert_eq!(pacing.wait(US(2_000), Some(US(1_999)), false), Wait::Spin);
+    }
+
+    #[test]
+    fn an_idle_target_wakes_once_a_millisecond() {
+        let mut pacing = Pacing::default();
+        let wait = pacing.wait(US(5_000), Some(US(5_010)), false);
+        assert_eq!(wait, Wait::Sleep(Some(US(6_000))));
+    }
+
+    #[test]
+    fn a_core_that_others_want_is_left_to_them() {
+        let mut pacing = Pacing::default();
+        for now in (1_000..2_000).step_by(10) {
+            pacing.worked(US(now));
+        }
+        assert_eq!(pacing.wait(US(2_000), None, false), Wait::Spin);
+        // The next look comes 5 ms later although there was nothing to do.
+        pacing.last_work = US(6_990);
+        assert_eq!(pacing.wait(US(7_000), None, false), Wait::Sleep(None));
+    }
+}

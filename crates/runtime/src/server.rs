@@ -1,0 +1,455 @@
+//! A drive served: put together from what somebody asked for, run until it is told to end,
+//! and turned into a result.
+
+use crate::authenticator::{Authenticator, Secrets};
+use crate::clock::{Clock, Rate};
+use crate::engine::{Control, Engine, EngineLimits, Told, copy_descriptor};
+use crate::file_store::{self, FileStore, Found};
+use crate::hub::{Hub, Measure};
+pub use mynah_device::NamespaceConfig as Namespace;
+use mynah_device::{
+    PatternStore, Port, RamStore, Store, Subsystem, SubsystemConfig, SubsystemError, Timing,
+    Transport,
+};
+use mynah_lab::emulation::Prepared;
+use mynah_lab::result::{Parts, Result as RunResult, Run};
+use mynah_lab::units::Duration;
+use mynah_model::Drive;
+use mynah_stamp::Span;
+use mynah_wire::authentication::Choices;
+use mynah_wire::tcp::target::Settings;
+use rustix::fd::OwnedFd;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// NQNs of subsystems begin with this, unless they are given in full.
+const NQN_PREFIX: &str = "nqn.2026-11.io.github.mynah-ssd:";
+/// TRTYPE of TCP (Base 2.0, section 5.16.1.23).
+const TCP: u8 = 3;
+
+/// How fast the drive is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Speed {
+    /// As the model says, on a clock that goes so fast.
+    Modelled(Rate),
+    /// Commands are answered at once, and the model is not asked.
+    Max,
+}
+
+/// Where the drive's bytes are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StoreKind {
+    /// In memory, as far as they were written.
+    Ram,
+    /// In a file.
+    File(PathBuf),
+    /// Nowhere: reads return a pattern made from the address.
+    Pattern,
+}
+
+/// How a drive is to be served.
+#[derive(Clone, Debug)]
+pub struct ServeOptions {
+    /// The subsystem's name: the end of its NQN, or all of it if it begins with `nqn.`; the
+    /// drive's name if it is not given.
+    pub name: Option<String>,
+    /// Addresses to listen on.
+    pub tcp: Vec<SocketAddr>,
+    /// Where the bytes are.
+    pub store: StoreKind,
+    /// How fast the drive is.
+    pub speed: Speed,
+    /// Its namespaces; none: one over the whole drive.
+    pub namespaces: Vec<Namespace>,
+    /// NQNs of the hosts that may connect; empty: any.
+    pub allowed_hosts: Vec<String>,
+    /// Secrets with which hosts prove who they are; without any of hosts they need not.
+    pub secrets: Secrets,
+    /// Keys for encrypted connections, by host; with any, all connections are encrypted.
+    #[cfg(feature = "tls")]
+    pub tls: Vec<(Option<String>, mynah_wire::tls_key::TlsKey)>,
+    /// What real time may be missed by before the result is not trusted.
+    pub late_bound: Option<Span>,
+    /// What connections offer.
+    pub connection: Settings,
+    /// Memory for data that hosts were asked for.
+    pub pool_bytes: usize,
+    /// How much hosts may ask for.
+    pub limits: EngineLimits,
+}
+
+impl Default for ServeOptions {
+    /// A free port of the loopback interface, bytes in memory.
+    fn default() -> ServeOptions {
+        ServeOptions {
+            name: None,
+            tcp: vec![SocketAddr::from(([127, 0, 0, 1], 0))],
+            store: StoreKind::Ram,
+            speed: Speed::Modelled(Rate::REAL),
+            namespaces: Vec::new(),
+            allowed_hosts: Vec::new(),
+            secrets: Secrets::default(),
+            #[cfg(feature = "tls")]
+            tls: Vec::new(),
+            late_bound: None,
+            connection: Settings::default(),
+            pool_bytes: 64 << 20,
+            limits: EngineLimits::default(),
+        }
+    }
+}
+
+/// Why a drive cannot be served.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// An address cannot be listened on.
+    #[error("cannot listen on {0}: {1}")]
+    Listen(SocketAddr, io::Error),
+    /// The subsystem cannot be built.
+    #[error(transparent)]
+    Subsystem(#[from] SubsystemError),
+    /// Encryption cannot be set up.
+    #[cfg(feature = "tls")]
+    #[error(transparent)]
+    Tls(#[from] crate::tls::TlsError),
+    /// The file cannot hold the bytes.
+    #[error(transparent)]
+    Store(#[from] file_store::OpenError),
+    /// The operating system refuses something.
+    #[error("{0}")]
+    System(#[from] io::Error),
+}
+
+impl ServeError {
+    /// Whether what the user gave is at fault, and not the machine.
+    pub fn is_usage(&self) -> bool {
+        !matches!(self, ServeError::System(_))
+    }
+}
+
+impl ServeOptions {
+    /// Whether connections are encrypted.
+    pub fn is_encrypted(&self) -> bool {
+        #[cfg(feature = "tls")]
+        return !self.tls.is_empty();
+        #[cfg(not(feature = "tls"))]
+        return false;
+    }
+}
+
+/// Has connections accepted, and their handshakes made, by a thread that encrypts.
+#[cfg(feature = "tls")]
+fn encrypt(
+    listeners: Vec<TcpListener>,
+    nqn: &str,
+    options: &ServeOptions,
+    control: &Arc<Control>,
+) -> Result<crate::tls::Carrier, ServeError> {
+    let carrier = crate::tls::Carrier::start()?;
+    let keys = crate::tls::HostKeys::new(nqn, options.tls.clone())?;
+    let acceptor = crate::tls::Acceptor::new(keys)?;
+    for (number, listener) in listeners.into_iter().enumerate() {
+        let control = control.clone();
+        carrier.listen(listener, number, acceptor.clone(), move |new| {
+            control.adopt(new.socket, new.peer, new.listener as u16);
+        });
+    }
+    Ok(carrier)
+}
+
+/// What does not change while a drive is served.
+#[derive(Clone, Debug)]
+struct Identity {
+    nqn: String,
+    name: String,
+    hash: String,
+    seed: u64,
+}
+
+/// A drive that listens, but does not answer yet.
+pub struct Server {
+    options: ServeOptions,
+    identity: Identity,
+    addresses: Vec<SocketAddr>,
+    listeners: Vec<TcpListener>,
+    control: Arc<Control>,
+    subsystem: Subsystem,
+    authenticator: Option<Authenticator>,
+    wakers: Vec<OwnedFd>,
+    notes: Vec<String>,
+    interval: Option<(Span, Told)>,
+}
+
+impl std::fmt::Debug for Server {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Server").field("addresses", &self.addresses).finish_non_exhaustive()
+    }
+}
+
+impl Server {
+    /// Listens, and puts everything around the drive.
+    ///
+    /// # Errors
+    /// See [`ServeError`].
+    pub fn new(drive: Prepared, options: ServeOptions) -> Result<Server, ServeError> {
+        raise_descriptor_limit();
+        let mut listeners = Vec::new();
+        let mut addresses = Vec::new();
+        for &address in &options.tcp {
+            let fail = |error| ServeError::Listen(address, error);
+            let listener = TcpListener::bind(address).map_err(fail)?;
+            addresses.push(listener.local_addr().map_err(fail)?);
+            listeners.push(listener);
+        }
+        let mut notes = Vec::new();
+        let identity = Identity {
+            nqn: nqn(options.name.as_deref().unwrap_or(&drive.name)),
+            name: drive.name,
+            hash: drive.hash,
+            seed: drive.drive.config().seed,
+        };
+        let drive = drive.drive;
+        let (store, waker) = open_store(&options, &identity.hash, &drive, &mut notes)?;
+        let timing = match options.speed {
+            Speed::Modelled(_) => Timing::Modelled,
+            Speed::Max => Timing::Immediate,
+        };
+        match options.speed {
+            Speed::Max => notes.push(
+                "speed max: the model was not asked, commands were answered at once".to_owned(),
+            ),
+            Speed::Modelled(rate) if rate != Rate::REAL => {
+                let second = rate.wall_span(Span::from_secs(1));
+                let second = Duration(Span::from_us(second.as_ps() / 1_000_000));
+                notes.push(format!("a second of the drive's clock took {second}"));
+            }
+            Speed::Modelled(_) => {}
+        }
+        let mut wakers: Vec<OwnedFd> = waker.into_iter().collect();
+        let authenticator = match options.secrets.hosts.is_empty() {
+            true => None,
+            false => {
+                let secrets = options.secrets.clone();
+                let it = Authenticator::new(&identity.nqn, secrets, Choices::default())?;
+                wakers.push(copy_descriptor(it.wake_descriptor())?);
+                Some(it)
+            }
+        };
+        let ports = addresses.iter().map(|address| Port {
+            address: address.ip().to_string(),
+            service: address.port().to_string(),
+            tls: options.is_encrypted(),
+        });
+        let subsystem = Subsystem::new(
+            SubsystemConfig {
+                serial: serial(&identity.nqn),
+                namespaces: options.namespaces.clone(),
+                allowed_hosts: options.allowed_hosts.clone(),
+                authenticate: authenticator.is_some(),
+                ports: ports.collect(),
+                timing,
+                ..SubsystemConfig::new(identity.nqn.clone())
+            },
+            drive,
+            store,
+        )?;
+        Ok(Server {
+            options,
+            identity,
+            addresses,
+            listeners,
+            control: Arc::new(Control::new()?),
+            subsystem,
+            authenticator,
+            wakers,
+            notes,
+            interval: None,
+        })
+    }
+
+    /// The addresses hosts can connect to.
+    pub fn addresses(&self) -> &[SocketAddr] {
+        &self.addresses
+    }
+
+    /// The subsystem's NQN.
+    pub fn nqn(&self) -> &str {
+        &self.identity.nqn
+    }
+
+    /// A handle that ends it and asks it for figures.
+    pub fn control(&self) -> Arc<Control> {
+        self.control.clone()
+    }
+
+    /// The subsystem, to set something up before it runs.
+    pub fn subsystem_mut(&mut self) -> &mut Subsystem {
+        &mut self.subsystem
+    }
+
+    /// What was assumed or found.
+    pub fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
+    /// Calls `then` every so often, on the thread that serves: it must not block.
+    pub fn every(&mut self, every: Span, then: Told) {
+        self.interval = Some((every, then));
+    }
+
+    /// Serves until [`Control::stop`].
+    ///
+    /// # Errors
+    /// If the operating system fails.
+    pub fn run(self) -> Result<Served, ServeError> {
+        let rate = match self.options.speed {
+            Speed::Modelled(rate) => rate,
+            Speed::Max => Rate::REAL,
+        };
+        let settings = self.options.connection;
+        let transport = Transport {
+            in_capsule_bytes: settings.capsule_data_bytes,
+            max_transfer_bytes: settings.transfer_bytes,
+            peer: String::new(),
+            port: 0,
+            kind: TCP,
+        };
+        let mut hub = Hub::new(self.subsystem, settings, self.options.pool_bytes, rate);
+        if let Some(authenticator) = self.authenticator {
+            hub.authenticate_with(authenticator);
+        }
+        #[cfg(feature = "tls")]
+        let mut listeners = self.listeners;
+        #[cfg(not(feature = "tls"))]
+        let listeners = self.listeners;
+        // The carrier ends, and with it its connections, when the engine has.
+        #[cfg(feature = "tls")]
+        let _carrier = match self.options.is_encrypted() {
+            true => {
+                let encrypted = std::mem::take(&mut listeners);
+                Some(encrypt(encrypted, &self.identity.nqn, &self.options, &self.control)?)
+            }
+            false => None,
+        };
+        let clock = Clock::start(rate);
+        let limits = self.options.limits;
+        let mut engine = Engine::new(clock, hub, transport, limits, listeners, self.control)?;
+        for waker in self.wakers {
+            engine.wake_on(waker)?;
+        }
+        if let Some((every, then)) = self.interval {
+            engine.every(every, then);
+        }
+        let (subsystem, measure) = engine.run()?;
+        Ok(Served {
+            identity: self.identity,
+            options: self.options,
+            subsystem,
+            measure,
+            notes: self.notes,
+        })
+    }
+}
+
+/// What came of serving.
+#[derive(Debug)]
+pub struct Served {
+    identity: Identity,
+    options: ServeOptions,
+    subsystem: Subsystem,
+    measure: Measure,
+    notes: Vec<String>,
+}
+
+impl Served {
+    /// The result; `run` says what it cost the machine.
+    pub fn result(&self, run: Run) -> RunResult {
+        let drive = self.subsystem.drive();
+        let mut result = RunResult::new(Parts {
+            drive: &self.identity.name,
+            drive_hash: &self.identity.hash,
+            seed: self.identity.seed,
+            recorder: self.measure.recorder(),
+            counters_before: &Default::default(),
+            counters: &drive.counters(),
+            blame_before: &[],
+            blame: &drive.blame(),
+            alone: None,
+            run,
+        });
+        let lateness = self.measure.lateness();
+        result.notes = self.notes.clone();
+        result.lateness_ns = lateness.late();
+        result.arrival_uncertainty_ns = lateness.uncertain();
+        if self.options.speed != Speed::Max {
+            let median = self.measure.median_latency();
+            result.untrusted = lateness.verdict(self.options.late_bound, median);
+        }
+        result
+    }
+}
+
+fn open_store(
+    options: &ServeOptions,
+    hash: &str,
+    drive: &Drive,
+    notes: &mut Vec<String>,
+) -> Result<(Box<dyn Store>, Option<OwnedFd>), ServeError> {
+    let bytes = Subsystem::store_bytes(drive);
+    match &options.store {
+        StoreKind::Ram => Ok((Box::new(RamStore::new()), None)),
+        StoreKind::Pattern => {
+            notes.push("store pattern: nothing that was written was kept".to_owned());
+            Ok((Box::new(PatternStore), None))
+        }
+        StoreKind::File(path) => {
+            let (store, found) = FileStore::open(path, bytes, hash)?;
+            let waker = copy_descriptor(store.wake_descriptor())?;
+            if let Found::Bytes { same_drive, closed } = found {
+                let how = match closed {
+                    true => "as they were left",
+                    false => {
+                        "as of the last flush or newer, because the run before did not end \
+                              in order"
+                    }
+                };
+                notes.push(format!(
+                    "{}: the bytes are {how}; the drive's own state is made anew",
+                    path.display()
+                ));
+                if !same_drive {
+                    notes.push(format!("{}: was written by another drive", path.display()));
+                }
+            }
+            Ok((Box::new(store), Some(waker)))
+        }
+    }
+}
+
+/// The NQN of the subsystem called `name`.
+pub fn nqn(name: &str) -> String {
+    match name.starts_with("nqn.") {
+        true => name.to_owned(),
+        false => format!("{NQN_PREFIX}{name}"),
+    }
+}
+
+/// A serial number that follows from the name: the same name, the same drive.
+fn serial(nqn: &str) -> String {
+    // FNV-1a, 64 bits.
+    let hash = nqn.bytes().fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    });
+    format!("MYN{hash:016X}")
+}
+
+/// A thousand connections need as many descriptors; the default limit is below that.
+fn raise_descriptor_limit() {
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
+    // If it cannot be raised, connections above the limit are refused.
+    let _ = setrlimit(Resource::Nofile, raised);
+}
