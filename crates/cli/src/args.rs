@@ -275,6 +275,15 @@ pub(crate) struct HostArgs {
     /// Who connects [default: /etc/nvme/hostnqn, or a name made from the machine's identifier]
     #[arg(long, value_name = "NQN")]
     pub(crate) host_nqn: Option<String>,
+    /// The host's secret (DHHC-1:…), to prove who it is; @FILE reads it from a file
+    #[arg(long, alias = "dhchap-secret", value_name = "KEY|@FILE")]
+    pub(crate) host_key: Option<String>,
+    /// The subsystem's secret: it has to prove who it is, too
+    #[arg(long, alias = "dhchap-ctrl-secret", value_name = "KEY|@FILE", requires = "host_key")]
+    pub(crate) controller_key: Option<String>,
+    /// Encrypt connections with this TLS key (NVMeTLSkey-1:…)
+    #[arg(long, value_name = "KEY|@FILE")]
+    pub(crate) tls_psk: Option<String>,
     /// Protect headers with a CRC
     #[arg(long, alias = "hdr-digest")]
     pub(crate) header_digest: bool,

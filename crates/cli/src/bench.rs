@@ -2,6 +2,7 @@
 
 use crate::args::{Bench, flag};
 use crate::failure::Failure;
+use crate::key;
 use crate::machine::Meter;
 use crate::print;
 use crate::progress::Bar;
@@ -13,8 +14,9 @@ use mynah_lab::summary;
 use mynah_lab::units;
 use mynah_lab::workload::{FlowSpec, Limits};
 use mynah_runtime::host::load::{self, Load, LoadError, Outcome, Progress};
-use mynah_runtime::host::{self, HostError, Options, Target};
+use mynah_runtime::host::{self, Credentials, HostError, Options, Target};
 use mynah_stamp::Span;
+use mynah_wire::authentication::Choices;
 use mynah_wire::tcp::digest::Digests;
 use std::path::Path;
 use std::time::Duration;
@@ -131,6 +133,10 @@ fn flow(args: &Bench, remarks: &mut Vec<String>) -> Result<FlowSpec, Failure> {
 
 fn options(args: &Bench, target: &Target) -> Result<Options, Failure> {
     let host = &args.host;
+    #[cfg(not(feature = "tls"))]
+    if host.tls_psk.is_some() {
+        return Err(key::without_tls());
+    }
     let host_nqn = match &host.host_nqn {
         Some(nqn) => host::check_nqn(nqn)
             .map(|()| nqn.clone())
@@ -141,10 +147,30 @@ fn options(args: &Bench, target: &Target) -> Result<Options, Failure> {
         address: target.address.clone(),
         subsystem_nqn: target.nqn.clone().unwrap_or_default(),
         host_nqn,
+        credentials: credentials(args)?,
+        #[cfg(feature = "tls")]
+        tls: encryption(args)?,
         digests: Digests { header: host.header_digest, data: host.data_digest },
         keep_alive: time("--keep-alive", &host.keep_alive, DEFAULT_KEEP_ALIVE)?,
         timeout: time("--timeout", &host.timeout, DEFAULT_TIMEOUT)?,
     })
+}
+
+fn credentials(args: &Bench) -> Result<Option<Credentials>, Failure> {
+    let Some(host) = &args.host.host_key else { return Ok(None) };
+    let controller = args.host.controller_key.as_deref();
+    Ok(Some(Credentials {
+        host: key::read("--host-key", host)?,
+        controller: controller.map(|text| key::read("--controller-key", text)).transpose()?,
+        choices: Choices::default(),
+    }))
+}
+
+#[cfg(feature = "tls")]
+fn encryption(args: &Bench) -> Result<Option<host::Encryption>, Failure> {
+    let Some(text) = &args.host.tls_psk else { return Ok(None) };
+    let encryption = host::Encryption::new(key::read("--tls-psk", text)?);
+    Ok(Some(encryption.map_err(|error| Failure::failed(error.to_string(), None))?))
 }
 
 /// The options with the target's only subsystem.

@@ -6,6 +6,7 @@ mod compare;
 mod demo;
 mod drives;
 mod failure;
+mod key;
 mod machine;
 mod print;
 mod progress;

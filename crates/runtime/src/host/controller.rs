@@ -1,10 +1,13 @@
 //! A controller, from connecting to it to leaving it.
 
 use super::admin::{self, Data, Identity, Queue};
+use super::authentication::{self, Credentials};
 use super::connection::{self, Connection};
+#[cfg(feature = "tls")]
+use super::encryption::Encryption;
 use super::{HostError, describe};
 use crate::clock::{Clock, Rate};
-use mynah_wire::fabrics::CONTROLLER_ANY;
+use mynah_wire::fabrics::{CONTROLLER_ANY, DISCOVERY_NQN};
 use mynah_wire::nvme::identify::{IdentifyController, IdentifyNamespace, cns};
 use mynah_wire::nvme::property::{Capabilities, offset, status};
 use mynah_wire::nvme::{Status, SubmissionEntry, feature, opcode};
@@ -29,6 +32,11 @@ pub struct Options {
     pub subsystem_nqn: String,
     /// Who connects.
     pub host_nqn: String,
+    /// What the host can prove itself with, if the subsystem asks for it.
+    pub credentials: Option<Credentials>,
+    /// The key of encrypted connections.
+    #[cfg(feature = "tls")]
+    pub tls: Option<Encryption>,
     /// The digests of all connections.
     pub digests: Digests,
     /// Keep-alive timeout; zero: none.
@@ -55,7 +63,40 @@ impl Options {
             commands: (entries - 1).clamp(1, COMMANDS_MAX),
             ..HostConfig::default()
         };
+        #[cfg(feature = "tls")]
+        if let Some(tls) = &self.tls {
+            let stream = tls.encrypt(stream, &self.identity())?;
+            return Connection::open(Box::new(stream), config, self.timeout);
+        }
         Connection::open(Box::new(stream), config, self.timeout)
+    }
+
+    /// Proves who this is, if the subsystem wants to know. A host that has the subsystem's
+    /// secret goes on only if that has proved itself, too.
+    fn authenticate(
+        &self,
+        connection: &mut Connection,
+        identity: &Identity,
+        wanted: bool,
+    ) -> Result<(), HostError> {
+        match &self.credentials {
+            Some(credentials) if wanted => {
+                authentication::authenticate(connection, identity, credentials, self.timeout)
+            }
+            // The discovery subsystem holds no data, and has no secrets.
+            Some(Credentials { controller: Some(_), .. })
+                if identity.subsystem_nqn != DISCOVERY_NQN =>
+            {
+                Err(HostError::Nonsense(
+                    "it does not authenticate, though it is to prove itself".to_owned(),
+                ))
+            }
+            None if wanted => Err(HostError::Refused {
+                what: "connecting to the subsystem",
+                status: Status::AUTHENTICATION_REQUIRED.do_not_retry(),
+            }),
+            _ => Ok(()),
+        }
     }
 }
 
@@ -101,8 +142,8 @@ impl Association {
         let queue = Queue { id, entries, controller_id: self.controller_id, keep_alive_ms: 0 };
         let identity = self.options.identity();
         let timeout = self.options.timeout;
-        let (_, authenticate) = admin::connect(&mut connection, &identity, &queue, timeout)?;
-        refuse_authentication(authenticate)?;
+        let (_, wanted) = admin::connect(&mut connection, &identity, &queue, timeout)?;
+        self.options.authenticate(&mut connection, &identity, wanted)?;
         connection.machine.set_in_capsule_bytes(self.in_capsule_bytes);
         Ok(connection)
     }
@@ -133,9 +174,9 @@ impl Controller {
             keep_alive_ms: u32::try_from(options.keep_alive.as_millis()).unwrap_or(u32::MAX),
         };
         let timeout = options.timeout;
-        let (id, authenticate) =
-            admin::connect(&mut connection, &options.identity(), &queue, timeout)?;
-        refuse_authentication(authenticate)?;
+        let identity = options.identity();
+        let (id, wanted) = admin::connect(&mut connection, &identity, &queue, timeout)?;
+        options.authenticate(&mut connection, &identity, wanted)?;
         let mut controller = Controller {
             connection,
             options: options.clone(),
@@ -366,16 +407,6 @@ impl Controller {
     pub fn shutdown(mut self) -> Result<(), HostError> {
         self.set_configuration(self.configuration | 1 << 14)?;
         self.wait_status(3 << 2, status::SHUTDOWN_COMPLETE, SHUTDOWN_PATIENCE).map(|_| ())
-    }
-}
-
-fn refuse_authentication(wanted: bool) -> Result<(), HostError> {
-    match wanted {
-        true => Err(HostError::Refused {
-            what: "connecting to the subsystem",
-            status: Status::AUTHENTICATION_REQUIRED.do_not_retry(),
-        }),
-        false => Ok(()),
     }
 }
 

@@ -5,17 +5,24 @@
 //! I/O queues busy and measures.
 
 mod admin;
+mod authentication;
 mod connection;
 mod controller;
 mod discovery;
+#[cfg(feature = "tls")]
+mod encryption;
 pub mod load;
 mod target;
 
+pub use authentication::Credentials;
 pub use connection::Connection;
 pub use controller::{Association, Controller, Namespace, Options};
 pub use discovery::{Subsystem, discover};
+#[cfg(feature = "tls")]
+pub use encryption::Encryption;
 pub use target::{Target, TargetError, check_nqn, default_host_nqn, host_id};
 
+use mynah_wire::authentication::Failure;
 use mynah_wire::nvme::Status;
 use mynah_wire::tcp::host::HostError as ProtocolError;
 use std::io;
@@ -64,6 +71,13 @@ pub enum HostError {
         /// The answer.
         status: Status,
     },
+    /// The host or the controller could not prove who it is.
+    #[error("{0}")]
+    Authentication(#[from] Failure),
+    /// There is no encrypted connection.
+    #[cfg(feature = "tls")]
+    #[error("{0}")]
+    Tls(#[from] crate::tls::TlsError),
     /// The target's answers make no sense.
     #[error("the target says something that cannot be: {0}")]
     Nonsense(String),
@@ -90,6 +104,14 @@ impl HostError {
                 }
                 _ => None,
             },
+            HostError::Authentication(Failure::Failed) => Some(
+                "--host-key must be the host's own, and --controller-key the subsystem's; a host \
+                 is told by its NQN (--host-nqn)",
+            ),
+            #[cfg(feature = "tls")]
+            HostError::Tls(crate::tls::TlsError::Handshake(_)) => {
+                Some("does the target want TLS, and has it this key for this host (--host-nqn)?")
+            }
             HostError::Protocol(_) => {
                 Some("does an NVMe/TCP target listen there, without TLS or with it as you said?")
             }
@@ -106,7 +128,9 @@ impl HostError {
             | HostError::Closed
             | HostError::Timeout { .. } => true,
             HostError::Refused { status, .. } => !status.is_final(),
-            HostError::Protocol(_) | HostError::Nonsense(_) => false,
+            #[cfg(feature = "tls")]
+            HostError::Tls(_) => false,
+            HostError::Authentication(_) | HostError::Protocol(_) | HostError::Nonsense(_) => false,
         }
     }
 }

@@ -1,0 +1,25 @@
+//! Secrets and keys as options have them.
+
+use crate::failure::Failure;
+use std::fmt::Display;
+use std::str::FromStr;
+
+/// Reads `KEY`, or `@FILE` with a key in it: others can see a command line. A key is not
+/// repeated in messages.
+pub(crate) fn read<K: FromStr<Err: Display>>(option: &str, text: &str) -> Result<K, Failure> {
+    let fail = |problem: String| Failure::usage(format!("{option}: {problem}"), None);
+    let from_file = match text.strip_prefix('@') {
+        Some(path) => {
+            Some(std::fs::read_to_string(path).map_err(|error| fail(format!("{path}: {error}")))?)
+        }
+        None => None,
+    };
+    from_file.as_deref().unwrap_or(text).trim().parse().map_err(|error| fail(format!("{error}")))
+}
+
+/// What a program without TLS says to a TLS key.
+#[cfg(not(feature = "tls"))]
+pub(crate) fn without_tls() -> Failure {
+    let help = "build it with `cargo build --release --features tls`, which needs OpenSSL 3";
+    Failure::usage("--tls-psk: this mynah was built without TLS".to_owned(), Some(help))
+}
