@@ -120,7 +120,8 @@ pub(crate) struct Command {
     pub(crate) exclusive: bool,
     pub(crate) arrival: Time,
     pub(crate) due: Option<Time>,
-    pub(crate) stages: StageSpans,
+    /// What the model's earlier steps took, or all of them if the store is not done.
+    pub(crate) stages: Option<Box<StageSpans>>,
     /// Further steps of the model, one after the other.
     pub(crate) steps: VecDeque<Step>,
     pub(crate) work: Work,

@@ -116,13 +116,19 @@ impl Subsystem {
         if let Some(tap) = &mut self.tap {
             tap.completed(completion, command.arrival);
         }
-        match command.due {
-            None => command.stages = completion.stages,
-            Some(_) => {
-                for (stage, span) in completion.stages.iter() {
-                    command.stages.add(stage, span);
-                }
-            }
+        if command.waiting == 1
+            && command.steps.is_empty()
+            && command.stages.is_none()
+            && command.certain.is_none()
+            && matches!(command.work, Work::None | Work::Media)
+            && completion.status == io::Status::Success
+            && command.status.is_success()
+        {
+            return self.finish_plain(index, completion);
+        }
+        let stages = command.stages.get_or_insert_default();
+        for (stage, span) in completion.stages.iter() {
+            stages.add(stage, span);
         }
         command.due = Some(completion.at);
         if completion.status != io::Status::Success && command.status.is_success() {
@@ -172,6 +178,39 @@ impl Subsystem {
         }
     }
 
+    /// Ends a command that has done nothing out of the ordinary: most of them.
+    #[inline]
+    fn finish_plain(&mut self, index: u32, completion: &io::Completion) {
+        let Some(command) = self.commands.get(index) else { return };
+        let Some(slot) = self.queues.get_mut(command.queue) else {
+            return self.finish(index, ReplyData::None);
+        };
+        if command.exclusive {
+            return self.finish(index, ReplyData::None);
+        }
+        let mut entry = CompletionEntry::new(command.command_id, Status::SUCCESS, 0);
+        entry.queue_head.set(slot.reply());
+        self.health.count(command.opcode, command.bytes);
+        let data = match command.work {
+            Work::Media => {
+                ReplyData::Media(Media { at: command.at, bytes: command.bytes, job: command.job })
+            }
+            _ => ReplyData::None,
+        };
+        self.outputs.push_back(Output::Reply(Reply {
+            queue: Queue(command.queue),
+            entry,
+            data,
+            kind: command.kind,
+            bytes: command.bytes,
+            arrival: command.arrival,
+            due: Some(completion.at),
+            stages: completion.stages,
+        }));
+        self.commands.release(index);
+        self.health.end(self.commands.len(), self.now.wall);
+    }
+
     /// Ends a command: replies, or forgets it if nobody listens.
     pub(crate) fn finish(&mut self, index: u32, mut data: ReplyData) {
         let Some(command) = self.commands.remove(index) else { return };
@@ -215,7 +254,7 @@ impl Subsystem {
             bytes: command.bytes,
             arrival: command.arrival,
             due: command.due,
-            stages: command.stages,
+            stages: command.stages.map_or_else(Default::default, |stages| *stages),
         }));
     }
 
@@ -253,7 +292,7 @@ impl Subsystem {
             exclusive: false,
             arrival: self.now.model,
             due: None,
-            stages: Default::default(),
+            stages: None,
             steps: VecDeque::new(),
             work: Work::None,
             certain: None,

@@ -47,6 +47,18 @@ impl<T> Slots<T> {
         Some(item)
     }
 
+    /// Empties a place without moving what it held.
+    #[inline]
+    pub(crate) fn release(&mut self, index: u32) {
+        if let Some(place) = self.items.get_mut(index as usize)
+            && place.is_some()
+        {
+            *place = None;
+            self.free.push(index);
+        }
+    }
+
+    #[inline]
     pub(crate) fn len(&self) -> usize {
         self.items.len() - self.free.len()
     }

@@ -198,7 +198,8 @@ impl Subsystem {
         let Some(command) = self.commands.get_mut(index) else { return };
         let Work::Fused(entry) = std::mem::replace(&mut command.work, Work::None) else { return };
         let (queue, bytes) = (command.queue, command.bytes);
-        let (arrival, due, stages) = (command.arrival, command.due, command.stages);
+        let (arrival, due) = (command.arrival, command.due);
+        let stages = command.stages.as_deref().copied().unwrap_or_default();
         let mut status = second_status;
         if !command.status.is_success() && second_status.is_success() {
             // The write failed, not the comparison.

@@ -5,11 +5,12 @@ use super::{Access, NAMESPACE_ALL, check_range, check_room};
 use crate::command::{BlockRun, Command, Overwrite, Step, Then, Work};
 use crate::config::Timing;
 use crate::namespace::SECTOR_BYTES;
-use crate::output::ReplyKind;
+use crate::output::{Media, Output, Queue, Reply, ReplyData, ReplyKind};
 use crate::store::Ready;
 use crate::subsystem::Subsystem;
 use mynah_model::io::Operation;
-use mynah_wire::nvme::{Status, SubmissionEntry};
+use mynah_stamp::StageSpans;
+use mynah_wire::nvme::{CompletionEntry, Status, SubmissionEntry};
 
 impl Subsystem {
     /// Where a plain command's data lie; `None` if the command needs more care.
@@ -46,6 +47,10 @@ impl Subsystem {
         };
         check_room(entry, plain.bytes)?;
         let ready = self.store.fetch(plain.at, plain.bytes);
+        if self.config.timing == Timing::Immediate && ready == Ready::Now {
+            self.answer_plain(queue, entry, ReplyKind::Read, &plain);
+            return Ok(());
+        }
         let mut command = self.plain_command(queue, entry, ReplyKind::Read, &plain);
         command.work = Work::Media;
         if let Ready::Later(job) = ready {
@@ -72,6 +77,10 @@ impl Subsystem {
             return self.guarded_write(queue, entry, data);
         }
         let ready = self.store.write(plain.at, data);
+        if self.config.timing == Timing::Immediate && ready == Ready::Now {
+            self.answer_plain(queue, entry, ReplyKind::Write, &plain);
+            return Ok(());
+        }
         let command = self.plain_command(queue, entry, ReplyKind::Write, &plain);
         self.start_plain(command, &plain, Operation::Write, ready);
         Ok(())
@@ -96,6 +105,37 @@ impl Subsystem {
         }
     }
 
+    /// Answers a plain command at once.
+    #[inline]
+    fn answer_plain(
+        &mut self,
+        queue: u32,
+        entry: &SubmissionEntry,
+        kind: ReplyKind,
+        plain: &Plain,
+    ) {
+        let Some(slot) = self.queues.get_mut(queue) else { return };
+        let mut completion = CompletionEntry::new(entry.command_id.get(), Status::SUCCESS, 0);
+        completion.queue_head.set(slot.reply());
+        self.health.count(entry.opcode, plain.bytes);
+        let data = match kind {
+            ReplyKind::Read => {
+                ReplyData::Media(Media { at: plain.at, bytes: plain.bytes, job: None })
+            }
+            _ => ReplyData::None,
+        };
+        self.outputs.push_back(Output::Reply(Reply {
+            queue: Queue(queue),
+            entry: completion,
+            data,
+            kind,
+            bytes: plain.bytes,
+            arrival: self.now.model,
+            due: None,
+            stages: StageSpans::default(),
+        }));
+    }
+
     #[inline]
     fn start_plain(&mut self, command: Command, plain: &Plain, operation: Operation, ready: Ready) {
         let index = self.insert(command);
@@ -106,8 +146,6 @@ impl Subsystem {
             }
             let sectors = (u64::from(plain.bytes) / SECTOR_BYTES) as u32;
             self.step(index, Step { operation, pool: plain.pool, sector: plain.sector, sectors });
-        } else if matches!(ready, Ready::Now) {
-            self.finish(index, crate::ReplyData::None);
         }
     }
 
