@@ -207,15 +207,23 @@ pub(crate) struct Serve {
     pub(crate) allow_host: Vec<String>,
     /// A host's secret (DHHC-1:…), or any host's without an NQN: hosts then have to prove who
     /// they are; may be repeated
-    #[arg(long, value_name = "[NQN=]KEY")]
+    /// (make one with `nvme gen-dhchap-key`; @FILE reads it from a file)
+    #[arg(long, value_name = "[NQN=]KEY|@FILE")]
     pub(crate) host_key: Vec<String>,
     /// The subsystem's own secret, for hosts that want a proof in turn
-    #[arg(long, value_name = "KEY", requires = "host_key")]
+    #[arg(long, value_name = "KEY|@FILE", requires = "host_key")]
     pub(crate) controller_key: Option<String>,
+    /// A hash function of authentications: sha256, sha384 or sha512; may be repeated, the
+    /// preferred one first [default: all]
+    #[arg(long, value_name = "HASH", requires = "host_key")]
+    pub(crate) auth_hash: Vec<String>,
+    /// A Diffie-Hellman group of authentications: null, or ffdhe2048, 3072, 4096, 6144 or 8192;
+    /// may be repeated, the preferred one first [default: all, ffdhe3072 first]
+    #[arg(long, value_name = "GROUP", requires = "host_key")]
+    pub(crate) auth_group: Vec<String>,
     /// A host's TLS key (NVMeTLSkey-1:…), or any host's without an NQN: connections are then
-    /// encrypted; may be repeated
-    #[cfg(feature = "tls")]
-    #[arg(long, value_name = "[NQN=]KEY")]
+    /// encrypted; may be repeated (make one with `nvme gen-tls-key`)
+    #[arg(long, value_name = "[NQN=]KEY|@FILE")]
     pub(crate) tls_psk: Vec<String>,
     /// What real time may be missed by before the result is not trusted (p99) [default: 50us or
     /// a tenth of the median latency, whichever is more]

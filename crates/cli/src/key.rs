@@ -17,6 +17,20 @@ pub(crate) fn read<K: FromStr<Err: Display>>(option: &str, text: &str) -> Result
     from_file.as_deref().unwrap_or(text).trim().parse().map_err(|error| fail(format!("{error}")))
 }
 
+/// Reads `NQN=KEY` for one host, or a key for any.
+pub(crate) fn of_host<K: FromStr<Err: Display>>(
+    option: &str,
+    text: &str,
+) -> Result<(Option<String>, K), Failure> {
+    // An NQN has no equals sign, but a key may end with some.
+    match text.split_once('=') {
+        Some((nqn, key)) if nqn.starts_with("nqn.") => {
+            Ok((Some(nqn.to_owned()), read(&format!("{option} of {nqn}"), key)?))
+        }
+        _ => Ok((None, read(option, text)?)),
+    }
+}
+
 /// What a program without TLS says to a TLS key.
 #[cfg(not(feature = "tls"))]
 pub(crate) fn without_tls() -> Failure {

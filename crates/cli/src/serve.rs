@@ -2,6 +2,7 @@
 
 use crate::args::{DriveArgs, Serve};
 use crate::failure::{Failure, say};
+use crate::key;
 use crate::machine::Meter;
 use crate::{print, progress};
 use mynah_lab::emulation::Emulation;
@@ -17,7 +18,7 @@ use mynah_runtime::metrics;
 use mynah_runtime::server::{ServeError, ServeOptions, Server, Speed, StoreKind};
 use mynah_runtime::status;
 use mynah_stamp::Span;
-use std::fmt::Display;
+use mynah_wire::authentication::Choices;
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 use std::process::ExitCode;
@@ -110,6 +111,10 @@ fn emulation(args: &DriveArgs, seed: Option<u64>, speed: Speed) -> Result<Emulat
 }
 
 fn options(args: &Serve) -> Result<ServeOptions, Failure> {
+    #[cfg(not(feature = "tls"))]
+    if !args.tls_psk.is_empty() {
+        return Err(key::without_tls());
+    }
     let mut tcp = Vec::new();
     for text in &args.tcp {
         tcp.push(address("--tcp", text)?);
@@ -127,36 +132,34 @@ fn options(args: &Serve) -> Result<ServeOptions, Failure> {
         allowed_hosts: args.allow_host.clone(),
         secrets: secrets(args)?,
         #[cfg(feature = "tls")]
-        tls: args.tls_psk.iter().map(|t| keyed("--tls-psk", t)).collect::<Result<_, _>>()?,
+        tls: args.tls_psk.iter().map(|t| key::of_host("--tls-psk", t)).collect::<Result<_, _>>()?,
         late_bound: args.late_bound.as_deref().map(|t| duration("--late-bound", t)).transpose()?,
         ..ServeOptions::default()
     })
 }
 
 fn secrets(args: &Serve) -> Result<Secrets, Failure> {
-    let hosts = args.host_key.iter().map(|text| keyed("--host-key", text));
-    let controller = args.controller_key.as_deref().map(|text| keyed("--controller-key", text));
+    let hosts = args.host_key.iter().map(|text| key::of_host("--host-key", text));
+    let controller = args.controller_key.as_deref();
+    let mut choices = Choices::default();
+    if !args.auth_hash.is_empty() {
+        choices.hashes = chosen("--auth-hash", &args.auth_hash)?;
+    }
+    if !args.auth_group.is_empty() {
+        choices.groups = chosen("--auth-group", &args.auth_group)?;
+    }
     Ok(Secrets {
         hosts: hosts.collect::<Result<_, _>>()?,
-        controller: controller.transpose()?.map(|(_, secret)| secret),
+        controller: controller.map(|text| key::read("--controller-key", text)).transpose()?,
+        choices,
     })
 }
 
-/// Reads `NQN=KEY` or `KEY`. A key is not repeated in messages.
-fn keyed<K: FromStr<Err: Display>>(
-    option: &str,
-    text: &str,
-) -> Result<(Option<String>, K), Failure> {
-    // An NQN has no equals sign, but a key may end with some.
-    let (nqn, key) = match text.split_once('=') {
-        Some((nqn, key)) if nqn.starts_with("nqn.") => (Some(nqn.to_owned()), key),
-        _ => (None, text),
+fn chosen<C: FromStr<Err = String>>(option: &str, texts: &[String]) -> Result<Vec<C>, Failure> {
+    let read = |text: &String| {
+        text.parse().map_err(|error| Failure::usage(format!("{option}: {error}"), None))
     };
-    let key = key.parse().map_err(|error| {
-        let whose = nqn.as_deref().unwrap_or("any host");
-        Failure::usage(format!("{option}, of {whose}: {error}"), None)
-    })?;
-    Ok((nqn, key))
+    texts.iter().map(read).collect()
 }
 
 /// Says who can reach the drive, if that is more than this machine.

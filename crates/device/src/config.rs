@@ -110,6 +110,8 @@ pub struct Transport {
     pub port: u16,
     /// TRTYPE: 3 is TCP.
     pub kind: u8,
+    /// NQN of the host that the transport has authenticated, if it has: no other may connect.
+    pub host_nqn: Option<String>,
 }
 
 /// A subsystem that cannot be built.

@@ -109,7 +109,10 @@ impl Subsystem {
         } else {
             return Err(invalid_data(place::SUBSYSTEM_NQN));
         };
-        if role == Role::Io && !self.is_allowed(host_nqn) {
+        let proved = self.queues.get(queue).and_then(|slot| slot.transport.host_nqn.as_deref());
+        if proved.is_some_and(|proved| proved != host_nqn)
+            || role == Role::Io && !self.is_allowed(host_nqn)
+        {
             return Err(plain(Status::CONNECT_INVALID_HOST.do_not_retry()));
         }
         if self.drive.has_lost_power() {

@@ -17,7 +17,7 @@ use crate::queue::{State, TransportQueue};
 use crate::slots::{NONE, Slots};
 use crate::tap::Tap;
 use crate::timestamp::Timestamp;
-use crate::{Now, Store};
+use crate::{Now, Store, StoreError};
 use mynah_model::Drive;
 use mynah_model::io::{Control, FlowId, QueueId, QueueKind};
 use mynah_stamp::{Span, StageSpans, Time};
@@ -406,6 +406,21 @@ impl Subsystem {
             (false, _) => self.fail(asked.queue.0, &asked.entry, ReplyKind::Fabrics, status),
         }
         true
+    }
+
+    /// Whether a host uses the queue: it is connected, and authenticated if it has to be.
+    pub fn is_in_use(&self, queue: Queue) -> bool {
+        let state = self.queues.get(queue.0).map(|slot| slot.state);
+        matches!(state, Some(State::Admin | State::Io))
+    }
+
+    /// Puts everything on stable storage, and notes that the store was closed in order. The
+    /// last call; it may block.
+    ///
+    /// # Errors
+    /// If something that was written may be lost.
+    pub fn close_store(&mut self) -> Result<(), StoreError> {
+        self.store.close()
     }
 
     /// The host at the other end of the queue has proved who it is.

@@ -27,6 +27,8 @@ pub struct Secrets {
     pub hosts: Vec<(Option<String>, Secret)>,
     /// The subsystem's, for hosts that want a proof.
     pub controller: Option<Secret>,
+    /// Hash functions and groups that may be used, the preferred ones first.
+    pub choices: Choices,
 }
 
 impl Secrets {
@@ -54,7 +56,6 @@ struct Session {
 pub struct Authenticator {
     subsystem_nqn: String,
     secrets: Secrets,
-    choices: Choices,
     sequence: SequenceNumbers,
     sessions: HashMap<Queue, Session>,
     serial: u64,
@@ -67,12 +68,11 @@ impl Authenticator {
     ///
     /// # Errors
     /// If there can be none.
-    pub fn new(subsystem_nqn: &str, secrets: Secrets, choices: Choices) -> io::Result<Self> {
+    pub fn new(subsystem_nqn: &str, secrets: Secrets) -> io::Result<Self> {
         let work = |(ticket, job): (Ticket, Job)| (ticket, job.run());
         Ok(Authenticator {
             subsystem_nqn: subsystem_nqn.to_owned(),
             secrets,
-            choices,
             sequence: SequenceNumbers::new(random::number()),
             sessions: HashMap::new(),
             serial: 0,
@@ -112,7 +112,7 @@ impl Authenticator {
                     .unwrap_or_else(|| Secret::generate(Hash::Sha256, &mut random::fill)),
                 controller_secret: self.secrets.controller.clone(),
             };
-            let target = Target::new(self.choices.clone(), parties);
+            let target = Target::new(self.secrets.choices.clone(), parties);
             Session { serial: self.serial, target, waiting: None }
         });
         if session.target.is_working() {

@@ -499,12 +499,12 @@ impl Engine {
                     continue;
                 }
             };
-            self.adopt(socket, peer, number as u16);
+            self.adopt(socket, peer, number as u16, None);
         }
     }
 
     /// Takes a new connection in.
-    fn adopt(&mut self, socket: OwnedFd, peer: String, port: u16) {
+    fn adopt(&mut self, socket: OwnedFd, peer: String, port: u16, host_nqn: Option<String>) {
         let now = self.clock.now();
         self.forget_connected();
         if self.half_open.len() >= self.limits.half_open_max
@@ -516,7 +516,7 @@ impl Engine {
             self.refused += 1;
             return;
         }
-        let transport = Transport { peer, port, ..self.transport.clone() };
+        let transport = Transport { peer, port, host_nqn, ..self.transport.clone() };
         let id = self.hub.open(now, transport);
         let flags = EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET;
         if epoll::add(&self.epoll, &socket, EventData::new_u64(id.into()), flags).is_err() {
@@ -589,7 +589,7 @@ impl Engine {
             self.listeners.clear();
         }
         while let Ok(new) = self.control.adopted.try_recv() {
-            self.adopt(new.socket, new.peer, new.port);
+            self.adopt(new.socket, new.peer, new.port, new.host_nqn);
         }
         if self.control.wanted.swap(false, Ordering::AcqRel) {
             let snapshot = self.snapshot();

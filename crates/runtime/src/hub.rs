@@ -426,9 +426,13 @@ impl Hub {
         self.ended.pop()
     }
 
-    /// Whether a host has connected to a controller on this connection.
+    /// Whether a host has connected to a controller on this connection, and authenticated if
+    /// it has to.
     pub fn is_connected(&self, id: Id) -> bool {
-        self.peers.get(id as usize).and_then(Option::as_deref).is_some_and(|peer| peer.connected)
+        let peer = self.peers.get(id as usize).and_then(Option::as_deref);
+        peer.is_some_and(|peer| {
+            peer.connected && peer.queue.is_none_or(|queue| self.subsystem.is_in_use(queue))
+        })
     }
 
     /// Whether a host has been asked for data that it has not sent.

@@ -4,7 +4,7 @@
 use crate::authenticator::{Authenticator, Secrets};
 use crate::clock::{Clock, Rate};
 use crate::engine::{Control, Engine, EngineLimits, Told, copy_descriptor};
-use crate::file_store::{self, FileStore, Found};
+use crate::file_store::{self, FileStore, Found, Trouble};
 use crate::hub::{Hub, Measure};
 pub use mynah_device::NamespaceConfig as Namespace;
 use mynah_device::{
@@ -16,7 +16,6 @@ use mynah_lab::result::{Parts, Result as RunResult, Run};
 use mynah_lab::units::Duration;
 use mynah_model::Drive;
 use mynah_stamp::Span;
-use mynah_wire::authentication::Choices;
 use mynah_wire::tcp::target::Settings;
 use rustix::fd::OwnedFd;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -154,7 +153,7 @@ fn encrypt(
     for (number, listener) in listeners.into_iter().enumerate() {
         let control = control.clone();
         carrier.listen(listener, number, acceptor.clone(), move |new| {
-            control.adopt(new.socket, new.peer, new.listener as u16);
+            control.adopt(new.socket, new.peer, new.listener as u16, Some(new.host_nqn));
         });
     }
     Ok(carrier)
@@ -179,6 +178,7 @@ pub struct Server {
     subsystem: Subsystem,
     authenticator: Option<Authenticator>,
     wakers: Vec<OwnedFd>,
+    trouble: Trouble,
     notes: Vec<String>,
     interval: Option<(Span, Told)>,
 }
@@ -212,7 +212,7 @@ impl Server {
             seed: drive.drive.config().seed,
         };
         let drive = drive.drive;
-        let (store, waker) = open_store(&options, &identity.hash, &drive, &mut notes)?;
+        let (store, waker, trouble) = open_store(&options, &identity.hash, &drive, &mut notes)?;
         let timing = match options.speed {
             Speed::Modelled(_) => Timing::Modelled,
             Speed::Max => Timing::Immediate,
@@ -233,7 +233,7 @@ impl Server {
             true => None,
             false => {
                 let secrets = options.secrets.clone();
-                let it = Authenticator::new(&identity.nqn, secrets, Choices::default())?;
+                let it = Authenticator::new(&identity.nqn, secrets)?;
                 wakers.push(copy_descriptor(it.wake_descriptor())?);
                 Some(it)
             }
@@ -265,6 +265,7 @@ impl Server {
             subsystem,
             authenticator,
             wakers,
+            trouble,
             notes,
             interval: None,
         })
@@ -316,6 +317,7 @@ impl Server {
             peer: String::new(),
             port: 0,
             kind: TCP,
+            host_nqn: None,
         };
         let mut hub = Hub::new(self.subsystem, settings, self.options.pool_bytes, rate);
         if let Some(authenticator) = self.authenticator {
@@ -343,14 +345,13 @@ impl Server {
         if let Some((every, then)) = self.interval {
             engine.every(every, then);
         }
-        let (subsystem, measure) = engine.run()?;
-        Ok(Served {
-            identity: self.identity,
-            options: self.options,
-            subsystem,
-            measure,
-            notes: self.notes,
-        })
+        let (mut subsystem, measure) = engine.run()?;
+        let mut notes = self.notes;
+        if subsystem.close_store().is_err() {
+            notes.push("what was written since the last flush may be lost".to_owned());
+        }
+        notes.extend(self.trouble.message().map(|problem| format!("the store: {problem}")));
+        Ok(Served { identity: self.identity, options: self.options, subsystem, measure, notes })
     }
 }
 
@@ -397,13 +398,13 @@ fn open_store(
     hash: &str,
     drive: &Drive,
     notes: &mut Vec<String>,
-) -> Result<(Box<dyn Store>, Option<OwnedFd>), ServeError> {
+) -> Result<(Box<dyn Store>, Option<OwnedFd>, Trouble), ServeError> {
     let bytes = Subsystem::store_bytes(drive);
     match &options.store {
-        StoreKind::Ram => Ok((Box::new(RamStore::new()), None)),
+        StoreKind::Ram => Ok((Box::new(RamStore::new()), None, Trouble::default())),
         StoreKind::Pattern => {
             notes.push("store pattern: nothing that was written was kept".to_owned());
-            Ok((Box::new(PatternStore), None))
+            Ok((Box::new(PatternStore), None, Trouble::default()))
         }
         StoreKind::File(path) => {
             let (store, found) = FileStore::open(path, bytes, hash)?;
@@ -424,7 +425,8 @@ fn open_store(
                     notes.push(format!("{}: was written by another drive", path.display()));
                 }
             }
-            Ok((Box::new(store), Some(waker)))
+            let trouble = store.trouble();
+            Ok((Box::new(store), Some(waker), trouble))
         }
     }
 }

@@ -178,6 +178,7 @@ impl World {
             peer: "test".into(),
             port: 0,
             kind: 3,
+            host_nqn: None,
         };
         self.subsystem.attach(self.clock(), transport)
     }

@@ -29,7 +29,7 @@ struct World {
 }
 
 impl World {
-    fn new(secrets: Secrets, group: Group) -> World {
+    fn new(mut secrets: Secrets, group: Group) -> World {
         let overrides = ["geometry.blocks_per_plane=64", "geometry.channels=1"].map(String::from);
         let drive = mynah_lab::drive::load("enterprise-tlc", &overrides).expect("a drive");
         let drive = mynah_model::Drive::new(drive.config).expect("a drive");
@@ -39,10 +39,10 @@ impl World {
             ..SubsystemConfig::new(NQN)
         };
         let subsystem = Subsystem::new(config, drive, Box::new(RamStore::new()));
-        let choices = Choices { hashes: vec![Hash::Sha384], groups: vec![group] };
+        secrets.choices = Choices { hashes: vec![Hash::Sha384], groups: vec![group] };
         World {
             subsystem: subsystem.expect("a subsystem"),
-            authenticator: Authenticator::new(NQN, secrets, choices).expect("a thread"),
+            authenticator: Authenticator::new(NQN, secrets).expect("a thread"),
             command_id: 0,
             closed: Vec::new(),
         }
@@ -55,6 +55,7 @@ impl World {
             peer: "test".into(),
             port: 0,
             kind: 3,
+            host_nqn: None,
         };
         self.subsystem.attach(NOW, transport)
     }
@@ -190,6 +191,7 @@ fn a_queue_is_of_use_once_its_host_has_proved_itself() {
     let secrets = || Secrets {
         hosts: vec![(Some(ONE.to_owned()), secret(1)), (None, secret(2))],
         controller: Some(secret(3)),
+        ..Secrets::default()
     };
     for group in [Group::Null, Group::Ffdhe2048] {
         let cases = [
@@ -223,7 +225,7 @@ fn a_queue_is_of_use_once_its_host_has_proved_itself() {
 
 #[test]
 fn a_handshake_at_work_keeps_no_other_queue_waiting() {
-    let secrets = Secrets { hosts: vec![(None, secret(1))], controller: None };
+    let secrets = Secrets { hosts: vec![(None, secret(1))], ..Secrets::default() };
     let mut world = World::new(secrets, Group::Ffdhe8192);
     let (busy, _) = world.connect(ONE).expect("connected");
     let (other, _) = world.connect(TWO).expect("connected");
@@ -256,7 +258,7 @@ fn a_handshake_at_work_keeps_no_other_queue_waiting() {
 
 #[test]
 fn commands_of_other_protocols_are_refused() {
-    let secrets = Secrets { hosts: vec![(None, secret(1))], controller: None };
+    let secrets = Secrets { hosts: vec![(None, secret(1))], ..Secrets::default() };
     let mut world = World::new(secrets, Group::Null);
     let (queue, _) = world.connect(ONE).expect("connected");
     let good = World::authentication(fabrics::AUTHENTICATION_SEND, 8);

@@ -48,6 +48,7 @@ pub(super) struct Adopted {
     pub(super) socket: OwnedFd,
     pub(super) peer: String,
     pub(super) port: u16,
+    pub(super) host_nqn: Option<String>,
 }
 
 /// A handle on a running engine, for any thread.
@@ -87,10 +88,11 @@ impl Control {
     }
 
     /// Hands over a connection of `peer` that was accepted elsewhere, for the subsystem's port
-    /// of that number. The socket must not block.
-    pub fn adopt(&self, socket: OwnedFd, peer: String, port: u16) {
+    /// of that number. The socket must not block. With `host_nqn`, the peer has proved that it is
+    /// that host.
+    pub fn adopt(&self, socket: OwnedFd, peer: String, port: u16, host_nqn: Option<String>) {
         // Fails only without an engine, and then the connection just ends.
-        let _ = self.adoptions.send(Adopted { socket, peer, port });
+        let _ = self.adoptions.send(Adopted { socket, peer, port, host_nqn });
         self.ring();
     }
 

@@ -39,6 +39,7 @@ impl World {
             peer: "test".into(),
             port: 0,
             kind: 3,
+            host_nqn: None,
         };
         let id = self.hub.open(self.now(), transport);
         let mut out = Outbound::new(End::Host);

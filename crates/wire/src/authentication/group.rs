@@ -93,6 +93,17 @@ impl Group {
     }
 }
 
+impl std::str::FromStr for Group {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Group, String> {
+        Group::ALL.into_iter().find(|group| group.name() == text).ok_or_else(|| {
+            let names: Vec<_> = Group::ALL.map(Group::name).into();
+            format!("`{text}` is not a Diffie-Hellman group; there are {}", names.join(", "))
+        })
+    }
+}
+
 /// A private exponent of a group.
 #[derive(Clone)]
 pub(super) struct Exponent {

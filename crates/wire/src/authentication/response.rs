@@ -68,6 +68,17 @@ impl Hash {
     }
 }
 
+impl std::str::FromStr for Hash {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Hash, String> {
+        Hash::ALL.into_iter().find(|hash| hash.name() == text).ok_or_else(|| {
+            let names: Vec<_> = Hash::ALL.map(Hash::name).into();
+            format!("`{text}` is not a hash function; there are {}", names.join(", "))
+        })
+    }
+}
+
 /// Who answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {
