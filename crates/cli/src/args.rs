@@ -225,6 +225,9 @@ pub(crate) struct Serve {
     /// encrypted; may be repeated (make one with `nvme gen-tls-key`)
     #[arg(long, value_name = "[NQN=]KEY|@FILE")]
     pub(crate) tls_psk: Vec<String>,
+    /// Record everything that goes into the drive, for sim --replay and compare
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) record: Option<PathBuf>,
     /// What real time may be missed by before the result is not trusted (p99) [default: 50us or
     /// a tenth of the median latency, whichever is more]
     #[arg(long, value_name = "TIME")]

@@ -1,6 +1,6 @@
 //! `mynah serve`.
 
-use crate::args::{DriveArgs, Serve};
+use crate::args::Serve;
 use crate::failure::{Failure, say};
 use crate::key;
 use crate::machine::Meter;
@@ -14,7 +14,9 @@ use mynah_lab::summary;
 use mynah_lab::units::{Bytes, Duration};
 use mynah_runtime::authenticator::Secrets;
 use mynah_runtime::clock::Rate;
+use mynah_runtime::fault;
 use mynah_runtime::metrics;
+use mynah_runtime::record::Recording;
 use mynah_runtime::server::{ServeError, ServeOptions, Server, Speed, StoreKind};
 use mynah_runtime::status;
 use mynah_stamp::Span;
@@ -31,7 +33,7 @@ const DEFAULT_ADDRESS: &str = "127.0.0.1:4420";
 /// Serves a drive until the process is told to end.
 pub(crate) fn run(args: &Serve) -> Result<ExitCode, Failure> {
     let options = options(args)?;
-    let emulation = emulation(&args.drive, args.seed, options.speed)?;
+    let emulation = emulation(args, options.speed)?;
     let json = args.json.as_deref().filter(|path| *path != Path::new("-"));
     let json = json.map(PendingFile::create).transpose()?;
     let metrics = args.metrics.as_deref().map(|text| address("--metrics", text)).transpose()?;
@@ -40,7 +42,13 @@ pub(crate) fn run(args: &Serve) -> Result<ExitCode, Failure> {
     let interval = interval.map(|text| duration("--status-interval", text)).transpose()?;
 
     let mut meter = Meter::new();
-    let mut server = Server::new(emulation.prepare()?, options.clone())?;
+    let prepared = emulation.prepare()?;
+    let recording = args.record.as_deref().map(|path| Recording::begin(path, &prepared));
+    let (recording, tap) = recording.transpose()?.unzip();
+    let mut server = Server::new(prepared, options.clone())?;
+    if let Some(tap) = tap {
+        server.subsystem_mut().set_tap(tap);
+    }
     warn(args, &options);
     let control = server.control();
     let metrics = match metrics {
@@ -72,6 +80,9 @@ pub(crate) fn run(args: &Serve) -> Result<ExitCode, Failure> {
     meter.step(Step::Started);
     let served = server.run()?;
     meter.step(Step::Finished);
+    if let Some(recording) = recording {
+        recording.finish(served.end())?;
+    }
     let result = served.result(meter.finish());
     show(args, json, &result)?;
     Ok(match result.untrusted {
@@ -92,16 +103,23 @@ fn show(args: &Serve, json: Option<PendingFile>, result: &RunResult) -> Result<(
     Ok(())
 }
 
-fn emulation(args: &DriveArgs, seed: Option<u64>, speed: Speed) -> Result<Emulation, Failure> {
-    let name = args.drive.as_deref().unwrap_or(DEFAULT_DRIVE);
-    let mut emulation = Emulation::on(name, &args.set)?;
-    for spec in &args.fault {
+fn emulation(args: &Serve, speed: Speed) -> Result<Emulation, Failure> {
+    let name = args.drive.drive.as_deref().unwrap_or(DEFAULT_DRIVE);
+    let mut emulation = Emulation::on(name, &args.drive.set)?;
+    for spec in &args.drive.fault {
+        if fault::parse(spec).is_some() {
+            continue;
+        }
+        if speed == Speed::Max {
+            let help = "without the model, only connections and controllers fail";
+            return Err(Failure::usage(format!("--fault {spec} with --speed max"), Some(help)));
+        }
         emulation = emulation.fault(spec)?;
     }
-    if let Some(seed) = seed {
+    if let Some(seed) = args.seed {
         emulation.config.seed = seed;
     }
-    emulation.precondition = match (args.precondition, speed) {
+    emulation.precondition = match (args.drive.precondition, speed) {
         (Some(precondition), _) => precondition,
         // The model is not asked, so that its state is of no consequence.
         (None, Speed::Max) => Precondition::None,
@@ -122,6 +140,15 @@ fn options(args: &Serve) -> Result<ServeOptions, Failure> {
     if tcp.is_empty() {
         tcp.push(address("--tcp", DEFAULT_ADDRESS)?);
     }
+    if args.record.is_some() && args.speed == "max" {
+        let help = "a recording holds what goes into the model, and --speed max asks none";
+        return Err(Failure::usage("--record with --speed max", Some(help)));
+    }
+    let faults = args.drive.fault.iter().filter_map(|spec| fault::parse(spec));
+    let faults = faults.collect::<Result<_, _>>().map_err(|error| {
+        let forms = format!("the forms for connections are\n{}", fault::FORMS);
+        Failure::usage(format!("--fault: {error}"), Some(&forms))
+    })?;
     let namespaces = args.namespace.iter().map(|text| namespace(text));
     Ok(ServeOptions {
         name: args.name.clone(),
@@ -131,6 +158,7 @@ fn options(args: &Serve) -> Result<ServeOptions, Failure> {
         namespaces: namespaces.collect::<Result<_, _>>()?,
         allowed_hosts: args.allow_host.clone(),
         secrets: secrets(args)?,
+        faults,
         #[cfg(feature = "tls")]
         tls: args.tls_psk.iter().map(|t| key::of_host("--tls-psk", t)).collect::<Result<_, _>>()?,
         late_bound: args.late_bound.as_deref().map(|t| duration("--late-bound", t)).transpose()?,

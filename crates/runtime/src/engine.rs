@@ -447,8 +447,13 @@ impl Engine {
     /// A connection is over once its output is sent and the peer has seen it.
     fn end(&mut self, now: Time, id: Id, reason: &Reason) {
         let Some(Some(socket)) = self.sockets.get_mut(id as usize) else { return };
-        if matches!(reason, Reason::Protocol(_)) {
-            self.refused += 1;
+        match reason {
+            Reason::Protocol(_) => self.refused += 1,
+            Reason::Subsystem(_) => {}
+            Reason::Fault => {
+                let now = self.clock.now();
+                return self.close(now, id);
+            }
         }
         socket.closing = Some(now + LINGER);
         if self.hub.output(id).is_empty() {

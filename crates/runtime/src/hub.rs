@@ -12,6 +12,7 @@ pub use measure::{Measure, Totals};
 
 use crate::authenticator::Authenticator;
 use crate::clock::Rate;
+use crate::fault::{Fate, Faults, Strike};
 use mynah_device::{Now, Output, Queue, Reply, ReplyData, ReplyKind, Subsystem, Transport};
 use mynah_stamp::{Span, Time};
 use mynah_wire::fabrics::{ConnectData, nqn};
@@ -33,6 +34,8 @@ pub enum Reason {
     Protocol(Ended),
     /// The subsystem wants it.
     Subsystem(&'static str),
+    /// An injected fault: at once, whatever has not been sent.
+    Fault,
 }
 
 /// A reply in the output, of which bytes have not been sent.
@@ -99,6 +102,9 @@ pub struct Hub {
     outstanding: u64,
     measure: Measure,
     authenticator: Option<Authenticator>,
+    faults: Option<Faults>,
+    /// Replies that a fault holds back, the next one last.
+    delayed: Vec<(Time, Reply)>,
 }
 
 impl Hub {
@@ -120,7 +126,14 @@ impl Hub {
             outstanding: 0,
             measure: Measure::new(rate),
             authenticator: None,
+            faults: None,
+            delayed: Vec::new(),
         }
+    }
+
+    /// Has faults strike.
+    pub fn inject(&mut self, faults: Faults) {
+        self.faults = Some(faults);
     }
 
     /// Has hosts prove who they are. Call [`Hub::advance`] when its descriptor is readable.
@@ -212,6 +225,9 @@ impl Hub {
         let Some(queue) = peer.queue.take() else { return };
         self.outstanding -= std::mem::take(&mut peer.outstanding);
         for reply in std::mem::take(&mut peer.backlog) {
+            self.subsystem.discard(reply);
+        }
+        for (_, reply) in self.delayed.extract_if(.., |(_, reply)| reply.queue == queue) {
             self.subsystem.discard(reply);
         }
         self.by_queue[queue.index()] = NOBODY;
@@ -321,8 +337,12 @@ impl Hub {
         if let Some(authenticator) = &mut self.authenticator {
             authenticator.advance(now, &mut self.subsystem);
         }
+        if self.faults.is_some() {
+            self.strike(now);
+        }
         while let Some(output) = self.subsystem.poll() {
             match output {
+                Output::Reply(reply) if self.faults.is_some() => self.tempt_fate(now, reply),
                 Output::Reply(reply) => self.reply(reply),
                 Output::Close { queue, reason } => {
                     let Some(id) = self.id_of(queue) else { continue };
@@ -342,6 +362,62 @@ impl Hub {
         }
         if !self.waiting.is_empty() {
             self.grant();
+        }
+    }
+
+    /// Lets faults strike that are due.
+    fn strike(&mut self, now: Now) {
+        while let Some(strike) = self.faults.as_mut().and_then(|it| it.strike(now.model)) {
+            match strike {
+                Strike::Fatal => self.subsystem.fail_controllers(now),
+                Strike::Cut => {
+                    for id in 0..self.peers.len() as Id {
+                        self.cut(now, id);
+                    }
+                }
+            }
+        }
+        while let Some((_, reply)) = self.delayed.pop_if(|(until, _)| *until <= now.model) {
+            self.reply(reply);
+        }
+    }
+
+    fn cut(&mut self, now: Now, id: Id) {
+        if self.peers[id as usize].as_ref().is_some_and(|peer| peer.queue.is_some()) {
+            self.detach(now, id);
+            self.ended.push((id, Reason::Fault));
+        }
+    }
+
+    /// A reply, unless a fault has other plans for it.
+    fn tempt_fate(&mut self, now: Now, reply: Reply) {
+        let fate = match (&mut self.faults, is_io(reply.kind)) {
+            (Some(faults), true) => faults.draw(),
+            _ => Fate::Sent,
+        };
+        let Some(id) = self.id_of(reply.queue) else { return self.subsystem.discard(reply) };
+        match fate {
+            Fate::Sent => self.reply(reply),
+            Fate::Delayed(by) => {
+                let until = now.model + by;
+                let at = self.delayed.partition_point(|(other, _)| *other > until);
+                self.delayed.insert(at, (until, reply));
+            }
+            Fate::Dropped => {
+                // It stays outstanding on the queue until the host gives up, but there is
+                // nothing to hurry for.
+                if let Some(peer) = self.peer(id)
+                    && peer.outstanding > 0
+                {
+                    peer.outstanding -= 1;
+                    self.outstanding -= 1;
+                }
+                self.subsystem.discard(reply);
+            }
+            Fate::Cut => {
+                self.subsystem.discard(reply);
+                self.cut(now, id);
+            }
         }
     }
 
@@ -408,7 +484,10 @@ impl Hub {
             if is_io(unsent.reply.kind) && peer.flow.is_none() {
                 peer.flow = Some(self.measure.flow(&peer.host));
             }
-            self.measure.visible(now, peer.flow, &unsent.reply, unsent.asked);
+            let late = self.measure.visible(now, peer.flow, &unsent.reply, unsent.asked);
+            if let Some(late) = late {
+                self.subsystem.record_lateness(late, peer.gap);
+            }
         }
         while peer.machine.has_room()
             && let Some(reply) = peer.backlog.pop_front()
@@ -449,7 +528,10 @@ impl Hub {
     /// When something will happen by itself, on the host's clock.
     pub fn next_at(&self) -> Option<Time> {
         let wakeup = self.subsystem.next_at();
-        let model = wakeup.model.map(|at| self.rate.wall(at));
+        let fault = self.faults.as_ref().and_then(Faults::next_at);
+        let delayed = self.delayed.last().map(|(until, _)| *until);
+        let model = [wakeup.model, fault, delayed].into_iter().flatten().min();
+        let model = model.map(|at| self.rate.wall(at));
         match (wakeup.wall, model) {
             (Some(wall), Some(model)) => Some(wall.min(model)),
             (wall, model) => wall.or(model),

@@ -7,6 +7,7 @@
 pub mod authenticator;
 pub mod clock;
 pub mod engine;
+pub mod fault;
 pub mod file_store;
 pub mod host;
 pub mod hub;

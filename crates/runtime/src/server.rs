@@ -4,6 +4,7 @@
 use crate::authenticator::{Authenticator, Secrets};
 use crate::clock::{Clock, Rate};
 use crate::engine::{Control, Engine, EngineLimits, Told, copy_descriptor};
+use crate::fault::{ConnectionFault, Faults};
 use crate::file_store::{self, FileStore, Found, Trouble};
 use crate::hub::{Hub, Measure};
 pub use mynah_device::NamespaceConfig as Namespace;
@@ -15,7 +16,7 @@ use mynah_lab::emulation::Prepared;
 use mynah_lab::result::{Parts, Result as RunResult, Run};
 use mynah_lab::units::Duration;
 use mynah_model::Drive;
-use mynah_stamp::Span;
+use mynah_stamp::{Span, Time};
 use mynah_wire::tcp::target::Settings;
 use rustix::fd::OwnedFd;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -70,6 +71,8 @@ pub struct ServeOptions {
     /// Keys for encrypted connections, by host; with any, all connections are encrypted.
     #[cfg(feature = "tls")]
     pub tls: Vec<(Option<String>, mynah_wire::tls_key::TlsKey)>,
+    /// Faults of connections and controllers.
+    pub faults: Vec<ConnectionFault>,
     /// What real time may be missed by before the result is not trusted.
     pub late_bound: Option<Span>,
     /// What connections offer.
@@ -93,6 +96,7 @@ impl Default for ServeOptions {
             secrets: Secrets::default(),
             #[cfg(feature = "tls")]
             tls: Vec::new(),
+            faults: Vec::new(),
             late_bound: None,
             connection: Settings::default(),
             pool_bytes: 64 << 20,
@@ -256,6 +260,9 @@ impl Server {
             drive,
             store,
         )?;
+        if subsystem.has_restored_namespaces() {
+            notes.push("the namespaces are those that the store has kept".to_owned());
+        }
         Ok(Server {
             options,
             identity,
@@ -323,6 +330,9 @@ impl Server {
         if let Some(authenticator) = self.authenticator {
             hub.authenticate_with(authenticator);
         }
+        if !self.options.faults.is_empty() {
+            hub.inject(Faults::new(&self.options.faults, self.identity.seed));
+        }
         #[cfg(feature = "tls")]
         let mut listeners = self.listeners;
         #[cfg(not(feature = "tls"))]
@@ -366,6 +376,11 @@ pub struct Served {
 }
 
 impl Served {
+    /// When serving ended, on the drive's clock.
+    pub fn end(&self) -> Time {
+        self.subsystem.drive().now()
+    }
+
     /// The result; `run` says what it cost the machine.
     pub fn result(&self, run: Run) -> RunResult {
         let drive = self.subsystem.drive();

@@ -5,6 +5,13 @@ use crate::authentication::{
     Choices, Group, Hash, Host, HostStep, MESSAGE_BYTES_MAX, Message, Parties, Secret,
     SequenceNumbers, Target, TargetStep,
 };
+use crate::nvme::entry::Transfer;
+use crate::nvme::opcode::{FABRICS, fabrics::CONNECT};
+use crate::nvme::{CompletionEntry, Status, SubmissionEntry};
+use crate::tcp::digest::Digests;
+use crate::tcp::pool::TransferPool;
+use crate::tcp::stream::{End, Initialization, Outbound};
+use crate::tcp::target::{Connection, Event, Settings};
 use crate::tls_key::{Identity, TlsKey};
 
 /// Reads a message, and gives it to both ends of an authentication at every step of it. A
@@ -69,4 +76,62 @@ pub fn keys(data: &[u8]) {
         assert_eq!((again.version, again.host_nqn), (identity.version, identity.host_nqn));
         assert_eq!(again.subsystem_nqn, identity.subsystem_nqn);
     }
+}
+
+/// Is a host to the controller's end of a connection. The first byte says in which state the
+/// connection is, and in what parts the rest arrives.
+pub fn target_connection(data: &[u8]) {
+    let Some((&mode, bytes)) = data.split_first() else { return };
+    let mut pool = TransferPool::new(1 << 20);
+    let mut target = Connection::new(Settings::default());
+    let mut host = Outbound::new(End::Host);
+    if mode & 1 != 0 {
+        let digests = mode >> 1 & 3;
+        host.initialize(Initialization { version: 0, alignment: 0, digests, limit: 3 });
+        if mode & 8 != 0 {
+            host.establish(Digests::from_byte(digests), 4);
+            let mut connect = SubmissionEntry { opcode: FABRICS, ..SubmissionEntry::default() };
+            connect.namespace_id.set(CONNECT.into());
+            connect.dword11.set(63 | 4 << 16);
+            host.command(&connect, 0, |_| ());
+        }
+    }
+    let part = usize::from(mode >> 4) * 997 + 1;
+    for bytes in host.bytes().chunks(200).chain(bytes.chunks(part)) {
+        let mut bytes = bytes;
+        while !bytes.is_empty() {
+            if !target.may_receive() {
+                target.sent(target.output().len());
+            }
+            let buffer = target.receive_buffer();
+            let fits = buffer.len().min(bytes.len());
+            buffer[..fits].copy_from_slice(&bytes[..fits]);
+            bytes = &bytes[fits..];
+            target.received(fits);
+            loop {
+                let entry = match target.poll(&mut pool) {
+                    None => break,
+                    Some(Event::Command { entry, data, .. }) => {
+                        assert!(data.len() <= 1 << 20);
+                        entry
+                    }
+                    Some(Event::Ended(_)) => {
+                        assert_eq!(pool.lent_bytes(), 0);
+                        return;
+                    }
+                };
+                let done = CompletionEntry::new(entry.command_id.get(), Status::SUCCESS, 0);
+                match entry.transfer() {
+                    Transfer::ToHost => {
+                        let bytes = entry.data.length.get().min(8192);
+                        target.respond_with_data(&done, bytes, |into| into.fill(1));
+                    }
+                    _ => target.respond(&done),
+                }
+            }
+            assert!(target.memory_bytes() <= 4 << 20);
+        }
+    }
+    target.close(&mut pool);
+    assert_eq!(pool.lent_bytes(), 0);
 }

@@ -37,3 +37,8 @@ fn authentication_messages() {
 fn keys() {
     replay("keys", fuzzing::keys);
 }
+
+#[test]
+fn target_connections() {
+    replay("target_connection", fuzzing::target_connection);
+}

@@ -115,7 +115,7 @@ impl Measure {
         self.lateness.arrived(gap);
     }
 
-    /// A reply is visible to the host.
+    /// A reply is visible to the host; how late, if it was modelled.
     #[inline]
     pub(super) fn visible(
         &mut self,
@@ -123,7 +123,7 @@ impl Measure {
         flow: Option<u32>,
         reply: &Reply,
         asked: Option<Time>,
-    ) {
+    ) -> Option<Span> {
         let status = reply.entry.status();
         self.totals.failed += u64::from(!status.is_success());
         let operation = match reply.kind {
@@ -133,11 +133,11 @@ impl Measure {
             ReplyKind::Trim => Operation::Trim,
             ReplyKind::OtherIo => {
                 self.totals.others += 1;
-                return;
+                return None;
             }
             ReplyKind::Fabrics | ReplyKind::Admin => {
                 self.totals.admin += 1;
-                return;
+                return None;
             }
         };
         let bytes = u64::from(reply.bytes);
@@ -154,20 +154,21 @@ impl Measure {
         }
         let mut stages = reply.stages;
         let at = now.model.max(reply.arrival);
-        if let Some(due) = reply.due {
+        let late = reply.due.map(|due| {
             let late = at.saturating_since(due);
             stages.add(Stage::Late, late);
             let late = self.rate.wall_span(late);
             self.lateness.completed(late);
             self.interval_late.record(late);
-        }
+            late
+        });
         let rung = asked.unwrap_or(reply.arrival).min(reply.arrival);
         stages.add(Stage::NetworkRequest, reply.arrival.since(rung));
         if status.is_success() && matches!(operation, Operation::Read | Operation::Write) {
             self.interval.record(at.since(rung));
             self.latencies.record(at.since(rung));
         }
-        let Some(flow) = flow else { return };
+        let Some(flow) = flow else { return late };
         let completion = Completion {
             at,
             tag: Tag(0),
@@ -177,6 +178,7 @@ impl Measure {
             stages,
         };
         self.recorder.record(flow as usize, operation, reply.bytes, rung, &completion);
+        late
     }
 }
 

@@ -1,6 +1,7 @@
 //! A served drive, and hosts of all kinds.
 
 mod client;
+mod faults;
 mod hostile;
 mod served;
 mod timing;
