@@ -140,7 +140,15 @@ impl Comparison {
         for figure in &self.figures {
             if figure.group != group {
                 group = &figure.group;
-                writeln!(out, "\n{group:<28} {:>14} {:>14} {:>9}", "A", "B", "B / A")?;
+                // A long name has a line of its own.
+                let title = match group.len() {
+                    0..=28 => group,
+                    _ => {
+                        write!(out, "\n{group}")?;
+                        ""
+                    }
+                };
+                writeln!(out, "\n{title:<28} {:>14} {:>14} {:>9}", "A", "B", "B / A")?;
             }
             let [a, b] = figure
                 .values
