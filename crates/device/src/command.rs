@@ -1,6 +1,7 @@
 //! An I/O command under way.
 
 use crate::StoreJob;
+use crate::held::Held;
 use crate::namespace::{Extent, Format};
 use crate::nvm::protection::Check;
 use crate::output::ReplyKind;
@@ -125,6 +126,8 @@ pub(crate) struct Command {
     /// Further steps of the model, one after the other.
     pub(crate) steps: VecDeque<Step>,
     pub(crate) work: Work,
+    /// Memory that it holds.
+    pub(crate) held: Option<Box<Held>>,
     /// What is certain to outlive a power cut when the command has succeeded, where one is due.
     pub(crate) certain: Option<Box<Certain>>,
 }

@@ -206,6 +206,7 @@ impl Subsystem {
             arrival: command.arrival,
             due: Some(completion.at),
             stages: completion.stages,
+            held: None,
         }));
         self.commands.release(index);
         self.health.end(self.commands.len(), self.now.wall);
@@ -255,6 +256,7 @@ impl Subsystem {
             arrival: command.arrival,
             due: command.due,
             stages: command.stages.map_or_else(Default::default, |stages| *stages),
+            held: command.held,
         }));
     }
 
@@ -295,6 +297,7 @@ impl Subsystem {
             stages: None,
             steps: VecDeque::new(),
             work: Work::None,
+            held: None,
             certain: None,
         }
     }

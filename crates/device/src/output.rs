@@ -1,6 +1,7 @@
 //! What a subsystem wants done.
 
 use crate::StoreJob;
+use crate::held::Held;
 use mynah_stamp::{StageSpans, Time};
 use mynah_wire::nvme::{CompletionEntry, SubmissionEntry};
 
@@ -103,6 +104,8 @@ pub struct Reply {
     pub due: Option<Time>,
     /// Where the time went; sums to `due - arrival`. All zero without `due`.
     pub stages: StageSpans,
+    /// Memory that the reply holds until it is dropped.
+    pub(crate) held: Option<Box<Held>>,
 }
 
 /// Data of a reply.

@@ -1,6 +1,7 @@
 //! A transport queue, as the subsystem sees it.
 
 use crate::config::Transport;
+use crate::held::Account;
 use mynah_wire::nvme::SubmissionEntry;
 
 /// What a transport queue has become.
@@ -35,12 +36,14 @@ pub(crate) struct TransportQueue {
     pub(crate) outstanding: u32,
     /// Whether the model has a queue for it.
     pub(crate) modelled: bool,
+    /// What the queue's commands and replies hold.
+    pub(crate) account: Account,
     /// First half of a fused operation that waits for the second.
     pub(crate) fused: Option<Box<(SubmissionEntry, Vec<u8>)>>,
 }
 
 impl TransportQueue {
-    pub(crate) fn new(transport: Transport) -> TransportQueue {
+    pub(crate) fn new(transport: Transport, account: Account) -> TransportQueue {
         TransportQueue {
             state: State::New,
             transport,
@@ -52,6 +55,7 @@ impl TransportQueue {
             flow_control: true,
             outstanding: 0,
             modelled: false,
+            account,
             fused: None,
         }
     }

@@ -6,6 +6,7 @@ use crate::command::Command;
 use crate::config::{SubsystemConfig, SubsystemError, Timing, Transport};
 use crate::controller::Controller;
 use crate::health::Health;
+use crate::held::Account;
 use crate::lateness::Lateness;
 use crate::namespace::{
     ControllerSet, FORMATS, Format, Namespace, SECTOR_BYTES, Space, WriteProtection,
@@ -103,6 +104,8 @@ pub struct Subsystem {
     pub(crate) firmware: BTreeMap<u64, u64>,
     pub(crate) lateness: Lateness,
     was_restored: bool,
+    /// Memory that commands and replies hold.
+    account: Account,
     /// When the media are looked at next.
     pub(crate) next_check: Time,
     /// Changes of ANA states.
@@ -156,6 +159,7 @@ impl Subsystem {
             firmware: BTreeMap::new(),
             lateness: Lateness::default(),
             was_restored: false,
+            account: Account::default(),
             next_check: Time::ZERO + CHECK_INTERVAL,
             ana_changes: 0,
             config,
@@ -282,7 +286,8 @@ impl Subsystem {
     /// A transport connection is up; only Connect is valid on it.
     pub fn attach(&mut self, now: Now, transport: Transport) -> Queue {
         self.advance(now);
-        Queue(self.queues.insert(TransportQueue::new(transport)))
+        let account = self.account.of_queue();
+        Queue(self.queues.insert(TransportQueue::new(transport, account)))
     }
 
     /// A transport connection is gone, and with it everything outstanding on it.
@@ -588,6 +593,10 @@ impl Subsystem {
         }
         let mut completion = CompletionEntry::new(entry.command_id.get(), status, result);
         completion.queue_head.set(slot.reply());
+        let held = match &data {
+            ReplyData::Bytes(bytes) => Some(Box::new(slot.account.hold(bytes.len()))),
+            ReplyData::None | ReplyData::Media(_) => None,
+        };
         self.outputs.push_back(Output::Reply(Reply {
             queue: Queue(queue),
             entry: completion,
@@ -597,6 +606,7 @@ impl Subsystem {
             arrival: self.now.model,
             due: None,
             stages: StageSpans::default(),
+            held,
         }));
     }
 

@@ -198,7 +198,6 @@ impl Subsystem {
             ..Default::default()
         };
         smart.temperature.set(feature::TEMPERATURE_K);
-        smart.sensors[0].set(feature::TEMPERATURE_K);
         smart.as_bytes().to_vec()
     }
 

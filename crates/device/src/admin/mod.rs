@@ -17,6 +17,9 @@ use crate::subsystem::{Answer, Subsystem};
 use mynah_wire::nvme::opcode::{FABRICS, admin};
 use mynah_wire::nvme::{Status, SubmissionEntry};
 
+/// Memory that replies of an admin queue may hold; one reply more may begin.
+const HELD_BYTES_MAX: u64 = 1 << 20;
+
 /// An admin command and where it came from.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Context<'a> {
@@ -34,6 +37,7 @@ impl Subsystem {
         }
         let Some(slot) = self.queues.get(queue) else { return };
         let id = slot.controller;
+        let may_hold = slot.account.check(HELD_BYTES_MAX);
         let Some(controller) = &mut self.controllers[usize::from(id)] else { return };
         controller.last_seen = self.now.wall;
         if controller.is_fatal() {
@@ -47,6 +51,11 @@ impl Subsystem {
         let context = Context { queue, controller: id, entry, data };
         let outcome = match (entry.opcode, role) {
             (_, _) if entry.flags & 3 != 0 => Err(Status::INVALID_FIELD.do_not_retry()),
+            (admin::IDENTIFY | admin::GET_LOG_PAGE | admin::GET_FEATURES, _)
+                if let Err(busy) = may_hold =>
+            {
+                Err(busy)
+            }
             (admin::IDENTIFY, _) => self.identify(context),
             (admin::GET_LOG_PAGE, _) => self.log_page(context),
             (admin::SET_FEATURES, _) => self.set_features(context),

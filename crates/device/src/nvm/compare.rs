@@ -44,11 +44,14 @@ impl Subsystem {
         let moved = Self::moved_bytes(blocks, format.shift, format.metadata, strip) as usize;
         let data = data.get(..moved).ok_or(Status::SGL_DATA_LENGTH_INVALID.do_not_retry())?;
         let bad = namespace.uncorrectable.first_in(start, u64::from(blocks));
+        self.check_held(queue)?;
         let index = self.begin(queue, entry, ReplyKind::OtherIo, at);
         if let Some(bad) = bad {
             self.unreadable(index, bad);
         }
         self.set_bytes(index, blocks << format.shift);
+        // Both halves' data, if it is fused.
+        self.hold(index, moved * if second.is_some() { 2 } else { 1 });
         let data = data.to_vec();
         let is_fused = second.is_some();
         let then = match second {
@@ -228,6 +231,7 @@ impl Subsystem {
             arrival,
             due,
             stages,
+            held: None,
         }));
     }
 }

@@ -74,11 +74,13 @@ impl Subsystem {
         let check =
             Check::new(write_bits, entry.dword14.get(), tag, mask, format).checked(to, format)?;
         let through = self.through(entry);
+        self.check_held(queue)?;
         let index = self.begin(queue, entry, ReplyKind::OtherIo, at);
         if let Some(bad) = bad {
             self.unreadable(index, bad);
         }
         self.set_bytes(index, total << format.shift);
+        self.hold(index, (total as usize) << format.shift);
         for run in &runs {
             self.add_steps(index, at, Operation::Read, run.start, u64::from(run.blocks));
         }

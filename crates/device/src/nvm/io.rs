@@ -133,6 +133,7 @@ impl Subsystem {
             arrival: self.now.model,
             due: None,
             stages: StageSpans::default(),
+            held: None,
         }));
     }
 
@@ -165,6 +166,7 @@ impl Subsystem {
         let strip = check.action;
         let moved = Self::moved_bytes(blocks, format.shift, format.metadata, strip);
         check_room(entry, moved)?;
+        self.check_held(queue)?;
         let bad = namespace.uncorrectable.first_in(start, u64::from(blocks));
         let index = self.begin(queue, entry, ReplyKind::Read, at);
         if let Some(bad) = bad {
@@ -172,6 +174,7 @@ impl Subsystem {
         }
         self.set_bytes(index, blocks << format.shift);
         let run = BlockRun { start, blocks, check };
+        self.hold(index, moved as usize);
         self.gather(index, at, vec![run], Then::Reply { strip });
         self.add_steps(index, at, Operation::Read, start, u64::from(blocks));
         self.start(index);

@@ -23,6 +23,10 @@ use mynah_wire::nvme::{Status, SubmissionEntry};
 /// Every namespace.
 pub(crate) const NAMESPACE_ALL: u32 = 0xffff_ffff;
 
+/// Memory that commands and replies of an I/O queue may hold: enough for a deep queue of
+/// large reads of blocks with metadata.
+const HELD_BYTES_MAX: u64 = 32 << 20;
+
 /// How a command touches the blocks of a namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
@@ -141,6 +145,20 @@ impl Subsystem {
         let index = self.commands.insert(command);
         self.health.begin(self.commands.len(), self.now.wall);
         index
+    }
+
+    /// Whether a command that needs memory may begin on an I/O queue.
+    pub(crate) fn check_held(&self, queue: u32) -> Result<(), Status> {
+        self.queues.get(queue).map_or(Ok(()), |slot| slot.account.check(HELD_BYTES_MAX))
+    }
+
+    /// Has a command hold memory until its reply is dropped.
+    pub(crate) fn hold(&mut self, index: u32, bytes: usize) {
+        if let Some(command) = self.commands.get_mut(index)
+            && let Some(slot) = self.queues.get(command.queue)
+        {
+            command.held = Some(Box::new(slot.account.hold(bytes)));
+        }
     }
 
     /// Whether a sanitize keeps every namespace from being used.

@@ -3,6 +3,7 @@
 mod administration;
 mod background;
 mod connecting;
+mod corpus;
 mod faults;
 mod features;
 mod identifying;
