@@ -206,7 +206,7 @@ impl Subsystem {
             arrival: command.arrival,
             due: Some(completion.at),
             stages: completion.stages,
-            held: None,
+            _held: None,
         }));
         self.commands.release(index);
         self.health.end(self.commands.len(), self.now.wall);
@@ -256,7 +256,7 @@ impl Subsystem {
             arrival: command.arrival,
             due: command.due,
             stages: command.stages.map_or_else(Default::default, |stages| *stages),
-            held: command.held,
+            _held: command.held,
         }));
     }
 

@@ -104,8 +104,8 @@ pub struct Reply {
     pub due: Option<Time>,
     /// Where the time went; sums to `due - arrival`. All zero without `due`.
     pub stages: StageSpans,
-    /// Memory that the reply holds until it is dropped.
-    pub(crate) held: Option<Box<Held>>,
+    /// Memory that the reply holds; given back when it is dropped, and not read otherwise.
+    pub(crate) _held: Option<Box<Held>>,
 }
 
 /// Data of a reply.

@@ -606,7 +606,7 @@ impl Subsystem {
             arrival: self.now.model,
             due: None,
             stages: StageSpans::default(),
-            held,
+            _held: held,
         }));
     }
 

@@ -231,7 +231,7 @@ impl Subsystem {
             arrival,
             due,
             stages,
-            held: None,
+            _held: None,
         }));
     }
 }

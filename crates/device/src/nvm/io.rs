@@ -133,7 +133,7 @@ impl Subsystem {
             arrival: self.now.model,
             due: None,
             stages: StageSpans::default(),
-            held: None,
+            _held: None,
         }));
     }
 

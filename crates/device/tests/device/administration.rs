@@ -430,3 +430,29 @@ fn ana_is_one_optimised_group() {
     assert_eq!(log[8], 1, "groups");
     assert_eq!((log[16], log[20], log[32], log[48]), (1, 1, 1, 1));
 }
+
+#[test]
+fn replies_that_nobody_takes_are_bounded() {
+    let mut world = World::new(Timing::Immediate);
+    let admin = world.attach();
+    world.connect_as(admin, HOST, SUBSYSTEM, connect(0, 1024), 0xffff);
+    world.call(admin, property_set(0x14, 0x0046_0001), &[]);
+    // Nothing is polled: what is answered stays in memory.
+    for _ in 0..1000 {
+        world.submit(admin, log_page(page::SUPPORTED_LOG_PAGES, 128 << 10, 0), &[]);
+    }
+    let mut kept = vec![];
+    while let Some(mynah_device::Output::Reply(reply)) = world.subsystem.poll() {
+        kept.push(reply);
+    }
+    let bytes: usize = kept.iter().map(|reply| reply.data.bytes()).sum();
+    assert_eq!(kept.len(), 1000);
+    assert!(bytes <= (1 << 20) + (256 << 10), "{bytes} bytes");
+    let busy = kept.last().map(|reply| plain(reply.entry.status()));
+    assert_eq!(busy, Some(Status::COMMAND_INTERRUPTED));
+    // Other queues are served; so is this one, once it has taken its replies.
+    let (other, _) = world.admin_as(OTHER, SUBSYSTEM);
+    assert_eq!(world.log(other, page::SMART, 512).len(), 512);
+    drop(kept);
+    assert_eq!(world.log(admin, page::SMART, 512).len(), 512);
+}
