@@ -23,6 +23,7 @@ mod output;
 mod persist;
 mod power;
 mod queue;
+mod reply;
 mod slots;
 pub mod store;
 mod subsystem;

@@ -21,11 +21,11 @@ use crate::timestamp::Timestamp;
 use crate::{Now, Store, StoreError};
 use mynah_model::Drive;
 use mynah_model::io::{Control, FlowId, QueueId, QueueKind};
-use mynah_stamp::{Span, StageSpans, Time};
+use mynah_stamp::{Span, Time};
 use mynah_wire::fabrics::{DISCOVERY_NQN, NQN_BYTES_MAX};
-use mynah_wire::nvme::log::{ErrorEntry, SelfTestResult};
+use mynah_wire::nvme::log::SelfTestResult;
 use mynah_wire::nvme::property::status;
-use mynah_wire::nvme::{CompletionEntry, Status, SubmissionEntry};
+use mynah_wire::nvme::{Status, SubmissionEntry};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
 /// When something will happen by itself.
@@ -510,106 +510,6 @@ impl Subsystem {
         }));
     }
 
-    /// Replies to a command that succeeded without data.
-    pub(crate) fn reply(
-        &mut self,
-        queue: u32,
-        entry: &SubmissionEntry,
-        kind: ReplyKind,
-        result: u64,
-    ) {
-        self.answer(queue, entry, kind, Status::SUCCESS, result, ReplyData::None);
-    }
-
-    /// Replies with data, cut to what the host has room for.
-    pub(crate) fn reply_data(
-        &mut self,
-        queue: u32,
-        entry: &SubmissionEntry,
-        kind: ReplyKind,
-        mut data: Vec<u8>,
-    ) {
-        if let Some(room) = host_room(entry) {
-            data.truncate(room as usize);
-        }
-        self.answer(queue, entry, kind, Status::SUCCESS, 0, ReplyData::Bytes(data));
-    }
-
-    /// Replies with an error, and notes it in the error log.
-    #[cold]
-    pub(crate) fn fail(
-        &mut self,
-        queue: u32,
-        entry: &SubmissionEntry,
-        kind: ReplyKind,
-        status: Status,
-    ) {
-        let lba = if kind == ReplyKind::Admin { 0 } else { entry.start_lba() };
-        let namespace = if kind == ReplyKind::Fabrics { 0 } else { entry.namespace_id.get() };
-        let status =
-            self.note_error(queue, entry.command_id.get(), entry.opcode, namespace, lba, status);
-        self.answer(queue, entry, kind, status, 0, ReplyData::None);
-    }
-
-    /// Notes an error in the log of the queue's controller; returns the status to reply.
-    pub(crate) fn note_error(
-        &mut self,
-        queue: u32,
-        command_id: u16,
-        opcode: u8,
-        namespace: u32,
-        lba: u64,
-        status: Status,
-    ) -> Status {
-        let Some(slot) = self.queues.get(queue) else { return status };
-        let queue_id = slot.queue_id;
-        let Some(controller) = &mut self.controllers[usize::from(slot.controller)] else {
-            return status;
-        };
-        let mut entry = ErrorEntry { opcode, ..Default::default() };
-        let status = status.more_in_error_log();
-        entry.queue_id.set(queue_id);
-        entry.command_id.set(command_id);
-        entry.status.set(status.to_bits() << 1);
-        entry.parameter.set(0xffff);
-        entry.lba.set(lba);
-        entry.namespace_id.set(namespace);
-        controller.log_error(entry);
-        status
-    }
-
-    pub(crate) fn answer(
-        &mut self,
-        queue: u32,
-        entry: &SubmissionEntry,
-        kind: ReplyKind,
-        status: Status,
-        result: u64,
-        data: ReplyData,
-    ) {
-        let Some(slot) = self.queues.get_mut(queue) else { return };
-        if slot.outstanding == 0 {
-            return;
-        }
-        let mut completion = CompletionEntry::new(entry.command_id.get(), status, result);
-        completion.queue_head.set(slot.reply());
-        let held = match &data {
-            ReplyData::Bytes(bytes) => Some(Box::new(slot.account.hold(bytes.len()))),
-            ReplyData::None | ReplyData::Media(_) => None,
-        };
-        self.outputs.push_back(Output::Reply(Reply {
-            queue: Queue(queue),
-            entry: completion,
-            data,
-            kind,
-            bytes: 0,
-            arrival: self.now.model,
-            due: None,
-            stages: StageSpans::default(),
-            _held: held,
-        }));
-    }
-
     /// Has `run_timers` called at `at` at the latest.
     pub(crate) fn set_timer(&mut self, at: Option<Time>) {
         self.next_timer = match (self.next_timer, at) {
@@ -670,11 +570,6 @@ impl std::fmt::Debug for Subsystem {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Subsystem").field("nqn", &self.config.nqn).finish_non_exhaustive()
     }
-}
-
-/// How many bytes the host has room for, where the entry says so.
-pub(crate) fn host_room(entry: &SubmissionEntry) -> Option<u32> {
-    (entry.flags & 0xc0 != 0).then(|| entry.data.length.get())
 }
 
 fn pool_sectors(drive: &Drive) -> impl Iterator<Item = u64> + '_ {
