@@ -301,10 +301,10 @@ impl Controller {
         let format = fields.lba_formats[usize::from(index)];
         let blocks = fields.size.get();
         if blocks == 0 {
-            return Err(HostError::Nonsense(format!("namespace {id} is not active")));
+            return Err(HostError::Unusable(format!("the target has no active namespace {id}")));
         }
         if format.metadata.get() > 0 {
-            return Err(HostError::Nonsense(format!(
+            return Err(HostError::Unusable(format!(
                 "namespace {id} has {} bytes of metadata to each block, which this host does \
                  not support",
                 format.metadata.get()
@@ -333,8 +333,8 @@ impl Controller {
         let granted = (granted as u16).min((granted >> 16) as u16);
         if u32::from(granted) < wanted {
             let granted = u32::from(granted) + 1;
-            return Err(HostError::Nonsense(format!(
-                "it has {granted} I/O queues, and --numjobs asks for {count}"
+            return Err(HostError::Unusable(format!(
+                "the target has {granted} I/O queues, and --numjobs asks for {count}"
             )));
         }
         Ok(())

@@ -78,6 +78,9 @@ pub enum HostError {
     #[cfg(feature = "tls")]
     #[error("{0}")]
     Tls(#[from] crate::tls::TlsError),
+    /// The target has not got what the host needs.
+    #[error("{0}")]
+    Unusable(String),
     /// The target's answers make no sense.
     #[error("the target says something that cannot be: {0}")]
     Nonsense(String),
@@ -116,21 +119,6 @@ impl HostError {
                 Some("does an NVMe/TCP target listen there, without TLS or with it as you said?")
             }
             _ => None,
-        }
-    }
-
-    /// Whether a later attempt may succeed.
-    pub fn may_pass(&self) -> bool {
-        match self {
-            HostError::Connect { .. }
-            | HostError::Lookup { .. }
-            | HostError::Lost(_)
-            | HostError::Closed
-            | HostError::Timeout { .. } => true,
-            HostError::Refused { status, .. } => !status.is_final(),
-            #[cfg(feature = "tls")]
-            HostError::Tls(_) => false,
-            HostError::Authentication(_) | HostError::Protocol(_) | HostError::Nonsense(_) => false,
         }
     }
 }

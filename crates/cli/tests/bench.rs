@@ -1,0 +1,352 @@
+//! `mynah bench` against `mynah serve`: everything that is written comes back, whatever the
+//! connection does meanwhile, and what does not is found.
+
+use serde_json::Value;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// A drive that is quickly built and answers at once.
+const SMALL: [&str; 9] = [
+    "serve",
+    "--quiet",
+    "--speed",
+    "max",
+    "--set",
+    "geometry.blocks_per_plane=48",
+    "--set",
+    "over_provisioning=20%",
+    "--precondition=none",
+];
+
+/// A target that ends with the test.
+struct Target {
+    child: Child,
+    address: String,
+}
+
+impl Target {
+    fn start(args: &[&str]) -> Target {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_mynah"))
+            .args(SMALL)
+            .args(args)
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("the program starts");
+        let mut line = String::new();
+        let stdout = child.stdout.take().expect("its output");
+        BufReader::new(stdout).read_line(&mut line).expect("a line");
+        let ready = line.strip_prefix("ready ").unwrap_or_else(|| panic!("not ready: {line}"));
+        let ready: Value = serde_json::from_str(ready).expect("JSON");
+        let address = ready["addresses"][0].as_str().expect("an address").to_owned();
+        Target { child, address }
+    }
+
+    fn on_any_port(args: &[&str]) -> Target {
+        Target::start(&[&["--tcp", "127.0.0.1:0"], args].concat())
+    }
+}
+
+impl Drop for Target {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn bench(address: &str, args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_mynah"))
+        .args(["bench", &format!("tcp://{address}"), "--json", "-", "--timeout", "5s"])
+        .args(args)
+        .output()
+        .expect("the program starts")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// The result, checked against the schema.
+fn result(output: &Output, code: i32) -> Value {
+    assert_eq!(output.status.code(), Some(code), "{}", text(&output.stderr));
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/result.schema.json");
+    let schema: Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+    let value: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let validator = jsonschema::validator_for(&schema).unwrap();
+    let errors: Vec<_> = validator.iter_errors(&value).map(|error| error.to_string()).collect();
+    assert!(errors.is_empty(), "{errors:#?}");
+    value
+}
+
+#[test]
+fn everything_written_comes_back() {
+    let target = Target::on_any_port(&["--namespace", "64MiB", "--namespace", "32MiB,4096"]);
+    let mixed = ["--verify", "--rw", "randrw", "--rwmixtrim", "5", "--size", "8m"];
+    // 64 KiB are asked for with R2Ts, 4 KiB go in the capsule.
+    for (args, ios) in [
+        (&["--bssplit", "4k/50:64k/50", "--iodepth", "16", "--number_ios", "2000"][..], 2_000),
+        (&["--header-digest", "--bs", "64k", "--iodepth", "4", "--number_ios", "500"], 500),
+        (&["--data-digest", "--bs", "512", "--number_ios", "500"], 500),
+        (
+            &[
+                "--header-digest",
+                "--data-digest",
+                "--bsrange",
+                "4k-128k",
+                "--numjobs",
+                "3",
+                "--iodepth",
+                "8",
+                "--fsync",
+                "10",
+                "--number_ios",
+                "500",
+                "--nsid",
+                "2",
+            ],
+            1_500,
+        ),
+        (&["--rate_iops", "4000", "--numjobs", "2", "--number_ios", "500"], 1_000),
+    ] {
+        let output = bench(&target.address, &[&mixed, args].concat());
+        let result = result(&output, 0);
+        let (flow, host) = (&result["flows"][0], &result["host"]);
+        let sides = ["read", "write", "trim"].map(|side| flow[side]["ios"].as_u64().unwrap());
+        assert_eq!(sides.iter().sum::<u64>(), ios, "{args:?}");
+        assert!(sides.iter().all(|&count| count > 0), "{args:?}: {sides:?}");
+        assert!(host["checked_blocks"].as_u64().unwrap() > 0, "{args:?}");
+        assert_eq!((&host["failed"], &host["unknown"]), (&0.into(), &0.into()), "{args:?}");
+        assert!(result["device"].is_null(), "a host does not see into the drive");
+    }
+}
+
+#[test]
+fn what_does_not_fit_the_target_is_refused() {
+    let target = Target::on_any_port(&["--namespace", "16MiB,4096"]);
+    for (args, code, message) in [
+        (&["--bs", "512"][..], 2, "blocks of 4096 bytes"),
+        (&["--bs", "64m", "--rw", "write", "--size", "64m"], 2, "at most"),
+        (&["--nsid", "7"], 1, "no active namespace 7"),
+        (&["--rw", "read", "--offset", "20m"], 2, "reach beyond the end"),
+        (&["--iodepth", "60000"], 2, "--iodepth asks for 60000"),
+        (&["--numjobs", "9", "--size", "32k", "--verify", "--rw", "write"], 2, "too few for 9"),
+    ] {
+        let output = bench(&target.address, args);
+        assert_eq!(output.status.code(), Some(code), "{args:?}: {}", text(&output.stderr));
+        assert!(text(&output.stderr).contains(message), "{args:?}: {}", text(&output.stderr));
+    }
+    let wrong = format!("{}/nqn.2026-11.none:such", target.address);
+    let output = bench(&wrong, &[]);
+    assert_eq!(output.status.code(), Some(1));
+    let said = text(&output.stderr);
+    assert!(said.contains("connecting to the subsystem failed") && said.contains("NQN"), "{said}");
+}
+
+#[test]
+fn a_host_proves_who_it_is() {
+    const HOST: &str = include_str!("../../../fuzz/corpus/keys/secret-none");
+    const CONTROLLER: &str = include_str!("../../../fuzz/corpus/keys/secret-sha512");
+    let (host, controller) = (HOST.trim(), CONTROLLER.trim());
+    let target = Target::on_any_port(&["--host-key", host, "--controller-key", controller]);
+    let few = ["--rw", "randread", "--number_ios", "100"];
+    let with = |args: &[&str]| bench(&target.address, &[&few, args].concat());
+    assert_eq!(result(&with(&["--host-key", host]), 0)["requests"], 100);
+    let both = with(&["--host-key", host, "--controller-key", controller]);
+    assert_eq!(result(&both, 0)["requests"], 100);
+    for (args, message) in [
+        (&[][..], "authentication required"),
+        (&["--host-key", controller], "authentication failed"),
+        (&["--host-key", host, "--controller-key", host], "authentication failed"),
+    ] {
+        let output = with(args);
+        assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+        assert!(text(&output.stderr).contains(message), "{}", text(&output.stderr));
+    }
+}
+
+/// Stands between host and target: cuts every connection after so many bytes, or spoils a
+/// byte of the data that come back.
+struct Between {
+    address: String,
+    connections: Arc<AtomicU64>,
+}
+
+#[derive(Clone, Copy)]
+enum Mischief {
+    /// Cuts connections after so many bytes to the target, `times` times.
+    Cut { after: u64, times: u64 },
+    /// Flips a bit of byte `at` of what comes back on the second connection.
+    Spoil { at: u64 },
+}
+
+impl Between {
+    fn start(target: &str, mischief: Mischief) -> Between {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let connections = Arc::new(AtomicU64::new(0));
+        let (target, count) = (target.to_owned(), connections.clone());
+        let cuts = Arc::new(AtomicU64::new(0));
+        let open: Arc<Mutex<Vec<TcpStream>>> = Arc::default();
+        std::thread::spawn(move || {
+            for host in listener.incoming().map_while(Result::ok) {
+                let Ok(target) = TcpStream::connect(&target) else { return };
+                let number = count.fetch_add(1, Ordering::Relaxed);
+                let both = [host.try_clone().unwrap(), target.try_clone().unwrap()];
+                open.lock().unwrap().extend(both);
+                let (back, there) = (host.try_clone().unwrap(), target.try_clone().unwrap());
+                let (cuts, open) = (cuts.clone(), open.clone());
+                std::thread::spawn(move || {
+                    copy(host, there, |total, _| {
+                        if let Mischief::Cut { after, times } = mischief
+                            && total > after
+                            && cuts.fetch_add(1, Ordering::Relaxed) < times
+                        {
+                            for stream in open.lock().unwrap().drain(..) {
+                                let _ = stream.shutdown(Shutdown::Both);
+                            }
+                        }
+                    });
+                });
+                std::thread::spawn(move || {
+                    copy(target, back, |total, bytes| {
+                        let from = total - bytes.len() as u64;
+                        if let Mischief::Spoil { at } = mischief
+                            && number == 1
+                            && (from..total).contains(&at)
+                        {
+                            bytes[(at - from) as usize] ^= 1;
+                        }
+                    });
+                });
+            }
+        });
+        Between { address, connections }
+    }
+}
+
+/// Copies until either end is closed; `look` sees how much has passed and what passes now.
+fn copy(mut from: TcpStream, mut to: TcpStream, mut look: impl FnMut(u64, &mut [u8])) {
+    let mut buffer = vec![0; 64 << 10];
+    let mut total = 0;
+    while let Ok(count @ 1..) = from.read(&mut buffer) {
+        total += count as u64;
+        look(total, &mut buffer[..count]);
+        if to.write_all(&buffer[..count]).is_err() {
+            break;
+        }
+    }
+    let _ = to.shutdown(Shutdown::Both);
+}
+
+/// Connects through `between` to the target's subsystem.
+fn subsystem(target: &Target, between: &Between) -> String {
+    let output = bench(&target.address, &["--rw", "read", "--number_ios", "1"]);
+    let found = result(&output, 0)["host"]["target"].as_str().unwrap().to_owned();
+    let (_, nqn) = found.rsplit_once('/').unwrap();
+    format!("{}/{nqn}", between.address)
+}
+
+#[test]
+fn cut_connections_lose_nothing_that_was_acknowledged() {
+    let target = Target::on_any_port(&[]);
+    let mischief = Mischief::Cut { after: 3 << 20, times: 3 };
+    let between = Between::start(&target.address, mischief);
+    let through = subsystem(&target, &between);
+    let load = ["--rw", "randrw", "--size", "8m", "--bssplit", "4k/80:32k/20", "--iodepth", "8"];
+    let more = ["--number_ios", "4000", "--numjobs", "2", "--verify"];
+    let result = result(&bench(&through, &[&load[..], &more].concat()), 0);
+    let host = &result["host"];
+    assert_eq!((&host["completed"], &host["unknown"]), (&host["completed"], &0.into()));
+    assert_eq!((&result["requests"], &host["mismatched_blocks"]), (&8_000.into(), &0.into()));
+    assert!(host["reconnects"].as_u64().unwrap() >= 1, "{host}");
+    assert!(host["lost_connections"].as_u64().unwrap() >= 2, "{host}");
+    assert!(between.connections.load(Ordering::Relaxed) > 3);
+}
+
+#[test]
+fn spoilt_data_are_found() {
+    let target = Target::on_any_port(&[]);
+    let between = Between::start(&target.address, Mischief::Spoil { at: 1_000_000 });
+    let through = subsystem(&target, &between);
+    let load = ["--rw", "write", "--size", "4m", "--iodepth", "4", "--number_ios", "1024"];
+    // Without a digest, the block's own checksum shows it.
+    let output = bench(&through, &[&load[..], &["--verify"]].concat());
+    let found = result(&output, 1);
+    assert_eq!(found["host"]["mismatched_blocks"], 1, "{}", found["host"]);
+    let said = text(&output.stderr);
+    assert!(said.contains("verify: block ") && said.contains("expected generation 1"), "{said}");
+    // With one, the I/O fails.
+    let between = Between::start(&target.address, Mischief::Spoil { at: 1_000_000 });
+    let through = subsystem(&target, &between);
+    let output = bench(&through, &[&load[..], &["--verify", "--data-digest"]].concat());
+    let found = result(&output, 1);
+    assert_eq!(
+        (&found["host"]["failed"], &found["host"]["mismatched_blocks"]),
+        (&1.into(), &0.into())
+    );
+}
+
+#[test]
+fn a_target_that_is_killed_and_comes_back_has_what_was_flushed() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = format!("file:{}", folder.path().join("bytes").display());
+    let target = Target::on_any_port(&["--store", &store]);
+    let address = target.address.clone();
+    let again = address.clone();
+    let replaced = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(1_500));
+        drop(target);
+        let target = Target::start(&["--tcp", &again, "--store", &store]);
+        (folder, target)
+    });
+    let load = ["--rw", "randrw", "--size", "8m", "--bs", "8k", "--iodepth", "8"];
+    let more = ["--runtime", "4s", "--time_based", "--verify", "--fsync", "16"];
+    let result = result(&bench(&address, &[&load[..], &more].concat()), 0);
+    let host = &result["host"];
+    assert_eq!((&host["reconnects"], &host["unknown"]), (&1.into(), &0.into()), "{host}");
+    assert!(host["retried"].as_u64().unwrap() > 0, "{host}");
+    drop(replaced.join().unwrap());
+}
+
+#[test]
+fn an_interrupted_run_says_what_was_measured() {
+    let target = Target::on_any_port(&[]);
+    let mut child = Command::new(env!("CARGO_BIN_EXE_mynah"))
+        .args([
+            "bench",
+            &format!("tcp://{}", target.address),
+            "--runtime",
+            "100s",
+            "--iodepth",
+            "4",
+        ])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    std::thread::sleep(Duration::from_millis(1_500));
+    let pid = child.id().to_string();
+    assert!(Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
+    let mut said = String::new();
+    child.stdout.take().unwrap().read_to_string(&mut said).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    assert!(said.contains("read: IOPS=") && said.contains("interrupted"), "{said}");
+}
+
+#[test]
+fn a_target_that_stays_away_ends_the_run() {
+    let target = Target::on_any_port(&[]);
+    let address = target.address.clone();
+    let gone = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(1_000));
+        drop(target);
+    });
+    let args = ["--rw", "randwrite", "--iodepth", "4", "--runtime", "60s", "--reconnect", "1s"];
+    let result = result(&bench(&address, &args), 1);
+    gone.join().unwrap();
+    assert_eq!(result["host"]["unknown"], 4);
+    assert!(result["notes"][0].as_str().unwrap().contains("connections were lost"));
+}
