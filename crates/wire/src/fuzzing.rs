@@ -6,9 +6,11 @@ use crate::authentication::{
     SequenceNumbers, Target, TargetStep,
 };
 use crate::nvme::entry::Transfer;
+use crate::nvme::opcode::nvm;
 use crate::nvme::opcode::{FABRICS, fabrics::CONNECT};
 use crate::nvme::{CompletionEntry, Status, SubmissionEntry};
 use crate::tcp::digest::Digests;
+use crate::tcp::host;
 use crate::tcp::pool::TransferPool;
 use crate::tcp::stream::{End, Initialization, Outbound};
 use crate::tcp::target::{Connection, Event, Settings};
@@ -134,4 +136,57 @@ pub fn target_connection(data: &[u8]) {
     }
     target.close(&mut pool);
     assert_eq!(pool.lent_bytes(), 0);
+}
+
+/// Hears a target, as a host that reads and writes. The first byte says which digests it
+/// wants and in what pieces it hears; the rest is what the target says.
+pub fn host_stream(data: &[u8]) {
+    struct Lengths;
+    impl host::Payload for Lengths {
+        fn fill(&mut self, _slot: u16, offset: u32, into: &mut [u8]) {
+            assert!(offset as usize + into.len() <= 64 << 10, "no more than was to be written");
+            into.fill(1);
+        }
+
+        fn place(&mut self, _slot: u16, offset: u32, from: &[u8]) {
+            assert!(offset as usize + from.len() <= 4 << 10, "no more than was to be read");
+        }
+    }
+    // Slots read and write in turns.
+    let submit = |machine: &mut host::Host| {
+        while let Some(slot) = machine.next_slot().filter(|_| machine.can_submit()) {
+            let (opcode, movement) = match slot % 2 {
+                0 => (nvm::READ, host::Movement::ToHost(4 << 10)),
+                _ => (nvm::WRITE, host::Movement::FromHost(64 << 10)),
+            };
+            let entry = SubmissionEntry { opcode, ..Default::default() };
+            machine.submit(&entry, movement, &mut Lengths);
+        }
+    };
+    let Some((&first, mut said)) = data.split_first() else { return };
+    let digests = Digests { header: first & 1 != 0, data: first & 2 != 0 };
+    let piece = if first & 4 != 0 { 1 + usize::from(first >> 3) } else { usize::MAX };
+    let config = host::HostConfig { digests, commands: 4, ..Default::default() };
+    let mut machine = host::Host::new(config);
+    while !said.is_empty() {
+        let into = machine.receive_buffer();
+        let (now, later) = said.split_at(said.len().min(into.len()).min(piece));
+        into[..now.len()].copy_from_slice(now);
+        machine.received(now.len());
+        said = later;
+        loop {
+            match machine.poll(&mut Lengths) {
+                Ok(Some(_)) => submit(&mut machine),
+                Ok(None) => break,
+                Err(_) => {
+                    let farewell = machine.output(&mut Lengths).len();
+                    assert!(farewell <= 2 << 20, "{farewell} bytes for a target that is wrong");
+                    return;
+                }
+            }
+        }
+        let unsent = machine.output(&mut Lengths).len();
+        assert!(unsent <= 2 << 20, "{unsent} bytes wait to be sent");
+        machine.sent(unsent);
+    }
 }

@@ -42,3 +42,8 @@ fn keys() {
 fn target_connections() {
     replay("target_connection", fuzzing::target_connection);
 }
+
+#[test]
+fn host_streams() {
+    replay("host_stream", fuzzing::host_stream);
+}
