@@ -65,8 +65,9 @@ fn bench(address: &str, args: &[&str]) -> Output {
         .expect("the program starts")
 }
 
+/// What was said, without the breaks of its lines.
 fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
+    String::from_utf8_lossy(bytes).replace("\n  │ ", " ")
 }
 
 /// The result, checked against the schema.
