@@ -165,7 +165,7 @@ impl World {
         self.target.received(bytes.len());
         loop {
             match self.target.poll(&mut self.pool) {
-                Some(target::Event::Command { entry, data: got }) => {
+                Some(target::Event::Command { entry, data: got, .. }) => {
                     let (number, bytes) = (entry.dword14.get(), entry.dword15.get());
                     if !got.is_empty() {
                         assert!(got == data(number, bytes), "the data of command {number}");
