@@ -86,7 +86,7 @@ struct Slice {
 struct Breakdown {
     count: u64,
     /// By stage, then by the time spent in it.
-    stage_counts: Box<[u64]>,
+    stage_counts: Box<[[u64; StageBuckets::LEN]]>,
     /// By latency.
     slices: Box<[Slice]>,
 }
@@ -95,7 +95,7 @@ impl Default for Breakdown {
     fn default() -> Self {
         Breakdown {
             count: 0,
-            stage_counts: vec![0; Stage::COUNT * StageBuckets::LEN].into_boxed_slice(),
+            stage_counts: vec![[0; StageBuckets::LEN]; Stage::COUNT].into_boxed_slice(),
             slices: vec![Slice::default(); LatencyBuckets::LEN].into_boxed_slice(),
         }
     }
@@ -107,24 +107,24 @@ impl Breakdown {
         self.count += 1;
         let slice = &mut self.slices[LatencyBuckets::index(latency.as_ps())];
         slice.count += 1;
-        let mut add = |stage: Stage, span: Span| {
-            if span.is_zero() {
-                return;
+        if !host_queue.is_zero() {
+            let stage = Stage::HostQueue as usize;
+            slice.sums_ps[stage] += u128::from(host_queue.as_ps());
+            self.stage_counts[stage][StageBuckets::index(host_queue.as_ps())] += 1;
+        }
+        let stages = completion.stages.spans().iter().zip(&mut slice.sums_ps);
+        for ((span, sum), counts) in stages.zip(&mut self.stage_counts) {
+            if !span.is_zero() {
+                *sum += u128::from(span.as_ps());
+                counts[StageBuckets::index(span.as_ps())] += 1;
             }
-            let ps = span.as_ps();
-            let stage = stage as usize;
-            slice.sums_ps[stage] += u128::from(ps);
-            self.stage_counts[stage * StageBuckets::LEN + StageBuckets::index(ps)] += 1;
-        };
-        add(Stage::HostQueue, host_queue);
-        for stage in Stage::ALL {
-            add(stage, completion.stages.get(stage));
         }
     }
 
     fn merge(&mut self, other: &Breakdown) {
         self.count += other.count;
-        for (count, more) in self.stage_counts.iter_mut().zip(&other.stage_counts) {
+        let more = other.stage_counts.as_flattened();
+        for (count, more) in self.stage_counts.as_flattened_mut().iter_mut().zip(more) {
             *count += more;
         }
         for (slice, more) in self.slices.iter_mut().zip(&other.slices) {
@@ -138,8 +138,7 @@ impl Breakdown {
     /// How many commands spent time in `stage`, and what `percentile` per cent of all
     /// commands did not exceed.
     fn stage_percentile(&self, stage: Stage, percentile: f64) -> (u64, f64) {
-        let start = stage as usize * StageBuckets::LEN;
-        let counts = &self.stage_counts[start..start + StageBuckets::LEN];
+        let counts = &self.stage_counts[stage as usize];
         let passed: u64 = counts.iter().sum();
         let mut left = rank(percentile, self.count).saturating_sub(self.count - passed);
         if left == 0 {
@@ -202,8 +201,25 @@ impl Breakdown {
 struct Record {
     bytes: u64,
     lat: Histogram,
-    e2e: Histogram,
+    /// `None` while no command has waited in the host, since then it is `lat`.
+    e2e: Option<Histogram>,
     breakdown: Breakdown,
+}
+
+impl Record {
+    #[inline]
+    fn record(&mut self, lat: Span, host_queue: Span, completion: &Completion) {
+        if !host_queue.is_zero() || self.e2e.is_some() {
+            let e2e = self.e2e.get_or_insert_with(|| self.lat.clone());
+            e2e.record(lat + host_queue);
+        }
+        self.lat.record(lat);
+        self.breakdown.record(lat + host_queue, host_queue, completion);
+    }
+
+    fn e2e(&self) -> &Histogram {
+        self.e2e.as_ref().unwrap_or(&self.lat)
+    }
 }
 
 #[derive(Clone, Default)]
@@ -302,12 +318,8 @@ impl Recorder {
         }
         let record = flow.kinds[kind].get_or_insert_default();
         let host_queue = completion.rung.saturating_since(created);
-        let lat = at.since(completion.rung);
-        let e2e = lat + host_queue;
         record.bytes += u64::from(bytes);
-        record.lat.record(lat);
-        record.e2e.record(e2e);
-        record.breakdown.record(e2e, host_queue, completion);
+        record.record(at.since(completion.rung), host_queue, completion);
     }
 
     /// The names of the flows.
@@ -379,7 +391,7 @@ impl Recorder {
             iops: rate(ios),
             bw_bytes_per_s: rate(record.bytes),
             lat_ns: record.lat.latency(),
-            e2e_ns: record.e2e.latency(),
+            e2e_ns: record.e2e().latency(),
             stages: record.breakdown.table(),
             errors,
         }

@@ -168,8 +168,12 @@ struct Job {
     queue: QueueId,
     namespace: NamespaceId,
     generator: Generator,
-    ahead: VecDeque<Planned>,
+    /// Requests drawn ahead; those before `next_ahead` are used up.
+    ahead: Vec<Planned>,
+    next_ahead: usize,
     exhausted: bool,
+    /// A closed loop issues nothing from then on.
+    stops_at: Time,
     /// Requests in the submission queue that the controller has not fetched.
     submitted: VecDeque<u32>,
     /// Requests that wait for room in the submission queue.
@@ -289,8 +293,10 @@ impl Runner {
             queue: QueueId(self.jobs.len() as u16 + 1),
             namespace: spec.namespace,
             generator,
-            ahead: VecDeque::with_capacity(DRAWN_AHEAD),
+            ahead: Vec::with_capacity(DRAWN_AHEAD),
+            next_ahead: 0,
             exhausted: false,
+            stops_at: spec.limits.runtime.map_or(Time::MAX, |runtime| Time::ZERO + runtime),
             submitted: VecDeque::new(),
             backlog: VecDeque::new(),
             outstanding: 0,
@@ -526,9 +532,9 @@ impl Runner {
     /// A closed loop's next request.
     fn submit_next(&mut self, at: u32) -> Result<(), RunError> {
         let now = self.drive.now();
-        let runtime = self.specs[self.jobs[at as usize].flow as usize].limits.runtime;
-        if runtime.is_some_and(|runtime| now >= Time::ZERO + runtime) {
-            self.jobs[at as usize].exhausted = true;
+        let job = &mut self.jobs[at as usize];
+        if now >= job.stops_at {
+            job.exhausted = true;
             return Ok(());
         }
         if let Some(planned) = self.draw(at) {
@@ -538,32 +544,40 @@ impl Runner {
         Ok(())
     }
 
-    /// Draws the next request of a job, a batch ahead where the requests do not depend on
-    /// time.
+    /// Draws the next request of a job.
     #[inline]
     fn draw(&mut self, at: u32) -> Option<Planned> {
         let job = &mut self.jobs[at as usize];
-        if job.ahead.is_empty() && !job.exhausted {
-            for _ in 0..DRAWN_AHEAD {
-                match job.generator.next() {
-                    Some(planned) => job.ahead.push_back(planned),
-                    None => {
-                        job.exhausted = true;
-                        break;
-                    }
-                }
-            }
-            let sectors = job.ahead.iter().map(|planned| planned.sector);
-            self.warm ^= self.drive.warm(job.namespace, sectors);
+        if job.next_ahead == job.ahead.len() {
+            self.draw_ahead(at);
         }
-        job.ahead.pop_front()
+        let job = &mut self.jobs[at as usize];
+        let planned = job.ahead.get(job.next_ahead).copied()?;
+        job.next_ahead += 1;
+        Some(planned)
+    }
+
+    /// Draws the next batch of a job's requests, which do not depend on what the drive does.
+    #[inline(never)]
+    fn draw_ahead(&mut self, at: u32) {
+        let job = &mut self.jobs[at as usize];
+        job.next_ahead = 0;
+        job.ahead.clear();
+        if job.exhausted {
+            return;
+        }
+        job.ahead.extend((0..DRAWN_AHEAD).map_while(|_| job.generator.next()));
+        job.exhausted = job.ahead.len() < DRAWN_AHEAD;
+        let sectors = job.ahead.iter().map(|planned| planned.sector);
+        self.warm ^= self.drive.warm(job.namespace, sectors);
     }
 
     fn schedule_arrival(&mut self, at: u32) {
         let next = self.draw(at);
         if let Some(planned) = next {
             let arrival = planned.arrival.unwrap_or(self.drive.now()).max(self.drive.now());
-            self.jobs[at as usize].ahead.push_front(planned);
+            // It is drawn again when it arrives.
+            self.jobs[at as usize].next_ahead -= 1;
             self.arrivals.push(Reverse((arrival, at)));
         }
     }

@@ -29,22 +29,70 @@ fn holder(index: HolderIndex) -> Holder {
     }
 }
 
+/// Times of four holders. Rows of times have as many of these as the holders need, so that
+/// the loops over holders are short and even.
+type Four = [u64; 4];
+
+/// How many [`Four`]s hold the times of `holders` holders.
+fn fours(holders: usize) -> usize {
+    holders.div_ceil(4)
+}
+
+/// Copies a row. Short rows, nearly all of them, are not worth the call that a copy of
+/// unknown length is.
+#[inline]
+fn copy(to: &mut [Four], from: &[Four]) {
+    match (to, from) {
+        ([to], [from]) => *to = *from,
+        ([to_first, to_second], [first, second]) => (*to_first, *to_second) = (*first, *second),
+        (to, from) => to.copy_from_slice(from),
+    }
+}
+
+/// Adds the differences of two rows to a third; returns their sum. A total that does not
+/// count the present tenant yet may be behind one that did: numbers wrap until it does.
+#[inline]
+fn add_differences(to: &mut [Four], now: &[Four], before: &[Four]) -> u64 {
+    let mut sums = [0u64; 4];
+    for ((to, now), before) in to.iter_mut().zip(now).zip(before) {
+        for at in 0..4 {
+            let difference = now[at].wrapping_sub(before[at]);
+            to[at] = to[at].wrapping_add(difference);
+            sums[at] = sums[at].wrapping_add(difference);
+        }
+    }
+    sums.iter().fold(0, |sum, part| sum.wrapping_add(*part))
+}
+
+#[inline]
+fn add_to(row: &mut [Four], holder: HolderIndex, span: Span) {
+    let total = &mut row.as_flattened_mut()[usize::from(holder)];
+    *total = total.wrapping_add(span.as_ps());
+}
+
 /// Time waited, by victim flow, resource and holder.
 #[derive(Default)]
 pub(crate) struct BlameMatrix {
-    holders: usize,
-    waits: Vec<u64>,
+    /// [`Four`]s of a row.
+    fours: usize,
+    waits: Vec<Four>,
 }
 
 impl BlameMatrix {
     /// Makes room for `holders` holders; keeps what was counted.
     pub(crate) fn grow(&mut self, holders: usize) {
         let old = std::mem::take(self);
-        self.holders = holders;
-        self.waits = vec![0; holders * Resource::ALL.len() * holders];
+        self.fours = fours(holders);
+        self.waits = vec![[0; 4]; holders * Resource::ALL.len() * self.fours];
         for blame in old.iter_indexed() {
             self.add(blame.0, blame.1, blame.2, blame.3);
         }
+    }
+
+    #[inline]
+    fn row(&mut self, victim: HolderIndex, resource: Resource) -> &mut [Four] {
+        let row = usize::from(victim) * Resource::ALL.len() + resource as usize;
+        &mut self.waits[row * self.fours..][..self.fours]
     }
 
     #[inline]
@@ -55,36 +103,16 @@ impl BlameMatrix {
         holder: HolderIndex,
         wait: Span,
     ) {
-        let row = victim as usize * Resource::ALL.len() + resource as usize;
-        self.waits[row * self.holders + holder as usize] += wait.as_ps();
-    }
-
-    /// Adds, for each holder, the difference of two totals; returns their sum.
-    #[inline]
-    fn add_differences(
-        &mut self,
-        victim: HolderIndex,
-        resource: Resource,
-        now: &[u64],
-        before: &[u64],
-    ) -> u64 {
-        let row = victim as usize * Resource::ALL.len() + resource as usize;
-        let waits = &mut self.waits[row * self.holders..][..self.holders];
-        let mut sum = 0;
-        for ((wait, now), before) in waits.iter_mut().zip(now).zip(before) {
-            let difference = now.wrapping_sub(*before);
-            *wait += difference;
-            sum += difference;
-        }
-        sum
+        add_to(self.row(victim, resource), holder, wait);
     }
 
     fn iter_indexed(
         &self,
     ) -> impl Iterator<Item = (HolderIndex, Resource, HolderIndex, Span)> + '_ {
-        let resources = Resource::ALL.len();
-        self.waits.iter().enumerate().filter(|&(_, &wait)| wait > 0).map(move |(at, &wait)| {
-            let (row, holder) = (at / self.holders, at % self.holders);
+        let (resources, places) = (Resource::ALL.len(), self.fours * 4);
+        let waits = self.waits.as_flattened().iter().enumerate();
+        waits.filter(|&(_, &wait)| wait > 0).map(move |(at, &wait)| {
+            let (row, holder) = (at / places, at % places);
             let (victim, resource) = (row / resources, Resource::ALL[row % resources]);
             (victim as HolderIndex, resource, holder as HolderIndex, Span::from_ps(wait))
         })
@@ -105,29 +133,28 @@ impl BlameMatrix {
 
     /// Forgets what was counted.
     pub(crate) fn clear(&mut self) {
-        self.waits.fill(0);
+        self.waits.as_flattened_mut().fill(0);
     }
 }
 
 /// Who has had the dies and the channels, for how long.
 ///
 /// A *lane* is a die, or a chip where the dies of a chip do not interleave. For each lane
-/// there are two totals for each holder: the time the holder had it, and the time the lane
-/// was free but its channel, which the holder had, kept it from starting. For each channel
-/// there is one.
+/// there are two rows of totals: the time each holder had it, and the time the lane was free
+/// but its channel, which the holder had, kept it from starting. For each channel there is
+/// one.
 pub(crate) struct Ledger {
-    /// Totals of one kind for one resource take this many places.
-    stride: usize,
-    lanes: Vec<u64>,
-    channels: Vec<u64>,
+    /// [`Four`]s of a row.
+    fours: usize,
+    lanes: Vec<Four>,
+    channels: Vec<Four>,
     lane_tenants: Vec<Tenant>,
     channel_tenants: Vec<Tenant>,
     /// The channel's totals when a lane began to be kept waiting by it.
-    blocked_from: Vec<u64>,
+    blocked_from: Vec<Four>,
     is_blocked: Vec<bool>,
     /// What the totals were when an operation's wait began.
-    noted: [Vec<u64>; 2],
-    scratch: Vec<u64>,
+    noted: [Vec<Four>; 2],
 }
 
 /// Who has a resource now, and since when.
@@ -141,6 +168,7 @@ pub(crate) enum Waiting {
 }
 
 impl Waiting {
+    #[inline]
     fn place(self) -> (usize, usize) {
         match self {
             Waiting::Transaction(index) => (0, index as usize),
@@ -152,7 +180,7 @@ impl Waiting {
 impl Ledger {
     pub(crate) fn new(lanes: usize, channels: usize) -> Ledger {
         Ledger {
-            stride: 0,
+            fours: 0,
             lanes: vec![],
             channels: vec![],
             lane_tenants: vec![None; lanes],
@@ -160,35 +188,32 @@ impl Ledger {
             blocked_from: vec![],
             is_blocked: vec![false; lanes],
             noted: [vec![], vec![]],
-            scratch: vec![],
         }
     }
 
     /// Makes room for `holders` holders; keeps what was counted.
     pub(crate) fn grow(&mut self, holders: usize) {
-        // Multiples of four keep the loops over holders short and even.
-        let stride = holders.next_multiple_of(4);
-        if stride == self.stride {
+        let fours = fours(holders);
+        if fours == self.fours {
             return;
         }
-        let old = std::mem::replace(&mut self.stride, stride);
-        let restride = |totals: &mut Vec<u64>, rows: usize| {
-            let mut grown = vec![0; rows * stride];
+        let old = std::mem::replace(&mut self.fours, fours);
+        let widen = |totals: &mut Vec<Four>, rows: usize| {
+            let mut grown = vec![[0; 4]; rows * fours];
             if old > 0 {
-                for (to, from) in grown.chunks_mut(stride).zip(totals.chunks(old)) {
+                for (to, from) in grown.chunks_mut(fours).zip(totals.chunks(old)) {
                     to[..old].copy_from_slice(from);
                 }
             }
             *totals = grown;
         };
-        restride(&mut self.lanes, self.lane_tenants.len() * 2);
-        restride(&mut self.channels, self.channel_tenants.len());
-        restride(&mut self.blocked_from, self.is_blocked.len());
+        widen(&mut self.lanes, self.lane_tenants.len() * 2);
+        widen(&mut self.channels, self.channel_tenants.len());
+        widen(&mut self.blocked_from, self.is_blocked.len());
         for noted in &mut self.noted {
             let rows = noted.len().checked_div(old).unwrap_or(0);
-            restride(noted, rows);
+            widen(noted, rows);
         }
-        self.scratch = vec![0; 2 * stride];
     }
 
     /// `holder` takes the free lane and its free channel for an operation.
@@ -218,7 +243,7 @@ impl Ledger {
     pub(crate) fn release_lane(&mut self, lane: usize, now: Time) -> Span {
         let Some((holder, since)) = self.lane_tenants[lane].take() else { return Span::ZERO };
         let span = now.since(since);
-        self.lanes[lane * 2 * self.stride + usize::from(holder)] += span.as_ps();
+        add_to(&mut self.lanes[lane * 2 * self.fours..], holder, span);
         span
     }
 
@@ -229,7 +254,7 @@ impl Ledger {
             return Span::ZERO;
         };
         let span = now.since(since);
-        self.channels[channel * self.stride + usize::from(holder)] += span.as_ps();
+        add_to(&mut self.channels[channel * self.fours..], holder, span);
         span
     }
 
@@ -248,29 +273,26 @@ impl Ledger {
     pub(crate) fn begin_blocked(&mut self, lane: usize, channel: usize, now: Time) {
         if !self.is_blocked[lane] {
             self.is_blocked[lane] = true;
-            let stride = self.stride;
-            let from = &mut self.blocked_from[lane * stride..][..stride];
-            from.copy_from_slice(&self.channels[channel * stride..][..stride]);
+            let fours = self.fours;
+            let from = &mut self.blocked_from[lane * fours..][..fours];
+            copy(from, &self.channels[channel * fours..][..fours]);
             if let Some((holder, since)) = self.channel_tenants[channel] {
-                from[usize::from(holder)] += now.since(since).as_ps();
+                add_to(from, holder, now.since(since));
             }
         }
     }
 
+    /// The lane does not wait for its channel any more.
     #[inline]
-    fn end_blocked(&mut self, lane: usize, channel: usize, now: Time) {
+    pub(crate) fn end_blocked(&mut self, lane: usize, channel: usize, now: Time) {
         if self.is_blocked[lane] {
             self.is_blocked[lane] = false;
-            let stride = self.stride;
-            let blocked = &mut self.lanes[(lane * 2 + 1) * stride..][..stride];
-            let from = &self.blocked_from[lane * stride..][..stride];
-            let totals = &self.channels[channel * stride..][..stride];
-            for ((blocked, total), from) in blocked.iter_mut().zip(totals).zip(from) {
-                *blocked = blocked.wrapping_add(total.wrapping_sub(*from));
-            }
+            let fours = self.fours;
+            let blocked = &mut self.lanes[(lane * 2 + 1) * fours..][..fours];
+            let from = &self.blocked_from[lane * fours..][..fours];
+            add_differences(blocked, &self.channels[channel * fours..][..fours], from);
             if let Some((holder, since)) = self.channel_tenants[channel] {
-                let place = &mut blocked[usize::from(holder)];
-                *place = place.wrapping_add(now.since(since).as_ps());
+                add_to(blocked, holder, now.since(since));
             }
         }
     }
@@ -280,63 +302,44 @@ impl Ledger {
         self.is_blocked[lane] = false;
     }
 
-    /// Writes a lane's totals, as they are now, to `scratch`.
+    /// Makes room to note the totals at the beginning of a wait; returns where.
     #[inline]
-    fn lane_totals(&mut self, lane: usize, channel: usize, now: Time) {
-        let stride = self.stride;
-        let totals = &mut self.scratch[..2 * stride];
-        totals.copy_from_slice(&self.lanes[lane * 2 * stride..][..2 * stride]);
-        if let Some((holder, since)) = self.lane_tenants[lane] {
-            totals[usize::from(holder)] += now.since(since).as_ps();
-        }
-        if self.is_blocked[lane] {
-            let blocked = &mut totals[stride..];
-            let from = &self.blocked_from[lane * stride..][..stride];
-            let channel_totals = &self.channels[channel * stride..][..stride];
-            for ((blocked, total), from) in blocked.iter_mut().zip(channel_totals).zip(from) {
-                *blocked = blocked.wrapping_add(total.wrapping_sub(*from));
-            }
-            if let Some((holder, since)) = self.channel_tenants[channel] {
-                let place = &mut blocked[usize::from(holder)];
-                *place = place.wrapping_add(now.since(since).as_ps());
-            }
-        }
-    }
-
-    #[inline]
-    fn channel_totals(&mut self, channel: usize, now: Time) {
-        let stride = self.stride;
-        let totals = &mut self.scratch[..stride];
-        totals.copy_from_slice(&self.channels[channel * stride..][..stride]);
-        if let Some((holder, since)) = self.channel_tenants[channel] {
-            totals[usize::from(holder)] += now.since(since).as_ps();
-        }
-    }
-
-    #[inline]
-    fn note(&mut self, waiting: Waiting, parts: usize) {
+    fn make_room(&mut self, waiting: Waiting) -> (usize, usize) {
         let (kind, index) = waiting.place();
-        let row = 2 * self.stride;
-        let noted = &mut self.noted[kind];
-        if noted.len() < (index + 1) * row {
-            noted.resize((index + 1) * row, 0);
+        let row = 2 * self.fours;
+        if self.noted[kind].len() < (index + 1) * row {
+            self.noted[kind].resize((index + 1) * row, [0; 4]);
         }
-        let places = parts * self.stride;
-        noted[index * row..][..places].copy_from_slice(&self.scratch[..places]);
+        (kind, index * row)
     }
 
     /// An operation begins to wait for its lane.
     #[inline]
     pub(crate) fn note_lane(&mut self, waiting: Waiting, lane: usize, channel: usize, now: Time) {
-        self.lane_totals(lane, channel, now);
-        self.note(waiting, 2);
+        let (fours, tenant) = (self.fours, self.lane_tenants[lane]);
+        if self.is_blocked[lane] {
+            // What it has waited so far is added up, so that the totals are those of now.
+            self.end_blocked(lane, channel, now);
+            self.begin_blocked(lane, channel, now);
+        }
+        let (kind, first) = self.make_room(waiting);
+        let noted = &mut self.noted[kind][first..][..2 * fours];
+        copy(noted, &self.lanes[lane * 2 * fours..][..2 * fours]);
+        if let Some((holder, since)) = tenant {
+            add_to(noted, holder, now.since(since));
+        }
     }
 
     /// Data begins to wait for the channel.
     #[inline]
     pub(crate) fn note_channel(&mut self, waiting: Waiting, channel: usize, now: Time) {
-        self.channel_totals(channel, now);
-        self.note(waiting, 1);
+        let (fours, tenant) = (self.fours, self.channel_tenants[channel]);
+        let (kind, first) = self.make_room(waiting);
+        let noted = &mut self.noted[kind][first..][..fours];
+        copy(noted, &self.channels[channel * fours..][..fours]);
+        if let Some((holder, since)) = tenant {
+            add_to(noted, holder, now.since(since));
+        }
     }
 
     /// A noted wait for a lane ends: charges it; returns the time charged.
@@ -350,13 +353,25 @@ impl Ledger {
         victim: HolderIndex,
         blame: &mut BlameMatrix,
     ) -> u64 {
-        self.lane_totals(lane, channel, now);
+        if self.is_blocked[lane] {
+            self.end_blocked(lane, channel, now);
+            self.begin_blocked(lane, channel, now);
+        }
         let (kind, index) = waiting.place();
-        let stride = self.stride;
-        let noted = &self.noted[kind][index * 2 * stride..][..2 * stride];
-        let (held, blocked) = self.scratch.split_at(stride);
-        blame.add_differences(victim, Resource::Die, held, &noted[..stride])
-            + blame.add_differences(victim, Resource::Channel, blocked, &noted[stride..])
+        let fours = self.fours;
+        let noted = &self.noted[kind][index * 2 * fours..][..2 * fours];
+        let totals = &self.lanes[lane * 2 * fours..][..2 * fours];
+        let (held, blocked) = totals.split_at(fours);
+        let (noted_held, noted_blocked) = noted.split_at(fours);
+        let on_die = blame.row(victim, Resource::Die);
+        let mut charged = add_differences(on_die, held, noted_held);
+        if let Some((holder, since)) = self.lane_tenants[lane] {
+            let span = now.since(since);
+            add_to(on_die, holder, span);
+            charged = charged.wrapping_add(span.as_ps());
+        }
+        let on_channel = blame.row(victim, Resource::Channel);
+        charged.wrapping_add(add_differences(on_channel, blocked, noted_blocked))
     }
 
     /// A noted wait for a channel ends: charges it.
@@ -369,11 +384,15 @@ impl Ledger {
         victim: HolderIndex,
         blame: &mut BlameMatrix,
     ) {
-        self.channel_totals(channel, now);
         let (kind, index) = waiting.place();
-        let stride = self.stride;
-        let noted = &self.noted[kind][index * 2 * stride..][..stride];
-        blame.add_differences(victim, Resource::Channel, &self.scratch[..stride], noted);
+        let fours = self.fours;
+        let noted = &self.noted[kind][index * 2 * fours..][..fours];
+        let totals = &self.channels[channel * fours..][..fours];
+        let row = blame.row(victim, Resource::Channel);
+        add_differences(row, totals, noted);
+        if let Some((holder, since)) = self.channel_tenants[channel] {
+            add_to(row, holder, now.since(since));
+        }
     }
 }
 

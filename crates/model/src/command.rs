@@ -41,6 +41,14 @@ pub(crate) struct Command {
     pub(crate) pieces: Vec<(u32, u32)>,
 }
 
+/// A part of a read's data on its way to the host.
+#[derive(Clone, Copy)]
+pub(crate) struct Piece {
+    pub(crate) command: u32,
+    pub(crate) first_sector: u32,
+    pub(crate) sectors: u32,
+}
+
 impl Command {
     /// Ends the current stage, which was `stage`.
     #[inline]
@@ -81,6 +89,8 @@ pub(crate) struct Transaction {
     pub(crate) failed: bool,
     pub(crate) owner: u32,
     pub(crate) plane: u32,
+    /// The plane's die; known once it is queued.
+    pub(crate) die: u32,
     /// First slot of the page, or of the block.
     pub(crate) slot: u32,
     pub(crate) bytes: u32,
@@ -128,6 +138,7 @@ impl Transaction {
             failed: false,
             owner,
             plane,
+            die: NONE,
             slot,
             bytes,
             next: NONE,

@@ -4,7 +4,7 @@ use crate::blame::{BlameMatrix, Ledger, flow_holder};
 use crate::blocks::Blocks;
 use crate::cache::Cache;
 use crate::collection::PlaneState;
-use crate::command::{Command, ThroughWaiter, Transaction, WriteUnit};
+use crate::command::{Command, Piece, ThroughWaiter, Transaction, WriteUnit};
 use crate::config::Config;
 use crate::event::{Event, EventQueue};
 use crate::fault::Faults;
@@ -96,6 +96,8 @@ pub struct Drive {
     pub(crate) commands: Pool<Command>,
     pub(crate) transactions: Pool<Transaction>,
     pub(crate) units: Pool<WriteUnit>,
+    /// Read data on its way to the host whose arrival is reported.
+    pub(crate) pieces_out: Pool<Piece>,
     /// Commands that wait until what they wrote to a cached unit is on flash.
     pub(crate) through_waiters: HashMap<u32, Vec<ThroughWaiter>, FxBuildHasher>,
     pub(crate) awaiting_data: HashMap<Tag, u32, FxBuildHasher>,
@@ -169,6 +171,7 @@ impl Drive {
             commands: Pool::default(),
             transactions: Pool::default(),
             units: Pool::default(),
+            pieces_out: Pool::default(),
             through_waiters: HashMap::default(),
             awaiting_data: HashMap::default(),
             write_pressure: false,
@@ -351,6 +354,7 @@ impl Drive {
             self.handle(event);
             self.settle();
         }
+        self.events.end_instant();
         if self.outputs.is_empty() && to != Time::MAX {
             self.now = self.now.max(to);
         }
@@ -474,7 +478,9 @@ impl Drive {
             Event::CacheAccessDone { command } => self.cache_access_done(command),
             Event::ChannelDone { channel } => self.channel_done(channel),
             Event::ArrayDone { die } => self.array_done(die),
-            Event::DataOutArrived { command, first_sector, sectors } => {
+            Event::DataOutArrived { piece } => {
+                let Piece { command, first_sector, sectors } = self.pieces_out[piece];
+                self.pieces_out.remove(piece);
                 self.report_data_out(command, first_sector, sectors);
             }
             Event::CompletionVisible { command } => self.completion_visible(command),

@@ -2,7 +2,7 @@
 //! data, firmware, and at the end read data and completion over the host link.
 
 use crate::blame::HolderIndex;
-use crate::command::Command;
+use crate::command::{Command, Piece};
 use crate::drive::Drive;
 use crate::event::Event;
 use crate::fifo::Booking;
@@ -308,8 +308,8 @@ impl Drive {
         let length = self.link.data(u64::from(sectors) * 512);
         let booking = self.book_up(length, c.flow);
         if self.report_moves {
-            let event = Event::DataOutArrived { command, first_sector, sectors };
-            self.events.push(booking.end, event);
+            let piece = self.pieces_out.insert(Piece { command, first_sector, sectors });
+            self.events.push(booking.end, Event::DataOutArrived { piece });
         } else {
             self.events.skip_sequence();
         }

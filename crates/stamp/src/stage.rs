@@ -89,16 +89,19 @@ impl Default for StageSpans {
 
 impl StageSpans {
     /// The time spent in `stage`.
+    #[inline]
     pub fn get(&self, stage: Stage) -> Span {
         self.0[stage as usize]
     }
 
     /// Adds `span` to the time spent in `stage`.
+    #[inline]
     pub fn add(&mut self, stage: Stage, span: Span) {
         self.0[stage as usize] += span;
     }
 
     /// Takes `span` off the time spent in `stage`, or all of it if that is less.
+    #[inline]
     pub fn shorten(&mut self, stage: Stage, span: Span) {
         self.0[stage as usize] = self.0[stage as usize].saturating_sub(span);
     }
@@ -106,6 +109,12 @@ impl StageSpans {
     /// The sum over all stages.
     pub fn total(&self) -> Span {
         self.0.iter().copied().sum()
+    }
+
+    /// The time spent in each stage, in the order of [`Stage::ALL`].
+    #[inline]
+    pub fn spans(&self) -> &[Span; Stage::COUNT] {
+        &self.0
     }
 
     /// Every stage with its time, in the order in which an I/O passes them.

@@ -12,7 +12,7 @@ use crate::blocks::Stream;
 use crate::command::{Purpose, UNSET, UnitState};
 use crate::config::BusArbitration;
 use crate::drive::Drive;
-use crate::event::Event;
+use crate::event::{Event, Key};
 use crate::flash::timing::PLANES_MAX;
 use crate::mapping::table::Content;
 use crate::pool::{List, NONE};
@@ -73,6 +73,90 @@ pub(crate) struct DieOperation {
     pub(crate) stream: Stream,
 }
 
+/// What waits in the queues of a die's planes, by class.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Work {
+    reads: [u32; CLASSES],
+    writes: [u32; CLASSES],
+    erases: u32,
+    /// A bit for each of these that is not zero.
+    some: u32,
+}
+
+/// Where the bits of writes and the bit of erases begin.
+const WRITES: u32 = 8;
+const ERASES: u32 = 16;
+const COLLECTION_WORK: u32 =
+    1 << CLASS_COLLECTION | 1 << (WRITES + CLASS_COLLECTION as u32) | 1 << ERASES;
+const MAPPING_READS: u32 = 1 << CLASS_MAPPING;
+const HOST_CLASSES: u32 = 0b1111;
+
+impl Work {
+    #[inline]
+    pub(crate) fn reads(&self, class: u8) -> u32 {
+        self.reads[usize::from(class)]
+    }
+
+    #[inline]
+    pub(crate) fn writes(&self, class: u8) -> u32 {
+        self.writes[usize::from(class)]
+    }
+
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.some == 0
+    }
+
+    #[inline]
+    fn add_read(&mut self, class: u8) {
+        self.reads[usize::from(class)] += 1;
+        self.some |= 1 << class;
+    }
+
+    #[inline]
+    fn add_write(&mut self, class: u8) {
+        self.writes[usize::from(class)] += 1;
+        self.some |= 1 << (WRITES + u32::from(class));
+    }
+
+    #[inline]
+    fn add_erase(&mut self) {
+        self.erases += 1;
+        self.some |= 1 << ERASES;
+    }
+
+    #[inline]
+    pub(crate) fn take_reads(&mut self, class: u8, count: u32) {
+        let left = &mut self.reads[usize::from(class)];
+        *left -= count;
+        self.some &= !(u32::from(*left == 0) << class);
+    }
+
+    #[inline]
+    pub(crate) fn take_write(&mut self, class: u8) {
+        let left = &mut self.writes[usize::from(class)];
+        *left -= 1;
+        self.some &= !(u32::from(*left == 0) << (WRITES + u32::from(class)));
+    }
+
+    #[inline]
+    pub(crate) fn take_erase(&mut self) {
+        self.erases -= 1;
+        self.some &= !(u32::from(self.erases == 0) << ERASES);
+    }
+
+    /// Whether nothing but reads of one class waits that has no turns to take: which class.
+    #[inline]
+    fn only_reads(&self) -> Option<u8> {
+        match self.some {
+            MAPPING_READS => Some(CLASS_MAPPING),
+            reads if reads == 1 << CLASS_HOST => Some(CLASS_HOST),
+            reads if reads == 2 << CLASS_HOST => Some(CLASS_HOST + 1),
+            _ => None,
+        }
+    }
+}
+
 pub(crate) struct Die {
     pub(crate) channel: u32,
     /// Its bit in the channel's masks.
@@ -81,10 +165,8 @@ pub(crate) struct Die {
     pub(crate) operation: Option<DieOperation>,
     /// Data not yet transferred of the read it holds.
     pub(crate) transfers: u8,
-    /// Transactions and units in its planes' queues.
-    pub(crate) reads: [u32; CLASSES],
-    pub(crate) writes: [u32; CLASSES],
-    pub(crate) erases: u32,
+    /// What waits in its planes' queues.
+    pub(crate) work: Work,
     turns: [[u8; 3]; 2],
     pub(crate) idle_since: Time,
     pub(crate) dead: bool,
@@ -100,9 +182,7 @@ impl Die {
             first_plane,
             operation: None,
             transfers: 0,
-            reads: [0; CLASSES],
-            writes: [0; CLASSES],
-            erases: 0,
+            work: Work::default(),
             turns: [TURNS; 2],
             idle_since: Time::ZERO,
             dead: false,
@@ -110,14 +190,12 @@ impl Die {
         }
     }
 
+    #[inline]
     pub(crate) fn is_idle(&self) -> bool {
         self.operation.is_none()
     }
 
-    pub(crate) fn has_work(&self) -> bool {
-        self.erases > 0 || self.reads.iter().any(|&n| n > 0) || self.writes.iter().any(|&n| n > 0)
-    }
-
+    #[inline]
     fn array_time(&self, time: Span) -> Span {
         match self.factor {
             None => time,
@@ -126,20 +204,21 @@ impl Die {
     }
 
     /// The class of host reads (`which` 0) or writes (1) whose turn it is.
+    #[inline]
     fn host_class(&mut self, which: usize) -> Option<u8> {
-        let waiting = if which == 0 { &self.reads } else { &self.writes };
-        if waiting[usize::from(CLASS_HOST)] > 0 {
-            return Some(CLASS_HOST);
+        let waiting = self.work.some >> (which as u32 * WRITES + u32::from(CLASS_HOST));
+        match waiting & HOST_CLASSES {
+            0 => None,
+            urgent if urgent & 1 != 0 => Some(CLASS_HOST),
+            0b10 => Some(CLASS_HOST + 1),
+            others => self.host_class_in_turn(which, others >> 1),
         }
-        let others = [waiting[2] > 0, waiting[3] > 0, waiting[4] > 0];
-        if others == [true, false, false] {
-            return Some(CLASS_HOST + 1);
-        }
-        if others == [false; 3] {
-            return None;
-        }
+    }
+
+    /// The class whose turn it is among those below the most urgent one.
+    fn host_class_in_turn(&mut self, which: usize, others: u32) -> Option<u8> {
         let turns = &mut self.turns[which];
-        let next = |turns: &[u8; 3]| (0..3).find(|&n| others[n] && turns[n] > 0);
+        let next = |turns: &[u8; 3]| (0..3).find(|&n| others & 1 << n != 0 && turns[n] > 0);
         let chosen = next(turns).or_else(|| {
             *turns = TURNS;
             next(turns)
@@ -147,25 +226,36 @@ impl Die {
         Some(CLASS_HOST + 1 + chosen as u8)
     }
 
+    #[inline]
     fn take_turn(&mut self, which: usize, class: u8) {
-        if let Some(n) = usize::from(class).checked_sub(usize::from(CLASS_HOST) + 1)
-            && n < 3
-        {
-            self.turns[which][n] = self.turns[which][n].saturating_sub(1);
+        let turn = usize::from(class).wrapping_sub(usize::from(CLASS_HOST) + 1);
+        if let Some(turns) = self.turns[which].get_mut(turn) {
+            *turns = turns.saturating_sub(1);
         }
     }
 }
 
+/// What a channel carries.
 #[derive(Clone, Copy)]
 enum Carrying {
-    Command,
-    Data { transaction: u32 },
+    Nothing,
+    /// A command. Its end is an event only if something waits for the channel by then
+    /// (`announced`); otherwise it is noticed when something asks for the channel.
+    Command {
+        end: Key,
+        announced: bool,
+    },
+    Data {
+        transaction: u32,
+    },
 }
 
 pub(crate) struct Channel {
-    carrying: Option<Carrying>,
+    carrying: Carrying,
     /// Idle dies with work, by bit.
     pub(crate) ready: u64,
+    /// Those among them that have been noted as waiting for the channel.
+    blocked: u64,
     first_die: u32,
     /// Read data waiting in dies: mapping table, host, collection.
     data: [List; 3],
@@ -180,8 +270,9 @@ pub(crate) struct Channel {
 impl Channel {
     pub(crate) fn new(first_die: u32) -> Channel {
         Channel {
-            carrying: None,
+            carrying: Carrying::Nothing,
             ready: 0,
+            blocked: 0,
             first_die,
             data: [List::EMPTY; 3],
             data_waiting: 0,
@@ -193,14 +284,20 @@ impl Channel {
 
     /// Drops what it carries and what waits for it.
     pub(crate) fn power_cut(&mut self) {
-        self.carrying = None;
+        self.carrying = Carrying::Nothing;
         self.ready = 0;
+        self.blocked = 0;
         self.data = [List::EMPTY; 3];
         self.data_waiting = 0;
     }
 
     pub(crate) fn busy(&self) -> Span {
         self.busy
+    }
+
+    #[inline]
+    fn has_waiting(&self) -> bool {
+        self.ready != 0 || self.data_waiting > 0
     }
 }
 
@@ -250,33 +347,65 @@ impl Drive {
         }
     }
 
+    /// When the command that `channel` carries ends, if it has ended by now without an event.
+    #[inline]
+    pub(crate) fn silent_end(&self, channel: u32) -> Option<Time> {
+        match self.channels[channel as usize].carrying {
+            Carrying::Command { end, announced: false } if self.events.is_past(end, self.now) => {
+                Some(end.at())
+            }
+            _ => None,
+        }
+    }
+
+    /// Frees `channel` if the command that it carries has ended by now without an event.
+    #[inline]
+    pub(crate) fn notice_end(&mut self, channel: u32) {
+        if let Some(end) = self.silent_end(channel) {
+            self.counters.events += 1;
+            self.free_channel(channel, end);
+        }
+    }
+
+    #[inline]
+    fn free_channel(&mut self, channel: u32, at: Time) {
+        let state = &mut self.channels[channel as usize];
+        state.carrying = Carrying::Nothing;
+        state.busy += self.ledger.release_channel(channel as usize, at);
+    }
+
     /// Puts a read or erase into its plane's queue.
+    #[inline]
     pub(crate) fn enqueue_transaction(&mut self, transaction: u32) {
         let order = self.next_order();
-        let now = self.now;
         let t = &mut self.transactions[transaction];
         t.order = order;
-        t.queued = now;
+        t.queued = self.now;
         let (plane, class) = (t.plane, t.class);
         let (purpose, watched) = (t.purpose, t.watched);
         let die = self.shape.die_of_plane(plane);
-        if self.dies[die as usize].dead {
+        t.die = die;
+        let state = &mut self.dies[die as usize];
+        if state.dead {
             self.deferred.push(Deferred::FailedTransaction(transaction));
             return;
         }
         let queues = &mut self.planes[plane as usize].queues;
-        let state = &mut self.dies[die as usize];
         if purpose == Purpose::Erase {
             self.transactions.push_back(&mut queues.erases, transaction);
-            state.erases += 1;
+            state.work.add_erase();
         } else {
             self.transactions.push_back(&mut queues.reads[usize::from(class)], transaction);
-            state.reads[usize::from(class)] += 1;
+            state.work.add_read(class);
         }
         if watched {
             self.fresh_transactions.push(transaction);
         }
-        self.mark_ready(die);
+        if state.is_idle() {
+            let (channel, bit) = (state.channel, state.bit);
+            self.channels[channel as usize].ready |= bit;
+            self.mark_channel(channel);
+        }
     }
 
     /// Puts a unit into its plane's queue of programs.
@@ -305,7 +434,7 @@ impl Drive {
             }
         }
         self.units.push_back(&mut queues.writes[usize::from(class)], unit);
-        self.dies[die as usize].writes[usize::from(class)] += 1;
+        self.dies[die as usize].work.add_write(class);
         if watched {
             self.fresh_units.push(unit);
         }
@@ -350,7 +479,7 @@ impl Drive {
             let waits_for_die = t.started == UNSET;
             let waits_for_channel = t.ready != UNSET && t.transfer == UNSET;
             if waits_for_die || waits_for_channel {
-                let die = self.shape.die_of_plane(t.plane);
+                let die = t.die;
                 let channel = self.dies[die as usize].channel as usize;
                 let waiting = Waiting::Transaction(transaction);
                 if waits_for_die {
@@ -378,6 +507,7 @@ impl Drive {
         let t = &self.transactions[transaction];
         if t.watched && t.queued != now {
             let waiting = Waiting::Transaction(transaction);
+            self.ledger.end_blocked(lane, channel, now);
             self.ledger.charge_lane(waiting, lane, channel, now, t.holder, &mut self.blame);
         }
     }
@@ -400,25 +530,46 @@ impl Drive {
 
     /// Gives the channel, if it is free, to whoever is next.
     fn grant(&mut self, channel: u32) {
-        let state = &self.channels[channel as usize];
-        if state.ready == 0 && state.data_waiting == 0 {
+        if !self.channels[channel as usize].has_waiting() {
             return;
         }
-        if state.carrying.is_none() {
+        self.notice_end(channel);
+        if matches!(self.channels[channel as usize].carrying, Carrying::Nothing) {
             match self.config.bus.arbitration {
                 BusArbitration::CommandFirst => self.grant_command_first(channel),
                 BusArbitration::DataFirst => self.grant_data_first(channel),
             }
         }
+        let state = &mut self.channels[channel as usize];
+        if let Carrying::Command { end, announced: false } = state.carrying
+            && state.has_waiting()
+        {
+            state.carrying = Carrying::Command { end, announced: true };
+            self.events.push_reserved(end, Event::ChannelDone { channel });
+        }
         // What is ready and was not chosen waits for the channel from now on.
-        let mut waiting = self.channels[channel as usize].ready;
+        let waiting = state.ready & !state.blocked;
+        if waiting != 0 {
+            self.begin_blocked(channel, waiting);
+        }
+    }
+
+    /// Notes that dies of `channel` could start something if it were free.
+    fn begin_blocked(&mut self, channel: u32, mut waiting: u64) {
         while waiting != 0 {
-            let die = self.channels[channel as usize].first_die + waiting.trailing_zeros();
-            waiting &= waiting - 1;
-            let lane = self.lane(die);
-            if self.config.scheduler.die_interleaving || !self.chip_busy[lane] {
-                self.ledger.begin_blocked(lane, channel as usize, self.now);
+            let state = &mut self.channels[channel as usize];
+            let die = state.first_die + waiting.trailing_zeros();
+            if self.config.scheduler.die_interleaving {
+                state.blocked |= waiting & waiting.wrapping_neg();
+                self.ledger.begin_blocked(die as usize, channel as usize, self.now);
+            } else {
+                // A die that waits for its chip is looked at again.
+                let chip = (die / self.shape.dies_per_chip) as usize;
+                if !self.chip_busy[chip] {
+                    self.ledger.begin_blocked(chip, channel as usize, self.now);
+                }
             }
+            waiting &= waiting - 1;
         }
     }
 
@@ -492,20 +643,26 @@ impl Drive {
     }
 
     /// What `die`, which is idle and has work, would do next, if anything can start.
+    #[inline]
     fn pick(&mut self, die: u32) -> Option<Pick> {
         if !self.config.scheduler.die_interleaving && self.chip_busy[self.lane(die)] {
             return None;
         }
+        let state = &self.dies[die as usize];
+        match state.work.only_reads() {
+            Some(class) => self.pick_read(state.first_plane, class),
+            None => self.pick_among_all(die),
+        }
+    }
+
+    fn pick_among_all(&mut self, die: u32) -> Option<Pick> {
         let state = &mut self.dies[die as usize];
         let first = state.first_plane;
         let last = first + self.shape.planes_per_die;
-        let collecting = state.reads[usize::from(CLASS_COLLECTION)] > 0
-            || state.writes[usize::from(CLASS_COLLECTION)] > 0
-            || state.erases > 0;
-        if state.reads[usize::from(CLASS_MAPPING)] > 0 {
+        if state.work.some & MAPPING_READS != 0 {
             return self.pick_read(first, CLASS_MAPPING);
         }
-        if !collecting {
+        if state.work.some & COLLECTION_WORK == 0 {
             if let Some(class) = state.host_class(0) {
                 return self.pick_read(first, class);
             }
@@ -532,23 +689,27 @@ impl Drive {
             .or_else(|| self.pick_erase(first))
     }
 
+    #[inline]
     fn pick_read(&self, first_plane: u32, class: u8) -> Option<Pick> {
-        (first_plane..first_plane + self.shape.planes_per_die)
-            .filter_map(|plane| {
-                let head = self.planes[plane as usize].queues.reads[usize::from(class)].head;
-                (head != NONE).then(|| Pick {
-                    kind: OperationKind::Read,
-                    class,
-                    plane,
-                    order: self.transactions[head].order,
-                })
-            })
-            .min_by_key(|pick| pick.order)
+        let mut best = None;
+        let mut least = u64::MAX;
+        let planes = &self.planes[first_plane as usize..][..self.shape.planes_per_die as usize];
+        for (plane, state) in (first_plane..).zip(planes) {
+            let head = state.queues.reads[usize::from(class)].head;
+            if head != NONE {
+                let order = self.transactions[head].order;
+                if order < least {
+                    least = order;
+                    best = Some(Pick { kind: OperationKind::Read, class, plane, order });
+                }
+            }
+        }
+        best
     }
 
     fn pick_host_write(&mut self, die: u32) -> Option<Pick> {
         let first = self.dies[die as usize].first_plane;
-        if self.dies[die as usize].writes[usize::from(CLASS_MAPPING)] > 0
+        if self.dies[die as usize].work.writes(CLASS_MAPPING) > 0
             && let Some(pick) = self.pick_write(first, CLASS_MAPPING)
         {
             return Some(pick);
@@ -643,15 +804,17 @@ impl Drive {
         let state = &mut self.dies[die as usize];
         let (channel, bit) = (state.channel, state.bit);
         let array = state.array_time(array);
+        self.counters.multi_plane_operations += u64::from(operation.planes > 1);
         state.operation = Some(operation);
-        self.channels[channel as usize].ready &= !bit;
-        self.channels[channel as usize].carrying = Some(Carrying::Command);
+        let end = self.events.reserve(now + command);
+        let state = &mut self.channels[channel as usize];
+        state.ready &= !bit;
+        state.blocked &= !bit;
+        state.carrying = Carrying::Command { end, announced: false };
         self.ledger.take_lane(lane, channel as usize, holder, now);
         if !self.config.scheduler.die_interleaving {
             self.chip_busy[lane] = true;
         }
-        self.counters.multi_plane_operations += u64::from(operation.planes > 1);
-        self.events.push(now + command, Event::ChannelDone { channel });
         self.events.push(now + command + array, Event::ArrayDone { die });
     }
 
@@ -671,12 +834,13 @@ impl Drive {
         };
         operation.items[0] = first;
         let page = self.shape.page_of_slot(self.transactions[first].slot);
-        if self.config.scheduler.multi_plane && self.dies[die as usize].reads[class] > 1 {
+        if self.config.scheduler.multi_plane && self.dies[die as usize].work.reads(pick.class) > 1 {
             self.join_reads(&mut operation, pick, page);
         }
         let planes = usize::from(operation.planes);
-        self.dies[die as usize].reads[class] -= planes as u32;
-        self.dies[die as usize].take_turn(0, pick.class);
+        let state = &mut self.dies[die as usize];
+        state.work.take_reads(pick.class, planes as u32);
+        state.take_turn(0, pick.class);
         let command = self.flash.read_command(planes);
         for at in 0..planes {
             let item = operation.items[at];
@@ -754,7 +918,7 @@ impl Drive {
         }
         let Some(holder) = holder else {
             // Everything that waited had become void.
-            if !self.dies[die as usize].has_work() {
+            if self.dies[die as usize].work.is_empty() {
                 let bit = self.dies[die as usize].bit;
                 self.channels[channel].ready &= !bit;
             }
@@ -826,7 +990,7 @@ impl Drive {
                         queues.forced -= u32::from(!u.cached || u.through);
                     }
                 }
-                self.dies[die].writes[class] -= 1;
+                self.dies[die].work.take_write(class as u8);
                 if self.is_void(unit) {
                     self.units[unit].state = UnitState::Mapping;
                     self.deferred.push(Deferred::VoidUnit(unit));
@@ -868,7 +1032,7 @@ impl Drive {
         let now = self.now;
         let list = &mut self.planes[pick.plane as usize].queues.erases;
         let transaction = self.transactions.pop_front(list).expect("a picked erase");
-        self.dies[die as usize].erases -= 1;
+        self.dies[die as usize].work.take_erase();
         let mut operation = DieOperation {
             kind: OperationKind::Erase,
             planes: 1,
@@ -877,13 +1041,13 @@ impl Drive {
             stream: Stream::Collected,
         };
         operation.items[0] = transaction;
-        if self.config.scheduler.multi_plane && self.dies[die as usize].erases > 0 {
+        if self.config.scheduler.multi_plane && self.dies[die as usize].work.erases > 0 {
             let first_plane = self.dies[die as usize].first_plane;
             for plane in first_plane..first_plane + self.shape.planes_per_die {
                 if self.can_erase(plane) {
                     let list = &mut self.planes[plane as usize].queues.erases;
                     let other = self.transactions.pop_front(list).expect("an erase");
-                    self.dies[die as usize].erases -= 1;
+                    self.dies[die as usize].work.take_erase();
                     operation.items[usize::from(operation.planes)] = other;
                     operation.planes += 1;
                 }
@@ -926,21 +1090,19 @@ impl Drive {
             let waiting = Waiting::Transaction(transaction);
             self.ledger.charge_channel(waiting, channel as usize, now, holder, &mut self.blame);
         }
-        self.channels[channel as usize].carrying = Some(Carrying::Data { transaction });
+        self.channels[channel as usize].carrying = Carrying::Data { transaction };
         self.ledger.take_channel(channel as usize, holder, now);
         self.events.push(now + self.flash.transfer(bytes), Event::ChannelDone { channel });
     }
 
     /// What the channel carried is across.
+    #[inline]
     pub(crate) fn channel_done(&mut self, channel: u32) {
-        let now = self.now;
-        let state = &mut self.channels[channel as usize];
-        let carried = state.carrying.take();
-        state.busy += self.ledger.release_channel(channel as usize, now);
+        let carried = self.channels[channel as usize].carrying;
+        self.free_channel(channel, self.now);
         self.mark_channel(channel);
-        if let Some(Carrying::Data { transaction }) = carried {
-            let die = self.shape.die_of_plane(self.transactions[transaction].plane);
-            self.transferred(die);
+        if let Carrying::Data { transaction } = carried {
+            self.transferred(self.transactions[transaction].die);
             self.read_done(transaction);
         }
     }
@@ -965,9 +1127,7 @@ impl Drive {
         let state = &mut self.dies[die as usize];
         state.operation = None;
         state.transfers = 0;
-        state.reads = [0; CLASSES];
-        state.writes = [0; CLASSES];
-        state.erases = 0;
+        state.work = Work::default();
         state.idle_since = now;
     }
 
@@ -980,7 +1140,7 @@ impl Drive {
         let busy = self.ledger.release_lane(lane, now);
         self.counters.die_busy[die as usize] += busy;
         let channel = state.channel;
-        if state.has_work() {
+        if !state.work.is_empty() {
             self.channels[channel as usize].ready |= state.bit;
         } else if self.config.gc.idle_after.is_some() {
             self.schedule_idle_check(die);
@@ -1002,8 +1162,11 @@ impl Drive {
                 for &transaction in &operation.items[..planes] {
                     self.read_ready(die, channel, transaction);
                 }
-                // A busy channel looks again when it is free.
-                if self.channels[channel as usize].carrying.is_none() {
+                // A channel whose next end is an event looks again then.
+                if matches!(
+                    self.channels[channel as usize].carrying,
+                    Carrying::Nothing | Carrying::Command { announced: false, .. }
+                ) {
                     self.mark_channel(channel);
                 }
             }
