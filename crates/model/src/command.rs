@@ -1,7 +1,7 @@
 //! Commands inside the controller and the parts of them that move separately.
 
 use crate::blame::HolderIndex;
-use crate::io::{Request, Status};
+use crate::io::{NamespaceId, Operation, Request, Status, Tag};
 use crate::mapping::table::Content;
 use crate::pool::{Linked, NONE};
 use mynah_stamp::{Span, Stage, StageSpans, Time};
@@ -29,6 +29,8 @@ pub(crate) struct Command {
     /// First and one past the last unit it touches, numbered over the whole drive.
     pub(crate) first_unit: u32,
     pub(crate) end_unit: u32,
+    /// Sectors between the start of the first unit and the first that it wants.
+    pub(crate) into_first: u32,
     /// Next unit to admit to the cache, or to trim.
     pub(crate) cursor: u32,
     /// Parts not finished.
@@ -42,14 +44,66 @@ pub(crate) struct Command {
 }
 
 /// A part of a read's data on its way to the host.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 pub(crate) struct Piece {
     pub(crate) command: u32,
     pub(crate) first_sector: u32,
     pub(crate) sectors: u32,
 }
 
+impl Default for Command {
+    fn default() -> Self {
+        Command {
+            request: Request {
+                tag: Tag(0),
+                operation: Operation::Flush,
+                namespace: NamespaceId(0),
+                sector: 0,
+                sectors: 0,
+            },
+            queue: 0,
+            flow: 0,
+            class: 0,
+            linked: false,
+            orphan: false,
+            done: false,
+            status: Status::Success,
+            rung: Time::ZERO,
+            mark: Time::ZERO,
+            stages: StageSpans::default(),
+            first_unit: 0,
+            end_unit: 0,
+            into_first: 0,
+            cursor: 0,
+            parts: 0,
+            admitted_bytes: 0,
+            epoch: 0,
+            pieces: Vec::new(),
+        }
+    }
+}
+
 impl Command {
+    /// Makes this the command that `request` asks for. Whose it is, the caller sets.
+    #[inline]
+    pub(crate) fn begin(&mut self, request: Request, rung: Time) {
+        self.request = request;
+        self.orphan = false;
+        self.done = false;
+        self.status = Status::Success;
+        self.rung = rung;
+        self.mark = rung;
+        self.stages = StageSpans::default();
+        self.first_unit = 0;
+        self.end_unit = 0;
+        self.into_first = 0;
+        self.cursor = 0;
+        self.parts = 0;
+        self.admitted_bytes = 0;
+        self.epoch = 0;
+        self.pieces.clear();
+    }
+
     /// Ends the current stage, which was `stage`.
     #[inline]
     pub(crate) fn end_stage(&mut self, stage: Stage, now: Time) {
@@ -57,6 +111,7 @@ impl Command {
         self.mark = now;
     }
 
+    #[inline]
     pub(crate) fn bytes(&self) -> u64 {
         u64::from(self.request.sectors) * 512
     }
@@ -121,6 +176,7 @@ pub(crate) struct Extent {
 
 impl Transaction {
     /// A transaction that has not been queued yet.
+    #[inline]
     pub(crate) fn new(
         purpose: Purpose,
         class: u8,
@@ -155,10 +211,19 @@ impl Transaction {
     }
 }
 
+impl Default for Transaction {
+    fn default() -> Self {
+        let extent = Extent { plane: 0, slot: 0, bytes: 0 };
+        Transaction::new(Purpose::Read, 0, 0, NONE, extent, Time::ZERO)
+    }
+}
+
 impl Linked for Transaction {
+    #[inline]
     fn next(&self) -> u32 {
         self.next
     }
+    #[inline]
     fn set_next(&mut self, next: u32) {
         self.next = next;
     }
@@ -230,6 +295,7 @@ pub(crate) struct WriteUnit {
 
 impl WriteUnit {
     /// A whole unit that nobody waits for.
+    #[inline]
     pub(crate) fn new(
         content: Content,
         class: u8,
@@ -266,10 +332,18 @@ impl WriteUnit {
     }
 }
 
+impl Default for WriteUnit {
+    fn default() -> Self {
+        WriteUnit::new(Content::Unit(0), 0, 0, Time::ZERO)
+    }
+}
+
 impl Linked for WriteUnit {
+    #[inline]
     fn next(&self) -> u32 {
         self.next
     }
+    #[inline]
     fn set_next(&mut self, next: u32) {
         self.next = next;
     }

@@ -11,6 +11,7 @@ use crate::fault::Faults;
 use crate::fifo::Fifo;
 use crate::flash::scheduler::{Channel, Deferred, Die};
 use crate::flash::timing::FlashTimes;
+use crate::front::Said;
 use crate::host::HostInterface;
 use crate::io::{Control, Output, QueueId, QueueKind, Request, Tag};
 use crate::link::Link;
@@ -79,7 +80,8 @@ pub struct Drive {
     pub(crate) shape: Shape,
     pub(crate) now: Time,
     pub(crate) events: EventQueue,
-    pub(crate) outputs: VecDeque<Output>,
+    /// What the host has not taken of what the drive says at the present instant.
+    pub(crate) outputs: VecDeque<Said>,
     pub(crate) report_moves: bool,
     pub(crate) host: HostInterface,
     pub(crate) link: Link,
@@ -212,6 +214,7 @@ impl Drive {
     }
 
     /// The drive's clock.
+    #[inline]
     pub fn now(&self) -> Time {
         self.now
     }
@@ -234,6 +237,7 @@ impl Drive {
     ///
     /// # Errors
     /// See [`InputError`].
+    #[inline]
     pub fn ring(&mut self, at: Time, queue: QueueId, count: u32) -> Result<(), InputError> {
         self.reach(at)?;
         let index = self.host.find(queue).ok_or(InputError::NoSuchQueue(queue))?;
@@ -286,6 +290,7 @@ impl Drive {
     ///
     /// # Errors
     /// See [`InputError`].
+    #[inline]
     pub fn cq_freed(&mut self, at: Time, queue: QueueId, count: u32) -> Result<(), InputError> {
         self.reach(at)?;
         let index = self.host.find(queue).ok_or(InputError::NoSuchQueue(queue))?;
@@ -336,10 +341,11 @@ impl Drive {
     }
 
     /// When something will next happen inside the drive by itself.
+    #[inline]
     pub fn next_at(&self) -> Option<Time> {
-        match self.outputs.front() {
-            Some(output) => Some(output.at()),
-            None => self.events.next_at(),
+        match self.outputs.is_empty() {
+            true => self.events.next_at(),
+            false => Some(self.now),
         }
     }
 
@@ -363,7 +369,8 @@ impl Drive {
     /// Returns the next output of the present instant.
     #[inline]
     pub fn poll(&mut self) -> Option<Output> {
-        self.outputs.pop_front()
+        let said = self.outputs.pop_front()?;
+        Some(self.output(said))
     }
 
     /// What the drive has counted since it was built or [`Drive::restart_counters`].
@@ -418,6 +425,7 @@ impl Drive {
         }))
     }
 
+    #[inline]
     pub(crate) fn next_order(&mut self) -> u64 {
         self.order += 1;
         self.order
@@ -432,6 +440,7 @@ impl Drive {
         self.reach_slowly(at)
     }
 
+    #[inline(never)]
     fn reach_slowly(&mut self, at: Time) -> Result<(), InputError> {
         if at < self.now {
             return Err(InputError::Past { at, now: self.now });
@@ -462,6 +471,7 @@ impl Drive {
         }
     }
 
+    #[inline(always)]
     fn handle(&mut self, event: Event) {
         match event {
             Event::Doorbell { queue, count } => {

@@ -44,6 +44,7 @@ pub(crate) struct QueuePair {
 
 impl QueuePair {
     /// Whether a completion can be posted at `now`; takes the place if so.
+    #[inline]
     pub(crate) fn take_completion_place(&mut self, now: Time) -> bool {
         while let Some(&(at, count)) = self.frees.front()
             && at <= now
@@ -62,6 +63,7 @@ impl QueuePair {
         self.frees.front().map(|&(at, _)| at)
     }
 
+    #[inline]
     pub(crate) fn add_free(&mut self, at: Time, count: u32) {
         self.frees.push_back((at, count));
     }
@@ -96,6 +98,7 @@ impl HostInterface {
         }
     }
 
+    #[inline]
     pub(crate) fn find(&self, id: QueueId) -> Option<u16> {
         self.index.get(usize::from(id.0))?.checked_sub(1).map(|at| at as u16)
     }
@@ -155,6 +158,7 @@ impl HostInterface {
     }
 
     /// The host has rung for `count` commands.
+    #[inline]
     pub(crate) fn rung(&mut self, queue: u16, now: Time, count: u32) {
         let pair = &mut self.queues[usize::from(queue)];
         pair.rung.push_back((now, count));
@@ -162,6 +166,7 @@ impl HostInterface {
     }
 
     /// The doorbell has arrived.
+    #[inline]
     pub(crate) fn doorbell(&mut self, queue: u16, count: u32) {
         let pair = &mut self.queues[usize::from(queue)];
         pair.doorbells -= 1;
@@ -180,6 +185,7 @@ impl HostInterface {
 
     /// Starts the next fetch if one more may be under way and a queue may go: which queue, and
     /// how many entries.
+    #[inline]
     pub(crate) fn next_fetch(&mut self, now: Time) -> Option<(u16, u32)> {
         if !self.may_fetch() {
             return None;
@@ -217,6 +223,7 @@ impl HostInterface {
     }
 
     /// Fetched entries have arrived.
+    #[inline]
     pub(crate) fn fetched(&mut self, queue: u16, count: u32) {
         self.fetching -= 1;
         let pair = &mut self.queues[usize::from(queue)];
@@ -233,6 +240,7 @@ impl HostInterface {
 
     /// The host hands over a command. For a memory queue it must have been fetched; returns
     /// when it was rung and when its fetch began. `None` if it was not asked for.
+    #[inline]
     pub(crate) fn accept(&mut self, queue: u16, now: Time) -> Option<(Time, Time)> {
         let pair = &mut self.queues[usize::from(queue)];
         match pair.queue.kind {
@@ -249,6 +257,7 @@ impl HostInterface {
     }
 
     /// A command of `queue` leaves the controller.
+    #[inline]
     pub(crate) fn release(&mut self, queue: u16) {
         self.queues[usize::from(queue)].in_flight -= 1;
         self.commands -= 1;
