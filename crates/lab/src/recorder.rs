@@ -78,7 +78,25 @@ type LatencyBuckets = Buckets<4>;
 #[derive(Clone, Copy, Default)]
 struct Slice {
     count: u64,
-    sums_ps: [u128; Stage::COUNT],
+    /// What the sums of the stages would be if they could not pass 64 bits.
+    sums_ps: [u64; Stage::COUNT],
+    /// How often they passed them.
+    carries: [u32; Stage::COUNT],
+}
+
+impl Slice {
+    #[inline]
+    fn add(&mut self, stage: usize, ps: u64) {
+        let (sum, passed) = self.sums_ps[stage].overflowing_add(ps);
+        self.sums_ps[stage] = sum;
+        if passed {
+            self.carries[stage] += 1;
+        }
+    }
+
+    fn sum_ps(&self, stage: usize) -> u128 {
+        u128::from(self.carries[stage]) << 64 | u128::from(self.sums_ps[stage])
+    }
 }
 
 /// Where the time of many commands went.
@@ -107,18 +125,14 @@ impl Breakdown {
         self.count += 1;
         let slice = &mut self.slices[LatencyBuckets::index(latency.as_ps())];
         slice.count += 1;
+        let mut add = |stage: usize, span: Span| {
+            slice.add(stage, span.as_ps());
+            self.stage_counts[stage][StageBuckets::index(span.as_ps())] += 1;
+        };
         if !host_queue.is_zero() {
-            let stage = Stage::HostQueue as usize;
-            slice.sums_ps[stage] += u128::from(host_queue.as_ps());
-            self.stage_counts[stage][StageBuckets::index(host_queue.as_ps())] += 1;
+            add(Stage::HostQueue as usize, host_queue);
         }
-        let stages = completion.stages.spans().iter().zip(&mut slice.sums_ps);
-        for ((span, sum), counts) in stages.zip(&mut self.stage_counts) {
-            if !span.is_zero() {
-                *sum += u128::from(span.as_ps());
-                counts[StageBuckets::index(span.as_ps())] += 1;
-            }
-        }
+        completion.stages.for_each_spent(add);
     }
 
     fn merge(&mut self, other: &Breakdown) {
@@ -129,8 +143,9 @@ impl Breakdown {
         }
         for (slice, more) in self.slices.iter_mut().zip(&other.slices) {
             slice.count += more.count;
-            for (sum, more) in slice.sums_ps.iter_mut().zip(more.sums_ps) {
-                *sum += more;
+            for stage in 0..Stage::COUNT {
+                slice.add(stage, more.sums_ps[stage]);
+                slice.carries[stage] += more.carries[stage];
             }
         }
     }
@@ -159,8 +174,8 @@ impl Breakdown {
         for slice in self.slices.iter().rev().filter(|slice| slice.count > 0) {
             let taken = left.min(slice.count);
             let part = taken as f64 / slice.count as f64;
-            for (sum, &more) in sums.iter_mut().zip(&slice.sums_ps) {
-                *sum += more as f64 * part;
+            for (stage, sum) in sums.iter_mut().enumerate() {
+                *sum += slice.sum_ps(stage) as f64 * part;
             }
             left -= taken;
             if left == 0 {

@@ -480,21 +480,22 @@ impl Runner {
     #[inline]
     fn react(&mut self) -> Result<(), RunError> {
         while let Some(output) = self.drive.poll() {
-            match output {
+            match &output {
                 Output::Fetch { at, queue } => {
                     let job = &mut self.jobs[usize::from(queue.0) - 1];
                     if let Some(tag) = job.submitted.pop_front() {
                         let request = self.pending[tag as usize].request;
-                        self.command(at, queue, request)?;
+                        self.command(*at, *queue, request)?;
                     }
                 }
-                Output::Complete(completion) => self.complete(&completion)?,
+                Output::Complete(completion) => self.complete(completion)?,
                 Output::Move { .. } => {}
             }
         }
         Ok(())
     }
 
+    #[inline]
     fn complete(&mut self, completion: &Completion) -> Result<(), RunError> {
         if let Some(until) = self.ramp_until
             && completion.at >= until
@@ -530,6 +531,7 @@ impl Runner {
     }
 
     /// A closed loop's next request.
+    #[inline]
     fn submit_next(&mut self, at: u32) -> Result<(), RunError> {
         let now = self.drive.now();
         let job = &mut self.jobs[at as usize];
@@ -598,6 +600,7 @@ impl Runner {
     }
 
     /// Gives a request a tag.
+    #[inline]
     fn admit(&mut self, at: u32, planned: Planned, created: Time) -> u32 {
         let tag = self.free.pop().unwrap_or(self.pending.len() as u32);
         let request = Request {
@@ -616,6 +619,7 @@ impl Runner {
     }
 
     /// Puts a request into its submission queue and rings.
+    #[inline]
     fn submit(&mut self, at: u32, tag: u32) -> Result<(), RunError> {
         let now = self.drive.now();
         self.recorder.issued(now);
@@ -629,6 +633,7 @@ impl Runner {
         self.drive.ring(now, queue, 1).map_err(|error| RunError::Input(error, self.seed))
     }
 
+    #[inline]
     fn command(&mut self, at: Time, queue: QueueId, request: Request) -> Result<(), RunError> {
         if let Some(tape) = &mut self.tape {
             tape.command(at, queue, &request).map_err(RunError::Recording)?;
@@ -636,6 +641,7 @@ impl Runner {
         self.drive.command(at, queue, request).map_err(|error| RunError::Input(error, self.seed))
     }
 
+    #[inline]
     fn cq_freed(&mut self, at: Time, queue: QueueId) -> Result<(), RunError> {
         if let Some(tape) = &mut self.tape {
             tape.cq_freed(at, queue, 1).map_err(RunError::Recording)?;

@@ -106,7 +106,8 @@ pub struct Drive {
     /// Whether host pages may be programmed before they are full.
     pub(crate) write_pressure: bool,
     /// Channels to look at, transactions and units that may begin to wait, and what cannot
-    /// go on: dealt with at the end of each event.
+    /// go on: dealt with at the end of each event. `unsettled` if there is any of it.
+    pub(crate) unsettled: bool,
     pub(crate) stale_channels: Vec<u32>,
     pub(crate) fresh_transactions: Vec<u32>,
     pub(crate) fresh_units: Vec<u32>,
@@ -177,6 +178,7 @@ impl Drive {
             through_waiters: HashMap::default(),
             awaiting_data: HashMap::default(),
             write_pressure: false,
+            unsettled: false,
             stale_channels: Vec::new(),
             fresh_transactions: Vec::new(),
             fresh_units: Vec::new(),

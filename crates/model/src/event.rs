@@ -131,15 +131,15 @@ impl EventQueue {
     pub(crate) fn push(&mut self, at: Time, event: Event) {
         let key = Key { time: at.as_ps(), sequence: self.sequence };
         self.sequence += 1;
-        if key.time >= self.first.min(self.held.time) {
-            self.store(key, event);
-        } else {
-            let (before, event_before) = (self.held, self.held_event);
+        let (mut later, mut later_event) = (key, event);
+        if key.time < self.first.min(self.held.time) {
+            (later, later_event) = (self.held, self.held_event);
             (self.held, self.held_event) = (key, event);
-            if before.time != NEVER {
-                self.store(before, event_before);
+            if later.time == NEVER {
+                return;
             }
         }
+        self.store(later, later_event);
     }
 
     /// Takes the place in the order that an event scheduled now for `at` would have, without
@@ -182,39 +182,41 @@ impl EventQueue {
     }
 
     /// Puts an event into the wheel, or among those far away.
+    #[inline]
     fn store(&mut self, key: Key, event: Event) {
         let number = key.time >> SLOT_BITS;
         if number - self.position >= SLOTS {
             return self.store_far(key, event);
         }
         self.first = self.first.min(key.time);
-        let node = Node { key, event, next: NONE };
+        if self.free == NONE {
+            self.add_place();
+        }
         let index = self.free;
-        let index = match self.nodes.get_mut(index as usize) {
-            Some(place) => {
-                self.free = place.next;
-                *place = node;
-                index
-            }
-            None => {
-                self.nodes.push(node);
-                (self.nodes.len() - 1) as u32
-            }
-        };
+        let node = &mut self.nodes[index as usize];
+        self.free = node.next;
+        *node = Node { key, event, next: NONE };
         let slot = (number % SLOTS) as usize;
-        let head = std::mem::replace(&mut self.slots[slot], index);
+        let head = self.slots[slot];
         if head == NONE {
+            self.slots[slot] = index;
             self.occupied[slot / 64] |= 1 << (slot % 64);
             self.occupied_words |= 1 << (slot / 64);
-        } else if key < self.nodes[head as usize].key {
-            self.nodes[index as usize].next = head;
         } else {
-            self.slots[slot] = head;
-            self.insert_behind(head, index);
+            self.insert(slot, head, index);
         }
     }
 
     #[cold]
+    #[inline(never)]
+    fn add_place(&mut self) {
+        let key = Key { time: NEVER, sequence: 0 };
+        self.free = self.nodes.len() as u32;
+        self.nodes.push(Node { key, event: Event::PowerRestored, next: NONE });
+    }
+
+    #[cold]
+    #[inline(never)]
     fn store_far(&mut self, key: Key, event: Event) {
         self.far_slot = self.far_slot.min(key.time >> SLOT_BITS);
         self.far.push(Reverse((key, event)));
@@ -223,9 +225,16 @@ impl EventQueue {
         }
     }
 
-    /// Puts `index` into its place in a list, somewhere behind `before`.
-    fn insert_behind(&mut self, mut before: u32, index: u32) {
+    /// Puts `index` into the list of a slot that begins with `head`.
+    #[inline(never)]
+    fn insert(&mut self, slot: usize, head: u32, index: u32) {
         let key = self.nodes[index as usize].key;
+        if key < self.nodes[head as usize].key {
+            self.nodes[index as usize].next = head;
+            self.slots[slot] = index;
+            return;
+        }
+        let mut before = head;
         loop {
             let next = self.nodes[before as usize].next;
             if next == NONE || key < self.nodes[next as usize].key {
@@ -259,6 +268,7 @@ impl EventQueue {
 
     /// Takes those events into the wheel that have come within its reach.
     #[cold]
+    #[inline(never)]
     fn reach_far(&mut self) {
         while self.far_slot != NEVER && self.far_slot - self.position < SLOTS {
             if let Some(Reverse((key, event))) = self.far.pop() {

@@ -120,7 +120,7 @@ impl Drive {
                     let list = &mut self.planes[plane as usize].queues.reads[class];
                     let Some(transaction) = self.transactions.pop_front(list) else { break };
                     self.dies[die as usize].work.take_reads(class as u8, 1);
-                    self.deferred.push(Deferred::FailedTransaction(transaction));
+                    self.defer(Deferred::FailedTransaction(transaction));
                 }
             }
             loop {
@@ -182,7 +182,7 @@ impl Drive {
             }
             self.dies[die].work.take_write(class);
             self.units[unit].state = UnitState::Mapping;
-            self.deferred.push(Deferred::FailedUnit(unit));
+            self.defer(Deferred::FailedUnit(unit));
         }
         let Die { channel, bit, .. } = self.dies[die];
         if self.dies[die].work.is_empty() {

@@ -133,7 +133,7 @@ impl Drive {
     }
 
     /// A command is in the controller.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn begin_command(
         &mut self,
         queue: u16,
@@ -198,7 +198,7 @@ impl Drive {
     }
 
     /// Fetches a write's data; everything else goes straight to the firmware.
-    #[inline]
+    #[inline(always)]
     fn take_data(&mut self, command: u32) {
         let c = &self.commands[command];
         let writes = matches!(c.request.operation, Operation::Write | Operation::WriteThrough);
@@ -242,7 +242,7 @@ impl Drive {
     }
 
     /// Runs the firmware on a command.
-    #[inline]
+    #[inline(always)]
     fn process(&mut self, command: u32) {
         let c = &self.commands[command];
         let cost = match c.request.operation {
@@ -274,7 +274,7 @@ impl Drive {
         self.execute(command);
     }
 
-    #[inline]
+    #[inline(always)]
     fn execute(&mut self, command: u32) {
         match self.commands[command].request.operation {
             Operation::Read => self.begin_read(command),
@@ -286,7 +286,7 @@ impl Drive {
 
     /// One part of a command is done; `spans` says where its time went since the parts
     /// began. The last part's way is the command's.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn part_done(&mut self, command: u32, spans: &[(Stage, Span)]) {
         let now = self.now;
         let c = &mut self.commands[command];
@@ -307,7 +307,7 @@ impl Drive {
 
     /// Sends read data that has come out of the flash or the cache to the host, if it goes
     /// piece by piece.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn send_piece(&mut self, command: u32, first_sector: u32, sectors: u32) {
         if self.config.link.stream_data || !self.commands[command].linked {
             self.send_data(command, first_sector, sectors);
@@ -315,7 +315,7 @@ impl Drive {
     }
 
     /// Moves read data to the host; returns when it is there.
-    #[inline]
+    #[inline(always)]
     fn send_data(&mut self, command: u32, first_sector: u32, sectors: u32) -> Time {
         let c = &self.commands[command];
         if sectors == 0 || c.orphan {
@@ -395,7 +395,7 @@ impl Drive {
         self.fetch();
     }
 
-    #[inline]
+    #[inline(always)]
     fn post_completion(&mut self, command: u32) {
         let flow = self.commands[command].flow;
         let booking = self.book_up(self.link.completion_entry, flow);
@@ -447,7 +447,7 @@ impl Drive {
     }
 
     /// The completion of a command that is no longer needed.
-    #[inline]
+    #[inline(always)]
     fn take_completion(&mut self, command: u32) -> Completion {
         self.commands.remove(command);
         let c = &self.commands[command];
@@ -462,7 +462,7 @@ impl Drive {
     }
 
     /// What `said` is to the host.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn output(&mut self, said: Said) -> Output {
         let at = self.now;
         match said {

@@ -185,7 +185,7 @@ impl HostInterface {
 
     /// Starts the next fetch if one more may be under way and a queue may go: which queue, and
     /// how many entries.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn next_fetch(&mut self, now: Time) -> Option<(u16, u32)> {
         if !self.may_fetch() {
             return None;

@@ -23,7 +23,7 @@ struct Overlap {
 }
 
 impl Drive {
-    #[inline]
+    #[inline(always)]
     fn overlap(&self, command: u32, unit: u32) -> Overlap {
         let c = &self.commands[command];
         let unit_sectors = u64::from(self.shape.unit_sectors);
@@ -44,7 +44,7 @@ impl Drive {
         sector_mask(self.shape.unit_sectors, overlap.within, overlap.sectors)
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn begin_read(&mut self, command: u32) {
         let c = &self.commands[command];
         let (first, end) = (c.first_unit, c.end_unit);
@@ -161,7 +161,7 @@ impl Drive {
     }
 
     /// The data of a read has left its die.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn read_done(&mut self, transaction: u32) {
         let t = &self.transactions[transaction];
         let (purpose, owner, slot) = (t.purpose, t.owner, t.slot);

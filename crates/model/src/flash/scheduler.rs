@@ -335,6 +335,7 @@ impl Drive {
         let state = &mut self.channels[channel as usize];
         if !state.stale {
             state.stale = true;
+            self.unsettled = true;
             self.stale_channels.push(channel);
         }
     }
@@ -387,7 +388,7 @@ impl Drive {
         t.die = die;
         let state = &mut self.dies[die as usize];
         if state.dead {
-            self.deferred.push(Deferred::FailedTransaction(transaction));
+            self.defer(Deferred::FailedTransaction(transaction));
             return;
         }
         let queues = &mut self.planes[plane as usize].queues;
@@ -399,6 +400,7 @@ impl Drive {
             state.work.add_read(class);
         }
         if watched {
+            self.unsettled = true;
             self.fresh_transactions.push(transaction);
         }
         if state.is_idle() {
@@ -419,7 +421,7 @@ impl Drive {
         let die = self.shape.die_of_plane(plane);
         let full = self.planes[plane as usize].read_only && class != CLASS_COLLECTION;
         if self.dies[die as usize].dead || full {
-            self.deferred.push(Deferred::FailedUnit(unit));
+            self.defer(Deferred::FailedUnit(unit));
             return;
         }
         u.state = UnitState::Queued;
@@ -436,24 +438,38 @@ impl Drive {
         self.units.push_back(&mut queues.writes[usize::from(class)], unit);
         self.dies[die as usize].work.add_write(class);
         if watched {
+            self.unsettled = true;
             self.fresh_units.push(unit);
         }
         self.mark_ready(die);
+    }
+
+    pub(crate) fn defer(&mut self, what: Deferred) {
+        self.unsettled = true;
+        self.deferred.push(what);
     }
 
     /// Starts whatever can start on the listed channels, and notes the beginning of the
     /// waits of everything that could not.
     #[inline(always)]
     pub(crate) fn settle(&mut self) {
+        if self.unsettled {
+            self.settle_all();
+        }
+    }
+
+    #[inline(never)]
+    fn settle_all(&mut self) {
         if !self.stale_channels.is_empty() || !self.deferred.is_empty() {
             self.settle_channels();
         }
         if !self.fresh_transactions.is_empty() || !self.fresh_units.is_empty() {
             self.note_waits();
         }
+        self.unsettled = false;
     }
 
-    #[inline(never)]
+    #[inline(always)]
     fn settle_channels(&mut self) {
         loop {
             while let Some(channel) = self.stale_channels.pop() {
@@ -781,6 +797,7 @@ impl Drive {
             .min_by_key(|pick| pick.order)
     }
 
+    #[inline(always)]
     fn start(&mut self, die: u32, pick: Pick) {
         match pick.kind {
             OperationKind::Read => self.start_read(die, pick),
@@ -791,6 +808,7 @@ impl Drive {
 
     /// Takes channel and die for an operation: the channel for `command`, the die's array
     /// for `array` after that.
+    #[inline]
     fn occupy(
         &mut self,
         die: u32,
@@ -818,6 +836,7 @@ impl Drive {
         self.events.push(now + command + array, Event::ArrayDone { die });
     }
 
+    #[inline(never)]
     fn start_read(&mut self, die: u32, pick: Pick) {
         let now = self.now;
         let lane = self.lane(die);
@@ -861,6 +880,7 @@ impl Drive {
     }
 
     /// Adds reads at the same page offset of other planes of the die.
+    #[inline(never)]
     fn join_reads(&mut self, operation: &mut DieOperation, pick: Pick, page: u32) {
         let first_plane = self.dies[self.shape.die_of_plane(pick.plane) as usize].first_plane;
         for plane in first_plane..first_plane + self.shape.planes_per_die {
@@ -886,6 +906,7 @@ impl Drive {
         }
     }
 
+    #[inline(never)]
     fn start_program(&mut self, die: u32, pick: Pick) {
         let lane = self.lane(die);
         let channel = self.dies[die as usize].channel as usize;
@@ -993,7 +1014,7 @@ impl Drive {
                 self.dies[die].work.take_write(class as u8);
                 if self.is_void(unit) {
                     self.units[unit].state = UnitState::Mapping;
-                    self.deferred.push(Deferred::VoidUnit(unit));
+                    self.defer(Deferred::VoidUnit(unit));
                     continue;
                 }
                 self.units.push_back(&mut chosen, unit);
@@ -1028,6 +1049,7 @@ impl Drive {
         }
     }
 
+    #[inline(never)]
     fn start_erase(&mut self, die: u32, pick: Pick) {
         let now = self.now;
         let list = &mut self.planes[pick.plane as usize].queues.erases;
@@ -1204,6 +1226,7 @@ impl Drive {
         state.data_waiting += 1;
         self.transactions.push_back(&mut state.data[kind], transaction);
         if watched {
+            self.unsettled = true;
             self.fresh_transactions.push(transaction);
         }
     }
