@@ -12,7 +12,7 @@ use crate::request_log::{RequestLog, RequestLogError};
 use crate::workload::{FlowSpec, Generator, Planned, WorkloadError, WriteProfile};
 use mynah_model::config::{Config, Fault};
 use mynah_model::io::{
-    Completion, Control, FlowId, NamespaceId, Output, Queue, QueueId, QueueKind, Request, Tag,
+    Brief, Completed, Control, FlowId, NamespaceId, Queue, QueueId, QueueKind, Request, Tag,
 };
 use mynah_model::precondition::{Occupancy, PreconditionError, Preconditioned, UpdateClass};
 use mynah_model::stats::{Blame, Counters};
@@ -206,6 +206,9 @@ pub struct Runner {
     notes: Vec<String>,
     completed: u64,
     warm: u32,
+    /// The drive reads submission queue entries by itself. Not when everything that goes into
+    /// it is written down, nor when the run may end at any output.
+    drive_fetches: bool,
 }
 
 impl Runner {
@@ -273,6 +276,7 @@ impl Runner {
             notes,
             completed: 0,
             warm: 0,
+            drive_fetches: options.stop_at.is_none(),
         };
         for (index, flow) in flows.iter().enumerate() {
             if options.only.is_some_and(|only| only != index) {
@@ -314,6 +318,7 @@ impl Runner {
     /// Writes every input and completion of the drive to `tape`.
     pub fn record(&mut self, tape: Tape) {
         self.tape = Some(tape);
+        self.drive_fetches = false;
     }
 
     /// What preconditioning found.
@@ -479,31 +484,31 @@ impl Runner {
     /// Answers the drive's outputs of this instant.
     #[inline]
     fn react(&mut self) -> Result<(), RunError> {
-        while let Some(output) = self.drive.poll() {
-            match &output {
-                Output::Fetch { at, queue } => {
+        while let Some(output) = self.drive.poll_brief() {
+            match output {
+                Brief::Fetch { queue } => {
                     let job = &mut self.jobs[usize::from(queue.0) - 1];
                     if let Some(tag) = job.submitted.pop_front() {
                         let request = self.pending[tag as usize].request;
-                        self.command(*at, *queue, request)?;
+                        self.command(self.drive.now(), queue, request)?;
                     }
                 }
-                Output::Complete(completion) => self.complete(completion)?,
-                Output::Move { .. } => {}
+                Brief::Complete(completed) => self.complete(completed)?,
+                Brief::Move { .. } => {}
             }
         }
         Ok(())
     }
 
     #[inline]
-    fn complete(&mut self, completion: &Completion) -> Result<(), RunError> {
-        if let Some(until) = self.ramp_until
-            && completion.at >= until
-        {
+    fn complete(&mut self, completed: Completed) -> Result<(), RunError> {
+        let now = self.drive.now();
+        if self.ramp_until.is_some_and(|until| now >= until) {
             self.ramp_until = None;
-            self.recorder.reset_at(completion.at);
+            self.recorder.reset_at(now);
             self.drive.restart_counters();
         }
+        let completion = self.drive.completion(completed);
         let tag = completion.tag.0;
         let Pending { job: at, request, created } = self.pending[tag as usize];
         self.free.push(tag);
@@ -521,7 +526,7 @@ impl Runner {
         if let Some(tape) = &mut self.tape {
             tape.completed(completion, created).map_err(RunError::Recording)?;
         }
-        self.cq_freed(completion.at, queue)?;
+        self.cq_freed(now, queue)?;
         if closed {
             self.submit_next(at)?;
         } else if let Some(waiting) = self.jobs[at as usize].backlog.pop_front() {
@@ -624,13 +629,18 @@ impl Runner {
         let now = self.drive.now();
         self.recorder.issued(now);
         let job = &mut self.jobs[at as usize];
-        job.submitted.push_back(tag);
         job.outstanding += 1;
         let queue = job.queue;
-        if let Some(tape) = &mut self.tape {
-            tape.ring(now, queue, 1).map_err(RunError::Recording)?;
-        }
-        self.drive.ring(now, queue, 1).map_err(|error| RunError::Input(error, self.seed))
+        let done = if self.drive_fetches {
+            self.drive.submit(now, queue, self.pending[tag as usize].request)
+        } else {
+            job.submitted.push_back(tag);
+            if let Some(tape) = &mut self.tape {
+                tape.ring(now, queue, 1).map_err(RunError::Recording)?;
+            }
+            self.drive.ring(now, queue, 1)
+        };
+        done.map_err(|error| RunError::Input(error, self.seed))
     }
 
     #[inline]

@@ -1,7 +1,7 @@
 //! Commands inside the controller and the parts of them that move separately.
 
 use crate::blame::HolderIndex;
-use crate::io::{NamespaceId, Operation, Request, Status, Tag};
+use crate::io::{Completion, NamespaceId, Operation, QueueId, Request, Status, Tag};
 use crate::mapping::table::Content;
 use crate::pool::{Linked, NONE};
 use mynah_stamp::{Span, Stage, StageSpans, Time};
@@ -20,12 +20,14 @@ pub(crate) struct Command {
     pub(crate) linked: bool,
     /// Its queue is gone: it finishes silently.
     pub(crate) orphan: bool,
+    /// Not in the controller: not yet, or no more.
     pub(crate) done: bool,
-    pub(crate) status: Status,
-    pub(crate) rung: Time,
+    /// What the host is told in the end.
+    pub(crate) completion: Completion,
     /// When its current stage began.
     pub(crate) mark: Time,
-    pub(crate) stages: StageSpans,
+    /// Behind it in its queue, while it is not in the controller.
+    pub(crate) next: u32,
     /// First and one past the last unit it touches, numbered over the whole drive.
     pub(crate) first_unit: u32,
     pub(crate) end_unit: u32,
@@ -67,10 +69,16 @@ impl Default for Command {
             linked: false,
             orphan: false,
             done: false,
-            status: Status::Success,
-            rung: Time::ZERO,
+            completion: Completion {
+                at: Time::ZERO,
+                tag: Tag(0),
+                queue: QueueId(0),
+                status: Status::Success,
+                rung: Time::ZERO,
+                stages: StageSpans::default(),
+            },
             mark: Time::ZERO,
-            stages: StageSpans::default(),
+            next: NONE,
             first_unit: 0,
             end_unit: 0,
             into_first: 0,
@@ -84,16 +92,26 @@ impl Default for Command {
 }
 
 impl Command {
-    /// Makes this the command that `request` asks for. Whose it is, the caller sets.
+    /// Makes this the command that `request` asks for, not in the controller yet.
     #[inline]
-    pub(crate) fn begin(&mut self, request: Request, rung: Time) {
+    pub(crate) fn begin(
+        &mut self,
+        request: Request,
+        queue: u16,
+        id: QueueId,
+        flow: HolderIndex,
+        rung: Time,
+    ) {
         self.request = request;
-        self.orphan = false;
-        self.done = false;
-        self.status = Status::Success;
-        self.rung = rung;
+        self.queue = queue;
+        self.flow = flow;
+        self.done = true;
+        self.completion.tag = request.tag;
+        self.completion.queue = id;
+        self.completion.status = Status::Success;
+        self.completion.rung = rung;
+        self.completion.stages = StageSpans::default();
         self.mark = rung;
-        self.stages = StageSpans::default();
         self.first_unit = 0;
         self.end_unit = 0;
         self.into_first = 0;
@@ -107,13 +125,24 @@ impl Command {
     /// Ends the current stage, which was `stage`.
     #[inline]
     pub(crate) fn end_stage(&mut self, stage: Stage, now: Time) {
-        self.stages.add(stage, now.since(self.mark));
+        self.completion.stages.add(stage, now.since(self.mark));
         self.mark = now;
     }
 
     #[inline]
     pub(crate) fn bytes(&self) -> u64 {
         u64::from(self.request.sectors) * 512
+    }
+}
+
+impl Linked for Command {
+    #[inline]
+    fn next(&self) -> u32 {
+        self.next
+    }
+    #[inline]
+    fn set_next(&mut self, next: u32) {
+        self.next = next;
     }
 }
 

@@ -8,7 +8,8 @@ use crate::event::Event;
 use crate::fifo::Booking;
 use crate::flash::scheduler::CLASS_HOST;
 use crate::io::{
-    Completion, Direction, NamespaceId, Operation, Output, QueueId, QueueKind, Request, Status, Tag,
+    Brief, Completed, Completion, Direction, NamespaceId, Operation, QueueId, QueueKind, Status,
+    Tag,
 };
 use crate::space::{NamespaceSpace, Shape};
 use crate::stats::Resource;
@@ -18,24 +19,13 @@ use mynah_stamp::{Span, Stage, Time};
 /// than this many sectors (1 GiB) is refused as a field error. TRIM has no limit.
 const SECTORS_MAX: u32 = 1 << 21;
 
-/// An output of the present instant that the host has not taken.
+/// Something of the present instant that waits for its turn among the host's inputs.
+#[derive(Clone, Copy)]
 pub(crate) enum Said {
-    Fetch {
-        queue: QueueId,
-    },
-    Move {
-        tag: Tag,
-        queue: QueueId,
-        first_sector: u32,
-        sectors: u32,
-        direction: Direction,
-    },
-    /// The command is done and has its stages; it goes when the host takes its completion.
-    Complete {
-        command: u32,
-    },
-    /// A command's completion that comes before the command is done.
-    Aborted(Box<Completion>),
+    /// An output.
+    Brief(Brief),
+    /// A command whose entry the drive has read itself begins.
+    Begin { queue: u16 },
 }
 
 /// Translates the address of a command; says why not if it cannot.
@@ -104,7 +94,7 @@ impl Drive {
     }
 
     fn fetch_next(&mut self) {
-        if let Some((queue, count)) = self.host.next_fetch(self.now) {
+        if let Some((queue, count)) = self.host.next_fetch(self.now, &mut self.commands) {
             let flow = self.host.queues[usize::from(queue)].flow;
             let booking = self.book_up(self.link.read_request, flow);
             self.events.push(booking.end, Event::EntryRequestAtHost { queue, count });
@@ -121,46 +111,50 @@ impl Drive {
 
     #[inline]
     pub(crate) fn entries_arrived(&mut self, queue: u16, count: u32) {
-        self.host.fetched(queue, count);
+        self.host.fetched(queue, count, &mut self.commands);
         let pair = &self.host.queues[usize::from(queue)];
         if !pair.deleted && self.faults.powered {
             let id = pair.queue.id;
+            let known = self.host.is_submitted_to(queue);
             for _ in 0..count {
-                self.outputs.push_back(Said::Fetch { queue: id });
+                self.outputs.push(match known {
+                    true => Said::Begin { queue },
+                    false => Said::Brief(Brief::Fetch { queue: id }),
+                });
             }
         }
         self.fetch();
     }
 
+    /// Takes the next submitted command of `queue` into the controller.
+    #[inline]
+    pub(crate) fn begin_submitted(&mut self, queue: u16) {
+        if let Some(command) = self.host.take_submitted(queue, &mut self.commands) {
+            self.begin_command(command);
+            self.settle();
+        }
+    }
+
     /// A command is in the controller.
     #[inline(always)]
-    pub(crate) fn begin_command(
-        &mut self,
-        queue: u16,
-        request: Request,
-        rung: Time,
-        fetched: Time,
-    ) {
+    pub(crate) fn begin_command(&mut self, index: u32) {
         let now = self.now;
-        let pair = &self.host.queues[usize::from(queue)];
+        let c = &mut self.commands[index];
+        let pair = &self.host.queues[usize::from(c.queue)];
         let linked = pair.queue.kind == QueueKind::Memory;
         let priority = if self.config.scheduler.priority_classes {
             pair.queue.priority
         } else {
             Default::default()
         };
-        let index = self.commands.insert_any();
-        let c = &mut self.commands[index];
-        c.begin(request, rung);
-        c.queue = queue;
-        c.flow = pair.flow;
+        let request = c.request;
         c.class = CLASS_HOST + priority as u8;
         c.linked = linked;
-        c.end_stage(Stage::SubmissionQueue, fetched);
-        c.end_stage(Stage::CommandFetch, now);
+        c.done = false;
         c.orphan = !self.faults.powered;
+        c.end_stage(Stage::CommandFetch, now);
         if let Err(status) = place(c, &self.namespaces, &self.shape) {
-            c.status = status;
+            c.completion.status = status;
             self.finish(index);
             return;
         }
@@ -223,13 +217,13 @@ impl Drive {
             let (tag, sectors) = (c.request.tag, c.request.sectors);
             let queue = self.queue_id(c.queue);
             self.awaiting_data.insert(tag, command);
-            self.outputs.push_back(Said::Move {
+            self.outputs.push(Said::Brief(Brief::Move {
                 tag,
                 queue,
                 first_sector: 0,
                 sectors,
                 direction: Direction::FromHost,
-            });
+            }));
         } else {
             self.data_is_here(command);
         }
@@ -298,7 +292,7 @@ impl Drive {
                 "the stages of the last part do not fill its time"
             );
             for &(stage, span) in spans {
-                c.stages.add(stage, span);
+                c.completion.stages.add(stage, span);
             }
             c.mark = now;
             self.finish(command);
@@ -343,13 +337,13 @@ impl Drive {
             return;
         }
         let queue = self.queue_id(c.queue);
-        self.outputs.push_back(Said::Move {
+        self.outputs.push(Said::Brief(Brief::Move {
             tag: c.request.tag,
             queue,
             first_sector,
             sectors,
             direction: Direction::ToHost,
-        });
+        }));
     }
 
     /// The drive has done what the command asked: it leaves the controller and its
@@ -361,7 +355,7 @@ impl Drive {
         if c.orphan || !c.linked {
             return self.finish_off_the_link(command);
         }
-        if c.request.operation == Operation::Read && c.status == Status::Success {
+        if c.request.operation == Operation::Read && c.completion.status == Status::Success {
             let arrived = if self.config.link.stream_data {
                 self.link.up.free_at().max(now)
             } else {
@@ -441,37 +435,9 @@ impl Drive {
         if c.orphan {
             self.commands.remove(command);
         } else {
+            c.completion.at = now;
             self.counters.commands += 1;
-            self.outputs.push_back(Said::Complete { command });
-        }
-    }
-
-    /// The completion of a command that is no longer needed.
-    #[inline(always)]
-    fn take_completion(&mut self, command: u32) -> Completion {
-        self.commands.remove(command);
-        let c = &self.commands[command];
-        Completion {
-            at: self.now,
-            tag: c.request.tag,
-            queue: self.queue_id(c.queue),
-            status: c.status,
-            rung: c.rung,
-            stages: c.stages,
-        }
-    }
-
-    /// What `said` is to the host.
-    #[inline(always)]
-    pub(crate) fn output(&mut self, said: Said) -> Output {
-        let at = self.now;
-        match said {
-            Said::Fetch { queue } => Output::Fetch { at, queue },
-            Said::Complete { command } => Output::Complete(self.take_completion(command)),
-            Said::Aborted(completion) => Output::Complete(*completion),
-            Said::Move { tag, queue, first_sector, sectors, direction } => {
-                Output::Move { at, tag, queue, first_sector, sectors, direction }
-            }
+            self.outputs.push(Said::Brief(Brief::Complete(Completed(command))));
         }
     }
 
@@ -495,23 +461,21 @@ impl Drive {
                 waiting_for_data.push(index);
             }
             if answer {
-                let mut stages = c.stages;
+                let mut stages = c.completion.stages;
                 // The present stage ends here, whatever it was; data on its way to the host
                 // does not arrive.
                 match now >= c.mark {
                     true => stages.add(Stage::Completion, now.since(c.mark)),
                     false => stages.shorten(Stage::DataOut, c.mark.since(now)),
                 }
-                let completion = Completion {
-                    at: now,
-                    tag: c.request.tag,
-                    queue: self.host.queues[usize::from(c.queue)].queue.id,
-                    status: Status::Aborted,
-                    rung: c.rung,
-                    stages,
-                };
+                let completion =
+                    Completion { at: now, status: Status::Aborted, stages, ..c.completion };
                 self.counters.commands += 1;
-                self.outputs.push_back(Said::Aborted(Box::new(completion)));
+                // The command itself goes on: its completion needs a place of its own.
+                let answer = self.commands.insert_any();
+                let c = &mut self.commands[answer];
+                (c.completion, c.done) = (completion, true);
+                self.outputs.push(Said::Brief(Brief::Complete(Completed(answer))));
             }
         }
         for command in waiting_for_data {
@@ -542,7 +506,7 @@ impl Drive {
             let now = self.now;
             let c = &mut self.commands[command];
             c.end_stage(Stage::CacheWait, now);
-            c.status = Status::Aborted;
+            c.completion.status = Status::Aborted;
             self.finish(command);
             self.update_write_pressure();
         }

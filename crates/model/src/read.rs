@@ -239,7 +239,7 @@ impl Drive {
             (Stage::FlashArray, now.since(t.array)),
         ];
         self.transactions.remove(transaction);
-        self.commands[owner].status = Status::UnrecoveredReadError;
+        self.commands[owner].completion.status = Status::UnrecoveredReadError;
         self.part_done(owner, &spans);
     }
 
