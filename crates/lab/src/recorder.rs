@@ -104,7 +104,7 @@ impl Slice {
 struct Breakdown {
     count: u64,
     /// By stage, then by the time spent in it.
-    stage_counts: Box<[[u64; StageBuckets::LEN]]>,
+    stage_counts: Box<[[u64; StageBuckets::LEN]; Stage::COUNT]>,
     /// By latency.
     slices: Box<[Slice]>,
 }
@@ -113,7 +113,11 @@ impl Default for Breakdown {
     fn default() -> Self {
         Breakdown {
             count: 0,
-            stage_counts: vec![[0; StageBuckets::LEN]; Stage::COUNT].into_boxed_slice(),
+            // Too large to pass through the stack.
+            stage_counts: vec![[0; StageBuckets::LEN]; Stage::COUNT]
+                .into_boxed_slice()
+                .try_into()
+                .expect("a place for each stage"),
             slices: vec![Slice::default(); LatencyBuckets::LEN].into_boxed_slice(),
         }
     }

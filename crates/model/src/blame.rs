@@ -29,70 +29,50 @@ fn holder(index: HolderIndex) -> Holder {
     }
 }
 
-/// Times of four holders. Rows of times have as many of these as the holders need, so that
-/// the loops over holders are short and even.
+/// Times of four holders. All tables are kept for four holders at a time, so that the loops
+/// over holders are short and even.
 type Four = [u64; 4];
-
-/// How many [`Four`]s hold the times of `holders` holders.
-fn fours(holders: usize) -> usize {
-    holders.div_ceil(4)
-}
-
-/// Copies a row. Short rows, nearly all of them, are not worth the call that a copy of
-/// unknown length is.
-#[inline]
-fn copy(to: &mut [Four], from: &[Four]) {
-    match (to, from) {
-        ([to], [from]) => *to = *from,
-        ([to_first, to_second], [first, second]) => (*to_first, *to_second) = (*first, *second),
-        (to, from) => to.copy_from_slice(from),
-    }
-}
 
 /// Adds the differences of two rows to a third; returns their sum. A total that does not
 /// count the present tenant yet may be behind one that did: numbers wrap until it does.
 #[inline]
-fn add_differences(to: &mut [Four], now: &[Four], before: &[Four]) -> u64 {
-    let mut sums = [0u64; 4];
-    for ((to, now), before) in to.iter_mut().zip(now).zip(before) {
-        for at in 0..4 {
-            let difference = now[at].wrapping_sub(before[at]);
-            to[at] = to[at].wrapping_add(difference);
-            sums[at] = sums[at].wrapping_add(difference);
-        }
+fn add_differences(to: &mut Four, now: &Four, before: &Four) -> u64 {
+    let mut sum = 0u64;
+    for at in 0..4 {
+        let difference = now[at].wrapping_sub(before[at]);
+        to[at] = to[at].wrapping_add(difference);
+        sum = sum.wrapping_add(difference);
     }
-    sums.iter().fold(0, |sum, part| sum.wrapping_add(*part))
+    sum
 }
 
+/// Which four holders `holder` belongs to, and its place among them.
 #[inline]
-fn add_to(row: &mut [Four], holder: HolderIndex, span: Span) {
-    let total = &mut row.as_flattened_mut()[usize::from(holder)];
-    *total = total.wrapping_add(span.as_ps());
+fn place(holder: HolderIndex) -> (usize, usize) {
+    (usize::from(holder) / 4, usize::from(holder) % 4)
 }
 
 /// Time waited, by victim flow, resource and holder.
 #[derive(Default)]
 pub(crate) struct BlameMatrix {
-    /// [`Four`]s of a row.
-    fours: usize,
-    waits: Vec<Four>,
+    holders: usize,
+    /// For each four holders the time that each victim waited for each resource.
+    waits: Vec<Vec<Four>>,
+}
+
+#[inline]
+fn row(victim: HolderIndex, resource: Resource) -> usize {
+    usize::from(victim) * Resource::ALL.len() + resource as usize
 }
 
 impl BlameMatrix {
     /// Makes room for `holders` holders; keeps what was counted.
     pub(crate) fn grow(&mut self, holders: usize) {
-        let old = std::mem::take(self);
-        self.fours = fours(holders);
-        self.waits = vec![[0; 4]; holders * Resource::ALL.len() * self.fours];
-        for blame in old.iter_indexed() {
-            self.add(blame.0, blame.1, blame.2, blame.3);
+        self.holders = holders;
+        self.waits.resize(holders.div_ceil(4), vec![]);
+        for waits in &mut self.waits {
+            waits.resize(holders * Resource::ALL.len(), [0; 4]);
         }
-    }
-
-    #[inline]
-    fn row(&mut self, victim: HolderIndex, resource: Resource) -> &mut [Four] {
-        let row = usize::from(victim) * Resource::ALL.len() + resource as usize;
-        &mut self.waits[row * self.fours..][..self.fours]
     }
 
     #[inline]
@@ -103,58 +83,64 @@ impl BlameMatrix {
         holder: HolderIndex,
         wait: Span,
     ) {
-        add_to(self.row(victim, resource), holder, wait);
-    }
-
-    fn iter_indexed(
-        &self,
-    ) -> impl Iterator<Item = (HolderIndex, Resource, HolderIndex, Span)> + '_ {
-        let (resources, places) = (Resource::ALL.len(), self.fours * 4);
-        let waits = self.waits.as_flattened().iter().enumerate();
-        waits.filter(|&(_, &wait)| wait > 0).map(move |(at, &wait)| {
-            let (row, holder) = (at / places, at % places);
-            let (victim, resource) = (row / resources, Resource::ALL[row % resources]);
-            (victim as HolderIndex, resource, holder as HolderIndex, Span::from_ps(wait))
-        })
+        let (four, at) = place(holder);
+        let total = &mut self.waits[four][row(victim, resource)][at];
+        *total = total.wrapping_add(wait.as_ps());
     }
 
     /// Everything that flows waited, by victim, resource and holder.
     pub(crate) fn rows(&self) -> Vec<Blame> {
-        self.iter_indexed()
-            .filter(|&(victim, ..)| victim >= FIRST_FLOW)
-            .map(|(victim, resource, by, wait)| Blame {
-                victim: FlowId(victim - FIRST_FLOW),
-                resource,
-                holder: holder(by),
-                wait,
-            })
-            .collect()
+        let holders = self.holders as HolderIndex;
+        let mut rows = vec![];
+        for victim in FIRST_FLOW..holders.max(FIRST_FLOW) {
+            for resource in Resource::ALL {
+                for by in 0..holders {
+                    let (four, at) = place(by);
+                    let wait = Span::from_ps(self.waits[four][row(victim, resource)][at]);
+                    if !wait.is_zero() {
+                        let victim = FlowId(victim - FIRST_FLOW);
+                        rows.push(Blame { victim, resource, holder: holder(by), wait });
+                    }
+                }
+            }
+        }
+        rows
     }
 
     /// Forgets what was counted.
     pub(crate) fn clear(&mut self) {
-        self.waits.as_flattened_mut().fill(0);
+        self.waits.iter_mut().for_each(|waits| waits.fill([0; 4]));
     }
 }
 
 /// Who has had the dies and the channels, for how long.
 ///
-/// A *lane* is a die, or a chip where the dies of a chip do not interleave. For each lane
-/// there are two rows of totals: the time each holder had it, and the time the lane was free
-/// but its channel, which the holder had, kept it from starting. For each channel there is
-/// one.
+/// A *lane* is a die, or a chip where the dies of a chip do not interleave.
 pub(crate) struct Ledger {
-    /// [`Four`]s of a row.
-    fours: usize,
-    lanes: Vec<Four>,
-    channels: Vec<Four>,
+    /// For each four holders.
+    tables: Vec<Table>,
     lane_tenants: Vec<Tenant>,
     channel_tenants: Vec<Tenant>,
-    /// The channel's totals when a lane began to be kept waiting by it.
-    blocked_from: Vec<Four>,
     is_blocked: Vec<bool>,
-    /// What the totals were when an operation's wait began.
-    noted: [Vec<Four>; 2],
+}
+
+/// What four holders have had.
+struct Table {
+    lanes: Vec<LaneTotals>,
+    channels: Vec<Four>,
+    /// What a lane's totals, or in the first place a channel's, were when a wait began.
+    noted: [Vec<[Four; 2]>; 2],
+}
+
+#[derive(Clone, Copy, Default)]
+struct LaneTotals {
+    /// How long each holder had the lane.
+    held: Four,
+    /// How long the lane was free but its channel, which the holder had, kept it from
+    /// starting.
+    blocked: Four,
+    /// The channel's totals when it began to.
+    blocked_from: Four,
 }
 
 /// Who has a resource now, and since when.
@@ -177,43 +163,42 @@ impl Waiting {
     }
 }
 
+impl Table {
+    /// Where the totals at the beginning of a wait are noted.
+    #[inline]
+    fn note(&mut self, waiting: Waiting) -> &mut [Four; 2] {
+        let (kind, index) = waiting.place();
+        if index >= self.noted[kind].len() {
+            self.make_room(kind, index);
+        }
+        &mut self.noted[kind][index]
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn make_room(&mut self, kind: usize, index: usize) {
+        self.noted[kind].resize(index + 1, [[0; 4]; 2]);
+    }
+}
+
 impl Ledger {
     pub(crate) fn new(lanes: usize, channels: usize) -> Ledger {
         Ledger {
-            fours: 0,
-            lanes: vec![],
-            channels: vec![],
+            tables: vec![],
             lane_tenants: vec![None; lanes],
             channel_tenants: vec![None; channels],
-            blocked_from: vec![],
             is_blocked: vec![false; lanes],
-            noted: [vec![], vec![]],
         }
     }
 
     /// Makes room for `holders` holders; keeps what was counted.
     pub(crate) fn grow(&mut self, holders: usize) {
-        let fours = fours(holders);
-        if fours == self.fours {
-            return;
-        }
-        let old = std::mem::replace(&mut self.fours, fours);
-        let widen = |totals: &mut Vec<Four>, rows: usize| {
-            let mut grown = vec![[0; 4]; rows * fours];
-            if old > 0 {
-                for (to, from) in grown.chunks_mut(fours).zip(totals.chunks(old)) {
-                    to[..old].copy_from_slice(from);
-                }
-            }
-            *totals = grown;
-        };
-        widen(&mut self.lanes, self.lane_tenants.len() * 2);
-        widen(&mut self.channels, self.channel_tenants.len());
-        widen(&mut self.blocked_from, self.is_blocked.len());
-        for noted in &mut self.noted {
-            let rows = noted.len().checked_div(old).unwrap_or(0);
-            widen(noted, rows);
-        }
+        let (lanes, channels) = (self.lane_tenants.len(), self.channel_tenants.len());
+        self.tables.resize_with(holders.div_ceil(4), || Table {
+            lanes: vec![LaneTotals::default(); lanes],
+            channels: vec![[0; 4]; channels],
+            noted: [vec![], vec![]],
+        });
     }
 
     /// `holder` takes the free lane and its free channel for an operation.
@@ -243,7 +228,8 @@ impl Ledger {
     pub(crate) fn release_lane(&mut self, lane: usize, now: Time) -> Span {
         let Some((holder, since)) = self.lane_tenants[lane].take() else { return Span::ZERO };
         let span = now.since(since);
-        add_to(&mut self.lanes[lane * 2 * self.fours..], holder, span);
+        let (four, at) = place(holder);
+        self.tables[four].lanes[lane].held[at] += span.as_ps();
         span
     }
 
@@ -254,7 +240,8 @@ impl Ledger {
             return Span::ZERO;
         };
         let span = now.since(since);
-        add_to(&mut self.channels[channel * self.fours..], holder, span);
+        let (four, at) = place(holder);
+        self.tables[four].channels[channel][at] += span.as_ps();
         span
     }
 
@@ -273,11 +260,12 @@ impl Ledger {
     pub(crate) fn begin_blocked(&mut self, lane: usize, channel: usize, now: Time) {
         if !self.is_blocked[lane] {
             self.is_blocked[lane] = true;
-            let fours = self.fours;
-            let from = &mut self.blocked_from[lane * fours..][..fours];
-            copy(from, &self.channels[channel * fours..][..fours]);
+            for table in &mut self.tables {
+                table.lanes[lane].blocked_from = table.channels[channel];
+            }
             if let Some((holder, since)) = self.channel_tenants[channel] {
-                add_to(from, holder, now.since(since));
+                let (four, at) = place(holder);
+                self.tables[four].lanes[lane].blocked_from[at] += now.since(since).as_ps();
             }
         }
     }
@@ -287,12 +275,14 @@ impl Ledger {
     pub(crate) fn end_blocked(&mut self, lane: usize, channel: usize, now: Time) {
         if self.is_blocked[lane] {
             self.is_blocked[lane] = false;
-            let fours = self.fours;
-            let blocked = &mut self.lanes[(lane * 2 + 1) * fours..][..fours];
-            let from = &self.blocked_from[lane * fours..][..fours];
-            add_differences(blocked, &self.channels[channel * fours..][..fours], from);
+            for table in &mut self.tables {
+                let LaneTotals { blocked, blocked_from, .. } = &mut table.lanes[lane];
+                add_differences(blocked, &table.channels[channel], blocked_from);
+            }
             if let Some((holder, since)) = self.channel_tenants[channel] {
-                add_to(blocked, holder, now.since(since));
+                let (four, at) = place(holder);
+                let blocked = &mut self.tables[four].lanes[lane].blocked[at];
+                *blocked = blocked.wrapping_add(now.since(since).as_ps());
             }
         }
     }
@@ -302,43 +292,39 @@ impl Ledger {
         self.is_blocked[lane] = false;
     }
 
-    /// Makes room to note the totals at the beginning of a wait; returns where.
+    /// Adds up what a lane has waited for its channel so far.
     #[inline]
-    fn make_room(&mut self, waiting: Waiting) -> (usize, usize) {
-        let (kind, index) = waiting.place();
-        let row = 2 * self.fours;
-        if self.noted[kind].len() < (index + 1) * row {
-            self.noted[kind].resize((index + 1) * row, [0; 4]);
+    fn update_blocked(&mut self, lane: usize, channel: usize, now: Time) {
+        if self.is_blocked[lane] {
+            self.end_blocked(lane, channel, now);
+            self.begin_blocked(lane, channel, now);
         }
-        (kind, index * row)
     }
 
     /// An operation begins to wait for its lane.
     #[inline]
     pub(crate) fn note_lane(&mut self, waiting: Waiting, lane: usize, channel: usize, now: Time) {
-        let (fours, tenant) = (self.fours, self.lane_tenants[lane]);
-        if self.is_blocked[lane] {
-            // What it has waited so far is added up, so that the totals are those of now.
-            self.end_blocked(lane, channel, now);
-            self.begin_blocked(lane, channel, now);
+        self.update_blocked(lane, channel, now);
+        for table in &mut self.tables {
+            let LaneTotals { held, blocked, .. } = table.lanes[lane];
+            *table.note(waiting) = [held, blocked];
         }
-        let (kind, first) = self.make_room(waiting);
-        let noted = &mut self.noted[kind][first..][..2 * fours];
-        copy(noted, &self.lanes[lane * 2 * fours..][..2 * fours]);
-        if let Some((holder, since)) = tenant {
-            add_to(noted, holder, now.since(since));
+        if let Some((holder, since)) = self.lane_tenants[lane] {
+            let (four, at) = place(holder);
+            self.tables[four].note(waiting)[0][at] += now.since(since).as_ps();
         }
     }
 
     /// Data begins to wait for the channel.
     #[inline]
     pub(crate) fn note_channel(&mut self, waiting: Waiting, channel: usize, now: Time) {
-        let (fours, tenant) = (self.fours, self.channel_tenants[channel]);
-        let (kind, first) = self.make_room(waiting);
-        let noted = &mut self.noted[kind][first..][..fours];
-        copy(noted, &self.channels[channel * fours..][..fours]);
-        if let Some((holder, since)) = tenant {
-            add_to(noted, holder, now.since(since));
+        for table in &mut self.tables {
+            let totals = table.channels[channel];
+            table.note(waiting)[0] = totals;
+        }
+        if let Some((holder, since)) = self.channel_tenants[channel] {
+            let (four, at) = place(holder);
+            self.tables[four].note(waiting)[0][at] += now.since(since).as_ps();
         }
     }
 
@@ -353,25 +339,23 @@ impl Ledger {
         victim: HolderIndex,
         blame: &mut BlameMatrix,
     ) -> u64 {
-        if self.is_blocked[lane] {
-            self.end_blocked(lane, channel, now);
-            self.begin_blocked(lane, channel, now);
-        }
+        self.update_blocked(lane, channel, now);
         let (kind, index) = waiting.place();
-        let fours = self.fours;
-        let noted = &self.noted[kind][index * 2 * fours..][..2 * fours];
-        let totals = &self.lanes[lane * 2 * fours..][..2 * fours];
-        let (held, blocked) = totals.split_at(fours);
-        let (noted_held, noted_blocked) = noted.split_at(fours);
-        let on_die = blame.row(victim, Resource::Die);
-        let mut charged = add_differences(on_die, held, noted_held);
+        let (on_die, on_channel) = (row(victim, Resource::Die), row(victim, Resource::Channel));
+        let mut charged = 0u64;
+        for (table, waits) in self.tables.iter().zip(&mut blame.waits) {
+            let totals = &table.lanes[lane];
+            let [held, blocked] = &table.noted[kind][index];
+            let for_die = add_differences(&mut waits[on_die], &totals.held, held);
+            let for_channel = add_differences(&mut waits[on_channel], &totals.blocked, blocked);
+            charged = charged.wrapping_add(for_die).wrapping_add(for_channel);
+        }
         if let Some((holder, since)) = self.lane_tenants[lane] {
             let span = now.since(since);
-            add_to(on_die, holder, span);
+            blame.add(victim, Resource::Die, holder, span);
             charged = charged.wrapping_add(span.as_ps());
         }
-        let on_channel = blame.row(victim, Resource::Channel);
-        charged.wrapping_add(add_differences(on_channel, blocked, noted_blocked))
+        charged
     }
 
     /// A noted wait for a channel ends: charges it.
@@ -385,13 +369,13 @@ impl Ledger {
         blame: &mut BlameMatrix,
     ) {
         let (kind, index) = waiting.place();
-        let fours = self.fours;
-        let noted = &self.noted[kind][index * 2 * fours..][..fours];
-        let totals = &self.channels[channel * fours..][..fours];
-        let row = blame.row(victim, Resource::Channel);
-        add_differences(row, totals, noted);
+        let row = row(victim, Resource::Channel);
+        for (table, waits) in self.tables.iter().zip(&mut blame.waits) {
+            let [noted, _] = &table.noted[kind][index];
+            add_differences(&mut waits[row], &table.channels[channel], noted);
+        }
         if let Some((holder, since)) = self.channel_tenants[channel] {
-            add_to(row, holder, now.since(since));
+            blame.add(victim, Resource::Channel, holder, now.since(since));
         }
     }
 }

@@ -458,60 +458,62 @@ impl Drive {
         }
     }
 
-    #[inline(never)]
     fn settle_all(&mut self) {
-        if !self.stale_channels.is_empty() || !self.deferred.is_empty() {
-            self.settle_channels();
+        loop {
+            while let Some(channel) = self.stale_channels.pop() {
+                self.grant(channel);
+            }
+            if self.deferred.is_empty() {
+                break;
+            }
+            self.deal_with_deferred();
         }
-        if !self.fresh_transactions.is_empty() || !self.fresh_units.is_empty() {
-            self.note_waits();
+        while let Some(transaction) = self.fresh_transactions.pop() {
+            self.note_wait(transaction);
+        }
+        if !self.fresh_units.is_empty() {
+            self.note_waits_of_units();
         }
         self.unsettled = false;
     }
 
-    #[inline(always)]
-    fn settle_channels(&mut self) {
-        loop {
-            while let Some(channel) = self.stale_channels.pop() {
-                self.channels[channel as usize].stale = false;
-                self.grant(channel);
-            }
-            match self.deferred.pop() {
-                Some(Deferred::VoidUnit(unit)) => self.drop_void_unit(unit),
-                Some(Deferred::FailedUnit(unit)) => self.unit_failed(unit),
-                Some(Deferred::FailedTransaction(transaction)) => {
-                    self.fail_transaction(transaction);
-                }
-                None => break,
+    #[inline(never)]
+    fn deal_with_deferred(&mut self) {
+        match self.deferred.pop() {
+            Some(Deferred::VoidUnit(unit)) => self.drop_void_unit(unit),
+            Some(Deferred::FailedUnit(unit)) => self.unit_failed(unit),
+            Some(Deferred::FailedTransaction(transaction)) => self.fail_transaction(transaction),
+            None => {}
+        }
+    }
+
+    /// Notes the beginning of a transaction's wait, if it waits.
+    #[inline]
+    fn note_wait(&mut self, transaction: u32) {
+        let t = &self.transactions[transaction];
+        let waits_for_die = t.started == UNSET;
+        let waits_for_channel = t.ready != UNSET && t.transfer == UNSET;
+        if waits_for_die || waits_for_channel {
+            let die = t.die;
+            let channel = self.dies[die as usize].channel as usize;
+            let waiting = Waiting::Transaction(transaction);
+            if waits_for_die {
+                let lane = self.lane(die);
+                self.ledger.note_lane(waiting, lane, channel, self.now);
+            } else {
+                self.ledger.note_channel(waiting, channel, self.now);
             }
         }
     }
 
     #[inline(never)]
-    fn note_waits(&mut self) {
-        let now = self.now;
-        while let Some(transaction) = self.fresh_transactions.pop() {
-            let t = &self.transactions[transaction];
-            let waits_for_die = t.started == UNSET;
-            let waits_for_channel = t.ready != UNSET && t.transfer == UNSET;
-            if waits_for_die || waits_for_channel {
-                let die = t.die;
-                let channel = self.dies[die as usize].channel as usize;
-                let waiting = Waiting::Transaction(transaction);
-                if waits_for_die {
-                    let lane = self.lane(die);
-                    self.ledger.note_lane(waiting, lane, channel, now);
-                } else {
-                    self.ledger.note_channel(waiting, channel, now);
-                }
-            }
-        }
+    fn note_waits_of_units(&mut self) {
         while let Some(unit) = self.fresh_units.pop() {
             if self.units[unit].state == UnitState::Queued {
                 let die = self.shape.die_of_plane(self.plane_of(self.units[unit].content));
                 let channel = self.dies[die as usize].channel as usize;
                 let lane = self.lane(die);
-                self.ledger.note_lane(Waiting::Unit(unit), lane, channel, now);
+                self.ledger.note_lane(Waiting::Unit(unit), lane, channel, self.now);
             }
         }
     }
@@ -545,8 +547,11 @@ impl Drive {
     }
 
     /// Gives the channel, if it is free, to whoever is next.
+    #[inline]
     fn grant(&mut self, channel: u32) {
-        if !self.channels[channel as usize].has_waiting() {
+        let state = &mut self.channels[channel as usize];
+        state.stale = false;
+        if !state.has_waiting() {
             return;
         }
         self.notice_end(channel);
@@ -1096,6 +1101,7 @@ impl Drive {
     }
 
     /// Begins to move a page's data from its die.
+    #[inline]
     fn start_transfer(&mut self, channel: u32, transaction: u32) {
         let now = self.now;
         let kind = data_list(self.transactions[transaction].purpose);
@@ -1122,14 +1128,23 @@ impl Drive {
     pub(crate) fn channel_done(&mut self, channel: u32) {
         let carried = self.channels[channel as usize].carrying;
         self.free_channel(channel, self.now);
-        self.mark_channel(channel);
         if let Carrying::Data { transaction } = carried {
-            self.transferred(self.transactions[transaction].die);
+            let t = &self.transactions[transaction];
+            let (die, is_host_read) = (t.die, t.purpose == Purpose::Read);
+            if !is_host_read {
+                // What follows may list other channels, which come after this one.
+                self.mark_channel(channel);
+            }
+            self.transferred(die);
             self.read_done(transaction);
+        }
+        if self.channels[channel as usize].has_waiting() {
+            self.mark_channel(channel);
         }
     }
 
     /// One of the pages a die has read has left it.
+    #[inline]
     fn transferred(&mut self, die: u32) {
         let state = &mut self.dies[die as usize];
         state.transfers -= 1;
@@ -1153,6 +1168,8 @@ impl Drive {
         state.idle_since = now;
     }
 
+    /// A die has nothing to do any more. The caller lists its channel.
+    #[inline]
     fn become_idle(&mut self, die: u32) {
         let now = self.now;
         let lane = self.lane(die);
@@ -1161,53 +1178,59 @@ impl Drive {
         state.idle_since = now;
         let busy = self.ledger.release_lane(lane, now);
         self.counters.die_busy[die as usize] += busy;
-        let channel = state.channel;
         if !state.work.is_empty() {
-            self.channels[channel as usize].ready |= state.bit;
+            self.channels[state.channel as usize].ready |= state.bit;
         } else if self.config.gc.idle_after.is_some() {
             self.schedule_idle_check(die);
         }
         if !self.config.scheduler.die_interleaving {
             self.chip_busy[lane] = false;
         }
-        self.mark_channel(channel);
     }
 
     /// A die's array operation is done.
+    #[inline]
     pub(crate) fn array_done(&mut self, die: u32) {
+        let state = &mut self.dies[die as usize];
+        let channel = state.channel;
+        let Some(operation) = &state.operation else { return };
+        if operation.kind != OperationKind::Read {
+            return self.block_changed(die);
+        }
+        state.transfers = operation.planes;
+        if let DieOperation { planes: 1, items: [transaction, ..], .. } = *operation {
+            self.read_ready(die, channel, transaction);
+        } else {
+            let operation = *operation;
+            for &transaction in &operation.items[..usize::from(operation.planes)] {
+                self.read_ready(die, channel, transaction);
+            }
+        }
+        // A channel whose next end is an event looks again then.
+        if matches!(
+            self.channels[channel as usize].carrying,
+            Carrying::Nothing | Carrying::Command { announced: false, .. }
+        ) {
+            self.mark_channel(channel);
+        }
+    }
+
+    /// A program or an erase is done.
+    fn block_changed(&mut self, die: u32) {
         let Some(operation) = self.dies[die as usize].operation else { return };
         let planes = usize::from(operation.planes);
-        match operation.kind {
-            OperationKind::Read => {
-                self.dies[die as usize].transfers = operation.planes;
-                let channel = self.dies[die as usize].channel;
-                for &transaction in &operation.items[..planes] {
-                    self.read_ready(die, channel, transaction);
-                }
-                // A channel whose next end is an event looks again then.
-                if matches!(
-                    self.channels[channel as usize].carrying,
-                    Carrying::Nothing | Carrying::Command { announced: false, .. }
-                ) {
-                    self.mark_channel(channel);
-                }
-            }
-            OperationKind::Program => {
-                self.become_idle(die);
-                for at in 0..planes {
-                    self.page_programmed(operation.items[at], operation.slots[at]);
-                }
-            }
-            OperationKind::Erase => {
-                self.become_idle(die);
-                for &transaction in &operation.items[..planes] {
-                    self.block_erased(transaction);
-                }
+        self.become_idle(die);
+        self.mark_channel(self.dies[die as usize].channel);
+        for at in 0..planes {
+            match operation.kind {
+                OperationKind::Erase => self.block_erased(operation.items[at]),
+                _ => self.page_programmed(operation.items[at], operation.slots[at]),
             }
         }
     }
 
     /// A page is in its die's register.
+    #[inline]
     fn read_ready(&mut self, die: u32, channel: u32, transaction: u32) {
         let now = self.now;
         let order = self.next_order();
@@ -1217,6 +1240,7 @@ impl Drive {
         if fails {
             t.transfer = now;
             self.transferred(die);
+            self.mark_channel(channel);
             self.read_failed(transaction);
             return;
         }
