@@ -271,19 +271,24 @@ impl Ledger {
     }
 
     /// The lane does not wait for its channel any more.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn end_blocked(&mut self, lane: usize, channel: usize, now: Time) {
         if self.is_blocked[lane] {
             self.is_blocked[lane] = false;
-            for table in &mut self.tables {
-                let LaneTotals { blocked, blocked_from, .. } = &mut table.lanes[lane];
-                add_differences(blocked, &table.channels[channel], blocked_from);
-            }
-            if let Some((holder, since)) = self.channel_tenants[channel] {
-                let (four, at) = place(holder);
-                let blocked = &mut self.tables[four].lanes[lane].blocked[at];
-                *blocked = blocked.wrapping_add(now.since(since).as_ps());
-            }
+            self.add_blocked(lane, channel, now);
+        }
+    }
+
+    #[inline(never)]
+    fn add_blocked(&mut self, lane: usize, channel: usize, now: Time) {
+        for table in &mut self.tables {
+            let LaneTotals { blocked, blocked_from, .. } = &mut table.lanes[lane];
+            add_differences(blocked, &table.channels[channel], blocked_from);
+        }
+        if let Some((holder, since)) = self.channel_tenants[channel] {
+            let (four, at) = place(holder);
+            let blocked = &mut self.tables[four].lanes[lane].blocked[at];
+            *blocked = blocked.wrapping_add(now.since(since).as_ps());
         }
     }
 

@@ -259,7 +259,9 @@ impl Drive {
 
     /// The host has put `request` into memory queue `queue`, where the drive can read it, and
     /// has written the doorbell. The same as [`Drive::ring`] and, when asked for it with
-    /// [`Output::Fetch`], [`Drive::command`], but that the drive does not ask.
+    /// [`Output::Fetch`], [`Drive::command`], but that the drive does not ask: the command
+    /// begins when the outputs before it have been polled. Answer each output before polling
+    /// the next.
     ///
     /// # Errors
     /// See [`InputError`].
@@ -278,7 +280,7 @@ impl Drive {
         Ok(())
     }
 
-    #[inline]
+    #[inline(always)]
     fn send_doorbell(&mut self, queue: u16, count: u32) {
         let flow = self.host.queues[usize::from(queue)].flow;
         let blame = &mut self.blame;

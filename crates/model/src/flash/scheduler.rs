@@ -376,7 +376,7 @@ impl Drive {
     }
 
     /// Puts a read or erase into its plane's queue.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn enqueue_transaction(&mut self, transaction: u32) {
         let order = self.next_order();
         let t = &mut self.transactions[transaction];
@@ -664,7 +664,7 @@ impl Drive {
     }
 
     /// What `die`, which is idle and has work, would do next, if anything can start.
-    #[inline]
+    #[inline(always)]
     fn pick(&mut self, die: u32) -> Option<Pick> {
         if !self.config.scheduler.die_interleaving && self.chip_busy[self.lane(die)] {
             return None;
@@ -813,7 +813,7 @@ impl Drive {
 
     /// Takes channel and die for an operation: the channel for `command`, the die's array
     /// for `array` after that.
-    #[inline]
+    #[inline(always)]
     fn occupy(
         &mut self,
         die: u32,
@@ -843,7 +843,6 @@ impl Drive {
 
     #[inline(never)]
     fn start_read(&mut self, die: u32, pick: Pick) {
-        let now = self.now;
         let lane = self.lane(die);
         let channel = self.dies[die as usize].channel as usize;
         let class = usize::from(pick.class);
@@ -866,22 +865,34 @@ impl Drive {
         state.work.take_reads(pick.class, planes as u32);
         state.take_turn(0, pick.class);
         let command = self.flash.read_command(planes);
-        for at in 0..planes {
-            let item = operation.items[at];
-            self.charge_die_wait(item, lane, channel);
-            let t = &mut self.transactions[item];
-            t.started = now;
-            t.array = now + command;
-            match t.purpose {
-                Purpose::Collect => self.counters.gc_reads += 1,
-                Purpose::Load | Purpose::Update => self.counters.mapping_reads += 1,
-                Purpose::Merge => self.counters.merge_reads += 1,
-                Purpose::Read | Purpose::Erase => {}
-            }
+        let holder = self.read_starts(first, lane, channel, command);
+        for &other in &operation.items[1..planes] {
+            self.read_starts(other, lane, channel, command);
         }
         self.counters.flash_reads += planes as u64;
-        let holder = self.transactions[first].holder;
         self.occupy(die, holder, operation, command, self.flash.read(page));
+    }
+
+    /// A read's command, which takes `command`, goes out; returns whose it is.
+    #[inline]
+    fn read_starts(
+        &mut self,
+        transaction: u32,
+        lane: usize,
+        channel: usize,
+        command: Span,
+    ) -> HolderIndex {
+        self.charge_die_wait(transaction, lane, channel);
+        let t = &mut self.transactions[transaction];
+        t.started = self.now;
+        t.array = self.now + command;
+        match t.purpose {
+            Purpose::Collect => self.counters.gc_reads += 1,
+            Purpose::Load | Purpose::Update => self.counters.mapping_reads += 1,
+            Purpose::Merge => self.counters.merge_reads += 1,
+            Purpose::Read | Purpose::Erase => {}
+        }
+        t.holder
     }
 
     /// Adds reads at the same page offset of other planes of the die.
@@ -1101,7 +1112,7 @@ impl Drive {
     }
 
     /// Begins to move a page's data from its die.
-    #[inline]
+    #[inline(always)]
     fn start_transfer(&mut self, channel: u32, transaction: u32) {
         let now = self.now;
         let kind = data_list(self.transactions[transaction].purpose);
@@ -1144,7 +1155,7 @@ impl Drive {
     }
 
     /// One of the pages a die has read has left it.
-    #[inline]
+    #[inline(always)]
     fn transferred(&mut self, die: u32) {
         let state = &mut self.dies[die as usize];
         state.transfers -= 1;
@@ -1169,7 +1180,7 @@ impl Drive {
     }
 
     /// A die has nothing to do any more. The caller lists its channel.
-    #[inline]
+    #[inline(always)]
     fn become_idle(&mut self, die: u32) {
         let now = self.now;
         let lane = self.lane(die);
@@ -1230,7 +1241,7 @@ impl Drive {
     }
 
     /// A page is in its die's register.
-    #[inline]
+    #[inline(always)]
     fn read_ready(&mut self, die: u32, channel: u32, transaction: u32) {
         let now = self.now;
         let order = self.next_order();
