@@ -78,7 +78,25 @@ type LatencyBuckets = Buckets<4>;
 #[derive(Clone, Copy, Default)]
 struct Slice {
     count: u64,
-    sums_ps: [u128; Stage::COUNT],
+    /// What the sums of the stages would be if they could not pass 64 bits.
+    sums_ps: [u64; Stage::COUNT],
+    /// How often they passed them.
+    carries: [u32; Stage::COUNT],
+}
+
+impl Slice {
+    #[inline]
+    fn add(&mut self, stage: usize, ps: u64) {
+        let (sum, passed) = self.sums_ps[stage].overflowing_add(ps);
+        self.sums_ps[stage] = sum;
+        if passed {
+            self.carries[stage] += 1;
+        }
+    }
+
+    fn sum_ps(&self, stage: usize) -> u128 {
+        u128::from(self.carries[stage]) << 64 | u128::from(self.sums_ps[stage])
+    }
 }
 
 /// Where the time of many commands went.
@@ -86,7 +104,7 @@ struct Slice {
 struct Breakdown {
     count: u64,
     /// By stage, then by the time spent in it.
-    stage_counts: Box<[u64]>,
+    stage_counts: Box<[[u64; StageBuckets::LEN]; Stage::COUNT]>,
     /// By latency.
     slices: Box<[Slice]>,
 }
@@ -95,7 +113,11 @@ impl Default for Breakdown {
     fn default() -> Self {
         Breakdown {
             count: 0,
-            stage_counts: vec![0; Stage::COUNT * StageBuckets::LEN].into_boxed_slice(),
+            // Too large to pass through the stack.
+            stage_counts: vec![[0; StageBuckets::LEN]; Stage::COUNT]
+                .into_boxed_slice()
+                .try_into()
+                .expect("a place for each stage"),
             slices: vec![Slice::default(); LatencyBuckets::LEN].into_boxed_slice(),
         }
     }
@@ -107,30 +129,27 @@ impl Breakdown {
         self.count += 1;
         let slice = &mut self.slices[LatencyBuckets::index(latency.as_ps())];
         slice.count += 1;
-        let mut add = |stage: Stage, span: Span| {
-            if span.is_zero() {
-                return;
-            }
-            let ps = span.as_ps();
-            let stage = stage as usize;
-            slice.sums_ps[stage] += u128::from(ps);
-            self.stage_counts[stage * StageBuckets::LEN + StageBuckets::index(ps)] += 1;
+        let mut add = |stage: usize, span: Span| {
+            slice.add(stage, span.as_ps());
+            self.stage_counts[stage][StageBuckets::index(span.as_ps())] += 1;
         };
-        add(Stage::HostQueue, host_queue);
-        for stage in Stage::ALL {
-            add(stage, completion.stages.get(stage));
+        if !host_queue.is_zero() {
+            add(Stage::HostQueue as usize, host_queue);
         }
+        completion.stages.for_each_spent(add);
     }
 
     fn merge(&mut self, other: &Breakdown) {
         self.count += other.count;
-        for (count, more) in self.stage_counts.iter_mut().zip(&other.stage_counts) {
+        let more = other.stage_counts.as_flattened();
+        for (count, more) in self.stage_counts.as_flattened_mut().iter_mut().zip(more) {
             *count += more;
         }
         for (slice, more) in self.slices.iter_mut().zip(&other.slices) {
             slice.count += more.count;
-            for (sum, more) in slice.sums_ps.iter_mut().zip(more.sums_ps) {
-                *sum += more;
+            for stage in 0..Stage::COUNT {
+                slice.add(stage, more.sums_ps[stage]);
+                slice.carries[stage] += more.carries[stage];
             }
         }
     }
@@ -138,8 +157,7 @@ impl Breakdown {
     /// How many commands spent time in `stage`, and what `percentile` per cent of all
     /// commands did not exceed.
     fn stage_percentile(&self, stage: Stage, percentile: f64) -> (u64, f64) {
-        let start = stage as usize * StageBuckets::LEN;
-        let counts = &self.stage_counts[start..start + StageBuckets::LEN];
+        let counts = &self.stage_counts[stage as usize];
         let passed: u64 = counts.iter().sum();
         let mut left = rank(percentile, self.count).saturating_sub(self.count - passed);
         if left == 0 {
@@ -160,8 +178,8 @@ impl Breakdown {
         for slice in self.slices.iter().rev().filter(|slice| slice.count > 0) {
             let taken = left.min(slice.count);
             let part = taken as f64 / slice.count as f64;
-            for (sum, &more) in sums.iter_mut().zip(&slice.sums_ps) {
-                *sum += more as f64 * part;
+            for (stage, sum) in sums.iter_mut().enumerate() {
+                *sum += slice.sum_ps(stage) as f64 * part;
             }
             left -= taken;
             if left == 0 {
@@ -202,8 +220,25 @@ impl Breakdown {
 struct Record {
     bytes: u64,
     lat: Histogram,
-    e2e: Histogram,
+    /// `None` while no command has waited in the host, since then it is `lat`.
+    e2e: Option<Histogram>,
     breakdown: Breakdown,
+}
+
+impl Record {
+    #[inline]
+    fn record(&mut self, lat: Span, host_queue: Span, completion: &Completion) {
+        if !host_queue.is_zero() || self.e2e.is_some() {
+            let e2e = self.e2e.get_or_insert_with(|| self.lat.clone());
+            e2e.record(lat + host_queue);
+        }
+        self.lat.record(lat);
+        self.breakdown.record(lat + host_queue, host_queue, completion);
+    }
+
+    fn e2e(&self) -> &Histogram {
+        self.e2e.as_ref().unwrap_or(&self.lat)
+    }
 }
 
 #[derive(Clone, Default)]
@@ -308,12 +343,8 @@ impl Recorder {
         }
         let record = flow.kinds[kind].get_or_insert_default();
         let host_queue = completion.rung.saturating_since(created);
-        let lat = at.since(completion.rung);
-        let e2e = lat + host_queue;
         record.bytes += u64::from(bytes);
-        record.lat.record(lat);
-        record.e2e.record(e2e);
-        record.breakdown.record(e2e, host_queue, completion);
+        record.record(at.since(completion.rung), host_queue, completion);
     }
 
     /// The names of the flows.
@@ -385,7 +416,7 @@ impl Recorder {
             iops: rate(ios),
             bw_bytes_per_s: rate(record.bytes),
             lat_ns: record.lat.latency(),
-            e2e_ns: record.e2e.latency(),
+            e2e_ns: record.e2e().latency(),
             stages: record.breakdown.table(),
             errors,
         }

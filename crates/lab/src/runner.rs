@@ -12,7 +12,7 @@ use crate::request_log::{RequestLog, RequestLogError};
 use crate::workload::{FlowSpec, Generator, Planned, WorkloadError, WriteProfile};
 use mynah_model::config::{Config, Fault};
 use mynah_model::io::{
-    Completion, Control, FlowId, NamespaceId, Output, Queue, QueueId, QueueKind, Request, Tag,
+    Brief, Completed, Control, FlowId, NamespaceId, Queue, QueueId, QueueKind, Request, Tag,
 };
 use mynah_model::precondition::{Occupancy, PreconditionError, Preconditioned, UpdateClass};
 use mynah_model::stats::{Blame, Counters};
@@ -168,8 +168,12 @@ struct Job {
     queue: QueueId,
     namespace: NamespaceId,
     generator: Generator,
-    ahead: VecDeque<Planned>,
+    /// Requests drawn ahead; those before `next_ahead` are used up.
+    ahead: Vec<Planned>,
+    next_ahead: usize,
     exhausted: bool,
+    /// A closed loop issues nothing from then on.
+    stops_at: Time,
     /// Requests in the submission queue that the controller has not fetched.
     submitted: VecDeque<u32>,
     /// Requests that wait for room in the submission queue.
@@ -202,6 +206,9 @@ pub struct Runner {
     notes: Vec<String>,
     completed: u64,
     warm: u32,
+    /// The drive reads submission queue entries by itself. Not when everything that goes into
+    /// it is written down, nor when the run may end at any output.
+    drive_fetches: bool,
 }
 
 impl Runner {
@@ -269,6 +276,7 @@ impl Runner {
             notes,
             completed: 0,
             warm: 0,
+            drive_fetches: options.stop_at.is_none(),
         };
         for (index, flow) in flows.iter().enumerate() {
             if options.only.is_some_and(|only| only != index) {
@@ -289,8 +297,10 @@ impl Runner {
             queue: QueueId(self.jobs.len() as u16 + 1),
             namespace: spec.namespace,
             generator,
-            ahead: VecDeque::with_capacity(DRAWN_AHEAD),
+            ahead: Vec::with_capacity(DRAWN_AHEAD),
+            next_ahead: 0,
             exhausted: false,
+            stops_at: spec.limits.runtime.map_or(Time::MAX, |runtime| Time::ZERO + runtime),
             submitted: VecDeque::new(),
             backlog: VecDeque::new(),
             outstanding: 0,
@@ -308,6 +318,7 @@ impl Runner {
     /// Writes every input and completion of the drive to `tape`.
     pub fn record(&mut self, tape: Tape) {
         self.tape = Some(tape);
+        self.drive_fetches = false;
     }
 
     /// What preconditioning found.
@@ -473,30 +484,31 @@ impl Runner {
     /// Answers the drive's outputs of this instant.
     #[inline]
     fn react(&mut self) -> Result<(), RunError> {
-        while let Some(output) = self.drive.poll() {
+        while let Some(output) = self.drive.poll_brief() {
             match output {
-                Output::Fetch { at, queue } => {
+                Brief::Fetch { queue } => {
                     let job = &mut self.jobs[usize::from(queue.0) - 1];
                     if let Some(tag) = job.submitted.pop_front() {
                         let request = self.pending[tag as usize].request;
-                        self.command(at, queue, request)?;
+                        self.command(self.drive.now(), queue, request)?;
                     }
                 }
-                Output::Complete(completion) => self.complete(&completion)?,
-                Output::Move { .. } => {}
+                Brief::Complete(completed) => self.complete(completed)?,
+                Brief::Move { .. } => {}
             }
         }
         Ok(())
     }
 
-    fn complete(&mut self, completion: &Completion) -> Result<(), RunError> {
-        if let Some(until) = self.ramp_until
-            && completion.at >= until
-        {
+    #[inline]
+    fn complete(&mut self, completed: Completed) -> Result<(), RunError> {
+        let now = self.drive.now();
+        if self.ramp_until.is_some_and(|until| now >= until) {
             self.ramp_until = None;
-            self.recorder.reset_at(completion.at);
+            self.recorder.reset_at(now);
             self.drive.restart_counters();
         }
+        let completion = self.drive.completion(completed);
         let tag = completion.tag.0;
         let Pending { job: at, request, created } = self.pending[tag as usize];
         self.free.push(tag);
@@ -514,7 +526,7 @@ impl Runner {
         if let Some(tape) = &mut self.tape {
             tape.completed(completion, created).map_err(RunError::Recording)?;
         }
-        self.cq_freed(completion.at, queue)?;
+        self.cq_freed(now, queue)?;
         if closed {
             self.submit_next(at)?;
         } else if let Some(waiting) = self.jobs[at as usize].backlog.pop_front() {
@@ -524,11 +536,12 @@ impl Runner {
     }
 
     /// A closed loop's next request.
+    #[inline]
     fn submit_next(&mut self, at: u32) -> Result<(), RunError> {
         let now = self.drive.now();
-        let runtime = self.specs[self.jobs[at as usize].flow as usize].limits.runtime;
-        if runtime.is_some_and(|runtime| now >= Time::ZERO + runtime) {
-            self.jobs[at as usize].exhausted = true;
+        let job = &mut self.jobs[at as usize];
+        if now >= job.stops_at {
+            job.exhausted = true;
             return Ok(());
         }
         if let Some(planned) = self.draw(at) {
@@ -538,32 +551,40 @@ impl Runner {
         Ok(())
     }
 
-    /// Draws the next request of a job, a batch ahead where the requests do not depend on
-    /// time.
+    /// Draws the next request of a job.
     #[inline]
     fn draw(&mut self, at: u32) -> Option<Planned> {
         let job = &mut self.jobs[at as usize];
-        if job.ahead.is_empty() && !job.exhausted {
-            for _ in 0..DRAWN_AHEAD {
-                match job.generator.next() {
-                    Some(planned) => job.ahead.push_back(planned),
-                    None => {
-                        job.exhausted = true;
-                        break;
-                    }
-                }
-            }
-            let sectors = job.ahead.iter().map(|planned| planned.sector);
-            self.warm ^= self.drive.warm(job.namespace, sectors);
+        if job.next_ahead == job.ahead.len() {
+            self.draw_ahead(at);
         }
-        job.ahead.pop_front()
+        let job = &mut self.jobs[at as usize];
+        let planned = job.ahead.get(job.next_ahead).copied()?;
+        job.next_ahead += 1;
+        Some(planned)
+    }
+
+    /// Draws the next batch of a job's requests, which do not depend on what the drive does.
+    #[inline(never)]
+    fn draw_ahead(&mut self, at: u32) {
+        let job = &mut self.jobs[at as usize];
+        job.next_ahead = 0;
+        job.ahead.clear();
+        if job.exhausted {
+            return;
+        }
+        job.ahead.extend((0..DRAWN_AHEAD).map_while(|_| job.generator.next()));
+        job.exhausted = job.ahead.len() < DRAWN_AHEAD;
+        let sectors = job.ahead.iter().map(|planned| planned.sector);
+        self.warm ^= self.drive.warm(job.namespace, sectors);
     }
 
     fn schedule_arrival(&mut self, at: u32) {
         let next = self.draw(at);
         if let Some(planned) = next {
             let arrival = planned.arrival.unwrap_or(self.drive.now()).max(self.drive.now());
-            self.jobs[at as usize].ahead.push_front(planned);
+            // It is drawn again when it arrives.
+            self.jobs[at as usize].next_ahead -= 1;
             self.arrivals.push(Reverse((arrival, at)));
         }
     }
@@ -584,6 +605,7 @@ impl Runner {
     }
 
     /// Gives a request a tag.
+    #[inline]
     fn admit(&mut self, at: u32, planned: Planned, created: Time) -> u32 {
         let tag = self.free.pop().unwrap_or(self.pending.len() as u32);
         let request = Request {
@@ -602,19 +624,26 @@ impl Runner {
     }
 
     /// Puts a request into its submission queue and rings.
+    #[inline]
     fn submit(&mut self, at: u32, tag: u32) -> Result<(), RunError> {
         let now = self.drive.now();
         self.recorder.issued(now);
         let job = &mut self.jobs[at as usize];
-        job.submitted.push_back(tag);
         job.outstanding += 1;
         let queue = job.queue;
-        if let Some(tape) = &mut self.tape {
-            tape.ring(now, queue, 1).map_err(RunError::Recording)?;
-        }
-        self.drive.ring(now, queue, 1).map_err(|error| RunError::Input(error, self.seed))
+        let done = if self.drive_fetches {
+            self.drive.submit(now, queue, self.pending[tag as usize].request)
+        } else {
+            job.submitted.push_back(tag);
+            if let Some(tape) = &mut self.tape {
+                tape.ring(now, queue, 1).map_err(RunError::Recording)?;
+            }
+            self.drive.ring(now, queue, 1)
+        };
+        done.map_err(|error| RunError::Input(error, self.seed))
     }
 
+    #[inline]
     fn command(&mut self, at: Time, queue: QueueId, request: Request) -> Result<(), RunError> {
         if let Some(tape) = &mut self.tape {
             tape.command(at, queue, &request).map_err(RunError::Recording)?;
@@ -622,6 +651,7 @@ impl Runner {
         self.drive.command(at, queue, request).map_err(|error| RunError::Input(error, self.seed))
     }
 
+    #[inline]
     fn cq_freed(&mut self, at: Time, queue: QueueId) -> Result<(), RunError> {
         if let Some(tape) = &mut self.tape {
             tape.cq_freed(at, queue, 1).map_err(RunError::Recording)?;

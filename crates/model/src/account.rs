@@ -10,7 +10,14 @@ impl Drive {
         let now = self.now;
         let mut totals = self.counters.clone();
         for (channel, busy) in totals.channel_busy.iter_mut().enumerate() {
-            *busy = self.channels[channel].busy() + self.ledger.channel_running(channel, now);
+            let until = match self.silent_end(channel as u32) {
+                Some(end) => {
+                    totals.events += 1;
+                    end
+                }
+                None => now,
+            };
+            *busy = self.channels[channel].busy() + self.ledger.channel_running(channel, until);
         }
         if self.config.scheduler.die_interleaving {
             for (die, busy) in totals.die_busy.iter_mut().enumerate() {

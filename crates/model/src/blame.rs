@@ -29,21 +29,49 @@ fn holder(index: HolderIndex) -> Holder {
     }
 }
 
+/// Times of four holders. All tables are kept for four holders at a time, so that the loops
+/// over holders are short and even.
+type Four = [u64; 4];
+
+/// Adds the differences of two rows to a third; returns their sum. A total that does not
+/// count the present tenant yet may be behind one that did: numbers wrap until it does.
+#[inline]
+fn add_differences(to: &mut Four, now: &Four, before: &Four) -> u64 {
+    let mut sum = 0u64;
+    for at in 0..4 {
+        let difference = now[at].wrapping_sub(before[at]);
+        to[at] = to[at].wrapping_add(difference);
+        sum = sum.wrapping_add(difference);
+    }
+    sum
+}
+
+/// Which four holders `holder` belongs to, and its place among them.
+#[inline]
+fn place(holder: HolderIndex) -> (usize, usize) {
+    (usize::from(holder) / 4, usize::from(holder) % 4)
+}
+
 /// Time waited, by victim flow, resource and holder.
 #[derive(Default)]
 pub(crate) struct BlameMatrix {
     holders: usize,
-    waits: Vec<u64>,
+    /// For each four holders the time that each victim waited for each resource.
+    waits: Vec<Vec<Four>>,
+}
+
+#[inline]
+fn row(victim: HolderIndex, resource: Resource) -> usize {
+    usize::from(victim) * Resource::ALL.len() + resource as usize
 }
 
 impl BlameMatrix {
     /// Makes room for `holders` holders; keeps what was counted.
     pub(crate) fn grow(&mut self, holders: usize) {
-        let old = std::mem::take(self);
         self.holders = holders;
-        self.waits = vec![0; holders * Resource::ALL.len() * holders];
-        for blame in old.iter_indexed() {
-            self.add(blame.0, blame.1, blame.2, blame.3);
+        self.waits.resize(holders.div_ceil(4), vec![]);
+        for waits in &mut self.waits {
+            waits.resize(holders * Resource::ALL.len(), [0; 4]);
         }
     }
 
@@ -55,79 +83,64 @@ impl BlameMatrix {
         holder: HolderIndex,
         wait: Span,
     ) {
-        let row = victim as usize * Resource::ALL.len() + resource as usize;
-        self.waits[row * self.holders + holder as usize] += wait.as_ps();
-    }
-
-    /// Adds, for each holder, the difference of two totals; returns their sum.
-    #[inline]
-    fn add_differences(
-        &mut self,
-        victim: HolderIndex,
-        resource: Resource,
-        now: &[u64],
-        before: &[u64],
-    ) -> u64 {
-        let row = victim as usize * Resource::ALL.len() + resource as usize;
-        let waits = &mut self.waits[row * self.holders..][..self.holders];
-        let mut sum = 0;
-        for ((wait, now), before) in waits.iter_mut().zip(now).zip(before) {
-            let difference = now.wrapping_sub(*before);
-            *wait += difference;
-            sum += difference;
-        }
-        sum
-    }
-
-    fn iter_indexed(
-        &self,
-    ) -> impl Iterator<Item = (HolderIndex, Resource, HolderIndex, Span)> + '_ {
-        let resources = Resource::ALL.len();
-        self.waits.iter().enumerate().filter(|&(_, &wait)| wait > 0).map(move |(at, &wait)| {
-            let (row, holder) = (at / self.holders, at % self.holders);
-            let (victim, resource) = (row / resources, Resource::ALL[row % resources]);
-            (victim as HolderIndex, resource, holder as HolderIndex, Span::from_ps(wait))
-        })
+        let (four, at) = place(holder);
+        let total = &mut self.waits[four][row(victim, resource)][at];
+        *total = total.wrapping_add(wait.as_ps());
     }
 
     /// Everything that flows waited, by victim, resource and holder.
     pub(crate) fn rows(&self) -> Vec<Blame> {
-        self.iter_indexed()
-            .filter(|&(victim, ..)| victim >= FIRST_FLOW)
-            .map(|(victim, resource, by, wait)| Blame {
-                victim: FlowId(victim - FIRST_FLOW),
-                resource,
-                holder: holder(by),
-                wait,
-            })
-            .collect()
+        let holders = self.holders as HolderIndex;
+        let mut rows = vec![];
+        for victim in FIRST_FLOW..holders.max(FIRST_FLOW) {
+            for resource in Resource::ALL {
+                for by in 0..holders {
+                    let (four, at) = place(by);
+                    let wait = Span::from_ps(self.waits[four][row(victim, resource)][at]);
+                    if !wait.is_zero() {
+                        let victim = FlowId(victim - FIRST_FLOW);
+                        rows.push(Blame { victim, resource, holder: holder(by), wait });
+                    }
+                }
+            }
+        }
+        rows
     }
 
     /// Forgets what was counted.
     pub(crate) fn clear(&mut self) {
-        self.waits.fill(0);
+        self.waits.iter_mut().for_each(|waits| waits.fill([0; 4]));
     }
 }
 
 /// Who has had the dies and the channels, for how long.
 ///
-/// A *lane* is a die, or a chip where the dies of a chip do not interleave. For each lane
-/// there are two totals for each holder: the time the holder had it, and the time the lane
-/// was free but its channel, which the holder had, kept it from starting. For each channel
-/// there is one.
+/// A *lane* is a die, or a chip where the dies of a chip do not interleave.
 pub(crate) struct Ledger {
-    /// Totals of one kind for one resource take this many places.
-    stride: usize,
-    lanes: Vec<u64>,
-    channels: Vec<u64>,
+    /// For each four holders.
+    tables: Vec<Table>,
     lane_tenants: Vec<Tenant>,
     channel_tenants: Vec<Tenant>,
-    /// The channel's totals when a lane began to be kept waiting by it.
-    blocked_from: Vec<u64>,
     is_blocked: Vec<bool>,
-    /// What the totals were when an operation's wait began.
-    noted: [Vec<u64>; 2],
-    scratch: Vec<u64>,
+}
+
+/// What four holders have had.
+struct Table {
+    lanes: Vec<LaneTotals>,
+    channels: Vec<Four>,
+    /// What a lane's totals, or in the first place a channel's, were when a wait began.
+    noted: [Vec<[Four; 2]>; 2],
+}
+
+#[derive(Clone, Copy, Default)]
+struct LaneTotals {
+    /// How long each holder had the lane.
+    held: Four,
+    /// How long the lane was free but its channel, which the holder had, kept it from
+    /// starting.
+    blocked: Four,
+    /// The channel's totals when it began to.
+    blocked_from: Four,
 }
 
 /// Who has a resource now, and since when.
@@ -141,6 +154,7 @@ pub(crate) enum Waiting {
 }
 
 impl Waiting {
+    #[inline]
     fn place(self) -> (usize, usize) {
         match self {
             Waiting::Transaction(index) => (0, index as usize),
@@ -149,46 +163,42 @@ impl Waiting {
     }
 }
 
+impl Table {
+    /// Where the totals at the beginning of a wait are noted.
+    #[inline]
+    fn note(&mut self, waiting: Waiting) -> &mut [Four; 2] {
+        let (kind, index) = waiting.place();
+        if index >= self.noted[kind].len() {
+            self.make_room(kind, index);
+        }
+        &mut self.noted[kind][index]
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn make_room(&mut self, kind: usize, index: usize) {
+        self.noted[kind].resize(index + 1, [[0; 4]; 2]);
+    }
+}
+
 impl Ledger {
     pub(crate) fn new(lanes: usize, channels: usize) -> Ledger {
         Ledger {
-            stride: 0,
-            lanes: vec![],
-            channels: vec![],
+            tables: vec![],
             lane_tenants: vec![None; lanes],
             channel_tenants: vec![None; channels],
-            blocked_from: vec![],
             is_blocked: vec![false; lanes],
-            noted: [vec![], vec![]],
-            scratch: vec![],
         }
     }
 
     /// Makes room for `holders` holders; keeps what was counted.
     pub(crate) fn grow(&mut self, holders: usize) {
-        // Multiples of four keep the loops over holders short and even.
-        let stride = holders.next_multiple_of(4);
-        if stride == self.stride {
-            return;
-        }
-        let old = std::mem::replace(&mut self.stride, stride);
-        let restride = |totals: &mut Vec<u64>, rows: usize| {
-            let mut grown = vec![0; rows * stride];
-            if old > 0 {
-                for (to, from) in grown.chunks_mut(stride).zip(totals.chunks(old)) {
-                    to[..old].copy_from_slice(from);
-                }
-            }
-            *totals = grown;
-        };
-        restride(&mut self.lanes, self.lane_tenants.len() * 2);
-        restride(&mut self.channels, self.channel_tenants.len());
-        restride(&mut self.blocked_from, self.is_blocked.len());
-        for noted in &mut self.noted {
-            let rows = noted.len().checked_div(old).unwrap_or(0);
-            restride(noted, rows);
-        }
-        self.scratch = vec![0; 2 * stride];
+        let (lanes, channels) = (self.lane_tenants.len(), self.channel_tenants.len());
+        self.tables.resize_with(holders.div_ceil(4), || Table {
+            lanes: vec![LaneTotals::default(); lanes],
+            channels: vec![[0; 4]; channels],
+            noted: [vec![], vec![]],
+        });
     }
 
     /// `holder` takes the free lane and its free channel for an operation.
@@ -218,7 +228,8 @@ impl Ledger {
     pub(crate) fn release_lane(&mut self, lane: usize, now: Time) -> Span {
         let Some((holder, since)) = self.lane_tenants[lane].take() else { return Span::ZERO };
         let span = now.since(since);
-        self.lanes[lane * 2 * self.stride + usize::from(holder)] += span.as_ps();
+        let (four, at) = place(holder);
+        self.tables[four].lanes[lane].held[at] += span.as_ps();
         span
     }
 
@@ -229,7 +240,8 @@ impl Ledger {
             return Span::ZERO;
         };
         let span = now.since(since);
-        self.channels[channel * self.stride + usize::from(holder)] += span.as_ps();
+        let (four, at) = place(holder);
+        self.tables[four].channels[channel][at] += span.as_ps();
         span
     }
 
@@ -248,30 +260,35 @@ impl Ledger {
     pub(crate) fn begin_blocked(&mut self, lane: usize, channel: usize, now: Time) {
         if !self.is_blocked[lane] {
             self.is_blocked[lane] = true;
-            let stride = self.stride;
-            let from = &mut self.blocked_from[lane * stride..][..stride];
-            from.copy_from_slice(&self.channels[channel * stride..][..stride]);
+            for table in &mut self.tables {
+                table.lanes[lane].blocked_from = table.channels[channel];
+            }
             if let Some((holder, since)) = self.channel_tenants[channel] {
-                from[usize::from(holder)] += now.since(since).as_ps();
+                let (four, at) = place(holder);
+                self.tables[four].lanes[lane].blocked_from[at] += now.since(since).as_ps();
             }
         }
     }
 
-    #[inline]
-    fn end_blocked(&mut self, lane: usize, channel: usize, now: Time) {
+    /// The lane does not wait for its channel any more.
+    #[inline(always)]
+    pub(crate) fn end_blocked(&mut self, lane: usize, channel: usize, now: Time) {
         if self.is_blocked[lane] {
             self.is_blocked[lane] = false;
-            let stride = self.stride;
-            let blocked = &mut self.lanes[(lane * 2 + 1) * stride..][..stride];
-            let from = &self.blocked_from[lane * stride..][..stride];
-            let totals = &self.channels[channel * stride..][..stride];
-            for ((blocked, total), from) in blocked.iter_mut().zip(totals).zip(from) {
-                *blocked = blocked.wrapping_add(total.wrapping_sub(*from));
-            }
-            if let Some((holder, since)) = self.channel_tenants[channel] {
-                let place = &mut blocked[usize::from(holder)];
-                *place = place.wrapping_add(now.since(since).as_ps());
-            }
+            self.add_blocked(lane, channel, now);
+        }
+    }
+
+    #[inline(never)]
+    fn add_blocked(&mut self, lane: usize, channel: usize, now: Time) {
+        for table in &mut self.tables {
+            let LaneTotals { blocked, blocked_from, .. } = &mut table.lanes[lane];
+            add_differences(blocked, &table.channels[channel], blocked_from);
+        }
+        if let Some((holder, since)) = self.channel_tenants[channel] {
+            let (four, at) = place(holder);
+            let blocked = &mut self.tables[four].lanes[lane].blocked[at];
+            *blocked = blocked.wrapping_add(now.since(since).as_ps());
         }
     }
 
@@ -280,63 +297,40 @@ impl Ledger {
         self.is_blocked[lane] = false;
     }
 
-    /// Writes a lane's totals, as they are now, to `scratch`.
+    /// Adds up what a lane has waited for its channel so far.
     #[inline]
-    fn lane_totals(&mut self, lane: usize, channel: usize, now: Time) {
-        let stride = self.stride;
-        let totals = &mut self.scratch[..2 * stride];
-        totals.copy_from_slice(&self.lanes[lane * 2 * stride..][..2 * stride]);
-        if let Some((holder, since)) = self.lane_tenants[lane] {
-            totals[usize::from(holder)] += now.since(since).as_ps();
-        }
+    fn update_blocked(&mut self, lane: usize, channel: usize, now: Time) {
         if self.is_blocked[lane] {
-            let blocked = &mut totals[stride..];
-            let from = &self.blocked_from[lane * stride..][..stride];
-            let channel_totals = &self.channels[channel * stride..][..stride];
-            for ((blocked, total), from) in blocked.iter_mut().zip(channel_totals).zip(from) {
-                *blocked = blocked.wrapping_add(total.wrapping_sub(*from));
-            }
-            if let Some((holder, since)) = self.channel_tenants[channel] {
-                let place = &mut blocked[usize::from(holder)];
-                *place = place.wrapping_add(now.since(since).as_ps());
-            }
+            self.end_blocked(lane, channel, now);
+            self.begin_blocked(lane, channel, now);
         }
-    }
-
-    #[inline]
-    fn channel_totals(&mut self, channel: usize, now: Time) {
-        let stride = self.stride;
-        let totals = &mut self.scratch[..stride];
-        totals.copy_from_slice(&self.channels[channel * stride..][..stride]);
-        if let Some((holder, since)) = self.channel_tenants[channel] {
-            totals[usize::from(holder)] += now.since(since).as_ps();
-        }
-    }
-
-    #[inline]
-    fn note(&mut self, waiting: Waiting, parts: usize) {
-        let (kind, index) = waiting.place();
-        let row = 2 * self.stride;
-        let noted = &mut self.noted[kind];
-        if noted.len() < (index + 1) * row {
-            noted.resize((index + 1) * row, 0);
-        }
-        let places = parts * self.stride;
-        noted[index * row..][..places].copy_from_slice(&self.scratch[..places]);
     }
 
     /// An operation begins to wait for its lane.
     #[inline]
     pub(crate) fn note_lane(&mut self, waiting: Waiting, lane: usize, channel: usize, now: Time) {
-        self.lane_totals(lane, channel, now);
-        self.note(waiting, 2);
+        self.update_blocked(lane, channel, now);
+        for table in &mut self.tables {
+            let LaneTotals { held, blocked, .. } = table.lanes[lane];
+            *table.note(waiting) = [held, blocked];
+        }
+        if let Some((holder, since)) = self.lane_tenants[lane] {
+            let (four, at) = place(holder);
+            self.tables[four].note(waiting)[0][at] += now.since(since).as_ps();
+        }
     }
 
     /// Data begins to wait for the channel.
     #[inline]
     pub(crate) fn note_channel(&mut self, waiting: Waiting, channel: usize, now: Time) {
-        self.channel_totals(channel, now);
-        self.note(waiting, 1);
+        for table in &mut self.tables {
+            let totals = table.channels[channel];
+            table.note(waiting)[0] = totals;
+        }
+        if let Some((holder, since)) = self.channel_tenants[channel] {
+            let (four, at) = place(holder);
+            self.tables[four].note(waiting)[0][at] += now.since(since).as_ps();
+        }
     }
 
     /// A noted wait for a lane ends: charges it; returns the time charged.
@@ -350,13 +344,23 @@ impl Ledger {
         victim: HolderIndex,
         blame: &mut BlameMatrix,
     ) -> u64 {
-        self.lane_totals(lane, channel, now);
+        self.update_blocked(lane, channel, now);
         let (kind, index) = waiting.place();
-        let stride = self.stride;
-        let noted = &self.noted[kind][index * 2 * stride..][..2 * stride];
-        let (held, blocked) = self.scratch.split_at(stride);
-        blame.add_differences(victim, Resource::Die, held, &noted[..stride])
-            + blame.add_differences(victim, Resource::Channel, blocked, &noted[stride..])
+        let (on_die, on_channel) = (row(victim, Resource::Die), row(victim, Resource::Channel));
+        let mut charged = 0u64;
+        for (table, waits) in self.tables.iter().zip(&mut blame.waits) {
+            let totals = &table.lanes[lane];
+            let [held, blocked] = &table.noted[kind][index];
+            let for_die = add_differences(&mut waits[on_die], &totals.held, held);
+            let for_channel = add_differences(&mut waits[on_channel], &totals.blocked, blocked);
+            charged = charged.wrapping_add(for_die).wrapping_add(for_channel);
+        }
+        if let Some((holder, since)) = self.lane_tenants[lane] {
+            let span = now.since(since);
+            blame.add(victim, Resource::Die, holder, span);
+            charged = charged.wrapping_add(span.as_ps());
+        }
+        charged
     }
 
     /// A noted wait for a channel ends: charges it.
@@ -369,11 +373,15 @@ impl Ledger {
         victim: HolderIndex,
         blame: &mut BlameMatrix,
     ) {
-        self.channel_totals(channel, now);
         let (kind, index) = waiting.place();
-        let stride = self.stride;
-        let noted = &self.noted[kind][index * 2 * stride..][..stride];
-        blame.add_differences(victim, Resource::Channel, &self.scratch[..stride], noted);
+        let row = row(victim, Resource::Channel);
+        for (table, waits) in self.tables.iter().zip(&mut blame.waits) {
+            let [noted, _] = &table.noted[kind][index];
+            add_differences(&mut waits[row], &table.channels[channel], noted);
+        }
+        if let Some((holder, since)) = self.channel_tenants[channel] {
+            blame.add(victim, Resource::Channel, holder, now.since(since));
+        }
     }
 }
 

@@ -121,19 +121,21 @@ impl Drive {
                     })
                     .sum()
             };
-            for class in 0..state.reads.len() {
+            for class in 0..crate::flash::scheduler::CLASSES {
                 let queues = |plane: u32| &self.planes[plane as usize].queues;
                 let reads = count(&|plane| (queues(plane).reads[class].head, false));
-                hold(reads == state.reads[class], || {
-                    format!("die {die} counts {} reads, {reads} wait", state.reads[class])
+                let counted = state.work.reads(class as u8);
+                hold(reads == counted, || {
+                    format!("die {die} counts {counted} reads, {reads} wait")
                 })?;
                 let writes = count(&|plane| (queues(plane).writes[class].head, true));
-                hold(writes == state.writes[class], || {
-                    format!("die {die} counts {} writes, {writes} wait", state.writes[class])
+                let counted = state.work.writes(class as u8);
+                hold(writes == counted, || {
+                    format!("die {die} counts {counted} writes, {writes} wait")
                 })?;
             }
             let ready = self.channels[state.channel as usize].ready & state.bit != 0;
-            hold(ready == (state.is_idle() && state.has_work()), || {
+            hold(ready == (state.is_idle() && !state.work.is_empty()), || {
                 format!("die {die}: ready {ready}, idle {}", state.is_idle())
             })?;
         }

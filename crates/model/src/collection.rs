@@ -262,7 +262,7 @@ impl Drive {
     pub(crate) fn idle_check(&mut self, plane: u32) {
         let Some(idle_after) = self.config.gc.idle_after else { return };
         let die = &self.dies[self.shape.die_of_plane(plane) as usize];
-        let idle = die.is_idle() && !die.has_work() && die.idle_since + idle_after <= self.now;
+        let idle = die.is_idle() && die.work.is_empty() && die.idle_since + idle_after <= self.now;
         if idle
             && self.planes[plane as usize].collection.victim == NONE
             && !self.planes[plane as usize].read_only

@@ -1,7 +1,7 @@
 //! Commands inside the controller and the parts of them that move separately.
 
 use crate::blame::HolderIndex;
-use crate::io::{Request, Status};
+use crate::io::{Completion, NamespaceId, Operation, QueueId, Request, Status, Tag};
 use crate::mapping::table::Content;
 use crate::pool::{Linked, NONE};
 use mynah_stamp::{Span, Stage, StageSpans, Time};
@@ -20,15 +20,19 @@ pub(crate) struct Command {
     pub(crate) linked: bool,
     /// Its queue is gone: it finishes silently.
     pub(crate) orphan: bool,
+    /// Not in the controller: not yet, or no more.
     pub(crate) done: bool,
-    pub(crate) status: Status,
-    pub(crate) rung: Time,
+    /// What the host is told in the end.
+    pub(crate) completion: Completion,
     /// When its current stage began.
     pub(crate) mark: Time,
-    pub(crate) stages: StageSpans,
+    /// Behind it in its queue, while it is not in the controller.
+    pub(crate) next: u32,
     /// First and one past the last unit it touches, numbered over the whole drive.
     pub(crate) first_unit: u32,
     pub(crate) end_unit: u32,
+    /// Sectors between the start of the first unit and the first that it wants.
+    pub(crate) into_first: u32,
     /// Next unit to admit to the cache, or to trim.
     pub(crate) cursor: u32,
     /// Parts not finished.
@@ -41,16 +45,104 @@ pub(crate) struct Command {
     pub(crate) pieces: Vec<(u32, u32)>,
 }
 
+/// A part of a read's data on its way to the host.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Piece {
+    pub(crate) command: u32,
+    pub(crate) first_sector: u32,
+    pub(crate) sectors: u32,
+}
+
+impl Default for Command {
+    fn default() -> Self {
+        Command {
+            request: Request {
+                tag: Tag(0),
+                operation: Operation::Flush,
+                namespace: NamespaceId(0),
+                sector: 0,
+                sectors: 0,
+            },
+            queue: 0,
+            flow: 0,
+            class: 0,
+            linked: false,
+            orphan: false,
+            done: false,
+            completion: Completion {
+                at: Time::ZERO,
+                tag: Tag(0),
+                queue: QueueId(0),
+                status: Status::Success,
+                rung: Time::ZERO,
+                stages: StageSpans::default(),
+            },
+            mark: Time::ZERO,
+            next: NONE,
+            first_unit: 0,
+            end_unit: 0,
+            into_first: 0,
+            cursor: 0,
+            parts: 0,
+            admitted_bytes: 0,
+            epoch: 0,
+            pieces: Vec::new(),
+        }
+    }
+}
+
 impl Command {
+    /// Makes this the command that `request` asks for, not in the controller yet.
+    #[inline]
+    pub(crate) fn begin(
+        &mut self,
+        request: Request,
+        queue: u16,
+        id: QueueId,
+        flow: HolderIndex,
+        rung: Time,
+    ) {
+        self.request = request;
+        self.queue = queue;
+        self.flow = flow;
+        self.done = true;
+        self.completion.tag = request.tag;
+        self.completion.queue = id;
+        self.completion.status = Status::Success;
+        self.completion.rung = rung;
+        self.completion.stages = StageSpans::default();
+        self.mark = rung;
+        self.first_unit = 0;
+        self.end_unit = 0;
+        self.into_first = 0;
+        self.cursor = 0;
+        self.parts = 0;
+        self.admitted_bytes = 0;
+        self.epoch = 0;
+        self.pieces.clear();
+    }
+
     /// Ends the current stage, which was `stage`.
     #[inline]
     pub(crate) fn end_stage(&mut self, stage: Stage, now: Time) {
-        self.stages.add(stage, now.since(self.mark));
+        self.completion.stages.add(stage, now.since(self.mark));
         self.mark = now;
     }
 
+    #[inline]
     pub(crate) fn bytes(&self) -> u64 {
         u64::from(self.request.sectors) * 512
+    }
+}
+
+impl Linked for Command {
+    #[inline]
+    fn next(&self) -> u32 {
+        self.next
+    }
+    #[inline]
+    fn set_next(&mut self, next: u32) {
+        self.next = next;
     }
 }
 
@@ -81,6 +173,8 @@ pub(crate) struct Transaction {
     pub(crate) failed: bool,
     pub(crate) owner: u32,
     pub(crate) plane: u32,
+    /// The plane's die; known once it is queued.
+    pub(crate) die: u32,
     /// First slot of the page, or of the block.
     pub(crate) slot: u32,
     pub(crate) bytes: u32,
@@ -111,6 +205,7 @@ pub(crate) struct Extent {
 
 impl Transaction {
     /// A transaction that has not been queued yet.
+    #[inline]
     pub(crate) fn new(
         purpose: Purpose,
         class: u8,
@@ -128,6 +223,7 @@ impl Transaction {
             failed: false,
             owner,
             plane,
+            die: NONE,
             slot,
             bytes,
             next: NONE,
@@ -144,10 +240,19 @@ impl Transaction {
     }
 }
 
+impl Default for Transaction {
+    fn default() -> Self {
+        let extent = Extent { plane: 0, slot: 0, bytes: 0 };
+        Transaction::new(Purpose::Read, 0, 0, NONE, extent, Time::ZERO)
+    }
+}
+
 impl Linked for Transaction {
+    #[inline]
     fn next(&self) -> u32 {
         self.next
     }
+    #[inline]
     fn set_next(&mut self, next: u32) {
         self.next = next;
     }
@@ -219,6 +324,7 @@ pub(crate) struct WriteUnit {
 
 impl WriteUnit {
     /// A whole unit that nobody waits for.
+    #[inline]
     pub(crate) fn new(
         content: Content,
         class: u8,
@@ -255,10 +361,18 @@ impl WriteUnit {
     }
 }
 
+impl Default for WriteUnit {
+    fn default() -> Self {
+        WriteUnit::new(Content::Unit(0), 0, 0, Time::ZERO)
+    }
+}
+
 impl Linked for WriteUnit {
+    #[inline]
     fn next(&self) -> u32 {
         self.next
     }
+    #[inline]
     fn set_next(&mut self, next: u32) {
         self.next = next;
     }

@@ -4,28 +4,29 @@ use crate::blame::{BlameMatrix, Ledger, flow_holder};
 use crate::blocks::Blocks;
 use crate::cache::Cache;
 use crate::collection::PlaneState;
-use crate::command::{Command, ThroughWaiter, Transaction, WriteUnit};
+use crate::command::{Command, Piece, ThroughWaiter, Transaction, WriteUnit};
 use crate::config::Config;
 use crate::event::{Event, EventQueue};
 use crate::fault::Faults;
 use crate::fifo::Fifo;
 use crate::flash::scheduler::{Channel, Deferred, Die};
 use crate::flash::timing::FlashTimes;
+use crate::front::Said;
 use crate::host::HostInterface;
-use crate::io::{Control, Output, QueueId, QueueKind, Request, Tag};
+use crate::io::{Brief, Completed, Completion, Control, Output, QueueId, QueueKind, Request, Tag};
 use crate::link::Link;
 use crate::mapping::table::Content;
 use crate::pool::Pool;
+use crate::ring::Ring;
 use crate::space::{NamespaceSpace, Shape};
 use crate::stats::{Blame, Counters};
 use crate::translation::Mapping;
 use crate::validate::ConfigError;
 use hashbrown::HashMap;
-use mynah_stamp::Time;
+use mynah_stamp::{Stage, Time};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::SeedableRng;
 use rustc_hash::FxBuildHasher;
-use std::collections::VecDeque;
 
 /// An input that does not fit the drive's state: a mistake of the program that drives it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -53,6 +54,9 @@ pub enum InputError {
     /// A memory queue's command was handed over without a fetch.
     #[error("queue {0:?} did not ask for a command")]
     NotFetched(QueueId),
+    /// A queue is either rung or submitted to, as long as commands are in it.
+    #[error("queue {0:?} was both rung and submitted to")]
+    Mixed(QueueId),
     /// Data arrived for a command that does not wait for any.
     #[error("command {0:?} does not wait for data")]
     NoDataExpected(Tag),
@@ -79,7 +83,8 @@ pub struct Drive {
     pub(crate) shape: Shape,
     pub(crate) now: Time,
     pub(crate) events: EventQueue,
-    pub(crate) outputs: VecDeque<Output>,
+    /// What the host has not taken of what the drive says at the present instant.
+    pub(crate) outputs: Ring<Said>,
     pub(crate) report_moves: bool,
     pub(crate) host: HostInterface,
     pub(crate) link: Link,
@@ -96,13 +101,16 @@ pub struct Drive {
     pub(crate) commands: Pool<Command>,
     pub(crate) transactions: Pool<Transaction>,
     pub(crate) units: Pool<WriteUnit>,
+    /// Read data on its way to the host whose arrival is reported.
+    pub(crate) pieces_out: Pool<Piece>,
     /// Commands that wait until what they wrote to a cached unit is on flash.
     pub(crate) through_waiters: HashMap<u32, Vec<ThroughWaiter>, FxBuildHasher>,
     pub(crate) awaiting_data: HashMap<Tag, u32, FxBuildHasher>,
     /// Whether host pages may be programmed before they are full.
     pub(crate) write_pressure: bool,
     /// Channels to look at, transactions and units that may begin to wait, and what cannot
-    /// go on: dealt with at the end of each event.
+    /// go on: dealt with at the end of each event. `unsettled` if there is any of it.
+    pub(crate) unsettled: bool,
     pub(crate) stale_channels: Vec<u32>,
     pub(crate) fresh_transactions: Vec<u32>,
     pub(crate) fresh_units: Vec<u32>,
@@ -151,7 +159,7 @@ impl Drive {
         let mut drive = Drive {
             now: Time::ZERO,
             events: EventQueue::new(),
-            outputs: VecDeque::new(),
+            outputs: Ring::default(),
             report_moves: false,
             host: HostInterface::new(config.queues),
             link: Link::new(config.link),
@@ -169,9 +177,11 @@ impl Drive {
             commands: Pool::default(),
             transactions: Pool::default(),
             units: Pool::default(),
+            pieces_out: Pool::default(),
             through_waiters: HashMap::default(),
             awaiting_data: HashMap::default(),
             write_pressure: false,
+            unsettled: false,
             stale_channels: Vec::new(),
             fresh_transactions: Vec::new(),
             fresh_units: Vec::new(),
@@ -209,6 +219,7 @@ impl Drive {
     }
 
     /// The drive's clock.
+    #[inline]
     pub fn now(&self) -> Time {
         self.now
     }
@@ -231,20 +242,52 @@ impl Drive {
     ///
     /// # Errors
     /// See [`InputError`].
+    #[inline]
     pub fn ring(&mut self, at: Time, queue: QueueId, count: u32) -> Result<(), InputError> {
         self.reach(at)?;
         let index = self.host.find(queue).ok_or(InputError::NoSuchQueue(queue))?;
         if count == 0 {
             return Ok(());
         }
+        if self.host.is_submitted_to(index) {
+            return Err(InputError::Mixed(queue));
+        }
         self.host.rung(index, at, count);
+        self.send_doorbell(index, count);
+        Ok(())
+    }
+
+    /// The host has put `request` into memory queue `queue`, where the drive can read it, and
+    /// has written the doorbell. The same as [`Drive::ring`] and, when asked for it with
+    /// [`Output::Fetch`], [`Drive::command`], but that the drive does not ask: the command
+    /// begins when the outputs before it have been polled. Answer each output before polling
+    /// the next.
+    ///
+    /// # Errors
+    /// See [`InputError`].
+    #[inline]
+    pub fn submit(&mut self, at: Time, queue: QueueId, request: Request) -> Result<(), InputError> {
+        self.reach(at)?;
+        let index = self.host.find(queue).ok_or(InputError::NoSuchQueue(queue))?;
+        if self.host.is_rung(index) {
+            return Err(InputError::Mixed(queue));
+        }
         let flow = self.host.queues[usize::from(index)].flow;
+        let command = self.commands.insert_any();
+        self.commands[command].begin(request, index, queue, flow, at);
+        self.host.submit(index, &mut self.commands, command);
+        self.send_doorbell(index, 1);
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn send_doorbell(&mut self, queue: u16, count: u32) {
+        let flow = self.host.queues[usize::from(queue)].flow;
         let blame = &mut self.blame;
-        let booking = self.link.down.book(at, self.link.doorbell, flow, |holder, wait| {
+        let booking = self.link.down.book(self.now, self.link.doorbell, flow, |holder, wait| {
             blame.add(flow, crate::stats::Resource::LinkDown, holder, wait);
         });
-        self.events.push(booking.end, Event::Doorbell { queue: index, count });
-        Ok(())
+        self.events.push(booking.end, Event::Doorbell { queue, count });
     }
 
     /// The host hands over a command: the answer to [`Output::Fetch`] for a memory queue,
@@ -261,7 +304,12 @@ impl Drive {
         self.reach(at)?;
         let index = self.host.find(queue).ok_or(InputError::NoSuchQueue(queue))?;
         let (rung, fetched) = self.host.accept(index, at).ok_or(InputError::NotFetched(queue))?;
-        self.begin_command(index, request, rung, fetched);
+        let flow = self.host.queues[usize::from(index)].flow;
+        let command = self.commands.insert_any();
+        let c = &mut self.commands[command];
+        c.begin(request, index, queue, flow, rung);
+        c.end_stage(Stage::SubmissionQueue, fetched);
+        self.begin_command(command);
         self.settle();
         Ok(())
     }
@@ -283,6 +331,7 @@ impl Drive {
     ///
     /// # Errors
     /// See [`InputError`].
+    #[inline]
     pub fn cq_freed(&mut self, at: Time, queue: QueueId, count: u32) -> Result<(), InputError> {
         self.reach(at)?;
         let index = self.host.find(queue).ok_or(InputError::NoSuchQueue(queue))?;
@@ -317,11 +366,12 @@ impl Drive {
                 }
             }
             Control::DeleteQueue(id) => {
-                let index = self.host.delete(id).ok_or(InputError::NoSuchQueue(id))?;
+                let index =
+                    self.host.delete(id, &mut self.commands).ok_or(InputError::NoSuchQueue(id))?;
                 self.orphan_commands(Some(index), true);
             }
             Control::Reset => {
-                self.host.reset();
+                self.host.reset(&mut self.commands);
                 self.orphan_commands(None, false);
             }
             Control::Abort(queue, tag) => self.abort(queue, tag),
@@ -333,10 +383,11 @@ impl Drive {
     }
 
     /// When something will next happen inside the drive by itself.
+    #[inline]
     pub fn next_at(&self) -> Option<Time> {
-        match self.outputs.front() {
-            Some(output) => Some(output.at()),
-            None => self.events.next_at(),
+        match self.outputs.is_empty() {
+            true => self.events.next_at(),
+            false => Some(self.now),
         }
     }
 
@@ -345,12 +396,20 @@ impl Drive {
     pub fn advance(&mut self, to: Time) {
         loop {
             let limit = if self.outputs.is_empty() { to } else { self.now };
-            let Some((at, event)) = self.events.pop(limit) else { break };
-            self.now = at;
-            self.counters.events += 1;
-            self.handle(event);
-            self.settle();
+            if let Some((at, event)) = self.events.pop(limit) {
+                self.now = at;
+                self.counters.events += 1;
+                self.handle(event);
+                self.settle();
+            } else if let Some(Said::Begin { queue }) = self.outputs.front() {
+                self.outputs.pop();
+                self.events.end_instant();
+                self.begin_submitted(queue);
+            } else {
+                break;
+            }
         }
+        self.events.end_instant();
         if self.outputs.is_empty() && to != Time::MAX {
             self.now = self.now.max(to);
         }
@@ -359,7 +418,43 @@ impl Drive {
     /// Returns the next output of the present instant.
     #[inline]
     pub fn poll(&mut self) -> Option<Output> {
-        self.outputs.pop_front()
+        let at = self.now;
+        Some(match self.poll_brief()? {
+            Brief::Fetch { queue } => Output::Fetch { at, queue },
+            Brief::Complete(completed) => Output::Complete(*self.completion(completed)),
+            Brief::Move { tag, queue, first_sector, sectors, direction } => {
+                Output::Move { at, tag, queue, first_sector, sectors, direction }
+            }
+        })
+    }
+
+    /// Returns the next output of the present instant; a completion stays here, to be looked
+    /// at with [`Drive::completion`].
+    #[inline]
+    pub fn poll_brief(&mut self) -> Option<Brief> {
+        loop {
+            match self.outputs.pop()? {
+                Said::Brief(brief) => {
+                    if let Brief::Complete(Completed(command)) = brief {
+                        self.commands.remove(command);
+                    }
+                    return Some(brief);
+                }
+                Said::Begin { queue } => {
+                    if self.events.is_due(self.now) {
+                        self.advance(self.now);
+                    }
+                    self.begin_submitted(queue);
+                }
+            }
+        }
+    }
+
+    /// The completion that was polled last, as long as nothing has been done to the drive
+    /// since.
+    #[inline]
+    pub fn completion(&self, completed: Completed) -> &Completion {
+        &self.commands[completed.0].completion
     }
 
     /// What the drive has counted since it was built or [`Drive::restart_counters`].
@@ -414,6 +509,7 @@ impl Drive {
         }))
     }
 
+    #[inline]
     pub(crate) fn next_order(&mut self) -> u64 {
         self.order += 1;
         self.order
@@ -428,6 +524,7 @@ impl Drive {
         self.reach_slowly(at)
     }
 
+    #[inline(never)]
     fn reach_slowly(&mut self, at: Time) -> Result<(), InputError> {
         if at < self.now {
             return Err(InputError::Past { at, now: self.now });
@@ -458,6 +555,7 @@ impl Drive {
         }
     }
 
+    #[inline(always)]
     fn handle(&mut self, event: Event) {
         match event {
             Event::Doorbell { queue, count } => {
@@ -474,7 +572,9 @@ impl Drive {
             Event::CacheAccessDone { command } => self.cache_access_done(command),
             Event::ChannelDone { channel } => self.channel_done(channel),
             Event::ArrayDone { die } => self.array_done(die),
-            Event::DataOutArrived { command, first_sector, sectors } => {
+            Event::DataOutArrived { piece } => {
+                let Piece { command, first_sector, sectors } = self.pieces_out[piece];
+                self.pieces_out.remove(piece);
                 self.report_data_out(command, first_sector, sectors);
             }
             Event::CompletionVisible { command } => self.completion_visible(command),

@@ -119,19 +119,19 @@ impl Drive {
                 loop {
                     let list = &mut self.planes[plane as usize].queues.reads[class];
                     let Some(transaction) = self.transactions.pop_front(list) else { break };
-                    self.dies[die as usize].reads[class] -= 1;
-                    self.deferred.push(Deferred::FailedTransaction(transaction));
+                    self.dies[die as usize].work.take_reads(class as u8, 1);
+                    self.defer(Deferred::FailedTransaction(transaction));
                 }
             }
             loop {
                 let list = &mut self.planes[plane as usize].queues.erases;
                 let Some(transaction) = self.transactions.pop_front(list) else { break };
-                self.dies[die as usize].erases -= 1;
+                self.dies[die as usize].work.take_erase();
                 self.transactions.remove(transaction);
             }
         }
         let (channel, bit) = (self.dies[die as usize].channel, self.dies[die as usize].bit);
-        if !self.dies[die as usize].has_work() {
+        if self.dies[die as usize].work.is_empty() {
             self.channels[channel as usize].ready &= !bit;
         }
         self.mark_channel(channel);
@@ -180,12 +180,12 @@ impl Drive {
                     queues.forced -= u32::from(!u.cached || u.through);
                 }
             }
-            self.dies[die].writes[usize::from(class)] -= 1;
+            self.dies[die].work.take_write(class);
             self.units[unit].state = UnitState::Mapping;
-            self.deferred.push(Deferred::FailedUnit(unit));
+            self.defer(Deferred::FailedUnit(unit));
         }
         let Die { channel, bit, .. } = self.dies[die];
-        if !self.dies[die].has_work() {
+        if self.dies[die].work.is_empty() {
             self.channels[channel as usize].ready &= !bit;
         }
     }
@@ -194,6 +194,9 @@ impl Drive {
     /// outstanding command. After `recovery` the drive accepts commands again.
     pub(crate) fn power_cut(&mut self, recovery: Span) {
         let now = self.now;
+        for channel in 0..self.channels.len() as u32 {
+            self.notice_end(channel);
+        }
         // Programs that had begun leave their pages unreadable: what they replaced counts
         // again, if it is still there.
         for die in 0..self.dies.len() {
@@ -222,6 +225,7 @@ impl Drive {
         self.commands.clear();
         self.transactions.clear();
         self.units.clear();
+        self.pieces_out.clear();
         self.awaiting_data.clear();
         self.through_waiters.clear();
         self.fresh_transactions.clear();

@@ -28,25 +28,35 @@ pub(crate) struct Booking {
 impl Fifo {
     /// Books `length` of work that reaches the resource at `now`. Calls `waits(holder,
     /// span)` for each holder of earlier work that it has to wait for.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn book(
         &mut self,
         now: Time,
         length: Span,
         holder: HolderIndex,
-        waits: impl FnMut(HolderIndex, Span),
+        mut waits: impl FnMut(HolderIndex, Span),
     ) -> Booking {
         self.busy += length;
-        if self.free_at <= now {
+        let start = self.free_at.max(now);
+        if start == now {
             if !self.backlog.is_empty() {
-                self.backlog.clear();
-                self.pending.fill(Span::ZERO);
+                self.forget_backlog();
             }
-            self.free_at = now + length;
-            self.current = (self.free_at, holder);
-            return Booking { start: now, end: self.free_at };
+        } else if self.current.1 == holder && self.backlog.is_empty() {
+            // It becomes one piece with the work before it, which is the same holder's.
+            waits(holder, start.since(now));
+        } else {
+            return self.book_behind(now, length, holder, waits);
         }
-        self.book_behind(now, length, holder, waits)
+        self.free_at = start + length;
+        self.current = (self.free_at, holder);
+        Booking { start, end: self.free_at }
+    }
+
+    #[cold]
+    fn forget_backlog(&mut self) {
+        self.backlog.clear();
+        self.pending.fill(Span::ZERO);
     }
 
     #[inline(never)]

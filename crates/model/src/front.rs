@@ -2,23 +2,74 @@
 //! data, firmware, and at the end read data and completion over the host link.
 
 use crate::blame::HolderIndex;
-use crate::command::Command;
+use crate::command::{Command, Piece};
 use crate::drive::Drive;
 use crate::event::Event;
 use crate::fifo::Booking;
 use crate::flash::scheduler::CLASS_HOST;
 use crate::io::{
-    Completion, Direction, NamespaceId, Operation, Output, QueueId, QueueKind, Request, Status, Tag,
+    Brief, Completed, Completion, Direction, NamespaceId, Operation, QueueId, QueueKind, Status,
+    Tag,
 };
+use crate::space::{NamespaceSpace, Shape};
 use crate::stats::Resource;
-use mynah_stamp::{Span, Stage, StageSpans, Time};
+use mynah_stamp::{Span, Stage, Time};
 
 /// Largest request: 4 GiB less a sector would fit the sector count, but a request of more
 /// than this many sectors (1 GiB) is refused as a field error. TRIM has no limit.
 const SECTORS_MAX: u32 = 1 << 21;
 
+/// Something of the present instant that waits for its turn among the host's inputs.
+#[derive(Clone, Copy)]
+pub(crate) enum Said {
+    /// An output.
+    Brief(Brief),
+    /// A command whose entry the drive has read itself begins.
+    Begin { queue: u16 },
+}
+
+/// Translates the address of a command; says why not if it cannot.
+#[inline]
+fn place(
+    command: &mut Command,
+    namespaces: &[NamespaceSpace],
+    shape: &Shape,
+) -> Result<(), Status> {
+    let request = command.request;
+    let Some(space) = namespaces.get((request.namespace.0 as usize).wrapping_sub(1)) else {
+        return Err(Status::InvalidNamespace);
+    };
+    let capacity = u64::from(space.units) * u64::from(shape.unit_sectors);
+    let sectors = u64::from(request.sectors);
+    if request.operation == Operation::Flush {
+        return Ok(());
+    }
+    if sectors == 0 || (request.sectors > SECTORS_MAX && request.operation != Operation::Trim) {
+        return Err(Status::InvalidField);
+    }
+    if request.sector >= capacity || sectors > capacity - request.sector {
+        return Err(Status::LbaOutOfRange);
+    }
+    let end = request.sector + sectors;
+    let (first, into_first) = shape.split_sectors(request.sector);
+    let (last, into_last) = shape.split_sectors(end);
+    let (first, last) = match request.operation {
+        // Only units that lie wholly within a TRIM's range.
+        Operation::Trim => {
+            let first = first + u64::from(into_first > 0);
+            (first, last.max(first))
+        }
+        _ => (first, last + u64::from(into_last > 0)),
+    };
+    command.first_unit = space.base + first as u32;
+    command.end_unit = space.base + last as u32;
+    command.into_first = into_first as u32;
+    command.cursor = command.first_unit;
+    Ok(())
+}
+
 impl Drive {
-    #[inline]
+    #[inline(always)]
     fn book_down(&mut self, length: Span, flow: HolderIndex) -> Booking {
         let blame = &mut self.blame;
         self.link.down.book(self.now, length, flow, |holder, wait| {
@@ -26,7 +77,7 @@ impl Drive {
         })
     }
 
-    #[inline]
+    #[inline(always)]
     fn book_up(&mut self, length: Span, flow: HolderIndex) -> Booking {
         let blame = &mut self.blame;
         self.link.up.book(self.now, length, flow, |holder, wait| {
@@ -35,7 +86,7 @@ impl Drive {
     }
 
     /// Lets the fetch unit start its next fetch.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn fetch(&mut self) {
         if self.host.may_fetch() {
             self.fetch_next();
@@ -43,13 +94,14 @@ impl Drive {
     }
 
     fn fetch_next(&mut self) {
-        if let Some((queue, count)) = self.host.next_fetch(self.now) {
+        if let Some((queue, count)) = self.host.next_fetch(self.now, &mut self.commands) {
             let flow = self.host.queues[usize::from(queue)].flow;
             let booking = self.book_up(self.link.read_request, flow);
             self.events.push(booking.end, Event::EntryRequestAtHost { queue, count });
         }
     }
 
+    #[inline]
     pub(crate) fn return_entries(&mut self, queue: u16, count: u32) {
         let flow = self.host.queues[usize::from(queue)].flow;
         let length = self.link.submission_entries(count);
@@ -57,115 +109,72 @@ impl Drive {
         self.events.push(booking.end, Event::EntriesArrived { queue, count });
     }
 
+    #[inline]
     pub(crate) fn entries_arrived(&mut self, queue: u16, count: u32) {
-        self.host.fetched(queue, count);
+        self.host.fetched(queue, count, &mut self.commands);
         let pair = &self.host.queues[usize::from(queue)];
         if !pair.deleted && self.faults.powered {
             let id = pair.queue.id;
+            let known = self.host.is_submitted_to(queue);
             for _ in 0..count {
-                self.outputs.push_back(Output::Fetch { at: self.now, queue: id });
+                self.outputs.push(match known {
+                    true => Said::Begin { queue },
+                    false => Said::Brief(Brief::Fetch { queue: id }),
+                });
             }
         }
         self.fetch();
     }
 
+    /// Takes the next submitted command of `queue` into the controller.
+    #[inline]
+    pub(crate) fn begin_submitted(&mut self, queue: u16) {
+        if let Some(command) = self.host.take_submitted(queue, &mut self.commands) {
+            self.begin_command(command);
+            self.settle();
+        }
+    }
+
     /// A command is in the controller.
-    pub(crate) fn begin_command(
-        &mut self,
-        queue: u16,
-        request: Request,
-        rung: Time,
-        fetched: Time,
-    ) {
+    #[inline(always)]
+    pub(crate) fn begin_command(&mut self, index: u32) {
         let now = self.now;
-        let pair = &self.host.queues[usize::from(queue)];
+        let c = &mut self.commands[index];
+        let pair = &self.host.queues[usize::from(c.queue)];
         let linked = pair.queue.kind == QueueKind::Memory;
         let priority = if self.config.scheduler.priority_classes {
             pair.queue.priority
         } else {
             Default::default()
         };
-        let mut command = Command {
-            request,
-            queue,
-            flow: pair.flow,
-            class: CLASS_HOST + priority as u8,
-            linked,
-            orphan: false,
-            done: false,
-            status: Status::Success,
-            rung,
-            mark: rung,
-            stages: StageSpans::default(),
-            first_unit: 0,
-            end_unit: 0,
-            cursor: 0,
-            parts: 0,
-            admitted_bytes: 0,
-            epoch: 0,
-            pieces: Vec::new(),
-        };
-        command.end_stage(Stage::SubmissionQueue, fetched);
-        command.end_stage(Stage::CommandFetch, now);
-        let refused = self.place(&mut command);
-        let bytes = command.bytes();
+        let request = c.request;
+        c.class = CLASS_HOST + priority as u8;
+        c.linked = linked;
+        c.done = false;
+        c.orphan = !self.faults.powered;
+        c.end_stage(Stage::CommandFetch, now);
+        if let Err(status) = place(c, &self.namespaces, &self.shape) {
+            c.completion.status = status;
+            self.finish(index);
+            return;
+        }
         let moves_data = matches!(
             request.operation,
             Operation::Read | Operation::Write | Operation::WriteThrough
         );
-        let index = self.commands.insert(command);
-        if !self.faults.powered {
-            self.commands[index].orphan = true;
-        }
-        if let Some(status) = refused {
-            self.commands[index].status = status;
-            self.finish(index);
-            return;
-        }
-        let prp_list = if linked && moves_data { self.link.prp_list_bytes(bytes) } else { 0 };
-        if prp_list > 0 {
-            let flow = self.commands[index].flow;
-            let booking = self.book_up(self.link.read_request, flow);
-            self.events.push(booking.end, Event::PrpRequestAtHost { command: index });
+        let has_prp_list =
+            linked && moves_data && self.link.prp_list_bytes(self.commands[index].bytes()) > 0;
+        if has_prp_list {
+            self.request_prp_list(index);
         } else {
             self.take_data(index);
         }
     }
 
-    /// Translates the address; says why not if it cannot.
-    fn place(&self, command: &mut Command) -> Option<Status> {
-        let request = command.request;
-        let Some(space) = self.namespaces.get((request.namespace.0 as usize).wrapping_sub(1))
-        else {
-            return Some(Status::InvalidNamespace);
-        };
-        let unit_sectors = u64::from(self.shape.unit_sectors);
-        let capacity = u64::from(space.units) * unit_sectors;
-        let sectors = u64::from(request.sectors);
-        if request.operation == Operation::Flush {
-            return None;
-        }
-        if sectors == 0 || (request.sectors > SECTORS_MAX && request.operation != Operation::Trim) {
-            return Some(Status::InvalidField);
-        }
-        if request.sector >= capacity || sectors > capacity - request.sector {
-            return Some(Status::LbaOutOfRange);
-        }
-        let end = request.sector + sectors;
-        let (first, into_first) = self.shape.split_sectors(request.sector);
-        let (last, into_last) = self.shape.split_sectors(end);
-        let (first, last) = match request.operation {
-            // Only units that lie wholly within a TRIM's range.
-            Operation::Trim => {
-                let first = first + u64::from(into_first > 0);
-                (first, last.max(first))
-            }
-            _ => (first, last + u64::from(into_last > 0)),
-        };
-        command.first_unit = space.base + first as u32;
-        command.end_unit = space.base + last as u32;
-        command.cursor = command.first_unit;
-        None
+    fn request_prp_list(&mut self, command: u32) {
+        let flow = self.commands[command].flow;
+        let booking = self.book_up(self.link.read_request, flow);
+        self.events.push(booking.end, Event::PrpRequestAtHost { command });
     }
 
     pub(crate) fn return_prp_list(&mut self, command: u32) {
@@ -183,6 +192,7 @@ impl Drive {
     }
 
     /// Fetches a write's data; everything else goes straight to the firmware.
+    #[inline(always)]
     fn take_data(&mut self, command: u32) {
         let c = &self.commands[command];
         let writes = matches!(c.request.operation, Operation::Write | Operation::WriteThrough);
@@ -196,7 +206,7 @@ impl Drive {
 
     pub(crate) fn return_data(&mut self, command: u32) {
         let c = &self.commands[command];
-        let length = self.link.data(c.bytes());
+        let length = self.link.sectors(c.request.sectors);
         let booking = self.book_down(length, c.flow);
         self.events.push(booking.end, Event::DataInArrived { command });
     }
@@ -207,14 +217,13 @@ impl Drive {
             let (tag, sectors) = (c.request.tag, c.request.sectors);
             let queue = self.queue_id(c.queue);
             self.awaiting_data.insert(tag, command);
-            self.outputs.push_back(Output::Move {
-                at: self.now,
+            self.outputs.push(Said::Brief(Brief::Move {
                 tag,
                 queue,
                 first_sector: 0,
                 sectors,
                 direction: Direction::FromHost,
-            });
+            }));
         } else {
             self.data_is_here(command);
         }
@@ -227,6 +236,7 @@ impl Drive {
     }
 
     /// Runs the firmware on a command.
+    #[inline(always)]
     fn process(&mut self, command: u32) {
         let c = &self.commands[command];
         let cost = match c.request.operation {
@@ -239,7 +249,11 @@ impl Drive {
             self.execute(command);
             return;
         }
-        let flow = c.flow;
+        self.book_firmware(command, cost);
+    }
+
+    fn book_firmware(&mut self, command: u32, cost: Span) {
+        let flow = self.commands[command].flow;
         let core = self.cores.iter_mut().min_by_key(|core| core.free_at()).expect("a core");
         let blame = &mut self.blame;
         let booking = core.book(self.now, cost, flow, |holder, wait| {
@@ -254,6 +268,7 @@ impl Drive {
         self.execute(command);
     }
 
+    #[inline(always)]
     fn execute(&mut self, command: u32) {
         match self.commands[command].request.operation {
             Operation::Read => self.begin_read(command),
@@ -265,6 +280,7 @@ impl Drive {
 
     /// One part of a command is done; `spans` says where its time went since the parts
     /// began. The last part's way is the command's.
+    #[inline(always)]
     pub(crate) fn part_done(&mut self, command: u32, spans: &[(Stage, Span)]) {
         let now = self.now;
         let c = &mut self.commands[command];
@@ -276,7 +292,7 @@ impl Drive {
                 "the stages of the last part do not fill its time"
             );
             for &(stage, span) in spans {
-                c.stages.add(stage, span);
+                c.completion.stages.add(stage, span);
             }
             c.mark = now;
             self.finish(command);
@@ -285,15 +301,15 @@ impl Drive {
 
     /// Sends read data that has come out of the flash or the cache to the host, if it goes
     /// piece by piece.
+    #[inline(always)]
     pub(crate) fn send_piece(&mut self, command: u32, first_sector: u32, sectors: u32) {
-        let c = &self.commands[command];
-        if c.linked && !self.config.link.stream_data {
-            return;
+        if self.config.link.stream_data || !self.commands[command].linked {
+            self.send_data(command, first_sector, sectors);
         }
-        self.send_data(command, first_sector, sectors);
     }
 
     /// Moves read data to the host; returns when it is there.
+    #[inline(always)]
     fn send_data(&mut self, command: u32, first_sector: u32, sectors: u32) -> Time {
         let c = &self.commands[command];
         if sectors == 0 || c.orphan {
@@ -305,11 +321,10 @@ impl Drive {
             }
             return self.now;
         }
-        let length = self.link.data(u64::from(sectors) * 512);
-        let booking = self.book_up(length, c.flow);
+        let booking = self.book_up(self.link.sectors(sectors), c.flow);
         if self.report_moves {
-            let event = Event::DataOutArrived { command, first_sector, sectors };
-            self.events.push(booking.end, event);
+            let piece = self.pieces_out.insert(Piece { command, first_sector, sectors });
+            self.events.push(booking.end, Event::DataOutArrived { piece });
         } else {
             self.events.skip_sequence();
         }
@@ -322,14 +337,13 @@ impl Drive {
             return;
         }
         let queue = self.queue_id(c.queue);
-        self.outputs.push_back(Output::Move {
-            at: self.now,
+        self.outputs.push(Said::Brief(Brief::Move {
             tag: c.request.tag,
             queue,
             first_sector,
             sectors,
             direction: Direction::ToHost,
-        });
+        }));
     }
 
     /// The drive has done what the command asked: it leaves the controller and its
@@ -337,29 +351,20 @@ impl Drive {
     pub(crate) fn finish(&mut self, command: u32) {
         let now = self.now;
         let c = &mut self.commands[command];
-        c.done = c.orphan;
-        let (queue, linked, orphan) = (c.queue, c.linked, c.orphan);
-        let is_read = c.request.operation == Operation::Read && c.status == Status::Success;
-        let sectors = c.request.sectors;
-        self.host.release(queue);
-        if orphan {
-            self.commands.remove(command);
-            self.fetch();
-            return;
+        self.host.release(c.queue);
+        if c.orphan || !c.linked {
+            return self.finish_off_the_link(command);
         }
-        if !linked {
-            self.completion_visible(command);
-            self.fetch();
-            return;
-        }
-        if is_read {
+        if c.request.operation == Operation::Read && c.completion.status == Status::Success {
             let arrived = if self.config.link.stream_data {
                 self.link.up.free_at().max(now)
             } else {
+                let sectors = c.request.sectors;
                 self.send_data(command, 0, sectors)
             };
             self.commands[command].end_stage(Stage::DataOut, arrived);
         }
+        let queue = self.commands[command].queue;
         let pair = &mut self.host.queues[usize::from(queue)];
         if pair.blocked.is_empty() && pair.take_completion_place(now) {
             self.post_completion(command);
@@ -370,6 +375,21 @@ impl Drive {
         self.fetch();
     }
 
+    /// The end of a command that nobody waits for any more, or whose completion does not
+    /// cross the link.
+    #[inline(never)]
+    fn finish_off_the_link(&mut self, command: u32) {
+        let c = &mut self.commands[command];
+        c.done = c.orphan;
+        if c.orphan {
+            self.commands.remove(command);
+        } else {
+            self.completion_visible(command);
+        }
+        self.fetch();
+    }
+
+    #[inline(always)]
     fn post_completion(&mut self, command: u32) {
         let flow = self.commands[command].flow;
         let booking = self.book_up(self.link.completion_entry, flow);
@@ -379,6 +399,7 @@ impl Drive {
 
     /// Makes sure that someone looks when the next free of a completion queue arrives, if
     /// completions wait for it.
+    #[inline]
     pub(crate) fn watch_frees(&mut self, queue: u16) {
         let pair = &mut self.host.queues[usize::from(queue)];
         if !pair.watching_frees
@@ -405,26 +426,22 @@ impl Drive {
         self.watch_frees(queue);
     }
 
+    #[inline]
     pub(crate) fn completion_visible(&mut self, command: u32) {
         let now = self.now;
         let c = &mut self.commands[command];
         c.end_stage(Stage::Completion, now);
         c.done = true;
-        if !c.orphan {
+        if c.orphan {
+            self.commands.remove(command);
+        } else {
+            c.completion.at = now;
             self.counters.commands += 1;
-            let completion = Completion {
-                at: now,
-                tag: c.request.tag,
-                queue: self.host.queues[usize::from(c.queue)].queue.id,
-                status: c.status,
-                rung: c.rung,
-                stages: c.stages,
-            };
-            self.outputs.push_back(Output::Complete(completion));
+            self.outputs.push(Said::Brief(Brief::Complete(Completed(command))));
         }
-        self.commands.remove(command);
     }
 
+    #[inline]
     fn queue_id(&self, queue: u16) -> QueueId {
         self.host.queues[usize::from(queue)].queue.id
     }
@@ -444,23 +461,21 @@ impl Drive {
                 waiting_for_data.push(index);
             }
             if answer {
-                let mut stages = c.stages;
+                let mut stages = c.completion.stages;
                 // The present stage ends here, whatever it was; data on its way to the host
                 // does not arrive.
                 match now >= c.mark {
                     true => stages.add(Stage::Completion, now.since(c.mark)),
                     false => stages.shorten(Stage::DataOut, c.mark.since(now)),
                 }
-                let completion = Completion {
-                    at: now,
-                    tag: c.request.tag,
-                    queue: self.host.queues[usize::from(c.queue)].queue.id,
-                    status: Status::Aborted,
-                    rung: c.rung,
-                    stages,
-                };
+                let completion =
+                    Completion { at: now, status: Status::Aborted, stages, ..c.completion };
                 self.counters.commands += 1;
-                self.outputs.push_back(Output::Complete(completion));
+                // The command itself goes on: its completion needs a place of its own.
+                let answer = self.commands.insert_any();
+                let c = &mut self.commands[answer];
+                (c.completion, c.done) = (completion, true);
+                self.outputs.push(Said::Brief(Brief::Complete(Completed(answer))));
             }
         }
         for command in waiting_for_data {
@@ -491,7 +506,7 @@ impl Drive {
             let now = self.now;
             let c = &mut self.commands[command];
             c.end_stage(Stage::CacheWait, now);
-            c.status = Status::Aborted;
+            c.completion.status = Status::Aborted;
             self.finish(command);
             self.update_write_pressure();
         }

@@ -5,9 +5,12 @@
 //! `fetch_size` commands of one queue into the controller (the paper's QueueFetchSize).
 
 use crate::blame::{HolderIndex, flow_holder};
+use crate::command::Command;
 use crate::config::Queues;
 use crate::io::{Queue, QueueId, QueueKind};
-use mynah_stamp::Time;
+use crate::pool::{List, NONE, Pool};
+use crate::ring::Ring;
+use mynah_stamp::{Stage, Time};
 use std::collections::VecDeque;
 
 /// Fetches that the fetch unit has under way at once. With one alone, it would stand behind
@@ -28,14 +31,18 @@ pub(crate) struct QueuePair {
     waiting: u32,
     /// Entries being fetched: when they were rung, and when the fetch began.
     fetching: VecDeque<(Time, Time)>,
-    /// Fetches reported to the host and not answered.
+    /// Fetched and not taken into the controller: reported to the host and not answered.
     pub(crate) unanswered: u32,
+    /// Commands whose entries the drive reads by itself, from the one to be taken into the
+    /// controller next, and the first of them that is not being fetched.
+    submitted: List,
+    to_fetch: u32,
     /// Commands in the controller, those being fetched included.
     pub(crate) in_flight: u32,
     /// Completion queue entries that the host has not freed, as far as the drive knows.
     completion_used: u32,
     /// Frees on their way over the link: when they arrive, and how many.
-    frees: VecDeque<(Time, u32)>,
+    frees: Ring<(Time, u32)>,
     /// Completed commands that wait for room in the completion queue.
     pub(crate) blocked: VecDeque<u32>,
     /// Whether an event for the next free is scheduled.
@@ -44,12 +51,13 @@ pub(crate) struct QueuePair {
 
 impl QueuePair {
     /// Whether a completion can be posted at `now`; takes the place if so.
+    #[inline]
     pub(crate) fn take_completion_place(&mut self, now: Time) -> bool {
-        while let Some(&(at, count)) = self.frees.front()
+        while let Some((at, count)) = self.frees.front()
             && at <= now
         {
             self.completion_used = self.completion_used.saturating_sub(count);
-            self.frees.pop_front();
+            self.frees.pop();
         }
         // One place always stays empty, or full and empty would look alike.
         let room = self.completion_used + 1 < self.queue.completion_entries;
@@ -59,11 +67,12 @@ impl QueuePair {
 
     /// When the next free reaches the drive.
     pub(crate) fn next_free(&self) -> Option<Time> {
-        self.frees.front().map(|&(at, _)| at)
+        self.frees.front().map(|(at, _)| at)
     }
 
+    #[inline]
     pub(crate) fn add_free(&mut self, at: Time, count: u32) {
-        self.frees.push_back((at, count));
+        self.frees.push((at, count));
     }
 }
 
@@ -96,6 +105,7 @@ impl HostInterface {
         }
     }
 
+    #[inline]
     pub(crate) fn find(&self, id: QueueId) -> Option<u16> {
         self.index.get(usize::from(id.0))?.checked_sub(1).map(|at| at as u16)
     }
@@ -114,9 +124,11 @@ impl HostInterface {
             waiting: 0,
             fetching: VecDeque::new(),
             unanswered: 0,
+            submitted: List::EMPTY,
+            to_fetch: NONE,
             in_flight: 0,
             completion_used: 0,
-            frees: VecDeque::new(),
+            frees: Ring::default(),
             blocked: VecDeque::new(),
             watching_frees: false,
         };
@@ -138,7 +150,7 @@ impl HostInterface {
     }
 
     /// Takes a queue pair out of service; returns its index.
-    pub(crate) fn delete(&mut self, id: QueueId) -> Option<u16> {
+    pub(crate) fn delete(&mut self, id: QueueId, commands: &mut Pool<Command>) -> Option<u16> {
         let at = self.find(id)?;
         self.index[usize::from(id.0)] = 0;
         let pair = &mut self.queues[usize::from(at)];
@@ -149,19 +161,72 @@ impl HostInterface {
         pair.in_flight -= pair.unanswered;
         self.commands -= pair.unanswered;
         for _ in 0..std::mem::take(&mut pair.unanswered) {
-            pair.fetching.pop_front();
+            match commands.pop_front(&mut pair.submitted) {
+                Some(command) => commands.remove(command),
+                None => drop(pair.fetching.pop_front()),
+            }
         }
+        // Those that are being fetched stay until they arrive.
+        let mut left = std::mem::replace(&mut pair.to_fetch, NONE);
+        let mut kept = List::EMPTY;
+        while let Some(command) = commands.pop_front(&mut pair.submitted) {
+            if command == left {
+                left = commands[command].next;
+                commands.remove(command);
+            } else {
+                commands.push_back(&mut kept, command);
+            }
+        }
+        pair.submitted = kept;
         Some(at)
     }
 
     /// The host has rung for `count` commands.
+    #[inline]
     pub(crate) fn rung(&mut self, queue: u16, now: Time, count: u32) {
         let pair = &mut self.queues[usize::from(queue)];
         pair.rung.push_back((now, count));
         pair.doorbells += 1;
     }
 
+    /// The host has rung for one command that the drive reads by itself.
+    #[inline]
+    pub(crate) fn submit(&mut self, queue: u16, commands: &mut Pool<Command>, command: u32) {
+        let pair = &mut self.queues[usize::from(queue)];
+        pair.doorbells += 1;
+        commands.push_back(&mut pair.submitted, command);
+        if pair.to_fetch == NONE {
+            pair.to_fetch = command;
+        }
+    }
+
+    /// Takes the first of the commands that are being fetched.
+    #[inline]
+    pub(crate) fn take_submitted(
+        &mut self,
+        queue: u16,
+        commands: &mut Pool<Command>,
+    ) -> Option<u32> {
+        let pair = &mut self.queues[usize::from(queue)];
+        pair.unanswered = pair.unanswered.checked_sub(1)?;
+        commands.pop_front(&mut pair.submitted)
+    }
+
+    /// Whether the drive reads the commands of `queue` by itself.
+    #[inline]
+    pub(crate) fn is_submitted_to(&self, queue: u16) -> bool {
+        !self.queues[usize::from(queue)].submitted.is_empty()
+    }
+
+    /// Whether the host hands over the commands of `queue` when it is asked for them.
+    #[inline]
+    pub(crate) fn is_rung(&self, queue: u16) -> bool {
+        let pair = &self.queues[usize::from(queue)];
+        !pair.rung.is_empty() || !pair.fetching.is_empty()
+    }
+
     /// The doorbell has arrived.
+    #[inline]
     pub(crate) fn doorbell(&mut self, queue: u16, count: u32) {
         let pair = &mut self.queues[usize::from(queue)];
         pair.doorbells -= 1;
@@ -180,7 +245,12 @@ impl HostInterface {
 
     /// Starts the next fetch if one more may be under way and a queue may go: which queue, and
     /// how many entries.
-    pub(crate) fn next_fetch(&mut self, now: Time) -> Option<(u16, u32)> {
+    #[inline(always)]
+    pub(crate) fn next_fetch(
+        &mut self,
+        now: Time,
+        commands: &mut Pool<Command>,
+    ) -> Option<(u16, u32)> {
         if !self.may_fetch() {
             return None;
         }
@@ -200,7 +270,11 @@ impl HostInterface {
             self.waiting -= u64::from(count);
             pair.in_flight += count;
             for _ in 0..count {
-                if let Some((rung, left)) = pair.rung.front_mut() {
+                if pair.to_fetch != NONE {
+                    let command = &mut commands[pair.to_fetch];
+                    command.end_stage(Stage::SubmissionQueue, now);
+                    pair.to_fetch = command.next;
+                } else if let Some((rung, left)) = pair.rung.front_mut() {
                     pair.fetching.push_back((*rung, now));
                     *left -= 1;
                     if *left == 0 {
@@ -217,12 +291,16 @@ impl HostInterface {
     }
 
     /// Fetched entries have arrived.
-    pub(crate) fn fetched(&mut self, queue: u16, count: u32) {
+    #[inline]
+    pub(crate) fn fetched(&mut self, queue: u16, count: u32, commands: &mut Pool<Command>) {
         self.fetching -= 1;
         let pair = &mut self.queues[usize::from(queue)];
         if pair.deleted {
             for _ in 0..count {
-                pair.fetching.pop_front();
+                match commands.pop_front(&mut pair.submitted) {
+                    Some(command) => commands.remove(command),
+                    None => drop(pair.fetching.pop_front()),
+                }
             }
             pair.in_flight -= count;
             self.commands -= count;
@@ -233,6 +311,7 @@ impl HostInterface {
 
     /// The host hands over a command. For a memory queue it must have been fetched; returns
     /// when it was rung and when its fetch began. `None` if it was not asked for.
+    #[inline]
     pub(crate) fn accept(&mut self, queue: u16, now: Time) -> Option<(Time, Time)> {
         let pair = &mut self.queues[usize::from(queue)];
         match pair.queue.kind {
@@ -249,16 +328,17 @@ impl HostInterface {
     }
 
     /// A command of `queue` leaves the controller.
+    #[inline]
     pub(crate) fn release(&mut self, queue: u16) {
         self.queues[usize::from(queue)].in_flight -= 1;
         self.commands -= 1;
     }
 
     /// Forgets every queue. Commands still inside leave silently.
-    pub(crate) fn reset(&mut self) {
+    pub(crate) fn reset(&mut self, commands: &mut Pool<Command>) {
         for at in 0..self.queues.len() {
             if !self.queues[at].deleted {
-                self.delete(self.queues[at].queue.id);
+                self.delete(self.queues[at].queue.id, commands);
             }
         }
     }

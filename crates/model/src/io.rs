@@ -173,6 +173,36 @@ pub struct Completion {
     pub stages: StageSpans,
 }
 
+/// An [`Output`] whose completion stays in the drive, for hosts in a hurry.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Brief {
+    /// See [`Output::Fetch`].
+    Fetch {
+        /// The queue whose next command is wanted.
+        queue: QueueId,
+    },
+    /// See [`Output::Move`].
+    Move {
+        /// Whose data.
+        tag: Tag,
+        /// The command's queue.
+        queue: QueueId,
+        /// First sector, counted from the command's first.
+        first_sector: u32,
+        /// How many sectors.
+        sectors: u32,
+        /// Which way.
+        direction: Direction,
+    },
+    /// See [`Output::Complete`].
+    Complete(Completed),
+}
+
+/// Stands for a completion that [`Drive::completion`](crate::Drive::completion) shows until
+/// the drive is given an input or asked for its next output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Completed(pub(crate) u32);
+
 impl Output {
     /// The modelled time of this output.
     pub fn at(&self) -> Time {

@@ -36,6 +36,7 @@ mod mapping;
 mod pool;
 pub mod precondition;
 mod read;
+mod ring;
 mod space;
 pub mod stats;
 pub mod steady;

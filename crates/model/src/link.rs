@@ -30,7 +30,12 @@ pub(crate) struct Link {
     pub(crate) read_request: Span,
     pub(crate) completion_entry: Span,
     submission_entry: Span,
+    /// Time for the data of so many sectors, for short transfers.
+    sectors: Vec<Span>,
 }
+
+/// Sectors of the longest transfer whose time is worked out beforehand: 128 KiB.
+const SHORT_SECTORS: u32 = 256;
 
 impl Link {
     pub(crate) fn new(config: config::Link) -> Link {
@@ -46,6 +51,9 @@ impl Link {
             ),
             completion_entry: payload_time(&config, COMPLETION_ENTRY_BYTES),
             submission_entry: payload_time(&config, u64::from(config.submission_entry_bytes)),
+            sectors: (0..=SHORT_SECTORS)
+                .map(|sectors| payload_time(&config, u64::from(sectors) * 512))
+                .collect(),
         }
     }
 
@@ -54,7 +62,17 @@ impl Link {
         payload_time(&self.config, bytes)
     }
 
+    /// Time for the data of `sectors` sectors.
+    #[inline]
+    pub(crate) fn sectors(&self, sectors: u32) -> Span {
+        match self.sectors.get(sectors as usize) {
+            Some(&time) => time,
+            None => self.data(u64::from(sectors) * 512),
+        }
+    }
+
     /// Time for `count` submission queue entries.
+    #[inline]
     pub(crate) fn submission_entries(&self, count: u32) -> Span {
         match count {
             1 => self.submission_entry,
@@ -64,12 +82,12 @@ impl Link {
 
     /// Bytes of the PRP list that a transfer of `bytes` needs: none up to two memory pages,
     /// whose addresses are in the command itself (NVMe Base 2.0, section 4.1.1).
+    #[inline]
     pub(crate) fn prp_list_bytes(&self, bytes: u64) -> u64 {
-        let pages = bytes.div_ceil(MEMORY_PAGE_BYTES);
-        match self.config.fetch_prp_lists && pages > 2 {
-            true => (pages - 1) * PRP_ENTRY_BYTES,
-            false => 0,
+        if bytes <= 2 * MEMORY_PAGE_BYTES || !self.config.fetch_prp_lists {
+            return 0;
         }
+        (bytes.div_ceil(MEMORY_PAGE_BYTES) - 1) * PRP_ENTRY_BYTES
     }
 }
 

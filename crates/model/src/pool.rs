@@ -14,22 +14,34 @@ impl<T> Default for Pool<T> {
     }
 }
 
-impl<T> Pool<T> {
+impl<T: Default> Pool<T> {
     /// Stores `item`; returns its index.
     #[inline]
     pub(crate) fn insert(&mut self, item: T) -> u32 {
+        let index = self.insert_any();
+        self[index] = item;
+        index
+    }
+
+    /// Stores something, whatever was there before, for the caller to fill in place; returns
+    /// its index.
+    #[inline]
+    pub(crate) fn insert_any(&mut self) -> u32 {
         match self.free.pop() {
-            Some(index) => {
-                self.items[index as usize] = item;
-                index
-            }
-            None => {
-                self.items.push(item);
-                (self.items.len() - 1) as u32
-            }
+            Some(index) => index,
+            None => self.add_place(),
         }
     }
 
+    #[cold]
+    #[inline(never)]
+    fn add_place(&mut self) -> u32 {
+        self.items.push(T::default());
+        (self.items.len() - 1) as u32
+    }
+}
+
+impl<T> Pool<T> {
     /// Gives the place at `index` back. What it held stays readable until it is reused.
     #[inline]
     pub(crate) fn remove(&mut self, index: u32) {

@@ -23,15 +23,16 @@ struct Overlap {
 }
 
 impl Drive {
+    #[inline(always)]
     fn overlap(&self, command: u32, unit: u32) -> Overlap {
         let c = &self.commands[command];
         let unit_sectors = u64::from(self.shape.unit_sectors);
-        let base = self.namespaces[c.request.namespace.0 as usize - 1].base;
-        let unit_start = u64::from(unit - base) * unit_sectors;
-        let start = c.request.sector.max(unit_start);
-        let end = (c.request.sector + u64::from(c.request.sectors)).min(unit_start + unit_sectors);
+        let unit_start = u64::from(unit - c.first_unit) * unit_sectors;
+        let from = u64::from(c.into_first);
+        let start = from.max(unit_start);
+        let end = (from + u64::from(c.request.sectors)).min(unit_start + unit_sectors);
         Overlap {
-            first_sector: (start - c.request.sector) as u32,
+            first_sector: (start - from) as u32,
             sectors: (end - start) as u32,
             within: (start - unit_start) as u32,
         }
@@ -43,6 +44,7 @@ impl Drive {
         sector_mask(self.shape.unit_sectors, overlap.within, overlap.sectors)
     }
 
+    #[inline(always)]
     pub(crate) fn begin_read(&mut self, command: u32) {
         let c = &self.commands[command];
         let (first, end) = (c.first_unit, c.end_unit);
@@ -125,16 +127,18 @@ impl Drive {
         let plane = slot / self.shape.units_per_plane;
         let c = &mut self.commands[command];
         c.parts += 1;
+        let (holder, created) = (c.flow, c.mark);
         let extent = Extent { plane, slot: page, bytes };
-        let mut t = Transaction::new(Purpose::Read, c.class, c.flow, command, extent, c.mark);
-        t.watched = true;
-        t.first_sector = overlap.first_sector;
-        t.sectors = overlap.sectors;
-        let waited = self.now.since(t.created);
+        let transaction = self.transactions.insert(Transaction {
+            watched: true,
+            first_sector: overlap.first_sector,
+            sectors: overlap.sectors,
+            ..Transaction::new(Purpose::Read, c.class, holder, command, extent, created)
+        });
+        let waited = self.now.since(created);
         if !waited.is_zero() {
-            self.blame.add(t.holder, Resource::Mapping, MAPPING_TABLE, waited);
+            self.blame.add(holder, Resource::Mapping, MAPPING_TABLE, waited);
         }
-        let transaction = self.transactions.insert(t);
         self.enqueue_transaction(transaction);
         transaction
     }
@@ -157,23 +161,24 @@ impl Drive {
     }
 
     /// The data of a read has left its die.
+    #[inline(always)]
     pub(crate) fn read_done(&mut self, transaction: u32) {
         let t = &self.transactions[transaction];
         let (purpose, owner, slot) = (t.purpose, t.owner, t.slot);
         match purpose {
             Purpose::Read => {
                 let (first_sector, sectors) = (t.first_sector, t.sectors);
-                let now = self.now;
+                self.send_piece(owner, first_sector, sectors);
+                let t = &self.transactions[transaction];
                 let spans = [
                     (Stage::Mapping, t.queued.since(t.created)),
                     (Stage::DieWait, t.started.since(t.queued)),
                     (Stage::FlashCommand, t.array.since(t.started)),
                     (Stage::FlashArray, t.ready.since(t.array)),
                     (Stage::ChannelWait, t.transfer.since(t.ready)),
-                    (Stage::FlashTransfer, now.since(t.transfer)),
+                    (Stage::FlashTransfer, self.now.since(t.transfer)),
                 ];
                 self.transactions.remove(transaction);
-                self.send_piece(owner, first_sector, sectors);
                 self.part_done(owner, &spans);
             }
             Purpose::Merge => {
@@ -234,7 +239,7 @@ impl Drive {
             (Stage::FlashArray, now.since(t.array)),
         ];
         self.transactions.remove(transaction);
-        self.commands[owner].status = Status::UnrecoveredReadError;
+        self.commands[owner].completion.status = Status::UnrecoveredReadError;
         self.part_done(owner, &spans);
     }
 

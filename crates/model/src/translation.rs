@@ -144,7 +144,7 @@ impl Drive {
 
     /// Whether the mapping entry of `unit` is known now. If not, `waiter` is called when it
     /// is.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn mapping_known(&mut self, unit: u32, waiter: Waiter) -> bool {
         match &self.mapping.cached {
             None => true,

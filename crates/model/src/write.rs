@@ -471,7 +471,7 @@ impl Drive {
                     self.counters.units_lost += 1;
                 }
                 for waiter in self.through_waiters.get(&at).into_iter().flatten() {
-                    self.commands[waiter.command].status = Status::WriteFault;
+                    self.commands[waiter.command].completion.status = Status::WriteFault;
                 }
                 self.unit_clean(at);
             }
@@ -479,7 +479,7 @@ impl Drive {
                 let spans = [(Stage::DieWait, now.since(u.created))];
                 let command = u.command;
                 self.units.remove(at);
-                self.commands[command].status = Status::WriteFault;
+                self.commands[command].completion.status = Status::WriteFault;
                 self.part_done(command, &spans);
             }
         }

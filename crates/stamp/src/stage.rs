@@ -78,39 +78,70 @@ stages! {
 }
 
 /// How long one I/O spent in each stage.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct StageSpans([Span; Stage::COUNT]);
+#[derive(Clone, Copy, Debug)]
+pub struct StageSpans {
+    spans: [Span; Stage::COUNT],
+    /// A bit for each stage that some time may have been spent in.
+    touched: u32,
+}
 
 impl Default for StageSpans {
     fn default() -> Self {
-        StageSpans([Span::ZERO; Stage::COUNT])
+        StageSpans { spans: [Span::ZERO; Stage::COUNT], touched: 0 }
     }
 }
 
+impl PartialEq for StageSpans {
+    fn eq(&self, other: &StageSpans) -> bool {
+        self.spans == other.spans
+    }
+}
+
+impl Eq for StageSpans {}
+
 impl StageSpans {
     /// The time spent in `stage`.
+    #[inline]
     pub fn get(&self, stage: Stage) -> Span {
-        self.0[stage as usize]
+        self.spans[stage as usize]
     }
 
     /// Adds `span` to the time spent in `stage`.
+    #[inline]
     pub fn add(&mut self, stage: Stage, span: Span) {
-        self.0[stage as usize] += span;
+        self.spans[stage as usize] += span;
+        self.touched |= 1 << stage as u32;
     }
 
     /// Takes `span` off the time spent in `stage`, or all of it if that is less.
+    #[inline]
     pub fn shorten(&mut self, stage: Stage, span: Span) {
-        self.0[stage as usize] = self.0[stage as usize].saturating_sub(span);
+        self.spans[stage as usize] = self.spans[stage as usize].saturating_sub(span);
     }
 
     /// The sum over all stages.
     pub fn total(&self) -> Span {
-        self.0.iter().copied().sum()
+        self.spans.iter().copied().sum()
+    }
+
+    /// Calls `act` with the number and the time of every stage that some time was spent in,
+    /// in the order in which an I/O passes them.
+    #[inline]
+    pub fn for_each_spent(&self, mut act: impl FnMut(usize, Span)) {
+        let mut left = self.touched;
+        while left != 0 {
+            let stage = left.trailing_zeros() as usize;
+            left &= left - 1;
+            let span = self.spans[stage];
+            if !span.is_zero() {
+                act(stage, span);
+            }
+        }
     }
 
     /// Every stage with its time, in the order in which an I/O passes them.
     pub fn iter(&self) -> impl Iterator<Item = (Stage, Span)> + '_ {
-        Stage::ALL.into_iter().zip(self.0)
+        Stage::ALL.into_iter().zip(self.spans)
     }
 }
 

@@ -12,7 +12,7 @@ use crate::blocks::Stream;
 use crate::command::{Purpose, UNSET, UnitState};
 use crate::config::BusArbitration;
 use crate::drive::Drive;
-use crate::event::Event;
+use crate::event::{Event, Key};
 use crate::flash::timing::PLANES_MAX;
 use crate::mapping::table::Content;
 use crate::pool::{List, NONE};
@@ -73,6 +73,90 @@ pub(crate) struct DieOperation {
     pub(crate) stream: Stream,
 }
 
+/// What waits in the queues of a die's planes, by class.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Work {
+    reads: [u32; CLASSES],
+    writes: [u32; CLASSES],
+    erases: u32,
+    /// A bit for each of these that is not zero.
+    some: u32,
+}
+
+/// Where the bits of writes and the bit of erases begin.
+const WRITES: u32 = 8;
+const ERASES: u32 = 16;
+const COLLECTION_WORK: u32 =
+    1 << CLASS_COLLECTION | 1 << (WRITES + CLASS_COLLECTION as u32) | 1 << ERASES;
+const MAPPING_READS: u32 = 1 << CLASS_MAPPING;
+const HOST_CLASSES: u32 = 0b1111;
+
+impl Work {
+    #[inline]
+    pub(crate) fn reads(&self, class: u8) -> u32 {
+        self.reads[usize::from(class)]
+    }
+
+    #[inline]
+    pub(crate) fn writes(&self, class: u8) -> u32 {
+        self.writes[usize::from(class)]
+    }
+
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.some == 0
+    }
+
+    #[inline]
+    fn add_read(&mut self, class: u8) {
+        self.reads[usize::from(class)] += 1;
+        self.some |= 1 << class;
+    }
+
+    #[inline]
+    fn add_write(&mut self, class: u8) {
+        self.writes[usize::from(class)] += 1;
+        self.some |= 1 << (WRITES + u32::from(class));
+    }
+
+    #[inline]
+    fn add_erase(&mut self) {
+        self.erases += 1;
+        self.some |= 1 << ERASES;
+    }
+
+    #[inline]
+    pub(crate) fn take_reads(&mut self, class: u8, count: u32) {
+        let left = &mut self.reads[usize::from(class)];
+        *left -= count;
+        self.some &= !(u32::from(*left == 0) << class);
+    }
+
+    #[inline]
+    pub(crate) fn take_write(&mut self, class: u8) {
+        let left = &mut self.writes[usize::from(class)];
+        *left -= 1;
+        self.some &= !(u32::from(*left == 0) << (WRITES + u32::from(class)));
+    }
+
+    #[inline]
+    pub(crate) fn take_erase(&mut self) {
+        self.erases -= 1;
+        self.some &= !(u32::from(self.erases == 0) << ERASES);
+    }
+
+    /// Whether nothing but reads of one class waits that has no turns to take: which class.
+    #[inline]
+    fn only_reads(&self) -> Option<u8> {
+        match self.some {
+            MAPPING_READS => Some(CLASS_MAPPING),
+            reads if reads == 1 << CLASS_HOST => Some(CLASS_HOST),
+            reads if reads == 2 << CLASS_HOST => Some(CLASS_HOST + 1),
+            _ => None,
+        }
+    }
+}
+
 pub(crate) struct Die {
     pub(crate) channel: u32,
     /// Its bit in the channel's masks.
@@ -81,10 +165,8 @@ pub(crate) struct Die {
     pub(crate) operation: Option<DieOperation>,
     /// Data not yet transferred of the read it holds.
     pub(crate) transfers: u8,
-    /// Transactions and units in its planes' queues.
-    pub(crate) reads: [u32; CLASSES],
-    pub(crate) writes: [u32; CLASSES],
-    pub(crate) erases: u32,
+    /// What waits in its planes' queues.
+    pub(crate) work: Work,
     turns: [[u8; 3]; 2],
     pub(crate) idle_since: Time,
     pub(crate) dead: bool,
@@ -100,9 +182,7 @@ impl Die {
             first_plane,
             operation: None,
             transfers: 0,
-            reads: [0; CLASSES],
-            writes: [0; CLASSES],
-            erases: 0,
+            work: Work::default(),
             turns: [TURNS; 2],
             idle_since: Time::ZERO,
             dead: false,
@@ -110,14 +190,12 @@ impl Die {
         }
     }
 
+    #[inline]
     pub(crate) fn is_idle(&self) -> bool {
         self.operation.is_none()
     }
 
-    pub(crate) fn has_work(&self) -> bool {
-        self.erases > 0 || self.reads.iter().any(|&n| n > 0) || self.writes.iter().any(|&n| n > 0)
-    }
-
+    #[inline]
     fn array_time(&self, time: Span) -> Span {
         match self.factor {
             None => time,
@@ -126,20 +204,21 @@ impl Die {
     }
 
     /// The class of host reads (`which` 0) or writes (1) whose turn it is.
+    #[inline]
     fn host_class(&mut self, which: usize) -> Option<u8> {
-        let waiting = if which == 0 { &self.reads } else { &self.writes };
-        if waiting[usize::from(CLASS_HOST)] > 0 {
-            return Some(CLASS_HOST);
+        let waiting = self.work.some >> (which as u32 * WRITES + u32::from(CLASS_HOST));
+        match waiting & HOST_CLASSES {
+            0 => None,
+            urgent if urgent & 1 != 0 => Some(CLASS_HOST),
+            0b10 => Some(CLASS_HOST + 1),
+            others => self.host_class_in_turn(which, others >> 1),
         }
-        let others = [waiting[2] > 0, waiting[3] > 0, waiting[4] > 0];
-        if others == [true, false, false] {
-            return Some(CLASS_HOST + 1);
-        }
-        if others == [false; 3] {
-            return None;
-        }
+    }
+
+    /// The class whose turn it is among those below the most urgent one.
+    fn host_class_in_turn(&mut self, which: usize, others: u32) -> Option<u8> {
         let turns = &mut self.turns[which];
-        let next = |turns: &[u8; 3]| (0..3).find(|&n| others[n] && turns[n] > 0);
+        let next = |turns: &[u8; 3]| (0..3).find(|&n| others & 1 << n != 0 && turns[n] > 0);
         let chosen = next(turns).or_else(|| {
             *turns = TURNS;
             next(turns)
@@ -147,25 +226,36 @@ impl Die {
         Some(CLASS_HOST + 1 + chosen as u8)
     }
 
+    #[inline]
     fn take_turn(&mut self, which: usize, class: u8) {
-        if let Some(n) = usize::from(class).checked_sub(usize::from(CLASS_HOST) + 1)
-            && n < 3
-        {
-            self.turns[which][n] = self.turns[which][n].saturating_sub(1);
+        let turn = usize::from(class).wrapping_sub(usize::from(CLASS_HOST) + 1);
+        if let Some(turns) = self.turns[which].get_mut(turn) {
+            *turns = turns.saturating_sub(1);
         }
     }
 }
 
+/// What a channel carries.
 #[derive(Clone, Copy)]
 enum Carrying {
-    Command,
-    Data { transaction: u32 },
+    Nothing,
+    /// A command. Its end is an event only if something waits for the channel by then
+    /// (`announced`); otherwise it is noticed when something asks for the channel.
+    Command {
+        end: Key,
+        announced: bool,
+    },
+    Data {
+        transaction: u32,
+    },
 }
 
 pub(crate) struct Channel {
-    carrying: Option<Carrying>,
+    carrying: Carrying,
     /// Idle dies with work, by bit.
     pub(crate) ready: u64,
+    /// Those among them that have been noted as waiting for the channel.
+    blocked: u64,
     first_die: u32,
     /// Read data waiting in dies: mapping table, host, collection.
     data: [List; 3],
@@ -180,8 +270,9 @@ pub(crate) struct Channel {
 impl Channel {
     pub(crate) fn new(first_die: u32) -> Channel {
         Channel {
-            carrying: None,
+            carrying: Carrying::Nothing,
             ready: 0,
+            blocked: 0,
             first_die,
             data: [List::EMPTY; 3],
             data_waiting: 0,
@@ -193,14 +284,20 @@ impl Channel {
 
     /// Drops what it carries and what waits for it.
     pub(crate) fn power_cut(&mut self) {
-        self.carrying = None;
+        self.carrying = Carrying::Nothing;
         self.ready = 0;
+        self.blocked = 0;
         self.data = [List::EMPTY; 3];
         self.data_waiting = 0;
     }
 
     pub(crate) fn busy(&self) -> Span {
         self.busy
+    }
+
+    #[inline]
+    fn has_waiting(&self) -> bool {
+        self.ready != 0 || self.data_waiting > 0
     }
 }
 
@@ -238,6 +335,7 @@ impl Drive {
         let state = &mut self.channels[channel as usize];
         if !state.stale {
             state.stale = true;
+            self.unsettled = true;
             self.stale_channels.push(channel);
         }
     }
@@ -250,33 +348,66 @@ impl Drive {
         }
     }
 
+    /// When the command that `channel` carries ends, if it has ended by now without an event.
+    #[inline]
+    pub(crate) fn silent_end(&self, channel: u32) -> Option<Time> {
+        match self.channels[channel as usize].carrying {
+            Carrying::Command { end, announced: false } if self.events.is_past(end, self.now) => {
+                Some(end.at())
+            }
+            _ => None,
+        }
+    }
+
+    /// Frees `channel` if the command that it carries has ended by now without an event.
+    #[inline]
+    pub(crate) fn notice_end(&mut self, channel: u32) {
+        if let Some(end) = self.silent_end(channel) {
+            self.counters.events += 1;
+            self.free_channel(channel, end);
+        }
+    }
+
+    #[inline]
+    fn free_channel(&mut self, channel: u32, at: Time) {
+        let state = &mut self.channels[channel as usize];
+        state.carrying = Carrying::Nothing;
+        state.busy += self.ledger.release_channel(channel as usize, at);
+    }
+
     /// Puts a read or erase into its plane's queue.
+    #[inline(always)]
     pub(crate) fn enqueue_transaction(&mut self, transaction: u32) {
         let order = self.next_order();
-        let now = self.now;
         let t = &mut self.transactions[transaction];
         t.order = order;
-        t.queued = now;
+        t.queued = self.now;
         let (plane, class) = (t.plane, t.class);
         let (purpose, watched) = (t.purpose, t.watched);
         let die = self.shape.die_of_plane(plane);
-        if self.dies[die as usize].dead {
-            self.deferred.push(Deferred::FailedTransaction(transaction));
+        t.die = die;
+        let state = &mut self.dies[die as usize];
+        if state.dead {
+            self.defer(Deferred::FailedTransaction(transaction));
             return;
         }
         let queues = &mut self.planes[plane as usize].queues;
-        let state = &mut self.dies[die as usize];
         if purpose == Purpose::Erase {
             self.transactions.push_back(&mut queues.erases, transaction);
-            state.erases += 1;
+            state.work.add_erase();
         } else {
             self.transactions.push_back(&mut queues.reads[usize::from(class)], transaction);
-            state.reads[usize::from(class)] += 1;
+            state.work.add_read(class);
         }
         if watched {
+            self.unsettled = true;
             self.fresh_transactions.push(transaction);
         }
-        self.mark_ready(die);
+        if state.is_idle() {
+            let (channel, bit) = (state.channel, state.bit);
+            self.channels[channel as usize].ready |= bit;
+            self.mark_channel(channel);
+        }
     }
 
     /// Puts a unit into its plane's queue of programs.
@@ -290,7 +421,7 @@ impl Drive {
         let die = self.shape.die_of_plane(plane);
         let full = self.planes[plane as usize].read_only && class != CLASS_COLLECTION;
         if self.dies[die as usize].dead || full {
-            self.deferred.push(Deferred::FailedUnit(unit));
+            self.defer(Deferred::FailedUnit(unit));
             return;
         }
         u.state = UnitState::Queued;
@@ -305,68 +436,84 @@ impl Drive {
             }
         }
         self.units.push_back(&mut queues.writes[usize::from(class)], unit);
-        self.dies[die as usize].writes[usize::from(class)] += 1;
+        self.dies[die as usize].work.add_write(class);
         if watched {
+            self.unsettled = true;
             self.fresh_units.push(unit);
         }
         self.mark_ready(die);
+    }
+
+    pub(crate) fn defer(&mut self, what: Deferred) {
+        self.unsettled = true;
+        self.deferred.push(what);
     }
 
     /// Starts whatever can start on the listed channels, and notes the beginning of the
     /// waits of everything that could not.
     #[inline(always)]
     pub(crate) fn settle(&mut self) {
-        if !self.stale_channels.is_empty() || !self.deferred.is_empty() {
-            self.settle_channels();
-        }
-        if !self.fresh_transactions.is_empty() || !self.fresh_units.is_empty() {
-            self.note_waits();
+        if self.unsettled {
+            self.settle_all();
         }
     }
 
-    #[inline(never)]
-    fn settle_channels(&mut self) {
+    fn settle_all(&mut self) {
         loop {
             while let Some(channel) = self.stale_channels.pop() {
-                self.channels[channel as usize].stale = false;
                 self.grant(channel);
             }
-            match self.deferred.pop() {
-                Some(Deferred::VoidUnit(unit)) => self.drop_void_unit(unit),
-                Some(Deferred::FailedUnit(unit)) => self.unit_failed(unit),
-                Some(Deferred::FailedTransaction(transaction)) => {
-                    self.fail_transaction(transaction);
-                }
-                None => break,
+            if self.deferred.is_empty() {
+                break;
+            }
+            self.deal_with_deferred();
+        }
+        while let Some(transaction) = self.fresh_transactions.pop() {
+            self.note_wait(transaction);
+        }
+        if !self.fresh_units.is_empty() {
+            self.note_waits_of_units();
+        }
+        self.unsettled = false;
+    }
+
+    #[inline(never)]
+    fn deal_with_deferred(&mut self) {
+        match self.deferred.pop() {
+            Some(Deferred::VoidUnit(unit)) => self.drop_void_unit(unit),
+            Some(Deferred::FailedUnit(unit)) => self.unit_failed(unit),
+            Some(Deferred::FailedTransaction(transaction)) => self.fail_transaction(transaction),
+            None => {}
+        }
+    }
+
+    /// Notes the beginning of a transaction's wait, if it waits.
+    #[inline]
+    fn note_wait(&mut self, transaction: u32) {
+        let t = &self.transactions[transaction];
+        let waits_for_die = t.started == UNSET;
+        let waits_for_channel = t.ready != UNSET && t.transfer == UNSET;
+        if waits_for_die || waits_for_channel {
+            let die = t.die;
+            let channel = self.dies[die as usize].channel as usize;
+            let waiting = Waiting::Transaction(transaction);
+            if waits_for_die {
+                let lane = self.lane(die);
+                self.ledger.note_lane(waiting, lane, channel, self.now);
+            } else {
+                self.ledger.note_channel(waiting, channel, self.now);
             }
         }
     }
 
     #[inline(never)]
-    fn note_waits(&mut self) {
-        let now = self.now;
-        while let Some(transaction) = self.fresh_transactions.pop() {
-            let t = &self.transactions[transaction];
-            let waits_for_die = t.started == UNSET;
-            let waits_for_channel = t.ready != UNSET && t.transfer == UNSET;
-            if waits_for_die || waits_for_channel {
-                let die = self.shape.die_of_plane(t.plane);
-                let channel = self.dies[die as usize].channel as usize;
-                let waiting = Waiting::Transaction(transaction);
-                if waits_for_die {
-                    let lane = self.lane(die);
-                    self.ledger.note_lane(waiting, lane, channel, now);
-                } else {
-                    self.ledger.note_channel(waiting, channel, now);
-                }
-            }
-        }
+    fn note_waits_of_units(&mut self) {
         while let Some(unit) = self.fresh_units.pop() {
             if self.units[unit].state == UnitState::Queued {
                 let die = self.shape.die_of_plane(self.plane_of(self.units[unit].content));
                 let channel = self.dies[die as usize].channel as usize;
                 let lane = self.lane(die);
-                self.ledger.note_lane(Waiting::Unit(unit), lane, channel, now);
+                self.ledger.note_lane(Waiting::Unit(unit), lane, channel, self.now);
             }
         }
     }
@@ -378,6 +525,7 @@ impl Drive {
         let t = &self.transactions[transaction];
         if t.watched && t.queued != now {
             let waiting = Waiting::Transaction(transaction);
+            self.ledger.end_blocked(lane, channel, now);
             self.ledger.charge_lane(waiting, lane, channel, now, t.holder, &mut self.blame);
         }
     }
@@ -399,26 +547,50 @@ impl Drive {
     }
 
     /// Gives the channel, if it is free, to whoever is next.
+    #[inline]
     fn grant(&mut self, channel: u32) {
-        let state = &self.channels[channel as usize];
-        if state.ready == 0 && state.data_waiting == 0 {
+        let state = &mut self.channels[channel as usize];
+        state.stale = false;
+        if !state.has_waiting() {
             return;
         }
-        if state.carrying.is_none() {
+        self.notice_end(channel);
+        if matches!(self.channels[channel as usize].carrying, Carrying::Nothing) {
             match self.config.bus.arbitration {
                 BusArbitration::CommandFirst => self.grant_command_first(channel),
                 BusArbitration::DataFirst => self.grant_data_first(channel),
             }
         }
+        let state = &mut self.channels[channel as usize];
+        if let Carrying::Command { end, announced: false } = state.carrying
+            && state.has_waiting()
+        {
+            state.carrying = Carrying::Command { end, announced: true };
+            self.events.push_reserved(end, Event::ChannelDone { channel });
+        }
         // What is ready and was not chosen waits for the channel from now on.
-        let mut waiting = self.channels[channel as usize].ready;
+        let waiting = state.ready & !state.blocked;
+        if waiting != 0 {
+            self.begin_blocked(channel, waiting);
+        }
+    }
+
+    /// Notes that dies of `channel` could start something if it were free.
+    fn begin_blocked(&mut self, channel: u32, mut waiting: u64) {
         while waiting != 0 {
-            let die = self.channels[channel as usize].first_die + waiting.trailing_zeros();
-            waiting &= waiting - 1;
-            let lane = self.lane(die);
-            if self.config.scheduler.die_interleaving || !self.chip_busy[lane] {
-                self.ledger.begin_blocked(lane, channel as usize, self.now);
+            let state = &mut self.channels[channel as usize];
+            let die = state.first_die + waiting.trailing_zeros();
+            if self.config.scheduler.die_interleaving {
+                state.blocked |= waiting & waiting.wrapping_neg();
+                self.ledger.begin_blocked(die as usize, channel as usize, self.now);
+            } else {
+                // A die that waits for its chip is looked at again.
+                let chip = (die / self.shape.dies_per_chip) as usize;
+                if !self.chip_busy[chip] {
+                    self.ledger.begin_blocked(chip, channel as usize, self.now);
+                }
             }
+            waiting &= waiting - 1;
         }
     }
 
@@ -492,20 +664,26 @@ impl Drive {
     }
 
     /// What `die`, which is idle and has work, would do next, if anything can start.
+    #[inline(always)]
     fn pick(&mut self, die: u32) -> Option<Pick> {
         if !self.config.scheduler.die_interleaving && self.chip_busy[self.lane(die)] {
             return None;
         }
+        let state = &self.dies[die as usize];
+        match state.work.only_reads() {
+            Some(class) => self.pick_read(state.first_plane, class),
+            None => self.pick_among_all(die),
+        }
+    }
+
+    fn pick_among_all(&mut self, die: u32) -> Option<Pick> {
         let state = &mut self.dies[die as usize];
         let first = state.first_plane;
         let last = first + self.shape.planes_per_die;
-        let collecting = state.reads[usize::from(CLASS_COLLECTION)] > 0
-            || state.writes[usize::from(CLASS_COLLECTION)] > 0
-            || state.erases > 0;
-        if state.reads[usize::from(CLASS_MAPPING)] > 0 {
+        if state.work.some & MAPPING_READS != 0 {
             return self.pick_read(first, CLASS_MAPPING);
         }
-        if !collecting {
+        if state.work.some & COLLECTION_WORK == 0 {
             if let Some(class) = state.host_class(0) {
                 return self.pick_read(first, class);
             }
@@ -532,23 +710,27 @@ impl Drive {
             .or_else(|| self.pick_erase(first))
     }
 
+    #[inline]
     fn pick_read(&self, first_plane: u32, class: u8) -> Option<Pick> {
-        (first_plane..first_plane + self.shape.planes_per_die)
-            .filter_map(|plane| {
-                let head = self.planes[plane as usize].queues.reads[usize::from(class)].head;
-                (head != NONE).then(|| Pick {
-                    kind: OperationKind::Read,
-                    class,
-                    plane,
-                    order: self.transactions[head].order,
-                })
-            })
-            .min_by_key(|pick| pick.order)
+        let mut best = None;
+        let mut least = u64::MAX;
+        let planes = &self.planes[first_plane as usize..][..self.shape.planes_per_die as usize];
+        for (plane, state) in (first_plane..).zip(planes) {
+            let head = state.queues.reads[usize::from(class)].head;
+            if head != NONE {
+                let order = self.transactions[head].order;
+                if order < least {
+                    least = order;
+                    best = Some(Pick { kind: OperationKind::Read, class, plane, order });
+                }
+            }
+        }
+        best
     }
 
     fn pick_host_write(&mut self, die: u32) -> Option<Pick> {
         let first = self.dies[die as usize].first_plane;
-        if self.dies[die as usize].writes[usize::from(CLASS_MAPPING)] > 0
+        if self.dies[die as usize].work.writes(CLASS_MAPPING) > 0
             && let Some(pick) = self.pick_write(first, CLASS_MAPPING)
         {
             return Some(pick);
@@ -620,6 +802,7 @@ impl Drive {
             .min_by_key(|pick| pick.order)
     }
 
+    #[inline(always)]
     fn start(&mut self, die: u32, pick: Pick) {
         match pick.kind {
             OperationKind::Read => self.start_read(die, pick),
@@ -630,6 +813,7 @@ impl Drive {
 
     /// Takes channel and die for an operation: the channel for `command`, the die's array
     /// for `array` after that.
+    #[inline(always)]
     fn occupy(
         &mut self,
         die: u32,
@@ -643,20 +827,22 @@ impl Drive {
         let state = &mut self.dies[die as usize];
         let (channel, bit) = (state.channel, state.bit);
         let array = state.array_time(array);
+        self.counters.multi_plane_operations += u64::from(operation.planes > 1);
         state.operation = Some(operation);
-        self.channels[channel as usize].ready &= !bit;
-        self.channels[channel as usize].carrying = Some(Carrying::Command);
+        let end = self.events.reserve(now + command);
+        let state = &mut self.channels[channel as usize];
+        state.ready &= !bit;
+        state.blocked &= !bit;
+        state.carrying = Carrying::Command { end, announced: false };
         self.ledger.take_lane(lane, channel as usize, holder, now);
         if !self.config.scheduler.die_interleaving {
             self.chip_busy[lane] = true;
         }
-        self.counters.multi_plane_operations += u64::from(operation.planes > 1);
-        self.events.push(now + command, Event::ChannelDone { channel });
         self.events.push(now + command + array, Event::ArrayDone { die });
     }
 
+    #[inline(never)]
     fn start_read(&mut self, die: u32, pick: Pick) {
-        let now = self.now;
         let lane = self.lane(die);
         let channel = self.dies[die as usize].channel as usize;
         let class = usize::from(pick.class);
@@ -671,32 +857,46 @@ impl Drive {
         };
         operation.items[0] = first;
         let page = self.shape.page_of_slot(self.transactions[first].slot);
-        if self.config.scheduler.multi_plane && self.dies[die as usize].reads[class] > 1 {
+        if self.config.scheduler.multi_plane && self.dies[die as usize].work.reads(pick.class) > 1 {
             self.join_reads(&mut operation, pick, page);
         }
         let planes = usize::from(operation.planes);
-        self.dies[die as usize].reads[class] -= planes as u32;
-        self.dies[die as usize].take_turn(0, pick.class);
+        let state = &mut self.dies[die as usize];
+        state.work.take_reads(pick.class, planes as u32);
+        state.take_turn(0, pick.class);
         let command = self.flash.read_command(planes);
-        for at in 0..planes {
-            let item = operation.items[at];
-            self.charge_die_wait(item, lane, channel);
-            let t = &mut self.transactions[item];
-            t.started = now;
-            t.array = now + command;
-            match t.purpose {
-                Purpose::Collect => self.counters.gc_reads += 1,
-                Purpose::Load | Purpose::Update => self.counters.mapping_reads += 1,
-                Purpose::Merge => self.counters.merge_reads += 1,
-                Purpose::Read | Purpose::Erase => {}
-            }
+        let holder = self.read_starts(first, lane, channel, command);
+        for &other in &operation.items[1..planes] {
+            self.read_starts(other, lane, channel, command);
         }
         self.counters.flash_reads += planes as u64;
-        let holder = self.transactions[first].holder;
         self.occupy(die, holder, operation, command, self.flash.read(page));
     }
 
+    /// A read's command, which takes `command`, goes out; returns whose it is.
+    #[inline]
+    fn read_starts(
+        &mut self,
+        transaction: u32,
+        lane: usize,
+        channel: usize,
+        command: Span,
+    ) -> HolderIndex {
+        self.charge_die_wait(transaction, lane, channel);
+        let t = &mut self.transactions[transaction];
+        t.started = self.now;
+        t.array = self.now + command;
+        match t.purpose {
+            Purpose::Collect => self.counters.gc_reads += 1,
+            Purpose::Load | Purpose::Update => self.counters.mapping_reads += 1,
+            Purpose::Merge => self.counters.merge_reads += 1,
+            Purpose::Read | Purpose::Erase => {}
+        }
+        t.holder
+    }
+
     /// Adds reads at the same page offset of other planes of the die.
+    #[inline(never)]
     fn join_reads(&mut self, operation: &mut DieOperation, pick: Pick, page: u32) {
         let first_plane = self.dies[self.shape.die_of_plane(pick.plane) as usize].first_plane;
         for plane in first_plane..first_plane + self.shape.planes_per_die {
@@ -722,6 +922,7 @@ impl Drive {
         }
     }
 
+    #[inline(never)]
     fn start_program(&mut self, die: u32, pick: Pick) {
         let lane = self.lane(die);
         let channel = self.dies[die as usize].channel as usize;
@@ -754,7 +955,7 @@ impl Drive {
         }
         let Some(holder) = holder else {
             // Everything that waited had become void.
-            if !self.dies[die as usize].has_work() {
+            if self.dies[die as usize].work.is_empty() {
                 let bit = self.dies[die as usize].bit;
                 self.channels[channel].ready &= !bit;
             }
@@ -826,10 +1027,10 @@ impl Drive {
                         queues.forced -= u32::from(!u.cached || u.through);
                     }
                 }
-                self.dies[die].writes[class] -= 1;
+                self.dies[die].work.take_write(class as u8);
                 if self.is_void(unit) {
                     self.units[unit].state = UnitState::Mapping;
-                    self.deferred.push(Deferred::VoidUnit(unit));
+                    self.defer(Deferred::VoidUnit(unit));
                     continue;
                 }
                 self.units.push_back(&mut chosen, unit);
@@ -864,11 +1065,12 @@ impl Drive {
         }
     }
 
+    #[inline(never)]
     fn start_erase(&mut self, die: u32, pick: Pick) {
         let now = self.now;
         let list = &mut self.planes[pick.plane as usize].queues.erases;
         let transaction = self.transactions.pop_front(list).expect("a picked erase");
-        self.dies[die as usize].erases -= 1;
+        self.dies[die as usize].work.take_erase();
         let mut operation = DieOperation {
             kind: OperationKind::Erase,
             planes: 1,
@@ -877,13 +1079,13 @@ impl Drive {
             stream: Stream::Collected,
         };
         operation.items[0] = transaction;
-        if self.config.scheduler.multi_plane && self.dies[die as usize].erases > 0 {
+        if self.config.scheduler.multi_plane && self.dies[die as usize].work.erases > 0 {
             let first_plane = self.dies[die as usize].first_plane;
             for plane in first_plane..first_plane + self.shape.planes_per_die {
                 if self.can_erase(plane) {
                     let list = &mut self.planes[plane as usize].queues.erases;
                     let other = self.transactions.pop_front(list).expect("an erase");
-                    self.dies[die as usize].erases -= 1;
+                    self.dies[die as usize].work.take_erase();
                     operation.items[usize::from(operation.planes)] = other;
                     operation.planes += 1;
                 }
@@ -910,6 +1112,7 @@ impl Drive {
     }
 
     /// Begins to move a page's data from its die.
+    #[inline(always)]
     fn start_transfer(&mut self, channel: u32, transaction: u32) {
         let now = self.now;
         let kind = data_list(self.transactions[transaction].purpose);
@@ -926,26 +1129,33 @@ impl Drive {
             let waiting = Waiting::Transaction(transaction);
             self.ledger.charge_channel(waiting, channel as usize, now, holder, &mut self.blame);
         }
-        self.channels[channel as usize].carrying = Some(Carrying::Data { transaction });
+        self.channels[channel as usize].carrying = Carrying::Data { transaction };
         self.ledger.take_channel(channel as usize, holder, now);
         self.events.push(now + self.flash.transfer(bytes), Event::ChannelDone { channel });
     }
 
     /// What the channel carried is across.
+    #[inline]
     pub(crate) fn channel_done(&mut self, channel: u32) {
-        let now = self.now;
-        let state = &mut self.channels[channel as usize];
-        let carried = state.carrying.take();
-        state.busy += self.ledger.release_channel(channel as usize, now);
-        self.mark_channel(channel);
-        if let Some(Carrying::Data { transaction }) = carried {
-            let die = self.shape.die_of_plane(self.transactions[transaction].plane);
+        let carried = self.channels[channel as usize].carrying;
+        self.free_channel(channel, self.now);
+        if let Carrying::Data { transaction } = carried {
+            let t = &self.transactions[transaction];
+            let (die, is_host_read) = (t.die, t.purpose == Purpose::Read);
+            if !is_host_read {
+                // What follows may list other channels, which come after this one.
+                self.mark_channel(channel);
+            }
             self.transferred(die);
             self.read_done(transaction);
+        }
+        if self.channels[channel as usize].has_waiting() {
+            self.mark_channel(channel);
         }
     }
 
     /// One of the pages a die has read has left it.
+    #[inline(always)]
     fn transferred(&mut self, die: u32) {
         let state = &mut self.dies[die as usize];
         state.transfers -= 1;
@@ -965,12 +1175,12 @@ impl Drive {
         let state = &mut self.dies[die as usize];
         state.operation = None;
         state.transfers = 0;
-        state.reads = [0; CLASSES];
-        state.writes = [0; CLASSES];
-        state.erases = 0;
+        state.work = Work::default();
         state.idle_since = now;
     }
 
+    /// A die has nothing to do any more. The caller lists its channel.
+    #[inline(always)]
     fn become_idle(&mut self, die: u32) {
         let now = self.now;
         let lane = self.lane(die);
@@ -979,50 +1189,59 @@ impl Drive {
         state.idle_since = now;
         let busy = self.ledger.release_lane(lane, now);
         self.counters.die_busy[die as usize] += busy;
-        let channel = state.channel;
-        if state.has_work() {
-            self.channels[channel as usize].ready |= state.bit;
+        if !state.work.is_empty() {
+            self.channels[state.channel as usize].ready |= state.bit;
         } else if self.config.gc.idle_after.is_some() {
             self.schedule_idle_check(die);
         }
         if !self.config.scheduler.die_interleaving {
             self.chip_busy[lane] = false;
         }
-        self.mark_channel(channel);
     }
 
     /// A die's array operation is done.
+    #[inline]
     pub(crate) fn array_done(&mut self, die: u32) {
+        let state = &mut self.dies[die as usize];
+        let channel = state.channel;
+        let Some(operation) = &state.operation else { return };
+        if operation.kind != OperationKind::Read {
+            return self.block_changed(die);
+        }
+        state.transfers = operation.planes;
+        if let DieOperation { planes: 1, items: [transaction, ..], .. } = *operation {
+            self.read_ready(die, channel, transaction);
+        } else {
+            let operation = *operation;
+            for &transaction in &operation.items[..usize::from(operation.planes)] {
+                self.read_ready(die, channel, transaction);
+            }
+        }
+        // A channel whose next end is an event looks again then.
+        if matches!(
+            self.channels[channel as usize].carrying,
+            Carrying::Nothing | Carrying::Command { announced: false, .. }
+        ) {
+            self.mark_channel(channel);
+        }
+    }
+
+    /// A program or an erase is done.
+    fn block_changed(&mut self, die: u32) {
         let Some(operation) = self.dies[die as usize].operation else { return };
         let planes = usize::from(operation.planes);
-        match operation.kind {
-            OperationKind::Read => {
-                self.dies[die as usize].transfers = operation.planes;
-                let channel = self.dies[die as usize].channel;
-                for &transaction in &operation.items[..planes] {
-                    self.read_ready(die, channel, transaction);
-                }
-                // A busy channel looks again when it is free.
-                if self.channels[channel as usize].carrying.is_none() {
-                    self.mark_channel(channel);
-                }
-            }
-            OperationKind::Program => {
-                self.become_idle(die);
-                for at in 0..planes {
-                    self.page_programmed(operation.items[at], operation.slots[at]);
-                }
-            }
-            OperationKind::Erase => {
-                self.become_idle(die);
-                for &transaction in &operation.items[..planes] {
-                    self.block_erased(transaction);
-                }
+        self.become_idle(die);
+        self.mark_channel(self.dies[die as usize].channel);
+        for at in 0..planes {
+            match operation.kind {
+                OperationKind::Erase => self.block_erased(operation.items[at]),
+                _ => self.page_programmed(operation.items[at], operation.slots[at]),
             }
         }
     }
 
     /// A page is in its die's register.
+    #[inline(always)]
     fn read_ready(&mut self, die: u32, channel: u32, transaction: u32) {
         let now = self.now;
         let order = self.next_order();
@@ -1032,6 +1251,7 @@ impl Drive {
         if fails {
             t.transfer = now;
             self.transferred(die);
+            self.mark_channel(channel);
             self.read_failed(transaction);
             return;
         }
@@ -1041,6 +1261,7 @@ impl Drive {
         state.data_waiting += 1;
         self.transactions.push_back(&mut state.data[kind], transaction);
         if watched {
+            self.unsettled = true;
             self.fresh_transactions.push(transaction);
         }
     }

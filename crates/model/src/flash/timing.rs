@@ -26,6 +26,8 @@ pub(crate) struct FlashTimes {
     /// Bytes on the bus for `page_bytes` of data.
     carried: u64,
     page_bytes: u64,
+    /// Transfer times of so many sectors, up to a page.
+    sectors: Vec<Span>,
 }
 
 impl FlashTimes {
@@ -61,13 +63,24 @@ impl FlashTimes {
             truncated: config.bus.rounding == BusRounding::TruncatedNs,
             carried,
             page_bytes: page.into(),
+            sectors: vec![],
         };
+        flash.sectors =
+            (0..=page / 512).map(|sectors| flash.transfer_time(sectors * 512)).collect();
         flash.page_transfer = flash.transfer(page);
         flash
     }
 
     /// Time on the bus for `bytes` of a page's data.
+    #[inline]
     pub(crate) fn transfer(&self, bytes: u32) -> Span {
+        match self.sectors.get(bytes as usize / 512) {
+            Some(&time) if bytes.is_multiple_of(512) => time,
+            _ => self.transfer_time(bytes),
+        }
+    }
+
+    fn transfer_time(&self, bytes: u32) -> Span {
         let bytes = (u64::from(bytes) * self.carried).div_ceil(self.page_bytes);
         let ps = if self.truncated {
             (bytes / self.width / 2) * (1000 / self.rate_mts * 2) * 1000

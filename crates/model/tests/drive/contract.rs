@@ -73,7 +73,9 @@ proptest! {
             Manner { slices: Some(slices), ..Manner::default() },
             Manner { late: true, ..Manner::default() },
             Manner { moves: true, ..Manner::default() },
-            Manner { slices: Some(slices), late: true, moves: true },
+            Manner { slices: Some(slices), late: true, moves: true, ..Manner::default() },
+            Manner { submits: true, ..Manner::default() },
+            Manner { slices: Some(slices), submits: true, moves: true, ..Manner::default() },
         ] {
             let (done, other) = run(busy(), manner, seed, 300);
             prop_assert_eq!(&done, &expected);
@@ -193,6 +195,8 @@ fn mistakes_of_the_host_are_errors() {
     // Something comes out at 41 ns: later inputs have to wait for it.
     assert_eq!(drive.ring(at(60), QUEUE, 1), Err(InputError::NotAdvanced { at: at(60) }));
     assert!(drive.poll().is_some());
+    // The entry that was rung for is still in the queue.
+    assert_eq!(drive.submit(drive.now(), QUEUE, read), Err(InputError::Mixed(QUEUE)));
     drive.check().expect("errors change nothing");
 }
 
@@ -221,8 +225,9 @@ fn commands_that_do_not_fit_the_drive_complete_with_a_status() {
 
 #[test]
 fn a_deleted_queue_answers_what_it_has_fetched() {
-    for after in [0, 20, 44, 1000, 30_000, 57_000, 60_000] {
-        let mut host = Host::new(small());
+    let times = [0, 20, 44, 1000, 30_000, 57_000, 60_000];
+    for (after, submits) in times.into_iter().flat_map(|at| [(at, false), (at, true)]) {
+        let mut host = Host::with(small(), Manner { submits, ..Manner::default() });
         fill(&mut host);
         host.create(memory_queue(2));
         let reads: Vec<_> = (0..6).map(|n| host.send(Operation::Read, n * 8, 8)).collect();

@@ -230,6 +230,7 @@ impl Run {
             slices: random.chance(0.2).then(|| random.next()),
             late: random.chance(0.2),
             moves: random.chance(0.5),
+            ..Manner::default()
         };
         let fragile = |fault: &Fault| {
             matches!(

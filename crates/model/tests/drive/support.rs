@@ -201,6 +201,8 @@ pub(crate) struct Manner {
     pub(crate) late: bool,
     /// Asks for moves.
     pub(crate) moves: bool,
+    /// Commands are submitted where the drive reads them, instead of handed over on demand.
+    pub(crate) submits: bool,
 }
 
 /// A host in virtual time. Commands are answered when they are fetched, data when it moves,
@@ -295,6 +297,9 @@ impl Host {
         let now = self.now();
         self.outstanding += 1;
         match self.kinds[&queue] {
+            QueueKind::Memory if self.manner.submits => {
+                self.drive.submit(now, queue, request).expect("a queue to submit to");
+            }
             QueueKind::Memory => {
                 self.waiting.entry(queue).or_default().push_back(request);
                 self.drive.ring(now, queue, 1).expect("a queue to ring");
