@@ -261,3 +261,19 @@ fn authentication_is_handed_on() {
     // Discovery needs none.
     world.admin_as(HOST, DISCOVERY_NQN);
 }
+
+#[test]
+fn who_has_proved_to_be_one_host_connects_as_no_other() {
+    let mut world = World::new(Timing::Modelled);
+    for (proved, subsystem, expected) in [
+        (HOST, SUBSYSTEM, Status::SUCCESS),
+        (HOST, DISCOVERY_NQN, Status::SUCCESS),
+        ("nqn.2026-11.test:another", SUBSYSTEM, Status::CONNECT_INVALID_HOST),
+        ("nqn.2026-11.test:another", DISCOVERY_NQN, Status::CONNECT_INVALID_HOST),
+    ] {
+        let queue = world.attach_proved(Some(proved));
+        let reply = world.connect_as(queue, HOST, subsystem, connect(0, 32), 0xffff);
+        assert_eq!(plain(reply.status()), expected, "{proved} {subsystem}");
+        assert_eq!(world.subsystem.is_in_use(queue), expected.is_success());
+    }
+}

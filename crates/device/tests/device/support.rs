@@ -172,13 +172,18 @@ impl World {
     }
 
     pub(crate) fn attach(&mut self) -> Queue {
+        self.attach_proved(None)
+    }
+
+    /// A connection whose peer has proved to the transport that it is this host.
+    pub(crate) fn attach_proved(&mut self, host: Option<&str>) -> Queue {
         let transport = Transport {
             in_capsule_bytes: 8192,
             max_transfer_bytes: 128 << 10,
             peer: "test".into(),
             port: 0,
             kind: 3,
-            host_nqn: None,
+            host_nqn: host.map(str::to_owned),
         };
         self.subsystem.attach(self.clock(), transport)
     }

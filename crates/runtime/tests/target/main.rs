@@ -3,5 +3,6 @@
 mod client;
 mod faults;
 mod hostile;
+mod secure;
 mod served;
 mod timing;

@@ -1,0 +1,93 @@
+//! Hosts that prove who they are, and connections that are encrypted.
+
+use crate::client::{HOST, NQN, Target};
+use mynah_runtime::authenticator::Secrets;
+use mynah_runtime::host::{Controller, Credentials, HostError, Options};
+use mynah_runtime::random;
+use mynah_runtime::server::ServeOptions;
+use mynah_wire::authentication::{Choices, Failure, Group, Hash, Secret};
+use mynah_wire::nvme::Status;
+use mynah_wire::tcp::digest::Digests;
+use std::time::Duration;
+
+fn options(target: &Target, credentials: Option<Credentials>) -> Options {
+    Options {
+        address: target.address.to_string(),
+        subsystem_nqn: NQN.to_owned(),
+        host_nqn: HOST.to_owned(),
+        credentials,
+        #[cfg(feature = "tls")]
+        tls: None,
+        digests: Digests { header: false, data: false },
+        keep_alive: Duration::ZERO,
+        timeout: Duration::from_secs(60),
+    }
+}
+
+/// Connects admin and I/O queue, and asks what there is.
+fn visit(options: &Options) -> Result<Vec<u32>, HostError> {
+    let mut controller = Controller::connect(options)?;
+    let queue = controller.association().open_queue(1, 32)?;
+    let namespaces = controller.namespaces()?;
+    drop(queue);
+    controller.shutdown()?;
+    Ok(namespaces)
+}
+
+#[test]
+fn both_ends_prove_who_they_are() {
+    let secret = || Secret::generate(Hash::Sha256, &mut random::fill);
+    let (host, controller, wrong) = (secret(), secret(), secret());
+    let groups = vec![Group::Ffdhe2048];
+    let choices = Choices { hashes: vec![Hash::Sha384], groups };
+    let target = Target::start(ServeOptions {
+        secrets: Secrets {
+            hosts: vec![(Some(HOST.to_owned()), host.clone())],
+            controller: Some(controller.clone()),
+            choices,
+        },
+        ..ServeOptions::default()
+    });
+    let visit = |host: &Secret, controller: Option<&Secret>| {
+        let credentials = Credentials {
+            host: host.clone(),
+            controller: controller.cloned(),
+            choices: Choices::default(),
+        };
+        visit(&options(&target, Some(credentials)))
+    };
+    assert_eq!(visit(&host, None).expect("one way"), [1]);
+    assert_eq!(visit(&host, Some(&controller)).expect("both ways"), [1]);
+    for (host, controller) in [(&wrong, None), (&host, Some(&wrong))] {
+        let error = visit(host, controller).expect_err("a wrong secret");
+        assert!(matches!(error, HostError::Authentication(Failure::Failed)), "{error}");
+    }
+    let error = self::visit(&options(&target, None)).expect_err("no secret");
+    let HostError::Refused { status, .. } = error else { panic!("{error}") };
+    assert_eq!(status, Status::AUTHENTICATION_REQUIRED.do_not_retry());
+    target.stop();
+}
+
+#[cfg(feature = "tls")]
+#[test]
+fn connections_are_encrypted_for_who_has_the_key() {
+    use mynah_runtime::host::Encryption;
+    use mynah_wire::tls_key::TlsKey;
+    for strong in [false, true] {
+        let key = || TlsKey::generate(strong, &mut random::fill);
+        let (right, wrong) = (key(), key());
+        let target = Target::start(ServeOptions {
+            tls: vec![(Some(HOST.to_owned()), right.clone())],
+            ..ServeOptions::default()
+        });
+        let with = |key: &TlsKey| Options {
+            tls: Some(Encryption::new(key.clone()).expect("a thread")),
+            ..options(&target, None)
+        };
+        assert_eq!(visit(&with(&right)).expect("encrypted"), [1]);
+        assert!(matches!(visit(&with(&wrong)), Err(HostError::Tls(_))));
+        let plain = Options { timeout: Duration::from_secs(5), ..options(&target, None) };
+        assert!(visit(&plain).is_err(), "nothing goes in the clear");
+        target.stop();
+    }
+}
