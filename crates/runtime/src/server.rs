@@ -216,7 +216,8 @@ impl Server {
             seed: drive.drive.config().seed,
         };
         let drive = drive.drive;
-        let (store, waker, trouble) = open_store(&options, &identity.hash, &drive, &mut notes)?;
+        let Opened { store, waker, trouble } =
+            open_store(&options, &identity.hash, &drive, &mut notes)?;
         let timing = match options.speed {
             Speed::Modelled(_) => Timing::Modelled,
             Speed::Max => Timing::Immediate,
@@ -408,18 +409,33 @@ impl Served {
     }
 }
 
+/// A store, and how it is heard of.
+struct Opened {
+    store: Box<dyn Store>,
+    /// Rings when the store has finished something.
+    waker: Option<OwnedFd>,
+    trouble: Trouble,
+}
+
+impl Opened {
+    /// A store that never has anything to say.
+    fn silent(store: Box<dyn Store>) -> Opened {
+        Opened { store, waker: None, trouble: Trouble::default() }
+    }
+}
+
 fn open_store(
     options: &ServeOptions,
     hash: &str,
     drive: &Drive,
     notes: &mut Vec<String>,
-) -> Result<(Box<dyn Store>, Option<OwnedFd>, Trouble), ServeError> {
+) -> Result<Opened, ServeError> {
     let bytes = Subsystem::store_bytes(drive);
     match &options.store {
-        StoreKind::Ram => Ok((Box::new(RamStore::new()), None, Trouble::default())),
+        StoreKind::Ram => Ok(Opened::silent(Box::new(RamStore::new()))),
         StoreKind::Pattern => {
             notes.push("store pattern: nothing that was written was kept".to_owned());
-            Ok((Box::new(PatternStore), None, Trouble::default()))
+            Ok(Opened::silent(Box::new(PatternStore)))
         }
         StoreKind::File(path) => {
             let (store, found) = FileStore::open(path, bytes, hash)?;
@@ -441,7 +457,7 @@ fn open_store(
                 }
             }
             let trouble = store.trouble();
-            Ok((Box::new(store), Some(waker), trouble))
+            Ok(Opened { store: Box::new(store), waker: Some(waker), trouble })
         }
     }
 }

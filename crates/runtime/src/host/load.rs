@@ -282,7 +282,9 @@ fn plans(
         return unfit("a trace cannot be replayed on a target yet; --rw draws a workload".into());
     };
     let (alignment, bytes_max) = lengths(&synthetic.block);
-    if alignment % block_bytes != 0 || synthetic.align_sectors * SECTOR_BYTES % block_bytes != 0 {
+    if alignment % block_bytes != 0
+        || !(synthetic.align_sectors * SECTOR_BYTES).is_multiple_of(block_bytes)
+    {
         return unfit(format!(
             "the namespace has blocks of {block_bytes} bytes; block sizes (--bs) and alignment \
              (--blockalign) must be multiples of that"
@@ -368,7 +370,7 @@ fn lengths(block: &BlockSize) -> (u64, u64) {
         BlockSize::Range { min, max } => (bytes(*min), bytes(*max)),
         BlockSize::Split(parts) => {
             let all = || parts.iter().map(|&(sectors, _)| sectors);
-            let common = all().fold(0, |a, b| greatest_common_divisor(a, b));
+            let common = all().fold(0, greatest_common_divisor);
             (bytes(common), bytes(all().max().unwrap_or(1)))
         }
     }
