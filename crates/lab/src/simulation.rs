@@ -1,7 +1,7 @@
 //! Simulations: a drive and its flows, put together and run to a result.
 //!
 //! A [`Simulation`] is built from a drive by name, an experiment file or a scenario of
-//! MQSim's; its fields may be changed until it runs. [`replay`] repeats a recorded run and
+//! MQSim's; its fields may be changed until it runs. [`crate::replay`] repeats a recorded run and
 //! gives the same result. This module reads no clock: what a run cost the machine is for
 //! the caller to fill in ([`crate::result::Run`]), by the [`Step`]s it is told.
 
