@@ -1,12 +1,14 @@
-//! The command line. Flow options carry fio's names; what they mean is
-//! [`mynah_lab::workload::FlowOptions`].
+//! The command line.
+
+mod flow;
 
 use clap::{Args, Parser, Subcommand, ValueHint};
 use mynah_lab::experiment::Precondition;
-use mynah_lab::workload::FlowOptions;
 use std::path::PathBuf;
 
-const ABOUT: &str = "Mynah, an NVMe SSD made of software: predicts what a drive does";
+pub(crate) use flow::{FlowArgs, LoadArgs};
+
+const ABOUT: &str = "Mynah, an NVMe SSD made of software: predicts a drive, and is the drive";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -14,7 +16,9 @@ Examples:
   mynah drives                                what drives there are
   mynah sim                                   4 KiB random reads on the default drive
   mynah sim --rw randwrite --bs 4k --iodepth 32 --runtime 2s
-  mynah sim --help                            everything a simulation can do";
+  mynah sim --help                            everything a simulation can do
+  mynah serve                                 be the drive, over NVMe/TCP on loopback
+  mynah bench tcp://127.0.0.1:4420            use it";
 
 const SIM_EXAMPLES: &str = "\
 Examples:
@@ -379,185 +383,6 @@ fn parse_precondition(text: &str) -> Result<Precondition, String> {
     text.parse()
 }
 
-/// Declares the flow's options and their way into [`FlowOptions`].
-macro_rules! flow_args {
-    ($flow_args:ident: $($(#[$attribute:meta])* $name:ident),+ $(,)?) => {
-        /// One flow.
-        #[derive(Args)]
-        #[command(next_help_heading = "Workload (names and units as in fio)")]
-        pub(crate) struct $flow_args {
-            $($(#[$attribute])* pub(crate) $name: Option<String>,)+
-            /// Run until runtime is over, as in fio; needs --runtime
-            #[arg(long = "time_based", alias = "time-based")]
-            pub(crate) time_based: bool,
-        }
-
-        impl $flow_args {
-            /// What was given.
-            #[allow(clippy::needless_update, reason = "only one of the two has every option")]
-            pub(crate) fn options(&self) -> FlowOptions {
-                let time_based = self.time_based.then(|| "true".to_owned());
-                FlowOptions {
-                    $($name: self.$name.clone(),)+
-                    time_based,
-                    ..FlowOptions::default()
-                }
-            }
-        }
-    };
-}
-
-flow_args! {
-    LoadArgs:
-    /// What results call the flow
-    #[arg(long, value_name = "NAME")]
-    name,
-    /// read, write, randread, randwrite, rw, randrw, trim or randtrim [default: randread]
-    #[arg(long, value_name = "KIND")]
-    rw,
-    /// Block size [default: 4k]
-    #[arg(long, value_name = "SIZE")]
-    bs,
-    /// Block sizes from MIN to MAX, multiples of MIN
-    #[arg(long, value_name = "MIN-MAX")]
-    bsrange,
-    /// Block sizes with their percentages: 4k/60:64k/40
-    #[arg(long, value_name = "SIZE/PERCENT:…")]
-    bssplit,
-    /// Addresses are multiples of this [default: the smallest block size]
-    #[arg(long, value_name = "SIZE")]
-    blockalign,
-    /// I/Os outstanding, of each job [default: 1; 32 if --rw is not given either]
-    #[arg(long, value_name = "N")]
-    iodepth,
-    /// I/O queues, each with a connection, a thread, and a stream and limits of its own
-    /// [default: 1]
-    #[arg(long, value_name = "N")]
-    numjobs,
-    /// I/Os a second of each job, evenly spaced whatever the target does, in place of iodepth;
-    /// latencies count from the moment at which an I/O was meant to be issued
-    #[arg(long = "rate_iops", alias = "rate-iops", value_name = "N")]
-    rate_iops,
-    /// Percentage of reads in rw and randrw [default: half of what trims leave]
-    #[arg(long, value_name = "PERCENT")]
-    rwmixread,
-    /// Percentage of trims in rw and randrw [default: 0]
-    #[arg(long, value_name = "PERCENT")]
-    rwmixtrim,
-    /// random, zipf:THETA or hotcold:ACCESS/SPACE (90/10: 90 % of the requests go to the first
-    /// 10 %) [default: random]
-    #[arg(long = "random_distribution", alias = "random-distribution", value_name = "DIST")]
-    random_distribution,
-    /// Where the working set starts, in bytes or percent of the namespace [default: 0]
-    #[arg(long, value_name = "SIZE|PERCENT")]
-    offset,
-    /// The working set's length, in bytes or percent of the namespace [default: all of it]
-    #[arg(long, value_name = "SIZE|PERCENT")]
-    size,
-    /// I/Os each job issues
-    #[arg(long = "number_ios", alias = "number-ios", value_name = "N")]
-    number_ios,
-    /// Bytes each job issues
-    #[arg(long = "io_size", alias = "io-size", value_name = "SIZE")]
-    io_size,
-    /// How long the load lasts; a bare number counts seconds [default: 10s if there is no other
-    /// limit]
-    #[arg(long, value_name = "TIME")]
-    runtime,
-    /// Seed of this flow's streams [default: from --seed]
-    #[arg(long, value_name = "N")]
-    randseed,
-}
-
-flow_args! {
-    FlowArgs:
-    /// What results call the flow
-    #[arg(long, value_name = "NAME")]
-    name,
-    /// read, write, randread, randwrite, rw, randrw, trim or randtrim [default: randread]
-    #[arg(long, value_name = "KIND")]
-    rw,
-    /// Block size [default: 4k]
-    #[arg(long, value_name = "SIZE")]
-    bs,
-    /// Block sizes from MIN to MAX, multiples of MIN
-    #[arg(long, value_name = "MIN-MAX")]
-    bsrange,
-    /// Block sizes with their percentages: 4k/60:64k/40
-    #[arg(long, value_name = "SIZE/PERCENT:…")]
-    bssplit,
-    /// Normally distributed block sizes
-    #[arg(long, value_name = "MEAN/DEVIATION")]
-    bsnormal,
-    /// Addresses are multiples of this [default: the smallest block size]
-    #[arg(long, value_name = "SIZE")]
-    blockalign,
-    /// Requests outstanding, of each job [default: 1; 32 if --rw is not given either]
-    #[arg(long, value_name = "N")]
-    iodepth,
-    /// Queue pairs, each with its own stream and limits [default: 1]
-    #[arg(long, value_name = "N")]
-    numjobs,
-    /// Requests a second of each job, evenly spaced whatever the drive does, in place of iodepth
-    #[arg(long = "rate_iops", alias = "rate-iops", value_name = "N")]
-    rate_iops,
-    /// Percentage of reads in rw and randrw [default: half of what trims leave]
-    #[arg(long, value_name = "PERCENT")]
-    rwmixread,
-    /// Percentage of trims in rw and randrw [default: 0]
-    #[arg(long, value_name = "PERCENT")]
-    rwmixtrim,
-    /// random, zipf:THETA or hotcold:ACCESS/SPACE (90/10: 90 % of the requests go to the first
-    /// 10 %) [default: random]
-    #[arg(long = "random_distribution", alias = "random-distribution", value_name = "DIST")]
-    random_distribution,
-    /// Where the working set starts, in bytes or percent of the namespace [default: 0]
-    #[arg(long, value_name = "SIZE|PERCENT")]
-    offset,
-    /// The working set's length, in bytes or percent of the namespace [default: all of it]
-    #[arg(long, value_name = "SIZE|PERCENT")]
-    size,
-    /// Requests each job issues [default: 100000 if there is no other limit]
-    #[arg(long = "number_ios", alias = "number-ios", value_name = "N")]
-    number_ios,
-    /// Bytes each job issues
-    #[arg(long = "io_size", alias = "io-size", value_name = "SIZE")]
-    io_size,
-    /// How long the flow runs on the drive's clock; a bare number counts seconds
-    #[arg(long, value_name = "TIME")]
-    runtime,
-    /// The namespace, from 1 [default: 1]
-    #[arg(long, value_name = "N")]
-    namespace,
-    /// Priority class of the flow's queues: urgent, high, medium or low
-    #[arg(long, value_name = "CLASS")]
-    priority,
-    /// Seed of this flow's streams [default: from --seed]
-    #[arg(long, value_name = "N")]
-    randseed,
-    /// The percentage of the namespace that preconditioning fills [default: 100]
-    #[arg(long, value_name = "PERCENT")]
-    occupancy,
-    /// A trace to replay in place of a drawn workload; - is standard input
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    trace,
-    /// The trace's format: mqsim (arrival, device, first sector, sectors, type)
-    #[arg(long = "trace-format", alias = "trace_format", value_name = "FORMAT")]
-    trace_format,
-    /// What a tick of the trace's clock is: ps, ns, us, ms or s [default: ns]
-    #[arg(long = "trace-time-unit", alias = "trace_time_unit", value_name = "UNIT")]
-    trace_time_unit,
-    /// modulo: fold addresses outside the namespace into it [default: none, they are errors]
-    #[arg(long = "trace-remap", alias = "trace_remap", value_name = "HOW")]
-    trace_remap,
-    /// The percentage of the trace that is replayed, from its start [default: 100]
-    #[arg(long = "trace-percent", alias = "trace_percent", value_name = "PERCENT")]
-    trace_percent,
-    /// How many times the trace is replayed [default: 1]
-    #[arg(long = "trace-repeat", alias = "trace_repeat", value_name = "N")]
-    trace_repeat,
-}
-
 /// Where else drive and workload may come from.
 #[derive(Args)]
 #[command(next_help_heading = "Recordings and MQSim's files")]
@@ -633,6 +458,7 @@ pub(crate) fn flag(option: &str) -> String {
 mod tests {
     use super::*;
     use clap::CommandFactory;
+    use mynah_lab::workload::FlowOptions;
 
     #[test]
     fn the_command_line_is_consistent() {

@@ -33,10 +33,6 @@ const DEFAULT_ADDRESS: &str = "127.0.0.1:4420";
 /// Serves a drive until the process is told to end.
 pub(crate) fn run(args: &Serve) -> Result<ExitCode, Failure> {
     let options = options(args)?;
-    if args.record.is_some() && options.speed == Speed::Max {
-        let help = "leave out --record, or --speed max";
-        return Err(Failure::usage("without the model there is nothing to record", Some(help)));
-    }
     let emulation = emulation(args, options.speed)?;
     let json = args.json.as_deref().filter(|path| *path != Path::new("-"));
     let json = json.map(PendingFile::create).transpose()?;
@@ -54,6 +50,9 @@ pub(crate) fn run(args: &Serve) -> Result<ExitCode, Failure> {
         server.subsystem_mut().set_tap(tap);
     }
     warn(args, &options);
+    if !args.quiet {
+        server.notes().iter().for_each(|note| say(format_args!("note: {note}")));
+    }
     let control = server.control();
     let metrics = match metrics {
         Some(listener) => Some(metrics::serve(listener, control.clone()).map_err(system)?),

@@ -181,7 +181,7 @@ mod tests {
 
     #[test]
     fn dram_time_by_hand() {
-        let shape = crate::space::Shape::new(&crate::testing::tiny());
+        let shape = crate::space::Shape::new(&crate::testing::small());
         let config = config::WriteCache {
             bytes: 1 << 20,
             dram: config::Dram {
@@ -203,7 +203,7 @@ mod tests {
 
     #[test]
     fn epochs_end_when_their_units_are_clean() {
-        let shape = crate::space::Shape::new(&crate::testing::tiny());
+        let shape = crate::space::Shape::new(&crate::testing::small());
         let config = crate::testing::cache();
         let mut cache = Cache::new(&config, &shape);
         let first = cache.dirtied();

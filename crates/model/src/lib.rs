@@ -40,8 +40,8 @@ mod ring;
 mod space;
 pub mod stats;
 pub mod steady;
-#[cfg(test)]
-mod testing;
+#[doc(hidden)]
+pub mod testing;
 mod translation;
 mod validate;
 mod write;

@@ -1,12 +1,16 @@
-//! Small drives for unit tests.
+//! Small drives for tests, here and in the crates around this one.
 
 use crate::config::*;
 use mynah_stamp::Span;
 
-/// Two channels of two single-die chips with two planes; 4 KiB units in 8 KiB pages.
-pub(crate) fn tiny() -> Config {
-    let times =
-        |us| PageTimes { lsb: Span::from_us(us), csb: Span::from_us(us), msb: Span::from_us(us) };
+/// How long the page types of a wordline take, in microseconds.
+pub fn page_times(lsb_us: u64, csb_us: u64, msb_us: u64) -> PageTimes {
+    PageTimes { lsb: Span::from_us(lsb_us), csb: Span::from_us(csb_us), msb: Span::from_us(msb_us) }
+}
+
+/// Two channels of two single-die chips with two planes; 4 KiB units in 8 KiB pages; SLC;
+/// no cache; everything that is not asked for costs nothing.
+pub fn small() -> Config {
     Config {
         geometry: Geometry {
             channels: 2,
@@ -20,8 +24,8 @@ pub(crate) fn tiny() -> Config {
         },
         flash: FlashTiming {
             cell: CellType::Slc,
-            read: times(50),
-            program: times(500),
+            read: page_times(50, 60, 70),
+            program: page_times(500, 600, 700),
             erase: Span::from_ms(3),
             read_ready_delay: Span::ZERO,
         },
@@ -55,7 +59,7 @@ pub(crate) fn tiny() -> Config {
             truncate_ns: false,
         },
         queues: Queues {
-            fetch_size: 512,
+            fetch_size: 1024,
             entries: 1024,
             arbitration_burst: 1,
             command_slots: 65_536,
@@ -67,7 +71,7 @@ pub(crate) fn tiny() -> Config {
             trim: Span::ZERO,
             flush: Span::ZERO,
         },
-        cache: Some(cache()),
+        cache: None,
         mapping: Mapping {
             unit_bytes: 4096,
             table: MappingTable::Ideal,
@@ -101,7 +105,8 @@ pub(crate) fn tiny() -> Config {
     }
 }
 
-pub(crate) fn cache() -> WriteCache {
+/// One megabyte that writes back at once.
+pub fn cache() -> WriteCache {
     WriteCache {
         bytes: 1 << 20,
         dram: Dram {
@@ -109,8 +114,8 @@ pub(crate) fn cache() -> WriteCache {
             width_bytes: 8,
             rate_mts: 1600,
             t_rcd: Span::from_ns(13),
-            t_cl: Span::from_ns(13),
-            t_rp: Span::from_ns(13),
+            t_cl: Span::from_ns(14),
+            t_rp: Span::from_ns(15),
         },
         write_back: WriteBack::Eager,
     }

@@ -5,7 +5,8 @@ use mynah_device::{
     SubsystemConfig, Timing, Transport,
 };
 use mynah_model::Drive;
-use mynah_model::config::*;
+use mynah_model::config::{Config, Firmware, WriteBack};
+use mynah_model::testing;
 use mynah_stamp::{Span, Time};
 use mynah_wire::fabrics::{CONNECT_NO_FLOW_CONTROL, Connect, ConnectData, nqn_field};
 use mynah_wire::nvme::opcode::{FABRICS, admin, fabrics, nvm};
@@ -20,104 +21,20 @@ pub(crate) const HOST: &str = "nqn.2026-11.test:host";
 /// 8 MiB and a bit of SLC with 4 KiB units, a cache, and round times.
 pub(crate) fn small() -> Config {
     let us = Span::from_us;
-    let times = |time| PageTimes { lsb: us(time), csb: us(time), msb: us(time) };
-    Config {
-        geometry: Geometry {
-            channels: 2,
-            chips_per_channel: 1,
-            dies_per_chip: 1,
-            planes_per_die: 2,
-            blocks_per_plane: 24,
-            pages_per_block: 16,
-            page_bytes: 8192,
-            page_spare_bytes: 448,
-        },
-        flash: FlashTiming {
-            cell: CellType::Slc,
-            read: times(50),
-            program: times(500),
-            erase: Span::from_ms(3),
-            read_ready_delay: Span::ZERO,
-        },
-        bus: Bus {
-            width_bytes: 1,
-            rate_mts: 800,
-            cycles: BusCycles {
-                t_cs: Span::from_ns(20),
-                t_wc: Span::from_ns(25),
-                t_wb: Span::from_ns(100),
-                t_rr: Span::from_ns(20),
-                t_adl: Span::from_ns(70),
-                t_dbsy: Span::from_ns(500),
-                t_cals: Span::from_ns(15),
-                t_wpst: Span::from_ns(6),
-                t_wpsth: Span::from_ns(15),
-            },
-            rounding: BusRounding::Exact,
-            transfer_spare: false,
-            arbitration: BusArbitration::CommandFirst,
-        },
-        link: Link {
-            bytes_per_s: 4_000_000_000,
-            lanes: 4,
-            max_payload_bytes: 128,
-            packet_overhead_bytes: 28,
-            submission_entry_bytes: 64,
-            fetch_prp_lists: true,
-            interrupt: Span::ZERO,
-            stream_data: true,
-            truncate_ns: false,
-        },
-        queues: Queues {
-            fetch_size: 1024,
-            entries: 1024,
-            arbitration_burst: 1,
-            command_slots: 65_536,
-        },
-        firmware: Firmware { cores: 1, read: us(1), write: us(1), trim: us(1), flush: us(1) },
-        cache: Some(WriteCache {
-            bytes: 256 << 10,
-            dram: Dram {
-                row_bytes: 8192,
-                width_bytes: 8,
-                rate_mts: 1600,
-                t_rcd: Span::from_ns(14),
-                t_cl: Span::from_ns(14),
-                t_rp: Span::from_ns(14),
-            },
-            write_back: WriteBack::Lru { high: 0.5 },
-        }),
-        mapping: Mapping {
-            unit_bytes: 4096,
-            table: MappingTable::Ideal,
-            unmapped_reads: UnmappedReads::Zeroes,
-        },
-        plane_order: PlaneOrder([
-            Dimension::Channel,
-            Dimension::Chip,
-            Dimension::Die,
-            Dimension::Plane,
-        ]),
-        over_provisioning: 0.3,
-        gc: Gc {
-            victim: VictimPolicy::Greedy,
-            start: 0.15,
-            urgent: 0.1,
-            reserve_blocks: 1,
-            frontiers: WriteFrontiers::Separate,
-            idle_after: None,
-            idle_target: 0.2,
-        },
-        scheduler: Scheduler {
-            die_interleaving: true,
-            multi_plane: true,
-            multi_plane_window: 8,
-            priority_classes: false,
-        },
-        namespaces: vec![Namespace::whole_drive()],
-        faults: vec![],
-        seed: 1,
-    }
+    let mut config = testing::small();
+    config.geometry.chips_per_channel = 1;
+    config.geometry.blocks_per_plane = 24;
+    config.flash.read = testing::page_times(50, 50, 50);
+    config.flash.program = testing::page_times(500, 500, 500);
+    config.firmware = Firmware { cores: 1, read: us(1), write: us(1), trim: us(1), flush: us(1) };
+    let mut cache = testing::cache();
+    cache.bytes = 256 << 10;
+    cache.write_back = WriteBack::Lru { high: 0.5 };
+    config.cache = Some(cache);
+    config.over_provisioning = 0.3;
+    config.gc.start = 0.15;
+    config.gc.urgent = 0.1;
+    config
 }
 
 /// The subsystem and the clock of its world.

@@ -4,6 +4,7 @@
 use mynah_model::Drive;
 use mynah_model::config::*;
 use mynah_model::io::*;
+pub(crate) use mynah_model::testing::{cache, page_times, small};
 use mynah_stamp::{Span, Time};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -41,128 +42,11 @@ impl Random {
     }
 }
 
-pub(crate) fn page_times(lsb_us: u64, csb_us: u64, msb_us: u64) -> PageTimes {
-    PageTimes { lsb: Span::from_us(lsb_us), csb: Span::from_us(csb_us), msb: Span::from_us(msb_us) }
-}
-
-/// Two channels of two single-die chips with two planes; 4 KiB units in 8 KiB pages; SLC;
-/// no cache; everything that is not asked for costs nothing.
-pub(crate) fn small() -> Config {
-    Config {
-        geometry: Geometry {
-            channels: 2,
-            chips_per_channel: 2,
-            dies_per_chip: 1,
-            planes_per_die: 2,
-            blocks_per_plane: 32,
-            pages_per_block: 16,
-            page_bytes: 8192,
-            page_spare_bytes: 448,
-        },
-        flash: FlashTiming {
-            cell: CellType::Slc,
-            read: page_times(50, 60, 70),
-            program: page_times(500, 600, 700),
-            erase: Span::from_ms(3),
-            read_ready_delay: Span::ZERO,
-        },
-        bus: Bus {
-            width_bytes: 1,
-            rate_mts: 800,
-            cycles: BusCycles {
-                t_cs: Span::from_ns(20),
-                t_wc: Span::from_ns(25),
-                t_wb: Span::from_ns(100),
-                t_rr: Span::from_ns(20),
-                t_adl: Span::from_ns(70),
-                t_dbsy: Span::from_ns(500),
-                t_cals: Span::from_ns(15),
-                t_wpst: Span::from_ns(6),
-                t_wpsth: Span::from_ns(15),
-            },
-            rounding: BusRounding::Exact,
-            transfer_spare: false,
-            arbitration: BusArbitration::CommandFirst,
-        },
-        link: Link {
-            bytes_per_s: 4_000_000_000,
-            lanes: 4,
-            max_payload_bytes: 128,
-            packet_overhead_bytes: 28,
-            submission_entry_bytes: 64,
-            fetch_prp_lists: true,
-            interrupt: Span::ZERO,
-            stream_data: true,
-            truncate_ns: false,
-        },
-        queues: Queues {
-            fetch_size: 1024,
-            entries: 1024,
-            arbitration_burst: 1,
-            command_slots: 65_536,
-        },
-        firmware: Firmware {
-            cores: 1,
-            read: Span::ZERO,
-            write: Span::ZERO,
-            trim: Span::ZERO,
-            flush: Span::ZERO,
-        },
-        cache: None,
-        mapping: Mapping {
-            unit_bytes: 4096,
-            table: MappingTable::Ideal,
-            unmapped_reads: UnmappedReads::Zeroes,
-        },
-        plane_order: PlaneOrder([
-            Dimension::Channel,
-            Dimension::Chip,
-            Dimension::Die,
-            Dimension::Plane,
-        ]),
-        over_provisioning: 0.25,
-        gc: Gc {
-            victim: VictimPolicy::Greedy,
-            start: 0.1,
-            urgent: 0.07,
-            reserve_blocks: 1,
-            frontiers: WriteFrontiers::Separate,
-            idle_after: None,
-            idle_target: 0.2,
-        },
-        scheduler: Scheduler {
-            die_interleaving: true,
-            multi_plane: true,
-            multi_plane_window: 8,
-            priority_classes: false,
-        },
-        namespaces: vec![Namespace::whole_drive()],
-        faults: vec![],
-        seed: 1,
-    }
-}
-
 /// [`small`] with changes.
 pub(crate) fn small_with(change: impl FnOnce(&mut Config)) -> Config {
     let mut config = small();
     change(&mut config);
     config
-}
-
-/// One megabyte that writes back at once.
-pub(crate) fn cache() -> WriteCache {
-    WriteCache {
-        bytes: 1 << 20,
-        dram: Dram {
-            row_bytes: 8192,
-            width_bytes: 8,
-            rate_mts: 1600,
-            t_rcd: Span::from_ns(13),
-            t_cl: Span::from_ns(14),
-            t_rp: Span::from_ns(15),
-        },
-        write_back: WriteBack::Eager,
-    }
 }
 
 /// A mapping table in flash whose cache holds `bytes`.

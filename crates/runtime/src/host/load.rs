@@ -168,7 +168,7 @@ pub fn run(load: &Load, watch: &mut dyn FnMut(Progress) -> bool) -> Result<Outco
             })
             .collect();
         let count = jobs.len() as u64;
-        let mut done = || {
+        let mut done = |lost: bool| {
             let completed = counters.iter().map(|counter| counter.load(Ordering::Relaxed)).sum();
             let passed = clock.wall().saturating_since(start).as_secs_f64();
             let by_time = limits.runtime.map_or(0.0, |runtime| passed / runtime.as_secs_f64());
@@ -176,7 +176,11 @@ pub fn run(load: &Load, watch: &mut dyn FnMut(Progress) -> bool) -> Result<Outco
                 .requests
                 .map_or(0.0, |requests| completed as f64 / (requests as f64 * count as f64));
             let done = by_time.max(by_count).clamp(0.0, 1.0);
-            if !watch(Progress::Running { done, completed }) && !interrupted {
+            let progress = match lost {
+                true => Progress::Reconnecting,
+                false => Progress::Running { done, completed },
+            };
+            if !watch(progress) && !interrupted {
                 interrupted = true;
                 link.stop();
             }
@@ -208,13 +212,14 @@ fn attach(load: &Load) -> Result<(Controller, Namespace, Association), HostError
 }
 
 /// Looks after the controller until the jobs have ended; how often it was connected anew.
+/// `done` is told whether the controller is lost, and says whether the run is to end.
 fn supervise(
     load: &Load,
     namespace: &Namespace,
     controller: &mut Option<Controller>,
     link: &Link,
     clock: &Clock,
-    done: &mut dyn FnMut() -> bool,
+    done: &mut dyn FnMut(bool) -> bool,
 ) -> u64 {
     // Two in a timeout, so that one may be late.
     let keep_alive = Span::from_ns(load.options.keep_alive.as_nanos() as u64 / 2);
@@ -225,7 +230,7 @@ fn supervise(
         if !working {
             return reconnects;
         }
-        let stopped = done();
+        let stopped = done(false);
         if let Some(present) = controller
             && !lost
         {
@@ -244,7 +249,7 @@ fn supervise(
         let patience = Span::from_ns(load.reconnect.as_nanos() as u64);
         let mut pause = PAUSE_MIN;
         loop {
-            if stopped || done() || clock.wall().saturating_since(since) > patience {
+            if stopped || done(true) || clock.wall().saturating_since(since) > patience {
                 link.give_up();
                 break;
             }

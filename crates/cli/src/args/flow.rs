@@ -1,0 +1,187 @@
+//! A flow's options. They carry fio's names; what they mean is
+//! [`mynah_lab::workload::FlowOptions`].
+
+use clap::{Args, ValueHint};
+use mynah_lab::workload::FlowOptions;
+
+/// Declares options of a flow and their way into [`FlowOptions`].
+macro_rules! flow_args {
+    ($(#[$about:meta])* $flow_args:ident: $($(#[$attribute:meta])* $name:ident),+ $(,)?) => {
+        $(#[$about])*
+        #[derive(Args)]
+        #[command(next_help_heading = "Workload (names and units as in fio)")]
+        pub(crate) struct $flow_args {
+            $($(#[$attribute])* pub(crate) $name: Option<String>,)+
+        }
+
+        impl $flow_args {
+            /// Hands on what was given.
+            fn give(&self, options: &mut FlowOptions) {
+                $(options.$name = self.$name.clone();)+
+            }
+        }
+    };
+}
+
+flow_args! {
+    /// What every flow has, simulated or not.
+    CommonFlowArgs:
+    /// What results call the flow
+    #[arg(long, value_name = "NAME")]
+    name,
+    /// read, write, randread, randwrite, rw, randrw, trim or randtrim [default: randread]
+    #[arg(long, value_name = "KIND")]
+    rw,
+    /// Block size [default: 4k]
+    #[arg(long, value_name = "SIZE")]
+    bs,
+    /// Block sizes from MIN to MAX, multiples of MIN
+    #[arg(long, value_name = "MIN-MAX")]
+    bsrange,
+    /// Block sizes with their percentages: 4k/60:64k/40
+    #[arg(long, value_name = "SIZE/PERCENT:…")]
+    bssplit,
+    /// Addresses are multiples of this [default: the smallest block size]
+    #[arg(long, value_name = "SIZE")]
+    blockalign,
+    /// I/Os outstanding, of each job [default: 1; 32 if --rw is not given either]
+    #[arg(long, value_name = "N")]
+    iodepth,
+    /// I/O queues, each with its own stream and limits; of a served drive, each with its own
+    /// connection and thread [default: 1]
+    #[arg(long, value_name = "N")]
+    numjobs,
+    /// I/Os a second of each job, evenly spaced whatever the drive does, in place of iodepth;
+    /// latencies also count from the moment at which an I/O was meant to be issued
+    #[arg(long = "rate_iops", alias = "rate-iops", value_name = "N")]
+    rate_iops,
+    /// Percentage of reads in rw and randrw [default: half of what trims leave]
+    #[arg(long, value_name = "PERCENT")]
+    rwmixread,
+    /// Percentage of trims in rw and randrw [default: 0]
+    #[arg(long, value_name = "PERCENT")]
+    rwmixtrim,
+    /// random, zipf:THETA or hotcold:ACCESS/SPACE (90/10: 90 % of the requests go to the first
+    /// 10 %) [default: random]
+    #[arg(long = "random_distribution", alias = "random-distribution", value_name = "DIST")]
+    random_distribution,
+    /// Where the working set starts, in bytes or percent of the namespace [default: 0]
+    #[arg(long, value_name = "SIZE|PERCENT")]
+    offset,
+    /// The working set's length, in bytes or percent of the namespace [default: all of it]
+    #[arg(long, value_name = "SIZE|PERCENT")]
+    size,
+    /// Bytes each job issues
+    #[arg(long = "io_size", alias = "io-size", value_name = "SIZE")]
+    io_size,
+    /// Seed of this flow's streams [default: from --seed]
+    #[arg(long, value_name = "N")]
+    randseed,
+}
+
+impl CommonFlowArgs {
+    /// What was given here.
+    fn options(&self, time_based: bool) -> FlowOptions {
+        let time_based = time_based.then(|| "true".to_owned());
+        let mut options = FlowOptions { time_based, ..FlowOptions::default() };
+        self.give(&mut options);
+        options
+    }
+}
+
+flow_args! {
+    /// What only a flow on a served drive has.
+    LoadOnlyArgs:
+    /// I/Os each job issues
+    #[arg(long = "number_ios", alias = "number-ios", value_name = "N")]
+    number_ios,
+    /// How long the load lasts; a bare number counts seconds [default: 10s if there is no other
+    /// limit]
+    #[arg(long, value_name = "TIME")]
+    runtime,
+}
+
+/// One flow on a served drive.
+#[derive(Args)]
+#[command(next_help_heading = "Workload (names and units as in fio)")]
+pub(crate) struct LoadArgs {
+    #[command(flatten)]
+    common: CommonFlowArgs,
+    #[command(flatten)]
+    own: LoadOnlyArgs,
+    /// Run until runtime is over, as in fio; needs --runtime
+    #[arg(long = "time_based", alias = "time-based")]
+    time_based: bool,
+}
+
+impl LoadArgs {
+    /// What was given.
+    pub(crate) fn options(&self) -> FlowOptions {
+        let mut options = self.common.options(self.time_based);
+        self.own.give(&mut options);
+        options
+    }
+}
+
+flow_args! {
+    /// What only a simulated flow has.
+    SimulatedOnlyArgs:
+    /// Requests each job issues [default: 100000 if there is no other limit]
+    #[arg(long = "number_ios", alias = "number-ios", value_name = "N")]
+    number_ios,
+    /// How long the flow runs on the drive's clock; a bare number counts seconds
+    #[arg(long, value_name = "TIME")]
+    runtime,
+    /// Normally distributed block sizes
+    #[arg(long, value_name = "MEAN/DEVIATION")]
+    bsnormal,
+    /// The namespace, from 1 [default: 1]
+    #[arg(long, value_name = "N")]
+    namespace,
+    /// Priority class of the flow's queues: urgent, high, medium or low
+    #[arg(long, value_name = "CLASS")]
+    priority,
+    /// The percentage of the namespace that preconditioning fills [default: 100]
+    #[arg(long, value_name = "PERCENT")]
+    occupancy,
+    /// A trace to replay in place of a drawn workload; - is standard input
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    trace,
+    /// The trace's format: mqsim (arrival, device, first sector, sectors, type)
+    #[arg(long = "trace-format", alias = "trace_format", value_name = "FORMAT")]
+    trace_format,
+    /// What a tick of the trace's clock is: ps, ns, us, ms or s [default: ns]
+    #[arg(long = "trace-time-unit", alias = "trace_time_unit", value_name = "UNIT")]
+    trace_time_unit,
+    /// modulo: fold addresses outside the namespace into it [default: none, they are errors]
+    #[arg(long = "trace-remap", alias = "trace_remap", value_name = "HOW")]
+    trace_remap,
+    /// The percentage of the trace that is replayed, from its start [default: 100]
+    #[arg(long = "trace-percent", alias = "trace_percent", value_name = "PERCENT")]
+    trace_percent,
+    /// How many times the trace is replayed [default: 1]
+    #[arg(long = "trace-repeat", alias = "trace_repeat", value_name = "N")]
+    trace_repeat,
+}
+
+/// One simulated flow.
+#[derive(Args)]
+#[command(next_help_heading = "Workload (names and units as in fio)")]
+pub(crate) struct FlowArgs {
+    #[command(flatten)]
+    common: CommonFlowArgs,
+    #[command(flatten)]
+    own: SimulatedOnlyArgs,
+    /// Run until runtime is over, as in fio; needs --runtime
+    #[arg(long = "time_based", alias = "time-based")]
+    time_based: bool,
+}
+
+impl FlowArgs {
+    /// What was given.
+    pub(crate) fn options(&self) -> FlowOptions {
+        let mut options = self.common.options(self.time_based);
+        self.own.give(&mut options);
+        options
+    }
+}
