@@ -1,0 +1,223 @@
+//! Bytes in memory.
+
+use super::{Ready, Store, StoreError, StoreJob};
+
+/// What is given out at once: small, because a random write should cost no more than the
+/// bytes it brings.
+const FRAME_BYTES: usize = 4096;
+/// Frames are cut from arenas of this size. They come zeroed from the system, which provides
+/// each page when it is first touched.
+const ARENA_BYTES: usize = 4 << 20;
+const ARENA_FRAMES: usize = ARENA_BYTES / FRAME_BYTES;
+/// Frames that one group of the table tells of.
+const GROUP_FRAMES: usize = 16_384;
+/// In the table: nothing was written here.
+const NONE: u32 = u32::MAX;
+
+/// Holds bytes in memory; only what was written takes room.
+#[derive(Debug, Default)]
+pub struct RamStore {
+    /// Which frame holds each 4 KiB: a table of two levels, of which only what is needed
+    /// exists.
+    groups: Vec<Option<Box<[u32]>>>,
+    arenas: Vec<Box<[u8]>>,
+    /// Frames that were in use and hold old bytes.
+    free: Vec<u32>,
+    /// Frames ever cut from the arenas.
+    cut: u32,
+}
+
+/// A part of a range that lies in one frame's place.
+#[derive(Clone, Copy)]
+struct Part {
+    /// Which 4 KiB of the store.
+    place: usize,
+    /// First byte in it.
+    first: usize,
+    bytes: usize,
+}
+
+impl RamStore {
+    /// An empty store.
+    pub fn new() -> RamStore {
+        RamStore::default()
+    }
+
+    fn parts(at: u64, bytes: u64) -> impl Iterator<Item = Part> {
+        let end = at + bytes;
+        let mut next = at;
+        std::iter::from_fn(move || {
+            if next == end {
+                return None;
+            }
+            let first = (next % FRAME_BYTES as u64) as usize;
+            let bytes = (FRAME_BYTES - first).min((end - next) as usize);
+            let place = (next / FRAME_BYTES as u64) as usize;
+            next += bytes as u64;
+            Some(Part { place, first, bytes })
+        })
+    }
+
+    #[inline]
+    fn bytes(&self, part: Part) -> Option<&[u8]> {
+        let group = self.groups.get(part.place / GROUP_FRAMES)?.as_deref()?;
+        let frame = group[part.place % GROUP_FRAMES];
+        if frame == NONE {
+            return None;
+        }
+        let at = frame as usize % ARENA_FRAMES * FRAME_BYTES + part.first;
+        Some(&self.arenas[frame as usize / ARENA_FRAMES][at..at + part.bytes])
+    }
+
+    #[inline]
+    fn bytes_to_write(&mut self, part: Part) -> &mut [u8] {
+        let at = part.place / GROUP_FRAMES;
+        if self.groups.len() <= at {
+            self.groups.resize_with(at + 1, || None);
+        }
+        let group = self.groups[at].get_or_insert_with(|| vec![NONE; GROUP_FRAMES].into());
+        let entry = &mut group[part.place % GROUP_FRAMES];
+        let mut stale = false;
+        if *entry == NONE {
+            *entry = match self.free.pop() {
+                Some(frame) => {
+                    stale = part.bytes < FRAME_BYTES;
+                    frame
+                }
+                None => {
+                    self.cut += 1;
+                    self.cut - 1
+                }
+            };
+        }
+        let frame = *entry as usize;
+        if frame / ARENA_FRAMES == self.arenas.len() {
+            self.arenas.push(vec![0; ARENA_BYTES].into());
+        }
+        let at = frame % ARENA_FRAMES * FRAME_BYTES;
+        let frame = &mut self.arenas[frame / ARENA_FRAMES][at..at + FRAME_BYTES];
+        if stale {
+            frame.fill(0);
+        }
+        &mut frame[part.first..part.first + part.bytes]
+    }
+}
+
+impl Store for RamStore {
+    fn fetch(&mut self, _at: u64, _bytes: u32) -> Ready {
+        Ready::Now
+    }
+
+    fn read(&mut self, _job: Option<StoreJob>, at: u64, into: &mut [u8]) {
+        let mut rest = into;
+        for part in Self::parts(at, rest.len() as u64) {
+            let (head, tail) = rest.split_at_mut(part.bytes);
+            match self.bytes(part) {
+                Some(bytes) => head.copy_from_slice(bytes),
+                None => head.fill(0),
+            }
+            rest = tail;
+        }
+    }
+
+    fn forget(&mut self, _job: StoreJob) {}
+
+    fn write(&mut self, at: u64, from: &[u8]) -> Ready {
+        let mut rest = from;
+        for part in Self::parts(at, from.len() as u64) {
+            let (head, tail) = rest.split_at(part.bytes);
+            self.bytes_to_write(part).copy_from_slice(head);
+            rest = tail;
+        }
+        Ready::Now
+    }
+
+    fn discard(&mut self, at: u64, bytes: u64) -> Ready {
+        // Where nothing was written there may be terabytes: groups that do not exist are
+        // passed over as a whole.
+        const GROUP_BYTES: u64 = (GROUP_FRAMES * FRAME_BYTES) as u64;
+        let end = (at + bytes).min(self.groups.len() as u64 * GROUP_BYTES);
+        let mut next = at;
+        while next < end {
+            let number = next / GROUP_BYTES;
+            let group_end = (number + 1) * GROUP_BYTES;
+            let part_end = group_end.min(end);
+            let whole = next == number * GROUP_BYTES && part_end == group_end;
+            if let Some(group) = &mut self.groups[number as usize] {
+                for part in Self::parts(next, part_end - next) {
+                    let entry = &mut group[part.place % GROUP_FRAMES];
+                    if *entry == NONE {
+                        continue;
+                    }
+                    if part.bytes == FRAME_BYTES {
+                        self.free.push(std::mem::replace(entry, NONE));
+                    } else {
+                        let frame = *entry as usize;
+                        let at = frame % ARENA_FRAMES * FRAME_BYTES + part.first;
+                        self.arenas[frame / ARENA_FRAMES][at..at + part.bytes].fill(0);
+                    }
+                }
+                if whole {
+                    self.groups[number as usize] = None;
+                }
+            }
+            next = part_end;
+        }
+        if self.free.len() == self.cut as usize {
+            *self = RamStore::new();
+        }
+        Ready::Now
+    }
+
+    fn flush(&mut self) -> Ready {
+        Ready::Now
+    }
+
+    fn finished(&mut self) -> Option<(StoreJob, Result<(), StoreError>)> {
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_come_back_and_holes_are_zero() {
+        let mut store = RamStore::new();
+        let data: Vec<u8> = (0..100_000u32).map(|n| n as u8 | 1).collect();
+        store.write(60_000, &data);
+        let mut back = vec![7; 110_000];
+        store.read(None, 55_000, &mut back);
+        assert!(back[..5_000].iter().all(|&byte| byte == 0));
+        assert_eq!(&back[5_000..105_000], &data);
+        assert!(back[105_000..].iter().all(|&byte| byte == 0));
+        store.discard(60_000, 70_000);
+        store.read(None, 55_000, &mut back);
+        assert!(back[..75_000].iter().all(|&byte| byte == 0));
+        assert_eq!(&back[75_000..105_000], &data[70_000..]);
+        // Far away, and all of it.
+        let far = 1 << 44;
+        store.write(far, &data);
+        store.discard(1 << 20, far - (1 << 20) + 5);
+        store.read(None, far, &mut back[..10]);
+        assert_eq!((&back[..5], &back[5..10]), (&[0; 5][..], &data[5..10]));
+        store.discard(0, 1 << 50);
+        store.read(None, far, &mut back);
+        assert!(back.iter().all(|&byte| byte == 0));
+    }
+    #[test]
+    fn a_frame_that_was_in_use_shows_nothing_of_it() {
+        let mut store = RamStore::new();
+        store.write(0, &[7; 2 * FRAME_BYTES]);
+        store.discard(0, FRAME_BYTES as u64);
+        store.write(1 << 30, &[8; 512]);
+        assert_eq!(store.cut, 2, "the frame is used again");
+        let mut back = [1; FRAME_BYTES];
+        store.read(None, 1 << 30, &mut back);
+        assert!(back[..512].iter().all(|&byte| byte == 8));
+        assert!(back[512..].iter().all(|&byte| byte == 0));
+        store.discard(0, 1 << 40);
+        assert!(store.arenas.is_empty(), "an empty store holds no memory");
+    }
+}
