@@ -256,6 +256,11 @@ impl Subsystem {
         self.namespaces[id as usize - 1] = Some(Box::new(namespace));
     }
 
+    /// How far both clocks have come.
+    pub fn now(&self) -> Now {
+        self.now
+    }
+
     /// What the subsystem was built from.
     pub fn config(&self) -> &SubsystemConfig {
         &self.config

@@ -82,9 +82,21 @@ impl Clock {
 
     /// Both times.
     pub fn now(&self) -> Now {
-        let wall = self.wall();
+        self.at(self.wall())
+    }
+
+    /// Both times at a time of the host's.
+    pub fn at(&self, wall: Time) -> Now {
         Now { wall, model: self.rate.model(wall) }
     }
+}
+
+/// How long ago it was so late by the system's calendar (`CLOCK_REALTIME`); nothing if that
+/// is yet to come.
+pub fn age(calendar: std::time::Duration) -> Span {
+    let now = clock_gettime(ClockId::Realtime);
+    let now = std::time::Duration::new(now.tv_sec as u64, now.tv_nsec as u32);
+    Span::from_ns(now.saturating_sub(calendar).as_nanos() as u64)
 }
 
 /// Processor time of this process, in seconds.

@@ -14,10 +14,10 @@ mod socket;
 
 pub use control::{Control, Snapshot};
 
-use crate::clock::Clock;
-use crate::hub::{Hub, Id, Measure, Reason};
+use crate::clock::{self, Clock};
+use crate::hub::{Arrival, Hub, Id, Measure, Reason};
 use crate::pacing::{Pacing, Wait};
-use mynah_device::{Subsystem, Transport};
+use mynah_device::{Subsystem, Timing, Transport};
 use mynah_stamp::{Span, Time};
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
@@ -45,6 +45,8 @@ const DIRECT_MAX: usize = 4;
 const TURNS_WITHOUT_EPOLL: u32 = 16;
 /// A connection counts as busy for so long after its last bytes.
 const BUSY: Span = Span::from_us(200);
+/// Bytes are never seen later than this after they came.
+const STAMP_AGE_MAX: Span = Span::from_secs(1);
 /// Between two looks at things that take seconds.
 const SWEEP: Span = Span::from_secs(1);
 /// A connection that is over gets so long to take the last bytes.
@@ -92,6 +94,8 @@ pub struct Engine {
     hub: Hub,
     transport: Transport,
     limits: EngineLimits,
+    /// Whether it matters to the nanosecond when commands come.
+    stamped: bool,
     epoll: OwnedFd,
     listeners: Vec<Listener>,
     control: Arc<Control>,
@@ -107,12 +111,16 @@ pub struct Engine {
     /// The look before this one, and whether the engine slept since.
     last_look: Time,
     slept: bool,
+    /// The last time all sockets were asked, and the time before.
+    last_poll: Time,
+    poll_before: Time,
     turns: u32,
     next_sweep: Time,
     interval: Option<Interval>,
     draining: Option<Time>,
     refused: u64,
     scratch: Vec<u8>,
+    control_buffer: Vec<u8>,
 }
 
 impl std::fmt::Debug for Engine {
@@ -144,6 +152,7 @@ impl Engine {
         epoll::add(&epoll, control.bell(), EventData::new_u64(CONTROL), EventFlags::IN)?;
         Ok(Engine {
             clock,
+            stamped: hub.subsystem().config().timing == Timing::Modelled,
             hub,
             transport,
             limits,
@@ -159,12 +168,15 @@ impl Engine {
             pacing: Pacing::default(),
             last_look: Time::ZERO,
             slept: true,
+            last_poll: Time::ZERO,
+            poll_before: Time::ZERO,
             turns: 0,
             next_sweep: Time::ZERO,
             interval: None,
             draining: None,
             refused: 0,
             scratch: vec![0; 16 << 10],
+            control_buffer: socket::control_buffer(),
         })
     }
 
@@ -270,7 +282,7 @@ impl Engine {
         self.slept = true;
         let now = self.clock.wall();
         if !some && let Some(until) = until {
-            self.pacing.overslept(until.max(before), now);
+            self.pacing.woke(until.max(before), now);
         }
         Ok(())
     }
@@ -278,6 +290,7 @@ impl Engine {
     /// Asks epoll, waiting for so long at most; whether there was something.
     fn poll(&mut self, timeout: Option<Span>) -> io::Result<bool> {
         self.turns = 0;
+        self.poll_before = std::mem::replace(&mut self.last_poll, self.clock.wall());
         let mut events =
             [epoll::Event { flags: EventFlags::empty(), data: EventData::new_u64(0) }; 64];
         let timeout = timeout.map(|span| Timespec {
@@ -326,7 +339,7 @@ impl Engine {
     fn receive(&mut self) -> bool {
         let look = self.clock.wall();
         let before = std::mem::replace(&mut self.last_look, look);
-        let slept = std::mem::take(&mut self.slept);
+        let mut slept = std::mem::take(&mut self.slept);
         let mut worked = false;
         for _ in 0..self.ready.len() {
             let Some(id) = self.ready.pop_front() else { break };
@@ -343,28 +356,42 @@ impl Engine {
                     continue;
                 };
                 let room = buffer.len();
-                match rustix::net::recv(&*socket, buffer, RecvFlags::DONTWAIT) {
+                match socket.receive(buffer, &mut self.control_buffer) {
                     Ok((0, _)) => {
                         let now = self.clock.now();
                         self.close(now, id);
                         worked = true;
                         continue;
                     }
-                    Ok((bytes, _)) => {
+                    Ok((bytes, stamp)) => {
                         let now = self.clock.now();
-                        // Slept: it was what came that woke the engine.
-                        let gap = match slept {
-                            true => self.pacing.wake(),
-                            false => now.wall.saturating_since(before),
+                        let is_busy = self.busy.contains(&id);
+                        let before = if is_busy { before } else { self.poll_before };
+                        // An age beyond reason: the calendar has been set.
+                        let age = stamp.map(clock::age).filter(|&age| age < STAMP_AGE_MAX);
+                        let arrival = match age {
+                            Some(age) => {
+                                let at = now.wall.as_ps().saturating_sub(age.as_ps());
+                                let at = Time::from_ps(at);
+                                let mut gap = at.saturating_since(before);
+                                if std::mem::take(&mut slept) {
+                                    self.pacing.woke(at, now.wall);
+                                    gap = gap.min(self.pacing.wake());
+                                }
+                                Arrival::stamped(at, gap)
+                            }
+                            // What came has woken the engine.
+                            None if slept => Arrival::seen(now.wall, self.pacing.wake()),
+                            None => Arrival::seen(now.wall, now.wall.saturating_since(before)),
                         };
                         // A short read of a stream has emptied it; an edge tells of more.
                         socket.readable = bytes == room;
                         socket.active = now.wall;
                         socket.shrunk = false;
-                        if !self.busy.contains(&id) && self.busy.len() <= DIRECT_MAX {
+                        if !is_busy && self.busy.len() <= DIRECT_MAX {
                             self.busy.push(id);
                         }
-                        self.hub.received(now, id, bytes, gap);
+                        self.hub.received(id, bytes, arrival);
                     }
                     Err(Errno::WOULDBLOCK | Errno::INTR) => {
                         socket.readable = false;
@@ -378,8 +405,7 @@ impl Engine {
                 }
             }
             worked = true;
-            let now = self.clock.now();
-            let more = self.hub.work(now, id, COMMANDS_A_TURN);
+            let more = self.hub.work(id, COMMANDS_A_TURN);
             let readable = self.sockets[id as usize].as_ref().is_some_and(|socket| socket.readable);
             if more || readable {
                 self.queue(id);
@@ -533,7 +559,8 @@ impl Engine {
         if self.sockets.len() <= id as usize {
             self.sockets.resize_with(id as usize + 1, || None);
         }
-        self.sockets[id as usize] = Some(Socket::new(socket, now.wall, self.serial));
+        let socket = Socket::new(socket, self.stamped, now.wall, self.serial);
+        self.sockets[id as usize] = Some(socket);
         self.queue(id);
     }
 

@@ -38,6 +38,27 @@ pub enum Reason {
     Fault,
 }
 
+/// When bytes that were received together came, on the host's clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Arrival {
+    at: Time,
+    /// By how much the first and the last of them may have come before `at`.
+    first: Span,
+    last: Span,
+}
+
+impl Arrival {
+    /// They were seen at `at` and had come within the `gap` before.
+    pub fn seen(at: Time, gap: Span) -> Arrival {
+        Arrival { at, first: gap, last: gap }
+    }
+
+    /// The last of them came at `at`, the others within the `gap` before.
+    pub fn stamped(at: Time, gap: Span) -> Arrival {
+        Arrival { at, first: gap, last: Span::ZERO }
+    }
+}
+
 /// A reply in the output, of which bytes have not been sent.
 #[derive(Debug)]
 struct Unsent {
@@ -74,9 +95,11 @@ struct Peer {
     outstanding: u64,
     /// Commands whose data had to be asked for, and when they came.
     asked: Vec<(u16, Time)>,
-    /// When bytes last came, and how long before that they may have come.
-    received: Time,
-    gap: Span,
+    /// When bytes last came.
+    arrival: Arrival,
+    /// How uncertain the arrival of the command before was, as long as it may not be the last
+    /// of those that came at once.
+    uncertain: Option<Span>,
     dirty: bool,
     waiting: bool,
     more: bool,
@@ -177,8 +200,8 @@ impl Hub {
             sent: 0,
             outstanding: 0,
             asked: Vec::new(),
-            received: Time::ZERO,
-            gap: Span::ZERO,
+            arrival: Arrival::seen(Time::ZERO, Span::ZERO),
+            uncertain: None,
             dirty: false,
             waiting: false,
             more: false,
@@ -249,30 +272,43 @@ impl Hub {
         may.then(|| peer.machine.receive_buffer())
     }
 
-    /// So many bytes were put into the buffer. They came within the `gap` before `now`.
-    pub fn received(&mut self, now: Now, id: Id, bytes: usize, gap: Span) {
+    /// So many bytes were put into the buffer.
+    pub fn received(&mut self, id: Id, bytes: usize, arrival: Arrival) {
+        let model = self.rate.model(arrival.at);
         let Some(peer) = self.peer(id) else { return };
         peer.machine.received(bytes);
-        peer.machine.set_stamp(now.model.as_ps());
-        (peer.received, peer.gap) = (now.wall, gap);
+        peer.machine.set_stamp(model.as_ps());
+        peer.arrival = arrival;
         peer.more = true;
     }
 
     /// Deals with up to `most` commands of what a host has sent; whether there is more.
-    pub fn work(&mut self, now: Now, id: Id, most: u32) -> bool {
+    ///
+    /// Commands take effect when they came, or as soon after that as the model still can: what
+    /// lies between is part of their uncertainty.
+    pub fn work(&mut self, id: Id, most: u32) -> bool {
         for _ in 0..most {
             let Some(peer) = self.peers.get_mut(id as usize).and_then(Option::as_deref_mut) else {
                 return false;
             };
             let Some(event) = peer.machine.poll(&mut self.pool) else {
                 peer.more = false;
+                if let Some(missed) = peer.uncertain.take() {
+                    self.measure.arrived(missed + peer.arrival.last);
+                }
                 self.look_at(id);
                 return false;
             };
+            let arrival = peer.arrival;
             match event {
                 Event::Command { entry, data, asked } => {
                     let Some(queue) = peer.queue else { continue };
-                    self.measure.arrived(peer.gap + now.wall.saturating_since(peer.received));
+                    let now = Now { wall: arrival.at, model: self.rate.model(arrival.at) };
+                    let missed = self.subsystem.now().model.saturating_since(now.model);
+                    let missed = self.rate.wall_span(missed);
+                    if let Some(missed) = peer.uncertain.replace(missed) {
+                        self.measure.arrived(missed + arrival.first);
+                    }
                     if let Some(stamp) = asked {
                         peer.asked.push((entry.command_id.get(), Time::from_ps(stamp)));
                     }
@@ -287,6 +323,7 @@ impl Hub {
                 }
                 Event::Ended(ended) => {
                     peer.more = false;
+                    let now = Now { wall: arrival.at, model: self.rate.model(arrival.at) };
                     self.detach(now, id);
                     self.ended.push((id, Reason::Protocol(ended)));
                     self.look_at(id);
@@ -486,7 +523,7 @@ impl Hub {
             }
             let late = self.measure.visible(now, peer.flow, &unsent.reply, unsent.asked);
             if let Some(late) = late {
-                self.subsystem.record_lateness(late, peer.gap);
+                self.subsystem.record_lateness(late, peer.arrival.first);
             }
         }
         while peer.machine.has_room()

@@ -1,10 +1,15 @@
 //! How well real time kept up with the model.
 //!
 //! The lateness of a command is the moment at which its completion had been handed to the
-//! network, less the modelled moment. Its arrival uncertainty is the gap between the look at
-//! its connection that found it and the look before: it may have come at any moment between.
-//! Where the engine slept between the two, it was woken by what came, and the gap is what
-//! waking up takes, as far as timers have shown it lately.
+//! network, less the modelled moment.
+//!
+//! Where the kernel notes when bytes come (`SO_TIMESTAMPNS`), a command takes effect in the
+//! model at that moment, and its arrival is uncertain only by as much as the model had gone
+//! past it already. The kernel has one note for all bytes that were received together: it is
+//! true of the last command of them, and the others may have come at any moment since the look
+//! before. Without notes (behind TLS, say) that holds for all. Where the engine slept between
+//! two looks, it was woken by what came, and the gap is what waking up takes, as far as has
+//! been seen lately.
 
 use mynah_lab::histogram::Histogram;
 use mynah_lab::result::Latency;

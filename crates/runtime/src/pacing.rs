@@ -95,9 +95,10 @@ impl Pacing {
         }))
     }
 
-    /// A sleep until `asked` has ended by itself.
-    pub fn overslept(&mut self, asked: Time, now: Time) {
-        let late = now.saturating_since(asked);
+    /// A sleep has ended: by itself, `due` at that time, or because of something that came
+    /// then.
+    pub fn woke(&mut self, due: Time, now: Time) {
+        let late = now.saturating_since(due);
         let slowly_forgotten = Span::from_ps(self.wake.as_ps() / 16 * 15);
         self.wake = late.max(slowly_forgotten).clamp(WAKE_MIN, WAKE_MAX);
     }
@@ -143,7 +144,7 @@ mod tests {
     fn it_spins_before_a_deadline_and_wakes_early_for_one() {
         let mut pacing = Pacing::default();
         for _ in 0..100 {
-            pacing.overslept(US(1_000), US(1_020));
+            pacing.woke(US(1_000), US(1_020));
         }
         assert_eq!(pacing.wake(), Span::from_us(20));
         assert_eq!(pacing.wait(US(2_000), Some(US(2_030)), true), Wait::Spin);

@@ -1,11 +1,15 @@
 //! Sockets and what the engine knows of them.
 
 use mynah_stamp::Time;
+use nix::sys::socket::{self, ControlMessageOwned, MsgFlags};
+use nix::sys::time::TimeSpec;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
-use rustix::net::{SocketFlags, acceptfrom_with, sockopt};
-use std::io;
+use rustix::net::{RecvFlags, SocketFlags, acceptfrom_with, sockopt};
+use std::io::{self, IoSliceMut};
 use std::net::{SocketAddr, TcpListener};
+use std::os::fd::AsRawFd;
+use std::time::Duration;
 
 /// Where hosts come in.
 pub(super) struct Listener(OwnedFd);
@@ -37,9 +41,16 @@ impl AsFd for Listener {
     }
 }
 
+/// Room for what comes with received bytes: one stamp.
+pub(super) fn control_buffer() -> Vec<u8> {
+    nix::cmsg_space!(TimeSpec)
+}
+
 /// A connection's socket.
 pub(super) struct Socket {
     descriptor: OwnedFd,
+    /// Whether the kernel notes when bytes come.
+    stamped: bool,
     pub(super) serial: u64,
     pub(super) opened: Time,
     /// When bytes last came.
@@ -57,9 +68,17 @@ pub(super) struct Socket {
 }
 
 impl Socket {
-    pub(super) fn new(descriptor: OwnedFd, now: Time, serial: u64) -> Socket {
+    /// A socket; `stamped`: the kernel is asked to note when bytes come.
+    pub(super) fn new(descriptor: OwnedFd, stamped: bool, now: Time, serial: u64) -> Socket {
+        // Local sockets, behind which TLS is done, have no such stamps.
+        let is_local = sockopt::socket_domain(&descriptor)
+            .is_ok_and(|domain| domain == rustix::net::AddressFamily::UNIX);
+        let stamped = stamped
+            && !is_local
+            && socket::setsockopt(&descriptor, socket::sockopt::ReceiveTimestampns, &true).is_ok();
         Socket {
             descriptor,
+            stamped,
             serial,
             opened: now,
             active: now,
@@ -69,6 +88,31 @@ impl Socket {
             shrunk: false,
             closing: None,
         }
+    }
+
+    /// Receives what is there: how many bytes, and when the last of them came by the system's
+    /// calendar, if that is known.
+    /// `control` is [`control_buffer`].
+    pub(super) fn receive(
+        &self,
+        buffer: &mut [u8],
+        control: &mut [u8],
+    ) -> Result<(usize, Option<Duration>), Errno> {
+        if !self.stamped {
+            let (bytes, _) = rustix::net::recv(&self.descriptor, buffer, RecvFlags::DONTWAIT)?;
+            return Ok((bytes, None));
+        }
+        let mut parts = [IoSliceMut::new(buffer)];
+        let (descriptor, flags) = (self.descriptor.as_raw_fd(), MsgFlags::MSG_DONTWAIT);
+        let received = socket::recvmsg::<()>(descriptor, &mut parts, Some(control), flags)
+            .map_err(|error| Errno::from_raw_os_error(error as i32))?;
+        let stamp = received.cmsgs().ok().and_then(|mut messages| {
+            messages.find_map(|message| match message {
+                ControlMessageOwned::ScmTimestampns(at) => Some(Duration::from(at)),
+                _ => None,
+            })
+        });
+        Ok((received.bytes, stamp))
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::client::{HOST, NQN, blocks_of, drive, fabrics};
 use mynah_device::{Now, RamStore, Subsystem, SubsystemConfig, Transport};
 use mynah_runtime::clock::Rate;
-use mynah_runtime::hub::{Hub, Id};
+use mynah_runtime::hub::{Arrival, Hub, Id};
 use mynah_stamp::{Span, Time};
 use mynah_wire::fabrics::ConnectData;
 use mynah_wire::nvme::entry::SGL_IN_CAPSULE;
@@ -54,9 +54,8 @@ impl World {
             let part = buffer.len().min(bytes.len());
             buffer[..part].copy_from_slice(&bytes[..part]);
             bytes = &bytes[part..];
-            let now = self.now();
-            self.hub.received(now, id, part, Span::ZERO);
-            while self.hub.work(now, id, 3) {}
+            self.hub.received(id, part, Arrival::seen(self.wall, Span::ZERO));
+            while self.hub.work(id, 3) {}
         }
         self.look();
     }
