@@ -15,6 +15,8 @@ use crate::tcp::pool::TransferPool;
 use crate::tcp::stream::{End, Initialization, Outbound};
 use crate::tcp::target::{Connection, Event, Settings};
 use crate::tls_key::{Identity, TlsKey};
+use crate::vfio_user::server::{self, Area, Change, Device, Region, Server};
+use crate::vfio_user::{ACCESS_BYTES_MAX, DESCRIPTORS_MAX, client, message};
 
 /// Reads a message, and gives it to both ends of an authentication at every step of it. A
 /// message that was read survives being written and read again.
@@ -188,5 +190,160 @@ pub fn host_stream(data: &[u8]) {
         let unsent = machine.output(&mut Lengths).len();
         assert!(unsent <= 2 << 20, "{unsent} bytes wait to be sent");
         machine.sent(unsent);
+    }
+}
+
+/// A device with one region of which a part can be mapped, configuration space, and MSI-X.
+fn vfio_user_device() -> Device {
+    let mut device = Device { mappings_max: 64, ..Device::default() };
+    let mapped = Some(Area { offset: 0x1000, bytes: 0x1000 });
+    device.regions[0] = Region { bytes: 0x4000, mapped };
+    device.regions[message::CONFIGURATION_REGION as usize] = Region { bytes: 4096, mapped: None };
+    device.interrupts[message::MSI_X as usize] = 33;
+    device
+}
+
+/// Is a client to the server's end of a vfio-user connection. The first byte says in what parts
+/// the rest arrives, whether the version is agreed on before, and how many descriptors come with
+/// each part.
+pub fn vfio_user_server(data: &[u8]) {
+    let Some((&mode, bytes)) = data.split_first() else { return };
+    let device = vfio_user_device();
+    let mut server: Server<()> = Server::new(device);
+    let part = if mode & 2 != 0 { 1 + usize::from(mode >> 5) * 7 } else { usize::MAX };
+    let descriptors = usize::from(mode >> 2 & 7) * 3;
+    let version = [[0, 0, 1, 0, 20, 0, 0, 0], [0; 8]].concat();
+    let version = [&version[..], &[0, 0, 1, 0]].concat();
+    let hello: &[u8] = if mode & 1 != 0 { &version } else { &[] };
+    for mut bytes in [hello, bytes] {
+        while !bytes.is_empty() {
+            if !server.may_receive() {
+                while let Some(output) = server.output() {
+                    let length = output.bytes.len();
+                    assert!(length <= 512 << 10);
+                    server.sent(length);
+                }
+                if !server.may_receive() {
+                    return;
+                }
+            }
+            let into = server.receive_buffer();
+            let fits = into.len().min(bytes.len()).min(part);
+            into[..fits].copy_from_slice(&bytes[..fits]);
+            bytes = &bytes[fits..];
+            server.received(fits, std::iter::repeat_n((), descriptors));
+            while let Some(event) = server.poll() {
+                if answer(&device, event).is_none_or(|answer| answer(&mut server)) {
+                    return;
+                }
+            }
+        }
+    }
+}
+
+/// Checks what the client wants against what there is; how to answer it, and whether that was
+/// the end. `None`: there is nothing to answer, and it was.
+type Answering = Box<dyn FnOnce(&mut Server<()>) -> bool>;
+
+fn answer(device: &Device, event: server::Event<'_, ()>) -> Option<Answering> {
+    let within = |region: u32, offset: u64, bytes: u64| {
+        assert!(bytes > 0 && bytes <= ACCESS_BYTES_MAX.into());
+        assert!(offset + bytes <= device.regions[region as usize].bytes);
+    };
+    let ticket = match event {
+        server::Event::Connected(_) => return Some(Box::new(|_| false)),
+        server::Event::Ended(_) => return None,
+        server::Event::Map { ticket, memory, .. } => {
+            assert!(memory.address.checked_add(memory.bytes - 1).is_some());
+            assert!(memory.readable || memory.writable);
+            ticket
+        }
+        server::Event::Unmap { ticket, range } => {
+            assert!(range.is_none_or(|(at, bytes)| at.checked_add(bytes - 1).is_some()));
+            ticket
+        }
+        server::Event::Interrupts { ticket, kind, start, count, change } => {
+            assert!(start + count <= device.interrupts[kind as usize]);
+            match change {
+                Change::Disable => assert_eq!(count, 0),
+                Change::Signal(all) => {
+                    assert!(all.len() == count as usize && all.len() <= DESCRIPTORS_MAX);
+                }
+                Change::Silence => {}
+                Change::Trigger(which) | Change::Mask(which) | Change::Unmask(which) => {
+                    if let server::Which::Some(which) = which {
+                        assert_eq!(which.len(), count as usize);
+                    }
+                }
+            }
+            ticket
+        }
+        server::Event::Read { ticket, region, offset, bytes } => {
+            within(region, offset, bytes.into());
+            return Some(Box::new(move |server| {
+                server.read_done(ticket, |into| {
+                    assert_eq!(into.len(), bytes as usize);
+                    into.fill(7);
+                });
+                false
+            }));
+        }
+        server::Event::Write { ticket, region, offset, data } => {
+            within(region, offset, data.len() as u64);
+            ticket
+        }
+        server::Event::Reset { ticket } => ticket,
+    };
+    Some(Box::new(|server| {
+        server.answer(ticket, Ok(()));
+        false
+    }))
+}
+
+/// Is a server to the other end of a vfio-user connection, which has asked for something of
+/// everything. The first byte says in what parts the rest arrives.
+pub fn vfio_user_client(data: &[u8]) {
+    use client::Request;
+    let Some((&mode, mut bytes)) = data.split_first() else { return };
+    let part = if mode & 1 != 0 { 1 + usize::from(mode >> 4) * 7 } else { usize::MAX };
+    let descriptors = usize::from(mode >> 1 & 7);
+    let mut client: client::Client<()> = client::Client::new();
+    for request in [
+        Request::Device,
+        Request::Region(0),
+        Request::Interrupts(2),
+        Request::Read { region: 0, offset: 0, bytes: 8 },
+        Request::Write { region: 0, offset: 0, data: &[1, 2, 3, 4] },
+        Request::Map { address: 0, bytes: 4096, offset: 0 },
+        Request::Unmap { address: 0, bytes: 4096 },
+        Request::Signal { kind: 2, start: 0, count: 1 },
+        Request::Disable(2),
+        Request::Reset,
+    ] {
+        client.submit(&request, None);
+    }
+    while !bytes.is_empty() {
+        let into = client.receive_buffer();
+        let fits = into.len().min(bytes.len()).min(part);
+        into[..fits].copy_from_slice(&bytes[..fits]);
+        bytes = &bytes[fits..];
+        client.received(fits, std::iter::repeat_n((), descriptors));
+        loop {
+            match client.poll() {
+                Ok(None) => break,
+                Err(_) => return,
+                Ok(Some(reply)) => match reply.result {
+                    Ok(client::Answer::Data(data)) => assert_eq!(data.len(), 8),
+                    Ok(client::Answer::Region(region)) => {
+                        assert!(region.mapped.len() <= 4096);
+                        assert!(
+                            region.mapped.iter().all(|it| it.offset + it.bytes <= region.bytes)
+                        );
+                    }
+                    _ => {}
+                },
+            }
+        }
+        assert!(client.output().map_or(0, |output| output.bytes.len()) <= 512 << 10);
     }
 }

@@ -10,3 +10,4 @@ pub mod fuzzing;
 pub mod nvme;
 pub mod tcp;
 pub mod tls_key;
+pub mod vfio_user;

@@ -26,3 +26,13 @@ fn target_connections() {
 fn host_streams() {
     replay("host_stream", fuzzing::host_stream);
 }
+
+#[test]
+fn vfio_user_servers() {
+    replay("vfio_user_server", fuzzing::vfio_user_server);
+}
+
+#[test]
+fn vfio_user_clients() {
+    replay("vfio_user_client", fuzzing::vfio_user_client);
+}
