@@ -236,6 +236,10 @@ pub(crate) struct Serve {
     /// a tenth of the median latency, whichever is more]
     #[arg(long, value_name = "TIME")]
     pub(crate) late_bound: Option<String>,
+    /// Processors on which the drive may be served, as in 1 or 0,2-3: one of its own keeps
+    /// lateness low [default: any]
+    #[arg(long = "cpus_allowed", alias = "cpus-allowed", value_name = "LIST")]
+    pub(crate) cpus_allowed: Option<String>,
     /// Print a line with what goes on every so often; a bare number counts seconds
     #[arg(long, value_name = "TIME")]
     pub(crate) status_interval: Option<String>,
@@ -330,6 +334,9 @@ pub(crate) struct LoadRunArgs {
     /// Time before results are taken; a bare number counts seconds
     #[arg(long = "ramp_time", alias = "ramp-time", value_name = "TIME")]
     pub(crate) ramp_time: Option<String>,
+    /// Processors that the jobs may use, as in 1 or 0,2-3 [default: any]
+    #[arg(long = "cpus_allowed", alias = "cpus-allowed", value_name = "LIST")]
+    pub(crate) cpus_allowed: Option<String>,
     /// Write blocks that carry their address, generation and a checksum; check what is read, and
     /// all that was written at the end
     #[arg(long)]

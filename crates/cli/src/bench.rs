@@ -52,6 +52,7 @@ pub(crate) fn run(args: &Bench) -> Result<bool, Failure> {
             .map_or(Ok(Span::ZERO), |text| span("--ramp_time", text))?,
         verify: args.run.verify,
         flush_every: args.run.fsync,
+        cpus: crate::serve::cpus(args.run.cpus_allowed.as_deref())?,
         reconnect: time("--reconnect", &args.host.reconnect, DEFAULT_RECONNECT)?,
     };
     let json = args.json.as_deref().filter(|path| *path != Path::new("-"));

@@ -123,6 +123,7 @@ fn serve_and_use(path: &Path, flow: &FlowSpec) -> Result<(RunResult, Outcome), F
         verify: false,
         flush_every: 0,
         reconnect: Duration::ZERO,
+        cpus: None,
     };
     let control = server.control();
     let host = std::thread::spawn(move || {

@@ -1,6 +1,6 @@
 //! `mynah serve`.
 
-use crate::args::Serve;
+use crate::args::{Serve, flag};
 use crate::failure::{Failure, say};
 use crate::key;
 use crate::machine::Meter;
@@ -14,6 +14,7 @@ use mynah_lab::summary;
 use mynah_lab::units::{Bytes, Duration};
 use mynah_runtime::authenticator::Secrets;
 use mynah_runtime::clock::Rate;
+use mynah_runtime::cpus::Cpus;
 use mynah_runtime::fault;
 use mynah_runtime::metrics;
 use mynah_runtime::record::Recording;
@@ -164,9 +165,19 @@ fn options(args: &Serve) -> Result<ServeOptions, Failure> {
         faults,
         #[cfg(feature = "tls")]
         tls: args.tls_psk.iter().map(|t| key::of_host("--tls-psk", t)).collect::<Result<_, _>>()?,
+        cpus: cpus(args.cpus_allowed.as_deref())?,
         late_bound: args.late_bound.as_deref().map(|t| duration("--late-bound", t)).transpose()?,
         ..ServeOptions::default()
     })
+}
+
+/// Where threads may run.
+pub(crate) fn cpus(text: Option<&str>) -> Result<Option<Cpus>, Failure> {
+    let read = |text: &str| {
+        text.parse::<Cpus>()
+            .map_err(|error| Failure::usage(format!("{}: {error}", flag("cpus_allowed")), None))
+    };
+    text.map(read).transpose()
 }
 
 fn secrets(args: &Serve) -> Result<Secrets, Failure> {

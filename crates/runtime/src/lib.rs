@@ -6,12 +6,14 @@
 
 pub mod authenticator;
 pub mod clock;
+pub mod cpus;
 pub mod engine;
 pub mod fault;
 pub mod file_store;
 pub mod host;
 pub mod hub;
 pub mod lateness;
+pub mod memory;
 pub mod metrics;
 pub mod pacing;
 pub mod random;

@@ -3,10 +3,12 @@
 
 use crate::authenticator::{Authenticator, Secrets};
 use crate::clock::{Clock, Rate};
+use crate::cpus::Cpus;
 use crate::engine::{Control, Engine, EngineLimits, Told, copy_descriptor};
 use crate::fault::{ConnectionFault, Faults};
 use crate::file_store::{self, FileStore, Found, Trouble};
 use crate::hub::{Hub, Measure};
+use crate::memory::Reserve;
 pub use mynah_device::NamespaceConfig as Namespace;
 use mynah_device::{
     PatternStore, Port, RamStore, Store, Subsystem, SubsystemConfig, SubsystemError, Timing,
@@ -75,6 +77,8 @@ pub struct ServeOptions {
     pub faults: Vec<ConnectionFault>,
     /// What real time may be missed by before the result is not trusted.
     pub late_bound: Option<Span>,
+    /// Where the serving thread may run; `None`: anywhere.
+    pub cpus: Option<Cpus>,
     /// What connections offer.
     pub connection: Settings,
     /// Memory for data that hosts were asked for.
@@ -98,6 +102,7 @@ impl Default for ServeOptions {
             tls: Vec::new(),
             faults: Vec::new(),
             late_bound: None,
+            cpus: None,
             connection: Settings::default(),
             pool_bytes: 64 << 20,
             limits: EngineLimits::default(),
@@ -356,6 +361,9 @@ impl Server {
         if let Some((every, then)) = self.interval {
             engine.every(every, then);
         }
+        if let Some(cpus) = &self.options.cpus {
+            cpus.keep_to()?;
+        }
         let (mut subsystem, measure) = engine.run()?;
         let mut notes = self.notes;
         if subsystem.close_store().is_err() {
@@ -432,7 +440,10 @@ fn open_store(
 ) -> Result<Opened, ServeError> {
     let bytes = Subsystem::store_bytes(drive);
     match &options.store {
-        StoreKind::Ram => Ok(Opened::silent(Box::new(RamStore::new()))),
+        StoreKind::Ram => {
+            let memory = Reserve::new(RamStore::ARENA_BYTES)?;
+            Ok(Opened::silent(Box::new(RamStore::with_memory(Box::new(memory)))))
+        }
         StoreKind::Pattern => {
             notes.push("store pattern: nothing that was written was kept".to_owned());
             Ok(Opened::silent(Box::new(PatternStore)))

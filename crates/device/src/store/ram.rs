@@ -5,22 +5,38 @@ use super::{Ready, Store, StoreError, StoreJob};
 /// What is given out at once: small, because a random write should cost no more than the
 /// bytes it brings.
 const FRAME_BYTES: usize = 4096;
-/// Frames are cut from arenas of this size. They come zeroed from the system, which provides
-/// each page when it is first touched.
-const ARENA_BYTES: usize = 4 << 20;
+/// Frames are cut from arenas of this size.
+const ARENA_BYTES: usize = 16 << 20;
 const ARENA_FRAMES: usize = ARENA_BYTES / FRAME_BYTES;
 /// Frames that one group of the table tells of.
 const GROUP_FRAMES: usize = 16_384;
 /// In the table: nothing was written here.
 const NONE: u32 = u32::MAX;
 
+/// Where a [`RamStore`] gets its memory from.
+pub trait Memory: std::fmt::Debug {
+    /// `bytes` of memory, all zero.
+    fn take(&mut self, bytes: usize) -> Vec<u8>;
+}
+
+/// Memory as the system gives it: each page when it is first touched.
+#[derive(Debug)]
+struct Lazy;
+
+impl Memory for Lazy {
+    fn take(&mut self, bytes: usize) -> Vec<u8> {
+        vec![0; bytes]
+    }
+}
+
 /// Holds bytes in memory; only what was written takes room.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct RamStore {
+    memory: Box<dyn Memory>,
     /// Which frame holds each 4 KiB: a table of two levels, of which only what is needed
     /// exists.
     groups: Vec<Option<Box<[u32]>>>,
-    arenas: Vec<Box<[u8]>>,
+    arenas: Vec<Vec<u8>>,
     /// Frames that were in use and hold old bytes.
     free: Vec<u32>,
     /// Frames ever cut from the arenas.
@@ -38,9 +54,17 @@ struct Part {
 }
 
 impl RamStore {
+    /// Bytes that it asks its memory for at a time.
+    pub const ARENA_BYTES: usize = ARENA_BYTES;
+
     /// An empty store.
     pub fn new() -> RamStore {
-        RamStore::default()
+        RamStore::with_memory(Box::new(Lazy))
+    }
+
+    /// An empty store that takes its memory from there.
+    pub fn with_memory(memory: Box<dyn Memory>) -> RamStore {
+        RamStore { memory, groups: Vec::new(), arenas: Vec::new(), free: Vec::new(), cut: 0 }
     }
 
     fn parts(at: u64, bytes: u64) -> impl Iterator<Item = Part> {
@@ -92,7 +116,7 @@ impl RamStore {
         }
         let frame = *entry as usize;
         if frame / ARENA_FRAMES == self.arenas.len() {
-            self.arenas.push(vec![0; ARENA_BYTES].into());
+            self.arenas.push(self.memory.take(ARENA_BYTES));
         }
         let at = frame % ARENA_FRAMES * FRAME_BYTES;
         let frame = &mut self.arenas[frame / ARENA_FRAMES][at..at + FRAME_BYTES];
@@ -100,6 +124,12 @@ impl RamStore {
             frame.fill(0);
         }
         &mut frame[part.first..part.first + part.bytes]
+    }
+}
+
+impl Default for RamStore {
+    fn default() -> RamStore {
+        RamStore::new()
     }
 }
 
@@ -164,7 +194,7 @@ impl Store for RamStore {
             next = part_end;
         }
         if self.free.len() == self.cut as usize {
-            *self = RamStore::new();
+            (self.free, self.arenas, self.cut) = (Vec::new(), Vec::new(), 0);
         }
         Ready::Now
     }

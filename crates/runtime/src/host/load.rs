@@ -15,6 +15,7 @@ pub use verify::Mismatch;
 use super::controller::{Controller, Namespace, Options};
 use super::{Association, HostError};
 use crate::clock::{Clock, Rate};
+use crate::cpus::Cpus;
 use job::{Job, Plan};
 use link::Link;
 use mynah_lab::result::{Host, Result as LoadResult, ResultSchema, Run};
@@ -62,6 +63,8 @@ pub struct Load {
     pub flush_every: u64,
     /// For how long a lost connection is tried again.
     pub reconnect: Duration,
+    /// Where the jobs may run; `None`: anywhere.
+    pub cpus: Option<Cpus>,
 }
 
 /// Where a run is.
@@ -161,6 +164,10 @@ pub fn run(load: &Load, watch: &mut dyn FnMut(Progress) -> bool) -> Result<Outco
             .map(|job| {
                 let link = &link;
                 scope.spawn(move || {
+                    if let Some(cpus) = &load.cpus {
+                        // They were there when the list was read.
+                        let _ = cpus.keep_to();
+                    }
                     let tally = job.run(start);
                     link.done();
                     tally
@@ -303,9 +310,12 @@ fn plans(
         ));
     }
     let entries = entries(load, association)?;
-    let cores = std::thread::available_parallelism().map_or(1, |count| count.get());
     // The target may well be on this machine, and wants a core too.
-    let spins = if (flow.jobs as usize) < cores { SPINS_ALONE } else { SPINS_SHARED };
+    let cores = match &load.cpus {
+        Some(cpus) => cpus.count(),
+        None => std::thread::available_parallelism().map_or(1, |count| count.get()) - 1,
+    };
+    let spins = if (flow.jobs as usize) <= cores { SPINS_ALONE } else { SPINS_SHARED };
     let run = RandomState::new().build_hasher().finish();
     let mut plans = Vec::new();
     for job in 0..flow.jobs {

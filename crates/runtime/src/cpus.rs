@@ -1,0 +1,99 @@
+//! Which processors a thread may run on.
+
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use std::io;
+use std::str::FromStr;
+
+/// A set of processors, as fio's `cpus_allowed` writes it: `0,2-3`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cpus(Vec<usize>);
+
+/// What is wrong with a set of processors.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CpusError {
+    /// Not numbers and ranges.
+    #[error("`{0}` is not a list of processors; write numbers and ranges, as in 1 or 0,2-3")]
+    Form(String),
+    /// This process may not use it, or it is not there.
+    #[error("there is no processor {cpu} here, or it must not be used; there are {there}")]
+    Missing {
+        /// Which.
+        cpu: usize,
+        /// Those that can be used.
+        there: String,
+    },
+}
+
+impl FromStr for Cpus {
+    type Err = CpusError;
+
+    fn from_str(text: &str) -> Result<Cpus, CpusError> {
+        let wrong = || CpusError::Form(text.to_owned());
+        let mut cpus = Vec::new();
+        for part in text.split(',') {
+            let (first, last) = part.split_once('-').unwrap_or((part, part));
+            let number = |text: &str| text.trim().parse::<usize>().map_err(|_| wrong());
+            let (first, last) = (number(first)?, number(last)?);
+            if first > last || last >= CpuSet::MAX_CPU {
+                return Err(wrong());
+            }
+            cpus.extend(first..=last);
+        }
+        cpus.sort_unstable();
+        cpus.dedup();
+        let present = usable().map_err(|_| wrong())?;
+        match cpus.iter().find(|cpu| !present.contains(cpu)) {
+            None => Ok(Cpus(cpus)),
+            Some(&cpu) => {
+                let there: Vec<_> = present.iter().map(usize::to_string).collect();
+                Err(CpusError::Missing { cpu, there: there.join(", ") })
+            }
+        }
+    }
+}
+
+impl Cpus {
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Keeps the calling thread on these processors, and threads that it starts from now on.
+    ///
+    /// # Errors
+    /// If the system does not allow it.
+    pub fn keep_to(&self) -> io::Result<()> {
+        let mut set = CpuSet::new();
+        self.0.iter().for_each(|&cpu| set.set(cpu));
+        Ok(sched_setaffinity(None, &set)?)
+    }
+}
+
+/// The processors that the calling thread may use.
+fn usable() -> io::Result<Vec<usize>> {
+    let set = sched_getaffinity(None)?;
+    Ok((0..CpuSet::MAX_CPU).filter(|&cpu| set.is_set(cpu)).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_are_read_and_kept_to() {
+        let first = usable().unwrap()[0];
+        let cpus: Cpus = format!("{first},{first}-{first}").parse().unwrap();
+        assert_eq!((cpus.count(), &cpus.0[..]), (1, &[first][..]));
+        std::thread::spawn(move || {
+            cpus.keep_to().unwrap();
+            assert_eq!(usable().unwrap(), [first]);
+        })
+        .join()
+        .unwrap();
+        for text in ["", "a", "1-", "3-2", "1,,2", "-1", "99999"] {
+            assert!(matches!(text.parse::<Cpus>(), Err(CpusError::Form(_))), "{text}");
+        }
+        let error = "1023".parse::<Cpus>().unwrap_err();
+        assert!(error.to_string().starts_with("there is no processor 1023 here"), "{error}");
+    }
+}
