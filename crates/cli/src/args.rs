@@ -2,7 +2,7 @@
 
 mod flow;
 
-use clap::{Args, Parser, Subcommand, ValueHint};
+use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 use mynah_lab::experiment::Precondition;
 use std::path::PathBuf;
 
@@ -236,6 +236,10 @@ pub(crate) struct Serve {
     /// a tenth of the median latency, whichever is more]
     #[arg(long, value_name = "TIME")]
     pub(crate) late_bound: Option<String>,
+    /// How to look for work: adaptive sleeps when spinning does not pay, and is late by some
+    /// 50 us then; always takes a processor
+    #[arg(long, value_name = "HOW", value_enum, default_value = "adaptive")]
+    pub(crate) poll: PollArg,
     /// Processors on which the drive may be served, as in 1 or 0,2-3: one of its own keeps
     /// lateness low [default: any]
     #[arg(long = "cpus_allowed", alias = "cpus-allowed", value_name = "LIST")]
@@ -282,6 +286,13 @@ pub(crate) struct Bench {
     /// Print neither summary nor progress
     #[arg(long, short, help_heading = "Output")]
     pub(crate) quiet: bool,
+}
+
+/// How a served drive looks for work.
+#[derive(Clone, Copy, ValueEnum)]
+pub(crate) enum PollArg {
+    Adaptive,
+    Always,
 }
 
 /// How to connect.

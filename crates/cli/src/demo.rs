@@ -12,6 +12,7 @@ use mynah_lab::workload::FlowSpec;
 use mynah_lab::{Simulation, output};
 use mynah_runtime::host::load::{self, Load, LoadError, Outcome};
 use mynah_runtime::host::{Options, default_host_nqn};
+use mynah_runtime::pacing::Poll;
 use mynah_runtime::record::Recording;
 use mynah_runtime::server::{ServeOptions, Server};
 use mynah_stamp::Span;
@@ -102,7 +103,8 @@ fn serve() -> Result<bool, Failure> {
 fn serve_and_use(path: &Path, flow: &FlowSpec) -> Result<(RunResult, Outcome), Failure> {
     let prepared = Emulation::on(DRIVE, &[])?.prepare()?;
     let (recording, tap) = Recording::begin(path, &prepared)?;
-    let mut server = Server::new(prepared, ServeOptions::default())?;
+    let mut server =
+        Server::new(prepared, ServeOptions { poll: Poll::Always, ..ServeOptions::default() })?;
     server.subsystem_mut().set_tap(tap);
     let load = Load {
         options: Options {

@@ -1,6 +1,6 @@
 //! `mynah serve`.
 
-use crate::args::{Serve, flag};
+use crate::args::{PollArg, Serve, flag};
 use crate::failure::{Failure, say};
 use crate::key;
 use crate::machine::Meter;
@@ -17,6 +17,7 @@ use mynah_runtime::clock::Rate;
 use mynah_runtime::cpus::Cpus;
 use mynah_runtime::fault;
 use mynah_runtime::metrics;
+use mynah_runtime::pacing::Poll;
 use mynah_runtime::record::Recording;
 use mynah_runtime::server::{ServeError, ServeOptions, Server, Speed, StoreKind};
 use mynah_runtime::status;
@@ -165,6 +166,10 @@ fn options(args: &Serve) -> Result<ServeOptions, Failure> {
         faults,
         #[cfg(feature = "tls")]
         tls: args.tls_psk.iter().map(|t| key::of_host("--tls-psk", t)).collect::<Result<_, _>>()?,
+        poll: match args.poll {
+            PollArg::Adaptive => Poll::Adaptive,
+            PollArg::Always => Poll::Always,
+        },
         cpus: cpus(args.cpus_allowed.as_deref())?,
         late_bound: args.late_bound.as_deref().map(|t| duration("--late-bound", t)).transpose()?,
         ..ServeOptions::default()

@@ -4,7 +4,7 @@ mod pattern;
 mod ram;
 
 pub use pattern::PatternStore;
-pub use ram::{Memory, RamStore};
+pub use ram::RamStore;
 
 /// Names work that a store does in the background.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -66,6 +66,12 @@ pub trait Store {
     /// The description kept last, by an earlier process perhaps.
     fn description(&self) -> Option<&[u8]> {
         None
+    }
+
+    /// Does some microseconds of work that will be needed later; whether it did any. Called
+    /// when there is nothing else to do.
+    fn prepare(&mut self) -> bool {
+        false
     }
 
     /// Puts everything on stable storage and notes that it was closed in order. The last call;

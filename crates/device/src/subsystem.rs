@@ -433,6 +433,12 @@ impl Subsystem {
         self.store.close()
     }
 
+    /// Does some microseconds of work that will be needed later; whether it did any. To be
+    /// called when there is nothing else to do.
+    pub fn prepare(&mut self) -> bool {
+        self.store.prepare()
+    }
+
     /// The host at the other end of the queue has proved who it is.
     pub fn set_authenticated(&mut self, queue: Queue) {
         if let Some(slot) = self.queues.get_mut(queue.0)

@@ -16,7 +16,7 @@ pub use control::{Control, Snapshot};
 
 use crate::clock::{self, Clock};
 use crate::hub::{Arrival, Hub, Id, Measure, Reason};
-use crate::pacing::{Pacing, Wait};
+use crate::pacing::{Pacing, Poll, Wait};
 use mynah_device::{Subsystem, Timing, Transport};
 use mynah_stamp::{Span, Time};
 use rustix::event::Timespec;
@@ -47,6 +47,8 @@ const TURNS_WITHOUT_EPOLL: u32 = 16;
 const BUSY: Span = Span::from_us(200);
 /// Bytes are never seen later than this after they came.
 const STAMP_AGE_MAX: Span = Span::from_secs(1);
+/// What is done ahead takes no longer than this, most of the time.
+const PREPARATION: Span = Span::from_us(20);
 /// Between two looks at things that take seconds.
 const SWEEP: Span = Span::from_secs(1);
 /// A connection that is over gets so long to take the last bytes.
@@ -189,6 +191,11 @@ impl Engine {
         Ok(())
     }
 
+    /// How to look for work from now on.
+    pub fn set_poll(&mut self, poll: Poll) {
+        self.pacing = Pacing::new(poll);
+    }
+
     /// Calls `then` every so often with what has been measured.
     pub fn every(&mut self, every: Span, then: Told) {
         let next = self.clock.wall() + every;
@@ -240,6 +247,11 @@ impl Engine {
             return Ok(false);
         }
         let deadline = self.deadline();
+        let is_free = deadline.is_none_or(|at| at.saturating_since(now.wall) > PREPARATION);
+        if !worked && is_free && self.hub.prepare() {
+            self.poll(Some(Span::ZERO))?;
+            return Ok(false);
+        }
         match self.pacing.wait(now.wall, deadline, self.hub.outstanding() > 0) {
             Wait::Spin => {
                 self.busy.retain(|&id| {

@@ -562,6 +562,11 @@ impl Hub {
         self.outstanding
     }
 
+    /// Does some microseconds of work that will be needed later; whether it did any.
+    pub fn prepare(&mut self) -> bool {
+        self.subsystem.prepare()
+    }
+
     /// When something will happen by itself, on the host's clock.
     pub fn next_at(&self) -> Option<Time> {
         let wakeup = self.subsystem.next_at();

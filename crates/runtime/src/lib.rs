@@ -13,7 +13,6 @@ pub mod file_store;
 pub mod host;
 pub mod hub;
 pub mod lateness;
-pub mod memory;
 pub mod metrics;
 pub mod pacing;
 pub mod random;

@@ -30,9 +30,20 @@ pub enum Wait {
     Sleep(Option<Time>),
 }
 
+/// How the engine looks for work.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Poll {
+    /// It sleeps when spinning does not pay.
+    #[default]
+    Adaptive,
+    /// It always spins, and takes a processor for itself.
+    Always,
+}
+
 /// Decides. All times are the host's.
 #[derive(Clone, Debug)]
 pub struct Pacing {
+    poll: Poll,
     last_work: Time,
     last_look: Time,
     worked: bool,
@@ -44,6 +55,7 @@ pub struct Pacing {
 impl Default for Pacing {
     fn default() -> Self {
         Pacing {
+            poll: Poll::Adaptive,
             last_work: Time::ZERO,
             last_look: Time::ZERO,
             worked: true,
@@ -55,6 +67,11 @@ impl Default for Pacing {
 }
 
 impl Pacing {
+    /// Looks for work this way.
+    pub fn new(poll: Poll) -> Pacing {
+        Pacing { poll, ..Pacing::default() }
+    }
+
     /// A turn of the loop found something to do.
     pub fn worked(&mut self, now: Time) {
         if now.saturating_since(self.last_work) <= SPIN {
@@ -67,6 +84,9 @@ impl Pacing {
     /// What to do now, when the next thing is due at `deadline` and `busy` says whether
     /// commands of hosts are outstanding.
     pub fn wait(&mut self, now: Time, deadline: Option<Time>, busy: bool) -> Wait {
+        if self.poll == Poll::Always {
+            return Wait::Spin;
+        }
         let since_look = now.saturating_since(self.last_look);
         if !std::mem::take(&mut self.worked) && since_look > INTERRUPTED {
             self.respect_until = now + RESPECT;
@@ -151,6 +171,14 @@ mod tests {
         let until = Wait::Sleep(Some(US(2_080)));
         assert_eq!(pacing.wait(US(2_000), Some(US(2_100)), true), until);
         assert_eq!(pacing.wait(US(2_000), Some(US(1_999)), false), Wait::Spin);
+    }
+
+    #[test]
+    fn it_never_sleeps_if_it_is_not_to() {
+        let mut pacing = Pacing::new(Poll::Always);
+        for now in (0..100_000).step_by(1_000) {
+            assert_eq!(pacing.wait(US(now), None, false), Wait::Spin);
+        }
     }
 
     #[test]

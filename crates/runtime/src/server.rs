@@ -8,7 +8,7 @@ use crate::engine::{Control, Engine, EngineLimits, Told, copy_descriptor};
 use crate::fault::{ConnectionFault, Faults};
 use crate::file_store::{self, FileStore, Found, Trouble};
 use crate::hub::{Hub, Measure};
-use crate::memory::Reserve;
+use crate::pacing::Poll;
 pub use mynah_device::NamespaceConfig as Namespace;
 use mynah_device::{
     PatternStore, Port, RamStore, Store, Subsystem, SubsystemConfig, SubsystemError, Timing,
@@ -77,6 +77,8 @@ pub struct ServeOptions {
     pub faults: Vec<ConnectionFault>,
     /// What real time may be missed by before the result is not trusted.
     pub late_bound: Option<Span>,
+    /// How the serving thread looks for work.
+    pub poll: Poll,
     /// Where the serving thread may run; `None`: anywhere.
     pub cpus: Option<Cpus>,
     /// What connections offer.
@@ -102,6 +104,7 @@ impl Default for ServeOptions {
             tls: Vec::new(),
             faults: Vec::new(),
             late_bound: None,
+            poll: Poll::Adaptive,
             cpus: None,
             connection: Settings::default(),
             pool_bytes: 64 << 20,
@@ -355,6 +358,7 @@ impl Server {
         let clock = Clock::start(rate);
         let limits = self.options.limits;
         let mut engine = Engine::new(clock, hub, transport, limits, listeners, self.control)?;
+        engine.set_poll(self.options.poll);
         for waker in self.wakers {
             engine.wake_on(waker)?;
         }
@@ -440,10 +444,7 @@ fn open_store(
 ) -> Result<Opened, ServeError> {
     let bytes = Subsystem::store_bytes(drive);
     match &options.store {
-        StoreKind::Ram => {
-            let memory = Reserve::new(RamStore::ARENA_BYTES)?;
-            Ok(Opened::silent(Box::new(RamStore::with_memory(Box::new(memory)))))
-        }
+        StoreKind::Ram => Ok(Opened::silent(Box::new(RamStore::new()))),
         StoreKind::Pattern => {
             notes.push("store pattern: nothing that was written was kept".to_owned());
             Ok(Opened::silent(Box::new(PatternStore)))

@@ -5,34 +5,20 @@ use super::{Ready, Store, StoreError, StoreJob};
 /// What is given out at once: small, because a random write should cost no more than the
 /// bytes it brings.
 const FRAME_BYTES: usize = 4096;
-/// Frames are cut from arenas of this size.
+/// Frames are cut from arenas of this size. They come zeroed from the system, which provides
+/// each page when it is first touched: a microsecond, or ten inside a virtual machine.
 const ARENA_BYTES: usize = 16 << 20;
+/// So many frames beyond those in use are touched when there is time.
+const FRAMES_AHEAD: u32 = 1024;
 const ARENA_FRAMES: usize = ARENA_BYTES / FRAME_BYTES;
 /// Frames that one group of the table tells of.
 const GROUP_FRAMES: usize = 16_384;
 /// In the table: nothing was written here.
 const NONE: u32 = u32::MAX;
 
-/// Where a [`RamStore`] gets its memory from.
-pub trait Memory: std::fmt::Debug {
-    /// `bytes` of memory, all zero.
-    fn take(&mut self, bytes: usize) -> Vec<u8>;
-}
-
-/// Memory as the system gives it: each page when it is first touched.
-#[derive(Debug)]
-struct Lazy;
-
-impl Memory for Lazy {
-    fn take(&mut self, bytes: usize) -> Vec<u8> {
-        vec![0; bytes]
-    }
-}
-
 /// Holds bytes in memory; only what was written takes room.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct RamStore {
-    memory: Box<dyn Memory>,
     /// Which frame holds each 4 KiB: a table of two levels, of which only what is needed
     /// exists.
     groups: Vec<Option<Box<[u32]>>>,
@@ -41,6 +27,8 @@ pub struct RamStore {
     free: Vec<u32>,
     /// Frames ever cut from the arenas.
     cut: u32,
+    /// Frames of the arenas whose memory is really there.
+    touched: u32,
 }
 
 /// A part of a range that lies in one frame's place.
@@ -54,17 +42,9 @@ struct Part {
 }
 
 impl RamStore {
-    /// Bytes that it asks its memory for at a time.
-    pub const ARENA_BYTES: usize = ARENA_BYTES;
-
     /// An empty store.
     pub fn new() -> RamStore {
-        RamStore::with_memory(Box::new(Lazy))
-    }
-
-    /// An empty store that takes its memory from there.
-    pub fn with_memory(memory: Box<dyn Memory>) -> RamStore {
-        RamStore { memory, groups: Vec::new(), arenas: Vec::new(), free: Vec::new(), cut: 0 }
+        RamStore::default()
     }
 
     fn parts(at: u64, bytes: u64) -> impl Iterator<Item = Part> {
@@ -116,7 +96,7 @@ impl RamStore {
         }
         let frame = *entry as usize;
         if frame / ARENA_FRAMES == self.arenas.len() {
-            self.arenas.push(self.memory.take(ARENA_BYTES));
+            self.arenas.push(vec![0; ARENA_BYTES]);
         }
         let at = frame % ARENA_FRAMES * FRAME_BYTES;
         let frame = &mut self.arenas[frame / ARENA_FRAMES][at..at + FRAME_BYTES];
@@ -124,12 +104,6 @@ impl RamStore {
             frame.fill(0);
         }
         &mut frame[part.first..part.first + part.bytes]
-    }
-}
-
-impl Default for RamStore {
-    fn default() -> RamStore {
-        RamStore::new()
     }
 }
 
@@ -194,13 +168,29 @@ impl Store for RamStore {
             next = part_end;
         }
         if self.free.len() == self.cut as usize {
-            (self.free, self.arenas, self.cut) = (Vec::new(), Vec::new(), 0);
+            *self = RamStore::new();
         }
         Ready::Now
     }
 
     fn flush(&mut self) -> Ready {
         Ready::Now
+    }
+
+    fn prepare(&mut self) -> bool {
+        let wanted = (self.cut + FRAMES_AHEAD).saturating_sub(self.free.len() as u32);
+        if self.cut == 0 || self.touched >= wanted {
+            return false;
+        }
+        let frame = self.touched.max(self.cut) as usize;
+        match self.arenas.get_mut(frame / ARENA_FRAMES) {
+            Some(arena) => {
+                arena[frame % ARENA_FRAMES * FRAME_BYTES] = 0;
+                self.touched = frame as u32 + 1;
+            }
+            None => self.arenas.push(vec![0; ARENA_BYTES]),
+        }
+        true
     }
 
     fn finished(&mut self) -> Option<(StoreJob, Result<(), StoreError>)> {
@@ -243,6 +233,9 @@ mod tests {
         store.discard(0, FRAME_BYTES as u64);
         store.write(1 << 30, &[8; 512]);
         assert_eq!(store.cut, 2, "the frame is used again");
+        while store.prepare() {}
+        assert_eq!(store.touched, 2 + FRAMES_AHEAD);
+
         let mut back = [1; FRAME_BYTES];
         store.read(None, 1 << 30, &mut back);
         assert!(back[..512].iter().all(|&byte| byte == 8));
