@@ -124,7 +124,7 @@ impl Subsystem {
             Work::Format(formats) => self.formatted(formats),
             Work::Release(extents) => self.space.give_back(&extents),
             Work::Sanitize => self.sanitized(),
-            Work::None | Work::Media | Work::Blocks(_) | Work::Fused(_) => {}
+            Work::None | Work::Media | Work::Blocks(_) | Work::Fused(_) | Work::Place(_) => {}
         }
         self.finish(index, crate::ReplyData::None);
     }

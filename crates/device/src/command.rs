@@ -4,7 +4,7 @@ use crate::StoreJob;
 use crate::held::Held;
 use crate::namespace::{Extent, Format};
 use crate::nvm::protection::Check;
-use crate::output::ReplyKind;
+use crate::output::{Reply, ReplyKind};
 use mynah_model::io::{NamespaceId, Operation};
 use mynah_stamp::{StageSpans, Time};
 use mynah_wire::nvme::{Status, SubmissionEntry};
@@ -36,6 +36,9 @@ pub(crate) enum Work {
     Media,
     /// Brings blocks together and does something with them.
     Blocks(Box<Blocks>),
+    /// Stands in the model's queue for a command whose work is done beside it, with its reply
+    /// when that is done.
+    Place(Option<Box<Reply>>),
     /// Ends, and with it the second half of a fused command.
     Fused(Box<SubmissionEntry>),
     /// Namespaces get new formats.
@@ -117,6 +120,10 @@ pub(crate) struct Command {
     pub(crate) at: u64,
     /// The fetch of that run.
     pub(crate) job: Option<StoreJob>,
+    /// Where a guest's data lie, as the transport counts; NONE if they came with the command.
+    pub(crate) transfer: u32,
+    /// Whether it is a single operation on the model's queue of its own.
+    pub(crate) direct: bool,
     /// Whether it has the namespace for itself.
     pub(crate) exclusive: bool,
     pub(crate) arrival: Time,

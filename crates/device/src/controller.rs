@@ -2,7 +2,10 @@
 
 use crate::admin::event::Events;
 use crate::admin::feature::Features;
+use crate::config::Transport;
+use crate::guest::PCI_EXPRESS;
 use crate::nvm::reservation::HostId;
+use crate::output::Reply;
 use crate::slots::NONE;
 use mynah_stamp::{Span, Time};
 use mynah_wire::nvme::log::{ErrorEntry, ReservationNotification};
@@ -56,9 +59,32 @@ pub(crate) struct Controller {
     pub(crate) transport: u8,
     /// Whose I/O this is, for the model.
     pub(crate) flow: u16,
+    /// I/O queues that it can have.
+    pub(crate) queues_max: u16,
+    /// Whether it takes doorbells from guest memory, too.
+    pub(crate) has_shadow_doorbells: bool,
+    /// Replies to commands from guest memory.
+    pub(crate) replies: VecDeque<Reply>,
 }
 
 impl Controller {
+    /// Whether its queues lie in guest memory.
+    pub(crate) fn is_guests(&self) -> bool {
+        self.transport == PCI_EXPRESS
+    }
+
+    /// What its queues in guest memory have in common.
+    pub(crate) fn guest_transport(&self) -> Transport {
+        Transport {
+            in_capsule_bytes: 0,
+            max_transfer_bytes: self.max_transfer_bytes,
+            peer: self.host_nqn.clone(),
+            port: self.port,
+            kind: self.transport,
+            host_nqn: None,
+        }
+    }
+
     /// Whether commands are processed.
     pub(crate) fn is_ready(&self) -> bool {
         self.status & mynah_wire::nvme::property::status::READY != 0

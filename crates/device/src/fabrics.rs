@@ -3,7 +3,9 @@
 use crate::Now;
 use crate::admin::event::Events;
 use crate::admin::feature::Features;
+use crate::config::Transport;
 use crate::controller::{Controller, Role};
+use crate::guest::PCI_EXPRESS;
 use crate::output::{Authentication, Output, Queue, ReplyKind};
 use crate::queue::State;
 use crate::slots::NONE;
@@ -169,26 +171,44 @@ impl Subsystem {
         if data.controller_id.get() != CONTROLLER_ANY {
             return Err(invalid_data(place::CONTROLLER_ID));
         }
+        let slot = self.queues.get(queue).ok_or(plain(Status::INTERNAL_ERROR))?;
+        let transport = slot.transport.clone();
         let host = (host_nqn.to_owned(), data.host_id);
+        let id = self
+            .open_controller(host, role, queue, &transport)
+            .ok_or(plain(Status::CONNECT_CONTROLLER_BUSY))?;
+        self.set_keep_alive(id, connect.keep_alive_ms);
+        Ok(id)
+    }
+
+    /// A new controller for a host; `None` if there are as many as there can be.
+    pub(crate) fn open_controller(
+        &mut self,
+        host: (String, [u8; 16]),
+        role: Role,
+        admin_queue: u32,
+        transport: &Transport,
+    ) -> Option<u16> {
         let free = |id: &usize| self.controllers[*id].is_none();
         let ids = 1..self.controllers.len();
         let id = ids
             .clone()
             .find(|id| free(id) && self.last_hosts[*id].as_ref() == Some(&host))
             .or_else(|| ids.clone().find(|id| free(id) && self.last_hosts[*id].is_none()))
-            .or_else(|| ids.clone().find(free))
-            .ok_or(plain(Status::CONNECT_CONTROLLER_BUSY))?;
+            .or_else(|| ids.clone().find(free))?;
         let flow = self.flow_of(&host);
-        let slot = self.queues.get(queue).ok_or(plain(Status::INTERNAL_ERROR))?;
-        let transport = &slot.transport;
+        let queues_max = match transport.kind {
+            PCI_EXPRESS => self.config.limits.queues_max.min(crate::pci::QUEUES_MAX),
+            _ => self.config.limits.queues_max,
+        };
         let controller = Controller {
             id: id as u16,
             role,
-            host_nqn: host_nqn.to_owned(),
-            host_id: data.host_id,
-            admin_queue: queue,
+            host_nqn: host.0.clone(),
+            host_id: host.1,
+            admin_queue,
             io_queues: Vec::new(),
-            queues_granted: self.config.limits.queues_max,
+            queues_granted: queues_max,
             configuration: Configuration::default(),
             status: 0,
             keep_alive: Span::ZERO,
@@ -205,11 +225,13 @@ impl Subsystem {
             port: transport.port,
             transport: transport.kind,
             flow,
+            queues_max,
+            has_shadow_doorbells: false,
+            replies: VecDeque::new(),
         };
         self.last_hosts[id] = Some(host);
         self.controllers[id] = Some(Box::new(controller));
-        self.set_keep_alive(id as u16, connect.keep_alive_ms);
-        Ok(id as u16)
+        Some(id as u16)
     }
 
     /// The model's flow of a host: hosts get one each while there are some.
@@ -276,6 +298,10 @@ impl Subsystem {
     pub(crate) fn submit_fabrics(&mut self, queue: u32, entry: &SubmissionEntry, data: &[u8]) {
         let Some(slot) = self.queues.get(queue) else { return };
         let (id, is_admin) = (slot.controller, slot.queue_id == 0);
+        if slot.guest.is_some() {
+            let kind = if is_admin { ReplyKind::Admin } else { ReplyKind::OtherIo };
+            return self.fail(queue, entry, kind, Status::INVALID_OPCODE.do_not_retry());
+        }
         let outcome = match entry.fabrics_type() {
             fabrics::PROPERTY_GET if is_admin => self.property_get(id, entry),
             fabrics::PROPERTY_SET if is_admin => self.property_set(id, entry).map(|()| 0),
@@ -387,11 +413,11 @@ impl Subsystem {
     }
 
     /// Controller level reset: I/O queues go, features and events are as in the beginning.
-    fn reset_controller(&mut self, id: u16) {
+    pub(crate) fn reset_controller(&mut self, id: u16) {
         self.reset_self_test(id);
         let Some(controller) = &mut self.controllers[usize::from(id)] else { return };
         controller.status = 0;
-        controller.queues_granted = self.config.limits.queues_max;
+        controller.queues_granted = controller.queues_max;
         controller.features = Features::default();
         let requests = controller.events.reset();
         let io_queues = std::mem::take(&mut controller.io_queues);
@@ -433,4 +459,4 @@ impl Subsystem {
 }
 
 /// CAP.TO and CRTO: 10 s in units of 500 ms. Real time may stand still that long.
-const READY_TIMEOUT: u8 = 20;
+pub(crate) const READY_TIMEOUT: u8 = 20;

@@ -2,11 +2,12 @@
 
 use crate::command::{Command, Step, Work};
 use crate::config::Timing;
-use crate::output::{Media, Output, Queue, Reply, ReplyData, ReplyKind};
+use crate::guest::Asked;
+use crate::output::{Media, Queue, Reply, ReplyData, ReplyKind};
 use crate::slots::NONE;
 use crate::store::Ready;
 use crate::subsystem::{OWN_QUEUE, Subsystem};
-use mynah_model::io::{self, Control, QueueId, Request, Tag};
+use mynah_model::io::{self, Control, Request, Tag};
 use mynah_stamp::Time;
 use mynah_wire::nvme::{CompletionEntry, Status};
 use std::collections::VecDeque;
@@ -16,6 +17,9 @@ impl Subsystem {
     #[inline]
     pub(crate) fn advance_model(&mut self, to: Time) {
         if to <= self.now.model && self.drive.next_at().is_none_or(|at| at > to) {
+            return;
+        }
+        if self.is_held_up() {
             return;
         }
         self.run_model(to);
@@ -31,7 +35,10 @@ impl Subsystem {
             };
             self.drive.advance(limit);
             self.now.model = self.now.model.max(self.drive.now());
-            self.take_completions();
+            self.take_outputs();
+            if self.is_held_up() {
+                break;
+            }
             if self.drive.now() < limit {
                 continue;
             }
@@ -44,10 +51,18 @@ impl Subsystem {
         }
     }
 
-    fn take_completions(&mut self) {
+    fn take_outputs(&mut self) {
         while let Some(output) = self.drive.poll() {
-            if let io::Output::Complete(completion) = output {
-                self.model_completed(&completion);
+            match output {
+                io::Output::Complete(completion) => self.model_completed(&completion),
+                io::Output::Fetch { queue, .. } => {
+                    self.model_asks(Asked::Fetch { queue: queue.0.into() });
+                }
+                io::Output::Move { tag, queue, first_sector, sectors, direction, .. } => {
+                    let (queue, command) = (queue.0.into(), tag.0);
+                    let asked = Asked::Move { queue, command, first_sector, sectors, direction };
+                    self.model_asks(asked);
+                }
             }
         }
     }
@@ -63,7 +78,7 @@ impl Subsystem {
         }
         // Fails only for a queue that a power cut has taken away.
         let _ = self.drive.control(at, control);
-        self.take_completions();
+        self.take_outputs();
     }
 
     /// Starts a command: its fetches and writes have been given to the store, its steps go to
@@ -86,10 +101,10 @@ impl Subsystem {
 
     #[inline]
     pub(crate) fn step(&mut self, index: u32, step: Step) {
-        let Some(command) = self.commands.get_mut(index) else { return };
+        let Some(command) = self.commands.get(index) else { return };
         let queue = match command.kind {
             ReplyKind::Admin => OWN_QUEUE,
-            _ => QueueId(command.queue as u16),
+            _ => self.queue_of_step(index, &step),
         };
         let request = Request {
             tag: Tag(index),
@@ -104,6 +119,7 @@ impl Subsystem {
         }
         if self.drive.command(at, queue, request).is_err() {
             // The queue went with the power.
+            let Some(command) = self.commands.get_mut(index) else { return };
             command.status = Status::INTERNAL_ERROR;
             command.steps.clear();
             self.part_done(index);
@@ -113,8 +129,14 @@ impl Subsystem {
     fn model_completed(&mut self, completion: &io::Completion) {
         let index = completion.tag.0;
         let Some(command) = self.commands.get_mut(index) else { return };
+        if command.direct {
+            command.arrival = completion.rung;
+        }
         if let Some(tap) = &mut self.tap {
             tap.completed(completion, command.arrival);
+        }
+        if matches!(command.work, Work::Place(_)) {
+            return self.place_completed(index, completion);
         }
         if command.waiting == 1
             && command.steps.is_empty()
@@ -197,7 +219,7 @@ impl Subsystem {
             }
             _ => ReplyData::None,
         };
-        self.outputs.push_back(Output::Reply(Reply {
+        let reply = Reply {
             queue: Queue(command.queue),
             entry,
             data,
@@ -206,9 +228,12 @@ impl Subsystem {
             arrival: command.arrival,
             due: Some(completion.at),
             stages: completion.stages,
+            transfer: command.transfer,
+            direct: command.direct,
             _held: None,
-        }));
+        };
         self.commands.release(index);
+        self.push(reply);
         self.health.end(self.commands.len(), self.now.wall);
     }
 
@@ -247,7 +272,7 @@ impl Subsystem {
         }
         let mut entry = CompletionEntry::new(command.command_id, status, 0);
         entry.queue_head.set(head);
-        self.outputs.push_back(Output::Reply(Reply {
+        self.push(Reply {
             queue: Queue(command.queue),
             entry,
             data,
@@ -256,8 +281,10 @@ impl Subsystem {
             arrival: command.arrival,
             due: command.due,
             stages: command.stages.map_or_else(Default::default, |stages| *stages),
+            transfer: command.transfer,
+            direct: command.direct,
             _held: command.held,
-        }));
+        });
     }
 
     #[cold]
@@ -291,6 +318,8 @@ impl Subsystem {
             bytes: 0,
             at: 0,
             job: None,
+            transfer: NONE,
+            direct: false,
             exclusive: false,
             arrival: self.now.model,
             due: None,

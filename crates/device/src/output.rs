@@ -104,6 +104,10 @@ pub struct Reply {
     pub due: Option<Time>,
     /// Where the time went; sums to `due - arrival`. All zero without `due`.
     pub stages: StageSpans,
+    /// Where a guest's data lie, as the transport counts.
+    pub(crate) transfer: u32,
+    /// The model has said when the guest sees it, or is not asked.
+    pub(crate) direct: bool,
     /// Memory that the reply holds; given back when it is dropped, and not read otherwise.
     pub(crate) _held: Option<Box<Held>>,
 }

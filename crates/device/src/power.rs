@@ -183,8 +183,15 @@ impl Subsystem {
             self.close(queue, "the drive has lost its power");
         }
         self.own_queue = false;
-        for controller in &mut self.controllers {
-            *controller = None;
+        for id in 0..self.controllers.len() as u16 {
+            // A function's controller stays, and has failed until it is reset.
+            match &self.controllers[usize::from(id)] {
+                Some(controller) if controller.is_guests() => {
+                    self.disable_guest(id);
+                    self.fail_guest(id);
+                }
+                _ => self.controllers[usize::from(id)] = None,
+            }
         }
         self.drop_commands();
         self.restart_tasks();

@@ -1,6 +1,7 @@
 //! A transport queue, as the subsystem sees it.
 
 use crate::config::Transport;
+use crate::guest::GuestQueue;
 use crate::held::Account;
 use mynah_wire::nvme::SubmissionEntry;
 
@@ -40,6 +41,8 @@ pub(crate) struct TransportQueue {
     pub(crate) account: Account,
     /// First half of a fused operation that waits for the second.
     pub(crate) fused: Option<Box<(SubmissionEntry, Vec<u8>)>>,
+    /// Its entries lie in guest memory.
+    pub(crate) guest: Option<Box<GuestQueue>>,
 }
 
 impl TransportQueue {
@@ -57,6 +60,7 @@ impl TransportQueue {
             modelled: false,
             account,
             fused: None,
+            guest: None,
         }
     }
 

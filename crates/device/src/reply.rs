@@ -1,6 +1,7 @@
 //! Replies to commands that end at once, and the error log.
 
 use crate::output::{Output, Queue, Reply, ReplyData, ReplyKind};
+use crate::slots::NONE;
 use crate::subsystem::Subsystem;
 use mynah_stamp::StageSpans;
 use mynah_wire::nvme::log::ErrorEntry;
@@ -94,7 +95,7 @@ impl Subsystem {
             ReplyData::Bytes(bytes) => Some(Box::new(slot.account.hold(bytes.len()))),
             ReplyData::None | ReplyData::Media(_) => None,
         };
-        self.outputs.push_back(Output::Reply(Reply {
+        self.push(Reply {
             queue: Queue(queue),
             entry: completion,
             data,
@@ -103,8 +104,19 @@ impl Subsystem {
             arrival: self.now.model,
             due: None,
             stages: StageSpans::default(),
+            transfer: NONE,
+            direct: false,
             _held: held,
-        }));
+        });
+    }
+
+    /// Has a reply go out.
+    #[inline]
+    pub(crate) fn push(&mut self, reply: Reply) {
+        match self.queues.get(reply.queue.0) {
+            Some(slot) if slot.guest.is_some() => self.reply_to_guest(reply),
+            _ => self.outputs.push_back(Output::Reply(reply)),
+        }
     }
 }
 

@@ -45,6 +45,18 @@ pub trait Store {
     /// this call releases. Writes accepted between the fetch and now may or may not be seen.
     fn read(&mut self, job: Option<StoreJob>, at: u64, into: &mut [u8]);
 
+    /// Bytes from `at` on, at least one and at most `most`, where the store has them in memory
+    /// as they are: they need not be fetched. `None`: use [`Store::fetch`] and [`Store::read`].
+    fn bytes(&self, _at: u64, _most: u32) -> Option<&[u8]> {
+        None
+    }
+
+    /// The same to be written in place, in a store where that needs nothing more. `None`: use
+    /// [`Store::write`].
+    fn bytes_mut(&mut self, _at: u64, _most: u32) -> Option<&mut [u8]> {
+        None
+    }
+
     /// Releases a job whose bytes nobody wants any more.
     fn forget(&mut self, job: StoreJob);
 

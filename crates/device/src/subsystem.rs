@@ -5,6 +5,7 @@ use crate::background::Task;
 use crate::command::Command;
 use crate::config::{SubsystemConfig, SubsystemError, Timing, Transport};
 use crate::controller::Controller;
+use crate::guest::Asked;
 use crate::health::Health;
 use crate::held::Account;
 use crate::lateness::Lateness;
@@ -73,6 +74,8 @@ pub struct Subsystem {
     /// Which command waits for a job of the store.
     pub(crate) jobs: HashMap<u64, u32>,
     pub(crate) outputs: VecDeque<Output>,
+    /// What the model waits for.
+    pub(crate) asked: VecDeque<Asked>,
     pub(crate) tap: Option<Box<dyn Tap>>,
     pub(crate) write_cache: bool,
     pub(crate) health: Health,
@@ -105,7 +108,7 @@ pub struct Subsystem {
     pub(crate) lateness: Lateness,
     was_restored: bool,
     /// Memory that commands and replies hold.
-    account: Account,
+    pub(crate) account: Account,
     /// When the media are looked at next.
     pub(crate) next_check: Time,
     /// Changes of ANA states.
@@ -140,6 +143,7 @@ impl Subsystem {
             commands: Slots::default(),
             jobs: HashMap::new(),
             outputs: VecDeque::new(),
+            asked: VecDeque::new(),
             tap: None,
             write_cache: true,
             health: Health::default(),
@@ -455,12 +459,19 @@ impl Subsystem {
             return;
         }
         slot.state = State::Closing;
+        let is_guests = slot.guest.is_some();
         self.abandon(queue);
+        if is_guests {
+            return;
+        }
         self.outputs.push_back(Output::Close { queue: Queue(queue), reason });
     }
 
     /// Forgets everything outstanding on a queue.
-    fn abandon(&mut self, queue: u32) {
+    pub(crate) fn abandon(&mut self, queue: u32) {
+        self.asked.retain(|asked| asked.queue() != queue);
+        let owner = self.queues.get(queue).map_or(0, |slot| slot.controller);
+        self.abandon_replies(owner, queue);
         let mut kept = VecDeque::with_capacity(self.outputs.len());
         for output in std::mem::take(&mut self.outputs) {
             match output {
@@ -535,6 +546,10 @@ impl Subsystem {
         for id in 0..self.controllers.len() {
             let Some(controller) = &self.controllers[id] else { continue };
             match controller.expires() {
+                Some(at) if at <= now && controller.is_guests() => {
+                    self.fail_guest(id as u16);
+                    self.set_keep_alive(id as u16, 0);
+                }
                 Some(at) if at <= now => {
                     self.end_controller(id as u16, "the host's keep-alive timer has run out");
                 }

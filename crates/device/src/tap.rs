@@ -1,12 +1,22 @@
 //! Somebody who listens to everything that goes into the model.
 
-use mynah_model::io::{Completion, Control, QueueId, Request};
+use mynah_model::io::{Completion, Control, QueueId, Request, Tag};
 use mynah_stamp::Time;
 
 /// Sees every input of the model, in order, and every completion.
 pub trait Tap {
     /// A command was given to the model.
     fn command(&mut self, at: Time, queue: QueueId, request: &Request);
+
+    /// The host has put `count` commands into a memory queue.
+    fn ring(&mut self, at: Time, queue: QueueId, count: u32);
+
+    /// The data of a command of a memory queue have come from the host, or the work that is
+    /// done beside the model's queue is done.
+    fn data_arrived(&mut self, at: Time, tag: Tag);
+
+    /// The host has taken `count` entries off the completion queue of a memory queue.
+    fn cq_freed(&mut self, at: Time, queue: QueueId, count: u32);
 
     /// A control was given to the model.
     fn control(&mut self, at: Time, control: &Control);

@@ -53,7 +53,8 @@ impl From<Operation> for Kind {
             Operation::Read => Kind::Read,
             Operation::Write | Operation::WriteThrough => Kind::Write,
             Operation::Trim => Kind::Trim,
-            Operation::Flush => Kind::Flush,
+            // Neither moves data.
+            Operation::Flush | Operation::Other => Kind::Flush,
         }
     }
 }

@@ -145,6 +145,7 @@ impl Record {
             Operation::WriteThrough,
             Operation::Trim,
             Operation::Flush,
+            Operation::Other,
         ]
         .into_iter()
         .find(|&operation| operation as u8 == self.code)

@@ -228,6 +228,8 @@ impl Listener {
                     device.restart_counters();
                 }
                 self.completed += 1;
+                // What a place in a queue stands for is recorded by itself.
+                let request = request.filter(|it| it.operation != Operation::Other);
                 if let (Some(request), Some(flow)) = (request, flow) {
                     let (flow, bytes) = (usize::from(flow.0), request.sectors * 512);
                     self.recorder.record(flow, request.operation, bytes, created, completion);

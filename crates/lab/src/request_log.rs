@@ -139,6 +139,7 @@ const fn operation_name(operation: Operation) -> &'static str {
         Operation::WriteThrough => "write_through",
         Operation::Trim => "trim",
         Operation::Flush => "flush",
+        Operation::Other => "other",
     }
 }
 

@@ -153,6 +153,13 @@ impl Drive {
         c.done = false;
         c.orphan = !self.faults.powered;
         c.end_stage(Stage::CommandFetch, now);
+        if request.operation == Operation::Other {
+            if c.orphan {
+                return self.finish(index);
+            }
+            self.awaiting_data.insert(request.tag, index);
+            return;
+        }
         if let Err(status) = place(c, &self.namespaces, &self.shape) {
             c.completion.status = status;
             self.finish(index);
@@ -244,6 +251,7 @@ impl Drive {
             Operation::Write | Operation::WriteThrough => self.config.firmware.write,
             Operation::Trim => self.config.firmware.trim,
             Operation::Flush => self.config.firmware.flush,
+            Operation::Other => Span::ZERO,
         };
         if cost.is_zero() {
             self.execute(command);
@@ -275,6 +283,7 @@ impl Drive {
             Operation::Write | Operation::WriteThrough => self.begin_write(command),
             Operation::Trim => self.begin_trim(command),
             Operation::Flush => self.begin_flush(command),
+            Operation::Other => self.finish(command),
         }
     }
 

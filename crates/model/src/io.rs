@@ -34,6 +34,10 @@ pub enum Operation {
     Trim,
     /// Completes when everything written to the namespace before is on flash.
     Flush,
+    /// Has nothing to do with the flash: completes when the host says with
+    /// [`crate::Drive::data_arrived`] that what it stands for is done. Its namespace and
+    /// sectors mean nothing.
+    Other,
 }
 
 /// A command as the host gives it. Addresses count 512-byte sectors from the namespace's
@@ -48,7 +52,8 @@ pub struct Request {
     pub namespace: NamespaceId,
     /// First sector (of 512 bytes).
     pub sector: u64,
-    /// Number of sectors; 0 only for [`Operation::Flush`].
+    /// Number of sectors; 0 only for [`Operation::Flush`] and
+    /// [`Operation::Other`].
     pub sectors: u32,
 }
 

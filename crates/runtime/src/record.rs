@@ -9,7 +9,7 @@ use mynah_lab::SimulationError;
 use mynah_lab::emulation::Prepared;
 use mynah_lab::output::{OutputError, PendingFile};
 use mynah_lab::recording::Tape;
-use mynah_model::io::{Completion, Control, QueueId, Request};
+use mynah_model::io::{Completion, Control, QueueId, Request, Tag};
 use mynah_stamp::Time;
 use std::fs::File;
 use std::io::{self, Write};
@@ -56,6 +56,18 @@ fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
 impl Tap for Listener {
     fn command(&mut self, at: Time, queue: QueueId, request: &Request) {
         lock(&self.0).write(|tape| tape.command(at, queue, request));
+    }
+
+    fn ring(&mut self, at: Time, queue: QueueId, count: u32) {
+        lock(&self.0).write(|tape| tape.ring(at, queue, count));
+    }
+
+    fn data_arrived(&mut self, at: Time, tag: Tag) {
+        lock(&self.0).write(|tape| tape.data_arrived(at, tag));
+    }
+
+    fn cq_freed(&mut self, at: Time, queue: QueueId, count: u32) {
+        lock(&self.0).write(|tape| tape.cq_freed(at, queue, count));
     }
 
     fn control(&mut self, at: Time, control: &Control) {

@@ -8,6 +8,7 @@ pub mod authentication;
 pub mod fabrics;
 pub mod fuzzing;
 pub mod nvme;
+pub mod pci;
 pub mod tcp;
 pub mod tls_key;
 pub mod vfio_user;

@@ -28,6 +28,10 @@ pub(crate) struct Kind {
     wanted: u32,
 }
 
+pub(crate) const INVALID_DOORBELL: Kind =
+    Kind { code: 0, information: 0, page: page::ERROR_INFORMATION, wanted: 0 };
+pub(crate) const INVALID_DOORBELL_VALUE: Kind =
+    Kind { code: 0, information: 1, page: page::ERROR_INFORMATION, wanted: 0 };
 pub(crate) const PERSISTENT_ERROR: Kind =
     Kind { code: 0, information: 3, page: page::ERROR_INFORMATION, wanted: 0 };
 pub(crate) const TEMPERATURE: Kind =

@@ -9,6 +9,7 @@ use crate::namespace::WriteProtection;
 use crate::nvm::NAMESPACE_ALL;
 use crate::nvm::reservation::Notice;
 use crate::subsystem::{Answer, Subsystem};
+use mynah_stamp::Span;
 use mynah_wire::nvme::feature::{event, id, select};
 use mynah_wire::nvme::{Status, SubmissionEntry};
 use std::collections::BTreeMap;
@@ -62,6 +63,17 @@ impl Default for Features {
 }
 
 impl Features {
+    /// Interrupt coalescing: entries that are worth an interrupt, and how long one may wait.
+    pub(crate) fn aggregation(&self) -> (u32, Span) {
+        let time = Span::from_us(100).times(u64::from(self.coalescing >> 8 & 0xff));
+        ((self.coalescing & 0xff) + 1, time)
+    }
+
+    /// Whether the interrupts of a vector come one by one all the same.
+    pub(crate) fn is_not_coalesced(&self, vector: u16) -> bool {
+        self.vectors.get(&vector).copied().unwrap_or(false)
+    }
+
     /// Whether the host wants to hear of this.
     pub(crate) fn wants_notice(&self, namespace: u32, notice: Notice) -> bool {
         let mask = self.notification_masks.get(&namespace).copied().unwrap_or(0);
@@ -143,7 +155,6 @@ impl Subsystem {
         if allows.namespaces {
             self.feature_namespace(context, true)?;
         }
-        let limits = self.config.limits;
         let now = self.now.wall;
         let timestamp = self.timestamp.bytes(now);
         let sanitize_config = self.sanitize_config;
@@ -156,6 +167,7 @@ impl Subsystem {
         let controller = self.controllers[usize::from(context.controller)]
             .as_mut()
             .ok_or(Status::INTERNAL_ERROR)?;
+        let queues_max = controller.queues_max;
         let defaults = Features::default();
         let features = if current { &controller.features } else { &defaults };
         let dword11 = context.entry.dword11.get();
@@ -170,13 +182,13 @@ impl Subsystem {
             id::ERROR_RECOVERY => features.error_recovery.get(&namespace).copied().unwrap_or(0),
             id::VOLATILE_WRITE_CACHE => u32::from(write_cache || !current),
             id::NUMBER_OF_QUEUES => {
-                let granted = if current { controller.queues_granted } else { limits.queues_max };
+                let granted = if current { controller.queues_granted } else { queues_max };
                 u32::from(granted - 1) | u32::from(granted - 1) << 16
             }
             id::INTERRUPT_COALESCING => features.coalescing,
             id::INTERRUPT_VECTOR => {
                 let vector = dword11 as u16;
-                if vector > limits.queues_max {
+                if vector > queues_max {
                     return Err(invalid());
                 }
                 let disabled = features.vectors.get(&vector).copied().unwrap_or(false);
@@ -252,8 +264,7 @@ impl Subsystem {
             return Err(Status::FEATURE_NOT_SAVEABLE.do_not_retry());
         }
         if feature == id::HOST_ID {
-            // Connect has set it.
-            return Err(Status::COMMAND_SEQUENCE_ERROR.do_not_retry());
+            return self.set_host_id(context);
         }
         if !allows.change {
             return Err(Status::FEATURE_NOT_CHANGEABLE.do_not_retry());
@@ -293,10 +304,10 @@ impl Subsystem {
             id::WRITE_PROTECTION => return self.protect(namespace, value),
             _ => {}
         }
-        let queues_max = self.config.limits.queues_max;
         let controller = self.controllers[usize::from(context.controller)]
             .as_mut()
             .ok_or(Status::INTERNAL_ERROR)?;
+        let queues_max = controller.queues_max;
         let features = &mut controller.features;
         let mut result = 0;
         match feature {
@@ -376,6 +387,24 @@ impl Subsystem {
             self.raise(context.controller, super::event::TEMPERATURE);
         }
         Ok(Answer::Done(result))
+    }
+
+    /// The host says who it is: once, and only where Connect has not done so.
+    fn set_host_id(&mut self, context: Context<'_>) -> Result<Answer, Status> {
+        let controller = self.controllers[usize::from(context.controller)]
+            .as_mut()
+            .ok_or(Status::INTERNAL_ERROR)?;
+        let may = controller.is_guests();
+        if may && context.entry.dword11.get() & 1 == 0 {
+            // Only the 128-bit format, as for every other host.
+            return Err(invalid());
+        }
+        let bytes = context.data.first_chunk().ok_or(Status::SGL_DATA_LENGTH_INVALID);
+        if !may || (controller.host_id != [0; 16] && Ok(&controller.host_id) != bytes) {
+            return Err(Status::COMMAND_SEQUENCE_ERROR.do_not_retry());
+        }
+        controller.host_id = *bytes?;
+        Ok(Answer::Done(0))
     }
 
     fn protect(&mut self, namespace: u32, value: u32) -> Result<Answer, Status> {

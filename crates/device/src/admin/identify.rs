@@ -189,16 +189,35 @@ impl Subsystem {
             attributes: U32::new(1 | 1 << 6),
             ..Default::default()
         };
+        if controller.is_guests() {
+            self.guests_controller(&mut page);
+        }
         let nqn = if is_discovery {
             page.optional_events.set(notice::DISCOVERY_CHANGED);
             page.discovery_type = 1;
             mynah_wire::fabrics::DISCOVERY_NQN
         } else {
             self.io_controller(&mut page);
+            if controller.has_shadow_doorbells {
+                // Doorbell Buffer Config (8).
+                page.optional_admin.set(page.optional_admin.get() | 1 << 8);
+            }
             &self.config.nqn
         };
         page.subsystem_nqn = nqn_field(nqn).unwrap_or([0; 256]);
         page.as_bytes().to_vec()
+    }
+
+    /// What is different where queues lie in guest memory.
+    fn guests_controller(&self, page: &mut IdentifyController) {
+        page.vendor_id.set(crate::pci::VENDOR_ID);
+        page.subsystem_vendor_id.set(crate::pci::VENDOR_ID);
+        // Supported without alignment (1:0), bit buckets (16), more room than data (18).
+        page.sgl.set(1 | 1 << 16 | 1 << 18);
+        page.command_capsule.set(0);
+        page.response_capsule.set(0);
+        page.sgl_blocks_max = 0;
+        page.optional_fabrics.set(0);
     }
 
     /// What only an I/O controller has.

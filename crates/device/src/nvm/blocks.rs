@@ -93,6 +93,8 @@ impl Subsystem {
         match &mut command.work {
             Work::None | Work::Media => return self.finish(index, ReplyData::None),
             Work::Fused(_) => return self.finish_fused(index, Status::SUCCESS),
+            // The power was lost, or its queue has gone.
+            Work::Place(_) => return drop(self.remove_place(index)),
             Work::Format(_) | Work::Release(_) | Work::Sanitize => {
                 let work = std::mem::replace(&mut command.work, Work::None);
                 return self.finish_own(index, work);

@@ -4,7 +4,7 @@
 use super::protection::Check;
 use super::{Access, check_range, check_room};
 use crate::command::{BlockRun, FusedWrite, Then, Work};
-use crate::output::{Output, Queue, Reply, ReplyData, ReplyKind};
+use crate::output::{Queue, Reply, ReplyData, ReplyKind};
 use crate::slots::NONE;
 use crate::subsystem::Subsystem;
 use mynah_model::io::Operation;
@@ -222,7 +222,7 @@ impl Subsystem {
         let Some(slot) = self.queues.get_mut(queue) else { return };
         let mut completion = CompletionEntry::new(id, status, 0);
         completion.queue_head.set(slot.reply());
-        self.outputs.push_back(Output::Reply(Reply {
+        self.push(Reply {
             queue: Queue(queue),
             entry: completion,
             data: ReplyData::None,
@@ -231,8 +231,10 @@ impl Subsystem {
             arrival,
             due,
             stages,
+            transfer: NONE,
+            direct: false,
             _held: None,
-        }));
+        });
     }
 }
 

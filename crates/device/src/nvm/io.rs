@@ -5,7 +5,8 @@ use super::{Access, NAMESPACE_ALL, check_range, check_room};
 use crate::command::{BlockRun, Command, Overwrite, Step, Then, Work};
 use crate::config::Timing;
 use crate::namespace::SECTOR_BYTES;
-use crate::output::{Media, Output, Queue, Reply, ReplyData, ReplyKind};
+use crate::output::{Media, Queue, Reply, ReplyData, ReplyKind};
+use crate::slots::NONE;
 use crate::store::Ready;
 use crate::subsystem::Subsystem;
 use mynah_model::io::Operation;
@@ -15,7 +16,11 @@ use mynah_wire::nvme::{CompletionEntry, Status, SubmissionEntry};
 impl Subsystem {
     /// Where a plain command's data lie; `None` if the command needs more care.
     #[inline]
-    fn plain(&self, queue: u32, entry: &SubmissionEntry) -> Result<Option<Plain>, Status> {
+    pub(crate) fn plain(
+        &self,
+        queue: u32,
+        entry: &SubmissionEntry,
+    ) -> Result<Option<Plain>, Status> {
         let slot = self.queues.get(queue).ok_or(Status::INTERNAL_ERROR)?;
         let id = entry.namespace_id.get();
         let namespace = self.active(slot.controller, id)?;
@@ -87,7 +92,7 @@ impl Subsystem {
     }
 
     #[inline]
-    fn plain_command(
+    pub(crate) fn plain_command(
         &self,
         queue: u32,
         entry: &SubmissionEntry,
@@ -124,7 +129,7 @@ impl Subsystem {
             }
             _ => ReplyData::None,
         };
-        self.outputs.push_back(Output::Reply(Reply {
+        self.push(Reply {
             queue: Queue(queue),
             entry: completion,
             data,
@@ -133,12 +138,20 @@ impl Subsystem {
             arrival: self.now.model,
             due: None,
             stages: StageSpans::default(),
+            transfer: NONE,
+            direct: false,
             _held: None,
-        }));
+        });
     }
 
     #[inline]
-    fn start_plain(&mut self, command: Command, plain: &Plain, operation: Operation, ready: Ready) {
+    pub(crate) fn start_plain(
+        &mut self,
+        command: Command,
+        plain: &Plain,
+        operation: Operation,
+        ready: Ready,
+    ) {
         let index = self.insert(command);
         self.wait_for(index, ready);
         if self.config.timing == Timing::Modelled {
@@ -346,11 +359,11 @@ impl Subsystem {
 }
 
 /// A command whose data are one run of the store and one of the model.
-struct Plain {
+pub(crate) struct Plain {
     namespace: u32,
     start: u64,
-    bytes: u32,
-    at: u64,
+    pub(crate) bytes: u32,
+    pub(crate) at: u64,
     pool: mynah_model::io::NamespaceId,
     sector: u64,
 }

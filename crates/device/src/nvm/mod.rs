@@ -11,6 +11,7 @@ mod reserve;
 pub(crate) mod uncorrectable;
 
 pub(crate) use blocks::Deferred;
+pub(crate) use io::Plain;
 
 use crate::command::{Command, Step};
 use crate::namespace::{Namespace, WriteProtection};

@@ -20,6 +20,10 @@ impl Subsystem {
         let at = self.admit(queue, entry, Access::Reservation)?;
         let controller = self.queues.get(queue).map_or(0, |slot| slot.controller);
         let host = match &self.controllers[usize::from(controller)] {
+            // A host that has not said who it is holds nothing.
+            Some(controller) if controller.is_guests() && controller.host_id == [0; 16] => {
+                return Err(Status::COMMAND_SEQUENCE_ERROR.do_not_retry());
+            }
             Some(controller) => controller.host_id,
             None => return Err(Status::INTERNAL_ERROR),
         };

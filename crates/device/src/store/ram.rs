@@ -11,6 +11,8 @@ const ARENA_BYTES: usize = 16 << 20;
 /// So many frames beyond those in use are touched when there is time.
 const FRAMES_AHEAD: u32 = 1024;
 const ARENA_FRAMES: usize = ARENA_BYTES / FRAME_BYTES;
+/// What was never written reads as.
+static ZEROS: [u8; FRAME_BYTES] = [0; FRAME_BYTES];
 /// Frames that one group of the table tells of.
 const GROUP_FRAMES: usize = 16_384;
 /// In the table: nothing was written here.
@@ -41,6 +43,16 @@ struct Part {
     bytes: usize,
 }
 
+impl Part {
+    /// The first part of a range.
+    #[inline]
+    fn first(at: u64, bytes: u32) -> Part {
+        let first = (at % FRAME_BYTES as u64) as usize;
+        let bytes = (FRAME_BYTES - first).min(bytes as usize);
+        Part { place: (at / FRAME_BYTES as u64) as usize, first, bytes }
+    }
+}
+
 impl RamStore {
     /// An empty store.
     pub fn new() -> RamStore {
@@ -63,7 +75,7 @@ impl RamStore {
     }
 
     #[inline]
-    fn bytes(&self, part: Part) -> Option<&[u8]> {
+    fn frame_bytes(&self, part: Part) -> Option<&[u8]> {
         let group = self.groups.get(part.place / GROUP_FRAMES)?.as_deref()?;
         let frame = group[part.place % GROUP_FRAMES];
         if frame == NONE {
@@ -73,8 +85,9 @@ impl RamStore {
         Some(&self.arenas[frame as usize / ARENA_FRAMES][at..at + part.bytes])
     }
 
+    /// The bytes of a part; `fills`: all of them will be written, whatever they are.
     #[inline]
-    fn bytes_to_write(&mut self, part: Part) -> &mut [u8] {
+    fn bytes_to_write(&mut self, part: Part, fills: bool) -> &mut [u8] {
         let at = part.place / GROUP_FRAMES;
         if self.groups.len() <= at {
             self.groups.resize_with(at + 1, || None);
@@ -85,7 +98,7 @@ impl RamStore {
         if *entry == NONE {
             *entry = match self.free.pop() {
                 Some(frame) => {
-                    stale = part.bytes < FRAME_BYTES;
+                    stale = !fills || part.bytes < FRAME_BYTES;
                     frame
                 }
                 None => {
@@ -116,12 +129,23 @@ impl Store for RamStore {
         let mut rest = into;
         for part in Self::parts(at, rest.len() as u64) {
             let (head, tail) = rest.split_at_mut(part.bytes);
-            match self.bytes(part) {
+            match self.frame_bytes(part) {
                 Some(bytes) => head.copy_from_slice(bytes),
                 None => head.fill(0),
             }
             rest = tail;
         }
+    }
+
+    #[inline]
+    fn bytes(&self, at: u64, most: u32) -> Option<&[u8]> {
+        let part = Part::first(at, most);
+        Some(self.frame_bytes(part).unwrap_or(&ZEROS[..part.bytes]))
+    }
+
+    #[inline]
+    fn bytes_mut(&mut self, at: u64, most: u32) -> Option<&mut [u8]> {
+        Some(self.bytes_to_write(Part::first(at, most), false))
     }
 
     fn forget(&mut self, _job: StoreJob) {}
@@ -130,7 +154,7 @@ impl Store for RamStore {
         let mut rest = from;
         for part in Self::parts(at, from.len() as u64) {
             let (head, tail) = rest.split_at(part.bytes);
-            self.bytes_to_write(part).copy_from_slice(head);
+            self.bytes_to_write(part, true).copy_from_slice(head);
             rest = tail;
         }
         Ready::Now

@@ -3,7 +3,7 @@
 
 use super::{FeedError, Kind, Record, Recording, RecordingError, Replayed, feed};
 use mynah_model::Drive;
-use mynah_model::io::{Completion, FlowId, Output, QueueId, Request, Tag};
+use mynah_model::io::{Completion, FlowId, Operation, Output, QueueId, Request, Tag};
 use mynah_stamp::Time;
 use std::collections::VecDeque;
 
@@ -116,13 +116,17 @@ impl Rehost {
         let request = Request { tag: Tag(tag), ..record.request()? };
         let capacity = drive.namespace_sectors(request.namespace).unwrap_or(0);
         let end = request.sector.saturating_add(request.sectors.into());
-        if end > capacity {
+        if end > capacity && request.operation != Operation::Other {
             return Err(FeedError::TooSmall { end: end * 512, capacity: capacity * 512 });
         }
         let flow = self.queues.get(&record.queue).map_or(FlowId(0), |queue| queue.flow);
         let reissued = Reissued { recorded_tag: record.tag, queue: record.queue, flow, request };
         drive.command(at, QueueId(record.queue), request)?;
         self.commands.insert(tag, reissued);
+        if request.operation == Operation::Other {
+            // What it stands for comes by itself, and takes as long as it takes here.
+            drive.data_arrived(at, Tag(tag))?;
+        }
         Ok(())
     }
 

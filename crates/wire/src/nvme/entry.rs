@@ -77,6 +77,15 @@ pub struct DataPointer {
     pub kind: u8,
 }
 
+/// Types of SGL descriptors (bits 7:4 of [`DataPointer::kind`]).
+pub mod sgl {
+    #![allow(missing_docs)]
+    pub const DATA_BLOCK: u8 = 0;
+    pub const BIT_BUCKET: u8 = 1;
+    pub const SEGMENT: u8 = 2;
+    pub const LAST_SEGMENT: u8 = 3;
+}
+
 /// SGL descriptor of data that lies in the capsule: a data block with an offset.
 pub const SGL_IN_CAPSULE: u8 = 0x01;
 /// SGL descriptor of data that the transport moves (TCP Transport 1.0, section 3.2.1).
@@ -97,6 +106,27 @@ impl SubmissionEntry {
             2 => Transfer::ToHost,
             _ => Transfer::Both,
         }
+    }
+
+    /// The first PRP entry (Base 2.0, section 4.1.1).
+    pub fn prp1(&self) -> u64 {
+        self.data.address.get()
+    }
+
+    /// The second PRP entry, or where the PRP list is.
+    pub fn prp2(&self) -> u64 {
+        let [a, b, c] = self.data.reserved;
+        let high = u32::from_le_bytes([a, b, c, self.data.kind]);
+        u64::from(self.data.length.get()) | u64::from(high) << 32
+    }
+
+    /// Describes the data with two PRP entries.
+    pub fn set_prps(&mut self, first: u64, second: u64) {
+        self.flags &= 0x3f;
+        self.data.address.set(first);
+        self.data.length.set(second as u32);
+        let [a, b, c, d] = ((second >> 32) as u32).to_le_bytes();
+        (self.data.reserved, self.data.kind) = ([a, b, c], d);
     }
 
     /// The type of a Fabrics command.

@@ -5,10 +5,17 @@ pub mod offset {
     #![allow(missing_docs)]
     pub const CAP: u32 = 0x00;
     pub const VS: u32 = 0x08;
+    pub const INTMS: u32 = 0x0c;
+    pub const INTMC: u32 = 0x10;
     pub const CC: u32 = 0x14;
     pub const CSTS: u32 = 0x1c;
     pub const NSSR: u32 = 0x20;
+    pub const AQA: u32 = 0x24;
+    pub const ASQ: u32 = 0x28;
+    pub const ACQ: u32 = 0x30;
     pub const CRTO: u32 = 0x68;
+    /// The first doorbell (PCIe Transport 1.0, section 3.1.2), with a stride of 4 bytes.
+    pub const DOORBELLS: u32 = 0x1000;
 }
 
 /// Version 2.0 as VS and Identify Controller state it.
@@ -40,6 +47,9 @@ impl Capabilities {
     }
 }
 
+/// CAP.AMS: weighted round robin with urgent priority class.
+pub const CAP_WEIGHTED_ROUND_ROBIN: u64 = 1 << 17;
+
 /// Controller configuration (CC).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Configuration(pub u32);
@@ -53,6 +63,11 @@ impl Configuration {
     /// CSS: the command sets selected; 0 NVM, 6 all of the selected profile, 7 admin only.
     pub fn command_sets(self) -> u8 {
         (self.0 >> 4 & 7) as u8
+    }
+
+    /// AMS: arbitration; 0 round robin, 1 weighted round robin with urgent priority class.
+    pub fn arbitration(self) -> u8 {
+        (self.0 >> 11 & 7) as u8
     }
 
     /// MPS: memory page size, a power of two of 4 KiB.

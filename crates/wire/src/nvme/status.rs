@@ -54,10 +54,14 @@ statuses! {
     COMMAND_SEQUENCE_ERROR = 0, 0x0c;
     /// An SGL descriptor is not valid.
     SGL_INVALID_SEGMENT = 0, 0x0d;
+    /// There are too many or too few SGL descriptors.
+    SGL_COUNT_INVALID = 0, 0x0e;
     /// The length of the data does not fit the command.
     SGL_DATA_LENGTH_INVALID = 0, 0x0f;
     /// This descriptor type is not valid.
     SGL_TYPE_INVALID = 0, 0x11;
+    /// The offset of a PRP entry is not valid.
+    PRP_OFFSET_INVALID = 0, 0x13;
     /// The offset lies outside the capsule.
     SGL_OFFSET_INVALID = 0, 0x16;
     /// The host identifier is not consistent.
@@ -89,6 +93,8 @@ statuses! {
     /// A format is in progress.
     FORMAT_IN_PROGRESS = 0, 0x84;
 
+    /// The completion queue does not exist.
+    COMPLETION_QUEUE_INVALID = 1, 0x00;
     /// The queue does not exist.
     QUEUE_ID_INVALID = 1, 0x01;
     /// The queue cannot have this size.
@@ -101,10 +107,14 @@ statuses! {
     FIRMWARE_SLOT_INVALID = 1, 0x06;
     /// No such firmware image.
     FIRMWARE_IMAGE_INVALID = 1, 0x07;
+    /// No such interrupt vector.
+    INTERRUPT_VECTOR_INVALID = 1, 0x08;
     /// No such log page.
     LOG_PAGE_INVALID = 1, 0x09;
     /// No such format.
     FORMAT_INVALID = 1, 0x0a;
+    /// Submission queues still use the completion queue.
+    QUEUE_DELETION_INVALID = 1, 0x0c;
     /// The feature is not saveable.
     FEATURE_NOT_SAVEABLE = 1, 0x0d;
     /// The feature cannot be changed.

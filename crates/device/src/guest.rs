@@ -1,0 +1,665 @@
+//! Controllers whose queues lie in guest memory: the subsystem's side of [`crate::pci`].
+//!
+//! With [`Timing::Modelled`] an I/O queue is one of the model's memory queues: the model says
+//! when an entry is fetched and when data move, and stands still until that is answered.
+//!
+//! A command that is one operation of the model is that operation on its queue
+//! ([`Command::direct`]). Every other command (several operations, a comparison, an error) has
+//! a place of its own there ([`Operation::Other`]) from its fetch to its completion, and what
+//! it needs of the drive runs beside the queue, on the controller's own.
+
+use crate::command::{Command, Step, Work};
+use crate::config::{Timing, Transport};
+use crate::controller::{Controller, Role};
+use crate::namespace::{Extent, SECTOR_BYTES};
+use crate::nvm::Plain;
+use crate::output::{Reply, ReplyKind};
+use crate::pci::{Aggregation, FunctionConfig};
+use crate::queue::{State, TransportQueue};
+use crate::slots::NONE;
+use crate::store::Ready;
+use crate::subsystem::Subsystem;
+use mynah_model::config::Priority;
+use mynah_model::io::{
+    self, Direction, NamespaceId, Operation, Queue as ModelQueue, QueueId, QueueKind, Tag,
+};
+use mynah_stamp::Stage;
+use mynah_wire::nvme::entry::Transfer;
+use mynah_wire::nvme::feature::id;
+use mynah_wire::nvme::opcode::{admin, nvm};
+use mynah_wire::nvme::property::{Configuration, status};
+use mynah_wire::nvme::{Status, SubmissionEntry};
+use std::collections::VecDeque;
+
+/// The transport type of PCI Express, as far as there is one.
+pub(crate) const PCI_EXPRESS: u8 = 0;
+
+/// Something that the model waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Asked {
+    /// The next entry of a queue.
+    Fetch { queue: u32 },
+    /// Data of a command cross the link.
+    Move { queue: u32, command: u32, first_sector: u32, sectors: u32, direction: Direction },
+}
+
+impl Asked {
+    pub(crate) fn queue(&self) -> u32 {
+        match *self {
+            Asked::Fetch { queue } | Asked::Move { queue, .. } => queue,
+        }
+    }
+}
+
+/// What a queue in guest memory knows of its commands.
+#[derive(Debug, Default)]
+pub(crate) struct GuestQueue {
+    /// The command whose fetch the model waits for, while it is being looked at.
+    fetched: Option<u16>,
+    /// Commands that have a place in the model's queue while their work is done beside it:
+    /// command identifier, and index of the place.
+    places: Vec<(u16, u32)>,
+}
+
+impl Subsystem {
+    /// A controller for a PCI function; `None` if there are as many as there can be.
+    pub(crate) fn open_guest_controller(&mut self, config: &FunctionConfig) -> Option<u16> {
+        let transport = Transport {
+            in_capsule_bytes: 0,
+            max_transfer_bytes: config.max_transfer_bytes,
+            peer: config.host.clone(),
+            port: 0,
+            kind: PCI_EXPRESS,
+            host_nqn: None,
+        };
+        let host = (config.host.clone(), [0; 16]);
+        let id = self.open_controller(host, Role::Io, NONE, &transport)?;
+        if let Some(controller) = &mut self.controllers[usize::from(id)] {
+            controller.has_shadow_doorbells = config.shadow_doorbells;
+        }
+        Some(id)
+    }
+
+    /// CC.EN becomes 1: the admin queue works. False if the drive has no power.
+    pub(crate) fn enable_guest(&mut self, id: u16, configuration: Configuration) -> bool {
+        if self.drive.has_lost_power() {
+            return false;
+        }
+        let Some(controller) = &mut self.controllers[usize::from(id)] else { return false };
+        controller.configuration = configuration;
+        controller.status = status::READY;
+        let (flow, transport) = (controller.flow, controller.guest_transport());
+        let admin = self.insert_guest_queue(transport, id, 0, State::Admin);
+        // The controller's own queue in the model: nothing crosses the link for it.
+        self.create_model_queue(admin, flow);
+        if let Some(controller) = &mut self.controllers[usize::from(id)] {
+            controller.admin_queue = admin;
+        }
+        true
+    }
+
+    fn insert_guest_queue(
+        &mut self,
+        transport: Transport,
+        controller: u16,
+        queue_id: u16,
+        state: State,
+    ) -> u32 {
+        let account = self.account.of_queue();
+        let mut queue = TransportQueue::new(transport, account);
+        queue.state = state;
+        queue.controller = controller;
+        queue.queue_id = queue_id;
+        queue.size = 2;
+        queue.flow_control = false;
+        queue.guest = Some(Box::default());
+        self.queues.insert(queue)
+    }
+
+    /// An I/O queue in guest memory; `None` if the controller is gone, or the model has names
+    /// for no more queues.
+    pub(crate) fn create_guest_queue(
+        &mut self,
+        id: u16,
+        queue_id: u16,
+        completion_entries: u32,
+        priority: Priority,
+    ) -> Option<u32> {
+        let controller = self.controllers[usize::from(id)].as_mut()?;
+        let (flow, transport) = (controller.flow, controller.guest_transport());
+        let slot = self.insert_guest_queue(transport, id, queue_id, State::Io);
+        // The model names queues with 16 bits, and keeps the last name for itself.
+        if slot >= u32::from(u16::MAX) {
+            self.queues.remove(slot);
+            return None;
+        }
+        let controller = self.controllers[usize::from(id)].as_mut()?;
+        let at = usize::from(queue_id) - 1;
+        if controller.io_queues.len() <= at {
+            controller.io_queues.resize(at + 1, NONE);
+        }
+        controller.io_queues[at] = slot;
+        if self.config.timing == Timing::Modelled {
+            if let Some(queue) = self.queues.get_mut(slot) {
+                queue.modelled = true;
+            }
+            self.control(io::Control::CreateQueue(ModelQueue {
+                id: QueueId(slot as u16),
+                kind: QueueKind::Memory,
+                flow: io::FlowId(flow),
+                priority,
+                completion_entries,
+            }));
+        }
+        Some(slot)
+    }
+
+    /// An I/O queue goes, and with it everything outstanding on it.
+    pub(crate) fn delete_guest_queue(&mut self, slot: u32) {
+        let Some(queue) = self.queues.get(slot) else { return };
+        let (id, queue_id) = (queue.controller, queue.queue_id);
+        self.abandon(slot);
+        self.queues.remove(slot);
+        if let Some(controller) = &mut self.controllers[usize::from(id)]
+            && let Some(place) = controller.io_queues.get_mut(usize::from(queue_id).wrapping_sub(1))
+            && *place == slot
+        {
+            *place = NONE;
+        }
+    }
+
+    /// Forgets the replies to a queue's commands.
+    pub(crate) fn abandon_replies(&mut self, id: u16, slot: u32) {
+        let Some(controller) = &mut self.controllers[usize::from(id)] else { return };
+        let (gone, kept) = std::mem::take(&mut controller.replies)
+            .into_iter()
+            .partition(|reply| reply.queue.0 == slot);
+        controller.replies = kept;
+        let gone: VecDeque<Reply> = gone;
+        for reply in gone {
+            self.discard(reply);
+        }
+    }
+
+    /// CC.EN becomes 0: all queues go; features and events are as in the beginning.
+    pub(crate) fn disable_guest(&mut self, id: u16) {
+        let queues: Vec<u32> = self
+            .queues
+            .iter()
+            .filter(|(_, queue)| queue.controller == id && queue.guest.is_some())
+            .map(|(slot, _)| slot)
+            .collect();
+        for slot in queues {
+            self.delete_guest_queue(slot);
+        }
+        self.reset_controller(id);
+        if let Some(controller) = &mut self.controllers[usize::from(id)] {
+            controller.admin_queue = NONE;
+            controller.configuration = Configuration::default();
+            controller.host_id = [0; 16];
+            controller.replies.clear();
+        }
+    }
+
+    /// The function is gone.
+    pub(crate) fn close_guest_controller(&mut self, id: u16) {
+        self.disable_guest(id);
+        self.controllers[usize::from(id)] = None;
+    }
+
+    /// CSTS of a controller.
+    #[inline]
+    pub(crate) fn guest_status(&self, id: u16) -> u32 {
+        self.guest(id).map_or(0, |controller| controller.status)
+    }
+
+    #[inline]
+    fn guest(&self, id: u16) -> Option<&Controller> {
+        self.controllers[usize::from(id)].as_deref()
+    }
+
+    /// The subsystem's queue for a controller's admin commands.
+    pub(crate) fn guest_admin_queue(&self, id: u16) -> u32 {
+        self.guest(id).map_or(NONE, |controller| controller.admin_queue)
+    }
+
+    /// The highest I/O queue identifier of a controller.
+    pub(crate) fn guest_queues(&self, id: u16) -> u16 {
+        self.guest(id).map_or(0, |controller| controller.queues_granted)
+    }
+
+    /// Commands of a queue that are not replied to.
+    #[inline]
+    pub(crate) fn guest_outstanding(&self, slot: u32) -> u32 {
+        self.queues.get(slot).map_or(0, |queue| queue.outstanding)
+    }
+
+    /// The identifier that the host knows a queue by.
+    pub(crate) fn guest_queue_id(&self, slot: u32) -> u16 {
+        self.queues.get(slot).map_or(0, |queue| queue.queue_id)
+    }
+
+    /// How interrupts of a vector are aggregated.
+    pub(crate) fn guest_aggregation(&self, id: u16, vector: u16) -> Aggregation {
+        let Some(features) = self.guest(id).map(|controller| &controller.features) else {
+            return Aggregation::default();
+        };
+        if features.is_not_coalesced(vector) {
+            return Aggregation::default();
+        }
+        let (entries, time) = features.aggregation();
+        Aggregation { entries, time }
+    }
+
+    /// The next reply to a command of a controller, and the queue it came from.
+    #[inline]
+    pub(crate) fn take_guest_reply(&mut self, id: u16) -> Option<(u16, Reply)> {
+        let controller = self.controllers[usize::from(id)].as_mut()?;
+        let reply = controller.replies.pop_front()?;
+        Some((self.guest_queue_id(reply.queue.0), reply))
+    }
+
+    /// How many bytes a command moves between host and controller, and whether to the host.
+    pub(crate) fn guest_bytes(
+        &self,
+        slot: u32,
+        entry: &SubmissionEntry,
+    ) -> Result<(u32, bool), Status> {
+        let Some(queue) = self.queues.get(slot) else { return Ok((0, true)) };
+        let [dword10, dword11, dword12] =
+            [entry.dword10, entry.dword11, entry.dword12].map(|dword| u64::from(dword.get()));
+        let bytes = if queue.state == State::Admin {
+            match entry.opcode {
+                admin::IDENTIFY | admin::NAMESPACE_ATTACHMENT => 4096,
+                // SEL 0 creates.
+                admin::NAMESPACE_MANAGEMENT if dword10 & 0xf == 0 => 4096,
+                admin::GET_LOG_PAGE => ((dword10 >> 16 | (dword11 & 0xffff) << 16) + 1) * 4,
+                admin::GET_FEATURES | admin::SET_FEATURES => match dword10 as u8 {
+                    id::TIMESTAMP => 8,
+                    id::HOST_BEHAVIOR => 512,
+                    id::HOST_ID => 16,
+                    _ => 0,
+                },
+                admin::FIRMWARE_IMAGE_DOWNLOAD => (dword10 + 1) * 4,
+                _ => 0,
+            }
+        } else {
+            match entry.opcode {
+                nvm::READ | nvm::WRITE | nvm::COMPARE => {
+                    let Ok(namespace) = self.active(queue.controller, entry.namespace_id.get())
+                    else {
+                        return Ok((0, true));
+                    };
+                    // PRACT: the controller makes or strips the protection information.
+                    let strips = namespace.format.protection != 0 && dword12 >> 29 & 1 != 0;
+                    let metadata = if strips { 0 } else { u64::from(namespace.format.metadata) };
+                    u64::from(entry.block_count()) * ((1 << namespace.format.shift) + metadata)
+                }
+                nvm::DATASET_MANAGEMENT => ((dword10 & 0xff) + 1) * 16,
+                nvm::COPY => ((dword12 & 0xff) + 1) * 32,
+                nvm::RESERVATION_REGISTER | nvm::RESERVATION_ACQUIRE => 16,
+                nvm::RESERVATION_RELEASE => 8,
+                nvm::RESERVATION_REPORT => (dword10 + 1) * 4,
+                _ => 0,
+            }
+        };
+        if bytes > u64::from(queue.transport.max_transfer_bytes) {
+            return Err(Status::INVALID_FIELD.do_not_retry());
+        }
+        Ok((bytes as u32, entry.transfer() == Transfer::ToHost))
+    }
+
+    /// Where the data of a read or write lie that is out of the ordinary in nothing; `None` if
+    /// the command needs more care.
+    #[inline]
+    pub(crate) fn guest_plain(
+        &self,
+        slot: u32,
+        entry: &SubmissionEntry,
+    ) -> Result<Option<(ReplyKind, Plain)>, Status> {
+        let kind = match entry.opcode {
+            nvm::READ => ReplyKind::Read,
+            nvm::WRITE if !self.through(entry) => ReplyKind::Write,
+            _ => return Ok(None),
+        };
+        // Halves of fused operations, and what follows a first half.
+        if entry.flags & 3 != 0 || self.queues.get(slot).is_none_or(|queue| queue.fused.is_some()) {
+            return Ok(None);
+        }
+        Ok(self.plain(slot, entry)?.map(|plain| (kind, plain)))
+    }
+
+    /// Notes an error of a command; returns the status to reply.
+    #[cold]
+    pub(crate) fn note_guest_error(
+        &mut self,
+        slot: u32,
+        entry: &SubmissionEntry,
+        status: Status,
+    ) -> Status {
+        let (id, namespace) = (entry.command_id.get(), entry.namespace_id.get());
+        self.note_error(slot, id, entry.opcode, namespace, entry.start_lba(), status)
+    }
+
+    /// A command of the admin queue that the function has carried out.
+    pub(crate) fn accept_guest(&mut self, slot: u32, entry: &SubmissionEntry) {
+        let Some(queue) = self.queues.get_mut(slot) else { return };
+        queue.outstanding += 1;
+        self.reply(slot, entry, ReplyKind::Admin, 0);
+    }
+
+    /// Controller fatal status: the controller cannot go on.
+    pub(crate) fn fail_guest(&mut self, id: u16) {
+        if let Some(controller) = &mut self.controllers[usize::from(id)] {
+            controller.status |= status::FATAL;
+        }
+    }
+
+    /// CC.SHN: the host shuts the controller down.
+    pub(crate) fn shut_down_guest(&mut self, id: u16) {
+        if let Some(controller) = &mut self.controllers[usize::from(id)] {
+            controller.status |= status::SHUTDOWN_COMPLETE;
+            self.health.shut_down_normally();
+        }
+    }
+
+    /// Whether the model stands still until somebody answers what it asks for.
+    #[inline]
+    pub(crate) fn is_held_up(&self) -> bool {
+        !self.asked.is_empty()
+    }
+
+    /// What the model asks of a controller.
+    pub(crate) fn take_asked(&mut self, id: u16) -> Option<Asked> {
+        let of = |asked: &Asked| {
+            self.queues.get(asked.queue()).is_some_and(|queue| queue.controller == id)
+        };
+        let at = self.asked.iter().position(of)?;
+        self.asked.remove(at)
+    }
+
+    /// Notes what the model asks for. What concerns nobody's memory is answered at once.
+    pub(crate) fn model_asks(&mut self, asked: Asked) {
+        let Asked::Move { command, direction, .. } = asked else {
+            return self.asked.push_back(asked);
+        };
+        let has_transfer = self.commands.get(command).is_some_and(|it| it.transfer != NONE);
+        if has_transfer {
+            self.asked.push_back(asked);
+        } else if direction == Direction::FromHost {
+            // They came with the command.
+            self.data_arrived(command);
+        }
+    }
+
+    /// The model's answer to [`Asked::Move`] from the host.
+    pub(crate) fn data_arrived(&mut self, command: u32) {
+        let (at, tag) = (self.now.model.max(self.drive.now()), Tag(command));
+        // Fails only where nobody waits any more.
+        if self.drive.data_arrived(at, tag).is_ok()
+            && let Some(tap) = &mut self.tap
+        {
+            tap.data_arrived(at, tag);
+        }
+    }
+
+    /// The host has put `count` entries into a queue.
+    pub(crate) fn ring(&mut self, slot: u32, count: u32) {
+        let (at, queue) = (self.now.model.max(self.drive.now()), QueueId(slot as u16));
+        if self.drive.ring(at, queue, count).is_ok()
+            && let Some(tap) = &mut self.tap
+        {
+            tap.ring(at, queue, count);
+        }
+    }
+
+    /// The host has taken `count` entries of a queue off its completion queue.
+    pub(crate) fn completions_freed(&mut self, slot: u32, count: u32) {
+        if slot == NONE || !self.queues.get(slot).is_some_and(|queue| queue.modelled) {
+            return;
+        }
+        let (at, queue) = (self.now.model.max(self.drive.now()), QueueId(slot as u16));
+        if self.drive.cq_freed(at, queue, count).is_ok()
+            && let Some(tap) = &mut self.tap
+        {
+            tap.cq_freed(at, queue, count);
+        }
+    }
+
+    /// A command from guest memory, with all data from the host.
+    pub(crate) fn submit_guest(&mut self, slot: u32, entry: &SubmissionEntry, data: &[u8]) {
+        let modelled = self.config.timing == Timing::Modelled;
+        let Some(queue) = self.queues.get_mut(slot) else { return };
+        queue.outstanding += 1;
+        let id = entry.command_id.get();
+        match (queue.state, &mut queue.guest) {
+            (State::Admin, _) => self.submit_admin(slot, entry, data),
+            (State::Io, Some(guest)) => {
+                if modelled {
+                    guest.fetched = Some(id);
+                }
+                self.submit_io(slot, entry, data);
+                if self.take_fetched(slot, id) {
+                    self.open_place(slot, id);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// A command that cannot be carried out, because of where its data lie perhaps.
+    pub(crate) fn refuse_guest(&mut self, slot: u32, entry: &SubmissionEntry, status: Status) {
+        let modelled = self.config.timing == Timing::Modelled;
+        let Some(queue) = self.queues.get_mut(slot) else { return };
+        queue.outstanding += 1;
+        let kind = match (queue.state, entry.opcode) {
+            (State::Admin, _) => ReplyKind::Admin,
+            (_, nvm::READ) => ReplyKind::Read,
+            (_, nvm::WRITE) => ReplyKind::Write,
+            (_, nvm::DATASET_MANAGEMENT | nvm::WRITE_ZEROES) => ReplyKind::Trim,
+            _ => ReplyKind::OtherIo,
+        };
+        if let Some(guest) = queue.guest.as_mut().filter(|_| modelled && kind != ReplyKind::Admin) {
+            guest.fetched = Some(entry.command_id.get());
+        }
+        self.fail(slot, entry, kind, status);
+    }
+
+    /// The entry that the model has fetched cannot be read: nothing comes of it.
+    pub(crate) fn lose_fetched(&mut self, slot: u32) {
+        self.open_place(slot, 0);
+    }
+
+    /// Whether the fetch of this command has not been answered; it is now the caller's to.
+    fn take_fetched(&mut self, slot: u32, command_id: u16) -> bool {
+        let queue = self.queues.get_mut(slot);
+        let guest = queue.and_then(|queue| queue.guest.as_deref_mut());
+        guest.is_some_and(|guest| guest.fetched.take_if(|id| *id == command_id).is_some())
+    }
+
+    /// A read or write out of the ordinary in nothing, that the model has fetched. Data move
+    /// when the model says so, from or to where `transfer` says.
+    pub(crate) fn begin_guest_plain(
+        &mut self,
+        slot: u32,
+        entry: &SubmissionEntry,
+        kind: ReplyKind,
+        plain: &Plain,
+        transfer: u32,
+    ) {
+        let Some(queue) = self.queues.get_mut(slot) else { return };
+        queue.outstanding += 1;
+        let mut command = self.plain_command(slot, entry, kind, plain);
+        (command.direct, command.transfer) = (true, transfer);
+        let mut ready = Ready::Now;
+        let operation = match kind {
+            ReplyKind::Read => {
+                ready = self.store.fetch(plain.at, plain.bytes);
+                if let Ready::Later(job) = ready {
+                    // It goes to the host when the store has it.
+                    (command.job, command.work) = (Some(job), Work::Media);
+                }
+                Operation::Read
+            }
+            _ => Operation::Write,
+        };
+        self.start_plain(command, plain, operation, ready);
+    }
+
+    /// Which of the model's queues a step of a command goes to.
+    pub(crate) fn queue_of_step(&mut self, index: u32, step: &Step) -> QueueId {
+        let Some(command) = self.commands.get(index) else { return QueueId(u16::MAX) };
+        let (slot, id, direct) = (command.queue, command.command_id, command.direct);
+        let alone = command.steps.is_empty()
+            && match step.operation {
+                Operation::Read => command.kind == ReplyKind::Read,
+                Operation::Write | Operation::WriteThrough => command.kind == ReplyKind::Write,
+                Operation::Trim => command.kind == ReplyKind::Trim,
+                Operation::Flush => command.kind == ReplyKind::Flush,
+                Operation::Other => false,
+            };
+        let Some(queue) = self.queues.get(slot) else { return QueueId(u16::MAX) };
+        let controller = queue.controller;
+        if queue.guest.is_none() || direct {
+            return QueueId(slot as u16);
+        }
+        if alone && self.take_fetched(slot, id) {
+            if let Some(command) = self.commands.get_mut(index) {
+                command.direct = true;
+            }
+            return QueueId(slot as u16);
+        }
+        let controller = self.controllers[usize::from(controller)].as_ref();
+        QueueId(controller.map_or(u32::MAX, |controller| controller.admin_queue) as u16)
+    }
+
+    /// Gives a command whose work is done beside its queue a place in it.
+    fn open_place(&mut self, slot: u32, command_id: u16) {
+        let index = self.insert_place(slot, None);
+        if let Some(guest) = self.queues.get_mut(slot).and_then(|queue| queue.guest.as_mut()) {
+            guest.places.push((command_id, index));
+        }
+        self.answer_with_place(slot, index);
+    }
+
+    fn insert_place(&mut self, slot: u32, reply: Option<Box<Reply>>) -> u32 {
+        let place = Command {
+            work: Work::Place(reply),
+            direct: true,
+            waiting: 1,
+            ..self.new_command(slot, ReplyKind::OtherIo)
+        };
+        self.insert(place)
+    }
+
+    fn answer_with_place(&mut self, slot: u32, index: u32) {
+        let (pool, sector) = (NamespaceId(1), 0);
+        self.step(index, Step { operation: Operation::Other, pool, sector, sectors: 0 });
+        debug_assert!(self.queues.get(slot).is_some());
+    }
+
+    /// A reply to a command of a guest's queue: goes out when the model says that the host
+    /// sees it.
+    pub(crate) fn reply_to_guest(&mut self, reply: Reply) {
+        let slot = reply.queue.0;
+        let Some(queue) = self.queues.get_mut(slot) else { return };
+        let (id, controller) = (reply.entry.command_id.get(), queue.controller);
+        let is_placed =
+            self.config.timing == Timing::Modelled && queue.state == State::Io && !reply.direct;
+        if !is_placed {
+            if let Some(controller) = &mut self.controllers[usize::from(controller)] {
+                controller.replies.push_back(reply);
+            }
+            return;
+        }
+        if self.take_fetched(slot, id) {
+            let index = self.insert_place(slot, Some(Box::new(reply)));
+            self.answer_with_place(slot, index);
+            return self.data_arrived(index);
+        }
+        let Some(guest) = self.queues.get_mut(slot).and_then(|queue| queue.guest.as_mut()) else {
+            return;
+        };
+        let Some(at) = guest.places.iter().position(|(place, _)| *place == id) else {
+            debug_assert!(false, "a command of a modelled queue has a place in it");
+            return;
+        };
+        let (_, index) = guest.places.remove(at);
+        if let Some(command) = self.commands.get_mut(index) {
+            command.work = Work::Place(Some(Box::new(reply)));
+        }
+        self.data_arrived(index);
+    }
+
+    /// Takes a place away that the model does not know any more.
+    pub(crate) fn remove_place(&mut self, index: u32) -> Option<Command> {
+        let command = self.commands.remove(index);
+        self.health.end(self.commands.len(), self.now.wall);
+        command
+    }
+
+    /// The model is done with a command's place in its queue.
+    pub(crate) fn place_completed(&mut self, index: u32, completion: &io::Completion) {
+        let Some(command) = self.remove_place(index) else { return };
+        let Work::Place(Some(mut reply)) = command.work else { return };
+        if command.queue == NONE {
+            return self.discard(*reply);
+        }
+        // The time in its place was spent on the work beside the queue.
+        let mut stages = completion.stages;
+        let in_place = stages.get(Stage::DataIn);
+        let worked = reply.stages.total().min(in_place);
+        stages.shorten(Stage::DataIn, worked);
+        let mut left = worked;
+        for (stage, span) in reply.stages.iter() {
+            let span = if span > left { left } else { span };
+            stages.add(stage, span);
+            left = left.saturating_sub(span);
+        }
+        reply.arrival = completion.rung;
+        reply.due = Some(completion.at);
+        reply.stages = stages;
+        reply.direct = true;
+        self.push(*reply);
+    }
+
+    /// The data of a command could not be moved.
+    pub(crate) fn transfer_failed(&mut self, index: u32, status: Status) {
+        if let Some(command) = self.commands.get_mut(index)
+            && command.status.is_success()
+        {
+            command.status = status;
+            command.steps.clear();
+        }
+    }
+
+    /// Where a plain read or write is in the store, where it moves data to or from, and
+    /// whether its data are at hand.
+    ///
+    /// # Errors
+    /// If the namespace has changed since the command was fetched, so that its data must not be
+    /// touched.
+    pub(crate) fn guest_transfer(&self, index: u32) -> Result<(u64, u32, bool), Status> {
+        let command = self.commands.get(index).ok_or(Status::INTERNAL_ERROR)?;
+        let namespace = self.namespaces[command.namespace as usize].as_ref();
+        let namespace = namespace.ok_or(Status::INVALID_NAMESPACE)?;
+        let end = command.at + u64::from(command.bytes);
+        let has = |extent: &Extent| {
+            extent.store <= command.at && end <= extent.store + extent.sectors * SECTOR_BYTES
+        };
+        if !namespace.extents.iter().any(has) {
+            return Err(Status::INVALID_NAMESPACE);
+        }
+        if namespace.formatting {
+            return Err(Status::FORMAT_IN_PROGRESS);
+        }
+        if self.sanitizes() {
+            return Err(Status::SANITIZE_IN_PROGRESS);
+        }
+        // A comparison is to see all of a write or nothing; the host may try again.
+        if namespace.exclusive > 0 && command.opcode == nvm::WRITE {
+            return Err(Status::COMMAND_INTERRUPTED);
+        }
+        Ok((command.at, command.transfer, command.job.is_none()))
+    }
+}

@@ -1,0 +1,224 @@
+//! I/O without timing: what waits in a queue is fetched at once, and plain reads and writes are
+//! carried out and completed in one go. This is the path that has to be fast: nothing is
+//! allocated, data are copied once, and the store's and the guest's bytes are asked for before
+//! the first of them is needed.
+
+use super::Function;
+use super::data::{PAGE, Segments};
+use super::memory::{Guest, GuestMemory, Unmapped, Watch};
+use super::modelled::{host_to_store, store_to_host};
+use crate::Now;
+use crate::output::ReplyKind;
+use crate::subsystem::Subsystem;
+use mynah_wire::nvme::{CompletionEntry, Status, SubmissionEntry};
+use zerocopy::{FromZeros, IntoBytes};
+
+/// Entries of a queue that a turn deals with.
+const BATCH: usize = 64;
+
+/// A plain read or write.
+#[derive(Clone, Copy, Debug, Default)]
+struct Plain {
+    writes: bool,
+    /// First byte in the store.
+    at: u64,
+    bytes: u32,
+}
+
+/// The entries of a batch, and what becomes of them.
+#[derive(Debug)]
+pub(super) struct Batch {
+    entries: Box<[SubmissionEntry; BATCH]>,
+    plain: Box<[Plain; BATCH]>,
+    completions: Box<[CompletionEntry; BATCH]>,
+}
+
+impl Default for Batch {
+    fn default() -> Self {
+        Batch {
+            entries: Box::new([SubmissionEntry::new_zeroed(); BATCH]),
+            plain: Box::new([Plain::default(); BATCH]),
+            completions: Box::new([CompletionEntry::new_zeroed(); BATCH]),
+        }
+    }
+}
+
+/// What a plain command asks for, and the first of its bytes in the store; `None` if it takes
+/// more care.
+#[inline]
+fn plain_of<'a>(
+    subsystem: &'a Subsystem,
+    slot: u32,
+    entry: &SubmissionEntry,
+) -> Option<(Plain, &'a [u8])> {
+    let (kind, found) = subsystem.guest_plain(slot, entry).ok()??;
+    let bytes = subsystem.store.bytes(found.at, found.bytes)?;
+    let writes = kind == ReplyKind::Write;
+    Some((Plain { writes, at: found.at, bytes: found.bytes }, bytes))
+}
+
+/// Plain commands of a batch: how many, and their bytes.
+#[derive(Clone, Copy, Debug, Default)]
+struct Count {
+    commands: u32,
+    bytes: u64,
+}
+
+impl Function {
+    /// Serves the I/O queues, a batch of each.
+    pub(super) fn serve<M: GuestMemory + ?Sized, W: Watch + ?Sized>(
+        &mut self,
+        now: Now,
+        subsystem: &mut Subsystem,
+        guest: Guest<'_, M>,
+        watch: &mut W,
+    ) -> bool {
+        let mut worked = false;
+        for at in 0..self.active.len() {
+            let id = self.active[at];
+            self.look(subsystem, guest, id);
+            let waits =
+                self.submissions[usize::from(id)].as_ref().is_some_and(|it| it.waiting() > 0);
+            if waits && self.may_take(subsystem, id) {
+                worked = true;
+                let mut batch = std::mem::take(&mut self.batch).unwrap_or_default();
+                self.serve_batch(now, subsystem, guest.memory, id, &mut batch, watch);
+                self.batch = Some(batch);
+            }
+        }
+        worked
+    }
+
+    fn serve_batch<M: GuestMemory + ?Sized, W: Watch + ?Sized>(
+        &mut self,
+        now: Now,
+        subsystem: &mut Subsystem,
+        memory: &M,
+        id: u16,
+        batch: &mut Batch,
+        watch: &mut W,
+    ) {
+        let Some(queue) = &mut self.submissions[usize::from(id)] else { return };
+        let Some(completions) = &self.completions[usize::from(queue.completion)] else { return };
+        let most = queue.waiting().min(completions.room()).min(BATCH as u32);
+        let (at, count) = queue.run(most);
+        let (slot, count) = (queue.slot, count as usize);
+        if memory.read(at, batch.entries[..count].as_mut_bytes()).is_err() {
+            return self.fail(subsystem);
+        }
+        queue.fetched(count as u32);
+        // First all that takes time to come near, then the work.
+        let mut touched = 0;
+        for (entry, plain) in batch.entries[..count].iter().zip(batch.plain.iter_mut()) {
+            *plain = Plain::default();
+            if let Some((found, bytes)) = plain_of(subsystem, slot, entry) {
+                touched ^= bytes[0] ^ bytes[bytes.len() / 2];
+                memory.prefetch(entry.prp1(), found.bytes.min(PAGE as u32));
+                *plain = found;
+            }
+        }
+        std::hint::black_box(touched);
+        let mut segments = self.spare();
+        let (mut ended, mut counts) = (0, [Count::default(); 2]);
+        let mut others = false;
+        for at in 0..count {
+            let (entry, mut plain) = (batch.entries[at], batch.plain[at]);
+            if others {
+                // Another command of the batch may have made this one less plain.
+                plain = plain_of(subsystem, slot, &entry).map_or_else(Plain::default, |it| it.0);
+            }
+            if plain.bytes == 0 {
+                others = true;
+                self.submit(subsystem, memory, id, &entry);
+                continue;
+            }
+            let status = match self.move_plain(subsystem, memory, &entry, plain, &mut segments) {
+                Ok(()) => {
+                    subsystem.health.count(entry.opcode, plain.bytes);
+                    Status::SUCCESS
+                }
+                Err(status) => subsystem.note_guest_error(slot, &entry, status),
+            };
+            let count = &mut counts[usize::from(plain.writes)];
+            count.commands += 1;
+            count.bytes += u64::from(plain.bytes);
+            batch.completions[ended] = CompletionEntry::new(entry.command_id.get(), status, 0);
+            ended += 1;
+        }
+        self.reuse(segments);
+        if self.post_batch(now, memory, id, &mut batch.completions[..ended]).is_err() {
+            return self.fail(subsystem);
+        }
+        for (kind, count) in [ReplyKind::Read, ReplyKind::Write].into_iter().zip(counts) {
+            if count.commands > 0 {
+                watch.plain(kind, count.commands, count.bytes);
+            }
+        }
+    }
+
+    /// Moves the data of a plain read or write.
+    #[inline]
+    fn move_plain<M: GuestMemory + ?Sized>(
+        &mut self,
+        subsystem: &mut Subsystem,
+        memory: &M,
+        entry: &SubmissionEntry,
+        Plain { writes, at, bytes }: Plain,
+        segments: &mut Segments,
+    ) -> Result<(), Status> {
+        let failed = |_: Unmapped| Status::DATA_TRANSFER_ERROR;
+        let prp1 = entry.prp1();
+        // Most reads: one run of the store, in one page.
+        if !writes
+            && entry.flags == 0
+            && prp1 % 4 == 0
+            && prp1 % PAGE + u64::from(bytes) <= PAGE
+            && let Some(run) = subsystem.store.bytes(at, bytes)
+            && run.len() == bytes as usize
+        {
+            return memory.write(prp1, run).map_err(failed);
+        }
+        segments.find(memory, entry, bytes, !writes)?;
+        let scratch = &mut self.scratch;
+        if writes {
+            match host_to_store(subsystem, memory, segments, at, bytes, scratch) {
+                Ok(crate::Ready::Now) => Ok(()),
+                // A store whose bytes are at hand takes them at once.
+                Ok(crate::Ready::Later(_)) => Err(Status::INTERNAL_ERROR),
+                Err(error) => Err(failed(error)),
+            }
+        } else {
+            store_to_host(subsystem, memory, segments, 0, at, bytes, scratch).map_err(failed)
+        }
+    }
+
+    /// Writes the completions of a batch; there is room for them.
+    fn post_batch<M: GuestMemory + ?Sized>(
+        &mut self,
+        now: Now,
+        memory: &M,
+        id: u16,
+        entries: &mut [CompletionEntry],
+    ) -> Result<(), Unmapped> {
+        let Some(queue) = &self.submissions[usize::from(id)] else { return Ok(()) };
+        let Some(completions) = &mut self.completions[usize::from(queue.completion)] else {
+            return Ok(());
+        };
+        let (head, slot) = (queue.head as u16, queue.slot);
+        let mut rest = entries;
+        while !rest.is_empty() {
+            let (at, count) = completions.run(rest.len() as u32);
+            let (run, tail) = rest.split_at_mut(count as usize);
+            for entry in run.iter_mut() {
+                entry.queue_head.set(head);
+                entry.queue_id.set(id);
+                let status = entry.status_and_phase.get();
+                entry.status_and_phase.set(status | completions.phase());
+            }
+            memory.write_completions(at, run.as_bytes())?;
+            completions.posted(count, slot, now.wall);
+            rest = tail;
+        }
+        Ok(())
+    }
+}

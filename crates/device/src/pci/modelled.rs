@@ -1,0 +1,187 @@
+//! I/O in modelled time: the model says when an entry is fetched and when data move.
+
+use super::Function;
+use super::data::Segments;
+use super::memory::{Guest, GuestMemory, Unmapped};
+use crate::Now;
+use crate::guest::Asked;
+use crate::store::Ready;
+use crate::subsystem::Subsystem;
+use mynah_model::io::Direction;
+use mynah_wire::nvme::{Status, SubmissionEntry};
+use zerocopy::{FromZeros, IntoBytes};
+
+/// What the model asks for that is answered in one turn, at most.
+const ANSWERS: u32 = 1024;
+
+impl Function {
+    /// Brings the model to the present, answering what it asks for on the way.
+    pub(super) fn answer_model<M: GuestMemory + ?Sized>(
+        &mut self,
+        now: Now,
+        subsystem: &mut Subsystem,
+        guest: Guest<'_, M>,
+    ) -> bool {
+        let mut worked = false;
+        for _ in 0..ANSWERS {
+            match subsystem.take_asked(self.controller) {
+                Some(Asked::Fetch { queue }) => self.fetch(subsystem, guest.memory, queue),
+                Some(Asked::Move { command, first_sector, sectors, direction, .. }) => {
+                    let range = (u64::from(first_sector) * 512, sectors * 512);
+                    self.move_data(subsystem, guest.memory, command, range, direction);
+                }
+                // Another function's turn.
+                None if subsystem.is_held_up() => break,
+                None => {
+                    subsystem.advance(now);
+                    if !subsystem.is_held_up() {
+                        break;
+                    }
+                    continue;
+                }
+            }
+            worked = true;
+        }
+        worked
+    }
+
+    /// Tells the model of entries that the host has put into its queues.
+    pub(super) fn ring_model<M: GuestMemory + ?Sized>(
+        &mut self,
+        subsystem: &mut Subsystem,
+        guest: Guest<'_, M>,
+    ) -> bool {
+        let mut worked = false;
+        for at in 0..self.active.len() {
+            let id = self.active[at];
+            let fresh = self.look(subsystem, guest, id);
+            if fresh > 0
+                && let Some(queue) = &self.submissions[usize::from(id)]
+            {
+                subsystem.ring(queue.slot, fresh);
+                worked = true;
+            }
+        }
+        worked
+    }
+
+    /// The next entry of a queue reaches the controller.
+    fn fetch<M: GuestMemory + ?Sized>(&mut self, subsystem: &mut Subsystem, memory: &M, slot: u32) {
+        let id = subsystem.guest_queue_id(slot);
+        let queue = self.submissions.get_mut(usize::from(id)).and_then(Option::as_mut);
+        let Some(queue) = queue.filter(|queue| queue.slot == slot && queue.waiting() > 0) else {
+            return subsystem.lose_fetched(slot);
+        };
+        let (at, _) = queue.run(1);
+        queue.fetched(1);
+        let mut entry = SubmissionEntry::new_zeroed();
+        if memory.read(at, entry.as_mut_bytes()).is_err() {
+            self.fail(subsystem);
+            return subsystem.lose_fetched(slot);
+        }
+        match subsystem.guest_plain(slot, &entry) {
+            Ok(Some((kind, plain))) => {
+                let mut segments = self.spare();
+                let to_host = kind == crate::ReplyKind::Read;
+                match segments.find(memory, &entry, plain.bytes, to_host) {
+                    Ok(()) => {
+                        let transfer = self.keep(slot, segments);
+                        subsystem.begin_guest_plain(slot, &entry, kind, &plain, transfer);
+                    }
+                    Err(status) => {
+                        self.reuse(segments);
+                        subsystem.refuse_guest(slot, &entry, status);
+                    }
+                }
+            }
+            Ok(None) => self.submit(subsystem, memory, id, &entry),
+            Err(status) => subsystem.refuse_guest(slot, &entry, status),
+        }
+    }
+
+    /// Data of a read or write cross the link.
+    fn move_data<M: GuestMemory + ?Sized>(
+        &mut self,
+        subsystem: &mut Subsystem,
+        memory: &M,
+        command: u32,
+        (skip, bytes): (u64, u32),
+        direction: Direction,
+    ) {
+        let moved = match subsystem.guest_transfer(command) {
+            // It goes to the host when the store has it.
+            Ok((_, _, false)) => Ok(()),
+            Ok((at, transfer, true)) => match (self.transfers.get(transfer), direction) {
+                (None, _) => Ok(()),
+                (Some(it), Direction::ToHost) => {
+                    let (segments, at) = (&it.segments, at + skip);
+                    store_to_host(subsystem, memory, segments, skip, at, bytes, &mut self.scratch)
+                        .map_err(|Unmapped| Status::DATA_TRANSFER_ERROR)
+                }
+                (Some(it), Direction::FromHost) => {
+                    let scratch = &mut self.scratch;
+                    host_to_store(subsystem, memory, &it.segments, at, bytes, scratch)
+                        .map(|ready| subsystem.wait_for(command, ready))
+                        .map_err(|Unmapped| Status::DATA_TRANSFER_ERROR)
+                }
+            },
+            Err(status) => Err(status),
+        };
+        if let Err(status) = moved {
+            subsystem.transfer_failed(command, status);
+        }
+        if direction == Direction::FromHost {
+            subsystem.data_arrived(command);
+        }
+    }
+}
+
+/// Copies bytes of the store to the host, which are a command's data from `skip` on.
+pub(super) fn store_to_host<M: GuestMemory + ?Sized>(
+    subsystem: &mut Subsystem,
+    memory: &M,
+    segments: &Segments,
+    skip: u64,
+    at: u64,
+    bytes: u32,
+    scratch: &mut Vec<u8>,
+) -> Result<(), Unmapped> {
+    let mut done = 0;
+    while done < bytes {
+        let (at, skip) = (at + u64::from(done), skip + u64::from(done));
+        if let Some(run) = subsystem.store.bytes(at, bytes - done) {
+            segments.write(memory, skip, run)?;
+            done += run.len() as u32;
+            continue;
+        }
+        scratch.resize((bytes - done) as usize, 0);
+        subsystem.store.read(None, at, scratch);
+        segments.write(memory, skip, scratch)?;
+        done = bytes;
+    }
+    Ok(())
+}
+
+/// Copies a command's data from the host to the store.
+pub(super) fn host_to_store<M: GuestMemory + ?Sized>(
+    subsystem: &mut Subsystem,
+    memory: &M,
+    segments: &Segments,
+    at: u64,
+    bytes: u32,
+    scratch: &mut Vec<u8>,
+) -> Result<Ready, Unmapped> {
+    let mut done = 0;
+    while done < bytes {
+        let (at, skip) = (at + u64::from(done), u64::from(done));
+        if let Some(run) = subsystem.store.bytes_mut(at, bytes - done) {
+            segments.read(memory, skip, run)?;
+            done += run.len() as u32;
+            continue;
+        }
+        scratch.resize((bytes - done) as usize, 0);
+        segments.read(memory, skip, scratch)?;
+        return Ok(subsystem.store.write(at, scratch));
+    }
+    Ok(Ready::Now)
+}

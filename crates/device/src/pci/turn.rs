@@ -1,0 +1,417 @@
+//! A turn: what the doorbells say, what the subsystem has replied, and which interrupts are
+//! due.
+
+use super::data::Segments;
+use super::memory::{Guest, GuestMemory, Unmapped, Watch, doorbell};
+use super::queue::{Aggregation, Backlogged, Signal};
+use super::{Function, NONE};
+use crate::Now;
+use crate::admin::event;
+use crate::output::{Reply, ReplyData};
+use crate::subsystem::Subsystem;
+use mynah_wire::nvme::{Status, SubmissionEntry};
+use std::sync::atomic::AtomicU32;
+use zerocopy::{FromZeros, IntoBytes};
+
+/// Entries of the admin queue that a turn deals with.
+const ADMIN_COMMANDS: u32 = 8;
+/// Commands that a queue may have outstanding beyond its entries: requests for events stay for
+/// ever, also in a small queue.
+const OUTSTANDING_EXTRA: u32 = 8;
+
+/// Guest memory as long as the function may use it.
+struct Gate<'a, M: ?Sized> {
+    memory: &'a M,
+    is_open: bool,
+}
+
+impl<M: GuestMemory + ?Sized> GuestMemory for Gate<'_, M> {
+    #[inline]
+    fn read(&self, at: u64, into: &mut [u8]) -> Result<(), Unmapped> {
+        if self.is_open { self.memory.read(at, into) } else { Err(Unmapped) }
+    }
+
+    #[inline]
+    fn write(&self, at: u64, from: &[u8]) -> Result<(), Unmapped> {
+        if self.is_open { self.memory.write(at, from) } else { Err(Unmapped) }
+    }
+
+    #[inline]
+    fn write_completions(&self, at: u64, from: &[u8]) -> Result<(), Unmapped> {
+        if self.is_open { self.memory.write_completions(at, from) } else { Err(Unmapped) }
+    }
+
+    #[inline]
+    fn prefetch(&self, at: u64, bytes: u32) {
+        self.memory.prefetch(at, bytes);
+    }
+}
+
+impl Function {
+    /// Looks at the doorbells and does what is due, in a bounded portion. Whether it did
+    /// something: then there may be more to do at once.
+    ///
+    /// `watch` hears of every command that ends, once its completion can be seen.
+    pub fn turn<M: GuestMemory + ?Sized, W: Watch + ?Sized>(
+        &mut self,
+        now: Now,
+        subsystem: &mut Subsystem,
+        guest: Guest<'_, M>,
+        watch: &mut W,
+    ) -> bool {
+        subsystem.advance(now);
+        if self.wants_enable {
+            self.enable(subsystem, guest.doorbells);
+        }
+        let is_open = self.space.is_bus_master();
+        let memory = &Gate { memory: guest.memory, is_open };
+        let guest = Guest { memory, doorbells: guest.doorbells };
+        let mut worked = false;
+        if self.modelled {
+            worked |= self.answer_model(now, subsystem, guest);
+        }
+        if is_open && self.is_running(subsystem) {
+            worked |= self.free_completions(now, subsystem, guest, watch);
+            worked |= self.admin_commands(subsystem, guest);
+            if self.modelled {
+                if !subsystem.is_held_up() {
+                    worked |= self.ring_model(subsystem, guest);
+                }
+            } else {
+                worked |= self.serve(now, subsystem, guest, watch);
+            }
+            worked |= self.take_replies(now, subsystem, guest, watch);
+            self.signal(now, subsystem);
+        }
+        worked
+    }
+
+    /// Before the host's writes to its shadow doorbells are left unwatched: asks it to ring.
+    /// Whether something has been put into a queue meanwhile, so that another turn is due.
+    pub fn ask_for_doorbells<M: GuestMemory + ?Sized>(&mut self, guest: Guest<'_, M>) -> bool {
+        let Some((shadow, events)) = self.shadow else { return false };
+        if !self.space.is_bus_master() {
+            return false;
+        }
+        let mut is_rung = false;
+        for &id in &self.active {
+            let Some(queue) = &self.submissions[usize::from(id)] else { continue };
+            let at = u64::from(id) * 8;
+            let mut tail = [0; 4];
+            // The host writes the tail and then reads the event index: so here it is the other
+            // way round, with every access in order.
+            let asked = guest.memory.write(events + at, &queue.tail.to_le_bytes());
+            std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
+            if asked.and_then(|()| guest.memory.read(shadow + at, &mut tail)).is_ok() {
+                is_rung |= u32::from_le_bytes(tail) != queue.tail;
+            }
+        }
+        is_rung
+    }
+
+    /// What a doorbell says: in guest memory where the host has put it there.
+    #[inline]
+    fn doorbell<M: GuestMemory + ?Sized>(
+        &self,
+        memory: &M,
+        doorbells: &[AtomicU32],
+        index: usize,
+    ) -> Result<Option<u32>, Unmapped> {
+        match self.shadow {
+            Some((shadow, _)) if index >= 2 => {
+                let mut word = [0; 4];
+                memory.read(shadow + index as u64 * 4, &mut word)?;
+                std::sync::atomic::fence(std::sync::atomic::Ordering::Acquire);
+                Ok(Some(u32::from_le_bytes(word)))
+            }
+            _ => Ok(doorbell(doorbells, index)),
+        }
+    }
+
+    /// Takes a submission queue's tail; how many entries are new.
+    #[inline]
+    pub(super) fn look<M: GuestMemory + ?Sized>(
+        &mut self,
+        subsystem: &mut Subsystem,
+        guest: Guest<'_, M>,
+        id: u16,
+    ) -> u32 {
+        let index = usize::from(id) * 2;
+        let Ok(tail) = self.doorbell(guest.memory, guest.doorbells, index) else {
+            self.fail(subsystem);
+            return 0;
+        };
+        let (Some(tail), Some(queue)) = (tail, &mut self.submissions[usize::from(id)]) else {
+            return 0;
+        };
+        match queue.ring(tail) {
+            Ok(0) => 0,
+            Ok(fresh) => {
+                if let Some((_, events)) = self.shadow
+                    && id > 0
+                {
+                    // One behind: the host need not ring as long as there are turns.
+                    let event = tail.wrapping_sub(1);
+                    let _ = guest.memory.write(events + index as u64 * 4, &event.to_le_bytes());
+                }
+                fresh
+            }
+            Err(()) => {
+                subsystem.raise(self.controller, event::INVALID_DOORBELL_VALUE);
+                0
+            }
+        }
+    }
+
+    /// Takes the heads of the completion queues, and posts what waits for room.
+    fn free_completions<M: GuestMemory + ?Sized, W: Watch + ?Sized>(
+        &mut self,
+        now: Now,
+        subsystem: &mut Subsystem,
+        guest: Guest<'_, M>,
+        watch: &mut W,
+    ) -> bool {
+        let mut worked = false;
+        for at in 0..self.active_completions.len() {
+            let id = usize::from(self.active_completions[at]);
+            let Ok(head) = self.doorbell(guest.memory, guest.doorbells, id * 2 + 1) else {
+                self.fail(subsystem);
+                return true;
+            };
+            let (Some(head), Some(queue)) = (head, &mut self.completions[id]) else { continue };
+            if head == queue.head {
+                continue;
+            }
+            // Runs of entries with the same owner are freed at once.
+            let (mut owner, mut count) = (NONE, 0);
+            let outcome = queue.free(head, |other| {
+                if other != owner {
+                    subsystem.completions_freed(owner, std::mem::take(&mut count));
+                    owner = other;
+                }
+                count += 1;
+            });
+            subsystem.completions_freed(owner, count);
+            if outcome.is_err() {
+                subsystem.raise(self.controller, event::INVALID_DOORBELL_VALUE);
+                continue;
+            }
+            while let Some(queue) = &mut self.completions[id]
+                && queue.room() > 0
+                && let Some(Backlogged { submission, reply }) = queue.backlog.pop_front()
+            {
+                worked = true;
+                self.post(now, subsystem, guest.memory, submission, reply, watch);
+            }
+        }
+        worked
+    }
+
+    /// Whether a queue's commands can be taken now: there is room for their completions, and
+    /// there are not too many of them under way.
+    pub(super) fn may_take(&self, subsystem: &Subsystem, id: u16) -> bool {
+        let Some(queue) = &self.submissions[usize::from(id)] else { return false };
+        let outstanding = subsystem.guest_outstanding(queue.slot);
+        outstanding < queue.entries + OUTSTANDING_EXTRA
+            && self.completions[usize::from(queue.completion)]
+                .as_ref()
+                .is_some_and(|queue| queue.backlog.is_empty() && queue.room() > 0)
+    }
+
+    fn admin_commands<M: GuestMemory + ?Sized>(
+        &mut self,
+        subsystem: &mut Subsystem,
+        guest: Guest<'_, M>,
+    ) -> bool {
+        self.look(subsystem, guest, 0);
+        let mut worked = false;
+        for _ in 0..ADMIN_COMMANDS {
+            if !self.is_running(subsystem) || !self.may_take(subsystem, 0) {
+                break;
+            }
+            let Some(queue) = self.submissions[0].as_mut().filter(|it| it.waiting() > 0) else {
+                break;
+            };
+            worked = true;
+            let (at, _) = queue.run(1);
+            queue.fetched(1);
+            let slot = queue.slot;
+            let mut entry = SubmissionEntry::new_zeroed();
+            if guest.memory.read(at, entry.as_mut_bytes()).is_err() {
+                self.fail(subsystem);
+                break;
+            }
+            let (memory, doorbells) = (guest.memory, guest.doorbells);
+            match self.queue_command(subsystem, memory, doorbells, &entry) {
+                Some(Ok(())) => subsystem.accept_guest(slot, &entry),
+                Some(Err(status)) => subsystem.refuse_guest(slot, &entry, status),
+                None if entry.flags >> 6 != 0 => {
+                    let status = Status::INVALID_FIELD.do_not_retry();
+                    subsystem.refuse_guest(slot, &entry, status);
+                }
+                None => self.submit(subsystem, memory, 0, &entry),
+            }
+        }
+        worked
+    }
+
+    /// Gives a command to the subsystem, with its data from the host; data for the host go out
+    /// with the reply.
+    pub(super) fn submit<M: GuestMemory + ?Sized>(
+        &mut self,
+        subsystem: &mut Subsystem,
+        memory: &M,
+        id: u16,
+        entry: &SubmissionEntry,
+    ) {
+        let Some(slot) = self.submissions[usize::from(id)].as_ref().map(|queue| queue.slot) else {
+            return;
+        };
+        let mut segments = self.spare();
+        if let Err(status) = self.submit_with(subsystem, memory, (id, slot), entry, &mut segments) {
+            subsystem.refuse_guest(slot, entry, status);
+        }
+        self.reuse(segments);
+    }
+
+    fn submit_with<M: GuestMemory + ?Sized>(
+        &mut self,
+        subsystem: &mut Subsystem,
+        memory: &M,
+        (id, slot): (u16, u32),
+        entry: &SubmissionEntry,
+        segments: &mut Segments,
+    ) -> Result<(), Status> {
+        let (bytes, to_host) = subsystem.guest_bytes(slot, entry)?;
+        segments.find(memory, entry, bytes, to_host)?;
+        // Where the data lie is the transport's business.
+        let entry = SubmissionEntry { flags: entry.flags & 0x3f, ..*entry };
+        if to_host && bytes > 0 {
+            let transfer = self.keep(slot, std::mem::take(segments));
+            if let Some(queue) = &mut self.submissions[usize::from(id)] {
+                queue.pending.push((entry.command_id.get(), transfer));
+            }
+            subsystem.submit_guest(slot, &entry, &[]);
+            return Ok(());
+        }
+        self.scratch.resize(bytes as usize, 0);
+        segments.read(memory, 0, &mut self.scratch).map_err(|_| Status::DATA_TRANSFER_ERROR)?;
+        subsystem.submit_guest(slot, &entry, &self.scratch);
+        Ok(())
+    }
+
+    fn take_replies<M: GuestMemory + ?Sized, W: Watch + ?Sized>(
+        &mut self,
+        now: Now,
+        subsystem: &mut Subsystem,
+        guest: Guest<'_, M>,
+        watch: &mut W,
+    ) -> bool {
+        let mut worked = false;
+        while let Some((id, mut reply)) = subsystem.take_guest_reply(self.controller) {
+            worked = true;
+            let command_id = reply.entry.command_id.get();
+            let mut transfer = reply.transfer;
+            if transfer == NONE
+                && let Some(queue) = &mut self.submissions[usize::from(id)]
+                && let Some(at) = queue.pending.iter().position(|(it, _)| *it == command_id)
+            {
+                transfer = queue.pending.swap_remove(at).1;
+            }
+            if self.deliver(subsystem, guest.memory, transfer, &mut reply).is_err() {
+                let status = Status::DATA_TRANSFER_ERROR.to_bits() << 1;
+                reply.entry.status_and_phase.set(status);
+            }
+            self.forget(transfer);
+            let Some(queue) = &self.submissions[usize::from(id)] else { continue };
+            let completion = usize::from(queue.completion);
+            let Some(completions) = &mut self.completions[completion] else { continue };
+            if completions.room() == 0 || !completions.backlog.is_empty() {
+                completions.backlog.push_back(Backlogged { submission: id, reply });
+                continue;
+            }
+            self.post(now, subsystem, guest.memory, id, reply, watch);
+        }
+        worked
+    }
+
+    /// Copies a reply's data to where the host wants them.
+    fn deliver<M: GuestMemory + ?Sized>(
+        &mut self,
+        subsystem: &mut Subsystem,
+        memory: &M,
+        transfer: u32,
+        reply: &mut Reply,
+    ) -> Result<(), Unmapped> {
+        let data = std::mem::replace(&mut reply.data, ReplyData::None);
+        let Some(transfer) = self.transfers.get(transfer) else {
+            if let ReplyData::Media(media) = data
+                && let Some(job) = media.job
+            {
+                subsystem.store.forget(job);
+            }
+            return Ok(());
+        };
+        match data {
+            ReplyData::None => Ok(()),
+            ReplyData::Bytes(bytes) => transfer.segments.write(memory, 0, &bytes),
+            ReplyData::Media(media) => {
+                self.scratch.resize(media.bytes as usize, 0);
+                subsystem.store.read(media.job, media.at, &mut self.scratch);
+                transfer.segments.write(memory, 0, &self.scratch)
+            }
+        }
+    }
+
+    /// Writes a completion; there is room for it.
+    fn post<M: GuestMemory + ?Sized, W: Watch + ?Sized>(
+        &mut self,
+        now: Now,
+        subsystem: &mut Subsystem,
+        memory: &M,
+        id: u16,
+        mut reply: Reply,
+        watch: &mut W,
+    ) {
+        let Some(queue) = &self.submissions[usize::from(id)] else { return };
+        let Some(completions) = &mut self.completions[usize::from(queue.completion)] else {
+            return;
+        };
+        let mut entry = reply.entry;
+        entry.queue_head.set(queue.head as u16);
+        entry.queue_id.set(id);
+        entry.status_and_phase.set(entry.status_and_phase.get() & !1 | completions.phase());
+        let (at, _) = completions.run(1);
+        if memory.write_completions(at, entry.as_bytes()).is_err() {
+            return self.fail(subsystem);
+        }
+        completions.posted(1, queue.slot, now.wall);
+        reply.entry = entry;
+        watch.completed(&reply);
+    }
+
+    /// Raises the interrupts that are due.
+    fn signal(&mut self, now: Now, subsystem: &Subsystem) {
+        self.next_at = None;
+        for at in 0..self.active_completions.len() {
+            let id = self.active_completions[at];
+            let Some(queue) = &mut self.completions[usize::from(id)] else { continue };
+            let Some(vector) = queue.vector.filter(|_| queue.has_unsignalled()) else { continue };
+            // The admin queue's interrupts are not aggregated.
+            let aggregation = match id {
+                0 => Aggregation::default(),
+                _ => subsystem.guest_aggregation(self.controller, vector),
+            };
+            match queue.signal(aggregation, now.wall) {
+                Signal::No => {}
+                Signal::At(at) => {
+                    self.next_at = Some(self.next_at.map_or(at, |other| other.min(at)));
+                }
+                Signal::Now => {
+                    queue.signalled();
+                    self.msix.raise(vector);
+                }
+            }
+        }
+    }
+}

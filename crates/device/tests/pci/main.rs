@@ -1,0 +1,9 @@
+//! The PCI function, driven as a guest drives it.
+
+mod boot;
+mod io;
+mod support;
+
+#[allow(dead_code)]
+#[path = "../device/support.rs"]
+mod shared;
