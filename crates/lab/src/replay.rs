@@ -13,7 +13,7 @@ use crate::result::{Parts, Result as RunResult, Run};
 use crate::runner::{Progress, RunError, power_note};
 use crate::simulation::{INTERRUPTED, Measured, SimulationError, Step, log_error};
 use mynah_model::Drive;
-use mynah_model::io::NamespaceId;
+use mynah_model::io::{NamespaceId, Operation};
 use mynah_model::precondition::{Occupancy, Preconditioned, UpdateClass};
 use mynah_stamp::{Span, Time};
 use std::path::Path;

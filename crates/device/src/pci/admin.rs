@@ -67,7 +67,7 @@ impl Function {
         if entry.dword11.get() & CONTIGUOUS == 0 {
             return Err(Status::INVALID_FIELD.do_not_retry());
         }
-        if entry.prp1() % PAGE != 0 {
+        if !entry.prp1().is_multiple_of(PAGE) {
             return Err(Status::PRP_OFFSET_INVALID.do_not_retry());
         }
         Ok((id, entries))
@@ -214,7 +214,8 @@ impl Function {
     ) -> Outcome {
         let (shadow, events) = (entry.prp1(), entry.prp2());
         // The last page's end would overflow.
-        let is_page = |at: u64| at != 0 && at % PAGE == 0 && at.checked_add(PAGE).is_some();
+        let is_page =
+            |at: u64| at != 0 && at.is_multiple_of(PAGE) && at.checked_add(PAGE).is_some();
         if !is_page(shadow) || !is_page(events) {
             return refused(Status::INVALID_FIELD);
         }

@@ -78,7 +78,7 @@ impl Segments {
         bytes: u64,
     ) -> Result<(), Status> {
         let offset = Status::PRP_OFFSET_INVALID.do_not_retry();
-        if first % 4 != 0 {
+        if !first.is_multiple_of(4) {
             return Err(offset);
         }
         let here = bytes.min(PAGE - first % PAGE);
@@ -88,13 +88,13 @@ impl Segments {
             return Ok(());
         }
         if left <= PAGE {
-            if second % PAGE != 0 {
+            if !second.is_multiple_of(PAGE) {
                 return Err(offset);
             }
             self.push(second, left);
             return Ok(());
         }
-        if second % 8 != 0 {
+        if !second.is_multiple_of(8) {
             return Err(offset);
         }
         let mut list = second;
@@ -109,7 +109,7 @@ impl Segments {
             let data = if pages <= entries { pages } else { entries - 1 };
             let mut addresses = read.as_chunks().0.iter().map(|bytes| u64::from_le_bytes(*bytes));
             for address in addresses.by_ref().take(data as usize) {
-                if address % PAGE != 0 {
+                if !address.is_multiple_of(PAGE) {
                     return Err(offset);
                 }
                 let here = left.min(PAGE);
@@ -117,7 +117,7 @@ impl Segments {
                 left -= here;
             }
             let Some(next) = addresses.next() else { return Ok(()) };
-            if next % PAGE != 0 {
+            if !next.is_multiple_of(PAGE) {
                 return Err(offset);
             }
             list = next;
@@ -136,7 +136,7 @@ impl Segments {
         let mut next = self.take_descriptor(&first, &mut left, to_host)?;
         let mut page = [0; PAGE as usize];
         while let Some(Pointer { at, bytes, is_last }) = next.take() {
-            if bytes == 0 || bytes % 16 != 0 {
+            if bytes == 0 || !bytes.is_multiple_of(16) {
                 return Err(Status::SGL_INVALID_SEGMENT.do_not_retry());
             }
             seen += bytes / 16;

@@ -171,7 +171,7 @@ impl Function {
         // Most reads: one run of the store, in one page.
         if !writes
             && entry.flags == 0
-            && prp1 % 4 == 0
+            && prp1.is_multiple_of(4)
             && prp1 % PAGE + u64::from(bytes) <= PAGE
             && let Some(run) = subsystem.store.bytes(at, bytes)
             && run.len() == bytes as usize

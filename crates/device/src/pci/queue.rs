@@ -249,7 +249,7 @@ impl Completions {
         }
         let mut at = self.since;
         if self.unsignalled < aggregation.entries {
-            at = at + aggregation.time;
+            at += aggregation.time;
         }
         if self.unanswered {
             at = at.max(self.since + PATIENCE);

@@ -61,7 +61,7 @@ impl Function {
         from: &[u8],
     ) {
         let (words, rest) = from.as_chunks();
-        if at % 4 != 0 || !rest.is_empty() {
+        if !at.is_multiple_of(4) || !rest.is_empty() {
             return;
         }
         for (at, word) in (at..).step_by(4).zip(words) {

@@ -395,7 +395,8 @@ impl<'a> Job<'a> {
                 self.data.buffers.resize(at + self.data.stride, 0);
             }
             match io.operation {
-                Operation::Read => {}
+                // No workload has others.
+                Operation::Read | Operation::Other => {}
                 Operation::Write | Operation::WriteThrough => {
                     if !again {
                         verify.write_begins(io.first, io.blocks);
@@ -418,7 +419,7 @@ impl<'a> Job<'a> {
                 }
                 Movement::FromHost(bytes)
             }
-            Operation::Flush => {
+            Operation::Flush | Operation::Other => {
                 entry.opcode = nvm::FLUSH;
                 for dword in [&mut entry.dword10, &mut entry.dword11, &mut entry.dword12] {
                     dword.set(0);
@@ -476,7 +477,7 @@ impl<'a> Job<'a> {
                     let at = usize::from(slot) * self.data.stride;
                     verify.check(io.first, &self.data.buffers[at..at + bytes as usize]);
                 }
-                Operation::Trim => {}
+                Operation::Trim | Operation::Other => {}
             }
         }
         let measured = self.measuring && io.counted;
