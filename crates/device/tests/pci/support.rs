@@ -163,7 +163,7 @@ impl Host {
     pub(crate) fn boot(&mut self, entries: u32) {
         let submissions = self.pages(u64::from(entries) * 64);
         let completions = self.pages(u64::from(entries) * 16);
-        self.set_register(offset::AQA, entries - 1 | (entries - 1) << 16);
+        self.set_register(offset::AQA, (entries - 1) * 0x1_0001);
         self.set_register_64(offset::ASQ, submissions);
         self.set_register_64(offset::ACQ, completions);
         self.set_register(offset::CC, 0x0046_0001);
