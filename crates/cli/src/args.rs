@@ -61,6 +61,7 @@ const BENCH_EXAMPLES: &str = "\
 Examples:
   mynah bench tcp://127.0.0.1:4420                          the target's only subsystem
   mynah bench tcp://10.0.0.7:4420/nqn.2026-01.org.example:a --rw randwrite --iodepth 64
+  mynah bench vfio-user:/tmp/drive --rw randread --bs 512 --iodepth 32 --numjobs 2
   mynah bench TARGET --rw randrw --rwmixread 70 --bs 8k --numjobs 4 --runtime 30s
   mynah bench TARGET --rw randread --rate_iops 20000        latencies at a given rate
   mynah bench TARGET --rw randwrite --size 1g --number_ios 500000 --verify --fsync 64
@@ -91,7 +92,7 @@ pub(crate) struct Cli {
 /// What to do.
 #[derive(Subcommand)]
 pub(crate) enum Verb {
-    /// Put a load on an NVMe/TCP target, and measure
+    /// Put a load on a target over NVMe/TCP or vfio-user, and measure
     ///
     /// Without options: 4 KiB random reads at an iodepth of 32, for 10 s.
     #[command(
@@ -269,7 +270,8 @@ pub(crate) struct Demo {
 /// `mynah bench`.
 #[derive(Args)]
 pub(crate) struct Bench {
-    /// tcp://HOST:PORT[/NQN]; without a name the target's only subsystem is used
+    /// tcp://HOST:PORT[/NQN], where without a name the target's only subsystem is used; or
+    /// vfio-user:DIR
     #[arg(value_name = "TARGET")]
     pub(crate) target: String,
 
@@ -324,6 +326,9 @@ pub(crate) struct HostArgs {
     /// --rate_iops]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(2..=4096))]
     pub(crate) queue_size: Option<u16>,
+    /// Wait for interrupts instead of looking for completions all the time (vfio-user)
+    #[arg(long)]
+    pub(crate) interrupts: bool,
     /// The target drops a host that it has not heard of for so long; 0: never [default: 10s]
     #[arg(long, alias = "keep-alive-tmo", value_name = "TIME")]
     pub(crate) keep_alive: Option<String>,

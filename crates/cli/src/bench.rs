@@ -13,8 +13,8 @@ use mynah_lab::simulation::Step;
 use mynah_lab::summary;
 use mynah_lab::units;
 use mynah_lab::workload::{FlowSpec, Limits};
-use mynah_runtime::host::load::{self, Load, LoadError, Outcome, Progress};
-use mynah_runtime::host::{self, Credentials, HostError, Options, Target};
+use mynah_runtime::host::load::{self, Load, LoadError, Outcome, Progress, Where};
+use mynah_runtime::host::{self, Credentials, HostError, Options, Target, VfioUserOptions};
 use mynah_stamp::Span;
 use mynah_wire::authentication::Choices;
 use mynah_wire::tcp::digest::Digests;
@@ -30,18 +30,13 @@ const DEFAULT_RECONNECT: Duration = Duration::from_secs(60);
 /// Puts a load on a target; whether it was interrupted.
 pub(crate) fn run(args: &Bench) -> Result<bool, Failure> {
     let mut remarks = Vec::new();
-    let target: Target = args
-        .target
-        .parse()
-        .map_err(|error: host::TargetError| Failure::usage(error.to_string(), None))?;
     let flow = flow(args, &mut remarks)?;
-    let options = options(args, &target)?;
-    let options = match target.nqn {
-        Some(_) => options,
-        None => discovered(options)?,
+    let target = match args.target.strip_prefix("vfio-user:") {
+        Some(folder) => Where::VfioUser(vfio_user(args, folder)?),
+        None => Where::Tcp(tcp(args)?),
     };
     let load = Load {
-        options,
+        target,
         flow,
         seed: args.run.seed.unwrap_or(1),
         queue_entries: args.host.queue_size,
@@ -63,6 +58,50 @@ pub(crate) fn run(args: &Bench) -> Result<bool, Failure> {
     match outcome.failure() {
         Some(failure) => Err(Failure::failed(failure, None)),
         None => Ok(outcome.interrupted),
+    }
+}
+
+/// How to reach a function over vfio-user.
+fn vfio_user(args: &Bench, folder: &str) -> Result<VfioUserOptions, Failure> {
+    let host = &args.host;
+    for (option, given) in [
+        ("--host-nqn", host.host_nqn.is_some()),
+        ("--host-key", host.host_key.is_some()),
+        ("--tls-psk", host.tls_psk.is_some()),
+        ("--header-digest", host.header_digest),
+        ("--data-digest", host.data_digest),
+        ("--keep-alive", host.keep_alive.is_some()),
+    ] {
+        if given {
+            let message = format!("{option} has no effect on a PCIe function: it is for TCP");
+            return Err(Failure::usage(message, None));
+        }
+    }
+    if folder.is_empty() {
+        let help = "write vfio-user:DIR, the folder that `mynah serve --vfio-user DIR` has";
+        return Err(Failure::usage("vfio-user: has no folder".to_owned(), Some(help)));
+    }
+    Ok(VfioUserOptions {
+        folder: folder.into(),
+        interrupts: host.interrupts,
+        timeout: time("--timeout", &host.timeout, DEFAULT_TIMEOUT)?,
+    })
+}
+
+/// How to reach a subsystem over TCP.
+fn tcp(args: &Bench) -> Result<Options, Failure> {
+    let target: Target = args
+        .target
+        .parse()
+        .map_err(|error: host::TargetError| Failure::usage(error.to_string(), None))?;
+    if args.host.interrupts {
+        let message = "--interrupts has no effect over TCP: it is for vfio-user".to_owned();
+        return Err(Failure::usage(message, None));
+    }
+    let options = options(args, &target)?;
+    match target.nqn {
+        Some(_) => Ok(options),
+        None => discovered(options),
     }
 }
 

@@ -10,7 +10,7 @@ use mynah_lab::replay::replay;
 use mynah_lab::result::{Result as RunResult, Run};
 use mynah_lab::workload::FlowSpec;
 use mynah_lab::{Simulation, output};
-use mynah_runtime::host::load::{self, Load, LoadError, Outcome};
+use mynah_runtime::host::load::{self, Load, LoadError, Outcome, Where};
 use mynah_runtime::host::{Options, default_host_nqn};
 use mynah_runtime::pacing::Poll;
 use mynah_runtime::record::Recording;
@@ -107,7 +107,7 @@ fn serve_and_use(path: &Path, flow: &FlowSpec) -> Result<(RunResult, Outcome), F
         Server::new(prepared, ServeOptions { poll: Poll::Always, ..ServeOptions::default() })?;
     server.subsystem_mut().set_tap(tap);
     let load = Load {
-        options: Options {
+        target: Where::Tcp(Options {
             address: server.addresses()[0].to_string(),
             subsystem_nqn: server.nqn().to_owned(),
             host_nqn: default_host_nqn(),
@@ -117,7 +117,7 @@ fn serve_and_use(path: &Path, flow: &FlowSpec) -> Result<(RunResult, Outcome), F
             digests: Digests::default(),
             keep_alive: TIMEOUT,
             timeout: TIMEOUT,
-        },
+        }),
         flow: flow.clone(),
         seed: 1,
         queue_entries: None,

@@ -18,7 +18,9 @@ pub mod pacing;
 pub mod random;
 pub mod record;
 pub mod server;
+pub mod shared;
 pub mod status;
 #[cfg(feature = "tls")]
 pub mod tls;
+pub mod vfio_user;
 pub mod workers;

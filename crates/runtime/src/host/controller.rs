@@ -5,6 +5,7 @@ use super::authentication::{self, Credentials};
 use super::connection::{self, Connection};
 #[cfg(feature = "tls")]
 use super::encryption::Encryption;
+use super::transport::{Completed, Data as Bytes, Facts, IoQueue, Remote, Source};
 use super::{HostError, describe};
 use crate::clock::{Clock, Rate};
 use mynah_wire::fabrics::{CONTROLLER_ANY, DISCOVERY_NQN};
@@ -12,7 +13,7 @@ use mynah_wire::nvme::identify::{IdentifyController, IdentifyNamespace, cns};
 use mynah_wire::nvme::property::{Capabilities, offset, status};
 use mynah_wire::nvme::{Status, SubmissionEntry, feature, opcode};
 use mynah_wire::tcp::digest::Digests;
-use mynah_wire::tcp::host::{ADMIN_IN_CAPSULE_BYTES, COMMANDS_MAX, HostConfig};
+use mynah_wire::tcp::host::{ADMIN_IN_CAPSULE_BYTES, COMMANDS_MAX, Event, HostConfig, Movement};
 use std::time::Duration;
 use zerocopy::FromBytes;
 
@@ -295,28 +296,7 @@ impl Controller {
     /// If it does not exist, or has a format that hosts here cannot use.
     pub fn namespace(&mut self, id: u32) -> Result<Namespace, HostError> {
         let bytes = self.identify(cns::NAMESPACE, id, "identifying the namespace")?;
-        let fields: IdentifyNamespace = read(&bytes);
-        // The index has two more bits (6:5) where there are more than 16 formats.
-        let index = fields.format & 0xf | fields.format >> 1 & 0x30;
-        let format = fields.lba_formats[usize::from(index)];
-        let blocks = fields.size.get();
-        if blocks == 0 {
-            return Err(HostError::Unusable(format!("the target has no active namespace {id}")));
-        }
-        if format.metadata.get() > 0 {
-            return Err(HostError::Unusable(format!(
-                "namespace {id} has {} bytes of metadata to each block, which this host does \
-                 not support",
-                format.metadata.get()
-            )));
-        }
-        if !(9..=16).contains(&format.data_shift) || blocks >= 1 << (63 - format.data_shift) {
-            return Err(HostError::Nonsense(format!(
-                "namespace {id} has {blocks} blocks of 2^{} bytes",
-                format.data_shift
-            )));
-        }
-        Ok(Namespace { id, blocks, block_shift: format.data_shift })
+        usable_namespace(id, &bytes)
     }
 
     /// Asks for `count` I/O queues.
@@ -330,14 +310,7 @@ impl Controller {
         let wanted = u32::from(count - 1);
         entry.dword11.set(wanted | wanted << 16);
         let (granted, _) = self.command(&entry, Data::None, "asking for I/O queues")?;
-        let granted = (granted as u16).min((granted >> 16) as u16);
-        if u32::from(granted) < wanted {
-            let granted = u32::from(granted) + 1;
-            return Err(HostError::Unusable(format!(
-                "the target has {granted} I/O queues, and --numjobs asks for {count}"
-            )));
-        }
-        Ok(())
+        check_queues(granted, count)
     }
 
     /// What I/O queues of this controller need to know.
@@ -345,10 +318,7 @@ impl Controller {
         let identity = &self.identity;
         // MDTS counts pages of 4 KiB and more (CAP.MPSMIN).
         let page_shift = 12 + (self.capabilities >> 48 & 0xf) as u32;
-        let transfer_bytes_max = match identity.max_transfer {
-            0 => u64::MAX,
-            shift => 1u64.checked_shl(page_shift + u32::from(shift)).unwrap_or(u64::MAX),
-        };
+        let transfer_bytes_max = transfer_bytes_max(identity, page_shift);
         let capsule = u64::from(identity.command_capsule.get()) * 16;
         let in_capsule = match identity.capsule_data_offset.get() {
             0 => capsule.saturating_sub(SubmissionEntry::BYTES as u64),
@@ -407,6 +377,170 @@ impl Controller {
     pub fn shutdown(mut self) -> Result<(), HostError> {
         self.set_configuration(self.configuration | 1 << 14)?;
         self.wait_status(3 << 2, status::SHUTDOWN_COMPLETE, SHUTDOWN_PATIENCE).map(|_| ())
+    }
+}
+
+impl IoQueue for Connection {
+    #[inline]
+    fn receive(&mut self) -> Result<bool, HostError> {
+        Connection::receive(self)
+    }
+
+    #[inline]
+    fn poll(&mut self, data: &mut impl Bytes) -> Result<Option<Completed>, HostError> {
+        loop {
+            match Connection::poll(self, data)? {
+                Some(Event::Completed { slot, entry, received }) => {
+                    return Ok(Some(Completed { slot, entry, received }));
+                }
+                Some(Event::Ready) => {}
+                None => return Ok(None),
+            }
+        }
+    }
+
+    #[inline]
+    fn can_submit(&self) -> bool {
+        self.machine.can_submit()
+    }
+
+    #[inline]
+    fn next_slot(&self) -> Option<u16> {
+        self.machine.next_slot()
+    }
+
+    #[inline]
+    fn submit(
+        &mut self,
+        entry: &SubmissionEntry,
+        movement: Movement,
+        data: &mut impl Bytes,
+    ) -> Option<u16> {
+        self.machine.submit(entry, movement, data)
+    }
+
+    #[inline]
+    fn send(&mut self, data: &mut impl Bytes) -> Result<(), HostError> {
+        Connection::send(self, data)
+    }
+
+    fn is_blocked(&self) -> bool {
+        Connection::is_blocked(self)
+    }
+
+    fn wait(&self, timeout: Duration) -> Result<(), HostError> {
+        Connection::wait(self, timeout)
+    }
+}
+
+impl Source for Association {
+    type Queue = Connection;
+
+    fn facts(&self) -> Facts {
+        let Association { queue_entries_max, transfer_bytes_max, .. } = *self;
+        // Identifiers of commands have no room for more.
+        let queue_entries_max = queue_entries_max.min(u32::from(COMMANDS_MAX) + 1);
+        Facts { queue_entries_max, transfer_bytes_max }
+    }
+
+    fn open_queue(&self, id: u16, entries: u16, _bytes: usize) -> Result<Connection, HostError> {
+        Association::open_queue(self, id, entries)
+    }
+}
+
+impl Remote for Controller {
+    type Options = Options;
+    type Source = Association;
+
+    fn connect(options: &Options) -> Result<Controller, HostError> {
+        Controller::connect(options)
+    }
+
+    fn model(&self) -> String {
+        Controller::model(self)
+    }
+
+    fn namespace(&mut self, id: u32) -> Result<Namespace, HostError> {
+        Controller::namespace(self, id)
+    }
+
+    fn request_queues(&mut self, count: u16) -> Result<(), HostError> {
+        Controller::request_queues(self, count)
+    }
+
+    fn source(&self) -> Association {
+        self.association()
+    }
+
+    fn check(&mut self) -> Result<(), HostError> {
+        Controller::check(self)
+    }
+
+    fn keep_alive(&mut self) -> Result<(), HostError> {
+        Controller::keep_alive(self)
+    }
+
+    fn keep_alive_time(options: &Options) -> Duration {
+        options.keep_alive
+    }
+
+    fn timeout(options: &Options) -> Duration {
+        options.timeout
+    }
+
+    fn shutdown(self) -> Result<(), HostError> {
+        Controller::shutdown(self)
+    }
+}
+
+/// A namespace from its Identify data, if hosts here can use it.
+///
+/// # Errors
+/// If it does not exist, or has a format that they cannot.
+pub(super) fn usable_namespace(id: u32, bytes: &[u8]) -> Result<Namespace, HostError> {
+    let fields: IdentifyNamespace = read(bytes);
+    // The index has two more bits (6:5) where there are more than 16 formats.
+    let index = fields.format & 0xf | fields.format >> 1 & 0x30;
+    let format = fields.lba_formats[usize::from(index)];
+    let blocks = fields.size.get();
+    if blocks == 0 {
+        return Err(HostError::Unusable(format!("the target has no active namespace {id}")));
+    }
+    if format.metadata.get() > 0 {
+        return Err(HostError::Unusable(format!(
+            "namespace {id} has {} bytes of metadata to each block, which this host does \
+             not support",
+            format.metadata.get()
+        )));
+    }
+    if !(9..=16).contains(&format.data_shift) || blocks >= 1 << (63 - format.data_shift) {
+        return Err(HostError::Nonsense(format!(
+            "namespace {id} has {blocks} blocks of 2^{} bytes",
+            format.data_shift
+        )));
+    }
+    Ok(Namespace { id, blocks, block_shift: format.data_shift })
+}
+
+/// Whether as many I/O queues were granted as were asked for.
+///
+/// # Errors
+/// If there are fewer.
+pub(super) fn check_queues(granted: u64, count: u16) -> Result<(), HostError> {
+    let granted = u32::from((granted as u16).min((granted >> 16) as u16)) + 1;
+    if granted < u32::from(count) {
+        return Err(HostError::Unusable(format!(
+            "the target has {granted} I/O queues, and --numjobs asks for {count}"
+        )));
+    }
+    Ok(())
+}
+
+/// Most bytes that a command moves, with pages of 2^`page_shift` bytes (MDTS).
+pub(super) fn transfer_bytes_max(identity: &IdentifyController, page_shift: u32) -> u64 {
+    match identity.max_transfer {
+        0 => u64::MAX,
+        shift => 1u64.checked_shl(page_shift + u32::from(shift)).unwrap_or(u64::MAX),
     }
 }
 

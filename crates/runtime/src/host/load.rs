@@ -12,8 +12,10 @@ mod verify;
 
 pub use verify::Mismatch;
 
+use super::HostError;
 use super::controller::{Controller, Namespace, Options};
-use super::{Association, HostError};
+use super::transport::{Facts, Remote, Source as QueueSource};
+use super::vfio_user::{self, VfioUserOptions};
 use crate::clock::{Clock, Rate};
 use crate::cpus::Cpus;
 use job::{Job, Plan};
@@ -21,7 +23,6 @@ use link::Link;
 use mynah_lab::result::{Host, Result as LoadResult, ResultSchema, Run};
 use mynah_lab::workload::{BlockSize, Extent, FlowSpec, SECTOR_BYTES, Source, WorkloadError};
 use mynah_stamp::{Span, Time};
-use mynah_wire::tcp::host::COMMANDS_MAX;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -44,11 +45,31 @@ const ENTRIES_MIN: u32 = 32;
 const SPINS_ALONE: u32 = 20_000;
 const SPINS_SHARED: u32 = 20;
 
+/// Where a load goes, and how to get there.
+#[derive(Clone, Debug)]
+pub enum Where {
+    /// A subsystem over TCP.
+    Tcp(Options),
+    /// A PCIe function over vfio-user.
+    VfioUser(VfioUserOptions),
+}
+
+impl std::fmt::Display for Where {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Where::Tcp(options) => {
+                write!(f, "tcp://{}/{}", options.address, options.subsystem_nqn)
+            }
+            Where::VfioUser(options) => write!(f, "vfio-user:{}", options.folder.display()),
+        }
+    }
+}
+
 /// What is to be done.
 #[derive(Clone, Debug)]
 pub struct Load {
-    /// How to connect.
-    pub options: Options,
+    /// Where.
+    pub target: Where,
     /// The workload; its namespace is the one to use.
     pub flow: FlowSpec,
     /// The seed of its streams.
@@ -141,15 +162,27 @@ pub enum LoadError {
 /// If there is no target, or the load does not fit it. Connections that are lost on the way
 /// are no errors.
 pub fn run(load: &Load, watch: &mut dyn FnMut(Progress) -> bool) -> Result<Outcome, LoadError> {
+    match &load.target {
+        Where::Tcp(options) => run_on::<Controller>(load, options, watch),
+        Where::VfioUser(options) => run_on::<vfio_user::Controller>(load, options, watch),
+    }
+}
+
+fn run_on<R: Remote>(
+    load: &Load,
+    options: &R::Options,
+    watch: &mut dyn FnMut(Progress) -> bool,
+) -> Result<Outcome, LoadError> {
     let clock = Clock::start(Rate::REAL);
     watch(Progress::Connecting);
-    let (controller, namespace, association) = attach(load)?;
+    let (controller, namespace, source) = attach::<R>(load, options)?;
     let model = controller.model();
     let mut controller = Some(controller);
-    let plans = plans(load, namespace, &association)?;
+    let timeout = Span::from_ns(R::timeout(options).as_nanos() as u64);
+    let plans = plans(load, namespace, source.facts(), timeout)?;
     let jobs = plans.len();
     let limits = load.flow.limits;
-    let link = Link::new(association, jobs);
+    let link = Link::new(source, jobs);
     let counters: Vec<_> = (0..jobs).map(|_| Arc::new(AtomicU64::new(0))).collect();
     let mut connected = Vec::new();
     for ((plan, verify), counter) in plans.into_iter().zip(&counters) {
@@ -193,7 +226,8 @@ pub fn run(load: &Load, watch: &mut dyn FnMut(Progress) -> bool) -> Result<Outco
             }
             interrupted
         };
-        let reconnects = supervise(load, &namespace, &mut controller, &link, &clock, &mut done);
+        let reconnects =
+            supervise(load, options, &namespace, &mut controller, &link, &clock, &mut done);
         let mut tally = Tally::default();
         tally.start(start + load.ramp);
         for job in jobs {
@@ -210,26 +244,30 @@ pub fn run(load: &Load, watch: &mut dyn FnMut(Progress) -> bool) -> Result<Outco
 }
 
 /// Connects to the controller and asks for what the load needs.
-fn attach(load: &Load) -> Result<(Controller, Namespace, Association), HostError> {
-    let mut controller = Controller::connect(&load.options)?;
+fn attach<R: Remote>(
+    load: &Load,
+    options: &R::Options,
+) -> Result<(R, Namespace, R::Source), HostError> {
+    let mut controller = R::connect(options)?;
     let namespace = controller.namespace(load.flow.namespace.0)?;
     controller.request_queues(load.flow.jobs as u16)?;
-    let association = controller.association();
-    Ok((controller, namespace, association))
+    let source = controller.source();
+    Ok((controller, namespace, source))
 }
 
 /// Looks after the controller until the jobs have ended; how often it was connected anew.
 /// `done` is told whether the controller is lost, and says whether the run is to end.
-fn supervise(
+fn supervise<R: Remote>(
     load: &Load,
+    options: &R::Options,
     namespace: &Namespace,
-    controller: &mut Option<Controller>,
-    link: &Link,
+    controller: &mut Option<R>,
+    link: &Link<R::Source>,
     clock: &Clock,
     done: &mut dyn FnMut(bool) -> bool,
 ) -> u64 {
     // Two in a timeout, so that one may be late.
-    let keep_alive = Span::from_ns(load.options.keep_alive.as_nanos() as u64 / 2);
+    let keep_alive = Span::from_ns(R::keep_alive_time(options).as_nanos() as u64 / 2);
     let mut heard = clock.wall();
     let mut reconnects = 0;
     loop {
@@ -260,12 +298,12 @@ fn supervise(
                 link.give_up();
                 break;
             }
-            match attach(load) {
-                Ok((found, same, association)) if same == *namespace => {
+            match attach::<R>(load, options) {
+                Ok((found, same, source)) if same == *namespace => {
                     *controller = Some(found);
                     reconnects += 1;
                     heard = clock.wall();
-                    link.connected(association);
+                    link.connected(source);
                     break;
                 }
                 // Another drive under the same name: nothing can be done again there.
@@ -284,7 +322,8 @@ fn supervise(
 fn plans(
     load: &Load,
     namespace: Namespace,
-    association: &Association,
+    facts: Facts,
+    timeout: Span,
 ) -> Result<Vec<(Plan, Option<Verify>)>, LoadError> {
     let unfit = |problem: String| Err(LoadError::Unfit(problem));
     let flow = &load.flow;
@@ -302,14 +341,14 @@ fn plans(
              (--blockalign) must be multiples of that"
         ));
     }
-    let most = association.transfer_bytes_max.min(65_536 * block_bytes).min(1 << 30);
+    let most = facts.transfer_bytes_max.min(65_536 * block_bytes).min(1 << 30);
     if bytes_max > most {
         return unfit(format!(
             "the target takes at most {most} bytes in a command, and block sizes (--bs) reach \
              {bytes_max}"
         ));
     }
-    let entries = entries(load, association)?;
+    let entries = entries(load, facts)?;
     // The target may well be on this machine, and wants a core too.
     let cores = match &load.cpus {
         Some(cpus) => cpus.count(),
@@ -343,7 +382,7 @@ fn plans(
             ramp: load.ramp,
             end: flow.limits.runtime.map_or(Time::MAX, |runtime| Time::ZERO + runtime),
             flush_every: load.flush_every,
-            timeout: Span::from_ns(load.options.timeout.as_nanos() as u64),
+            timeout,
             spins,
         };
         plans.push((plan, verify));
@@ -352,8 +391,8 @@ fn plans(
 }
 
 /// Entries of each queue.
-fn entries(load: &Load, association: &Association) -> Result<u16, LoadError> {
-    let most = association.queue_entries_max.min(u32::from(COMMANDS_MAX) + 1);
+fn entries(load: &Load, facts: Facts) -> Result<u16, LoadError> {
+    let most = facts.queue_entries_max;
     if let Some(entries) = load.queue_entries {
         return match u32::from(entries) <= most {
             true => Ok(entries),
@@ -439,7 +478,7 @@ fn outcome(
         ));
     }
     let host = Host {
-        target: format!("tcp://{}/{}", load.options.address, load.options.subsystem_nqn),
+        target: load.target.to_string(),
         queues: jobs as u64,
         completed,
         failed,

@@ -1,8 +1,8 @@
-//! The host's side of NVMe over TCP: an initiator in user space, and a load generator.
+//! The host's side: initiators in user space, and a load generator.
 //!
-//! [`Controller`] connects to a subsystem, enables the controller and asks what it is;
-//! [`discover`] asks a discovery controller what there is to connect to; [`load::run`] keeps
-//! I/O queues busy and measures.
+//! Over TCP, [`Controller`] connects to a subsystem, enables the controller and asks what it is;
+//! [`discover`] asks a discovery controller what there is to connect to. A PCIe function is driven
+//! over vfio-user. [`load::run`] keeps I/O queues of either busy and measures.
 
 mod admin;
 mod authentication;
@@ -13,6 +13,8 @@ mod discovery;
 mod encryption;
 pub mod load;
 mod target;
+mod transport;
+mod vfio_user;
 
 pub use authentication::Credentials;
 pub use connection::Connection;
@@ -21,6 +23,7 @@ pub use discovery::{Subsystem, discover};
 #[cfg(feature = "tls")]
 pub use encryption::Encryption;
 pub use target::{Target, TargetError, check_nqn, default_host_nqn, host_id};
+pub use vfio_user::VfioUserOptions;
 
 use mynah_wire::authentication::Failure;
 use mynah_wire::nvme::Status;
@@ -43,6 +46,14 @@ pub enum HostError {
     Connect {
         /// The address.
         address: String,
+        /// What the system says.
+        error: io::Error,
+    },
+    /// No function answers at a socket.
+    #[error("cannot connect to {path}: {error}")]
+    Socket {
+        /// The socket.
+        path: String,
         /// What the system says.
         error: io::Error,
     },
@@ -74,6 +85,17 @@ pub enum HostError {
     /// The host or the controller could not prove who it is.
     #[error("{0}")]
     Authentication(#[from] Failure),
+    /// The function does not speak vfio-user, or not well.
+    #[error("the device broke the vfio-user protocol: {0}")]
+    VfioUser(#[from] mynah_wire::vfio_user::Ended),
+    /// The function refused.
+    #[error("the device refused {what}: {error}")]
+    Device {
+        /// What was asked.
+        what: &'static str,
+        /// Why.
+        error: io::Error,
+    },
     /// There is no encrypted connection.
     #[cfg(feature = "tls")]
     #[error("{0}")]
@@ -94,6 +116,9 @@ impl HostError {
                 if error.kind() == io::ErrorKind::ConnectionRefused =>
             {
                 Some("is a target listening there? `mynah serve --tcp ADDR:PORT` starts one")
+            }
+            HostError::Socket { .. } => {
+                Some("is a drive served there? `mynah serve --vfio-user DIR` serves one")
             }
             HostError::Refused { status, .. } => match without_hints(*status) {
                 Status::CONNECT_INVALID_HOST => {

@@ -17,7 +17,10 @@ pub struct Target {
 
 /// A target that cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{text}` is not a target: {problem}; write tcp://HOST:PORT or tcp://HOST:PORT/NQN")]
+#[error(
+    "`{text}` is not a target: {problem}; write tcp://HOST:PORT, tcp://HOST:PORT/NQN or \
+     vfio-user:DIR"
+)]
 pub struct TargetError {
     text: String,
     problem: String,
@@ -29,7 +32,7 @@ impl FromStr for Target {
     fn from_str(text: &str) -> Result<Target, TargetError> {
         let error = |problem: &str| TargetError { text: text.into(), problem: problem.into() };
         let Some(rest) = text.strip_prefix("tcp://") else {
-            return Err(error("it does not begin with tcp://"));
+            return Err(error("it begins with neither tcp:// nor vfio-user:"));
         };
         let (address, nqn) = match rest.split_once('/') {
             None | Some((_, "")) => (rest.trim_end_matches('/'), None),
@@ -144,7 +147,7 @@ mod tests {
             assert_eq!((target.address.as_str(), target.nqn.as_deref()), (address, nqn));
         }
         for (text, problem) in [
-            ("127.0.0.1:4420", "begin with tcp://"),
+            ("127.0.0.1:4420", "begins with neither tcp://"),
             ("tcp://", "no host"),
             ("tcp://a:0", "port"),
             ("tcp://a:70000", "port"),

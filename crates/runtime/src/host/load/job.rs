@@ -8,12 +8,13 @@ use super::tally::Tally;
 use super::verify::Verify;
 use crate::clock::Clock;
 use crate::host::controller::status_key;
-use crate::host::{Connection, HostError, Namespace};
+use crate::host::transport::{self, Completed, IoQueue, Source};
+use crate::host::{HostError, Namespace};
 use mynah_lab::workload::{Generator, Planned, SECTOR_BYTES};
 use mynah_model::io::Operation;
 use mynah_stamp::{Span, Time};
-use mynah_wire::nvme::{CompletionEntry, SubmissionEntry, opcode::nvm};
-use mynah_wire::tcp::host::{Event, Movement, Payload};
+use mynah_wire::nvme::{SubmissionEntry, opcode::nvm};
+use mynah_wire::tcp::host::{Movement, Payload};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -95,6 +96,18 @@ impl Payload for Data {
     }
 }
 
+impl transport::Data for Data {
+    #[inline]
+    fn is_particular(&self, slot: u16) -> bool {
+        self.verify.is_some() || self.ranges[usize::from(slot)].is_some()
+    }
+
+    #[inline]
+    fn is_looked_at(&self) -> bool {
+        self.verify.is_some()
+    }
+}
+
 /// Where a job's next I/Os come from.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Phase {
@@ -105,12 +118,12 @@ enum Phase {
 }
 
 /// A job at work.
-pub(super) struct Job<'a> {
+pub(super) struct Job<'a, S: Source> {
     plan: Plan,
-    link: &'a Link,
+    link: &'a Link<S>,
     clock: &'a Clock,
     completed: &'a AtomicU64,
-    connection: Connection,
+    queue: S::Queue,
     epoch: u64,
     data: Data,
     /// By slot.
@@ -130,17 +143,17 @@ pub(super) struct Job<'a> {
     idle: u32,
 }
 
-impl<'a> Job<'a> {
+impl<'a, S: Source> Job<'a, S> {
     /// Connects the job's queue.
     pub(super) fn connect(
         plan: Plan,
         verify: Option<Verify>,
-        link: &'a Link,
+        link: &'a Link<S>,
         clock: &'a Clock,
         completed: &'a AtomicU64,
-    ) -> Result<Job<'a>, HostError> {
-        let Current { epoch, association } = link.current();
-        let connection = association.open_queue(plan.queue_id, plan.queue_entries)?;
+    ) -> Result<Job<'a, S>, HostError> {
+        let Current { epoch, source } = link.current();
+        let queue = source.open_queue(plan.queue_id, plan.queue_entries, plan.bytes_max)?;
         let mut word = 0x6d79_6e61_6800_0000 ^ u64::from(plan.queue_id);
         let noise = std::iter::repeat_with(|| {
             word = word
@@ -161,7 +174,7 @@ impl<'a> Job<'a> {
             link,
             clock,
             completed,
-            connection,
+            queue,
             epoch,
             data,
             ios,
@@ -208,13 +221,12 @@ impl<'a> Job<'a> {
         let mut leaving = None;
         let mut now = self.clock.wall();
         loop {
-            let mut busy = self.connection.receive()?;
+            let mut busy = self.queue.receive()?;
             if busy {
                 now = self.clock.wall();
                 self.heard = now;
-                while let Some(event) = self.connection.poll(&mut self.data)? {
-                    let Event::Completed { slot, entry, received } = event else { continue };
-                    self.completed(slot, &entry, received, now)?;
+                while let Some(completed) = self.queue.poll(&mut self.data)? {
+                    self.completed(completed, now)?;
                 }
                 self.completed.store(self.tally.completed(), Ordering::Relaxed);
             } else if self.plan.depth.is_none() || self.idle & 15 == 15 {
@@ -232,7 +244,7 @@ impl<'a> Job<'a> {
                 }
             }
             busy |= self.submit(start, now);
-            self.connection.send(&mut self.data)?;
+            self.queue.send(&mut self.data)?;
             if self.outstanding == 0 && self.phase == Phase::Ended && self.again.is_empty() {
                 return Ok(());
             }
@@ -261,13 +273,13 @@ impl<'a> Job<'a> {
                     return Ok(());
                 }
                 patience = patience.min(Duration::from_nanos(until.as_ps() / 1_000));
-                return self.connection.wait(patience);
+                return self.queue.wait(patience);
             }
         } else if now.saturating_since(self.heard) > self.plan.timeout {
             let seconds = self.plan.timeout.as_ps() / 1_000_000_000_000;
             return Err(HostError::Timeout { what: "an I/O command", seconds });
         }
-        if self.idle < self.plan.spins && !self.connection.is_blocked() {
+        if self.idle < self.plan.spins && !self.queue.is_blocked() {
             return Ok(());
         }
         if let Some(at) = self.next.and_then(|next| next.arrival) {
@@ -277,7 +289,7 @@ impl<'a> Job<'a> {
             }
             patience = patience.min(Duration::from_nanos(due.as_ps() / 1_000));
         }
-        self.connection.wait(patience)?;
+        self.queue.wait(patience)?;
         self.idle |= 15;
         Ok(())
     }
@@ -285,7 +297,7 @@ impl<'a> Job<'a> {
     /// Submits what there is to submit; whether there was anything.
     fn submit(&mut self, start: Time, now: Time) -> bool {
         let mut busy = false;
-        while self.connection.machine.can_submit() {
+        while self.queue.can_submit() {
             if let Some(io) = self.again.pop_front() {
                 self.issue(io, now, true);
                 busy = true;
@@ -388,7 +400,7 @@ impl<'a> Job<'a> {
         entry.dword10.set(io.first as u32);
         entry.dword11.set((io.first >> 32) as u32);
         entry.dword12.set(io.blocks.wrapping_sub(1) & 0xffff);
-        let slot = self.connection.machine.next_slot().expect("it can submit");
+        let slot = self.queue.next_slot().expect("it can submit");
         if let Some(verify) = &mut self.data.verify {
             let at = usize::from(slot) * self.data.stride;
             if self.data.buffers.len() < at + self.data.stride {
@@ -437,7 +449,7 @@ impl<'a> Job<'a> {
         };
         let trims = io.operation == Operation::Trim;
         self.data.ranges[usize::from(slot)] = trims.then(|| range_of(&io));
-        let submitted = self.connection.machine.submit(&entry, movement, &mut self.data);
+        let submitted = self.queue.submit(&entry, movement, &mut self.data);
         debug_assert_eq!(submitted, Some(slot));
         self.ios[usize::from(slot)] = Some(io);
         self.outstanding += 1;
@@ -446,13 +458,8 @@ impl<'a> Job<'a> {
 
     /// An I/O has been answered.
     #[inline]
-    fn completed(
-        &mut self,
-        slot: u16,
-        entry: &CompletionEntry,
-        received: u32,
-        now: Time,
-    ) -> Result<(), HostError> {
+    fn completed(&mut self, completed: Completed, now: Time) -> Result<(), HostError> {
+        let Completed { slot, entry, received } = completed;
         let Some(io) = self.ios[usize::from(slot)].take() else {
             return Err(HostError::Nonsense("it answered what nobody asked".into()));
         };
@@ -502,13 +509,14 @@ impl<'a> Job<'a> {
             verify.lost();
         }
         loop {
-            let Some(Current { epoch, association }) = self.link.next_after(self.epoch) else {
+            let Some(Current { epoch, source }) = self.link.next_after(self.epoch) else {
                 return false;
             };
             self.epoch = epoch;
-            match association.open_queue(self.plan.queue_id, self.plan.queue_entries) {
-                Ok(connection) => {
-                    self.connection = connection;
+            let Plan { queue_id, queue_entries, bytes_max, .. } = self.plan;
+            match source.open_queue(queue_id, queue_entries, bytes_max) {
+                Ok(queue) => {
+                    self.queue = queue;
                     self.heard = self.clock.wall();
                     self.idle = 0;
                     return true;

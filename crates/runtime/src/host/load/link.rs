@@ -1,20 +1,24 @@
 //! What the thread that owns the controller and the jobs' threads tell one another: which
 //! controller there is, that a connection was lost, that it is time to stop.
 
-use crate::host::Association;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// A controller that I/O queues can be connected to, and which one since the start it is.
-#[derive(Clone)]
-pub(super) struct Current {
+pub(super) struct Current<S> {
     pub(super) epoch: u64,
-    pub(super) association: Arc<Association>,
+    pub(super) source: Arc<S>,
 }
 
-struct State {
-    current: Current,
+impl<S> Clone for Current<S> {
+    fn clone(&self) -> Self {
+        Current { epoch: self.epoch, source: Arc::clone(&self.source) }
+    }
+}
+
+struct State<S> {
+    current: Current<S>,
     /// The last controller that a job has lost a connection to.
     lost: u64,
     /// There will be no further controller.
@@ -24,16 +28,16 @@ struct State {
 }
 
 /// Shared by all threads of a run.
-pub(super) struct Link {
-    state: Mutex<State>,
+pub(super) struct Link<S> {
+    state: Mutex<State<S>>,
     changed: Condvar,
     epoch: AtomicU64,
     stop: AtomicBool,
 }
 
-impl Link {
-    pub(super) fn new(association: Association, jobs: usize) -> Link {
-        let current = Current { epoch: 1, association: Arc::new(association) };
+impl<S> Link<S> {
+    pub(super) fn new(source: S, jobs: usize) -> Link<S> {
+        let current = Current { epoch: 1, source: Arc::new(source) };
         Link {
             state: Mutex::new(State { current, lost: 0, given_up: false, working: jobs }),
             changed: Condvar::new(),
@@ -42,7 +46,7 @@ impl Link {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, State<S>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -67,13 +71,13 @@ impl Link {
     }
 
     /// The present controller.
-    pub(super) fn current(&self) -> Current {
+    pub(super) fn current(&self) -> Current<S> {
         self.state().current.clone()
     }
 
     /// A job lost its connection to controller `epoch`: waits for the next one. `None` if
     /// there will be none, or the run ends.
-    pub(super) fn next_after(&self, epoch: u64) -> Option<Current> {
+    pub(super) fn next_after(&self, epoch: u64) -> Option<Current<S>> {
         let mut state = self.state();
         state.lost = state.lost.max(epoch);
         self.changed.notify_all();
@@ -97,7 +101,7 @@ impl Link {
     /// Waits at most so long for something to happen: whether jobs are at work, and whether
     /// one of them has lost its connection.
     pub(super) fn watch(&self, patience: Duration) -> (bool, bool) {
-        let quiet = |state: &mut State| {
+        let quiet = |state: &mut State<S>| {
             state.working > 0 && (state.lost < state.current.epoch || state.given_up)
         };
         let guard = self.state();
@@ -110,10 +114,10 @@ impl Link {
     }
 
     /// There is a new controller.
-    pub(super) fn connected(&self, association: Association) {
+    pub(super) fn connected(&self, source: S) {
         let mut state = self.state();
         state.current.epoch += 1;
-        state.current.association = Arc::new(association);
+        state.current.source = Arc::new(source);
         self.epoch.store(state.current.epoch, Ordering::Relaxed);
         self.changed.notify_all();
     }

@@ -1,0 +1,95 @@
+//! What the load generator needs of a controller, whatever it is reached through.
+
+use super::HostError;
+use super::controller::Namespace;
+use mynah_wire::nvme::{CompletionEntry, SubmissionEntry};
+use mynah_wire::tcp::host::{Movement, Payload};
+use std::time::Duration;
+
+/// A completed command.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Completed {
+    /// Which; the slot is free again.
+    pub(super) slot: u16,
+    /// How.
+    pub(super) entry: CompletionEntry,
+    /// How many bytes came from the controller.
+    pub(super) received: u32,
+}
+
+/// The commands' data, and whether anybody cares for them.
+pub(super) trait Data: Payload {
+    /// Whether it matters what is written by the command in `slot`; if not, any bytes will do.
+    fn is_particular(&self, slot: u16) -> bool;
+    /// Whether anybody looks at what is read.
+    fn is_looked_at(&self) -> bool;
+}
+
+/// An I/O queue.
+pub(super) trait IoQueue {
+    /// Looks once what has come; whether anything has.
+    fn receive(&mut self) -> Result<bool, HostError>;
+    /// The next command of those that has ended.
+    fn poll(&mut self, data: &mut impl Data) -> Result<Option<Completed>, HostError>;
+    /// Whether a command can be submitted now.
+    fn can_submit(&self) -> bool;
+    /// The slot of the next command.
+    fn next_slot(&self) -> Option<u16>;
+    /// Submits a command; its slot, or `None` if none can be submitted.
+    fn submit(
+        &mut self,
+        entry: &SubmissionEntry,
+        movement: Movement,
+        data: &mut impl Data,
+    ) -> Option<u16>;
+    /// Tells the controller what was submitted, as far as that goes without waiting.
+    fn send(&mut self, data: &mut impl Data) -> Result<(), HostError>;
+    /// Whether not all of it could be told.
+    fn is_blocked(&self) -> bool;
+    /// Waits until something may have come, or the time is over.
+    fn wait(&self, timeout: Duration) -> Result<(), HostError>;
+}
+
+/// What is known of a controller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Facts {
+    /// Most entries of a queue.
+    pub(super) queue_entries_max: u32,
+    /// Most bytes that a command moves.
+    pub(super) transfer_bytes_max: u64,
+}
+
+/// What I/O queues of a controller are made from.
+pub(super) trait Source: Send + Sync {
+    type Queue: IoQueue + Send;
+
+    fn facts(&self) -> Facts;
+
+    /// Makes I/O queue `id`, from 1, whose commands move at most `bytes_max` bytes each.
+    fn open_queue(&self, id: u16, entries: u16, bytes_max: usize)
+    -> Result<Self::Queue, HostError>;
+}
+
+/// A controller that is connected and enabled.
+pub(super) trait Remote: Sized {
+    type Options;
+    type Source: Source;
+
+    fn connect(options: &Self::Options) -> Result<Self, HostError>;
+    /// What it says it is.
+    fn model(&self) -> String;
+    fn namespace(&mut self, id: u32) -> Result<Namespace, HostError>;
+    /// Asks for so many I/O queues.
+    fn request_queues(&mut self, count: u16) -> Result<(), HostError>;
+    fn source(&self) -> Self::Source;
+    /// Whether it is still there, without asking it.
+    fn check(&mut self) -> Result<(), HostError>;
+    /// Tells it that its host is alive.
+    fn keep_alive(&mut self) -> Result<(), HostError>;
+    /// How long it lives without hearing of its host; zero: for ever.
+    fn keep_alive_time(options: &Self::Options) -> Duration;
+    /// How long an answer may take.
+    fn timeout(options: &Self::Options) -> Duration;
+    /// Shuts it down and leaves it.
+    fn shutdown(self) -> Result<(), HostError>;
+}

@@ -1,0 +1,367 @@
+//! A controller behind a function: from enabling it to shutting it down.
+
+use super::queue::{Doorbell, Ring};
+use super::{Device, PAGE_BYTES, Queue, VfioUserOptions};
+use crate::clock::{Clock, Rate};
+use crate::host::HostError;
+use crate::host::controller::{Namespace, read, text, transfer_bytes_max, usable_namespace};
+use crate::host::transport::{Facts, Remote, Source};
+use crate::shared::Shared;
+use mynah_wire::nvme::identify::{IdentifyController, cns};
+use mynah_wire::nvme::property::{Capabilities, offset, status};
+use mynah_wire::nvme::{CompletionEntry, SubmissionEntry, feature, opcode};
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::fd::AsFd;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// Entries of the admin queues.
+const ADMIN_ENTRIES: u16 = 32;
+/// Where the admin queues and their data are on the bus; I/O queues are above.
+const ADMIN_ADDRESS: u64 = 1 << 32;
+/// Address bits that each I/O queue has for itself.
+const QUEUE_ADDRESS_BITS: u32 = 40;
+/// The admin queues' memory: submission queue, completion queue, data, a page each.
+const ADMIN_PAGES: u64 = 3;
+/// A list of PRPs has one page here, which is enough for so many bytes.
+const TRANSFER_BYTES_MAX: u64 = 2 << 20;
+/// How long a controller that shuts down is waited for.
+const SHUTDOWN_PATIENCE: Duration = Duration::from_secs(2);
+/// Looks for an answer at once, before it is waited for in the system.
+const SPINS: u32 = 1_000;
+const PAUSE: Duration = Duration::from_micros(50);
+
+/// The function and its admin queue.
+pub(super) struct Admin {
+    device: Device,
+    ring: Ring,
+    memory: Shared,
+    timeout: Duration,
+    next_id: u16,
+}
+
+/// As several threads use it.
+pub(super) type SharedAdmin = Arc<Mutex<Admin>>;
+
+/// Locks the admin queue. Whoever left it in disorder has failed, and so will the controller.
+fn lock(admin: &SharedAdmin) -> MutexGuard<'_, Admin> {
+    admin.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Admin {
+    fn register(&mut self, offset: u32) -> Result<u32, HostError> {
+        let mut value = [0; 4];
+        self.device.read(0, offset.into(), &mut value)?;
+        Ok(u32::from_le_bytes(value))
+    }
+
+    fn register_64(&mut self, offset: u32) -> Result<u64, HostError> {
+        let mut value = [0; 8];
+        self.device.read(0, offset.into(), &mut value)?;
+        Ok(u64::from_le_bytes(value))
+    }
+
+    fn set_register(&mut self, offset: u32, value: u32) -> Result<(), HostError> {
+        self.device.write(0, offset.into(), &value.to_le_bytes())
+    }
+
+    fn wait_status(
+        &mut self,
+        mask: u32,
+        wanted: u32,
+        patience: Duration,
+    ) -> Result<bool, HostError> {
+        let clock = Clock::start(Rate::REAL);
+        loop {
+            let found = self.register(offset::CSTS)?;
+            if found & mask == wanted {
+                return Ok(true);
+            }
+            if found & status::FATAL != 0 && mask != status::READY {
+                return Err(HostError::Nonsense("the controller has a fatal status".into()));
+            }
+            if passed(&clock) > patience {
+                return Ok(false);
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// Writes a doorbell by a message.
+    pub(super) fn ring_doorbell(&mut self, index: usize, value: u32) -> Result<(), HostError> {
+        let offset = super::device::DOORBELLS + index as u64 * 4;
+        self.device.write(0, offset, &value.to_le_bytes())
+    }
+
+    /// Does one command. `data` is written before and read after it, as far as there is any.
+    fn command(
+        &mut self,
+        entry: &SubmissionEntry,
+        data: &mut [u8],
+        what: &'static str,
+    ) -> Result<CompletionEntry, HostError> {
+        let data_at = (2 * PAGE_BYTES) as usize;
+        self.memory.write(data_at, data);
+        let mut entry = *entry;
+        self.next_id = self.next_id.wrapping_add(1) & 0x7fff;
+        entry.command_id.set(self.next_id);
+        if !data.is_empty() {
+            entry.data.address.set(ADMIN_ADDRESS + 2 * PAGE_BYTES);
+        }
+        self.ring.push(&self.memory, &entry);
+        if let Some((index, value)) = self.ring.ring_submission() {
+            self.ring_doorbell(index, value)?;
+        }
+        let clock = Clock::start(Rate::REAL);
+        let mut looks = 0;
+        let completion = loop {
+            if let Some(completion) = self.ring.pop(&self.memory) {
+                break completion;
+            }
+            looks += 1;
+            if looks > SPINS {
+                self.device.check()?;
+                if passed(&clock) > self.timeout {
+                    return Err(HostError::Timeout { what, seconds: self.timeout.as_secs() });
+                }
+                std::thread::sleep(PAUSE);
+            }
+        };
+        if let Some((index, value)) = self.ring.ring_completion() {
+            self.ring_doorbell(index, value)?;
+        }
+        if completion.command_id != entry.command_id {
+            return Err(HostError::Nonsense("it answered what nobody asked".to_owned()));
+        }
+        if !completion.status().is_success() {
+            return Err(HostError::Refused { what, status: completion.status() });
+        }
+        self.memory.read(data_at, data);
+        Ok(completion)
+    }
+
+    fn identify(
+        &mut self,
+        what: u8,
+        namespace: u32,
+        name: &'static str,
+    ) -> Result<Vec<u8>, HostError> {
+        let mut entry = SubmissionEntry { opcode: opcode::admin::IDENTIFY, ..Default::default() };
+        entry.namespace_id.set(namespace);
+        entry.dword10.set(u32::from(what));
+        let mut data = vec![0; PAGE_BYTES as usize];
+        self.command(&entry, &mut data, name)?;
+        Ok(data)
+    }
+
+    /// Creates a completion queue and a submission queue with the same number, in memory that the
+    /// function can use already.
+    fn create_queues(
+        &mut self,
+        id: u16,
+        entries: u16,
+        submission: u64,
+        completion: u64,
+        vector: Option<u16>,
+    ) -> Result<(), HostError> {
+        let size = u32::from(entries - 1) << 16 | u32::from(id);
+        let mut entry = SubmissionEntry {
+            opcode: opcode::admin::CREATE_COMPLETION_QUEUE,
+            ..Default::default()
+        };
+        entry.data.address.set(completion);
+        entry.dword10.set(size);
+        // Physically contiguous (0), with interrupts (1), their vector (31:16).
+        let interrupts = vector.map_or(0, |vector| u32::from(vector) << 16 | 2);
+        entry.dword11.set(interrupts | 1);
+        self.command(&entry, &mut [], "creating a completion queue")?;
+        let mut entry = SubmissionEntry {
+            opcode: opcode::admin::CREATE_SUBMISSION_QUEUE,
+            ..Default::default()
+        };
+        entry.data.address.set(submission);
+        entry.dword10.set(size);
+        entry.dword11.set(u32::from(id) << 16 | 1);
+        self.command(&entry, &mut [], "creating a submission queue")?;
+        Ok(())
+    }
+}
+
+/// A controller that is enabled.
+pub(in crate::host) struct Controller {
+    admin: SharedAdmin,
+    identity: Box<IdentifyController>,
+    capabilities: u64,
+    interrupts: bool,
+}
+
+/// What I/O queues are made from.
+pub(in crate::host) struct Queues {
+    admin: SharedAdmin,
+    facts: Facts,
+    stride: usize,
+    interrupts: bool,
+}
+
+impl Source for Queues {
+    type Queue = Queue;
+
+    fn facts(&self) -> Facts {
+        self.facts
+    }
+
+    fn open_queue(&self, id: u16, entries: u16, bytes_max: usize) -> Result<Queue, HostError> {
+        let mut admin = lock(&self.admin);
+        let layout = super::queue::Layout::new(entries, bytes_max, address(id));
+        let what = "memory for a queue";
+        let (memory, file) = Shared::create("mynah-bench-queue", layout.bytes)
+            .map_err(|error| HostError::Device { what, error })?;
+        admin.device.map(layout.address, layout.bytes, file.as_fd())?;
+        let event = match self.interrupts {
+            true => {
+                let event = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
+                let event =
+                    event.map_err(|error| HostError::Device { what, error: error.into() })?;
+                let vector = u32::from(id) % admin.device.vectors().max(1);
+                admin.device.signal(vector, event.as_fd())?;
+                Some((event, vector as u16))
+            }
+            false => None,
+        };
+        let vector = event.as_ref().map(|(_, vector)| *vector);
+        let (submission, completion) = (layout.submission_address(), layout.completion_address());
+        admin.create_queues(id, entries, submission, completion, vector)?;
+        let doorbell = match admin.device.doorbells() {
+            Some((words, first)) => Doorbell::Mapped { words, first },
+            None => Doorbell::Messages,
+        };
+        let ring = Ring::new(id, entries, &layout, doorbell, self.stride);
+        drop(admin);
+        let event = event.map(|(event, _)| event);
+        Ok(Queue::new(layout, memory, ring, event, Arc::clone(&self.admin)))
+    }
+}
+
+/// Where the memory of an I/O queue is on the bus.
+fn address(id: u16) -> u64 {
+    u64::from(id) << QUEUE_ADDRESS_BITS
+}
+
+impl Remote for Controller {
+    type Options = VfioUserOptions;
+    type Source = Queues;
+
+    fn connect(options: &VfioUserOptions) -> Result<Controller, HostError> {
+        let mut device = Device::connect(options)?;
+        let bytes = ADMIN_PAGES * PAGE_BYTES;
+        let (memory, file) = Shared::create("mynah-bench-admin", bytes)
+            .map_err(|error| HostError::Device { what: "memory", error })?;
+        device.map(ADMIN_ADDRESS, bytes, file.as_fd())?;
+        let mut capabilities = [0; 8];
+        device.read(0, offset::CAP.into(), &mut capabilities)?;
+        let capabilities = u64::from_le_bytes(capabilities);
+        let doorbell = match device.doorbells() {
+            Some((words, first)) => Doorbell::Mapped { words, first },
+            None => Doorbell::Messages,
+        };
+        let layout = super::queue::Layout::of_admin(ADMIN_ADDRESS);
+        let ring = Ring::new(0, ADMIN_ENTRIES, &layout, doorbell, stride(capabilities));
+        let timeout = options.timeout;
+        let mut admin = Admin { device, ring, memory, timeout, next_id: 0 };
+        // The time to become ready, or not, is in units of 500 ms (CAP.TO).
+        let patience = Duration::from_millis(500 * (capabilities >> 24 & 0xff).max(1));
+        let late = |what| HostError::Timeout { what, seconds: patience.as_secs() };
+        admin.set_register(offset::CC, 0)?;
+        if !admin.wait_status(status::READY, 0, patience)? {
+            return Err(late("that the controller is to stop"));
+        }
+        let size = u32::from(ADMIN_ENTRIES - 1);
+        admin.set_register(offset::AQA, size | size << 16)?;
+        for (register, address) in
+            [(offset::ASQ, layout.submission_address()), (offset::ACQ, layout.completion_address())]
+        {
+            admin.device.write(0, register.into(), &address.to_le_bytes())?;
+        }
+        // Enabled, NVM command set, pages of 4 KiB, entries of 64 and 16 bytes.
+        admin.set_register(offset::CC, 1 | 6 << 16 | 4 << 20)?;
+        let ready = status::READY | status::FATAL;
+        if !admin.wait_status(ready, status::READY, patience)? {
+            return Err(late("that the controller is to become ready"));
+        }
+        debug_assert_eq!(admin.register_64(offset::CAP)?, capabilities);
+        let bytes = admin.identify(cns::CONTROLLER, 0, "identifying the controller")?;
+        Ok(Controller {
+            admin: Arc::new(Mutex::new(admin)),
+            identity: Box::new(read(&bytes)),
+            capabilities,
+            interrupts: options.interrupts,
+        })
+    }
+
+    fn model(&self) -> String {
+        text(&self.identity.model)
+    }
+
+    fn namespace(&mut self, id: u32) -> Result<Namespace, HostError> {
+        let bytes = lock(&self.admin).identify(cns::NAMESPACE, id, "identifying the namespace")?;
+        usable_namespace(id, &bytes)
+    }
+
+    fn request_queues(&mut self, count: u16) -> Result<(), HostError> {
+        let mut entry =
+            SubmissionEntry { opcode: opcode::admin::SET_FEATURES, ..Default::default() };
+        entry.dword10.set(u32::from(feature::id::NUMBER_OF_QUEUES));
+        let wanted = u32::from(count - 1);
+        entry.dword11.set(wanted | wanted << 16);
+        let answer = lock(&self.admin).command(&entry, &mut [], "asking for I/O queues")?;
+        crate::host::controller::check_queues(answer.result.get(), count)
+    }
+
+    fn source(&self) -> Queues {
+        let page_shift = 12 + (self.capabilities >> 48 & 0xf) as u32;
+        let most = transfer_bytes_max(&self.identity, page_shift);
+        let facts = Facts {
+            queue_entries_max: Capabilities::queue_entries(self.capabilities),
+            transfer_bytes_max: most.min(TRANSFER_BYTES_MAX),
+        };
+        Queues {
+            admin: Arc::clone(&self.admin),
+            facts,
+            stride: stride(self.capabilities),
+            interrupts: self.interrupts,
+        }
+    }
+
+    fn check(&mut self) -> Result<(), HostError> {
+        lock(&self.admin).device.check()
+    }
+
+    /// Nobody has to: a socket that is there says as much.
+    fn keep_alive(&mut self) -> Result<(), HostError> {
+        self.check()
+    }
+
+    fn keep_alive_time(_options: &VfioUserOptions) -> Duration {
+        Duration::ZERO
+    }
+
+    fn timeout(options: &VfioUserOptions) -> Duration {
+        options.timeout
+    }
+
+    fn shutdown(self) -> Result<(), HostError> {
+        let mut admin = lock(&self.admin);
+        let configuration = admin.register(offset::CC)?;
+        admin.set_register(offset::CC, configuration | 1 << 14)?;
+        admin.wait_status(3 << 2, status::SHUTDOWN_COMPLETE, SHUTDOWN_PATIENCE).map(|_| ())
+    }
+}
+
+/// Words from one doorbell to the next (CAP.DSTRD).
+fn stride(capabilities: u64) -> usize {
+    1 << (capabilities >> 32 & 0xf)
+}
+
+fn passed(clock: &Clock) -> Duration {
+    Duration::from_nanos(clock.wall().as_ps() / 1_000)
+}
