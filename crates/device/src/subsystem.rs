@@ -13,7 +13,7 @@ use crate::namespace::{
     ControllerSet, FORMATS, Format, Namespace, SECTOR_BYTES, Space, WriteProtection,
 };
 use crate::nvm::Deferred;
-use crate::output::{Authentication, Output, Queue, Reply, ReplyData, ReplyKind};
+use crate::output::{Authentication, Media, Output, Queue, Reply, ReplyData, ReplyKind};
 use crate::power::{self, Before};
 use crate::queue::{State, TransportQueue};
 use crate::slots::{NONE, Slots};
@@ -385,6 +385,25 @@ impl Subsystem {
                 self.store.read(media.job.take(), media.at, &mut into[..length]);
             }
         }
+    }
+
+    /// Where the data of a reply lie, if [`Subsystem::lent`] can show them there instead of
+    /// [`Subsystem::fill`] copying them. Other commands may change them at any later time.
+    #[inline]
+    pub fn lend(&self, data: &ReplyData) -> Option<u64> {
+        match data {
+            ReplyData::Media(Media { at, bytes, job: None }) if *bytes > 0 => {
+                self.store.bytes(*at, 1).map(|_| *at)
+            }
+            _ => None,
+        }
+    }
+
+    /// Bytes from `at` on, at least one and at most `most`, of data that [`Subsystem::lend`]
+    /// has named.
+    #[inline]
+    pub fn lent(&self, at: u64, most: u32) -> &[u8] {
+        self.store.bytes(at, most).expect("a store that lends does so always")
     }
 
     /// A reply that nobody wants.

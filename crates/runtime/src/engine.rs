@@ -1,7 +1,7 @@
 //! The loop that serves hosts: one thread with the subsystem and all its connections.
 //!
 //! A turn looks at sockets, hands commands to the subsystem, moves it to the present, and
-//! sends what there is to send, with at most one receive and one send for a connection.
+//! sends what there is to send, mostly with one receive and one send for a connection.
 //! Sockets are watched by edge-triggered epoll; while few of them are busy they are asked
 //! directly, which saves the call. What a turn does for one connection is bounded, so that
 //! none keeps others waiting. Between turns the engine spins or sleeps ([`Pacing`]).
@@ -23,7 +23,7 @@ use rustix::event::Timespec;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendFlags, Shutdown};
+use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown};
 use socket::{Listener, Socket};
 use std::collections::VecDeque;
 use std::io;
@@ -37,6 +37,9 @@ const WAKERS: u64 = 1 << 42;
 
 /// Commands of one connection in one turn.
 const COMMANDS_A_TURN: u32 = 64;
+/// Sends to one connection in one turn, and slices of one send (the system's limit).
+const SENDS_A_TURN: u32 = 16;
+const SLICES_A_SEND: usize = 1024;
 /// Connections accepted in one turn.
 const ACCEPTS_A_TURN: usize = 16;
 /// With so many busy connections or fewer, they are asked directly.
@@ -446,40 +449,48 @@ impl Engine {
     /// Sends a connection's output; whether it has something to do that had to wait for that.
     fn send_to(&mut self, id: Id) -> bool {
         let Some(Some(socket)) = self.sockets.get_mut(id as usize) else { return false };
-        let output = self.hub.output(id);
-        if !socket.writable || output.is_empty() {
-            return false;
-        }
-        let all = output.len();
-        match rustix::net::send(&*socket, output, SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
-            Ok(bytes) => {
-                socket.writable = bytes == all;
-                let now = self.clock.now();
-                let more = self.hub.sent(now, id, bytes);
-                let over = socket.closing.is_some() && self.hub.output(id).is_empty();
-                if over {
-                    let _ = rustix::net::shutdown(&*socket, Shutdown::Write);
+        let mut more = false;
+        let mut sends = 0;
+        // Replies that found no room follow at once, so that their data need not be copied.
+        while socket.writable && self.hub.output_bytes(id) > 0 && sends < SENDS_A_TURN {
+            sends += 1;
+            let output = self.hub.output(id, SLICES_A_SEND);
+            let asked: usize = output.iter().map(|slice| slice.len()).sum();
+            let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+            let sent = match &output[..] {
+                [one] => rustix::net::send(&*socket, one, flags),
+                several => {
+                    let mut nothing = SendAncillaryBuffer::default();
+                    rustix::net::sendmsg(&*socket, several, &mut nothing, flags)
                 }
-                if more {
-                    self.queue(id);
+            };
+            match sent {
+                Ok(bytes) => {
+                    socket.writable = bytes == asked;
+                    let now = self.clock.now();
+                    more = self.hub.sent(now, id, bytes);
+                    if socket.closing.is_some() && self.hub.output_bytes(id) == 0 {
+                        let _ = rustix::net::shutdown(&*socket, Shutdown::Write);
+                    }
                 }
-                more
-            }
-            Err(Errno::WOULDBLOCK | Errno::INTR) => {
-                socket.writable = false;
-                false
-            }
-            Err(_) => {
-                let now = self.clock.now();
-                self.close(now, id);
-                false
+                Err(Errno::WOULDBLOCK | Errno::INTR) => socket.writable = false,
+                Err(_) => {
+                    let now = self.clock.now();
+                    self.close(now, id);
+                    return false;
+                }
             }
         }
+        self.hub.settle(id);
+        if more {
+            self.queue(id);
+        }
+        more
     }
 
     fn owes_output(&self) -> bool {
         (0..self.sockets.len())
-            .any(|id| self.sockets[id].is_some() && !self.hub.output(id as Id).is_empty())
+            .any(|id| self.sockets[id].is_some() && self.hub.output_bytes(id as Id) > 0)
     }
 
     /// A connection is over once its output is sent and the peer has seen it.
@@ -494,7 +505,7 @@ impl Engine {
             }
         }
         socket.closing = Some(now + LINGER);
-        if self.hub.output(id).is_empty() {
+        if self.hub.output_bytes(id) == 0 {
             let _ = rustix::net::shutdown(&*socket, Shutdown::Write);
         }
         self.queue(id);

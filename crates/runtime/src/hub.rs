@@ -3,7 +3,8 @@
 //! it in virtual time.
 //!
 //! Replies go into a connection's output when there is room, and wait with their data still
-//! in the store when the host does not read. Buffers for data from hosts are granted in
+//! in the store when the host does not read. Their data are sent from where the store has them
+//! if it has them in memory; what could not be sent is copied before anything else happens. Buffers for data from hosts are granted in
 //! turn. A completion counts as visible when its last byte has been handed to the network.
 
 mod measure;
@@ -18,10 +19,14 @@ use mynah_stamp::{Span, Time};
 use mynah_wire::fabrics::{ConnectData, nqn};
 use mynah_wire::nvme::{Status, SubmissionEntry, opcode};
 use mynah_wire::tcp::pool::TransferPool;
+use mynah_wire::tcp::stream::Piece;
 use mynah_wire::tcp::target::{Connection, Ended, Event, Settings};
 use std::collections::VecDeque;
+use std::io::IoSlice;
 use zerocopy::FromBytes;
 
+/// Less data than this are copied: cheaper than a slice of their own.
+const LOAN_BYTES_MIN: u32 = 2048;
 const NOBODY: u32 = u32::MAX;
 
 /// Names a connection; reused when it is gone.
@@ -340,7 +345,7 @@ impl Hub {
         let Some(peer) = self.peers.get_mut(id as usize).and_then(Option::as_deref_mut) else {
             return;
         };
-        if !peer.dirty && !peer.machine.output().is_empty() {
+        if !peer.dirty && peer.machine.output_bytes() > 0 {
             peer.dirty = true;
             self.dirty.push(id);
         }
@@ -500,12 +505,53 @@ impl Hub {
         Some(id)
     }
 
-    /// What is to be sent to a host.
-    pub fn output(&self, id: Id) -> &[u8] {
-        self.peers
-            .get(id as usize)
-            .and_then(Option::as_deref)
-            .map_or(&[], |peer| peer.machine.output())
+    /// Bytes that are to be sent to a host.
+    pub fn output_bytes(&self, id: Id) -> usize {
+        let peer = self.peers.get(id as usize).and_then(Option::as_deref);
+        peer.map_or(0, |peer| peer.machine.output_bytes())
+    }
+
+    /// The beginning of what is to be sent to a host, in up to `most` slices.
+    pub fn output(&self, id: Id, most: usize) -> Vec<IoSlice<'_>> {
+        let mut slices = Vec::with_capacity(most.min(64));
+        let Some(peer) = self.peers.get(id as usize).and_then(Option::as_deref) else {
+            return slices;
+        };
+        for piece in peer.machine.pieces() {
+            match piece {
+                Piece::Bytes(bytes) => slices.push(IoSlice::new(bytes)),
+                Piece::Lent { address, bytes } => {
+                    let mut done = 0;
+                    while done < bytes && slices.len() < most {
+                        let left = (bytes - done) as u32;
+                        let part = self.subsystem.lent(address + done as u64, left);
+                        slices.push(IoSlice::new(part));
+                        done += part.len();
+                    }
+                }
+            }
+            if slices.len() >= most {
+                break;
+            }
+        }
+        slices
+    }
+
+    /// Takes into the output what is still in the store and has not been sent: before the
+    /// subsystem is given anything that could change it.
+    pub fn settle(&mut self, id: Id) {
+        let Some(peer) = self.peers.get_mut(id as usize).and_then(Option::as_deref_mut) else {
+            return;
+        };
+        let subsystem = &self.subsystem;
+        peer.machine.settle(|address, into| {
+            let mut done = 0;
+            while done < into.len() {
+                let part = subsystem.lent(address + done as u64, (into.len() - done) as u32);
+                into[done..done + part.len()].copy_from_slice(part);
+                done += part.len();
+            }
+        });
     }
 
     /// So many bytes of the output were sent; `now` is after that. Whether there is work on
@@ -629,6 +675,12 @@ fn answer(subsystem: &mut Subsystem, outstanding: &mut u64, peer: &mut Peer, mut
     let entry = reply.entry;
     if bytes == 0 {
         peer.machine.respond(&entry);
+    } else if peer.machine.takes_loans()
+        && bytes >= LOAN_BYTES_MIN
+        && let Some(address) = subsystem.lend(&reply.data)
+    {
+        peer.machine.respond_with_lent_data(&entry, bytes, address);
+        reply.data = ReplyData::None;
     } else {
         peer.machine.respond_with_data(&entry, bytes, |into| subsystem.fill(&mut reply, into));
         reply.data = ReplyData::None;
@@ -640,7 +692,7 @@ fn answer(subsystem: &mut Subsystem, outstanding: &mut u64, peer: &mut Peer, mut
         peer.outstanding -= 1;
         *outstanding -= 1;
     }
-    let end = peer.sent + peer.machine.output().len() as u64;
+    let end = peer.sent + peer.machine.output_bytes() as u64;
     peer.unsent.push_back(Unsent { end, reply, asked });
 }
 

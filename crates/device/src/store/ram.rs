@@ -85,6 +85,21 @@ impl RamStore {
         Some(&self.arenas[frame as usize / ARENA_FRAMES][at..at + part.bytes])
     }
 
+    /// Up to `most` bytes that begin with those of a part, as far as they lie together.
+    fn run(&self, part: Part, most: usize) -> &[u8] {
+        let Some(Some(group)) = self.groups.get(part.place / GROUP_FRAMES) else { return &[] };
+        let frames = &group[part.place % GROUP_FRAMES..];
+        let frame = frames[0] as usize;
+        let at = frame % ARENA_FRAMES * FRAME_BYTES + part.first;
+        let most = most.min(ARENA_BYTES - at);
+        let mut bytes = part.bytes;
+        let mut following = frames.iter().zip(frame..).skip(1);
+        while bytes < most && following.next().is_some_and(|(&it, next)| it as usize == next) {
+            bytes = (bytes + FRAME_BYTES).min(most);
+        }
+        &self.arenas[frame / ARENA_FRAMES][at..at + bytes]
+    }
+
     /// The bytes of a part; `fills`: all of them will be written, whatever they are.
     #[inline]
     fn bytes_to_write(&mut self, part: Part, fills: bool) -> &mut [u8] {
@@ -140,7 +155,8 @@ impl Store for RamStore {
     #[inline]
     fn bytes(&self, at: u64, most: u32) -> Option<&[u8]> {
         let part = Part::first(at, most);
-        Some(self.frame_bytes(part).unwrap_or(&ZEROS[..part.bytes]))
+        let Some(bytes) = self.frame_bytes(part) else { return Some(&ZEROS[..part.bytes]) };
+        Some(if bytes.len() == most as usize { bytes } else { self.run(part, most as usize) })
     }
 
     #[inline]
@@ -236,6 +252,11 @@ mod tests {
         assert!(back[..5_000].iter().all(|&byte| byte == 0));
         assert_eq!(&back[5_000..105_000], &data);
         assert!(back[105_000..].iter().all(|&byte| byte == 0));
+        assert_eq!(store.bytes(60_000, 100).unwrap(), &data[..100]);
+        let run = store.bytes(65_000, 1 << 20).unwrap();
+        assert_eq!(run.len(), 40 * FRAME_BYTES - 65_000, "to the end of the last frame");
+        assert_eq!(&run[..95_000], &data[5_000..]);
+        assert_eq!(store.bytes(40 << 12, 1 << 20).unwrap(), [0; FRAME_BYTES]);
         store.discard(60_000, 70_000);
         store.read(None, 55_000, &mut back);
         assert!(back[..75_000].iter().all(|&byte| byte == 0));
@@ -250,6 +271,7 @@ mod tests {
         store.read(None, far, &mut back);
         assert!(back.iter().all(|&byte| byte == 0));
     }
+
     #[test]
     fn a_frame_that_was_in_use_shows_nothing_of_it() {
         let mut store = RamStore::new();

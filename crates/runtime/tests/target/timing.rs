@@ -65,7 +65,7 @@ impl World {
         let now = self.now();
         self.hub.advance(now);
         while let Some(id) = self.hub.next_dirty() {
-            let bytes = self.hub.output(id).len();
+            let bytes = self.hub.output_bytes(id);
             self.hub.sent(now, id, bytes);
         }
         assert_eq!(self.hub.next_ended(), None);

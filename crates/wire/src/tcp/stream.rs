@@ -11,7 +11,7 @@ mod outbound;
 mod tests;
 
 pub use inbound::{CapsuleData, Inbound, Initialization, Limits, Pdu};
-pub use outbound::Outbound;
+pub use outbound::{Outbound, Piece};
 
 use super::pdu::FatalError;
 

@@ -19,7 +19,7 @@ use super::digest::Digests;
 use super::pdu::{Data, FLAG_DATA_LAST, FLAG_DATA_SUCCESS, FatalError};
 use super::pool::TransferPool;
 use super::stream::{
-    CapsuleData, End, Fatal, Inbound, Initialization, Limits, Outbound, Pdu, alignment_bytes,
+    CapsuleData, End, Fatal, Inbound, Initialization, Limits, Outbound, Pdu, Piece, alignment_bytes,
 };
 use crate::nvme::entry::{SGL_IN_CAPSULE, SGL_TRANSPORT, Transfer as Direction};
 use crate::nvme::{CompletionEntry, Status, SubmissionEntry, opcode};
@@ -250,10 +250,7 @@ impl Connection {
             return self.respond(entry);
         }
         let entry = self.completed(entry);
-        // Without submission queue flow control the completion of a read says nothing that
-        // the data do not (TCP Transport 1.0, section 3.6.2.6).
-        let omitted = !self.flow_control && entry.status().is_success() && entry.result.get() == 0;
-        let last = FLAG_DATA_LAST | if omitted { FLAG_DATA_SUCCESS } else { 0 };
+        let (omitted, last) = self.last_data(&entry);
         let command_id = entry.command_id.get();
         let most = self.settings.data_to_host_bytes.max(1);
         if bytes <= most {
@@ -274,6 +271,42 @@ impl Connection {
         }
     }
 
+    /// Whether [`Connection::respond_with_lent_data`] may be used.
+    pub fn takes_loans(&self) -> bool {
+        !self.outbound.digests().data
+    }
+
+    /// Answers a command with data for the host that lie at `address`: they are part of
+    /// [`Connection::pieces`].
+    pub fn respond_with_lent_data(&mut self, entry: &CompletionEntry, bytes: u32, address: u64) {
+        if self.over || bytes == 0 {
+            return self.respond(entry);
+        }
+        let entry = self.completed(entry);
+        let (omitted, last) = self.last_data(&entry);
+        let command_id = entry.command_id.get();
+        let most = self.settings.data_to_host_bytes.max(1);
+        let mut at = 0;
+        while at < bytes {
+            let part = most.min(bytes - at);
+            let flags = if at + part == bytes { last } else { 0 };
+            let from = address + u64::from(at);
+            self.outbound.data_lent(command_id, 0, at, part, flags, from);
+            at += part;
+        }
+        if !omitted {
+            self.outbound.response(&entry);
+        }
+    }
+
+    /// Whether a completion goes without a response, and the flags of its last data PDU.
+    fn last_data(&self, entry: &CompletionEntry) -> (bool, u8) {
+        // Without submission queue flow control the completion of a read says nothing that
+        // the data do not (TCP Transport 1.0, section 3.6.2.6).
+        let omitted = !self.flow_control && entry.status().is_success() && entry.result.get() == 0;
+        (omitted, FLAG_DATA_LAST | if omitted { FLAG_DATA_SUCCESS } else { 0 })
+    }
+
     /// A command will never be answered: its place in the queue is free again.
     pub fn forget(&mut self) {
         self.outstanding = self.outstanding.saturating_sub(1);
@@ -291,12 +324,27 @@ impl Connection {
         self.outbound.len() < 2 * self.settings.output_bytes
     }
 
-    /// What is to be sent.
+    /// What is to be sent, up to the first data that were lent.
     pub fn output(&self) -> &[u8] {
         self.outbound.bytes()
     }
 
-    /// The first so many bytes of [`Connection::output`] were sent.
+    /// The output with the data that were lent.
+    pub fn pieces(&self) -> impl Iterator<Item = Piece<'_>> {
+        self.outbound.pieces()
+    }
+
+    /// Bytes of output, lent ones with them.
+    pub fn output_bytes(&self) -> usize {
+        self.outbound.len()
+    }
+
+    /// Copies what is still lent, because it is to change; see [`Outbound::settle`].
+    pub fn settle(&mut self, copy: impl FnMut(u64, &mut [u8])) {
+        self.outbound.settle(copy);
+    }
+
+    /// The first so many bytes of the output were sent.
     pub fn sent(&mut self, bytes: usize) {
         self.outbound.sent(bytes);
     }

@@ -7,15 +7,40 @@ use super::super::pdu::{
 };
 use super::{End, Fatal, Initialization};
 use crate::nvme::{CompletionEntry, SubmissionEntry};
+use std::collections::VecDeque;
 use zerocopy::byteorder::little_endian::{U16, U32};
 use zerocopy::{FromZeros, Immutable, IntoBytes, KnownLayout};
 
 const BUFFER_BYTES_FIRST: usize = 2 << 10;
 
-/// Puts PDUs together in one contiguous buffer.
+/// Data that are sent from where they lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Loan {
+    /// Where in the buffer they belong.
+    at: usize,
+    address: u64,
+    bytes: usize,
+}
+
+/// A run of what is to be sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Piece<'a> {
+    /// These bytes.
+    Bytes(&'a [u8]),
+    /// Bytes that the owner has at this address.
+    Lent {
+        /// Where they are.
+        address: u64,
+        /// How many.
+        bytes: usize,
+    },
+}
+
+/// Puts PDUs together: in one contiguous buffer, but for data that their owner lends.
 ///
-/// Send from [`Outbound::bytes`] and say how much with [`Outbound::sent`]. How much may
-/// gather here is for the owner to bound: look at [`Outbound::len`] before adding data.
+/// Send [`Outbound::pieces`] and say how much with [`Outbound::sent`]. Lent data must not
+/// change until they are sent, or [`Outbound::settle`] copies what is left of them. How much
+/// may gather here is for the owner to bound: look at [`Outbound::len`] before adding data.
 #[derive(Debug)]
 pub struct Outbound {
     sender: End,
@@ -23,6 +48,8 @@ pub struct Outbound {
     buffer: Vec<u8>,
     start: usize,
     end: usize,
+    loans: VecDeque<Loan>,
+    lent_bytes: usize,
     digests: Digests,
     alignment: u8,
 }
@@ -35,6 +62,8 @@ impl Outbound {
             buffer: Vec::new(),
             start: 0,
             end: 0,
+            loans: VecDeque::new(),
+            lent_bytes: 0,
             digests: Digests::default(),
             alignment: 4,
         }
@@ -52,40 +81,90 @@ impl Outbound {
         self.digests
     }
 
-    /// What is to be sent.
+    /// What is to be sent, as far as it lies here: everything, unless something is lent.
     pub fn bytes(&self) -> &[u8] {
-        &self.buffer[self.start..self.end]
+        let end = self.loans.front().map_or(self.end, |loan| loan.at);
+        &self.buffer[self.start..end]
+    }
+
+    /// What is to be sent.
+    pub fn pieces(&self) -> impl Iterator<Item = Piece<'_>> {
+        let ends = self.loans.iter().map(|loan| loan.at).chain([self.end]);
+        let lent = self.loans.iter().map(Some).chain([None]);
+        let mut start = self.start;
+        ends.zip(lent).flat_map(move |(end, loan)| {
+            let bytes = &self.buffer[start..end];
+            start = end;
+            let loan = loan.map(|loan| Piece::Lent { address: loan.address, bytes: loan.bytes });
+            [(!bytes.is_empty()).then_some(Piece::Bytes(bytes)), loan].into_iter().flatten()
+        })
     }
 
     /// How many bytes are to be sent.
     pub fn len(&self) -> usize {
-        self.end - self.start
+        self.end - self.start + self.lent_bytes
     }
 
     /// Whether there is nothing to send.
     pub fn is_empty(&self) -> bool {
-        self.start == self.end
+        self.len() == 0
     }
 
-    /// The first so many of [`Outbound::bytes`] were sent.
+    /// The first so many of [`Outbound::pieces`]' bytes were sent.
     pub fn sent(&mut self, bytes: usize) {
         assert!(bytes <= self.len(), "more sent than there was");
-        self.start += bytes;
+        let mut left = bytes;
+        while let Some(loan) = self.loans.front_mut() {
+            let before = left.min(loan.at - self.start);
+            self.start += before;
+            left -= before;
+            let part = left.min(loan.bytes);
+            loan.address += part as u64;
+            loan.bytes -= part;
+            left -= part;
+            self.lent_bytes -= part;
+            if self.start < loan.at || loan.bytes > 0 {
+                return;
+            }
+            self.loans.pop_front();
+        }
+        self.start += left;
         if self.start == self.end {
             (self.start, self.end) = (0, 0);
         }
+    }
+
+    /// Takes everything that is lent into the buffer; `copy` copies bytes from an address.
+    pub fn settle(&mut self, mut copy: impl FnMut(u64, &mut [u8])) {
+        if self.loans.is_empty() {
+            return;
+        }
+        let mut buffer = vec![0; self.len().next_power_of_two()];
+        let (mut from, mut end) = (self.start, 0);
+        for loan in self.loans.drain(..) {
+            let before = &self.buffer[from..loan.at];
+            buffer[end..end + before.len()].copy_from_slice(before);
+            (from, end) = (loan.at, end + before.len());
+            copy(loan.address, &mut buffer[end..end + loan.bytes]);
+            end += loan.bytes;
+        }
+        let rest = &self.buffer[from..self.end];
+        buffer[end..end + rest.len()].copy_from_slice(rest);
+        end += rest.len();
+        (self.buffer, self.start, self.end, self.lent_bytes) = (buffer, 0, end, 0);
     }
 
     /// Gives memory back that an idle connection does not need.
     pub fn shrink(&mut self) {
         if self.is_empty() && self.buffer.len() > BUFFER_BYTES_FIRST {
             self.buffer = Vec::new();
+            self.loans = VecDeque::new();
         }
     }
 
     /// Bytes of memory that the stream holds.
     pub fn memory_bytes(&self) -> usize {
-        self.buffer.len()
+        self.buffer.len() + self.loans.capacity() * size_of::<Loan>()
     }
 
     /// The first PDU of the connection.
@@ -167,6 +246,31 @@ impl Outbound {
         flags: u8,
         fill: impl FnOnce(&mut [u8]),
     ) {
+        let (kind, pdu) = self.data_header(command_id, tag, offset, bytes);
+        self.pdu(kind, flags, pdu, bytes, fill);
+    }
+
+    /// The same of data that are lent: they are at `address` until they have been sent.
+    /// Without data digests only, since nobody looks at them here.
+    pub fn data_lent(
+        &mut self,
+        command_id: u16,
+        tag: u16,
+        offset: u32,
+        bytes: u32,
+        flags: u8,
+        address: u64,
+    ) {
+        assert!(!self.digests.data, "somebody has to compute digests");
+        let (kind, pdu) = self.data_header(command_id, tag, offset, bytes);
+        self.header(kind, flags, pdu, bytes);
+        if bytes > 0 {
+            self.loans.push_back(Loan { at: self.end, address, bytes: bytes as usize });
+            self.lent_bytes += bytes as usize;
+        }
+    }
+
+    fn data_header(&self, command_id: u16, tag: u16, offset: u32, bytes: u32) -> (Kind, Data) {
         let kind = match self.sender {
             End::Host => Kind::DataFromHost,
             End::Controller => Kind::DataToHost,
@@ -179,7 +283,7 @@ impl Outbound {
             bytes: U32::new(bytes),
             reserved: [0; 4],
         };
-        self.pdu(kind, flags, pdu, bytes, fill);
+        (kind, pdu)
     }
 
     /// Appends a PDU; the common header of `header` is filled in here.
@@ -190,6 +294,27 @@ impl Outbound {
         header: H,
         data_bytes: u32,
         fill: impl FnOnce(&mut [u8]),
+    ) {
+        self.header(kind, flags, header, data_bytes);
+        if data_bytes == 0 {
+            return;
+        }
+        let has_digest = self.digests.data;
+        let data = self.reserve(data_bytes as usize);
+        fill(data);
+        if has_digest {
+            let digest = digest(data);
+            self.reserve(DIGEST_BYTES).copy_from_slice(&digest);
+        }
+    }
+
+    /// Appends a PDU's header, up to where its data begin.
+    fn header<H: IntoBytes + Immutable + KnownLayout>(
+        &mut self,
+        kind: Kind,
+        flags: u8,
+        header: H,
+        data_bytes: u32,
     ) {
         let digests = self.digests;
         let header_bytes = kind.header_bytes();
@@ -212,29 +337,23 @@ impl Outbound {
         }
         let offset = if data_bytes > 0 { first } else { 0 };
         let common = common(kind, flags, header_bytes, offset, end + tail);
-        let room = self.reserve(end + tail);
+        let room = self.reserve(first);
         room[..header_bytes].copy_from_slice(header.as_bytes());
         room[..common.as_bytes().len()].copy_from_slice(common.as_bytes());
         if digests.header {
             let digest = digest(&room[..header_bytes]);
             room[header_bytes..bare].copy_from_slice(&digest);
         }
-        if data_bytes > 0 {
-            room[bare..first].zero();
-            fill(&mut room[first..end]);
-            if tail > 0 {
-                let digest = digest(&room[first..end]);
-                room[end..end + DIGEST_BYTES].copy_from_slice(&digest);
-            }
-        }
+        room[bare..first].zero();
     }
 
     /// Appends `bytes` whose contents are whatever they are.
     fn reserve(&mut self, bytes: usize) -> &mut [u8] {
         if self.buffer.len() - self.end < bytes {
-            let held = self.len();
+            let held = self.end - self.start;
             if self.start > 0 {
                 self.buffer.copy_within(self.start..self.end, 0);
+                self.loans.iter_mut().for_each(|loan| loan.at -= self.start);
                 (self.start, self.end) = (0, held);
             }
             // Twice what is held, so that moving it to the front is rare.

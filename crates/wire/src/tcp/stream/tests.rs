@@ -59,6 +59,34 @@ fn send(out: &mut Outbound, message: &Message) {
     }
 }
 
+/// The same, with data lent from `memory`.
+fn send_lent(out: &mut Outbound, memory: &mut Vec<u8>, message: &Message) {
+    match message {
+        Message::Data(id, tag, at, data, flags) if !out.digests().data => {
+            let address = memory.len() as u64;
+            memory.extend_from_slice(data);
+            out.data_lent(*id, *tag, *at, data.len() as u32, *flags, address);
+        }
+        message => send(out, message),
+    }
+}
+
+/// The first bytes of what is to be sent.
+fn pieces(out: &Outbound, memory: &[u8], most: usize) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for piece in out.pieces() {
+        match piece {
+            Piece::Bytes(part) => bytes.extend_from_slice(part),
+            Piece::Lent { address, bytes: count } => {
+                bytes.extend_from_slice(&memory[address as usize..][..count]);
+            }
+        }
+    }
+    assert_eq!(bytes.len(), out.len());
+    bytes.truncate(most);
+    bytes
+}
+
 /// Feeds bytes in parts of the given sizes, over and over; every second part of data may go
 /// straight to its place. Returns what was seen and whether all digests fitted.
 fn receive(
@@ -138,6 +166,38 @@ fn receiver(end: End, digests: Digests, alignment: u8) -> Inbound {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// Lending data changes nothing about the stream, however it is sent and whenever what is
+    /// lent is copied.
+    #[test]
+    fn lent_data_are_sent_like_others(
+        messages in prop::collection::vec(from_controller(), 1..12),
+        header in any::<bool>(),
+        parts in prop::collection::vec((1..30_000usize, any::<bool>()), 1..20),
+    ) {
+        let digests = Digests { header, data: false };
+        let expected = stream(End::Controller, digests, 8, &messages);
+        let mut out = Outbound::new(End::Controller);
+        out.establish(digests, 8);
+        let (mut memory, mut seen) = (Vec::new(), Vec::new());
+        let mut messages = messages.iter();
+        for (part, settles) in parts.iter().cycle() {
+            let before = pieces(&out, &memory, usize::MAX);
+            if *settles {
+                out.settle(|at, into| into.copy_from_slice(&memory[at as usize..][..into.len()]));
+                prop_assert_eq!(out.bytes(), &before[..]);
+            }
+            let message = messages.next();
+            message.into_iter().for_each(|message| send_lent(&mut out, &mut memory, message));
+            let sent = pieces(&out, &memory, *part);
+            out.sent(sent.len());
+            seen.extend(sent);
+            if message.is_none() && out.is_empty() {
+                break;
+            }
+        }
+        prop_assert!(seen == expected);
+    }
 
     #[test]
     fn what_is_sent_is_received(
