@@ -2,6 +2,8 @@
 
 mod boot;
 mod io;
+mod laws;
+mod queues;
 mod support;
 
 #[allow(dead_code)]
