@@ -92,7 +92,8 @@ fn scatter_gather_lists() {
         let one = with_sgl(write(0, 8), descriptor(0, at, 4096));
         assert_eq!(host.status(1, one), Status::SUCCESS);
         let back = host.pages(3 * PAGE);
-        let last = host.put(&[descriptor(0, back + 2000, 96), descriptor(0, back + 5000, 5000)].concat());
+        let last =
+            host.put(&[descriptor(0, back + 2000, 96), descriptor(0, back + 5000, 5000)].concat());
         let first = host.put(
             &[
                 descriptor(0, back + 100, 1000),
