@@ -1,5 +1,9 @@
-//! An entry point that takes any bytes: what the fuzz target calls, and what the normal tests
-//! replay its corpus through. It may not panic, hang or allocate without bound.
+//! Entry points that take any bytes: what the fuzz targets call, and what the normal tests
+//! replay their corpora through. They may not panic, hang or allocate without bound.
+
+mod guest;
+
+pub use guest::guest;
 
 use crate::{Now, Output, Queue, RamStore, Subsystem, SubsystemConfig, Timing, Transport};
 use mynah_model::Drive;

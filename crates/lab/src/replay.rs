@@ -57,7 +57,7 @@ impl Preparation<'_> {
             precondition: self.precondition.name().to_owned(),
             occupancy: ranges(self.occupancy),
             flows,
-            report_moves: false,
+            report_moves: drive.reports_moves(),
             seed: self.seed,
             ramp_ps: self.ramp.as_ps(),
             notes: self.notes.to_vec(),

@@ -237,6 +237,11 @@ impl Drive {
         self.report_moves = report;
     }
 
+    /// Whether [`Output::Move`] outputs were asked for.
+    pub fn reports_moves(&self) -> bool {
+        self.report_moves
+    }
+
     /// The host has written a submission queue doorbell: `count` more commands wait in
     /// memory queue `queue`.
     ///

@@ -113,7 +113,7 @@ impl Subsystem {
                 Ok(slots.as_bytes().to_vec())
             }
             page::CHANGED_NAMESPACES => self.changed_namespaces(context.controller, keeps_event),
-            page::COMMANDS_SUPPORTED => Ok(effects()),
+            page::COMMANDS_SUPPORTED => Ok(effects(controller)),
             page::FEATURES_SUPPORTED => Ok(features()),
             page::ENDURANCE_GROUP if specific == identify::GROUP as u16 => {
                 Ok(self.endurance_group())
@@ -332,7 +332,7 @@ fn errors(controller: &Controller) -> Vec<u8> {
     controller.errors.iter().flat_map(|entry| entry.as_bytes().to_vec()).collect()
 }
 
-fn effects() -> Vec<u8> {
+fn effects(controller: &Controller) -> Vec<u8> {
     use effect::{ALONE, BLOCKS, INVENTORY, NAMESPACE, SUPPORTED};
     let mut page = vec![0; 4096];
     let mut set = |at: usize, opcode: u8, effects: u32| {
@@ -356,6 +356,19 @@ fn effects() -> Vec<u8> {
         (admin::SANITIZE, BLOCKS | ALONE),
     ] {
         set(0, opcode, effects);
+    }
+    if controller.is_guests() {
+        for opcode in [
+            admin::CREATE_SUBMISSION_QUEUE,
+            admin::DELETE_SUBMISSION_QUEUE,
+            admin::CREATE_COMPLETION_QUEUE,
+            admin::DELETE_COMPLETION_QUEUE,
+        ] {
+            set(0, opcode, 0);
+        }
+    }
+    if controller.has_shadow_doorbells {
+        set(0, admin::DOORBELL_BUFFER_CONFIG, 0);
     }
     for (opcode, effects) in [
         (nvm::FLUSH, 0),

@@ -15,6 +15,9 @@
 //!   have been rung, when [`Function::next_at`] or [`Subsystem::next_at`] says so, or when the
 //!   store has finished something.
 //! - Replies to this function's commands never come out of [`Subsystem::poll`].
+//! - Where the model is recorded, it has to report data movements
+//!   ([`mynah_model::Drive::report_moves`]) before the recording's header is made; the function
+//!   asks for them itself, but only when it is made.
 //! - The function does nothing while the host has not made it a bus master (bit 2 of the
 //!   command register in configuration space) and enabled the controller.
 //! - Memory may be unmapped at any time: what reaches for it afterwards fails with Data Transfer

@@ -246,7 +246,7 @@ fn predicted(rings: &[(Time, Vec<Request>)]) -> Vec<(u32, Time)> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
 
     /// Modelled is predicted: with the same rings, commands end when they do on the bare drive,
     /// and are seen by the guest at that very moment.

@@ -1,6 +1,8 @@
 //! The PCI function, driven as a guest drives it.
 
 mod boot;
+mod corpus;
+mod hostile;
 mod io;
 mod laws;
 mod queues;
