@@ -27,6 +27,9 @@ use zerocopy::FromBytes;
 
 /// Less data than this are copied: cheaper than a slice of their own.
 const LOAN_BYTES_MIN: u32 = 2048;
+/// Lent data of so many bytes are brought near before they are sent.
+const LONG_BYTES: usize = 16 << 10;
+const CACHE_LINE: usize = 64;
 const NOBODY: u32 = u32::MAX;
 
 /// Names a connection; reused when it is gone.
@@ -525,6 +528,9 @@ impl Hub {
                     while done < bytes && slices.len() < most {
                         let left = (bytes - done) as u32;
                         let part = self.subsystem.lent(address + done as u64, left);
+                        if part.len() >= LONG_BYTES {
+                            bring_near(part);
+                        }
                         slices.push(IoSlice::new(part));
                         done += part.len();
                     }
@@ -667,6 +673,13 @@ impl Hub {
     fn peer(&mut self, id: Id) -> Option<&mut Peer> {
         self.peers.get_mut(id as usize)?.as_deref_mut()
     }
+}
+
+/// Brings bytes into the cache. The system copies long runs that are far slower than this and
+/// the copy of what is near take together: a quarter, for 128 KiB.
+fn bring_near(bytes: &[u8]) {
+    let sum = bytes.chunks(CACHE_LINE).fold(0, |sum, line| sum ^ line[0]);
+    std::hint::black_box(sum);
 }
 
 /// Puts a reply into the output of its connection.
