@@ -251,12 +251,10 @@ impl Subsystem {
         Aggregation { entries, time }
     }
 
-    /// The next reply to a command of a controller, and the queue it came from.
+    /// The next reply to a command of a controller.
     #[inline]
-    pub(crate) fn take_guest_reply(&mut self, id: u16) -> Option<(u16, Reply)> {
-        let controller = self.controllers[usize::from(id)].as_mut()?;
-        let reply = controller.replies.pop_front()?;
-        Some((self.guest_queue_id(reply.queue.0), reply))
+    pub(crate) fn take_guest_reply(&mut self, id: u16) -> Option<Reply> {
+        self.controllers[usize::from(id)].as_mut()?.replies.pop_front()
     }
 
     /// How many bytes a command moves between host and controller, and whether to the host.
@@ -560,18 +558,21 @@ impl Subsystem {
 
     /// A reply to a command of a guest's queue: goes out when the model says that the host
     /// sees it.
+    #[inline]
     pub(crate) fn reply_to_guest(&mut self, reply: Reply) {
-        let slot = reply.queue.0;
-        let Some(queue) = self.queues.get_mut(slot) else { return };
-        let (id, controller) = (reply.entry.command_id.get(), queue.controller);
-        let is_placed =
-            self.config.timing == Timing::Modelled && queue.state == State::Io && !reply.direct;
-        if !is_placed {
-            if let Some(controller) = &mut self.controllers[usize::from(controller)] {
-                controller.replies.push_back(reply);
-            }
-            return;
+        let Some(queue) = self.queues.get(reply.queue.0) else { return };
+        if !reply.direct && self.config.timing == Timing::Modelled && queue.state == State::Io {
+            return self.reply_in_place(reply);
         }
+        if let Some(controller) = &mut self.controllers[usize::from(queue.controller)] {
+            controller.replies.push_back(reply);
+        }
+    }
+
+    /// A reply to a command whose work was done beside its queue.
+    #[inline(never)]
+    fn reply_in_place(&mut self, reply: Reply) {
+        let (slot, id) = (reply.queue.0, reply.entry.command_id.get());
         if self.take_fetched(slot, id) {
             let index = self.insert_place(slot, Some(Box::new(reply)));
             self.answer_with_place(slot, index);

@@ -198,10 +198,10 @@ impl Function {
             }
             while let Some(queue) = &mut self.completions[id]
                 && queue.room() > 0
-                && let Some(Backlogged { submission, reply }) = queue.backlog.pop_front()
+                && let Some(Backlogged { submission, mut reply }) = queue.backlog.pop_front()
             {
                 worked = true;
-                self.post(now, subsystem, guest.memory, submission, reply, watch);
+                self.post(now, subsystem, guest.memory, submission, &mut reply, watch);
             }
         }
         worked
@@ -308,8 +308,9 @@ impl Function {
         watch: &mut W,
     ) -> bool {
         let mut worked = false;
-        while let Some((id, mut reply)) = subsystem.take_guest_reply(self.controller) {
+        while let Some(mut reply) = subsystem.take_guest_reply(self.controller) {
             worked = true;
+            let id = subsystem.guest_queue_id(reply.queue.0);
             let command_id = reply.entry.command_id.get();
             let mut transfer = reply.transfer;
             if transfer == NONE
@@ -330,7 +331,7 @@ impl Function {
                 completions.backlog.push_back(Backlogged { submission: id, reply });
                 continue;
             }
-            self.post(now, subsystem, guest.memory, id, reply, watch);
+            self.post(now, subsystem, guest.memory, id, &mut reply, watch);
         }
         worked
     }
@@ -370,14 +371,14 @@ impl Function {
         subsystem: &mut Subsystem,
         memory: &M,
         id: u16,
-        mut reply: Reply,
+        reply: &mut Reply,
         watch: &mut W,
     ) {
         let Some(queue) = &self.submissions[usize::from(id)] else { return };
         let Some(completions) = &mut self.completions[usize::from(queue.completion)] else {
             return;
         };
-        let mut entry = reply.entry;
+        let entry = &mut reply.entry;
         entry.queue_head.set(queue.head as u16);
         entry.queue_id.set(id);
         entry.status_and_phase.set(entry.status_and_phase.get() & !1 | completions.phase());
@@ -386,8 +387,7 @@ impl Function {
             return self.fail(subsystem);
         }
         completions.posted(1, queue.slot, now.wall);
-        reply.entry = entry;
-        watch.completed(&reply);
+        watch.completed(reply);
     }
 
     /// Raises the interrupts that are due.

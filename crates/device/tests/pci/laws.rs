@@ -1,9 +1,11 @@
 //! Laws: a namespace is an array of blocks, and what the function does in modelled time is what
 //! the bare drive does.
 
+use crate::lazy::LazyStore;
 use crate::shared::{self, blocks, entry, pattern, plain, read, write};
 use crate::support::*;
-use mynah_device::{NamespaceConfig, Timing};
+use mynah_device::pci::FunctionConfig;
+use mynah_device::{NamespaceConfig, RamStore, Store, SubsystemConfig, Timing};
 use mynah_model::Drive;
 use mynah_model::io::{
     Control, FlowId, NamespaceId, Operation, Output, Queue, QueueId, QueueKind, Request, Tag,
@@ -77,11 +79,18 @@ proptest! {
         modelled: bool,
         large: bool,
         shared_queue: bool,
+        lazy: bool,
     ) {
         let timing = if modelled { Timing::Modelled } else { Timing::Immediate };
         let size = if large { 4096 } else { 512 };
         let namespace = NamespaceConfig { bytes: Some(1 << 20), block_bytes: size as u32 };
-        let mut host = Host::with(timing, |config, _| config.namespaces = vec![namespace], |_| {});
+        let store: Box<dyn Store> =
+            if lazy { Box::<LazyStore>::default() } else { Box::new(RamStore::new()) };
+        let config = |config: &mut SubsystemConfig, _: &mut FunctionConfig| {
+            config.namespaces = vec![namespace];
+        };
+        let mut host = Host::cold(timing, config, |_| {}, store);
+        host.boot(32);
         let set_up = |host: &mut Host| {
             host.create_pair(1, 8);
             if shared_queue {

@@ -5,6 +5,7 @@ mod corpus;
 mod hostile;
 mod io;
 mod laws;
+mod lazy;
 mod queues;
 mod support;
 
