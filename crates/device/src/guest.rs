@@ -504,10 +504,10 @@ impl Subsystem {
         self.start_plain(command, plain, operation, ready);
     }
 
-    /// Which of the model's queues a step of a command goes to.
-    pub(crate) fn queue_of_step(&mut self, index: u32, step: &Step) -> QueueId {
+    /// Which of the model's queues a step of a guest's command goes to.
+    pub(crate) fn queue_of_guests_step(&mut self, index: u32, step: &Step) -> QueueId {
         let Some(command) = self.commands.get(index) else { return QueueId(u16::MAX) };
-        let (slot, id, direct) = (command.queue, command.command_id, command.direct);
+        let (slot, id) = (command.queue, command.command_id);
         let alone = command.steps.is_empty()
             && match step.operation {
                 Operation::Read => command.kind == ReplyKind::Read,
@@ -518,9 +518,6 @@ impl Subsystem {
             };
         let Some(queue) = self.queues.get(slot) else { return QueueId(u16::MAX) };
         let controller = queue.controller;
-        if queue.guest.is_none() || direct {
-            return QueueId(slot as u16);
-        }
         if alone && self.take_fetched(slot, id) {
             if let Some(command) = self.commands.get_mut(index) {
                 command.direct = true;

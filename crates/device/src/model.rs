@@ -3,11 +3,11 @@
 use crate::command::{Command, Step, Work};
 use crate::config::Timing;
 use crate::guest::Asked;
-use crate::output::{Media, Queue, Reply, ReplyData, ReplyKind};
+use crate::output::{Media, Output, Queue, Reply, ReplyData, ReplyKind};
 use crate::slots::NONE;
 use crate::store::Ready;
 use crate::subsystem::{OWN_QUEUE, Subsystem};
-use mynah_model::io::{self, Control, Request, Tag};
+use mynah_model::io::{self, Control, QueueId, Request, Tag};
 use mynah_stamp::Time;
 use mynah_wire::nvme::{CompletionEntry, Status};
 use std::collections::VecDeque;
@@ -102,9 +102,14 @@ impl Subsystem {
     #[inline]
     pub(crate) fn step(&mut self, index: u32, step: Step) {
         let Some(command) = self.commands.get(index) else { return };
+        let slot = command.queue;
         let queue = match command.kind {
             ReplyKind::Admin => OWN_QUEUE,
-            _ => self.queue_of_step(index, &step),
+            _ if command.direct => QueueId(slot as u16),
+            _ if self.queues.get(slot).is_some_and(|queue| queue.guest.is_some()) => {
+                self.queue_of_guests_step(index, &step)
+            }
+            _ => QueueId(slot as u16),
         };
         let request = Request {
             tag: Tag(index),
@@ -210,30 +215,33 @@ impl Subsystem {
         if command.exclusive {
             return self.finish(index, ReplyData::None);
         }
+        let is_guests = slot.guest.is_some();
         let mut entry = CompletionEntry::new(command.command_id, Status::SUCCESS, 0);
         entry.queue_head.set(slot.reply());
         self.health.count(command.opcode, command.bytes);
-        let data = match command.work {
-            Work::Media => {
-                ReplyData::Media(Media { at: command.at, bytes: command.bytes, job: command.job })
-            }
-            _ => ReplyData::None,
-        };
-        let reply = Reply {
-            queue: Queue(command.queue),
+        let is_media = matches!(command.work, Work::Media);
+        let media = Media { at: command.at, bytes: command.bytes, job: command.job };
+        let (queue, kind, bytes) = (Queue(command.queue), command.kind, command.bytes);
+        let (arrival, transfer, direct) = (command.arrival, command.transfer, command.direct);
+        self.commands.release(index);
+        // Made where it goes: it is large.
+        let reply = || Reply {
+            queue,
             entry,
-            data,
-            kind: command.kind,
-            bytes: command.bytes,
-            arrival: command.arrival,
+            data: if is_media { ReplyData::Media(media) } else { ReplyData::None },
+            kind,
+            bytes,
+            arrival,
             due: Some(completion.at),
             stages: completion.stages,
-            transfer: command.transfer,
-            direct: command.direct,
+            transfer,
+            direct,
             _held: None,
         };
-        self.commands.release(index);
-        self.push(reply);
+        match is_guests {
+            false => self.outputs.push_back(Output::Reply(reply())),
+            true => self.reply_to_guest(reply()),
+        }
         self.health.end(self.commands.len(), self.now.wall);
     }
 

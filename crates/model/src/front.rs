@@ -41,7 +41,7 @@ fn place(
     };
     let capacity = u64::from(space.units) * u64::from(shape.unit_sectors);
     let sectors = u64::from(request.sectors);
-    if request.operation == Operation::Flush {
+    if matches!(request.operation, Operation::Flush | Operation::Other) {
         return Ok(());
     }
     if sectors == 0 || (request.sectors > SECTORS_MAX && request.operation != Operation::Trim) {
@@ -153,13 +153,6 @@ impl Drive {
         c.done = false;
         c.orphan = !self.faults.powered;
         c.end_stage(Stage::CommandFetch, now);
-        if request.operation == Operation::Other {
-            if c.orphan {
-                return self.finish(index);
-            }
-            self.awaiting_data.insert(request.tag, index);
-            return;
-        }
         if let Err(status) = place(c, &self.namespaces, &self.shape) {
             c.completion.status = status;
             self.finish(index);
@@ -239,7 +232,20 @@ impl Drive {
     pub(crate) fn data_is_here(&mut self, command: u32) {
         let now = self.now;
         self.commands[command].end_stage(Stage::DataIn, now);
-        self.process(command);
+        match self.commands[command].request.operation {
+            Operation::Other => self.finish(command),
+            _ => self.process(command),
+        }
+    }
+
+    /// What the command stands for is done elsewhere.
+    #[inline(never)]
+    fn wait_for_host(&mut self, command: u32) {
+        let c = &self.commands[command];
+        if c.orphan {
+            return self.finish(command);
+        }
+        self.awaiting_data.insert(c.request.tag, command);
     }
 
     /// Runs the firmware on a command.
@@ -251,7 +257,7 @@ impl Drive {
             Operation::Write | Operation::WriteThrough => self.config.firmware.write,
             Operation::Trim => self.config.firmware.trim,
             Operation::Flush => self.config.firmware.flush,
-            Operation::Other => Span::ZERO,
+            Operation::Other => return self.wait_for_host(command),
         };
         if cost.is_zero() {
             self.execute(command);
@@ -283,7 +289,7 @@ impl Drive {
             Operation::Write | Operation::WriteThrough => self.begin_write(command),
             Operation::Trim => self.begin_trim(command),
             Operation::Flush => self.begin_flush(command),
-            Operation::Other => self.finish(command),
+            Operation::Other => {}
         }
     }
 

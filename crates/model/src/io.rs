@@ -35,8 +35,8 @@ pub enum Operation {
     /// Completes when everything written to the namespace before is on flash.
     Flush,
     /// Has nothing to do with the flash: completes when the host says with
-    /// [`crate::Drive::data_arrived`] that what it stands for is done. Its namespace and
-    /// sectors mean nothing.
+    /// [`crate::Drive::data_arrived`] that what it stands for is done. Its sectors mean
+    /// nothing.
     Other,
 }
 

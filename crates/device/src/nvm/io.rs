@@ -5,7 +5,7 @@ use super::{Access, NAMESPACE_ALL, check_range, check_room};
 use crate::command::{BlockRun, Command, Overwrite, Step, Then, Work};
 use crate::config::Timing;
 use crate::namespace::SECTOR_BYTES;
-use crate::output::{Media, Queue, Reply, ReplyData, ReplyKind};
+use crate::output::{Media, Output, Queue, Reply, ReplyData, ReplyKind};
 use crate::slots::NONE;
 use crate::store::Ready;
 use crate::subsystem::Subsystem;
@@ -120,28 +120,33 @@ impl Subsystem {
         plain: &Plain,
     ) {
         let Some(slot) = self.queues.get_mut(queue) else { return };
+        let (is_guests, arrival) = (slot.guest.is_some(), self.now.model);
         let mut completion = CompletionEntry::new(entry.command_id.get(), Status::SUCCESS, 0);
         completion.queue_head.set(slot.reply());
         self.health.count(entry.opcode, plain.bytes);
-        let data = match kind {
-            ReplyKind::Read => {
-                ReplyData::Media(Media { at: plain.at, bytes: plain.bytes, job: None })
-            }
-            _ => ReplyData::None,
-        };
-        self.push(Reply {
+        // Made where it goes: it is large.
+        let reply = || Reply {
             queue: Queue(queue),
             entry: completion,
-            data,
+            data: match kind {
+                ReplyKind::Read => {
+                    ReplyData::Media(Media { at: plain.at, bytes: plain.bytes, job: None })
+                }
+                _ => ReplyData::None,
+            },
             kind,
             bytes: plain.bytes,
-            arrival: self.now.model,
+            arrival,
             due: None,
             stages: StageSpans::default(),
             transfer: NONE,
             direct: false,
             _held: None,
-        });
+        };
+        match is_guests {
+            false => self.outputs.push_back(Output::Reply(reply())),
+            true => self.reply_to_guest(reply()),
+        }
     }
 
     #[inline]
