@@ -6,7 +6,7 @@ use crate::support::*;
 use mynah_model::config::*;
 use mynah_model::io::*;
 use mynah_model::{Drive, InputError};
-use mynah_stamp::{Span, Time};
+use mynah_stamp::{Span, Stage, Time};
 use proptest::prelude::*;
 
 /// A drive with something of everything, small enough that collection runs.
@@ -359,4 +359,45 @@ fn a_power_cut_loses_what_was_not_flushed() {
     let held: Vec<_> = (0..6).map(|unit| host.drive.holds_data(NAMESPACE, unit)).collect();
     assert_eq!(held, [true, true, true, true, false, false]);
     host.drive.check().expect("the invariants hold");
+}
+
+#[test]
+fn what_is_done_elsewhere_ends_when_the_host_says_so() {
+    let us = |us| Time::ZERO + Span::from_us(us);
+    // One command at a time: what waits in its place keeps the next out.
+    let mut config = small();
+    config.queues.fetch_size = 1;
+    for ending in 0..3 {
+        let mut host = Host::new(config.clone());
+        let placed = host.send(Operation::Other, 0, 0);
+        let read = host.send(Operation::Read, 0, 8);
+        host.advance_to(us(5000));
+        assert!(host.ready().is_none(), "neither has ended");
+        match ending {
+            0 => {
+                host.drive.data_arrived(us(5000), placed).expect("it waits");
+                assert!(host.drive.data_arrived(us(5000), placed).is_err(), "only once");
+                let done = host.finish();
+                let tags: Vec<_> = done.iter().map(|done| done.tag).collect();
+                assert_eq!(tags, [placed, read]);
+                assert_eq!(done[0].status, Status::Success);
+                // Its completion crosses the link; the wait was its host's.
+                assert!(done[0].at > us(5000));
+                assert!(done[0].stages.get(Stage::DataIn) > Span::from_us(4900));
+                assert!(done[0].stages.get(Stage::Completion) > Span::ZERO);
+                assert!(done[1].stages.get(Stage::SubmissionQueue) > Span::from_us(4900));
+            }
+            1 => {
+                host.delete(QueueId(1));
+                let done = host.finish();
+                assert_eq!(done[0].status, Status::Aborted);
+                assert!(host.drive.data_arrived(host.now(), placed).is_err());
+            }
+            _ => {
+                host.control(Control::Reset);
+                assert!(host.drive.data_arrived(host.now(), placed).is_err());
+            }
+        }
+        host.drive.check().expect("nothing is left over");
+    }
 }
