@@ -424,8 +424,25 @@ impl Subsystem {
         }
     }
 
+    /// Whether both halves of a fused operation can be in the controller at once: the second is
+    /// fetched while the first waits for it.
+    pub(crate) fn guests_can_fuse(&self) -> bool {
+        let queues = self.drive.config().queues;
+        self.config.timing == Timing::Immediate || queues.fetch_size > 1 && queues.command_slots > 1
+    }
+
+    /// The host of a controller has done something.
+    pub(crate) fn heard_of_guest(&mut self, id: u16) {
+        if let Some(controller) = &mut self.controllers[usize::from(id)] {
+            controller.last_seen = self.now.wall;
+        }
+    }
+
     /// A command from guest memory, with all data from the host.
     pub(crate) fn submit_guest(&mut self, slot: u32, entry: &SubmissionEntry, data: &[u8]) {
+        if entry.flags & 3 != 0 && !self.guests_can_fuse() {
+            return self.refuse_guest(slot, entry, Status::INVALID_FIELD.do_not_retry());
+        }
         let modelled = self.config.timing == Timing::Modelled;
         let Some(queue) = self.queues.get_mut(slot) else { return };
         queue.outstanding += 1;

@@ -198,6 +198,9 @@ impl Subsystem {
             mynah_wire::fabrics::DISCOVERY_NQN
         } else {
             self.io_controller(&mut page);
+            if controller.is_guests() && !self.guests_can_fuse() {
+                page.fused.set(0);
+            }
             if controller.has_shadow_doorbells {
                 // Doorbell Buffer Config (8).
                 page.optional_admin.set(page.optional_admin.get() | 1 << 8);

@@ -83,6 +83,9 @@ impl Function {
             worked |= self.take_replies(now, subsystem, guest, watch);
             self.signal(now, subsystem);
         }
+        if worked {
+            subsystem.heard_of_guest(self.controller);
+        }
         worked
     }
 

@@ -4,7 +4,7 @@ use crate::shared::{self, pattern, read, write};
 use crate::support::*;
 use mynah_device::pci::GuestMemory;
 use mynah_device::{ReplyKind, Timing};
-use mynah_model::config::Fault;
+use mynah_model::config::{Config, Fault};
 use mynah_stamp::{Span, Stage, Time};
 use mynah_wire::nvme::entry::DataPointer;
 use mynah_wire::nvme::opcode::{admin, nvm};
@@ -282,6 +282,42 @@ fn hosts_say_who_they_are_before_they_reserve() {
     let (status, report) = host.fetch(1, report, 128);
     assert_eq!(status, Status::SUCCESS);
     assert_eq!(report[5], 1, "one registrant");
+}
+
+#[test]
+fn traffic_keeps_a_controller_alive_and_silence_fails_it() {
+    for timing in BOTH {
+        let mut host = Host::with_io(timing);
+        assert_eq!(host.plain(0, shared::set_feature(0x0f, 200)), Status::SUCCESS);
+        for _ in 0..5 {
+            host.wait(Span::from_ms(150));
+            assert_eq!(host.fetch(1, read(0, 1), 512).0, Status::SUCCESS);
+        }
+        host.wait(Span::from_ms(201));
+        assert_eq!(host.register(offset::CSTS) & 2, 2, "{timing:?}");
+    }
+}
+
+#[test]
+fn halves_are_not_fused_where_only_one_can_be_in_the_controller() {
+    for (fetch_size, expected) in [(1, Status::INVALID_FIELD), (2, Status::COMPARE_FAILURE)] {
+        let change = |drive: &mut Config| drive.queues.fetch_size = fetch_size;
+        let mut host = Host::with(Timing::Modelled, |_, _| {}, change);
+        host.create_pair(1, 16);
+        let identify = host.fetch(0, shared::identify(1, 0), 4096).1;
+        assert_eq!(u32::from(identify[522] & 1), fetch_size - 1, "FUSES");
+        let at = host.put(&[9; 512]);
+        let mut compare = shared::blocks(nvm::COMPARE, 1, 0, 1);
+        compare.set_prps(at, 0);
+        compare.flags |= 1;
+        let mut second = write(0, 1);
+        second.set_prps(at, 0);
+        second.flags |= 2;
+        let first = host.submit(1, compare);
+        let second = host.submit(1, second);
+        assert_eq!(shared::plain(host.completion(1, first).status()), expected);
+        assert!(!host.completion(1, second).status().is_success());
+    }
 }
 
 #[test]

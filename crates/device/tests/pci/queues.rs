@@ -2,8 +2,8 @@
 
 use crate::shared::{self, entry, get_feature, pattern, read, set_feature, write};
 use crate::support::*;
-use mynah_device::pci::{GuestMemory, Region};
-use mynah_device::{Now, Timing};
+use mynah_device::pci::{Function, FunctionConfig, GuestMemory, Region};
+use mynah_device::{Now, RamStore, Timing};
 use mynah_stamp::Span;
 use mynah_wire::nvme::opcode::admin;
 use mynah_wire::nvme::property::offset;
@@ -395,5 +395,92 @@ fn one_subsystem_serves_a_function_and_a_connection() {
         assert!(host.completion(1, of_guest).status().is_success());
         assert_eq!(host.get(at, 4096), data);
         assert!(host.subsystem.poll().is_none(), "the guest's replies are the function's");
+    }
+}
+
+#[test]
+fn priorities_are_offered_where_the_drive_has_them() {
+    for has in [false, true] {
+        let mut host =
+            Host::with(Timing::Modelled, |_, _| {}, |drive| drive.scheduler.priority_classes = has);
+        let capabilities = u64::from_le_bytes(host.read(Region::Registers, 0));
+        assert_eq!(capabilities >> 17 & 1 != 0, has);
+        host.set_register(offset::CC, 0);
+        host.set_register(offset::CC, 0x0046_0801);
+        assert_eq!(host.register(offset::CSTS) & 1 != 0, has);
+        if !has {
+            continue;
+        }
+        host.submissions.clear();
+        host.completions.clear();
+        host.set_register(offset::CC, 0);
+        host.boot_with(16, 0x0046_0801);
+        for (id, priority) in [(1, 0), (2, 1), (3, 2), (4, 3)] {
+            assert_eq!(host.create_cq(id, 8, id), Status::SUCCESS);
+            let at = host.pages(PAGE);
+            let what = admin::CREATE_SUBMISSION_QUEUE;
+            let create = create(what, id, 8, 1 | priority << 1 | u32::from(id) << 16, at);
+            assert_eq!(host.status(0, create), Status::SUCCESS);
+        }
+    }
+}
+
+/// Two functions of one subsystem: each holds the model up until it has had its turn, and
+/// neither sees the other's commands.
+#[test]
+fn two_functions_share_a_subsystem() {
+    for timing in BOTH {
+        let mut one = Host::with_io(timing);
+        let mut other = Host::cold(timing, |_, _| {}, |_| {}, Box::new(RamStore::new()));
+        let config = FunctionConfig { host: "other".into(), ..Default::default() };
+        let now = one.clock();
+        other.function = Function::new(now, &mut one.subsystem, config).expect("one more");
+        other.write(Region::Configuration, 4, &[6, 0]);
+        // The subsystem is lent to whoever has his turn.
+        std::mem::swap(&mut one.subsystem, &mut other.subsystem);
+        other.now = one.now;
+        other.boot(16);
+        other.create_pair(1, 64);
+        std::mem::swap(&mut one.subsystem, &mut other.subsystem);
+        one.now = one.now.max(other.now);
+        let at = [one.put(&pattern(1, 4096)), other.put(&pattern(2, 4096))];
+        let mut waiting = vec![];
+        for n in 0..40u64 {
+            let (host, at, first) =
+                if n % 2 == 0 { (&mut one, at[0], 0) } else { (&mut other, at[1], 400) };
+            let mut command = if n < 20 { write(first + n, 1) } else { read(first + n - 20, 1) };
+            command.set_prps(at, 0);
+            waiting.push(host.submit(1, command));
+        }
+        let mut done = 0;
+        for _ in 0..10_000 {
+            one.turn();
+            other.now = one.now;
+            std::mem::swap(&mut one.subsystem, &mut other.subsystem);
+            other.turn();
+            std::mem::swap(&mut one.subsystem, &mut other.subsystem);
+            done += one.done.drain(..).count() + other.done.drain(..).count();
+            if done == waiting.len() {
+                break;
+            }
+            let next = one.next_at().filter(|&at| at > one.now);
+            one.now = next.unwrap_or(one.now);
+        }
+        assert_eq!(done, waiting.len(), "{timing:?}");
+        assert_eq!(one.get(at[0], 512), pattern(1, 512));
+        assert_eq!(other.get(at[1], 512), pattern(2, 512));
+        // Without the second, the first goes on.
+        let mut command = read(0, 8);
+        command.set_prps(at[1], 0);
+        other.insert(1, command);
+        other.ring(1);
+        std::mem::swap(&mut one.subsystem, &mut other.subsystem);
+        other.turn();
+        std::mem::swap(&mut one.subsystem, &mut other.subsystem);
+        let now = one.clock();
+        let empty = Host::cold(timing, |_, _| {}, |_| {}, Box::new(RamStore::new()));
+        let gone = std::mem::replace(&mut other.function, empty.function);
+        gone.close(now, &mut one.subsystem);
+        assert_eq!(one.fetch(1, read(0, 1), 512).0, Status::SUCCESS);
     }
 }

@@ -165,12 +165,17 @@ impl Host {
     }
 
     pub(crate) fn boot(&mut self, entries: u32) {
+        self.boot_with(entries, 0x0046_0001);
+    }
+
+    /// The same with a configuration.
+    pub(crate) fn boot_with(&mut self, entries: u32, configuration: u32) {
         let submissions = self.pages(u64::from(entries) * 64);
         let completions = self.pages(u64::from(entries) * 16);
         self.set_register(offset::AQA, (entries - 1) * 0x1_0001);
         self.set_register_64(offset::ASQ, submissions);
         self.set_register_64(offset::ACQ, completions);
-        self.set_register(offset::CC, 0x0046_0001);
+        self.set_register(offset::CC, configuration);
         self.submissions.insert(0, Submissions { base: submissions, entries, tail: 0 });
         let completed = Completed { base: completions, entries, head: 0, phase: 1 };
         self.completions.insert(0, completed);
