@@ -10,7 +10,7 @@ use crate::admin::event;
 use crate::output::{Reply, ReplyData};
 use crate::subsystem::Subsystem;
 use mynah_wire::nvme::{Status, SubmissionEntry};
-use std::sync::atomic::AtomicU32;
+use std::sync::atomic::{AtomicU32, Ordering, fence};
 use zerocopy::{FromZeros, IntoBytes};
 
 /// Entries of the admin queue that a turn deals with.
@@ -97,16 +97,27 @@ impl Function {
             return false;
         }
         let mut is_rung = false;
+        // The host writes its doorbell and then reads the event index: so here it is the other
+        // way round, with every access in order.
+        let mut ask = |index: u64, known: u32| {
+            let mut now = [0; 4];
+            let asked = guest.memory.write(events + index * 4, &known.to_le_bytes());
+            fence(Ordering::SeqCst);
+            if asked.and_then(|()| guest.memory.read(shadow + index * 4, &mut now)).is_ok() {
+                is_rung |= u32::from_le_bytes(now) != known;
+            }
+        };
         for &id in &self.active {
-            let Some(queue) = &self.submissions[usize::from(id)] else { continue };
-            let at = u64::from(id) * 8;
-            let mut tail = [0; 4];
-            // The host writes the tail and then reads the event index: so here it is the other
-            // way round, with every access in order.
-            let asked = guest.memory.write(events + at, &queue.tail.to_le_bytes());
-            std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
-            if asked.and_then(|()| guest.memory.read(shadow + at, &mut tail)).is_ok() {
-                is_rung |= u32::from_le_bytes(tail) != queue.tail;
+            if let Some(queue) = &self.submissions[usize::from(id)] {
+                ask(u64::from(id) * 2, queue.tail);
+            }
+        }
+        // Heads are of interest where something waits for room.
+        for &id in self.active_completions.iter().filter(|&&id| id > 0) {
+            if let Some(queue) = &self.completions[usize::from(id)]
+                && queue.room() == 0
+            {
+                ask(u64::from(id) * 2 + 1, queue.head);
             }
         }
         is_rung
@@ -124,7 +135,7 @@ impl Function {
             Some((shadow, _)) if index >= 2 => {
                 let mut word = [0; 4];
                 memory.read(shadow + index as u64 * 4, &mut word)?;
-                std::sync::atomic::fence(std::sync::atomic::Ordering::Acquire);
+                fence(Ordering::Acquire);
                 Ok(Some(u32::from_le_bytes(word)))
             }
             _ => Ok(doorbell(doorbells, index)),

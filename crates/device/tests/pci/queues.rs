@@ -2,7 +2,7 @@
 
 use crate::shared::{self, entry, get_feature, pattern, read, set_feature, write};
 use crate::support::*;
-use mynah_device::pci::{Function, FunctionConfig, GuestMemory, Region};
+use mynah_device::pci::{Function, FunctionConfig, Guest, GuestMemory, Region};
 use mynah_device::{Now, RamStore, Timing};
 use mynah_stamp::Span;
 use mynah_wire::nvme::opcode::admin;
@@ -216,7 +216,7 @@ fn doorbells_in_guest_memory() {
             let event = u32::from_le_bytes(host.get(events + 8, 4).try_into().unwrap());
             assert_eq!(event, tail.wrapping_sub(1));
         }
-        let guest = mynah_device::pci::Guest { memory: &host.memory, doorbells: &host.doorbells };
+        let guest = Guest { memory: &host.memory, doorbells: &host.doorbells };
         assert!(!host.function.ask_for_doorbells(guest));
         let tail = host.submissions[&1].tail;
         assert_eq!(host.get(events + 8, 4), tail.to_le_bytes(), "the next one is to ring");
@@ -227,6 +227,42 @@ fn doorbells_in_guest_memory() {
         host.boot(8);
         host.create_pair(1, 16);
         assert_eq!(host.fetch(1, read(0, 1), 512).0, Status::SUCCESS);
+    }
+}
+
+#[test]
+fn a_full_completion_queue_asks_for_its_doorbell_in_guest_memory() {
+    for timing in BOTH {
+        let mut host = Host::with(timing, |_, function| function.shadow_doorbells = true, |_| {});
+        assert_eq!(host.create_cq(1, 3, 1), Status::SUCCESS);
+        assert_eq!(host.create_sq(1, 16, 1), Status::SUCCESS);
+        let (shadow, events) = (host.pages(PAGE), host.pages(PAGE));
+        let mut config = entry(admin::DOORBELL_BUFFER_CONFIG, 0);
+        config.set_prps(shadow, events);
+        assert_eq!(host.status(0, config), Status::SUCCESS);
+        host.memory.write(events + 12, &[7; 4]).unwrap();
+        let at = host.pages(PAGE);
+        for _ in 0..4 {
+            let mut read = read(0, 1);
+            read.set_prps(at, 0);
+            host.insert(1, read);
+        }
+        let ask = |host: &mut Host| {
+            let guest = Guest { memory: &host.memory, doorbells: &host.doorbells };
+            host.function.ask_for_doorbells(guest)
+        };
+        assert!(!ask(&mut host));
+        assert_eq!(host.get(events + 12, 4), [7; 4], "there is room: heads do not matter");
+        host.memory.write(shadow + 8, &4u32.to_le_bytes()).unwrap();
+        // The guest takes what there is, but does not tell.
+        host.wait(Span::from_ms(1));
+        assert_eq!(host.done.drain(..).count(), 2);
+        assert!(!ask(&mut host));
+        assert_eq!(host.get(events + 12, 4), [0; 4]);
+        host.memory.write(shadow + 12, &2u32.to_le_bytes()).unwrap();
+        assert!(ask(&mut host), "now it does");
+        host.wait(Span::from_ms(1));
+        assert_eq!(host.done.drain(..).count(), 2);
     }
 }
 
