@@ -212,6 +212,7 @@ impl Function {
             return Ok(());
         };
         let (head, slot) = (queue.head as u16, queue.slot);
+        self.unsettled |= !entries.is_empty();
         let mut rest = entries;
         while !rest.is_empty() {
             let (at, count) = completions.run(rest.len() as u32);

@@ -154,6 +154,8 @@ pub struct Function {
     spare: Vec<Segments>,
     scratch: Vec<u8>,
     batch: Option<Batch>,
+    /// Completions were posted, or taken, and no interrupt has been thought of since.
+    unsettled: bool,
     next_at: Option<Time>,
 }
 
@@ -211,6 +213,7 @@ impl Function {
             spare: Vec::new(),
             scratch: Vec::new(),
             batch: None,
+            unsettled: false,
             next_at: None,
         })
     }

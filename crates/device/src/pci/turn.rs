@@ -81,7 +81,9 @@ impl Function {
                 worked |= self.serve(now, subsystem, guest, watch);
             }
             worked |= self.take_replies(now, subsystem, guest, watch);
-            self.signal(now, subsystem);
+            if self.unsettled || self.next_at.is_some() {
+                self.signal(now, subsystem);
+            }
         }
         if worked {
             subsystem.heard_of_guest(self.controller);
@@ -196,6 +198,7 @@ impl Function {
             if head == queue.head {
                 continue;
             }
+            self.unsettled = true;
             // Runs of entries with the same owner are freed at once.
             let (mut owner, mut count) = (NONE, 0);
             let outcome = queue.free(head, |other| {
@@ -401,12 +404,14 @@ impl Function {
             return self.fail(subsystem);
         }
         completions.posted(1, queue.slot, now.wall);
+        self.unsettled = true;
         watch.completed(reply);
     }
 
     /// Raises the interrupts that are due.
     fn signal(&mut self, now: Now, subsystem: &Subsystem) {
         self.next_at = None;
+        self.unsettled = false;
         for at in 0..self.active_completions.len() {
             let id = self.active_completions[at];
             let Some(queue) = &mut self.completions[usize::from(id)] else { continue };
