@@ -296,8 +296,14 @@ fn system(error: std::io::Error) -> Failure {
 
 impl From<ServeError> for Failure {
     fn from(error: ServeError) -> Failure {
+        let help = match &error {
+            ServeError::Store(_) => {
+                Some("a file that is not there is made, but its folder must exist and be writable")
+            }
+            _ => None,
+        };
         match error.is_usage() {
-            true => Failure::usage(error.to_string(), None),
+            true => Failure::usage(error.to_string(), help),
             false => Failure::failed(error.to_string(), None),
         }
     }

@@ -134,7 +134,11 @@ pub enum SubsystemError {
     #[error("blocks have 512 or 4096 bytes, not {0}")]
     BlockBytes(u32),
     /// The namespaces do not fit.
-    #[error("namespace {namespace} wants {wanted} bytes, but the drive has {left} left")]
+    #[error(
+        "namespace {namespace} wants {}, but the drive has {} left",
+        readable(*wanted),
+        readable(*left)
+    )]
     Capacity {
         /// Which.
         namespace: usize,
@@ -142,6 +146,14 @@ pub enum SubsystemError {
         wanted: u64,
         /// Bytes left.
         left: u64,
+    },
+    /// A namespace has no room for a single mapping unit.
+    #[error("namespace {namespace} has less than {grain} bytes, the least that the drive maps")]
+    TooSmall {
+        /// Which.
+        namespace: usize,
+        /// Bytes that it needs at least.
+        grain: u64,
     },
     /// Too many namespaces.
     #[error("{0} namespaces are more than the limit of {1}")]
@@ -158,4 +170,16 @@ pub enum SubsystemError {
         /// Largest.
         max: u64,
     },
+}
+
+/// A number of bytes for people.
+fn readable(bytes: u64) -> String {
+    let mut value = bytes as f64;
+    for unit in ["B", "KiB", "MiB", "GiB", "TiB", "PiB"] {
+        if value < 1024.0 {
+            return format!("{value:.1} {unit}").replace(".0 ", " ");
+        }
+        value /= 1024.0;
+    }
+    format!("{value:.1} EiB")
 }

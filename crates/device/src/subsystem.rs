@@ -224,6 +224,9 @@ impl Subsystem {
                 },
                 |bytes| bytes / grain * grain,
             );
+            if bytes == 0 && left >= grain {
+                return Err(SubsystemError::TooSmall { namespace: at + 1, grain });
+            }
             let capacity = |wanted| SubsystemError::Capacity { namespace: at + 1, wanted, left };
             let extents = self.space.take(bytes).ok_or(capacity(bytes.max(grain)))?;
             let attached = ControllerSet::all(self.config.limits.controllers_max);
