@@ -18,6 +18,7 @@ Examples:
   mynah sim --rw randwrite --bs 4k --iodepth 32 --runtime 2s
   mynah sim --help                            everything a simulation can do
   mynah serve                                 be the drive, over NVMe/TCP on loopback
+  mynah serve --vfio-user /tmp/drive          be the drive, on the PCIe bus of a QEMU guest
   mynah bench tcp://127.0.0.1:4420            use it";
 
 const SIM_EXAMPLES: &str = "\
@@ -75,6 +76,7 @@ Examples:
   mynah serve                                 the default drive on 127.0.0.1:4420
   mynah serve --drive samsung-970-pro --store file:drive.bytes --status-interval 1
   mynah serve --namespace 10GiB --namespace 20GiB,4096 --tcp 127.0.0.1:0 --json result.json
+  mynah serve --vfio-user /tmp/drive          a PCIe drive for QEMU (see docs/vfio-user.md)
 A Linux host connects with
   nvme connect -t tcp -a 127.0.0.1 -s 4420 -n NQN          (the NQN is in the ready line)
 
@@ -207,6 +209,14 @@ pub(crate) struct Serve {
     /// Where to listen; port 0 takes a free one; may be repeated [default: 127.0.0.1:4420]
     #[arg(long, value_name = "ADDR:PORT")]
     pub(crate) tcp: Vec<String>,
+    /// Be a PCIe function for QEMU and other clients of vfio-user, at the socket DIR/cntrl; may be
+    /// repeated: each is a controller of the one drive. Without --tcp, nothing listens there
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub(crate) vfio_user: Vec<PathBuf>,
+    /// How guests ring doorbells: mapped (into memory that is looked at all the time) or trapped
+    /// (each is a message, and the drive sleeps until one comes)
+    #[arg(long, value_name = "HOW", default_value = "mapped", requires = "vfio_user")]
+    pub(crate) doorbells: DoorbellsArg,
     /// A host that may connect; may be repeated [default: any host]
     #[arg(long, value_name = "NQN")]
     pub(crate) allow_host: Vec<String>,
@@ -257,6 +267,15 @@ pub(crate) struct Serve {
     /// Print no summary
     #[arg(long, short)]
     pub(crate) quiet: bool,
+}
+
+/// How guests ring doorbells.
+#[derive(Clone, Copy, clap::ValueEnum)]
+pub(crate) enum DoorbellsArg {
+    /// By writing to memory
+    Mapped,
+    /// By messages
+    Trapped,
 }
 
 /// `mynah demo`.

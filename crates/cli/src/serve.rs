@@ -1,6 +1,6 @@
 //! `mynah serve`.
 
-use crate::args::{PollArg, Serve, flag};
+use crate::args::{DoorbellsArg, PollArg, Serve, flag};
 use crate::failure::{Failure, say};
 use crate::key;
 use crate::machine::Meter;
@@ -21,6 +21,7 @@ use mynah_runtime::pacing::Poll;
 use mynah_runtime::record::Recording;
 use mynah_runtime::server::{ServeError, ServeOptions, Server, Speed, StoreKind};
 use mynah_runtime::status;
+use mynah_runtime::vfio_user::DoorbellMode;
 use mynah_stamp::Span;
 use mynah_wire::authentication::Choices;
 use std::net::{SocketAddr, TcpListener};
@@ -77,10 +78,18 @@ pub(crate) fn run(args: &Serve) -> Result<ExitCode, Failure> {
         "nqn": server.nqn(),
         "pid": std::process::id(),
     });
+    let sockets: Vec<String> = server.sockets().map(|path| path.display().to_string()).collect();
+    if !sockets.is_empty() {
+        ready["vfio_user"] = sockets.clone().into();
+    }
     if let Some(address) = metrics {
         ready["metrics"] = address.to_string().into();
     }
     print::out(&format!("ready {ready}\n"))?;
+    if !args.quiet {
+        sockets.iter().for_each(|socket| say(qemu(socket)));
+    }
+    server.on_complaint(Box::new(|problem| say(format_args!("warning: {problem}"))));
 
     meter.step(Step::Started);
     let served = server.run()?;
@@ -94,6 +103,18 @@ pub(crate) fn run(args: &Serve) -> Result<ExitCode, Failure> {
         Some(_) => ExitCode::from(1),
         None => ExitCode::SUCCESS,
     })
+}
+
+/// How QEMU is given the function at this socket.
+fn qemu(socket: &str) -> String {
+    let socket = serde_json::json!({
+        "driver": "vfio-user-pci",
+        "socket": {"type": "unix", "path": socket},
+    });
+    format!(
+        "for QEMU 10.1 or newer, with 4 GiB of memory:\n  -m 4G -object \
+         memory-backend-memfd,id=mem,size=4G,share=on -machine memory-backend=mem -device '{socket}'"
+    )
 }
 
 fn show(args: &Serve, json: Option<PendingFile>, result: &RunResult) -> Result<(), Failure> {
@@ -142,8 +163,11 @@ fn options(args: &Serve) -> Result<ServeOptions, Failure> {
     for text in &args.tcp {
         tcp.push(address("--tcp", text)?);
     }
-    if tcp.is_empty() {
+    if tcp.is_empty() && args.vfio_user.is_empty() {
         tcp.push(address("--tcp", DEFAULT_ADDRESS)?);
+    }
+    if tcp.is_empty() {
+        only_of_tcp(args)?;
     }
     if args.record.is_some() && args.speed == "max" {
         let help = "a recording holds what goes into the model, and --speed max asks none";
@@ -158,6 +182,11 @@ fn options(args: &Serve) -> Result<ServeOptions, Failure> {
     Ok(ServeOptions {
         name: args.name.clone(),
         tcp,
+        vfio_user: args.vfio_user.clone(),
+        doorbells: match args.doorbells {
+            DoorbellsArg::Mapped => DoorbellMode::Mapped,
+            DoorbellsArg::Trapped => DoorbellMode::Trapped,
+        },
         store: store(&args.store)?,
         speed: speed(&args.speed)?,
         namespaces: namespaces.collect::<Result<_, _>>()?,
@@ -183,6 +212,24 @@ pub(crate) fn cpus(text: Option<&str>) -> Result<Option<Cpus>, Failure> {
             .map_err(|error| Failure::usage(format!("{}: {error}", flag("cpus_allowed")), None))
     };
     text.map(read).transpose()
+}
+
+/// Refuses what has no effect without TCP.
+fn only_of_tcp(args: &Serve) -> Result<(), Failure> {
+    let connection_fault = args.drive.fault.iter().any(|spec| spec.starts_with("connection-"));
+    for (option, given) in [
+        ("--allow-host", !args.allow_host.is_empty()),
+        ("--host-key", !args.host_key.is_empty()),
+        ("--tls-psk", !args.tls_psk.is_empty()),
+        ("--fault connection-…", connection_fault),
+    ] {
+        if given {
+            let message = format!("{option} has no effect on PCIe functions: it is for TCP");
+            let help = "--tcp ADDR:PORT serves the same drive over TCP, too";
+            return Err(Failure::usage(message, Some(help)));
+        }
+    }
+    Ok(())
 }
 
 fn secrets(args: &Serve) -> Result<Secrets, Failure> {

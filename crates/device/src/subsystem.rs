@@ -362,8 +362,12 @@ impl Subsystem {
     /// When something will happen by itself. Jobs of the store are not part of it: whoever
     /// owns the store knows when to call [`Subsystem::advance`] for them.
     pub fn next_at(&self) -> Wakeup {
-        let model =
-            if self.config.timing == Timing::Modelled { self.drive.next_at() } else { None };
+        let model = match self.config.timing {
+            // A function has to answer first, and can at once.
+            Timing::Modelled if self.is_held_up() => Some(self.now.model),
+            Timing::Modelled => self.drive.next_at(),
+            Timing::Immediate => None,
+        };
         Wakeup { wall: self.next_timer, model }
     }
 

@@ -135,6 +135,20 @@ impl Histogram {
         self.max = self.max.max(ps);
     }
 
+    /// Counts one duration so many times.
+    pub fn record_many(&mut self, span: Span, times: u64) {
+        if times == 0 {
+            return;
+        }
+        self.record(span);
+        let (ps, more) = (span.as_ps(), times - 1);
+        self.buckets.counts[Buckets::<7>::index(ps)] += more;
+        self.count += more;
+        self.sum += u128::from(ps) * u128::from(more);
+        let offset = ps.wrapping_sub(self.origin) as i64 as f64;
+        self.squares += offset * offset * more as f64;
+    }
+
     /// Adds another histogram's samples.
     pub fn merge(&mut self, other: &Histogram) {
         if other.count == 0 {
@@ -243,6 +257,16 @@ mod tests {
     /// Durations of every magnitude.
     fn durations() -> impl Strategy<Value = u64> {
         (any::<u64>(), 0..64u32).prop_map(|(bits, shift)| bits >> shift)
+    }
+
+    #[test]
+    fn many_at_once_count_like_one_after_the_other() {
+        let (mut at_once, mut singly) = (Histogram::default(), Histogram::default());
+        for (ns, times) in [(70, 5), (3, 0), (900, 1), (71, 1_000)] {
+            at_once.record_many(Span::from_ns(ns), times);
+            (0..times).for_each(|_| singly.record(Span::from_ns(ns)));
+        }
+        assert_eq!(at_once, singly);
     }
 
     #[test]

@@ -348,6 +348,34 @@ impl Recorder {
         record.record(at.since(completion.rung), host_queue, completion);
     }
 
+    /// So many commands have ended at `at` that were not modelled: what their latency was is
+    /// known, and not where it was spent.
+    pub fn record_many(
+        &mut self,
+        flow: usize,
+        operation: Operation,
+        commands: u64,
+        bytes: u64,
+        latency: Span,
+        at: Time,
+    ) {
+        self.completions += commands;
+        self.last = self.last.max(at);
+        self.outstanding_until(at);
+        self.outstanding = self.outstanding.saturating_sub(commands);
+        self.latency_ps += u128::from(latency.as_ps()) * u128::from(commands);
+        let flow = &mut self.flows[flow];
+        flow.last = flow.last.max(at);
+        let record = flow.kinds[Kind::from(operation) as usize].get_or_insert_default();
+        record.bytes += bytes;
+        if let Some(e2e) = &mut record.e2e {
+            e2e.record_many(latency, commands);
+        }
+        record.lat.record_many(latency, commands);
+        record.breakdown.count += commands;
+        record.breakdown.slices[LatencyBuckets::index(latency.as_ps())].count += commands;
+    }
+
     /// The names of the flows.
     pub fn flow_names(&self) -> &[String] {
         &self.names

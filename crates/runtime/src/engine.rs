@@ -6,6 +6,10 @@
 //! directly, which saves the call. What a turn does for one connection is bounded, so that
 //! none keeps others waiting. Between turns the engine spins or sleeps ([`Pacing`]).
 //!
+//! Functions on the PCIe bus of guests ([`Port`]) have a turn of their own within each. Where guests
+//! ring doorbells in memory that is shared with them, nothing wakes the engine: it looks at them
+//! all the time while there is work, and after naps when there has been none for a while.
+//!
 //! Connections that have not become queues of a controller are limited in number and time,
 //! the oldest going first, and so are connections whose hosts owe data.
 
@@ -17,7 +21,8 @@ pub use control::{Control, Snapshot};
 use crate::clock::{self, Clock};
 use crate::hub::{Arrival, Hub, Id, Measure, Reason};
 use crate::pacing::{Pacing, Poll, Wait};
-use mynah_device::{Subsystem, Timing, Transport};
+use crate::vfio_user::{Port, Say};
+use mynah_device::{Now, Subsystem, Timing, Transport};
 use mynah_stamp::{Span, Time};
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
@@ -34,6 +39,8 @@ use std::sync::atomic::Ordering;
 const LISTENERS: u64 = 1 << 40;
 const CONTROL: u64 = 1 << 41;
 const WAKERS: u64 = 1 << 42;
+const PORTS: u64 = 1 << 43;
+const CLIENTS: u64 = 1 << 44;
 
 /// Commands of one connection in one turn.
 const COMMANDS_A_TURN: u32 = 64;
@@ -52,12 +59,16 @@ const BUSY: Span = Span::from_us(200);
 const STAMP_AGE_MAX: Span = Span::from_secs(1);
 /// What is done ahead takes no longer than this, most of the time.
 const PREPARATION: Span = Span::from_us(20);
+/// While only doorbells are busy, sockets are looked at this often.
+const SOCKET_INTERVAL: Span = Span::from_us(250);
 /// Between two looks at things that take seconds.
 const SWEEP: Span = Span::from_secs(1);
 /// A connection that is over gets so long to take the last bytes.
 const LINGER: Span = Span::from_secs(1);
 /// Hosts get so long for commands under way when the target ends.
 const DRAIN: Span = Span::from_secs(5);
+/// Guests, which may go on submitting, get so long.
+const PORT_DRAIN: Span = Span::from_secs(1);
 
 /// How much hosts may ask of the engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -126,6 +137,9 @@ pub struct Engine {
     refused: u64,
     scratch: Vec<u8>,
     control_buffer: Vec<u8>,
+    ports: Vec<Port>,
+    /// Tells somebody what guests do wrong.
+    say: Say,
 }
 
 impl std::fmt::Debug for Engine {
@@ -182,6 +196,8 @@ impl Engine {
             refused: 0,
             scratch: vec![0; 16 << 10],
             control_buffer: socket::control_buffer(),
+            ports: Vec::new(),
+            say: Box::new(|_| ()),
         })
     }
 
@@ -191,6 +207,18 @@ impl Engine {
         let data = EventData::new_u64(WAKERS + self.wakers.len() as u64);
         epoll::add(&self.epoll, &descriptor, data, EventFlags::IN)?;
         self.wakers.push(descriptor);
+        Ok(())
+    }
+
+    /// Serves the guests of PCIe functions, too. `say` is told what they do wrong; it must not
+    /// block.
+    pub fn add_ports(&mut self, ports: Vec<Port>, say: Say) -> io::Result<()> {
+        for port in ports {
+            let data = EventData::new_u64(PORTS + self.ports.len() as u64);
+            epoll::add(&self.epoll, port.listener(), data, EventFlags::IN)?;
+            self.ports.push(port);
+        }
+        self.say = say;
         Ok(())
     }
 
@@ -215,6 +243,9 @@ impl Engine {
         for id in 0..self.sockets.len() {
             self.close(now, id as Id);
         }
+        for port in self.ports {
+            port.close(now, self.hub.parts().0);
+        }
         Ok(self.hub.into_parts())
     }
 
@@ -222,6 +253,8 @@ impl Engine {
     fn turn(&mut self) -> io::Result<bool> {
         let mut worked = self.receive();
         let now = self.clock.now();
+        let rang = self.serve_ports(now);
+        worked |= rang;
         self.hub.advance(now);
         worked |= self.send();
         while let Some((id, reason)) = self.hub.next_ended() {
@@ -237,7 +270,8 @@ impl Engine {
         }
         if let Some(until) = self.draining {
             let idle = self.hub.outstanding() == 0 && !self.owes_output();
-            if idle || now.wall >= until {
+            let guests = self.guests_outstanding() > 0 && now.wall + DRAIN < until + PORT_DRAIN;
+            if idle && !guests || now.wall >= until {
                 return Ok(true);
             }
         }
@@ -249,13 +283,27 @@ impl Engine {
             }
             return Ok(false);
         }
+        if rang {
+            if now.wall.saturating_since(self.last_poll) >= SOCKET_INTERVAL {
+                self.poll(Some(Span::ZERO))?;
+            }
+            return Ok(false);
+        }
         let deadline = self.deadline();
         let is_free = deadline.is_none_or(|at| at.saturating_since(now.wall) > PREPARATION);
         if !worked && is_free && self.hub.prepare() {
             self.poll(Some(Span::ZERO))?;
             return Ok(false);
         }
-        match self.pacing.wait(now.wall, deadline, self.hub.outstanding() > 0) {
+        let polled = self.ports.iter().any(Port::is_polled);
+        let wait = match polled {
+            true => self.pacing.wait_for_doorbells(now.wall, deadline),
+            false => {
+                let busy = self.hub.outstanding() + self.guests_outstanding() > 0;
+                self.pacing.wait(now.wall, deadline, busy)
+            }
+        };
+        match wait {
             Wait::Spin => {
                 self.busy.retain(|&id| {
                     let socket = self.sockets.get(id as usize).and_then(Option::as_ref);
@@ -266,13 +314,64 @@ impl Engine {
                     for at in 0..self.busy.len() {
                         self.queue(self.busy[at]);
                     }
-                } else {
+                } else if !polled
+                    || self.hub.connections() > 0
+                    || now.wall.saturating_since(self.last_poll) >= SOCKET_INTERVAL
+                {
                     self.poll(Some(Span::ZERO))?;
                 }
             }
-            Wait::Sleep(until) => self.sleep(until)?,
+            Wait::Sleep(until) => {
+                // What was rung just before is not slept over.
+                if !self.ports.iter_mut().any(Port::before_sleep) {
+                    self.sleep(until)?;
+                }
+            }
         }
         Ok(false)
+    }
+
+    /// Gives every function its turn; whether one had something to do.
+    fn serve_ports(&mut self, now: Now) -> bool {
+        let mut worked = false;
+        for port in &mut self.ports {
+            let (subsystem, measure) = self.hub.parts();
+            if port.has_more() {
+                worked |= port.receive(now, subsystem, &mut self.say);
+            }
+            worked |= port.turn(now, &self.clock, subsystem, measure, &mut self.say);
+        }
+        worked
+    }
+
+    fn guests_outstanding(&self) -> u64 {
+        let subsystem = self.hub.subsystem();
+        self.ports.iter().map(|port| port.outstanding(subsystem)).sum()
+    }
+
+    /// Lets a guest in, if there is none.
+    fn admit(&mut self, number: usize) -> io::Result<()> {
+        // The one before may have gone just now.
+        self.heard(number);
+        let Some(port) = self.ports.get_mut(number) else { return Ok(()) };
+        if self.draining.is_none() && port.accept()? {
+            let flags = EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET;
+            let data = EventData::new_u64(CLIENTS + number as u64);
+            if let Some(channel) = port.channel() {
+                epoll::add(&self.epoll, channel, data, flags)?;
+            }
+            self.heard(number);
+        }
+        Ok(())
+    }
+
+    /// A guest may have said something, or may be told more.
+    fn heard(&mut self, number: usize) {
+        let now = self.clock.now();
+        let Some(port) = self.ports.get_mut(number) else { return };
+        if port.receive(now, self.hub.parts().0, &mut self.say) {
+            self.pacing.worked(now.wall);
+        }
     }
 
     /// When something will happen by itself.
@@ -281,6 +380,9 @@ impl Engine {
         let mut no_later = |at: Time| deadline = Some(deadline.map_or(at, |before| before.min(at)));
         if self.hub.connections() > 0 {
             no_later(self.next_sweep);
+        }
+        for at in self.ports.iter().filter_map(Port::next_at) {
+            no_later(at);
         }
         if let Some(interval) = &self.interval {
             no_later(interval.next);
@@ -323,7 +425,9 @@ impl Engine {
                 CONTROL => self.controlled(),
                 LISTENERS..CONTROL => self.accept((data - LISTENERS) as usize),
                 // The subsystem asks its store on every advance.
-                WAKERS.. => {}
+                WAKERS..PORTS => {}
+                PORTS..CLIENTS => self.admit((data - PORTS) as usize)?,
+                CLIENTS.. => self.heard((data - CLIENTS) as usize),
                 id => {
                     let id = id as Id;
                     let Some(Some(socket)) = self.sockets.get_mut(id as usize) else { continue };
@@ -670,10 +774,11 @@ impl Engine {
         let measure = self.hub.measure();
         Snapshot {
             now: self.clock.now(),
-            connections: self.hub.connections(),
+            connections: self.hub.connections()
+                + self.ports.iter().filter(|port| port.is_attached()).count(),
             half_open: self.half_open.iter().filter(|(id, _)| !self.hub.is_connected(*id)).count(),
-            refused: self.refused,
-            outstanding: self.hub.outstanding(),
+            refused: self.refused + self.ports.iter().map(Port::refused).sum::<u64>(),
+            outstanding: self.hub.outstanding() + self.guests_outstanding(),
             totals: measure.totals(),
             latencies: measure.latencies().clone(),
             lateness: measure.lateness().clone(),

@@ -177,6 +177,11 @@ impl Hub {
         &self.subsystem
     }
 
+    /// The subsystem, and what is measured of its commands, for other transports than this one.
+    pub fn parts(&mut self) -> (&mut Subsystem, &mut Measure) {
+        (&mut self.subsystem, &mut self.measure)
+    }
+
     /// What has been measured.
     pub fn measure(&self) -> &Measure {
         &self.measure

@@ -33,6 +33,11 @@ impl Lateness {
         self.uncertain.record(gap);
     }
 
+    /// So many commands came, each within the same gap.
+    pub fn arrived_many(&mut self, gap: Span, commands: u64) {
+        self.uncertain.record_many(gap, commands);
+    }
+
     /// A command was visible to the host so long after its modelled moment.
     #[inline]
     pub fn completed(&mut self, late: Span) {

@@ -21,6 +21,12 @@ const IDLE: Span = Span::from_ms(1);
 /// Spins lost in a row until spinning stops; each one won takes one back.
 const PATIENCE: u32 = 16;
 
+/// Doorbells that nobody tells of are looked at all the time for so long after the last work,
+const DOORBELL_SPIN: Span = Span::from_ms(1);
+/// and then after naps, of an eighth of the time since, but no shorter or longer than this.
+const NAP_MIN: Span = Span::from_us(20);
+const NAP_MAX: Span = Span::from_us(250);
+
 /// What to do until the next look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wait {
@@ -115,6 +121,25 @@ impl Pacing {
         }))
     }
 
+    /// As [`Pacing::wait`], where doorbells may be rung that nobody tells of: it never sleeps for
+    /// long. Commands may be outstanding.
+    pub fn wait_for_doorbells(&mut self, now: Time, deadline: Option<Time>) -> Wait {
+        match self.wait(now, deadline, true) {
+            Wait::Spin => return Wait::Spin,
+            Wait::Sleep(_) if now < self.respect_until => {}
+            Wait::Sleep(_) if now.saturating_since(self.last_work) < DOORBELL_SPIN => {
+                // Not a sleep after all: an interruption shows.
+                self.worked = false;
+                return Wait::Spin;
+            }
+            Wait::Sleep(_) => {}
+        }
+        let quiet = now.saturating_since(self.last_work);
+        let nap = now + Span::from_ps(quiet.as_ps() / 8).clamp(NAP_MIN, NAP_MAX);
+        let before = deadline.map(|at| Time::from_ps(at.as_ps() - self.wake.as_ps()));
+        Wait::Sleep(Some(before.map_or(nap, |before| before.min(nap))))
+    }
+
     /// A sleep has ended: by itself, `due` at that time, or because of something that came
     /// then.
     pub fn woke(&mut self, due: Time, now: Time) {
@@ -198,5 +223,37 @@ mod tests {
         // The next look comes 5 ms later although there was nothing to do.
         pacing.last_work = US(6_990);
         assert_eq!(pacing.wait(US(7_000), None, false), Wait::Sleep(None));
+    }
+
+    #[test]
+    fn doorbells_are_looked_at_less_often_the_longer_nobody_rings() {
+        let mut pacing = Pacing::default();
+        pacing.worked(US(1_000));
+        let mut now = 1_000;
+        let mut naps = Vec::new();
+        while now < 100_000 {
+            match pacing.wait_for_doorbells(US(now), None) {
+                Wait::Spin => now += 1,
+                Wait::Sleep(until) => {
+                    let until = until.expect("never for ever");
+                    naps.push(until.since(US(now)));
+                    now = until.as_ps() / 1_000_000;
+                }
+            }
+            assert!(naps.is_empty() || now >= 2_000, "a millisecond is spun through");
+        }
+        assert!(naps.is_sorted() && naps.len() < 600, "{}", naps.len());
+        assert!(naps[0] >= Span::from_us(100) && naps.last() == Some(&NAP_MAX));
+        // What is due is not missed.
+        for _ in 0..100 {
+            pacing.woke(US(now), US(now + 20));
+        }
+        let wait = pacing.wait_for_doorbells(US(now), Some(US(now + 100)));
+        assert_eq!(wait, Wait::Sleep(Some(US(now + 80))));
+        // Others want the core.
+        pacing.worked(US(now + 200));
+        assert_eq!(pacing.wait_for_doorbells(US(now + 201), None), Wait::Spin);
+        let wait = pacing.wait_for_doorbells(US(now + 900), None);
+        assert!(matches!(wait, Wait::Sleep(_)), "{wait:?}");
     }
 }

@@ -9,10 +9,11 @@ use crate::fault::{ConnectionFault, Faults};
 use crate::file_store::{self, FileStore, Found, Trouble};
 use crate::hub::{Hub, Measure};
 use crate::pacing::Poll;
+use crate::vfio_user::{DoorbellMode, ListenError, Listener, Port, PortError, Say};
 pub use mynah_device::NamespaceConfig as Namespace;
 use mynah_device::{
-    PatternStore, Port, RamStore, Store, Subsystem, SubsystemConfig, SubsystemError, Timing,
-    Transport,
+    Now, PatternStore, Port as Listed, RamStore, Store, Subsystem, SubsystemConfig, SubsystemError,
+    Timing, Transport,
 };
 use mynah_lab::emulation::Prepared;
 use mynah_lab::result::{Parts, Result as RunResult, Run};
@@ -24,7 +25,7 @@ use rustix::fd::OwnedFd;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::io;
 use std::net::{SocketAddr, TcpListener};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// NQNs of subsystems begin with this, unless they are given in full.
@@ -60,6 +61,10 @@ pub struct ServeOptions {
     pub name: Option<String>,
     /// Addresses to listen on.
     pub tcp: Vec<SocketAddr>,
+    /// Folders with a socket for a PCIe function each; all are controllers of the one subsystem.
+    pub vfio_user: Vec<PathBuf>,
+    /// How guests ring the doorbells of these functions.
+    pub doorbells: DoorbellMode,
     /// Where the bytes are.
     pub store: StoreKind,
     /// How fast the drive is.
@@ -95,6 +100,8 @@ impl Default for ServeOptions {
         ServeOptions {
             name: None,
             tcp: vec![SocketAddr::from(([127, 0, 0, 1], 0))],
+            vfio_user: Vec::new(),
+            doorbells: DoorbellMode::default(),
             store: StoreKind::Ram,
             speed: Speed::Modelled(Rate::REAL),
             namespaces: Vec::new(),
@@ -119,6 +126,12 @@ pub enum ServeError {
     /// An address cannot be listened on.
     #[error("cannot listen on {0}: {1}")]
     Listen(SocketAddr, io::Error),
+    /// A folder cannot be listened in.
+    #[error("cannot listen: {0}")]
+    Folder(#[from] ListenError),
+    /// There can be no function.
+    #[error(transparent)]
+    Port(#[from] PortError),
     /// The subsystem cannot be built.
     #[error(transparent)]
     Subsystem(#[from] SubsystemError),
@@ -137,7 +150,7 @@ pub enum ServeError {
 impl ServeError {
     /// Whether what the user gave is at fault, and not the machine.
     pub fn is_usage(&self) -> bool {
-        !matches!(self, ServeError::System(_))
+        !matches!(self, ServeError::System(_) | ServeError::Port(_))
     }
 }
 
@@ -193,6 +206,8 @@ pub struct Server {
     trouble: Trouble,
     notes: Vec<String>,
     interval: Option<(Span, Told)>,
+    ports: Vec<Port>,
+    say: Say,
 }
 
 impl std::fmt::Debug for Server {
@@ -251,12 +266,12 @@ impl Server {
                 Some(it)
             }
         };
-        let ports = addresses.iter().map(|address| Port {
+        let ports = addresses.iter().map(|address| Listed {
             address: address.ip().to_string(),
             service: address.port().to_string(),
             tls: options.is_encrypted(),
         });
-        let subsystem = Subsystem::new(
+        let mut subsystem = Subsystem::new(
             SubsystemConfig {
                 serial: serial(&identity.nqn),
                 namespaces: options.namespaces.clone(),
@@ -269,6 +284,12 @@ impl Server {
             drive,
             store,
         )?;
+        let start = Now { wall: Time::ZERO, model: Time::ZERO };
+        let mut ports = Vec::new();
+        for folder in &options.vfio_user {
+            let listener = Listener::new(folder)?;
+            ports.push(Port::new(start, &mut subsystem, listener, options.doorbells)?);
+        }
         if subsystem.has_restored_namespaces() {
             notes.push("the namespaces are those that the store has kept".to_owned());
         }
@@ -284,12 +305,24 @@ impl Server {
             trouble,
             notes,
             interval: None,
+            ports,
+            say: Box::new(|_| ()),
         })
     }
 
     /// The addresses hosts can connect to.
     pub fn addresses(&self) -> &[SocketAddr] {
         &self.addresses
+    }
+
+    /// The sockets of the functions.
+    pub fn sockets(&self) -> impl Iterator<Item = &Path> {
+        self.ports.iter().map(Port::path)
+    }
+
+    /// Calls `say` with what guests do wrong, on the thread that serves: it must not block.
+    pub fn on_complaint(&mut self, say: Say) {
+        self.say = say;
     }
 
     /// The subsystem's NQN.
@@ -358,6 +391,7 @@ impl Server {
         let clock = Clock::start(rate);
         let limits = self.options.limits;
         let mut engine = Engine::new(clock, hub, transport, limits, listeners, self.control)?;
+        engine.add_ports(self.ports, self.say)?;
         engine.set_poll(self.options.poll);
         for waker in self.wakers {
             engine.wake_on(waker)?;

@@ -342,6 +342,19 @@ impl Function {
         self.transfers.iter().any(|(_, transfer)| transfer.segments.touches(at, bytes))
     }
 
+    /// Whether the host has enabled the controller, and it may use the host's memory: then its
+    /// doorbells have to be looked at.
+    pub fn is_active(&self) -> bool {
+        self.space.is_bus_master() && self.configuration.enabled()
+    }
+
+    /// I/O commands under way, as far as they were fetched.
+    pub fn outstanding(&self, subsystem: &Subsystem) -> u64 {
+        let queues =
+            self.active.iter().filter_map(|&id| self.submissions[usize::from(id)].as_ref());
+        queues.map(|queue| u64::from(subsystem.guest_outstanding(queue.slot))).sum()
+    }
+
     /// Keeps where a command's data lie until it ends.
     fn keep(&mut self, slot: u32, segments: Segments) -> u32 {
         self.transfers.insert(Transfer { slot, segments })

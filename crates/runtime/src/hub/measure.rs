@@ -97,7 +97,7 @@ impl Measure {
     }
 
     /// The flow of a host.
-    pub(super) fn flow(&mut self, host: &str) -> u32 {
+    pub(crate) fn flow(&mut self, host: &str) -> u32 {
         if let Some(at) = self.flows.iter().position(|name| name == host) {
             return at as u32;
         }
@@ -111,13 +111,42 @@ impl Measure {
     }
 
     #[inline]
-    pub(super) fn arrived(&mut self, gap: Span) {
+    pub(crate) fn arrived(&mut self, gap: Span) {
         self.lateness.arrived(gap);
+    }
+
+    /// So many reads or writes came, within this gap, and were answered by `at`, so long after they
+    /// were seen. Nothing of that was modelled.
+    pub(crate) fn answered_at_once(
+        &mut self,
+        flow: u32,
+        kind: ReplyKind,
+        commands: u64,
+        bytes: u64,
+        gap: Span,
+        (latency, at): (Span, Time),
+    ) {
+        let operation = match kind {
+            ReplyKind::Read => {
+                self.totals.reads += commands;
+                self.totals.read_bytes += bytes;
+                Operation::Read
+            }
+            _ => {
+                self.totals.writes += commands;
+                self.totals.written_bytes += bytes;
+                Operation::Write
+            }
+        };
+        self.lateness.arrived_many(gap, commands);
+        self.interval.record_many(latency, commands);
+        self.latencies.record_many(latency, commands);
+        self.recorder.record_many(flow as usize, operation, commands, bytes, latency, at);
     }
 
     /// A reply is visible to the host; how late, if it was modelled.
     #[inline]
-    pub(super) fn visible(
+    pub(crate) fn visible(
         &mut self,
         now: Now,
         flow: Option<u32>,

@@ -1,0 +1,148 @@
+//! What is measured of the commands of a port.
+
+use crate::clock::Clock;
+use crate::hub::Measure;
+use mynah_device::pci::Watch;
+use mynah_device::{Now, Reply, ReplyKind, Subsystem};
+use mynah_stamp::{Span, Time};
+use std::collections::VecDeque;
+
+/// Looks that are remembered.
+const LOOKS_MAX: usize = 8192;
+
+/// When doorbells were looked at, and how long before that they had been looked at last: a
+/// command that a look has found came in between.
+#[derive(Debug, Default)]
+pub(super) struct Looks {
+    last: Time,
+    /// The model's time of looks that found something, and their gaps.
+    found: VecDeque<(Time, Span)>,
+    /// Lateness and uncertainty of a turn's commands, for the log page.
+    late: Vec<(Span, Span)>,
+}
+
+impl Looks {
+    /// A look; the gap before it.
+    pub(super) fn look(&mut self, now: Now) -> Span {
+        let gap = now.wall.saturating_since(self.last);
+        self.last = now.wall;
+        gap
+    }
+
+    /// The look at `at` may find something.
+    fn begin(&mut self, at: Time, gap: Span) {
+        if self.found.back().is_some_and(|(last, _)| *last >= at) {
+            return;
+        }
+        if self.found.len() == LOOKS_MAX {
+            self.found.pop_front();
+        }
+        self.found.push_back((at, gap));
+    }
+
+    /// The look at `at` has found nothing.
+    pub(super) fn found_nothing(&mut self, at: Time) {
+        self.found.pop_back_if(|(last, _)| *last == at);
+    }
+
+    /// The gap before the look that found a command which arrived at `at`. Of a look that is
+    /// forgotten, that of the oldest one known.
+    fn gap(&self, at: Time) -> Option<Span> {
+        let index = self.found.partition_point(|(look, _)| *look < at);
+        self.found.get(index).map(|(_, gap)| *gap)
+    }
+}
+
+/// Hears of a turn's commands.
+pub(super) struct Watcher<'a> {
+    clock: &'a Clock,
+    now: Now,
+    gap: Span,
+    flow: u32,
+    looks: &'a mut Looks,
+    measure: &'a mut Measure,
+    /// Commands and bytes answered at once: reads, and writes.
+    reads: (u64, u64),
+    writes: (u64, u64),
+}
+
+impl<'a> Watcher<'a> {
+    pub(super) fn new(
+        clock: &'a Clock,
+        now: Now,
+        gap: Span,
+        flow: u32,
+        looks: &'a mut Looks,
+        measure: &'a mut Measure,
+    ) -> Watcher<'a> {
+        looks.begin(now.model, gap);
+        let (reads, writes) = ((0, 0), (0, 0));
+        Watcher { clock, now, gap, flow, looks, measure, reads, writes }
+    }
+
+    /// The turn is over.
+    pub(super) fn finish(self, subsystem: &mut Subsystem) {
+        for (late, gap) in self.looks.late.drain(..) {
+            subsystem.record_lateness(late, gap);
+        }
+        if self.reads.0 + self.writes.0 == 0 {
+            return;
+        }
+        let end = self.clock.now();
+        let latency = end.wall.saturating_since(self.now.wall);
+        for (kind, (commands, bytes)) in
+            [(ReplyKind::Read, self.reads), (ReplyKind::Write, self.writes)]
+        {
+            if commands > 0 {
+                let ended = (latency, end.model);
+                self.measure.answered_at_once(self.flow, kind, commands, bytes, self.gap, ended);
+            }
+        }
+    }
+}
+
+impl Watch for Watcher<'_> {
+    fn completed(&mut self, reply: &Reply) {
+        let now = self.clock.now();
+        let gap = self.looks.gap(reply.arrival).unwrap_or(self.gap);
+        if !matches!(reply.kind, ReplyKind::Admin | ReplyKind::Fabrics) {
+            self.measure.arrived(gap);
+        }
+        if let Some(late) = self.measure.visible(now, Some(self.flow), reply, None) {
+            self.looks.late.push((late, gap));
+        }
+    }
+
+    #[inline]
+    fn plain(&mut self, kind: ReplyKind, commands: u32, bytes: u64) {
+        let side = if kind == ReplyKind::Read { &mut self.reads } else { &mut self.writes };
+        side.0 += u64::from(commands);
+        side.1 += bytes;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_is_as_uncertain_as_the_look_that_found_it() {
+        let at = |us: u64| Time::from_ns(us * 1000);
+        let mut looks = Looks::default();
+        for (us, worked) in [(10, true), (11, false), (261, true), (262, true)] {
+            let now = Now { wall: at(us), model: at(us) };
+            let gap = looks.look(now);
+            looks.begin(now.model, gap);
+            if !worked {
+                looks.found_nothing(now.model);
+            }
+        }
+        assert_eq!(looks.gap(at(261)), Some(Span::from_us(250)));
+        assert_eq!(looks.gap(at(262)), Some(Span::from_us(1)));
+        assert_eq!(looks.gap(at(300)), None);
+        for us in 300..300 + 2 * LOOKS_MAX as u64 {
+            looks.begin(at(us), Span::from_us(1));
+        }
+        assert_eq!(looks.found.len(), LOOKS_MAX);
+    }
+}
