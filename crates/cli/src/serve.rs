@@ -78,7 +78,10 @@ pub(crate) fn run(args: &Serve) -> Result<ExitCode, Failure> {
         "nqn": server.nqn(),
         "pid": std::process::id(),
     });
-    let sockets: Vec<String> = server.sockets().map(|path| path.display().to_string()).collect();
+    // QEMU may be started elsewhere.
+    let absolute = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let sockets = server.sockets().map(|path| absolute(path).display().to_string());
+    let sockets: Vec<String> = sockets.collect();
     if !sockets.is_empty() {
         ready["vfio_user"] = sockets.clone().into();
     }

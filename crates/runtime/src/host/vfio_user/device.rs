@@ -45,8 +45,14 @@ impl Device {
             doorbells: None,
             vectors: 0,
         };
-        device.answer(0, "the protocol's version", &[], |answer| {
+        let version = device.answer(0, "the protocol's version", &[], |answer| {
             matches!(answer, Answer::Connected(_)).then_some(())
+        });
+        version.map_err(|error| match error {
+            HostError::Closed | HostError::Lost(_) => HostError::Unusable(
+                "the device closed the connection at once: it serves one client at a time".into(),
+            ),
+            other => other,
         })?;
         let (pci, regions) = device.ask("what it is", &Request::Device, &[], |it| match it {
             Answer::Device { pci, regions, .. } => Some((pci, regions)),
