@@ -77,11 +77,19 @@ pub struct FunctionConfig {
     /// Whether Doorbell Buffer Config is offered. Of use where the host's writes to doorbells
     /// are slow, and of none where the doorbells are shared with it.
     pub shadow_doorbells: bool,
+    /// Whether the transport does the masking of interrupts ([`Function::hold_interrupt`]), and
+    /// the MSI-X table that the host sees is not this one. So with VFIO.
+    pub transport_masks: bool,
 }
 
 impl Default for FunctionConfig {
     fn default() -> Self {
-        FunctionConfig { host: "pci".into(), max_transfer_bytes: 1 << 20, shadow_doorbells: false }
+        FunctionConfig {
+            host: "pci".into(),
+            max_transfer_bytes: 1 << 20,
+            shadow_doorbells: false,
+            transport_masks: false,
+        }
     }
 }
 
@@ -193,9 +201,9 @@ impl Function {
         Ok(Function {
             space: ConfigSpace::new(bars, vectors, &drive.link),
             has_priorities: modelled && drive.scheduler.priority_classes,
+            msix: MsixTable::new(vectors, config.transport_masks),
             config,
             controller,
-            msix: MsixTable::new(vectors),
             vectors,
             queue_entries_max: limits.queue_entries_max,
             modelled,

@@ -1,9 +1,8 @@
 //! MSI-X: the table, the pending bits, and which vectors are to be signalled.
 //!
-//! A client that shows the function to a guest keeps the table and its masks to itself: then
-//! MSI-X is never enabled here, every vector that is raised is signalled, and who hears of it
-//! is the client's to say. A client that drives the function itself enables MSI-X and writes
-//! the table, and what it masks is kept pending.
+//! A client of VFIO's kind keeps the table and its masks to itself, although it passes on that
+//! MSI-X is enabled: then every vector that is raised is signalled, unless the transport holds it
+//! back. Where the host itself writes the table, what it masks is kept pending.
 
 use mynah_wire::pci::{MSIX_ENABLE, MSIX_ENTRY_BYTES, MSIX_MASK_ALL, MSIX_MASKED};
 
@@ -40,10 +39,14 @@ pub(super) struct MsixTable {
     control: u16,
     /// INTMS: vectors 0 to 31 that are masked while MSI-X is off.
     pub(super) mask: u32,
+    /// Masking is the transport's.
+    is_transports: bool,
 }
 
 impl MsixTable {
-    pub(super) fn new(vectors: u16) -> MsixTable {
+    /// A table whose masks count; or, if masking is the transport's, only
+    /// [`MsixTable::hold`] does.
+    pub(super) fn new(vectors: u16, is_transports: bool) -> MsixTable {
         let mut table = vec![0; usize::from(vectors) * MSIX_ENTRY_BYTES];
         for entry in table.chunks_exact_mut(MSIX_ENTRY_BYTES) {
             entry[12..].copy_from_slice(&MSIX_MASKED.to_le_bytes());
@@ -57,18 +60,22 @@ impl MsixTable {
             any_ready: false,
             control: 0,
             mask: 0,
+            is_transports,
         }
     }
 
     /// As after a reset; what the transport holds back stays so.
     pub(super) fn reset(&mut self) {
         let held = self.held.clone();
-        *self = MsixTable { held, ..MsixTable::new(self.vectors) };
+        *self = MsixTable { held, ..MsixTable::new(self.vectors, self.is_transports) };
     }
 
     fn is_masked(&self, vector: u16) -> bool {
         if self.held.get(vector) {
             return true;
+        }
+        if self.is_transports {
+            return false;
         }
         if self.control & MSIX_ENABLE == 0 {
             return vector < 32 && self.mask >> vector & 1 != 0;
@@ -177,7 +184,7 @@ mod tests {
 
     #[test]
     fn raised_vectors_are_signalled_once() {
-        let mut table = MsixTable::new(129);
+        let mut table = MsixTable::new(129, false);
         for vector in [128, 0, 63, 64, 0, 129, 65_535] {
             table.raise(vector);
         }
@@ -187,7 +194,7 @@ mod tests {
 
     #[test]
     fn what_is_masked_is_pending_until_it_is_not() {
-        let mut table = MsixTable::new(4);
+        let mut table = MsixTable::new(4, false);
         table.set_control(MSIX_ENABLE);
         let mut vector_2 = [0; 16];
         table.read_table(32, &mut vector_2);
@@ -216,8 +223,24 @@ mod tests {
     }
 
     #[test]
+    fn a_transport_that_masks_by_itself_hears_of_every_vector() {
+        let mut table = MsixTable::new(4, true);
+        table.set_control(MSIX_ENABLE | MSIX_MASK_ALL);
+        table.set_mask(u32::MAX);
+        table.raise(2);
+        assert_eq!(taken(&mut table), [2]);
+        table.hold(2, true);
+        table.raise(2);
+        assert_eq!(taken(&mut table), []);
+        table.reset();
+        table.hold(2, false);
+        table.raise(1);
+        assert_eq!(taken(&mut table), [1]);
+    }
+
+    #[test]
     fn intms_masks_while_msix_is_off() {
-        let mut table = MsixTable::new(64);
+        let mut table = MsixTable::new(64, false);
         table.set_mask(1 << 3);
         for vector in [3, 4, 40] {
             table.raise(vector);
@@ -229,7 +252,7 @@ mod tests {
 
     #[test]
     fn accesses_behind_the_end_do_nothing() {
-        let mut table = MsixTable::new(2);
+        let mut table = MsixTable::new(2, false);
         table.write_table(28, &[0xff; 16]);
         table.write_table(usize::MAX - 3, &[0xff; 4]);
         let mut back = [7; 8];

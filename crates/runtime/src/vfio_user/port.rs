@@ -117,8 +117,12 @@ impl Port {
         let folder = listener.path().parent().unwrap_or(listener.path());
         let name = format!("vfio-user:{}", folder.display());
         let shadow_doorbells = mode == DoorbellMode::Trapped;
-        let config =
-            FunctionConfig { host: name.clone(), shadow_doorbells, ..FunctionConfig::default() };
+        let config = FunctionConfig {
+            host: name.clone(),
+            shadow_doorbells,
+            transport_masks: true,
+            ..FunctionConfig::default()
+        };
         let function = Function::new(now, subsystem, config)?;
         // The file has the doorbells where BAR 0 has them, so that both have the same offsets.
         let bytes = DOORBELLS_AT + DOORBELL_BYTES;
