@@ -379,7 +379,7 @@ impl Port {
     /// Deals with the requests that have come.
     fn requests(&mut self, now: Now, subsystem: &mut Subsystem, say: &mut Say) {
         let Some(session) = &mut self.session else { return };
-        let Session { server, memory, events, waiting, over, .. } = session;
+        let Session { server, memory, events, waiting, over, complained, .. } = session;
         let (function, doorbells) = (&mut self.function, self.doorbells.words());
         while let Some(event) = server.poll() {
             match event {
@@ -420,11 +420,11 @@ impl Port {
                             .map_err(|_| Errno::INVALID)
                     });
                     server.answer(ticket, result);
-                    if !before && function.is_active() && memory.bytes().0 == 0 {
-                        let (_, bytes) = memory.bytes();
-                        if bytes >= GUEST_BYTES_MIN {
-                            say(&complaint(&self.name, Missing::NotShared(0), (0, bytes)));
-                        }
+                    let (shared, not_shared) = memory.bytes();
+                    let is_enabled = !before && function.is_active();
+                    if is_enabled && shared == 0 && not_shared >= GUEST_BYTES_MIN && !*complained {
+                        *complained = true;
+                        say(&complaint(&self.name, Missing::NotShared(0), (0, not_shared)));
                     }
                 }
                 Event::Reset { ticket } => {

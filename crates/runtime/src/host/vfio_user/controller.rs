@@ -365,3 +365,92 @@ fn stride(capabilities: u64) -> usize {
 fn passed(clock: &Clock) -> Duration {
     Duration::from_nanos(clock.wall().as_ps() / 1_000)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::Rate;
+    use crate::host::transport::{Data, IoQueue};
+    use crate::server::{ServeOptions, Server, Speed};
+    use mynah_lab::emulation::Emulation;
+    use mynah_wire::nvme::opcode::nvm;
+    use mynah_wire::tcp::host::{Movement, Payload};
+
+    struct Nothing;
+
+    impl Payload for Nothing {
+        fn fill(&mut self, _slot: u16, _offset: u32, into: &mut [u8]) {
+            into.fill(7);
+        }
+
+        fn place(&mut self, _slot: u16, _offset: u32, _from: &[u8]) {}
+    }
+
+    impl Data for Nothing {
+        fn is_particular(&self, _slot: u16) -> bool {
+            true
+        }
+
+        fn is_looked_at(&self) -> bool {
+            false
+        }
+    }
+
+    /// Memory that a command still moves data to is given back when the command has ended, and
+    /// not before; registers answer meanwhile.
+    #[test]
+    fn memory_in_use_is_given_back_when_its_command_has_ended() {
+        let folder = tempfile::tempdir().unwrap();
+        let vfio_user = vec![folder.path().join("drive")];
+        let options = VfioUserOptions {
+            folder: vfio_user[0].clone(),
+            interrupts: false,
+            timeout: Duration::from_secs(60),
+        };
+        // A read of some 60 us takes some 600 ms.
+        let speed = Speed::Modelled(Rate::new(1e-4).unwrap());
+        let serve = ServeOptions { tcp: Vec::new(), vfio_user, speed, ..ServeOptions::default() };
+        let (sender, receiver) = std::sync::mpsc::channel();
+        let drive = std::thread::spawn(move || {
+            let overrides = ["geometry.blocks_per_plane=48", "over_provisioning=20%"];
+            let prepared = Emulation::on("enterprise-tlc", &overrides.map(str::to_owned)).unwrap();
+            let server = Server::new(prepared.prepare().unwrap(), serve).unwrap();
+            sender.send(server.control()).unwrap();
+            server.run().unwrap();
+        });
+        let control = receiver.recv().unwrap();
+        let mut controller = Controller::connect(&options).unwrap();
+        controller.request_queues(1).unwrap();
+        let source = controller.source();
+        let mut queue = source.open_queue(1, 16, 4096).unwrap();
+        let mut entry = SubmissionEntry { opcode: nvm::READ, ..SubmissionEntry::default() };
+        entry.namespace_id.set(1);
+        entry.dword12.set(7);
+        let slot = queue.submit(&entry, Movement::ToHost(4096), &mut Nothing).unwrap();
+        queue.send(&mut Nothing).unwrap();
+        let layout = super::super::queue::Layout::new(16, 4096, address(1));
+        // The command has to be under way before its memory is asked for.
+        std::thread::sleep(Duration::from_millis(100));
+        let mut admin = lock(&source.admin);
+        let id = admin.device.take_back(layout.address, layout.bytes);
+        let mut looks = 0;
+        loop {
+            let (status, given_back) = admin.device.register_and(offset::CSTS.into(), id);
+            assert_eq!(status, status::READY);
+            if given_back {
+                break;
+            }
+            looks += 1;
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        assert!(looks > 0, "it was given back while it was in use");
+        drop(admin);
+        // The completion is there although the queue's own memory went with it.
+        assert!(queue.receive().unwrap());
+        let completed = queue.poll(&mut Nothing).unwrap().unwrap();
+        assert_eq!(completed.slot, slot);
+        assert!(completed.entry.status().is_success(), "{:?}", completed.entry.status());
+        control.stop();
+        drive.join().unwrap();
+    }
+}

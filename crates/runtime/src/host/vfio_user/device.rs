@@ -225,6 +225,36 @@ impl Device {
     }
 }
 
+#[cfg(test)]
+impl Device {
+    /// Takes memory back without waiting for the answer; its number.
+    pub(super) fn take_back(&mut self, address: u64, bytes: u64) -> u16 {
+        let id = self.client.submit(&Request::Unmap { address, bytes }, None);
+        self.send(&[]).unwrap();
+        id
+    }
+
+    /// Reads a register of BAR 0; and whether the answer to request `other` came before.
+    pub(super) fn register_and(&mut self, offset: u64, other: u16) -> (u32, bool) {
+        let read = self.client.submit(&Request::Read { region: 0, offset, bytes: 4 }, None);
+        self.send(&[]).unwrap();
+        let mut answered = false;
+        loop {
+            wait(self.channel.as_fd(), self.timeout).unwrap();
+            while self.receive().unwrap() {
+                let Some(reply) = self.client.poll().unwrap() else { continue };
+                match reply.result.unwrap() {
+                    Answer::Data(data) if reply.id == read => {
+                        return (u32::from_le_bytes(data.try_into().unwrap()), answered);
+                    }
+                    Answer::Done if reply.id == other => answered = true,
+                    answer => panic!("{answer:?}"),
+                }
+            }
+        }
+    }
+}
+
 fn done(answer: &Answer<'_, OwnedFd>) -> Option<()> {
     matches!(answer, Answer::Done).then_some(())
 }
