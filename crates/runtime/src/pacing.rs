@@ -26,6 +26,9 @@ const DOORBELL_SPIN: Span = Span::from_ms(1);
 /// and then after naps, of an eighth of the time since, but no shorter or longer than this.
 const NAP_MIN: Span = Span::from_us(20);
 const NAP_MAX: Span = Span::from_us(250);
+/// After so long without work the naps are longer: each wakes a processor for some 20 us.
+const DESERTED: Span = Span::from_secs(1);
+const DESERTED_NAP: Span = Span::from_ms(2);
 
 /// What to do until the next look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -135,7 +138,11 @@ impl Pacing {
             Wait::Sleep(_) => {}
         }
         let quiet = now.saturating_since(self.last_work);
-        let nap = now + Span::from_ps(quiet.as_ps() / 8).clamp(NAP_MIN, NAP_MAX);
+        let nap = match quiet < DESERTED {
+            true => Span::from_ps(quiet.as_ps() / 8).clamp(NAP_MIN, NAP_MAX),
+            false => DESERTED_NAP,
+        };
+        let nap = now + nap;
         let before = deadline.map(|at| Time::from_ps(at.as_ps() - self.wake.as_ps()));
         Wait::Sleep(Some(before.map_or(nap, |before| before.min(nap))))
     }
@@ -244,6 +251,8 @@ mod tests {
         }
         assert!(naps.is_sorted() && naps.len() < 600, "{}", naps.len());
         assert!(naps[0] >= Span::from_us(100) && naps.last() == Some(&NAP_MAX));
+        let wait = pacing.wait_for_doorbells(US(2_000_000), None);
+        assert_eq!(wait, Wait::Sleep(Some(US(2_002_000))));
         // What is due is not missed.
         for _ in 0..100 {
             pacing.woke(US(now), US(now + 20));
