@@ -28,7 +28,7 @@ const NAP_MIN: Span = Span::from_us(20);
 const NAP_MAX: Span = Span::from_us(250);
 /// After so long without work the naps are longer: each wakes a processor for some 20 us.
 const DESERTED: Span = Span::from_secs(1);
-const DESERTED_NAP: Span = Span::from_ms(2);
+const DESERTED_NAP: Span = Span::from_ms(3);
 
 /// What to do until the next look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -252,7 +252,7 @@ mod tests {
         assert!(naps.is_sorted() && naps.len() < 600, "{}", naps.len());
         assert!(naps[0] >= Span::from_us(100) && naps.last() == Some(&NAP_MAX));
         let wait = pacing.wait_for_doorbells(US(2_000_000), None);
-        assert_eq!(wait, Wait::Sleep(Some(US(2_002_000))));
+        assert_eq!(wait, Wait::Sleep(Some(US(2_003_000))));
         // What is due is not missed.
         for _ in 0..100 {
             pacing.woke(US(now), US(now + 20));
