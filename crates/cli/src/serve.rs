@@ -45,7 +45,11 @@ pub(crate) fn run(args: &Serve) -> Result<ExitCode, Failure> {
     let interval = interval.map(|text| duration("--status-interval", text)).transpose()?;
 
     let mut meter = Meter::new();
-    let prepared = emulation.prepare()?;
+    let mut prepared = emulation.prepare()?;
+    if !options.vfio_user.is_empty() && options.speed != Speed::Max {
+        // As its functions will, and a recording's header has to say.
+        prepared.drive.report_moves(true);
+    }
     let recording = args.record.as_deref().map(|path| Recording::begin(path, &prepared));
     let (recording, tap) = recording.transpose()?.unzip();
     let mut server = Server::new(prepared, options.clone())?;

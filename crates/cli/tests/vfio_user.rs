@@ -208,6 +208,28 @@ fn several_functions_and_tcp_serve_the_same_drive() {
 }
 
 #[test]
+fn what_a_guest_does_can_be_recorded_and_simulated_again() {
+    let (top, path) = folder();
+    let recording = top.path().join("run.rec");
+    let file = recording.to_str().unwrap();
+    let more = ["--tcp", "127.0.0.1:0", "--record", file, "--late-bound", "1h"];
+    let drive = Drive::start(&path, &more);
+    let load = ["--bsrange", "4k-64k", "--numjobs", "2", "--fsync", "20", "--number_ios", "300"];
+    result(&bench(&path, &[&MIXED, &load[..]].concat()));
+    let tcp = format!("tcp://{}", drive.ready["addresses"][0].as_str().unwrap());
+    let over_tcp = start_bench(&tcp, &[&MIXED, &load[..]].concat());
+    result(&over_tcp.wait_with_output().unwrap());
+    assert_eq!(drive.stop().0, 0);
+    let replay = Command::new(env!("CARGO_BIN_EXE_mynah"))
+        .args(["sim", "--replay", file, "--json", "-"])
+        .output()
+        .unwrap();
+    let replayed = result(&replay);
+    assert_eq!(replayed["flows"].as_array().unwrap().len(), 2, "{}", replayed["flows"]);
+    assert!(replayed["requests"].as_u64().unwrap() >= 1_200);
+}
+
+#[test]
 fn a_client_at_a_time_and_the_next_after_it() {
     let (_folder, path) = folder();
     let drive = Drive::start(&path, &["--speed", "max"]);
