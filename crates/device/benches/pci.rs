@@ -41,13 +41,13 @@ fn main() {
                     let mut bench = Bench::new(timing, disk_bytes, 1);
                     let work = Work { opcode, blocks, span: disk_bytes / 512, depth };
                     if let Some(count) = count {
-                        bench.run(&work, count);
+                        run(&mut bench, &work, count);
                         continue;
                     }
                     let mut best = f64::MAX;
                     for _ in 0..5 {
                         let began = Instant::now();
-                        bench.run(&work, commands / 5);
+                        run(&mut bench, &work, commands / 5);
                         let each = began.elapsed().as_secs_f64() * 1e9 / (commands / 5) as f64;
                         best = best.min(each);
                     }
@@ -55,5 +55,13 @@ fn main() {
                 }
             }
         }
+    }
+}
+
+/// Keeps the queue at its depth until so many commands are done.
+fn run(bench: &mut Bench, work: &Work, commands: u64) {
+    let mut done = 0;
+    while done < commands {
+        done += bench.step(work);
     }
 }

@@ -272,14 +272,6 @@ impl Bench {
         (0..self.pairs.len()).map(|at| u64::from(self.take(at))).sum()
     }
 
-    /// Keeps the queues at their depth until so many commands are done.
-    pub(crate) fn run(&mut self, work: &Work, commands: u64) {
-        let mut done = 0;
-        while done < commands {
-            done += self.step(work);
-        }
-    }
-
     /// Gives every byte of the disk a place in the store.
     fn fill(&mut self, span: u64) {
         let mut entry = SubmissionEntry { opcode: nvm::WRITE, ..Default::default() };
