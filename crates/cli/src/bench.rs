@@ -6,12 +6,12 @@ use crate::key;
 use crate::machine::Meter;
 use crate::print;
 use crate::progress::Bar;
+use crate::values;
 use mynah_lab::SimulationError;
 use mynah_lab::output::PendingFile;
 use mynah_lab::result::Run;
 use mynah_lab::simulation::Step;
 use mynah_lab::summary;
-use mynah_lab::units;
 use mynah_lab::workload::{FlowSpec, Limits};
 use mynah_runtime::host::load::{self, Load, LoadError, Outcome, Progress, Where};
 use mynah_runtime::host::{self, Credentials, HostError, Options, Target, VfioUserOptions};
@@ -44,10 +44,10 @@ pub(crate) fn run(args: &Bench) -> Result<bool, Failure> {
             .run
             .ramp_time
             .as_deref()
-            .map_or(Ok(Span::ZERO), |text| span("--ramp_time", text))?,
+            .map_or(Ok(Span::ZERO), |text| values::span("--ramp_time", text))?,
         verify: args.run.verify,
         flush_every: args.run.fsync,
-        cpus: crate::serve::cpus(args.run.cpus_allowed.as_deref())?,
+        cpus: values::cpus(args.run.cpus_allowed.as_deref())?,
         reconnect: time("--reconnect", &args.host.reconnect, DEFAULT_RECONNECT)?,
     };
     let json = args.json.as_deref().filter(|path| *path != Path::new("-"));
@@ -247,16 +247,6 @@ fn refused(error: LoadError) -> Failure {
 
 fn time(option: &str, text: &Option<String>, default: Duration) -> Result<Duration, Failure> {
     text.as_deref().map_or(Ok(default), |text| {
-        span(option, text).map(|span| Duration::from_nanos(span.as_ps() / 1_000))
+        values::span(option, text).map(|span| Duration::from_nanos(span.as_ps() / 1_000))
     })
-}
-
-/// A duration; a bare number counts seconds.
-pub(crate) fn span(option: &str, text: &str) -> Result<Span, Failure> {
-    let seconds = text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
-    let text = if seconds { format!("{text}s") } else { text.to_owned() };
-    let units::Duration(span) = text
-        .parse()
-        .map_err(|error: units::UnitError| Failure::usage(format!("{option}: {error}"), None))?;
-    Ok(span)
 }

@@ -12,6 +12,7 @@ mod print;
 mod progress;
 mod serve;
 mod sim;
+mod values;
 
 use args::{Cli, Verb};
 use clap::{CommandFactory, Parser};

@@ -1,9 +1,10 @@
 //! `mynah serve`.
 
-use crate::args::{DoorbellsArg, PollArg, Serve, flag};
+use crate::args::{DoorbellsArg, PollArg, Serve};
 use crate::failure::{Failure, say};
 use crate::key;
 use crate::machine::Meter;
+use crate::values;
 use crate::{print, progress};
 use mynah_lab::emulation::Emulation;
 use mynah_lab::experiment::Precondition;
@@ -11,10 +12,9 @@ use mynah_lab::output::PendingFile;
 use mynah_lab::result::Result as RunResult;
 use mynah_lab::simulation::Step;
 use mynah_lab::summary;
-use mynah_lab::units::{Bytes, Duration};
+use mynah_lab::units::Bytes;
 use mynah_runtime::authenticator::Secrets;
 use mynah_runtime::clock::Rate;
-use mynah_runtime::cpus::Cpus;
 use mynah_runtime::fault;
 use mynah_runtime::metrics;
 use mynah_runtime::pacing::Poll;
@@ -22,7 +22,6 @@ use mynah_runtime::record::Recording;
 use mynah_runtime::server::{ServeError, ServeOptions, Server, Speed, StoreKind};
 use mynah_runtime::status;
 use mynah_runtime::vfio_user::DoorbellMode;
-use mynah_stamp::Span;
 use mynah_wire::authentication::Choices;
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
@@ -42,7 +41,7 @@ pub(crate) fn run(args: &Serve) -> Result<ExitCode, Failure> {
     let metrics = args.metrics.as_deref().map(|text| address("--metrics", text)).transpose()?;
     let metrics = metrics.map(listen).transpose()?;
     let interval = args.status_interval.as_deref();
-    let interval = interval.map(|text| duration("--status-interval", text)).transpose()?;
+    let interval = interval.map(|text| values::interval("--status-interval", text)).transpose()?;
 
     let mut meter = Meter::new();
     let mut prepared = emulation.prepare()?;
@@ -206,19 +205,14 @@ fn options(args: &Serve) -> Result<ServeOptions, Failure> {
             PollArg::Adaptive => Poll::Adaptive,
             PollArg::Always => Poll::Always,
         },
-        cpus: cpus(args.cpus_allowed.as_deref())?,
-        late_bound: args.late_bound.as_deref().map(|t| duration("--late-bound", t)).transpose()?,
+        cpus: values::cpus(args.cpus_allowed.as_deref())?,
+        late_bound: args
+            .late_bound
+            .as_deref()
+            .map(|t| values::interval("--late-bound", t))
+            .transpose()?,
         ..ServeOptions::default()
     })
-}
-
-/// Where threads may run.
-pub(crate) fn cpus(text: Option<&str>) -> Result<Option<Cpus>, Failure> {
-    let read = |text: &str| {
-        text.parse::<Cpus>()
-            .map_err(|error| Failure::usage(format!("{}: {error}", flag("cpus_allowed")), None))
-    };
-    text.map(read).transpose()
 }
 
 /// Refuses what has no effect without TCP.
@@ -323,19 +317,6 @@ fn address(option: &str, text: &str) -> Result<SocketAddr, Failure> {
             "write ADDRESS:PORT, as in 127.0.0.1:4420 or [::1]:4420; port 0 takes a free one";
         Failure::usage(format!("{option}: `{text}` is not an address"), Some(help))
     })
-}
-
-fn duration(option: &str, text: &str) -> Result<Span, Failure> {
-    let bare = text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
-    let text = if bare { format!("{text}s") } else { text.to_owned() };
-    match text.parse() {
-        Ok(Duration(span)) if !span.is_zero() => Ok(span),
-        Ok(_) => Err(Failure::usage(format!("{option}: must be more than nothing"), None)),
-        Err(error) => {
-            let error: mynah_lab::units::UnitError = error;
-            Err(Failure::usage(format!("{option}: {error}"), None))
-        }
-    }
 }
 
 fn listen(address: SocketAddr) -> Result<TcpListener, Failure> {

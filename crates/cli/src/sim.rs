@@ -178,7 +178,7 @@ fn adjust(args: &Sim, mut simulation: Simulation) -> Result<Simulation, Failure>
         simulation = simulation.seed(seed);
     }
     if let Some(text) = &args.run.ramp_time {
-        simulation.options.ramp_time = crate::bench::span("--ramp_time", text)?;
+        simulation.options.ramp_time = crate::values::span("--ramp_time", text)?;
     }
     simulation.alone = args.run.alone;
     Ok(simulation)
