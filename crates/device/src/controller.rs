@@ -36,8 +36,10 @@ pub(crate) struct Controller {
     pub(crate) admin_queue: u32,
     /// Transport queues of I/O queues, by queue identifier less one.
     pub(crate) io_queues: Vec<u32>,
-    /// I/O queues that the host may connect.
+    /// I/O submission queues that the host may create; over fabrics, pairs that it may connect.
     pub(crate) queues_granted: u16,
+    /// I/O completion queues that the host may create.
+    pub(crate) completion_queues_granted: u16,
     pub(crate) configuration: Configuration,
     /// CSTS.
     pub(crate) status: u32,

@@ -209,6 +209,7 @@ impl Subsystem {
             admin_queue,
             io_queues: Vec::new(),
             queues_granted: queues_max,
+            completion_queues_granted: queues_max,
             configuration: Configuration::default(),
             status: 0,
             keep_alive: Span::ZERO,
@@ -418,6 +419,7 @@ impl Subsystem {
         let Some(controller) = &mut self.controllers[usize::from(id)] else { return };
         controller.status = 0;
         controller.queues_granted = controller.queues_max;
+        controller.completion_queues_granted = controller.queues_max;
         controller.features = Features::default();
         let requests = controller.events.reset();
         let io_queues = std::mem::take(&mut controller.io_queues);

@@ -223,9 +223,12 @@ impl Subsystem {
         self.guest(id).map_or(NONE, |controller| controller.admin_queue)
     }
 
-    /// The highest I/O queue identifier of a controller.
-    pub(crate) fn guest_queues(&self, id: u16) -> u16 {
-        self.guest(id).map_or(0, |controller| controller.queues_granted)
+    /// The highest identifier of an I/O submission queue, and of an I/O completion queue, of a
+    /// controller.
+    pub(crate) fn guest_queues(&self, id: u16) -> (u16, u16) {
+        self.guest(id).map_or((0, 0), |controller| {
+            (controller.queues_granted, controller.completion_queues_granted)
+        })
     }
 
     /// Commands of a queue that are not replied to.

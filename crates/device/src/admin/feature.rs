@@ -136,6 +136,11 @@ fn invalid() -> Status {
     Status::INVALID_FIELD.do_not_retry()
 }
 
+/// How many submission and completion queues there may be, as Number of Queues says it.
+fn queue_counts((submission, completion): (u16, u16)) -> u32 {
+    u32::from(submission - 1) | u32::from(completion - 1) << 16
+}
+
 impl Subsystem {
     pub(super) fn get_features(&mut self, context: Context<'_>) -> Result<Answer, Status> {
         let dword10 = context.entry.dword10.get();
@@ -182,8 +187,11 @@ impl Subsystem {
             id::ERROR_RECOVERY => features.error_recovery.get(&namespace).copied().unwrap_or(0),
             id::VOLATILE_WRITE_CACHE => u32::from(write_cache || !current),
             id::NUMBER_OF_QUEUES => {
-                let granted = if current { controller.queues_granted } else { queues_max };
-                u32::from(granted - 1) | u32::from(granted - 1) << 16
+                let granted = match current {
+                    true => (controller.queues_granted, controller.completion_queues_granted),
+                    false => (queues_max, queues_max),
+                };
+                queue_counts(granted)
             }
             id::INTERRUPT_COALESCING => features.coalescing,
             id::INTERRUPT_VECTOR => {
@@ -335,10 +343,15 @@ impl Subsystem {
                 if controller.io_queues.iter().any(|&queue| queue != crate::slots::NONE) {
                     return Err(Status::COMMAND_SEQUENCE_ERROR.do_not_retry());
                 }
-                // A fabrics queue is a pair.
-                let granted = (submission.min(completion) + 1).min(queues_max);
-                controller.queues_granted = granted;
-                result = u64::from(granted - 1) | u64::from(granted - 1) << 16;
+                let mut granted =
+                    ((submission + 1).min(queues_max), (completion + 1).min(queues_max));
+                if !controller.is_guests() {
+                    // A fabrics queue is a pair.
+                    let pairs = granted.0.min(granted.1);
+                    granted = (pairs, pairs);
+                }
+                (controller.queues_granted, controller.completion_queues_granted) = granted;
+                result = u64::from(queue_counts(granted));
             }
             id::INTERRUPT_COALESCING => features.coalescing = value & 0xffff,
             id::INTERRUPT_VECTOR => {

@@ -314,6 +314,8 @@ impl Subsystem {
             write_alignment: granularity,
             deallocate_granularity: granularity,
             deallocate_alignment: granularity,
+            // A multiple of NPWG; larger writes are no better.
+            optimal_write: granularity,
             ana_group: U32::new(GROUP),
             attributes: u8::from(namespace.protection as u8 != 0),
             endurance_group: U16::new(GROUP as u16),

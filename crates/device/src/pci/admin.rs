@@ -51,14 +51,14 @@ impl Function {
     /// What the creation of any queue has to state: identifier and entries.
     fn new_queue(
         &self,
-        subsystem: &Subsystem,
         entry: &SubmissionEntry,
+        ids_max: u16,
         exists: impl Fn(usize) -> bool,
         entry_size: u8,
     ) -> Result<(u16, u32), Status> {
         let dword10 = entry.dword10.get();
         let (id, entries) = (dword10 as u16, (dword10 >> 16) + 1);
-        if id == 0 || id > subsystem.guest_queues(self.controller) || exists(id.into()) {
+        if id == 0 || id > ids_max || exists(id.into()) {
             return Err(Status::QUEUE_ID_INVALID.do_not_retry());
         }
         if entries < 2 || entries > self.queue_entries_max || entry_size == 0 {
@@ -82,7 +82,8 @@ impl Function {
     ) -> Outcome {
         let exists = |id: usize| self.completions[id].is_some();
         let size = self.configuration.completion_entry();
-        let (id, entries) = self.new_queue(subsystem, entry, exists, size)?;
+        let (_, ids_max) = subsystem.guest_queues(self.controller);
+        let (id, entries) = self.new_queue(entry, ids_max, exists, size)?;
         let dword11 = entry.dword11.get();
         let vector = (dword11 >> 16) as u16;
         if vector >= self.vectors {
@@ -104,10 +105,11 @@ impl Function {
     ) -> Outcome {
         let exists = |id: usize| self.submissions[id].is_some();
         let size = self.configuration.submission_entry();
-        let (id, entries) = self.new_queue(subsystem, entry, exists, size)?;
+        let (ids_max, completion_ids_max) = subsystem.guest_queues(self.controller);
+        let (id, entries) = self.new_queue(entry, ids_max, exists, size)?;
         let dword11 = entry.dword11.get();
         let completion = (dword11 >> 16) as u16;
-        if completion == 0 || completion > subsystem.guest_queues(self.controller) {
+        if completion == 0 || completion > completion_ids_max {
             return refused(Status::QUEUE_ID_INVALID);
         }
         let priority = match dword11 >> 1 & 3 {

@@ -70,6 +70,7 @@ fn a_namespace_says_what_it_is() {
     assert_eq!(shifts, [(9, 0), (12, 0), (9, 8), (12, 8)]);
     assert_eq!((page.multipath, page.ana_group.get()), (1, 1));
     assert_eq!(page.write_granularity.get(), 7, "a unit of 4 KiB");
+    assert_eq!(page.optimal_write.get(), 7, "a multiple of it");
     let descriptors = world.identify(admin, cns::NAMESPACE_DESCRIPTORS, 1);
     let mut rest = &descriptors[..];
     let mut kinds = vec![];

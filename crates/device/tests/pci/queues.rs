@@ -72,6 +72,33 @@ fn queues_that_cannot_be_are_refused_by_name() {
 }
 
 #[test]
+fn submission_and_completion_queues_are_granted_apart() {
+    let granted = |host: &mut Host, mut entry: SubmissionEntry| {
+        entry.set_prps(0, 0);
+        host.call(0, entry).result.get()
+    };
+    for timing in BOTH {
+        let mut host = Host::new(timing);
+        assert_eq!(granted(&mut host, set_feature(7, 3 | 1 << 16)), 3 | 1 << 16);
+        assert_eq!(granted(&mut host, get_feature(7, 0, 0)), 3 | 1 << 16);
+        assert_eq!(host.create_cq(1, 16, 1), Status::SUCCESS);
+        assert_eq!(host.create_cq(2, 16, 2), Status::SUCCESS);
+        assert_eq!(host.create_cq(3, 16, 0), Status::QUEUE_ID_INVALID);
+        assert_eq!(host.create_sq(1, 16, 3), Status::QUEUE_ID_INVALID);
+        for (id, completion) in [(1, 2), (2, 2), (3, 2), (4, 1)] {
+            assert_eq!(host.create_sq(id, 16, completion), Status::SUCCESS);
+        }
+        assert_eq!(host.create_sq(5, 16, 1), Status::QUEUE_ID_INVALID);
+        for id in 1..=4 {
+            assert_eq!(host.fetch(id, read(0, 1), 512).0, Status::SUCCESS);
+        }
+        // More than there are is what there is.
+        let mut host = Host::new(timing);
+        assert_eq!(granted(&mut host, set_feature(7, 2 | 0xfffe << 16)), 2 | 127 << 16);
+    }
+}
+
+#[test]
 fn the_largest_and_the_smallest_queues_wrap_around() {
     for timing in BOTH {
         for entries in [2, 3, 1024] {
