@@ -25,8 +25,11 @@ use std::collections::VecDeque;
 use std::io::IoSlice;
 use zerocopy::FromBytes;
 
-/// Less data than this are copied: cheaper than a slice of their own.
-const LOAN_BYTES_MIN: u32 = 2048;
+/// Data shorter than [`LONG_BYTES`] are lent only behind so much output: less than that stays near
+/// the processor, where the second copy costs less than a slice of its own.
+const NEAR_OUTPUT_BYTES: usize = 128 << 10;
+/// And not below this.
+const LOAN_BYTES_MIN: usize = 2048;
 /// Lent data of so many bytes are brought near before they are sent.
 const LONG_BYTES: usize = 16 << 10;
 const CACHE_LINE: usize = 64;
@@ -680,6 +683,11 @@ impl Hub {
     }
 }
 
+/// Whether data of so many bytes behind so much output are better lent than copied.
+fn pays_as_loan(bytes: usize, output_bytes: usize) -> bool {
+    bytes >= LONG_BYTES || bytes >= LOAN_BYTES_MIN && output_bytes >= NEAR_OUTPUT_BYTES
+}
+
 /// Brings bytes into the cache. The system copies long runs that are far slower than this and
 /// the copy of what is near take together: a quarter, for 128 KiB.
 fn bring_near(bytes: &[u8]) {
@@ -694,7 +702,7 @@ fn answer(subsystem: &mut Subsystem, outstanding: &mut u64, peer: &mut Peer, mut
     if bytes == 0 {
         peer.machine.respond(&entry);
     } else if peer.machine.takes_loans()
-        && bytes >= LOAN_BYTES_MIN
+        && pays_as_loan(bytes as usize, peer.machine.output_bytes())
         && let Some(address) = subsystem.lend(&reply.data)
     {
         peer.machine.respond_with_lent_data(&entry, bytes, address);
