@@ -64,7 +64,7 @@ proptest! {
         let (_, first, id) = world.host();
         let second = world.io_queue_as(HOST, id, 2);
         let mut queues = [first, second];
-        let mut blocks: Vec<Vec<u8>> = vec![vec![0; size]; BLOCKS as usize];
+        let mut array = Array::new(size, BLOCKS);
         for (act, other) in acts {
             let io = queues[usize::from(other)];
             match act {
@@ -73,54 +73,33 @@ proptest! {
                     let mut entry = write(start, count);
                     entry.dword12.set(entry.dword12.get() | u32::from(force) << 30);
                     prop_assert_eq!(world.status(io, entry, &data), Status::SUCCESS);
-                    for (at, block) in data.chunks(size).enumerate() {
-                        blocks[start as usize + at] = block.to_vec();
-                    }
+                    array.write(start, &data);
                 }
                 Act::Read { start, count } => {
                     let back = world.call(io, read(start, count), &[]).1;
-                    let range = start as usize..start as usize + count as usize;
-                    prop_assert_eq!(back, blocks[range].concat());
+                    prop_assert_eq!(back, array.read(start, count));
                 }
                 Act::Zero { start, count, deallocate } => {
-                    let mut entry = crate::support::blocks(nvm::WRITE_ZEROES, 1, start, count);
-                    entry.dword12.set(entry.dword12.get() | u32::from(deallocate) << 25);
+                    let entry = write_zeroes(start, count, deallocate);
                     prop_assert_eq!(world.status(io, entry, &[]), Status::SUCCESS);
-                    for at in start..start + u64::from(count) {
-                        blocks[at as usize].fill(0);
-                    }
+                    array.zero(start..start + u64::from(count));
                 }
                 Act::Deallocate { start, count } => {
-                    let mut entry = entry(nvm::DATASET_MANAGEMENT, 1);
-                    entry.dword11.set(4);
-                    let mut range = [0; 16];
-                    range[4..8].copy_from_slice(&count.to_le_bytes());
-                    range[8..].copy_from_slice(&start.to_le_bytes());
+                    let (entry, range) = deallocate(start, count);
                     prop_assert_eq!(world.status(io, entry, &range), Status::SUCCESS);
-                    let per_unit = 4096 / size as u64;
-                    let from = start.next_multiple_of(per_unit);
-                    let to = (start + u64::from(count)) / per_unit * per_unit;
-                    for at in from..to.max(from) {
-                        blocks[at as usize].fill(0);
-                    }
+                    array.deallocate(start, count);
                 }
                 Act::Copy { from, to, count } => {
-                    let mut entry = crate::support::blocks(nvm::COPY, 1, to, 1);
-                    entry.dword12.set(0);
-                    let mut range = mynah_wire::nvme::protection::CopyRange::default();
-                    range.start.set(from);
-                    range.blocks.set(count as u16 - 1);
+                    let (entry, range) = copy(from, to, count);
                     let status = world.status(io, entry, range.as_bytes());
                     prop_assert_eq!(status, Status::SUCCESS);
-                    let source: Vec<_> =
-                        blocks[from as usize..from as usize + count as usize].to_vec();
-                    blocks.splice(to as usize..to as usize + source.len(), source);
+                    array.copy(from, to, count);
                 }
                 Act::CompareAndWrite { start, guess, seed } => {
                     let at = start as usize;
-                    let expected = if guess { blocks[at].clone() } else { pattern(!seed, size) };
+                    let expected = if guess { array.blocks[at].clone() } else { pattern(!seed, size) };
                     let data = pattern(seed, size);
-                    let mut compare = crate::support::blocks(nvm::COMPARE, 1, start, 1);
+                    let mut compare = blocks(nvm::COMPARE, 1, start, 1);
                     compare.flags |= 1;
                     let mut then = write(start, 1);
                     then.flags |= 2;
@@ -128,9 +107,9 @@ proptest! {
                     let second = world.submit(io, then, &data);
                     let first = plain(world.reply(io, first).0.entry.status());
                     let second = plain(world.reply(io, second).0.entry.status());
-                    if blocks[at] == expected {
+                    if array.blocks[at] == expected {
                         prop_assert_eq!((first, second), (Status::SUCCESS, Status::SUCCESS));
-                        blocks[at] = data;
+                        array.blocks[at] = data;
                     } else {
                         let failed = (Status::COMPARE_FAILURE, Status::ABORTED_FAILED_FUSED);
                         prop_assert_eq!((first, second), failed);

@@ -11,6 +11,7 @@ use mynah_stamp::{Span, Time};
 use mynah_wire::fabrics::{CONNECT_NO_FLOW_CONTROL, Connect, ConnectData, nqn_field};
 use mynah_wire::nvme::opcode::{FABRICS, admin, fabrics, nvm};
 use mynah_wire::nvme::property::offset;
+use mynah_wire::nvme::protection::CopyRange;
 use mynah_wire::nvme::{CompletionEntry, Status, SubmissionEntry};
 use std::collections::VecDeque;
 use zerocopy::IntoBytes;
@@ -380,4 +381,69 @@ pub(crate) fn pattern(seed: u64, bytes: usize) -> Vec<u8> {
             state as u8
         })
         .collect()
+}
+
+pub(crate) fn write_zeroes(start: u64, count: u32, deallocate: bool) -> SubmissionEntry {
+    let mut entry = blocks(nvm::WRITE_ZEROES, 1, start, count);
+    entry.dword12.set(entry.dword12.get() | u32::from(deallocate) << 25);
+    entry
+}
+
+/// Dataset Management that deallocates one range, and its data.
+pub(crate) fn deallocate(start: u64, count: u32) -> (SubmissionEntry, [u8; 16]) {
+    let mut entry = entry(nvm::DATASET_MANAGEMENT, 1);
+    entry.dword11.set(4);
+    let mut range = [0; 16];
+    range[4..8].copy_from_slice(&count.to_le_bytes());
+    range[8..].copy_from_slice(&start.to_le_bytes());
+    (entry, range)
+}
+
+/// Copy of one range, and its data.
+pub(crate) fn copy(from: u64, to: u64, count: u32) -> (SubmissionEntry, CopyRange) {
+    let mut entry = blocks(nvm::COPY, 1, to, 1);
+    entry.dword12.set(0);
+    let mut range = CopyRange::default();
+    range.start.set(from);
+    range.blocks.set(count as u16 - 1);
+    (entry, range)
+}
+
+/// What a namespace has to be: an array of blocks. The drive maps 4 KiB.
+pub(crate) struct Array {
+    size: usize,
+    pub(crate) blocks: Vec<Vec<u8>>,
+}
+
+impl Array {
+    pub(crate) fn new(size: usize, blocks: u64) -> Array {
+        Array { size, blocks: vec![vec![0; size]; blocks as usize] }
+    }
+
+    pub(crate) fn read(&self, start: u64, count: u32) -> Vec<u8> {
+        self.blocks[start as usize..][..count as usize].concat()
+    }
+
+    pub(crate) fn write(&mut self, start: u64, data: &[u8]) {
+        for (block, bytes) in self.blocks[start as usize..].iter_mut().zip(data.chunks(self.size)) {
+            block.copy_from_slice(bytes);
+        }
+    }
+
+    pub(crate) fn zero(&mut self, blocks: std::ops::Range<u64>) {
+        blocks.for_each(|at| self.blocks[at as usize].fill(0));
+    }
+
+    /// Only whole mapping units are deallocated.
+    pub(crate) fn deallocate(&mut self, start: u64, count: u32) {
+        let per_unit = 4096 / self.size as u64;
+        let from = start.next_multiple_of(per_unit);
+        let to = (start + u64::from(count)) / per_unit * per_unit;
+        self.zero(from..to.max(from));
+    }
+
+    pub(crate) fn copy(&mut self, from: u64, to: u64, count: u32) {
+        let source = self.read(from, count);
+        self.write(to, &source);
+    }
 }

@@ -2,7 +2,9 @@
 //! the bare drive does.
 
 use crate::lazy::LazyStore;
-use crate::shared::{self, blocks, entry, pattern, plain, read, write};
+use crate::shared::{
+    self, Array, blocks, copy, deallocate, entry, pattern, plain, read, write, write_zeroes,
+};
 use crate::support::*;
 use mynah_device::pci::FunctionConfig;
 use mynah_device::{NamespaceConfig, RamStore, Store, SubsystemConfig, Timing};
@@ -13,7 +15,6 @@ use mynah_model::io::{
 use mynah_stamp::{Span, Time};
 use mynah_wire::nvme::opcode::{admin, nvm};
 use mynah_wire::nvme::property::offset;
-use mynah_wire::nvme::protection::CopyRange;
 use mynah_wire::nvme::{Status, SubmissionEntry};
 use proptest::prelude::*;
 use std::collections::VecDeque;
@@ -100,7 +101,7 @@ proptest! {
             }
         };
         set_up(&mut host);
-        let mut array: Vec<Vec<u8>> = vec![vec![0; size]; BLOCKS as usize];
+        let mut array = Array::new(size, BLOCKS);
         for (act, other) in acts {
             let io = u16::from(other) + 1;
             match act {
@@ -110,9 +111,7 @@ proptest! {
                     entry.dword12.set(entry.dword12.get() | u32::from(force) << 30);
                     let id = send_at(&mut host, io, entry, &data, offset);
                     prop_assert!(host.completion(io, id).status().is_success());
-                    for (at, block) in data.chunks(size).enumerate() {
-                        array[start as usize + at] = block.to_vec();
-                    }
+                    array.write(start, &data);
                 }
                 Act::Read { start, count, offset } => {
                     let bytes = count as usize * size;
@@ -120,45 +119,26 @@ proptest! {
                     let mut entry = read(start, count);
                     host.set_prps(&mut entry, at, bytes as u64);
                     prop_assert_eq!(host.status(io, entry), Status::SUCCESS);
-                    let range = start as usize..start as usize + count as usize;
-                    prop_assert_eq!(host.get(at, bytes), array[range].concat());
+                    prop_assert_eq!(host.get(at, bytes), array.read(start, count));
                 }
                 Act::Zero { start, count, deallocate } => {
-                    let mut entry = blocks(nvm::WRITE_ZEROES, 1, start, count);
-                    entry.dword12.set(entry.dword12.get() | u32::from(deallocate) << 25);
+                    let entry = write_zeroes(start, count, deallocate);
                     prop_assert_eq!(host.plain(io, entry), Status::SUCCESS);
-                    for at in start..start + u64::from(count) {
-                        array[at as usize].fill(0);
-                    }
+                    array.zero(start..start + u64::from(count));
                 }
                 Act::Deallocate { start, count } => {
-                    let mut entry = entry(nvm::DATASET_MANAGEMENT, 1);
-                    entry.dword11.set(4);
-                    let mut range = [0; 16];
-                    range[4..8].copy_from_slice(&count.to_le_bytes());
-                    range[8..].copy_from_slice(&start.to_le_bytes());
+                    let (entry, range) = deallocate(start, count);
                     prop_assert_eq!(host.send(io, entry, &range), Status::SUCCESS);
-                    let per_unit = 4096 / size as u64;
-                    let from = start.next_multiple_of(per_unit);
-                    let to = (start + u64::from(count)) / per_unit * per_unit;
-                    for at in from..to.max(from) {
-                        array[at as usize].fill(0);
-                    }
+                    array.deallocate(start, count);
                 }
                 Act::Copy { from, to, count } => {
-                    let mut entry = blocks(nvm::COPY, 1, to, 1);
-                    entry.dword12.set(0);
-                    let mut range = CopyRange::default();
-                    range.start.set(from);
-                    range.blocks.set(count as u16 - 1);
+                    let (entry, range) = copy(from, to, count);
                     prop_assert_eq!(host.send(io, entry, range.as_bytes()), Status::SUCCESS);
-                    let source: Vec<_> =
-                        array[from as usize..from as usize + count as usize].to_vec();
-                    array.splice(to as usize..to as usize + source.len(), source);
+                    array.copy(from, to, count);
                 }
                 Act::CompareAndWrite { start, guess, seed } => {
                     let at = start as usize;
-                    let expected = if guess { array[at].clone() } else { pattern(!seed, size) };
+                    let expected = if guess { array.blocks[at].clone() } else { pattern(!seed, size) };
                     let data = pattern(seed, size);
                     let mut compare = blocks(nvm::COMPARE, 1, start, 1);
                     compare.flags |= 1;
@@ -168,9 +148,9 @@ proptest! {
                     let second = send_at(&mut host, io, then, &data, 0);
                     let first = plain(host.completion(io, first).status());
                     let second = plain(host.completion(io, second).status());
-                    if array[at] == expected {
+                    if array.blocks[at] == expected {
                         prop_assert_eq!((first, second), (Status::SUCCESS, Status::SUCCESS));
-                        array[at] = data;
+                        array.blocks[at] = data;
                     } else {
                         let failed = (Status::COMPARE_FAILURE, Status::ABORTED_FAILED_FUSED);
                         prop_assert_eq!((first, second), failed);

@@ -3,7 +3,7 @@
 use super::connection::Connection;
 use super::{HostError, describe};
 use mynah_wire::fabrics::{CONNECT_NO_FLOW_CONTROL, Connect, ConnectData, nqn_field};
-use mynah_wire::nvme::{CompletionEntry, SubmissionEntry, opcode};
+use mynah_wire::nvme::{CompletionEntry, SubmissionEntry, feature, opcode};
 use mynah_wire::tcp::host::{Event, Movement, Payload};
 use std::time::Duration;
 use zerocopy::IntoBytes;
@@ -77,6 +77,23 @@ pub(super) fn command(
         }
         Event::Ready => Err(HostError::Nonsense("the connection was initialised twice".into())),
     }
+}
+
+/// Identify: `what` is the CNS.
+pub(super) fn identify(what: u8, namespace: u32) -> SubmissionEntry {
+    let mut entry = SubmissionEntry { opcode: opcode::admin::IDENTIFY, ..Default::default() };
+    entry.namespace_id.set(namespace);
+    entry.dword10.set(u32::from(what));
+    entry
+}
+
+/// Set Features that asks for so many I/O queues.
+pub(super) fn number_of_queues(count: u16) -> SubmissionEntry {
+    let mut entry = SubmissionEntry { opcode: opcode::admin::SET_FEATURES, ..Default::default() };
+    entry.dword10.set(u32::from(feature::id::NUMBER_OF_QUEUES));
+    let wanted = u32::from(count - 1);
+    entry.dword11.set(wanted | wanted << 16);
+    entry
 }
 
 /// Who connects to what.

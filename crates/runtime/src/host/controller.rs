@@ -11,7 +11,7 @@ use crate::clock::{Clock, Rate};
 use mynah_wire::fabrics::{CONTROLLER_ANY, DISCOVERY_NQN};
 use mynah_wire::nvme::identify::{IdentifyController, IdentifyNamespace, cns};
 use mynah_wire::nvme::property::{Capabilities, offset, status};
-use mynah_wire::nvme::{Status, SubmissionEntry, feature, opcode};
+use mynah_wire::nvme::{Status, SubmissionEntry, opcode};
 use mynah_wire::tcp::digest::Digests;
 use mynah_wire::tcp::host::{ADMIN_IN_CAPSULE_BYTES, COMMANDS_MAX, Event, HostConfig, Movement};
 use std::time::Duration;
@@ -273,10 +273,8 @@ impl Controller {
         namespace: u32,
         name: &'static str,
     ) -> Result<Vec<u8>, HostError> {
-        let mut entry = SubmissionEntry { opcode: opcode::admin::IDENTIFY, ..Default::default() };
-        entry.namespace_id.set(namespace);
-        entry.dword10.set(u32::from(what));
-        let (_, bytes) = self.command(&entry, Data::Back(4_096), name)?;
+        let (_, bytes) =
+            self.command(&admin::identify(what, namespace), Data::Back(4_096), name)?;
         Ok(bytes)
     }
 
@@ -304,11 +302,7 @@ impl Controller {
     /// # Errors
     /// If there are fewer.
     pub fn request_queues(&mut self, count: u16) -> Result<(), HostError> {
-        let mut entry =
-            SubmissionEntry { opcode: opcode::admin::SET_FEATURES, ..Default::default() };
-        entry.dword10.set(u32::from(feature::id::NUMBER_OF_QUEUES));
-        let wanted = u32::from(count - 1);
-        entry.dword11.set(wanted | wanted << 16);
+        let entry = admin::number_of_queues(count);
         let (granted, _) = self.command(&entry, Data::None, "asking for I/O queues")?;
         check_queues(granted, count)
     }

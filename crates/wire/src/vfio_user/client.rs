@@ -157,7 +157,6 @@ struct Asked {
 pub struct Client<D> {
     inbound: Inbound<D>,
     outbound: Outbound,
-    done: bool,
     next_id: u16,
     asked: Vec<Asked>,
     failed: Option<Ended>,
@@ -174,14 +173,7 @@ impl<D> Client<D> {
         into[..size_of::<Version>()].copy_from_slice(version.as_bytes());
         into[size_of::<Version>()..].copy_from_slice(&text);
         let version = Asked { id: 0, command: command::VERSION, bytes: 0 };
-        Client {
-            inbound: Inbound::new(),
-            outbound,
-            done: false,
-            next_id: 1,
-            asked: vec![version],
-            failed: None,
-        }
+        Client { inbound: Inbound::new(), outbound, next_id: 1, asked: vec![version], failed: None }
     }
 
     /// Puts a request into the output; its number. The descriptors with the number `descriptors`
@@ -271,9 +263,6 @@ impl<D> Client<D> {
     /// Where bytes from the server go: as many as a message lacks. Empty as long as
     /// [`Client::poll`] has something to say.
     pub fn receive_buffer(&mut self) -> &mut [u8] {
-        if std::mem::take(&mut self.done) {
-            self.inbound.next();
-        }
         self.inbound.buffer()
     }
 
@@ -297,13 +286,9 @@ impl<D> Client<D> {
         if let Some(ended) = self.failed {
             return Err(ended);
         }
-        if std::mem::take(&mut self.done) {
-            self.inbound.next();
-        }
-        if !self.inbound.is_complete() {
+        if !self.inbound.take() {
             return Ok(None);
         }
-        self.done = true;
         let header = self.inbound.header();
         let descriptors = self.inbound.take_descriptors();
         let (id, command, flags) = (header.id.get(), header.command.get(), header.flags.get());

@@ -185,8 +185,6 @@ pub struct Server<D> {
     state: State,
     inbound: Inbound<D>,
     outbound: Outbound,
-    /// The message in `inbound` has been dealt with.
-    done: bool,
     ended: Option<Ended>,
 }
 
@@ -204,7 +202,6 @@ impl<D> Server<D> {
             state: State::Fresh,
             inbound: Inbound::new(),
             outbound: Outbound::default(),
-            done: false,
             ended: None,
         }
     }
@@ -218,9 +215,6 @@ impl<D> Server<D> {
     /// Where bytes from the client go: as many as a message lacks. Empty as long as
     /// [`Server::poll`] has something to say.
     pub fn receive_buffer(&mut self) -> &mut [u8] {
-        if std::mem::take(&mut self.done) {
-            self.inbound.next();
-        }
         self.inbound.buffer()
     }
 
@@ -245,13 +239,9 @@ impl<D> Server<D> {
             self.state = State::Over;
             return Some(Event::Ended(ended));
         }
-        if std::mem::take(&mut self.done) {
-            self.inbound.next();
-        }
-        if !self.inbound.is_complete() {
+        if !self.inbound.take() {
             return None;
         }
-        self.done = true;
         let header = self.inbound.header();
         match stream::is_request(&header) {
             Ok(true) => {}

@@ -46,6 +46,8 @@ pub(super) struct Inbound<D> {
     descriptors: Vec<D>,
     /// More descriptors came than a message may have.
     surplus: bool,
+    /// The message was taken, and the next one begins.
+    taken: bool,
 }
 
 impl<D> Inbound<D> {
@@ -55,11 +57,13 @@ impl<D> Inbound<D> {
             received: 0,
             descriptors: Vec::new(),
             surplus: false,
+            taken: false,
         }
     }
 
     /// Where the next bytes go; empty when a message is complete.
     pub(super) fn buffer(&mut self) -> &mut [u8] {
+        self.begin_next();
         &mut self.message[self.received..]
     }
 
@@ -92,8 +96,12 @@ impl<D> Inbound<D> {
         self.surplus = true;
     }
 
-    pub(super) fn is_complete(&self) -> bool {
-        self.received >= Header::BYTES && self.received == self.message.len()
+    /// Whether there is another message. It can be looked at until this or
+    /// [`Inbound::buffer`] is called again.
+    pub(super) fn take(&mut self) -> bool {
+        self.begin_next();
+        self.taken = self.received >= Header::BYTES && self.received == self.message.len();
+        self.taken
     }
 
     pub(super) fn header(&self) -> Header {
@@ -114,8 +122,11 @@ impl<D> Inbound<D> {
         }
     }
 
-    /// The message has been dealt with.
-    pub(super) fn next(&mut self) {
+    /// Makes room for the next message, if the one before was taken.
+    fn begin_next(&mut self) {
+        if !std::mem::take(&mut self.taken) {
+            return;
+        }
         self.received = 0;
         self.message.truncate(Header::BYTES);
         self.descriptors.clear();

@@ -3,13 +3,13 @@
 use super::queue::{Doorbell, Ring};
 use super::{Device, PAGE_BYTES, Queue, VfioUserOptions};
 use crate::clock::{Clock, Rate};
-use crate::host::HostError;
 use crate::host::controller::{Namespace, read, text, transfer_bytes_max, usable_namespace};
 use crate::host::transport::{Facts, Remote, Source};
+use crate::host::{HostError, admin};
 use crate::shared::Shared;
 use mynah_wire::nvme::identify::{IdentifyController, cns};
 use mynah_wire::nvme::property::{Capabilities, offset, status};
-use mynah_wire::nvme::{CompletionEntry, SubmissionEntry, feature, opcode};
+use mynah_wire::nvme::{CompletionEntry, SubmissionEntry, opcode};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::AsFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -146,11 +146,8 @@ impl Admin {
         namespace: u32,
         name: &'static str,
     ) -> Result<Vec<u8>, HostError> {
-        let mut entry = SubmissionEntry { opcode: opcode::admin::IDENTIFY, ..Default::default() };
-        entry.namespace_id.set(namespace);
-        entry.dword10.set(u32::from(what));
         let mut data = vec![0; PAGE_BYTES as usize];
-        self.command(&entry, &mut data, name)?;
+        self.command(&admin::identify(what, namespace), &mut data, name)?;
         Ok(data)
     }
 
@@ -308,11 +305,7 @@ impl Remote for Controller {
     }
 
     fn request_queues(&mut self, count: u16) -> Result<(), HostError> {
-        let mut entry =
-            SubmissionEntry { opcode: opcode::admin::SET_FEATURES, ..Default::default() };
-        entry.dword10.set(u32::from(feature::id::NUMBER_OF_QUEUES));
-        let wanted = u32::from(count - 1);
-        entry.dword11.set(wanted | wanted << 16);
+        let entry = admin::number_of_queues(count);
         let answer = lock(&self.admin).command(&entry, &mut [], "asking for I/O queues")?;
         crate::host::controller::check_queues(answer.result.get(), count)
     }
