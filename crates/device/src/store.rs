@@ -4,7 +4,7 @@ mod pattern;
 mod ram;
 
 pub use pattern::PatternStore;
-pub use ram::RamStore;
+pub use ram::{Arena, RamStore};
 
 /// Names work that a store does in the background.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -55,6 +55,11 @@ pub trait Store {
     /// [`Store::write`].
     fn bytes_mut(&mut self, _at: u64, _most: u32) -> Option<&mut [u8]> {
         None
+    }
+
+    /// Says that bytes will soon be used. Whether [`Store::bytes`] has them.
+    fn prefetch(&self, _at: u64, _bytes: u32) -> bool {
+        false
     }
 
     /// Releases a job whose bytes nobody wants any more.

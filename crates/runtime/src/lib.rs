@@ -4,6 +4,7 @@
 //! sockets, the clock and, inside [`hub`], the connections and the subsystem. [`host`] is the
 //! other side: an initiator and a load generator.
 
+pub mod arena;
 pub mod authenticator;
 pub mod clock;
 pub mod cpus;

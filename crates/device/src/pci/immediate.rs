@@ -16,11 +16,6 @@ use zerocopy::{FromZeros, IntoBytes};
 /// Entries of a queue that a turn deals with.
 const BATCH: usize = 64;
 
-/// Bytes that come near together, and how many such pieces of a command are touched: the
-/// processor sees by itself how a longer run goes on.
-const CACHE_LINE: usize = 64;
-const LINES_TOUCHED: usize = 8;
-
 /// A plain read or write.
 #[derive(Clone, Copy, Debug, Default)]
 struct Plain {
@@ -48,18 +43,14 @@ impl Default for Batch {
     }
 }
 
-/// What a plain command asks for, and the first of its bytes in the store; `None` if it takes
+/// What a plain command asks for, whose bytes in the store are brought near; `None` if it takes
 /// more care.
 #[inline]
-fn plain_of<'a>(
-    subsystem: &'a Subsystem,
-    slot: u32,
-    entry: &SubmissionEntry,
-) -> Option<(Plain, &'a [u8])> {
+fn plain_of(subsystem: &Subsystem, slot: u32, entry: &SubmissionEntry) -> Option<Plain> {
     let (kind, found) = subsystem.guest_plain(slot, entry).ok()??;
-    let bytes = subsystem.store.bytes(found.at, found.bytes)?;
     let writes = kind == ReplyKind::Write;
-    Some((Plain { writes, at: found.at, bytes: found.bytes }, bytes))
+    let plain = Plain { writes, at: found.at, bytes: found.bytes };
+    subsystem.store.prefetch(found.at, found.bytes).then_some(plain)
 }
 
 /// Plain commands of a batch: how many, and their bytes.
@@ -113,18 +104,10 @@ impl Function {
         }
         queue.fetched(count as u32);
         // First all that takes time to come near, then the work.
-        let mut touched = 0;
         for (entry, plain) in batch.entries[..count].iter().zip(batch.plain.iter_mut()) {
-            *plain = Plain::default();
-            if let Some((found, bytes)) = plain_of(subsystem, slot, entry) {
-                for line in bytes.chunks(CACHE_LINE).take(LINES_TOUCHED) {
-                    touched ^= line[0];
-                }
-                memory.prefetch(entry.prp1(), found.bytes.min(PAGE as u32));
-                *plain = found;
-            }
+            *plain = plain_of(subsystem, slot, entry).unwrap_or_default();
+            memory.prefetch(entry.prp1(), plain.bytes.min(PAGE as u32));
         }
-        std::hint::black_box(touched);
         let mut segments = self.spare();
         let (mut ended, mut counts) = (0, [Count::default(); 2]);
         let mut others = false;
@@ -132,7 +115,7 @@ impl Function {
             let (entry, mut plain) = (batch.entries[at], batch.plain[at]);
             if others {
                 // Another command of the batch may have made this one less plain.
-                plain = plain_of(subsystem, slot, &entry).map_or_else(Plain::default, |it| it.0);
+                plain = plain_of(subsystem, slot, &entry).unwrap_or_default();
             }
             if plain.bytes == 0 {
                 others = true;
@@ -175,15 +158,20 @@ impl Function {
     ) -> Result<(), Status> {
         let failed = |_: Unmapped| Status::DATA_TRANSFER_ERROR;
         let prp1 = entry.prp1();
-        // Most reads: one run of the store, in one page.
-        if !writes
-            && entry.flags == 0
-            && prp1.is_multiple_of(4)
-            && prp1 % PAGE + u64::from(bytes) <= PAGE
-            && let Some(run) = subsystem.store.bytes(at, bytes)
-            && run.len() == bytes as usize
-        {
-            return memory.write(prp1, run).map_err(failed);
+        // Most commands: one run of the store, in one page.
+        let one_page = prp1.is_multiple_of(4) && prp1 % PAGE + u64::from(bytes) <= PAGE;
+        if entry.flags == 0 && one_page {
+            if writes {
+                if let Some(run) = subsystem.store.bytes_mut(at, bytes)
+                    && run.len() == bytes as usize
+                {
+                    return memory.read(prp1, run).map_err(failed);
+                }
+            } else if let Some(run) = subsystem.store.bytes(at, bytes)
+                && run.len() == bytes as usize
+            {
+                return memory.write(prp1, run).map_err(failed);
+            }
         }
         segments.find(memory, entry, bytes, !writes)?;
         let scratch = &mut self.scratch;

@@ -91,6 +91,29 @@ impl Function {
         worked
     }
 
+    /// Whether the host has put something into a queue, or made room in a full one, since the last
+    /// turn: a glance at its doorbells, for those who wait. In shadow doorbells it sees nothing,
+    /// and says yes.
+    #[inline]
+    pub fn is_rung(&self, doorbells: &[AtomicU32]) -> bool {
+        let differs = |index: usize, known: u32| {
+            doorbell(doorbells, index).is_some_and(|shown| shown != known)
+        };
+        let submitted = |&id: &u16| {
+            let queue = &self.submissions[usize::from(id)];
+            queue.as_ref().is_some_and(|queue| differs(usize::from(id) * 2, queue.tail))
+        };
+        let freed = |&id: &u16| {
+            let queue = &self.completions[usize::from(id)];
+            let full = queue.as_ref().filter(|queue| queue.room() == 0);
+            full.is_some_and(|queue| differs(usize::from(id) * 2 + 1, queue.head))
+        };
+        self.shadow.is_some()
+            || submitted(&0)
+            || self.active.iter().any(submitted)
+            || self.active_completions.iter().any(freed)
+    }
+
     /// Before the host's writes to its shadow doorbells are left unwatched: asks it to ring.
     /// Whether something has been put into a queue meanwhile, so that another turn is due.
     pub fn ask_for_doorbells<M: GuestMemory + ?Sized>(&mut self, guest: Guest<'_, M>) -> bool {

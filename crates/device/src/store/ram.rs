@@ -1,6 +1,7 @@
 //! Bytes in memory.
 
 use super::{Ready, Store, StoreError, StoreJob};
+use std::ops::DerefMut;
 
 /// What is given out at once: small, because a random write should cost no more than the
 /// bytes it brings.
@@ -18,13 +19,37 @@ const GROUP_FRAMES: usize = 16_384;
 /// In the table: nothing was written here.
 const NONE: u32 = u32::MAX;
 
+/// Bytes that come near together, and how many such pieces are asked for at once: the processor
+/// sees by itself how a longer run goes on.
+const CACHE_LINE: usize = 64;
+const LINES_TOUCHED: usize = 8;
+
+/// A large piece of memory.
+pub trait Arena: DerefMut<Target = [u8]> {
+    /// So many bytes, all zero, of which only those that are used take room, more or less.
+    fn zeroed(bytes: usize) -> Self;
+
+    /// Says that bytes will soon be used: at most those of one frame of 4 KiB.
+    #[inline]
+    fn prefetch(&self, at: usize, bytes: usize) {
+        let lines = self[at..at + bytes].chunks(CACHE_LINE).take(LINES_TOUCHED);
+        std::hint::black_box(lines.fold(0, |touched, line| touched ^ line[0]));
+    }
+}
+
+impl Arena for Vec<u8> {
+    fn zeroed(bytes: usize) -> Vec<u8> {
+        vec![0; bytes]
+    }
+}
+
 /// Holds bytes in memory; only what was written takes room.
-#[derive(Debug, Default)]
-pub struct RamStore {
+#[derive(Debug)]
+pub struct RamStore<A = Vec<u8>> {
     /// Which frame holds each 4 KiB: a table of two levels, of which only what is needed
     /// exists.
     groups: Vec<Option<Box<[u32]>>>,
-    arenas: Vec<Vec<u8>>,
+    arenas: Vec<A>,
     /// Frames that were in use and hold old bytes.
     free: Vec<u32>,
     /// Frames ever cut from the arenas.
@@ -58,7 +83,16 @@ impl RamStore {
     pub fn new() -> RamStore {
         RamStore::default()
     }
+}
 
+impl<A> Default for RamStore<A> {
+    fn default() -> Self {
+        let (groups, arenas, free) = (Vec::new(), Vec::new(), Vec::new());
+        RamStore { groups, arenas, free, cut: 0, touched: 0 }
+    }
+}
+
+impl<A: Arena> RamStore<A> {
     fn parts(at: u64, bytes: u64) -> impl Iterator<Item = Part> {
         let end = at + bytes;
         let mut next = at;
@@ -74,15 +108,22 @@ impl RamStore {
         })
     }
 
+    /// The arena of a part, and where in it the part begins.
     #[inline]
-    fn frame_bytes(&self, part: Part) -> Option<&[u8]> {
+    fn find(&self, part: Part) -> Option<(&A, usize)> {
         let group = self.groups.get(part.place / GROUP_FRAMES)?.as_deref()?;
         let frame = group[part.place % GROUP_FRAMES];
         if frame == NONE {
             return None;
         }
         let at = frame as usize % ARENA_FRAMES * FRAME_BYTES + part.first;
-        Some(&self.arenas[frame as usize / ARENA_FRAMES][at..at + part.bytes])
+        Some((&self.arenas[frame as usize / ARENA_FRAMES], at))
+    }
+
+    #[inline]
+    fn frame_bytes(&self, part: Part) -> Option<&[u8]> {
+        let (arena, at) = self.find(part)?;
+        Some(&arena[at..at + part.bytes])
     }
 
     /// Up to `most` bytes that begin with those of a part, as far as they lie together.
@@ -124,7 +165,7 @@ impl RamStore {
         }
         let frame = *entry as usize;
         if frame / ARENA_FRAMES == self.arenas.len() {
-            self.arenas.push(vec![0; ARENA_BYTES]);
+            self.arenas.push(A::zeroed(ARENA_BYTES));
         }
         let at = frame % ARENA_FRAMES * FRAME_BYTES;
         let frame = &mut self.arenas[frame / ARENA_FRAMES][at..at + FRAME_BYTES];
@@ -135,7 +176,7 @@ impl RamStore {
     }
 }
 
-impl Store for RamStore {
+impl<A: Arena> Store for RamStore<A> {
     fn fetch(&mut self, _at: u64, _bytes: u32) -> Ready {
         Ready::Now
     }
@@ -162,6 +203,15 @@ impl Store for RamStore {
     #[inline]
     fn bytes_mut(&mut self, at: u64, most: u32) -> Option<&mut [u8]> {
         Some(self.bytes_to_write(Part::first(at, most), false))
+    }
+
+    #[inline]
+    fn prefetch(&self, at: u64, bytes: u32) -> bool {
+        let part = Part::first(at, bytes);
+        if let Some((arena, at)) = self.find(part) {
+            arena.prefetch(at, part.bytes);
+        }
+        true
     }
 
     fn forget(&mut self, _job: StoreJob) {}
@@ -208,7 +258,7 @@ impl Store for RamStore {
             next = part_end;
         }
         if self.free.len() == self.cut as usize {
-            *self = RamStore::new();
+            *self = RamStore::default();
         }
         Ready::Now
     }
@@ -228,7 +278,7 @@ impl Store for RamStore {
                 arena[frame % ARENA_FRAMES * FRAME_BYTES] = 0;
                 self.touched = frame as u32 + 1;
             }
-            None => self.arenas.push(vec![0; ARENA_BYTES]),
+            None => self.arenas.push(A::zeroed(ARENA_BYTES)),
         }
         true
     }

@@ -190,6 +190,12 @@ impl Port {
         self.session.as_ref().is_some_and(|session| session.unread || session.over)
     }
 
+    /// Whether doorbells have been rung since the last turn, as far as a glance tells.
+    #[inline]
+    pub fn is_rung(&self) -> bool {
+        self.session.is_some() && self.function.is_rung(self.doorbells.words())
+    }
+
     /// Nobody will look at doorbells for a while: has the client tell of those that it would not.
     /// Whether there is something to do now.
     pub fn before_sleep(&mut self) -> bool {
@@ -249,7 +255,8 @@ impl Port {
     }
 
     /// Takes the function from the subsystem.
-    pub fn close(mut self, now: Now, subsystem: &mut Subsystem) {
+    pub fn close(mut self, now: Now, subsystem: &mut Subsystem, measure: &mut Measure) {
+        self.looks.settle(now, measure);
         self.session = None;
         self.function.close(now, subsystem);
     }
@@ -263,6 +270,7 @@ impl Port {
         measure: &mut Measure,
         say: &mut Say,
     ) -> bool {
+        self.looks.settle(now, measure);
         let Some(session) = &mut self.session else { return false };
         let flow = match self.flow {
             Some(flow) => flow,

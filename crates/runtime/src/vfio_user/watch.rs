@@ -19,6 +19,19 @@ pub(super) struct Looks {
     found: VecDeque<(Time, Span)>,
     /// Lateness and uncertainty of a turn's commands, for the log page.
     late: Vec<(Span, Span)>,
+    /// What the last turn has answered at once.
+    answered: Option<Answered>,
+}
+
+/// Commands that were answered in the turn that found them.
+#[derive(Debug)]
+struct Answered {
+    seen: Time,
+    gap: Span,
+    flow: u32,
+    /// Commands and bytes.
+    reads: (u64, u64),
+    writes: (u64, u64),
 }
 
 impl Looks {
@@ -27,6 +40,20 @@ impl Looks {
         let gap = now.wall.saturating_since(self.last);
         self.last = now.wall;
         gap
+    }
+
+    /// Counts what the turn before has answered at once. That it took until now is hardly more
+    /// than the truth, and saves a look at the clock.
+    pub(super) fn settle(&mut self, now: Now, measure: &mut Measure) {
+        let Some(Answered { seen, gap, flow, reads, writes }) = self.answered.take() else {
+            return;
+        };
+        let ended = (now.wall.saturating_since(seen), now.model);
+        for (kind, (commands, bytes)) in [(ReplyKind::Read, reads), (ReplyKind::Write, writes)] {
+            if commands > 0 {
+                measure.answered_at_once(flow, kind, commands, bytes, gap, ended);
+            }
+        }
     }
 
     /// The look at `at` may find something.
@@ -85,18 +112,10 @@ impl<'a> Watcher<'a> {
         for (late, gap) in self.looks.late.drain(..) {
             subsystem.record_lateness(late, gap);
         }
-        if self.reads.0 + self.writes.0 == 0 {
-            return;
-        }
-        let end = self.clock.now();
-        let latency = end.wall.saturating_since(self.now.wall);
-        for (kind, (commands, bytes)) in
-            [(ReplyKind::Read, self.reads), (ReplyKind::Write, self.writes)]
-        {
-            if commands > 0 {
-                let ended = (latency, end.model);
-                self.measure.answered_at_once(self.flow, kind, commands, bytes, self.gap, ended);
-            }
+        let (reads, writes) = (self.reads, self.writes);
+        if reads.0 + writes.0 > 0 {
+            let (seen, gap, flow) = (self.now.wall, self.gap, self.flow);
+            self.looks.answered = Some(Answered { seen, gap, flow, reads, writes });
         }
     }
 }
