@@ -121,7 +121,7 @@ impl Drive {
                     })
                     .sum()
             };
-            for class in 0..crate::flash::scheduler::CLASSES {
+            for class in 0..crate::flash::queues::CLASSES {
                 let queues = |plane: u32| &self.planes[plane as usize].queues;
                 let reads = count(&|plane| (queues(plane).reads[class].head, false));
                 let counted = state.work.reads(class as u8);

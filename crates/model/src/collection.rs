@@ -6,7 +6,7 @@ use crate::command::{Extent, Purpose, Transaction, WriteUnit};
 use crate::config::MediaOperation;
 use crate::drive::Drive;
 use crate::event::Event;
-use crate::flash::scheduler::{CLASS_COLLECTION, PlaneQueues};
+use crate::flash::queues::{CLASS_COLLECTION, PlaneQueues};
 use crate::mapping::table::Content;
 use crate::pool::NONE;
 

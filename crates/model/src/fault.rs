@@ -4,7 +4,8 @@ use crate::command::UnitState;
 use crate::config::{Config, Fault, FaultExtent, MediaOperation};
 use crate::drive::Drive;
 use crate::event::Event;
-use crate::flash::scheduler::{Deferred, Die, OperationKind};
+use crate::flash::die::{Die, OperationKind};
+use crate::flash::scheduler::Deferred;
 use crate::mapping::table::Content;
 use crate::pool::{Linked, NONE};
 use mynah_stamp::{Span, Time};
@@ -158,7 +159,7 @@ impl Drive {
         let die = self.shape.die_of_plane(plane) as usize;
         for class in 0..self.planes[plane as usize].queues.writes.len() {
             let class = class as u8;
-            if class != crate::flash::scheduler::CLASS_COLLECTION || self.dies[die].dead {
+            if class != crate::flash::queues::CLASS_COLLECTION || self.dies[die].dead {
                 self.fail_writes_of(plane, class);
             }
         }
@@ -173,8 +174,8 @@ impl Drive {
             let Some(unit) = self.units.pop_front(list) else { break };
             let u = &self.units[unit];
             match class {
-                crate::flash::scheduler::CLASS_MAPPING => {}
-                crate::flash::scheduler::CLASS_COLLECTION => queues.collected_units -= 1,
+                crate::flash::queues::CLASS_MAPPING => {}
+                crate::flash::queues::CLASS_COLLECTION => queues.collected_units -= 1,
                 _ => {
                     queues.host_units -= 1;
                     queues.forced -= u32::from(!u.cached || u.through);

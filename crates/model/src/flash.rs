@@ -1,4 +1,9 @@
 //! The back end: bus and array times, the dies and channels, and who uses them next.
 
+pub(crate) mod channel;
+pub(crate) mod choice;
+pub(crate) mod die;
+pub(crate) mod operation;
+pub(crate) mod queues;
 pub(crate) mod scheduler;
 pub(crate) mod timing;

@@ -6,7 +6,7 @@ use crate::command::{Command, Piece};
 use crate::drive::Drive;
 use crate::event::Event;
 use crate::fifo::Booking;
-use crate::flash::scheduler::CLASS_HOST;
+use crate::flash::queues::CLASS_HOST;
 use crate::io::{
     Brief, Completed, Completion, Direction, NamespaceId, Operation, QueueId, QueueKind, Status,
     Tag,

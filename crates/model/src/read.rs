@@ -5,7 +5,7 @@ use crate::command::{Extent, Purpose, Transaction, UnitState};
 use crate::config::{MediaOperation, UnmappedReads};
 use crate::drive::Drive;
 use crate::event::Event;
-use crate::flash::scheduler::CLASS_HOST;
+use crate::flash::queues::CLASS_HOST;
 use crate::io::Status;
 use crate::mapping::table::Content;
 use crate::pool::NONE;

@@ -13,7 +13,7 @@ use crate::blocks::Stream;
 use crate::command::{Extent, Purpose, Transaction, WriteUnit};
 use crate::config::{CachedTable, CmtGranularity, CmtSharing, Config, MappingTable};
 use crate::drive::Drive;
-use crate::flash::scheduler::CLASS_MAPPING;
+use crate::flash::queues::CLASS_MAPPING;
 use crate::mapping::cmt::Cmt;
 use crate::mapping::table::{Content, Table};
 use crate::pool::NONE;

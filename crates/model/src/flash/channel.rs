@@ -1,0 +1,276 @@
+//! A channel: taken by one command or one page of data at a time, and given, when it is
+//! free, to whoever is next. Nothing is booked before it starts.
+
+use crate::blame::Waiting;
+use crate::command::Purpose;
+use crate::config::BusArbitration;
+use crate::drive::Drive;
+use crate::event::{Event, Key};
+use crate::flash::choice::Pick;
+use crate::flash::die::OperationKind;
+use crate::flash::queues::CLASS_COLLECTION;
+use crate::pool::List;
+use mynah_stamp::{Span, Time};
+
+/// What a channel carries.
+#[derive(Clone, Copy)]
+pub(super) enum Carrying {
+    Nothing,
+    /// A command. Its end is an event only if something waits for the channel by then
+    /// (`announced`); otherwise it is noticed when something asks for the channel.
+    Command {
+        end: Key,
+        announced: bool,
+    },
+    Data {
+        transaction: u32,
+    },
+}
+
+pub(crate) struct Channel {
+    pub(super) carrying: Carrying,
+    /// Idle dies with work, by bit.
+    pub(crate) ready: u64,
+    /// Those among them that have been noted as waiting for the channel.
+    pub(super) blocked: u64,
+    pub(super) first_die: u32,
+    /// Read data waiting in dies: mapping table, host, collection.
+    pub(super) data: [List; 3],
+    pub(super) data_waiting: u32,
+    /// Chip whose turn it is (data first).
+    pub(super) turn: u32,
+    /// Listed for a look at what could start.
+    pub(super) stale: bool,
+    pub(super) busy: Span,
+}
+
+impl Channel {
+    pub(crate) fn new(first_die: u32) -> Channel {
+        Channel {
+            carrying: Carrying::Nothing,
+            ready: 0,
+            blocked: 0,
+            first_die,
+            data: [List::EMPTY; 3],
+            data_waiting: 0,
+            turn: 0,
+            stale: false,
+            busy: Span::ZERO,
+        }
+    }
+
+    /// Drops what it carries and what waits for it.
+    pub(crate) fn power_cut(&mut self) {
+        self.carrying = Carrying::Nothing;
+        self.ready = 0;
+        self.blocked = 0;
+        self.data = [List::EMPTY; 3];
+        self.data_waiting = 0;
+    }
+
+    pub(crate) fn busy(&self) -> Span {
+        self.busy
+    }
+
+    #[inline]
+    pub(super) fn has_waiting(&self) -> bool {
+        self.ready != 0 || self.data_waiting > 0
+    }
+}
+
+impl Drive {
+    /// When the command that `channel` carries ends, if it has ended by now without an event.
+    #[inline]
+    pub(crate) fn silent_end(&self, channel: u32) -> Option<Time> {
+        match self.channels[channel as usize].carrying {
+            Carrying::Command { end, announced: false } if self.events.is_past(end, self.now) => {
+                Some(end.at())
+            }
+            _ => None,
+        }
+    }
+
+    /// Frees `channel` if the command that it carries has ended by now without an event.
+    #[inline]
+    pub(crate) fn notice_end(&mut self, channel: u32) {
+        if let Some(end) = self.silent_end(channel) {
+            self.counters.events += 1;
+            self.free_channel(channel, end);
+        }
+    }
+
+    #[inline]
+    pub(super) fn free_channel(&mut self, channel: u32, at: Time) {
+        let state = &mut self.channels[channel as usize];
+        state.carrying = Carrying::Nothing;
+        state.busy += self.ledger.release_channel(channel as usize, at);
+    }
+
+    /// Gives the channel, if it is free, to whoever is next.
+    #[inline]
+    pub(super) fn grant(&mut self, channel: u32) {
+        let state = &mut self.channels[channel as usize];
+        state.stale = false;
+        if !state.has_waiting() {
+            return;
+        }
+        self.notice_end(channel);
+        if matches!(self.channels[channel as usize].carrying, Carrying::Nothing) {
+            match self.config.bus.arbitration {
+                BusArbitration::CommandFirst => self.grant_command_first(channel),
+                BusArbitration::DataFirst => self.grant_data_first(channel),
+            }
+        }
+        let state = &mut self.channels[channel as usize];
+        if let Carrying::Command { end, announced: false } = state.carrying
+            && state.has_waiting()
+        {
+            state.carrying = Carrying::Command { end, announced: true };
+            self.events.push_reserved(end, Event::ChannelDone { channel });
+        }
+        // What is ready and was not chosen waits for the channel from now on.
+        let waiting = state.ready & !state.blocked;
+        if waiting != 0 {
+            self.begin_blocked(channel, waiting);
+        }
+    }
+
+    /// Notes that dies of `channel` could start something if it were free.
+    pub(super) fn begin_blocked(&mut self, channel: u32, mut waiting: u64) {
+        while waiting != 0 {
+            let state = &mut self.channels[channel as usize];
+            let die = state.first_die + waiting.trailing_zeros();
+            if self.config.scheduler.die_interleaving {
+                state.blocked |= waiting & waiting.wrapping_neg();
+                self.ledger.begin_blocked(die as usize, channel as usize, self.now);
+            } else {
+                // A die that waits for its chip is looked at again.
+                let chip = (die / self.shape.dies_per_chip) as usize;
+                if !self.chip_busy[chip] {
+                    self.ledger.begin_blocked(chip, channel as usize, self.now);
+                }
+            }
+            waiting &= waiting - 1;
+        }
+    }
+
+    pub(super) fn grant_command_first(&mut self, channel: u32) {
+        let state = &self.channels[channel as usize];
+        let first_die = state.first_die;
+        let data = if state.data_waiting == 0 {
+            None
+        } else {
+            state
+                .data
+                .iter()
+                .filter(|list| !list.is_empty())
+                .min_by_key(|list| self.transactions[list.head].order)
+                .map(|list| list.head)
+        };
+        let mut best: Option<(u8, u64, u32, Pick)> = None;
+        let mut ready = state.ready;
+        while ready != 0 {
+            let die = first_die + ready.trailing_zeros();
+            ready &= ready - 1;
+            let Some(pick) = self.pick(die) else { continue };
+            // Commands are short and keep dies busy; data goes before programs, which
+            // carry a page and come last where they can wait.
+            let rank = match pick.kind {
+                OperationKind::Read | OperationKind::Erase => 0,
+                OperationKind::Program if pick.class != CLASS_COLLECTION => 2,
+                OperationKind::Program => 3,
+            };
+            if best.is_none_or(|(r, order, ..)| (rank, pick.order) < (r, order)) {
+                best = Some((rank, pick.order, die, pick));
+            }
+        }
+        match (best, data) {
+            (Some((.., die, pick)), None) | (Some((0, _, die, pick)), _) => self.start(die, pick),
+            (_, Some(transaction)) => self.start_transfer(channel, transaction),
+            (None, None) => {}
+        }
+    }
+
+    pub(super) fn grant_data_first(&mut self, channel: u32) {
+        let state = &self.channels[channel as usize];
+        if let Some(list) = state.data.iter().find(|list| !list.is_empty()) {
+            self.start_transfer(channel, list.head);
+            return;
+        }
+        let (first_die, ready, turn) = (state.first_die, state.ready, state.turn);
+        let dies_per_chip = self.shape.dies_per_chip;
+        let chips = self.shape.dies_per_channel / dies_per_chip;
+        for step in 0..chips {
+            let chip = (turn + step) % chips;
+            let mut best: Option<(OperationKind, u64, u32, Pick)> = None;
+            for die in chip * dies_per_chip..(chip + 1) * dies_per_chip {
+                if ready & 1 << die == 0 {
+                    continue;
+                }
+                let Some(pick) = self.pick(first_die + die) else { continue };
+                let before = |(kind, order, ..): &(OperationKind, u64, u32, Pick)| {
+                    (pick.kind as u8, pick.order) < (*kind as u8, *order)
+                };
+                if best.as_ref().is_none_or(before) {
+                    best = Some((pick.kind, pick.order, first_die + die, pick));
+                }
+            }
+            if let Some((.., die, pick)) = best {
+                self.channels[channel as usize].turn = (chip + 1) % chips;
+                self.start(die, pick);
+                return;
+            }
+        }
+    }
+
+    /// Begins to move a page's data from its die.
+    #[inline(always)]
+    pub(super) fn start_transfer(&mut self, channel: u32, transaction: u32) {
+        let now = self.now;
+        let kind = data_list(self.transactions[transaction].purpose);
+        let state = &mut self.channels[channel as usize];
+        state.data_waiting -= 1;
+        let list = &mut state.data[kind];
+        let first = self.transactions.pop_front(list);
+        debug_assert_eq!(first, Some(transaction));
+        let t = &mut self.transactions[transaction];
+        t.transfer = now;
+        let (holder, bytes) = (t.holder, t.bytes);
+        let (watched, ready) = (t.watched, t.ready);
+        if watched && ready < now {
+            let waiting = Waiting::Transaction(transaction);
+            self.ledger.charge_channel(waiting, channel as usize, now, holder, &mut self.blame);
+        }
+        self.channels[channel as usize].carrying = Carrying::Data { transaction };
+        self.ledger.take_channel(channel as usize, holder, now);
+        self.events.push(now + self.flash.transfer(bytes), Event::ChannelDone { channel });
+    }
+
+    /// What the channel carried is across.
+    #[inline]
+    pub(crate) fn channel_done(&mut self, channel: u32) {
+        let carried = self.channels[channel as usize].carrying;
+        self.free_channel(channel, self.now);
+        if let Carrying::Data { transaction } = carried {
+            let t = &self.transactions[transaction];
+            let (die, is_host_read) = (t.die, t.purpose == Purpose::Read);
+            if !is_host_read {
+                // What follows may list other channels, which come after this one.
+                self.mark_channel(channel);
+            }
+            self.transferred(die);
+            self.read_done(transaction);
+        }
+        if self.channels[channel as usize].has_waiting() {
+            self.mark_channel(channel);
+        }
+    }
+}
+
+pub(super) fn data_list(purpose: Purpose) -> usize {
+    match purpose {
+        Purpose::Load | Purpose::Update => 0,
+        Purpose::Read | Purpose::Merge => 1,
+        Purpose::Collect | Purpose::Erase => 2,
+    }
+}

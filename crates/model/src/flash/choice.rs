@@ -1,0 +1,159 @@
+//! What an idle die does next: loads of the mapping table first, then host reads, writes,
+//! and garbage collection; where free blocks run out, collection goes before host I/O.
+
+use crate::blocks::Stream;
+use crate::drive::Drive;
+use crate::flash::die::OperationKind;
+use crate::flash::queues::{
+    CLASS_COLLECTION, CLASS_HOST, CLASS_MAPPING, COLLECTION_WORK, MAPPING_READS,
+};
+use crate::pool::NONE;
+
+/// What a die would do next.
+#[derive(Clone, Copy)]
+pub(super) struct Pick {
+    pub(super) kind: OperationKind,
+    pub(super) class: u8,
+    pub(super) plane: u32,
+    pub(super) order: u64,
+}
+impl Drive {
+    /// What `die`, which is idle and has work, would do next, if anything can start.
+    #[inline(always)]
+    pub(super) fn pick(&mut self, die: u32) -> Option<Pick> {
+        if !self.config.scheduler.die_interleaving && self.chip_busy[self.lane(die)] {
+            return None;
+        }
+        let state = &self.dies[die as usize];
+        match state.work.only_reads() {
+            Some(class) => self.pick_read(state.first_plane, class),
+            None => self.pick_among_all(die),
+        }
+    }
+
+    pub(super) fn pick_among_all(&mut self, die: u32) -> Option<Pick> {
+        let state = &mut self.dies[die as usize];
+        let first = state.first_plane;
+        let last = first + self.shape.planes_per_die;
+        if state.work.some & MAPPING_READS != 0 {
+            return self.pick_read(first, CLASS_MAPPING);
+        }
+        if state.work.some & COLLECTION_WORK == 0 {
+            if let Some(class) = state.host_class(0) {
+                return self.pick_read(first, class);
+            }
+            return self.pick_host_write(die);
+        }
+        let urgent = (first..last).any(|plane| self.blocks.is_urgent(plane));
+        if urgent {
+            return self
+                .pick_read(first, CLASS_COLLECTION)
+                .or_else(|| self.pick_write(first, CLASS_COLLECTION))
+                .or_else(|| self.pick_erase(first))
+                .or_else(|| {
+                    let class = self.dies[die as usize].host_class(0)?;
+                    self.pick_read(first, class)
+                })
+                .or_else(|| self.pick_host_write(die));
+        }
+        if let Some(class) = self.dies[die as usize].host_class(0) {
+            return self.pick_read(first, class);
+        }
+        self.pick_host_write(die)
+            .or_else(|| self.pick_read(first, CLASS_COLLECTION))
+            .or_else(|| self.pick_write(first, CLASS_COLLECTION))
+            .or_else(|| self.pick_erase(first))
+    }
+
+    #[inline]
+    pub(super) fn pick_read(&self, first_plane: u32, class: u8) -> Option<Pick> {
+        let mut best = None;
+        let mut least = u64::MAX;
+        let planes = &self.planes[first_plane as usize..][..self.shape.planes_per_die as usize];
+        for (plane, state) in (first_plane..).zip(planes) {
+            let head = state.queues.reads[usize::from(class)].head;
+            if head != NONE {
+                let order = self.transactions[head].order;
+                if order < least {
+                    least = order;
+                    best = Some(Pick { kind: OperationKind::Read, class, plane, order });
+                }
+            }
+        }
+        best
+    }
+
+    pub(super) fn pick_host_write(&mut self, die: u32) -> Option<Pick> {
+        let first = self.dies[die as usize].first_plane;
+        if self.dies[die as usize].work.writes(CLASS_MAPPING) > 0
+            && let Some(pick) = self.pick_write(first, CLASS_MAPPING)
+        {
+            return Some(pick);
+        }
+        let class = self.dies[die as usize].host_class(1)?;
+        self.pick_write(first, class).or_else(|| {
+            // The class whose turn it is cannot start: any other may.
+            (CLASS_HOST..CLASS_COLLECTION)
+                .filter(|&other| other != class)
+                .find_map(|other| self.pick_write(first, other))
+        })
+    }
+
+    pub(super) fn pick_write(&self, first_plane: u32, class: u8) -> Option<Pick> {
+        (first_plane..first_plane + self.shape.planes_per_die)
+            .filter(|&plane| self.can_program(plane, class))
+            .map(|plane| {
+                let head = self.planes[plane as usize].queues.writes[usize::from(class)].head;
+                Pick { kind: OperationKind::Program, class, plane, order: self.units[head].order }
+            })
+            .min_by_key(|pick| pick.order)
+    }
+
+    /// Whether a page of `class` can be programmed in `plane` now: there is something to
+    /// program, enough to fill the page or a reason not to wait, and a place for it.
+    pub(super) fn can_program(&self, plane: u32, class: u8) -> bool {
+        let state = &self.planes[plane as usize];
+        if state.queues.writes[usize::from(class)].is_empty() {
+            return false;
+        }
+        let units_per_page = self.shape.units_per_page;
+        let (full, stream) = match class {
+            CLASS_MAPPING => (true, Stream::Translation),
+            CLASS_COLLECTION => (
+                state.queues.collected_units >= units_per_page || state.collection.is_read(),
+                Stream::Collected,
+            ),
+            _ => (
+                state.queues.host_units >= units_per_page
+                    || state.queues.forced > 0
+                    || self.write_pressure,
+                Stream::Host,
+            ),
+        };
+        full && self.blocks.can_program(plane, stream)
+    }
+
+    pub(super) fn pick_erase(&self, first_plane: u32) -> Option<Pick> {
+        (first_plane..first_plane + self.shape.planes_per_die)
+            .filter_map(|plane| {
+                let queues = &self.planes[plane as usize].queues;
+                let head = queues.erases.head;
+                if head == NONE {
+                    return None;
+                }
+                // Reads that were queued before the erase may still be of this block.
+                let order = self.transactions[head].order;
+                let older = queues
+                    .reads
+                    .iter()
+                    .any(|list| !list.is_empty() && self.transactions[list.head].order < order);
+                (!older).then_some(Pick {
+                    kind: OperationKind::Erase,
+                    class: CLASS_COLLECTION,
+                    plane,
+                    order,
+                })
+            })
+            .min_by_key(|pick| pick.order)
+    }
+}

@@ -1,0 +1,105 @@
+//! A die: what it does, what waits for it, and which class of host I/O has its turn.
+
+use crate::blocks::Stream;
+use crate::flash::queues::{CLASS_HOST, HOST_CLASSES, WRITES, Work};
+use crate::flash::timing::PLANES_MAX;
+use mynah_stamp::{Span, Time};
+
+/// Turns of high, medium and low priority before the next round (as MQSim).
+pub(super) const TURNS: [u8; 3] = [4, 2, 1];
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OperationKind {
+    Read,
+    Program,
+    Erase,
+}
+
+/// What a die is doing.
+#[derive(Clone, Copy)]
+pub(crate) struct DieOperation {
+    pub(crate) kind: OperationKind,
+    pub(crate) planes: u8,
+    /// Transactions, or the first write unit of each plane's page (linked by `next`).
+    pub(crate) items: [u32; PLANES_MAX],
+    pub(crate) slots: [u32; PLANES_MAX],
+    pub(crate) stream: Stream,
+}
+
+pub(crate) struct Die {
+    pub(crate) channel: u32,
+    /// Its bit in the channel's masks.
+    pub(crate) bit: u64,
+    pub(crate) first_plane: u32,
+    pub(crate) operation: Option<DieOperation>,
+    /// Data not yet transferred of the read it holds.
+    pub(crate) transfers: u8,
+    /// What waits in its planes' queues.
+    pub(crate) work: Work,
+    pub(super) turns: [[u8; 3]; 2],
+    pub(crate) idle_since: Time,
+    pub(crate) dead: bool,
+    /// How much longer its array takes, if it is slow.
+    pub(crate) factor: Option<f64>,
+}
+
+impl Die {
+    pub(crate) fn new(channel: u32, bit: u64, first_plane: u32) -> Die {
+        Die {
+            channel,
+            bit,
+            first_plane,
+            operation: None,
+            transfers: 0,
+            work: Work::default(),
+            turns: [TURNS; 2],
+            idle_since: Time::ZERO,
+            dead: false,
+            factor: None,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn is_idle(&self) -> bool {
+        self.operation.is_none()
+    }
+
+    #[inline]
+    pub(super) fn array_time(&self, time: Span) -> Span {
+        match self.factor {
+            None => time,
+            Some(factor) => Span::from_ps((time.as_ps() as f64 * factor) as u64),
+        }
+    }
+
+    /// The class of host reads (`which` 0) or writes (1) whose turn it is.
+    #[inline]
+    pub(super) fn host_class(&mut self, which: usize) -> Option<u8> {
+        let waiting = self.work.some >> (which as u32 * WRITES + u32::from(CLASS_HOST));
+        match waiting & HOST_CLASSES {
+            0 => None,
+            urgent if urgent & 1 != 0 => Some(CLASS_HOST),
+            0b10 => Some(CLASS_HOST + 1),
+            others => self.host_class_in_turn(which, others >> 1),
+        }
+    }
+
+    /// The class whose turn it is among those below the most urgent one.
+    pub(super) fn host_class_in_turn(&mut self, which: usize, others: u32) -> Option<u8> {
+        let turns = &mut self.turns[which];
+        let next = |turns: &[u8; 3]| (0..3).find(|&n| others & 1 << n != 0 && turns[n] > 0);
+        let chosen = next(turns).or_else(|| {
+            *turns = TURNS;
+            next(turns)
+        })?;
+        Some(CLASS_HOST + 1 + chosen as u8)
+    }
+
+    #[inline]
+    pub(super) fn take_turn(&mut self, which: usize, class: u8) {
+        let turn = usize::from(class).wrapping_sub(usize::from(CLASS_HOST) + 1);
+        if let Some(turns) = self.turns[which].get_mut(turn) {
+            *turns = turns.saturating_sub(1);
+        }
+    }
+}

@@ -1,0 +1,441 @@
+//! Flash operations: how reads, programs and erases begin, which planes join them, and what
+//! their end sets in motion. Operations at the same page offset of several planes of a die
+//! are joined.
+
+use crate::blame::HolderIndex;
+use crate::blocks::Stream;
+use crate::command::{Purpose, UnitState};
+use crate::drive::Drive;
+use crate::event::Event;
+use crate::flash::channel::{Carrying, data_list};
+use crate::flash::choice::Pick;
+use crate::flash::die::{DieOperation, OperationKind};
+use crate::flash::queues::{CLASS_COLLECTION, CLASS_HOST, CLASS_MAPPING, Work};
+use crate::flash::scheduler::Deferred;
+use crate::flash::timing::PLANES_MAX;
+use crate::mapping::table::Content;
+use crate::pool::{List, NONE};
+use mynah_stamp::Span;
+
+impl Drive {
+    #[inline(always)]
+    pub(super) fn start(&mut self, die: u32, pick: Pick) {
+        match pick.kind {
+            OperationKind::Read => self.start_read(die, pick),
+            OperationKind::Program => self.start_program(die, pick),
+            OperationKind::Erase => self.start_erase(die, pick),
+        }
+    }
+
+    /// Takes channel and die for an operation: the channel for `command`, the die's array
+    /// for `array` after that.
+    #[inline(always)]
+    pub(super) fn occupy(
+        &mut self,
+        die: u32,
+        holder: HolderIndex,
+        operation: DieOperation,
+        command: Span,
+        array: Span,
+    ) {
+        let lane = self.lane(die);
+        let now = self.now;
+        let state = &mut self.dies[die as usize];
+        let (channel, bit) = (state.channel, state.bit);
+        let array = state.array_time(array);
+        self.counters.multi_plane_operations += u64::from(operation.planes > 1);
+        state.operation = Some(operation);
+        let end = self.events.reserve(now + command);
+        let state = &mut self.channels[channel as usize];
+        state.ready &= !bit;
+        state.blocked &= !bit;
+        state.carrying = Carrying::Command { end, announced: false };
+        self.ledger.take_lane(lane, channel as usize, holder, now);
+        if !self.config.scheduler.die_interleaving {
+            self.chip_busy[lane] = true;
+        }
+        self.events.push(now + command + array, Event::ArrayDone { die });
+    }
+
+    #[inline(never)]
+    pub(super) fn start_read(&mut self, die: u32, pick: Pick) {
+        let lane = self.lane(die);
+        let channel = self.dies[die as usize].channel as usize;
+        let class = usize::from(pick.class);
+        let list = &mut self.planes[pick.plane as usize].queues.reads[class];
+        let first = self.transactions.pop_front(list).expect("a picked read");
+        let mut operation = DieOperation {
+            kind: OperationKind::Read,
+            planes: 1,
+            items: [NONE; PLANES_MAX],
+            slots: [NONE; PLANES_MAX],
+            stream: Stream::Host,
+        };
+        operation.items[0] = first;
+        let page = self.shape.page_of_slot(self.transactions[first].slot);
+        if self.config.scheduler.multi_plane && self.dies[die as usize].work.reads(pick.class) > 1 {
+            self.join_reads(&mut operation, pick, page);
+        }
+        let planes = usize::from(operation.planes);
+        let state = &mut self.dies[die as usize];
+        state.work.take_reads(pick.class, planes as u32);
+        state.take_turn(0, pick.class);
+        let command = self.flash.read_command(planes);
+        let holder = self.read_starts(first, lane, channel, command);
+        for &other in &operation.items[1..planes] {
+            self.read_starts(other, lane, channel, command);
+        }
+        self.counters.flash_reads += planes as u64;
+        self.occupy(die, holder, operation, command, self.flash.read(page));
+    }
+
+    /// A read's command, which takes `command`, goes out; returns whose it is.
+    #[inline]
+    pub(super) fn read_starts(
+        &mut self,
+        transaction: u32,
+        lane: usize,
+        channel: usize,
+        command: Span,
+    ) -> HolderIndex {
+        self.charge_die_wait(transaction, lane, channel);
+        let t = &mut self.transactions[transaction];
+        t.started = self.now;
+        t.array = self.now + command;
+        match t.purpose {
+            Purpose::Collect => self.counters.gc_reads += 1,
+            Purpose::Load | Purpose::Update => self.counters.mapping_reads += 1,
+            Purpose::Merge => self.counters.merge_reads += 1,
+            Purpose::Read | Purpose::Erase => {}
+        }
+        t.holder
+    }
+
+    /// Adds reads at the same page offset of other planes of the die.
+    #[inline(never)]
+    pub(super) fn join_reads(&mut self, operation: &mut DieOperation, pick: Pick, page: u32) {
+        let first_plane = self.dies[self.shape.die_of_plane(pick.plane) as usize].first_plane;
+        for plane in first_plane..first_plane + self.shape.planes_per_die {
+            if plane == pick.plane {
+                continue;
+            }
+            let list = self.planes[plane as usize].queues.reads[usize::from(pick.class)];
+            let (mut before, mut at) = (NONE, list.head);
+            for _ in 0..self.config.scheduler.multi_plane_window {
+                if at == NONE {
+                    break;
+                }
+                if self.shape.page_of_slot(self.transactions[at].slot) == page {
+                    let list =
+                        &mut self.planes[plane as usize].queues.reads[usize::from(pick.class)];
+                    self.transactions.unlink(list, before, at);
+                    operation.items[usize::from(operation.planes)] = at;
+                    operation.planes += 1;
+                    break;
+                }
+                (before, at) = (at, crate::pool::Linked::next(&self.transactions[at]));
+            }
+        }
+    }
+
+    #[inline(never)]
+    pub(super) fn start_program(&mut self, die: u32, pick: Pick) {
+        let lane = self.lane(die);
+        let channel = self.dies[die as usize].channel as usize;
+        let stream = match pick.class {
+            CLASS_MAPPING => Stream::Translation,
+            CLASS_COLLECTION => Stream::Collected,
+            _ => Stream::Host,
+        };
+        let mut operation = DieOperation {
+            kind: OperationKind::Program,
+            planes: 0,
+            items: [NONE; PLANES_MAX],
+            slots: [NONE; PLANES_MAX],
+            stream,
+        };
+        let page = self.blocks.next_page(pick.plane, stream);
+        let mut holder = None;
+        self.program_page(&mut operation, pick, &mut holder, lane, channel);
+        if self.config.scheduler.multi_plane {
+            let first_plane = self.dies[die as usize].first_plane;
+            for plane in first_plane..first_plane + self.shape.planes_per_die {
+                if plane != pick.plane
+                    && self.can_program(plane, pick.class)
+                    && self.blocks.next_page(plane, stream) == page
+                {
+                    let other = Pick { plane, ..pick };
+                    self.program_page(&mut operation, other, &mut holder, lane, channel);
+                }
+            }
+        }
+        let Some(holder) = holder else {
+            // Everything that waited had become void.
+            if self.dies[die as usize].work.is_empty() {
+                let bit = self.dies[die as usize].bit;
+                self.channels[channel].ready &= !bit;
+            }
+            self.mark_channel(channel as u32);
+            return;
+        };
+        self.dies[die as usize].take_turn(1, pick.class);
+        let planes = usize::from(operation.planes);
+        let command =
+            self.flash.program_command(planes) + self.flash.page_transfer.times(planes as u64);
+        let (now, array) = (self.now, self.flash.program(page));
+        for at in 0..planes {
+            let mut unit = operation.items[at];
+            while unit != NONE {
+                let u = &mut self.units[unit];
+                (u.started, u.array) = (now, now + command);
+                unit = u.next;
+            }
+        }
+        self.counters.flash_programs += planes as u64;
+        match pick.class {
+            CLASS_MAPPING => self.counters.mapping_programs += planes as u64,
+            CLASS_COLLECTION => self.counters.gc_programs += planes as u64,
+            _ => {}
+        }
+        self.occupy(die, holder, operation, command, array);
+    }
+
+    /// Takes units out of a plane's queue, gives them the plane's next page and maps them
+    /// to it. Units that have become void on the way are dropped; if none is left no page
+    /// is taken.
+    pub(super) fn program_page(
+        &mut self,
+        operation: &mut DieOperation,
+        pick: Pick,
+        holder: &mut Option<HolderIndex>,
+        lane: usize,
+        channel: usize,
+    ) {
+        let class = usize::from(pick.class);
+        let die = self.shape.die_of_plane(pick.plane) as usize;
+        let mut chosen = List::EMPTY;
+        let mut count = 0;
+        // A host page takes units of every priority once it is going to be programmed.
+        let classes = match pick.class {
+            CLASS_MAPPING | CLASS_COLLECTION => class..class + 1,
+            _ => usize::from(CLASS_HOST)..usize::from(CLASS_COLLECTION),
+        };
+        let order = std::iter::once(class).chain(classes.filter(|&other| other != class));
+        'classes: for class in order {
+            loop {
+                let list = self.planes[pick.plane as usize].queues.writes[class];
+                if list.is_empty() {
+                    break;
+                }
+                let whole_page =
+                    matches!(self.units[list.head].content, Content::TranslationPage(_));
+                if count == self.shape.units_per_page || (whole_page && count > 0) {
+                    break 'classes;
+                }
+                let queues = &mut self.planes[pick.plane as usize].queues;
+                let unit = self.units.pop_front(&mut queues.writes[class]).expect("a unit");
+                let u = &self.units[unit];
+                match class as u8 {
+                    CLASS_MAPPING => {}
+                    CLASS_COLLECTION => queues.collected_units -= 1,
+                    _ => {
+                        queues.host_units -= 1;
+                        queues.forced -= u32::from(!u.cached || u.through);
+                    }
+                }
+                self.dies[die].work.take_write(class as u8);
+                if self.is_void(unit) {
+                    self.units[unit].state = UnitState::Mapping;
+                    self.defer(Deferred::VoidUnit(unit));
+                    continue;
+                }
+                self.units.push_back(&mut chosen, unit);
+                count += 1;
+                if whole_page {
+                    break 'classes;
+                }
+            }
+        }
+        if count > 0 {
+            let slot = self.blocks.take_page(pick.plane, operation.stream);
+            let at = usize::from(operation.planes);
+            (operation.items[at], operation.slots[at]) = (chosen.head, slot);
+            operation.planes += 1;
+            holder.get_or_insert(self.units[chosen.head].holder);
+            let mut unit = chosen.head;
+            for place in 0..count {
+                let rest = self.charge_unit_wait(unit, lane, channel);
+                self.map_unit(unit, slot + place, rest);
+                unit = self.units[unit].next;
+            }
+            // The rest of the page stays empty.
+            for place in count..self.shape.units_per_page {
+                self.mapping.table.clear_slot(slot + place);
+            }
+            let whole_page = matches!(self.units[chosen.head].content, Content::TranslationPage(_));
+            if operation.stream == Stream::Host && !whole_page {
+                self.counters.padded_units += u64::from(self.shape.units_per_page - count);
+            }
+            self.collect_if_needed(pick.plane);
+            self.break_off_if_stuck(pick.plane);
+        }
+    }
+
+    #[inline(never)]
+    pub(super) fn start_erase(&mut self, die: u32, pick: Pick) {
+        let now = self.now;
+        let list = &mut self.planes[pick.plane as usize].queues.erases;
+        let transaction = self.transactions.pop_front(list).expect("a picked erase");
+        self.dies[die as usize].work.take_erase();
+        let mut operation = DieOperation {
+            kind: OperationKind::Erase,
+            planes: 1,
+            items: [NONE; PLANES_MAX],
+            slots: [NONE; PLANES_MAX],
+            stream: Stream::Collected,
+        };
+        operation.items[0] = transaction;
+        if self.config.scheduler.multi_plane && self.dies[die as usize].work.erases > 0 {
+            let first_plane = self.dies[die as usize].first_plane;
+            for plane in first_plane..first_plane + self.shape.planes_per_die {
+                if self.can_erase(plane) {
+                    let list = &mut self.planes[plane as usize].queues.erases;
+                    let other = self.transactions.pop_front(list).expect("an erase");
+                    self.dies[die as usize].work.take_erase();
+                    operation.items[usize::from(operation.planes)] = other;
+                    operation.planes += 1;
+                }
+            }
+        }
+        let planes = usize::from(operation.planes);
+        for &item in &operation.items[..planes] {
+            self.transactions[item].started = now;
+        }
+        let holder = self.transactions[transaction].holder;
+        let command = self.flash.erase_command(planes);
+        self.occupy(die, holder, operation, command, self.flash.erase);
+    }
+
+    pub(super) fn can_erase(&self, plane: u32) -> bool {
+        let queues = &self.planes[plane as usize].queues;
+        !queues.erases.is_empty() && {
+            let order = self.transactions[queues.erases.head].order;
+            !queues
+                .reads
+                .iter()
+                .any(|list| !list.is_empty() && self.transactions[list.head].order < order)
+        }
+    }
+
+    /// One of the pages a die has read has left it.
+    #[inline(always)]
+    pub(super) fn transferred(&mut self, die: u32) {
+        let state = &mut self.dies[die as usize];
+        state.transfers -= 1;
+        if state.transfers == 0 {
+            self.become_idle(die);
+        }
+    }
+
+    /// Drops what a die does and what waits for it.
+    pub(crate) fn reset_die(&mut self, die: u32) {
+        let now = self.now;
+        let lane = self.lane(die);
+        self.ledger.forget_blocked(lane);
+        let busy = self.ledger.release_lane(lane, now);
+        self.counters.die_busy[die as usize] += busy;
+        self.chip_busy.fill(false);
+        let state = &mut self.dies[die as usize];
+        state.operation = None;
+        state.transfers = 0;
+        state.work = Work::default();
+        state.idle_since = now;
+    }
+
+    /// A die has nothing to do any more. The caller lists its channel.
+    #[inline(always)]
+    pub(super) fn become_idle(&mut self, die: u32) {
+        let now = self.now;
+        let lane = self.lane(die);
+        let state = &mut self.dies[die as usize];
+        state.operation = None;
+        state.idle_since = now;
+        let busy = self.ledger.release_lane(lane, now);
+        self.counters.die_busy[die as usize] += busy;
+        if !state.work.is_empty() {
+            self.channels[state.channel as usize].ready |= state.bit;
+        } else if self.config.gc.idle_after.is_some() {
+            self.schedule_idle_check(die);
+        }
+        if !self.config.scheduler.die_interleaving {
+            self.chip_busy[lane] = false;
+        }
+    }
+
+    /// A die's array operation is done.
+    #[inline]
+    pub(crate) fn array_done(&mut self, die: u32) {
+        let state = &mut self.dies[die as usize];
+        let channel = state.channel;
+        let Some(operation) = &state.operation else { return };
+        if operation.kind != OperationKind::Read {
+            return self.block_changed(die);
+        }
+        state.transfers = operation.planes;
+        if let DieOperation { planes: 1, items: [transaction, ..], .. } = *operation {
+            self.read_ready(die, channel, transaction);
+        } else {
+            let operation = *operation;
+            for &transaction in &operation.items[..usize::from(operation.planes)] {
+                self.read_ready(die, channel, transaction);
+            }
+        }
+        // A channel whose next end is an event looks again then.
+        if matches!(
+            self.channels[channel as usize].carrying,
+            Carrying::Nothing | Carrying::Command { announced: false, .. }
+        ) {
+            self.mark_channel(channel);
+        }
+    }
+
+    /// A program or an erase is done.
+    pub(super) fn block_changed(&mut self, die: u32) {
+        let Some(operation) = self.dies[die as usize].operation else { return };
+        let planes = usize::from(operation.planes);
+        self.become_idle(die);
+        self.mark_channel(self.dies[die as usize].channel);
+        for at in 0..planes {
+            match operation.kind {
+                OperationKind::Erase => self.block_erased(operation.items[at]),
+                _ => self.page_programmed(operation.items[at], operation.slots[at]),
+            }
+        }
+    }
+
+    /// A page is in its die's register.
+    #[inline(always)]
+    pub(super) fn read_ready(&mut self, die: u32, channel: u32, transaction: u32) {
+        let now = self.now;
+        let order = self.next_order();
+        let fails = self.faults.any_reads && self.read_fails(transaction);
+        let t = &mut self.transactions[transaction];
+        t.ready = now;
+        if fails {
+            t.transfer = now;
+            self.transferred(die);
+            self.mark_channel(channel);
+            self.read_failed(transaction);
+            return;
+        }
+        t.order = order;
+        let (kind, watched) = (data_list(t.purpose), t.watched);
+        let state = &mut self.channels[channel as usize];
+        state.data_waiting += 1;
+        self.transactions.push_back(&mut state.data[kind], transaction);
+        if watched {
+            self.unsettled = true;
+            self.fresh_transactions.push(transaction);
+        }
+    }
+}

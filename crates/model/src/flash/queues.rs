@@ -1,0 +1,121 @@
+//! What waits for a plane, and the count of it that a die keeps by class.
+
+use crate::pool::List;
+
+/// Classes of reads and of writes: the mapping table, the four priorities of host I/O, and
+/// garbage collection.
+pub(crate) const CLASSES: usize = 6;
+pub(crate) const CLASS_MAPPING: u8 = 0;
+pub(crate) const CLASS_HOST: u8 = 1;
+pub(crate) const CLASS_COLLECTION: u8 = 5;
+
+/// What waits for a plane.
+#[derive(Clone)]
+pub(crate) struct PlaneQueues {
+    /// Transactions.
+    pub(crate) reads: [List; CLASSES],
+    pub(crate) erases: List,
+    /// Write units.
+    pub(crate) writes: [List; CLASSES],
+    /// Host units in `writes`.
+    pub(crate) host_units: u32,
+    /// Host units in `writes` that must not wait for others to fill the page.
+    pub(crate) forced: u32,
+    /// Collected units in `writes`.
+    pub(crate) collected_units: u32,
+}
+
+impl PlaneQueues {
+    pub(crate) const EMPTY: PlaneQueues = PlaneQueues {
+        reads: [List::EMPTY; CLASSES],
+        erases: List::EMPTY,
+        writes: [List::EMPTY; CLASSES],
+        host_units: 0,
+        forced: 0,
+        collected_units: 0,
+    };
+}
+
+/// What waits in the queues of a die's planes, by class.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Work {
+    pub(super) reads: [u32; CLASSES],
+    pub(super) writes: [u32; CLASSES],
+    pub(super) erases: u32,
+    /// A bit for each of these that is not zero.
+    pub(super) some: u32,
+}
+
+/// Where the bits of writes and the bit of erases begin.
+pub(super) const WRITES: u32 = 8;
+pub(super) const ERASES: u32 = 16;
+pub(super) const COLLECTION_WORK: u32 =
+    1 << CLASS_COLLECTION | 1 << (WRITES + CLASS_COLLECTION as u32) | 1 << ERASES;
+pub(super) const MAPPING_READS: u32 = 1 << CLASS_MAPPING;
+pub(super) const HOST_CLASSES: u32 = 0b1111;
+
+impl Work {
+    #[inline]
+    pub(crate) fn reads(&self, class: u8) -> u32 {
+        self.reads[usize::from(class)]
+    }
+
+    #[inline]
+    pub(crate) fn writes(&self, class: u8) -> u32 {
+        self.writes[usize::from(class)]
+    }
+
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.some == 0
+    }
+
+    #[inline]
+    pub(super) fn add_read(&mut self, class: u8) {
+        self.reads[usize::from(class)] += 1;
+        self.some |= 1 << class;
+    }
+
+    #[inline]
+    pub(super) fn add_write(&mut self, class: u8) {
+        self.writes[usize::from(class)] += 1;
+        self.some |= 1 << (WRITES + u32::from(class));
+    }
+
+    #[inline]
+    pub(super) fn add_erase(&mut self) {
+        self.erases += 1;
+        self.some |= 1 << ERASES;
+    }
+
+    #[inline]
+    pub(crate) fn take_reads(&mut self, class: u8, count: u32) {
+        let left = &mut self.reads[usize::from(class)];
+        *left -= count;
+        self.some &= !(u32::from(*left == 0) << class);
+    }
+
+    #[inline]
+    pub(crate) fn take_write(&mut self, class: u8) {
+        let left = &mut self.writes[usize::from(class)];
+        *left -= 1;
+        self.some &= !(u32::from(*left == 0) << (WRITES + u32::from(class)));
+    }
+
+    #[inline]
+    pub(crate) fn take_erase(&mut self) {
+        self.erases -= 1;
+        self.some &= !(u32::from(self.erases == 0) << ERASES);
+    }
+
+    /// Whether nothing but reads of one class waits that has no turns to take: which class.
+    #[inline]
+    pub(super) fn only_reads(&self) -> Option<u8> {
+        match self.some {
+            MAPPING_READS => Some(CLASS_MAPPING),
+            reads if reads == 1 << CLASS_HOST => Some(CLASS_HOST),
+            reads if reads == 2 << CLASS_HOST => Some(CLASS_HOST + 1),
+            _ => None,
+        }
+    }
+}
