@@ -83,7 +83,7 @@ impl Segments {
         }
         let here = bytes.min(PAGE - first % PAGE);
         self.push(first, here);
-        let mut left = bytes - here;
+        let left = bytes - here;
         if left == 0 {
             return Ok(());
         }
@@ -97,7 +97,17 @@ impl Segments {
         if !second.is_multiple_of(8) {
             return Err(offset);
         }
-        let mut list = second;
+        self.follow_prp_lists(memory, second, left)
+    }
+
+    /// The rest of the data lie where lists say, the first of which begins at `list`.
+    fn follow_prp_lists<M: GuestMemory + ?Sized>(
+        &mut self,
+        memory: &M,
+        mut list: u64,
+        mut left: u64,
+    ) -> Result<(), Status> {
+        let offset = Status::PRP_OFFSET_INVALID.do_not_retry();
         let mut page = [0; PAGE as usize];
         // The first list may have room for nothing but the address of the next, and only the
         // first may begin within a page: every other one brings data nearer.
@@ -132,8 +142,25 @@ impl Segments {
         to_host: bool,
     ) -> Result<(), Status> {
         let mut left = bytes;
+        let next = self.take_descriptor(&first, &mut left, to_host)?;
+        if next.is_some() {
+            self.follow_segments(memory, next, &mut left, to_host)?;
+        }
+        if left > 0 {
+            return Err(Status::SGL_DATA_LENGTH_INVALID.do_not_retry());
+        }
+        Ok(())
+    }
+
+    /// The rest of the descriptors are in segments.
+    fn follow_segments<M: GuestMemory + ?Sized>(
+        &mut self,
+        memory: &M,
+        mut next: Option<Pointer>,
+        left: &mut u64,
+        to_host: bool,
+    ) -> Result<(), Status> {
         let mut seen = 0;
-        let mut next = self.take_descriptor(&first, &mut left, to_host)?;
         let mut page = [0; PAGE as usize];
         while let Some(Pointer { at, bytes, is_last }) = next.take() {
             if bytes == 0 || !bytes.is_multiple_of(16) {
@@ -155,16 +182,13 @@ impl Segments {
                         return Err(Status::SGL_INVALID_SEGMENT.do_not_retry());
                     }
                     let Ok(descriptor) = DataPointer::read_from_bytes(descriptor) else { continue };
-                    next = self.take_descriptor(&descriptor, &mut left, to_host)?;
+                    next = self.take_descriptor(&descriptor, left, to_host)?;
                     if is_last && next.is_some() {
                         return Err(Status::SGL_INVALID_SEGMENT.do_not_retry());
                     }
                 }
                 done += part;
             }
-        }
-        if left > 0 {
-            return Err(Status::SGL_DATA_LENGTH_INVALID.do_not_retry());
         }
         Ok(())
     }
