@@ -512,6 +512,8 @@ impl Subsystem {
         let mut ready = Ready::Now;
         let operation = match kind {
             ReplyKind::Read => {
+                // Needed within microseconds, and then at once.
+                self.store.prefetch(plain.at, plain.bytes);
                 ready = self.store.fetch(plain.at, plain.bytes);
                 if let Ready::Later(job) = ready {
                     // It goes to the host when the store has it.

@@ -36,7 +36,7 @@ pub use config::{
     Limits, NamespaceConfig, Port, SubsystemConfig, SubsystemError, Timing, Transport,
 };
 pub use output::{Authentication, Media, Output, Queue, Reply, ReplyData, ReplyKind};
-pub use store::{Arena, PatternStore, RamStore, Ready, Store, StoreError, StoreJob};
+pub use store::{Arena, ArenaSource, PatternStore, RamStore, Ready, Store, StoreError, StoreJob};
 pub use subsystem::{Subsystem, Wakeup};
 pub use tap::Tap;
 

@@ -4,7 +4,7 @@ mod pattern;
 mod ram;
 
 pub use pattern::PatternStore;
-pub use ram::{Arena, RamStore};
+pub use ram::{Arena, ArenaSource, RamStore};
 
 /// Names work that a store does in the background.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

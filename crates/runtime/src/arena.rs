@@ -1,20 +1,24 @@
-//! Memory for the bytes of drives that answer at once.
+//! Memory for the bytes of drives.
 //!
 //! With pages of 4 KiB almost every random access to a drive of some size misses the processor's
-//! table of addresses, inside a virtual machine twice over. Huge pages avoid that, at a price:
-//! the first byte written to one waits until the system has zeroed 2 MiB, some 100 us.
+//! table of addresses, inside a virtual machine twice over. Huge pages avoid that, but the first
+//! byte written to one waits until the system has zeroed 2 MiB, some 100 us. So a thread sees to
+//! that beforehand: it always has one arena ready.
 
 #![allow(unsafe_code)]
 
-use mynah_device::Arena;
+use mynah_device::{Arena, ArenaSource};
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 use std::alloc::{Layout, handle_alloc_error};
 use std::ops::{Deref, DerefMut};
 use std::ptr::{self, NonNull};
 use std::slice;
+use std::sync::mpsc::{Receiver, sync_channel};
+use std::thread;
 
-/// Bytes of a huge page.
+/// Bytes of a huge page, and of others.
 const HUGE_PAGE_BYTES: usize = 2 << 20;
+const PAGE_BYTES: usize = 4096;
 /// What is brought into the cache at once; the processor follows by itself where there is more.
 const PREFETCH_BYTES_MAX: usize = 512;
 const CACHE_LINE_BYTES: usize = 64;
@@ -27,6 +31,7 @@ pub struct HugeArena {
     bytes: usize,
     mapping: NonNull<u8>,
     mapping_bytes: usize,
+    is_provided: bool,
 }
 
 // SAFETY: a mapping belongs to the process, not to a thread, and this one has a single owner.
@@ -35,8 +40,9 @@ unsafe impl Send for HugeArena {}
 // SAFETY: shared references only read.
 unsafe impl Sync for HugeArena {}
 
-impl Arena for HugeArena {
-    fn zeroed(bytes: usize) -> HugeArena {
+impl HugeArena {
+    /// So many bytes, all zero, that the system provides when they are used first.
+    pub fn zeroed(bytes: usize) -> HugeArena {
         let layout = Layout::from_size_align(bytes.max(1), HUGE_PAGE_BYTES);
         let layout = layout.expect("arenas are smaller than half of all addresses");
         let mapping_bytes = layout.size() + HUGE_PAGE_BYTES;
@@ -54,7 +60,45 @@ impl Arena for HugeArena {
         // SAFETY: advice on the arena's own memory. A system without huge pages refuses it: then
         // the pages are small.
         let _ = unsafe { madvise(base.as_ptr().cast(), bytes, Advice::LinuxHugepage) };
-        HugeArena { base, bytes, mapping, mapping_bytes }
+        HugeArena { base, bytes, mapping, mapping_bytes, is_provided: false }
+    }
+
+    /// Has the system provide all of it, which takes a while.
+    #[must_use]
+    fn provide(mut self) -> HugeArena {
+        for page in self.chunks_mut(PAGE_BYTES) {
+            page[0] = std::hint::black_box(0);
+        }
+        self.is_provided = true;
+        self
+    }
+}
+
+/// Arenas that a thread has made ready beforehand: it begins when the first is asked for, which
+/// does not wait for it, as no other does either, and ends when the source is gone.
+pub fn source() -> ArenaSource<HugeArena> {
+    let mut ready: Option<Receiver<HugeArena>> = None;
+    Box::new(move |bytes| {
+        if let Some(arena) = ready.as_ref().and_then(|ready| ready.try_recv().ok())
+            && arena.len() == bytes
+        {
+            return arena;
+        }
+        if ready.is_none() {
+            let (sender, receiver) = sync_channel(0);
+            let work = move || while sender.send(HugeArena::zeroed(bytes).provide()).is_ok() {};
+            // Without the thread all are provided when they are used.
+            if thread::Builder::new().name("mynah-memory".into()).spawn(work).is_ok() {
+                ready = Some(receiver);
+            }
+        }
+        HugeArena::zeroed(bytes)
+    })
+}
+
+impl Arena for HugeArena {
+    fn is_provided(&self) -> bool {
+        self.is_provided
     }
 
     #[inline]
@@ -108,8 +152,9 @@ mod tests {
 
     #[test]
     fn it_is_zero_and_keeps_what_is_written() {
-        for bytes in [1, 4096, 5 << 20] {
-            let mut arena = HugeArena::zeroed(bytes);
+        let mut source = source();
+        for bytes in [1, 4096, 5 << 20, 5 << 20] {
+            let mut arena = source(bytes);
             assert_eq!(arena.len(), bytes);
             assert!(arena.as_ptr().addr().is_multiple_of(HUGE_PAGE_BYTES));
             assert!(arena.iter().all(|&byte| byte == 0));
@@ -122,9 +167,10 @@ mod tests {
 
     #[test]
     fn a_store_can_be_made_of_it() {
-        let mut store = RamStore::<HugeArena>::default();
+        let mut store = RamStore::from_source(source());
         let data: Vec<u8> = (0..40 << 20).map(|n: u32| (n >> 7) as u8).collect();
         store.write(12_345, &data);
+        while store.prepare() {}
         let mut back = vec![1; data.len() + 2];
         store.read(None, 12_344, &mut back);
         assert_eq!((back[0], back[data.len() + 1]), (0, 0));

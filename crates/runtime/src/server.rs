@@ -1,7 +1,7 @@
 //! A drive served: put together from what somebody asked for, run until it is told to end,
 //! and turned into a result.
 
-use crate::arena::HugeArena;
+use crate::arena;
 use crate::authenticator::{Authenticator, Secrets};
 use crate::clock::{Clock, Rate};
 use crate::cpus::Cpus;
@@ -479,11 +479,7 @@ fn open_store(
 ) -> Result<Opened, ServeError> {
     let bytes = Subsystem::store_bytes(drive);
     match &options.store {
-        // Huge pages are faster to use and slow to get: lateness matters where there is timing.
-        StoreKind::Ram if options.speed == Speed::Max => {
-            Ok(Opened::silent(Box::new(RamStore::<HugeArena>::default())))
-        }
-        StoreKind::Ram => Ok(Opened::silent(Box::new(RamStore::new()))),
+        StoreKind::Ram => Ok(Opened::silent(Box::new(RamStore::from_source(arena::source())))),
         StoreKind::Pattern => {
             notes.push("store pattern: nothing that was written was kept".to_owned());
             Ok(Opened::silent(Box::new(PatternStore)))

@@ -26,8 +26,11 @@ const LINES_TOUCHED: usize = 8;
 
 /// A large piece of memory.
 pub trait Arena: DerefMut<Target = [u8]> {
-    /// So many bytes, all zero, of which only those that are used take room, more or less.
-    fn zeroed(bytes: usize) -> Self;
+    /// Whether the system has really provided the memory, so that no first use of a page waits
+    /// for it.
+    fn is_provided(&self) -> bool {
+        false
+    }
 
     /// Says that bytes will soon be used: at most those of one frame of 4 KiB.
     #[inline]
@@ -37,15 +40,14 @@ pub trait Arena: DerefMut<Target = [u8]> {
     }
 }
 
-impl Arena for Vec<u8> {
-    fn zeroed(bytes: usize) -> Vec<u8> {
-        vec![0; bytes]
-    }
-}
+impl Arena for Vec<u8> {}
+
+/// Makes arenas of so many bytes, all zero.
+pub type ArenaSource<A> = Box<dyn FnMut(usize) -> A>;
 
 /// Holds bytes in memory; only what was written takes room.
-#[derive(Debug)]
 pub struct RamStore<A = Vec<u8>> {
+    source: ArenaSource<A>,
     /// Which frame holds each 4 KiB: a table of two levels, of which only what is needed
     /// exists.
     groups: Vec<Option<Box<[u32]>>>,
@@ -81,18 +83,29 @@ impl Part {
 impl RamStore {
     /// An empty store.
     pub fn new() -> RamStore {
-        RamStore::default()
+        RamStore::from_source(Box::new(|bytes| vec![0; bytes]))
     }
 }
 
-impl<A> Default for RamStore<A> {
+impl Default for RamStore {
     fn default() -> Self {
-        let (groups, arenas, free) = (Vec::new(), Vec::new(), Vec::new());
-        RamStore { groups, arenas, free, cut: 0, touched: 0 }
+        RamStore::new()
+    }
+}
+
+impl<A> std::fmt::Debug for RamStore<A> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RamStore").field("frames", &self.cut).finish_non_exhaustive()
     }
 }
 
 impl<A: Arena> RamStore<A> {
+    /// An empty store that will have its memory from `source`.
+    pub fn from_source(source: ArenaSource<A>) -> RamStore<A> {
+        let (groups, arenas, free) = (Vec::new(), Vec::new(), Vec::new());
+        RamStore { source, groups, arenas, free, cut: 0, touched: 0 }
+    }
+
     fn parts(at: u64, bytes: u64) -> impl Iterator<Item = Part> {
         let end = at + bytes;
         let mut next = at;
@@ -165,7 +178,7 @@ impl<A: Arena> RamStore<A> {
         }
         let frame = *entry as usize;
         if frame / ARENA_FRAMES == self.arenas.len() {
-            self.arenas.push(A::zeroed(ARENA_BYTES));
+            self.arenas.push((self.source)(ARENA_BYTES));
         }
         let at = frame % ARENA_FRAMES * FRAME_BYTES;
         let frame = &mut self.arenas[frame / ARENA_FRAMES][at..at + FRAME_BYTES];
@@ -258,7 +271,8 @@ impl<A: Arena> Store for RamStore<A> {
             next = part_end;
         }
         if self.free.len() == self.cut as usize {
-            *self = RamStore::default();
+            (self.groups, self.arenas, self.free) = Default::default();
+            (self.cut, self.touched) = (0, 0);
         }
         Ready::Now
     }
@@ -274,11 +288,14 @@ impl<A: Arena> Store for RamStore<A> {
         }
         let frame = self.touched.max(self.cut) as usize;
         match self.arenas.get_mut(frame / ARENA_FRAMES) {
+            Some(arena) if arena.is_provided() => {
+                self.touched = ((frame / ARENA_FRAMES + 1) * ARENA_FRAMES) as u32;
+            }
             Some(arena) => {
                 arena[frame % ARENA_FRAMES * FRAME_BYTES] = 0;
                 self.touched = frame as u32 + 1;
             }
-            None => self.arenas.push(A::zeroed(ARENA_BYTES)),
+            None => self.arenas.push((self.source)(ARENA_BYTES)),
         }
         true
     }
