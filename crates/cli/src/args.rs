@@ -77,6 +77,9 @@ Examples:
   mynah serve --drive samsung-970-pro --store file:drive.bytes --status-interval 1
   mynah serve --namespace 10GiB --namespace 20GiB,4096 --tcp 127.0.0.1:0 --json result.json
   mynah serve --vfio-user /tmp/drive          a PCIe drive for QEMU (see docs/vfio-user.md)
+  mynah serve --drives 2 --vfio-user /tmp/drives --cpus_allowed 2,3
+                                              two, in /tmp/drives/0 and 1, on a processor each
+  mynah serve --shards 4 --tcp 127.0.0.1:4420 one drive on four threads, at four ports
 A Linux host connects with
   nvme connect -t tcp -a 127.0.0.1 -s 4420 -n NQN          (the NQN is in the ready line)
 
@@ -190,27 +193,42 @@ pub(crate) struct Compare {
 pub(crate) struct Serve {
     #[command(flatten)]
     pub(crate) drive: DriveArgs,
-    /// Seed of the drive [default: 1]
+    /// Seed of the drive; each further drive or shard has the next one [default: 1]
     #[arg(long, value_name = "N")]
     pub(crate) seed: Option<u64>,
     /// How fast the drive's clock goes, or max: answer at once, without the model
     #[arg(long, value_name = "FACTOR|max", default_value = "1")]
     pub(crate) speed: String,
-    /// Where the bytes are: ram (as far as written), file:PATH, or pattern (nowhere)
+    /// Where the bytes are: ram (as far as written), file:PATH, or pattern (nowhere). Several
+    /// drives or shards have PATH.0, PATH.1 and so on
     #[arg(long, value_name = "STORE", default_value = "ram")]
     pub(crate) store: String,
-    /// A namespace, with blocks of 512 or 4096 bytes; may be repeated [default: one over the
-    /// whole drive, 512]
+    /// A namespace, with blocks of 512 or 4096 bytes; may be repeated. The shards of a drive take
+    /// turns [default: one over the whole drive or shard, 512]
     #[arg(long, value_name = "SIZE[,512|4096]")]
     pub(crate) namespace: Vec<String>,
-    /// The subsystem's name, the end of its NQN or all of it [default: the drive's]
+    /// The subsystem's name, the end of its NQN or all of it; given several times, there are as
+    /// many drives [default: the drive's; of several drives followed by -0, -1, …]
     #[arg(long, value_name = "NAME")]
-    pub(crate) name: Option<String>,
-    /// Where to listen; port 0 takes a free one; may be repeated [default: 127.0.0.1:4420]
+    pub(crate) name: Vec<String>,
+    /// Serve so many drives, alike but for name, serial number and seed: each with a thread, a
+    /// model, a store and sockets of its own [default: as many as --name]
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    #[arg(conflicts_with = "shards", help_heading = "Several drives, and parts of one")]
+    pub(crate) drives: Option<u16>,
+    /// Divide the drive into so many shards, each with its share of channels, firmware cores, cache
+    /// and link bandwidth: a controller and a namespace of the one subsystem, on a thread of its
+    /// own (see docs/scale-out.md)
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    #[arg(help_heading = "Several drives, and parts of one")]
+    pub(crate) shards: Option<u16>,
+    /// Where to listen; port 0 takes a free one; may be repeated. The second of several drives or
+    /// shards listens one port higher, and so on [default: 127.0.0.1:4420]
     #[arg(long, value_name = "ADDR:PORT")]
     pub(crate) tcp: Vec<String>,
     /// Be a PCIe function for QEMU and other clients of vfio-user, at the socket DIR/cntrl; may be
-    /// repeated: each is a controller of the one drive. Without --tcp, nothing listens there
+    /// repeated: each is a controller of the one drive. Of several drives or shards, the first is
+    /// in DIR/0, the next in DIR/1, and so on. Without --tcp, nothing listens there
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) vfio_user: Vec<PathBuf>,
     /// How guests ring doorbells: mapped (into memory that is looked at all the time) or trapped
@@ -240,19 +258,22 @@ pub(crate) struct Serve {
     /// encrypted; may be repeated (make one with `nvme gen-tls-key`)
     #[arg(long, value_name = "[NQN=]KEY|@FILE")]
     pub(crate) tls_psk: Vec<String>,
-    /// Record everything that goes into the drive, for sim --replay and compare
+    /// Record everything that goes into the drive, for sim --replay and compare. Several drives
+    /// or shards have FILE.0, FILE.1 and so on
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) record: Option<PathBuf>,
     /// What real time may be missed by before the result is not trusted (p99) [default: 50us or
     /// a tenth of the median latency, whichever is more]
     #[arg(long, value_name = "TIME")]
     pub(crate) late_bound: Option<String>,
-    /// How to look for work: adaptive sleeps when spinning does not pay, and is late by some
-    /// 50 us then; always takes a processor
+    /// How to look for work: adaptive sleeps when spinning does not pay, and is late by some 50 us
+    /// then (with mapped doorbells, which nobody tells of, by the rest of a nap of 20 to 250 us);
+    /// always takes a processor
     #[arg(long, value_name = "HOW", value_enum, default_value = "adaptive")]
     pub(crate) poll: PollArg,
     /// Processors on which the drive may be served, as in 1 or 0,2-3: one of its own keeps
-    /// lateness low [default: any]
+    /// lateness low. Several drives or shards get one each, in turn (as with fio's
+    /// cpus_allowed_policy=split) [default: any]
     #[arg(long = "cpus_allowed", alias = "cpus-allowed", value_name = "LIST")]
     pub(crate) cpus_allowed: Option<String>,
     /// Print a line with what goes on every so often; a bare number counts seconds

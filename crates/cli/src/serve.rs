@@ -6,25 +6,25 @@ use crate::key;
 use crate::machine::Meter;
 use crate::values;
 use crate::{print, progress};
+use mynah_lab::SimulationError;
 use mynah_lab::emulation::Emulation;
 use mynah_lab::experiment::Precondition;
 use mynah_lab::output::PendingFile;
-use mynah_lab::result::Result as RunResult;
+use mynah_lab::result::{Result as RunResult, Results, Run};
 use mynah_lab::simulation::Step;
 use mynah_lab::summary;
 use mynah_lab::units::Bytes;
 use mynah_runtime::authenticator::Secrets;
 use mynah_runtime::clock::Rate;
 use mynah_runtime::fault;
+use mynah_runtime::group::{Cause, Group, GroupError, Plan, Print};
 use mynah_runtime::metrics;
 use mynah_runtime::pacing::Poll;
-use mynah_runtime::record::Recording;
-use mynah_runtime::server::{ServeError, ServeOptions, Server, Speed, StoreKind};
-use mynah_runtime::status;
+use mynah_runtime::server::{ServeError, ServeOptions, Shard, Speed, StoreKind};
 use mynah_runtime::vfio_user::DoorbellMode;
 use mynah_wire::authentication::Choices;
 use std::net::{SocketAddr, TcpListener};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::str::FromStr;
 
@@ -32,59 +32,252 @@ const DEFAULT_DRIVE: &str = "enterprise-tlc";
 /// The port that IANA has assigned to NVMe over fabrics.
 const DEFAULT_ADDRESS: &str = "127.0.0.1:4420";
 
-/// Serves a drive until the process is told to end.
+/// Serves drives until the process is told to end.
 pub(crate) fn run(args: &Serve) -> Result<ExitCode, Failure> {
     let options = options(args)?;
-    let emulation = emulation(args, options.speed)?;
+    let count = Count::of(args)?;
     let json = args.json.as_deref().filter(|path| *path != Path::new("-"));
     let json = json.map(PendingFile::create).transpose()?;
     let metrics = args.metrics.as_deref().map(|text| address("--metrics", text)).transpose()?;
     let metrics = metrics.map(listen).transpose()?;
-    let interval = args.status_interval.as_deref();
-    let interval = interval.map(|text| values::interval("--status-interval", text)).transpose()?;
 
     let mut meter = Meter::new();
-    let mut prepared = emulation.prepare()?;
-    if !options.vfio_user.is_empty() && options.speed != Speed::Max {
-        // As its functions will, and a recording's header has to say.
-        prepared.drive.report_moves(true);
-    }
-    let recording = args.record.as_deref().map(|path| Recording::begin(path, &prepared));
-    let (recording, tap) = recording.transpose()?.unzip();
-    let mut server = Server::new(prepared, options.clone())?;
-    if let Some(tap) = tap {
-        server.subsystem_mut().set_tap(tap);
-    }
+    let plans = plans(args, &options, &count)?;
+    let group = Group::start(plans).map_err(|error| {
+        if !count.is_one() {
+            say(format_args!("{} cannot be served, and so none is:", error.name));
+        }
+        failure(error)
+    })?;
     warn(args, &options);
     if !args.quiet {
-        server.notes().iter().for_each(|note| say(format_args!("note: {note}")));
+        note(&group, &count);
     }
-    let control = server.control();
     let metrics = match metrics {
-        Some(listener) => Some(metrics::serve(listener, control.clone()).map_err(system)?),
+        Some(listener) => {
+            let drives = group.drives().map(|drive| (drive.name.clone(), drive.control.clone()));
+            Some(metrics::serve(listener, drives.collect()).map_err(system)?)
+        }
         None => None,
     };
-    if let Some(interval) = interval {
+    let controls: Vec<_> = group.drives().map(|drive| drive.control.clone()).collect();
+    progress::on_interrupt(move || controls.iter().for_each(|control| control.stop()));
+    let sockets = ready(&group, metrics)?;
+    if !args.quiet {
+        sockets.iter().for_each(|socket| say(qemu(socket)));
+    }
+    meter.step(Step::Started);
+    let names: Vec<String> = group.drives().map(|drive| drive.name.clone()).collect();
+    let ended = group.serve();
+    meter.step(Step::Finished);
+
+    let process = meter.finish();
+    let mut results = Vec::new();
+    let mut failed = None;
+    for (name, ended) in names.iter().zip(ended) {
+        match ended {
+            Ok(mut result) => {
+                result.run = match count.is_one() {
+                    true => process.clone(),
+                    // What its thread took; memory and the command are of all of them.
+                    false => Run {
+                        version: process.version.clone(),
+                        command: process.command.clone(),
+                        max_rss_bytes: process.max_rss_bytes,
+                        ..result.run
+                    },
+                };
+                results.push((name.as_str(), result));
+            }
+            Err(error) => {
+                if !count.is_one() {
+                    say(format_args!("{name} has failed; the others were ended in order:"));
+                }
+                failed = failed.or(Some(error));
+            }
+        }
+    }
+    if !results.is_empty() {
+        show(args, json, &results)?;
+    }
+    if let Some(error) = failed {
+        return Err(failure(error));
+    }
+    Ok(match results.iter().any(|(_, result)| result.untrusted.is_some()) {
+        true => ExitCode::from(1),
+        false => ExitCode::SUCCESS,
+    })
+}
+
+/// How many drives there are, or parts of one.
+enum Count {
+    /// As many drives as names.
+    Drives(Vec<Option<String>>),
+    /// So many parts of one.
+    Shards(u16),
+}
+
+impl Count {
+    fn of(args: &Serve) -> Result<Count, Failure> {
+        let names = args.name.iter().map(|name| Some(name.clone()));
+        if let Some(shards) = args.shards {
+            if args.name.len() > 1 {
+                let help = "its shards have one name; --drives serves several drives";
+                return Err(Failure::usage("several --name with --shards", Some(help)));
+            }
+            return Ok(Count::Shards(shards));
+        }
+        let drives = args.drives.map_or(args.name.len().max(1), usize::from);
+        if args.name.len() == drives {
+            return Ok(Count::Drives(names.collect()));
+        }
+        match &args.name[..] {
+            [] if drives == 1 => Ok(Count::Drives(vec![None])),
+            [] | [_] => {
+                let base = match args.name.first() {
+                    Some(name) => name.clone(),
+                    None => emulation(args, Speed::Max)?.name,
+                };
+                Ok(Count::Drives((0..drives).map(|at| Some(format!("{base}-{at}"))).collect()))
+            }
+            several => {
+                let message = format!("--drives {drives} with {} names", several.len());
+                let help = "give as many names as drives, or one, to which -0, -1, … is added";
+                Err(Failure::usage(message, Some(help)))
+            }
+        }
+    }
+
+    /// How many threads serve.
+    fn threads(&self) -> usize {
+        match self {
+            Count::Drives(names) => names.len(),
+            Count::Shards(count) => usize::from(*count),
+        }
+    }
+
+    fn is_one(&self) -> bool {
+        self.threads() == 1
+    }
+
+    /// What the drive or shard of this number is called, if the drive is called `drive`.
+    fn label(&self, number: usize, drive: &str) -> String {
+        match self {
+            Count::Drives(names) => names[number].as_deref().unwrap_or(drive).to_owned(),
+            Count::Shards(_) => format!("shard-{number}"),
+        }
+    }
+}
+
+/// A path of several: what comes of it for this one.
+fn numbered(path: &Path, number: usize) -> PathBuf {
+    let mut path = path.as_os_str().to_owned();
+    path.push(format!(".{number}"));
+    path.into()
+}
+
+/// What each thread serves.
+fn plans(args: &Serve, options: &ServeOptions, count: &Count) -> Result<Vec<Plan>, Failure> {
+    let interval = args.status_interval.as_deref();
+    let interval = interval.map(|text| values::interval("--status-interval", text)).transpose()?;
+    let emulation = emulation(args, options.speed)?;
+    if let Count::Shards(of) = *count
+        && !options.namespaces.is_empty()
+        && options.namespaces.len() < usize::from(of)
+    {
+        let message = format!("--namespace {} times with --shards {of}", options.namespaces.len());
+        let help = "give each shard at least one, or none for one over each whole shard";
+        return Err(Failure::usage(message, Some(help)));
+    }
+    let mut plans = Vec::new();
+    for number in 0..count.threads() {
+        let mut options = options.clone();
+        let mut emulation = emulation.clone();
+        match count {
+            Count::Drives(names) => {
+                options.name = names[number].clone();
+                emulation.config.seed = emulation.config.seed.wrapping_add(number as u64);
+            }
+            Count::Shards(of) => {
+                emulation = emulation
+                    .shard(number as u32, u32::from(*of))
+                    .map_err(SimulationError::from)?;
+                options.shard = Shard { index: number as u16, of: *of };
+                let all = std::mem::take(&mut options.namespaces);
+                let its_own = all.into_iter().skip(number).step_by(usize::from(*of));
+                options.namespaces = its_own.collect();
+            }
+        }
+        let mut record = args.record.clone();
+        if !count.is_one() {
+            for address in options.tcp.iter_mut().filter(|address| address.port() != 0) {
+                let port = u16::try_from(usize::from(address.port()) + number).map_err(|_| {
+                    let message = format!("--tcp {address}: there is no port for each");
+                    Failure::usage(message, Some("the drives take consecutive ports from there"))
+                })?;
+                address.set_port(port);
+            }
+            for folder in &mut options.vfio_user {
+                folder.push(number.to_string());
+            }
+            if let StoreKind::File(path) = &mut options.store {
+                *path = numbered(path, number);
+            }
+            options.cpus = options.cpus.map(|cpus| cpus.split(number));
+            record = record.map(|path| numbered(&path, number));
+        }
+        let name = count.label(number, &emulation.name);
+        let prefix = if count.is_one() { String::new() } else { format!("{name} ") };
         // With the result on standard output, nothing else belongs there.
         let to_stderr = args.json.as_deref() == Some(Path::new("-"));
-        let print = move |line: &str| match to_stderr {
+        let print: Print = Box::new(move |line| match to_stderr {
             true => say(line),
             // Who does not read the status does not want it.
             false => drop(print::out(&format!("{line}\n"))),
-        };
-        server.every(interval, status::lines(print).map_err(system)?);
+        });
+        let status = interval.map(|interval| (interval, prefix, print));
+        let complain = |problem: &str| say(format_args!("warning: {problem}"));
+        plans.push(Plan { name, emulation, options, record, status, complain });
     }
-    progress::on_interrupt(move || control.stop());
-    let addresses: Vec<String> = server.addresses().iter().map(SocketAddr::to_string).collect();
+    Ok(plans)
+}
+
+/// Says what was assumed or found.
+fn note(group: &Group, count: &Count) {
+    for drive in group.drives() {
+        for note in &drive.notes {
+            match count.is_one() {
+                true => say(format_args!("note: {note}")),
+                false => say(format_args!("note: {}: {note}", drive.name)),
+            }
+        }
+    }
+}
+
+/// Prints that hosts can come, and where; returns the sockets of functions.
+fn ready(group: &Group, metrics: Option<SocketAddr>) -> Result<Vec<String>, Failure> {
+    // QEMU may be started elsewhere.
+    let absolute = |path: &PathBuf| std::path::absolute(path).unwrap_or_else(|_| path.clone());
+    let (mut addresses, mut sockets, mut drives) = (Vec::new(), Vec::new(), Vec::new());
+    for drive in group.drives() {
+        let its_addresses: Vec<String> = drive.addresses.iter().map(ToString::to_string).collect();
+        let its_sockets = drive.sockets.iter().map(|path| absolute(path).display().to_string());
+        let its_sockets: Vec<String> = its_sockets.collect();
+        drives.push(serde_json::json!({
+            "name": drive.name,
+            "nqn": drive.nqn,
+            "addresses": its_addresses,
+            "vfio_user": its_sockets,
+        }));
+        addresses.extend(its_addresses);
+        sockets.extend(its_sockets);
+    }
     let mut ready = serde_json::json!({
         "addresses": addresses,
-        "nqn": server.nqn(),
+        "nqn": drives.first().map(|first| first["nqn"].clone()),
         "pid": std::process::id(),
+        "drives": drives,
     });
-    // QEMU may be started elsewhere.
-    let absolute = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-    let sockets = server.sockets().map(|path| absolute(path).display().to_string());
-    let sockets: Vec<String> = sockets.collect();
     if !sockets.is_empty() {
         ready["vfio_user"] = sockets.clone().into();
     }
@@ -92,23 +285,17 @@ pub(crate) fn run(args: &Serve) -> Result<ExitCode, Failure> {
         ready["metrics"] = address.to_string().into();
     }
     print::out(&format!("ready {ready}\n"))?;
-    if !args.quiet {
-        sockets.iter().for_each(|socket| say(qemu(socket)));
-    }
-    server.on_complaint(Box::new(|problem| say(format_args!("warning: {problem}"))));
+    Ok(sockets)
+}
 
-    meter.step(Step::Started);
-    let served = server.run()?;
-    meter.step(Step::Finished);
-    if let Some(recording) = recording {
-        recording.finish(served.end())?;
+/// Why a drive is not served.
+fn failure(error: GroupError) -> Failure {
+    match *error.cause {
+        Cause::Drive(error) => error.into(),
+        Cause::Serve(error) => error.into(),
+        Cause::Recording(error) => error.into(),
+        Cause::Thread => Failure::failed(format!("{}: {}", error.name, Cause::Thread), None),
     }
-    let result = served.result(meter.finish());
-    show(args, json, &result)?;
-    Ok(match result.untrusted {
-        Some(_) => ExitCode::from(1),
-        None => ExitCode::SUCCESS,
-    })
 }
 
 /// How QEMU is given the function at this socket.
@@ -123,14 +310,26 @@ fn qemu(socket: &str) -> String {
     )
 }
 
-fn show(args: &Serve, json: Option<PendingFile>, result: &RunResult) -> Result<(), Failure> {
-    if let Some(file) = json {
-        file.finish(&result.to_json())?;
+fn show(
+    args: &Serve,
+    file: Option<PendingFile>,
+    results: &[(&str, RunResult)],
+) -> Result<(), Failure> {
+    let json = || match results {
+        [(_, result)] => result.to_json(),
+        _ => Results::new(results.iter().map(|(_, result)| result.clone()).collect()).to_json(),
+    };
+    if let Some(file) = file {
+        file.finish(&json())?;
     }
     if args.json.as_deref() == Some(Path::new("-")) {
-        print::out(&result.to_json())?;
+        print::out(&json())?;
     } else if !args.quiet {
-        print::out(&summary::text(result))?;
+        let summaries = results.iter().map(|(name, result)| match results.len() {
+            1 => summary::text(result),
+            _ => format!("{name}\n\n{}", summary::text(result)),
+        });
+        print::out(&summaries.collect::<Vec<_>>().join("\n"))?;
     }
     Ok(())
 }
@@ -186,7 +385,7 @@ fn options(args: &Serve) -> Result<ServeOptions, Failure> {
     })?;
     let namespaces = args.namespace.iter().map(|text| namespace(text));
     Ok(ServeOptions {
-        name: args.name.clone(),
+        name: args.name.first().cloned(),
         tcp,
         vfio_user: args.vfio_user.clone(),
         doorbells: match args.doorbells {

@@ -29,6 +29,8 @@ pub struct SubsystemConfig {
     pub authenticate: bool,
     /// Where the subsystem can be reached, for the discovery log page.
     pub ports: Vec<Port>,
+    /// Which part of an NVM subsystem this is.
+    pub shard: Shard,
     /// When commands complete.
     pub timing: Timing,
     /// How much hosts may ask for.
@@ -47,10 +49,53 @@ impl SubsystemConfig {
             allowed_hosts: vec![],
             authenticate: false,
             ports: vec![],
+            shard: Shard::WHOLE,
             timing: Timing::Modelled,
             limits: Limits::default(),
         }
     }
+}
+
+/// A part of an NVM subsystem that several share, each with controllers, namespaces and a drive of
+/// its own.
+///
+/// What has an identifier in the whole subsystem (controllers, namespaces, ports) takes every
+/// `of`-th, from `index` + 1 on: so none is used twice, and the parts need not know one another.
+/// Everything else (capacity, features, logs, power) is each part's own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shard {
+    /// Its number, below `of`.
+    pub index: u16,
+    /// How many there are, at least 1.
+    pub of: u16,
+}
+
+impl Shard {
+    /// All of a subsystem.
+    pub const WHOLE: Shard = Shard { index: 0, of: 1 };
+
+    /// Whether an identifier is one of its own.
+    pub(crate) fn has(self, id: u32) -> bool {
+        id.wrapping_sub(1) % u32::from(self.of.max(1)) == u32::from(self.index)
+    }
+
+    /// Its identifiers, in order: every `of`-th number from `index` + 1 on.
+    pub(crate) fn ids(self) -> impl Iterator<Item = usize> + Clone {
+        (usize::from(self.index) + 1..).step_by(usize::from(self.of.max(1)))
+    }
+}
+
+/// Another subsystem that the discovery log page lists, or another part of this one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Neighbour {
+    /// Its NQN.
+    pub nqn: String,
+    /// Where it can be reached.
+    pub ports: Vec<Port>,
+    /// Which part of its subsystem it is.
+    pub shard: Shard,
+    /// NQNs of the hosts that may connect; empty: any host.
+    pub allowed_hosts: Vec<String>,
 }
 
 /// A namespace to begin with.
@@ -158,6 +203,9 @@ pub enum SubsystemError {
     /// Too many namespaces.
     #[error("{0} namespaces are more than the limit of {1}")]
     TooManyNamespaces(usize, u32),
+    /// There is no such part.
+    #[error("there is no part {} of {}: numbers count from 0", .0.index, .0.of)]
+    Shard(Shard),
     /// A limit makes no sense.
     #[error("limit {name} is {value}, but has to lie between {min} and {max}")]
     Limit {

@@ -1,5 +1,6 @@
 //! The discovery log page (Base 2.0, section 5.16.1.23).
 
+use crate::config::Neighbour;
 use crate::subsystem::Subsystem;
 use mynah_stamp::Time;
 use mynah_wire::fabrics::{DISCOVERY_NQN, nqn_field};
@@ -13,35 +14,41 @@ const TCP: u8 = 3;
 
 impl Subsystem {
     /// The page as this host sees it: on every port the discovery subsystem itself, and the
-    /// NVM subsystem if the host is allowed to use it.
+    /// NVM subsystem if the host is allowed to use it; then the neighbours.
     pub(crate) fn discovery_page(&self, host_nqn: &str) -> Vec<u8> {
         let mut entries = Vec::new();
-        for (at, port) in (1..).zip(&self.config.ports) {
-            let mut offer = |kind: u8, flags: u16, nqn: &str| {
-                let mut entry = DiscoveryEntry {
-                    transport: TCP,
-                    address_family: if port.address.contains(':') { 2 } else { 1 },
-                    kind,
-                    // A secure channel is required or not; flow control may be disabled.
-                    requirements: if port.tls { 1 } else { 2 } | 1 << 2,
-                    port_id: U16::new(at),
-                    controller_id: U16::new(0xffff),
-                    admin_queue_max: U16::new(
-                        self.config.limits.queue_entries_max.min(65_535) as u16
-                    ),
-                    flags: U16::new(flags),
-                    service: ascii(&port.service),
-                    subsystem_nqn: nqn_field(nqn).unwrap_or([0; 256]),
-                    address: ascii(&port.address),
-                    ..Default::default()
-                };
-                entry.specific[0] = if port.tls { 2 } else { 0 };
-                entries.push(entry);
+        let entries_max = self.config.limits.queue_entries_max.min(65_535) as u16;
+        let mut offer = |(id, port): (usize, &crate::Port), kind: u8, flags: u16, nqn: &str| {
+            let mut entry = DiscoveryEntry {
+                transport: TCP,
+                address_family: if port.address.contains(':') { 2 } else { 1 },
+                kind,
+                // A secure channel is required or not; flow control may be disabled.
+                requirements: if port.tls { 1 } else { 2 } | 1 << 2,
+                port_id: U16::new(id as u16),
+                controller_id: U16::new(0xffff),
+                admin_queue_max: U16::new(entries_max),
+                flags: U16::new(flags),
+                service: ascii(&port.service),
+                subsystem_nqn: nqn_field(nqn).unwrap_or([0; 256]),
+                address: ascii(&port.address),
+                ..Default::default()
             };
+            entry.specific[0] = if port.tls { 2 } else { 0 };
+            entries.push(entry);
+        };
+        for port in self.config.shard.ids().zip(&self.config.ports) {
             // Its other ports say the same (0); a connection may be kept for news (1).
-            offer(3, u16::from(self.config.ports.len() > 1) | 1 << 1, DISCOVERY_NQN);
+            offer(port, 3, u16::from(self.config.ports.len() > 1) | 1 << 1, DISCOVERY_NQN);
             if self.is_allowed(host_nqn) {
-                offer(2, 0, &self.config.nqn);
+                offer(port, 2, 0, &self.config.nqn);
+            }
+        }
+        for other in &self.neighbours {
+            let is_allowed = other.allowed_hosts.is_empty()
+                || other.allowed_hosts.iter().any(|it| it == host_nqn);
+            for port in other.shard.ids().zip(&other.ports).filter(|_| is_allowed) {
+                offer(port, 2, 0, &other.nqn);
             }
         }
         let mut header = DiscoveryHeader::default();
@@ -60,6 +67,18 @@ impl Subsystem {
             return;
         }
         self.config.ports = ports;
+        self.discovery_changed();
+    }
+
+    /// What else there is beside this subsystem, for the discovery log page.
+    pub fn set_neighbours(&mut self, neighbours: Vec<Neighbour>) {
+        if self.neighbours != neighbours {
+            self.neighbours = neighbours;
+            self.discovery_changed();
+        }
+    }
+
+    fn discovery_changed(&mut self) {
         // Nobody can have read the page before the clock started.
         if self.now.wall == Time::ZERO && self.queues.len() == 0 {
             return;

@@ -190,7 +190,8 @@ impl Subsystem {
         transport: &Transport,
     ) -> Option<u16> {
         let free = |id: &usize| self.controllers[*id].is_none();
-        let ids = 1..self.controllers.len();
+        let count = self.controllers.len();
+        let ids = self.config.shard.ids().take_while(|id| *id < count);
         let id = ids
             .clone()
             .find(|id| free(id) && self.last_hosts[*id].as_ref() == Some(&host))

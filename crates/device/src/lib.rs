@@ -33,7 +33,8 @@ mod tap;
 mod timestamp;
 
 pub use config::{
-    Limits, NamespaceConfig, Port, SubsystemConfig, SubsystemError, Timing, Transport,
+    Limits, NamespaceConfig, Neighbour, Port, Shard, SubsystemConfig, SubsystemError, Timing,
+    Transport,
 };
 pub use output::{Authentication, Media, Output, Queue, Reply, ReplyData, ReplyKind};
 pub use store::{Arena, ArenaSource, PatternStore, RamStore, Ready, Store, StoreError, StoreJob};

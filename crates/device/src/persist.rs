@@ -105,7 +105,8 @@ impl Subsystem {
         for _ in 0..count {
             let (id, serial) = (reader.number(4)? as u32, reader.number(4)? as u32);
             let in_order = namespaces.last().is_none_or(|before| before.id < id);
-            if !(1..=self.namespaces.len() as u32).contains(&id) || !in_order {
+            let is_ours = self.config.shard.has(id);
+            if !(1..=self.namespaces.len() as u32).contains(&id) || !in_order || !is_ours {
                 return None;
             }
             let format = *FORMATS.get(reader.number(1)? as usize)?;

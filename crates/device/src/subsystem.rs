@@ -3,7 +3,7 @@
 use crate::admin::sanitize::Sanitize;
 use crate::background::Task;
 use crate::command::Command;
-use crate::config::{SubsystemConfig, SubsystemError, Timing, Transport};
+use crate::config::{Neighbour, SubsystemConfig, SubsystemError, Timing, Transport};
 use crate::controller::Controller;
 use crate::guest::Asked;
 use crate::health::Health;
@@ -85,6 +85,8 @@ pub struct Subsystem {
     pub(crate) flows: Vec<(String, [u8; 16])>,
     /// Changes of the discovery log.
     pub(crate) discovery_generation: u64,
+    /// Others that it lists.
+    pub(crate) neighbours: Vec<Neighbour>,
     /// Whether reads and writes need more checks than usual, in all namespaces.
     pub(crate) is_guarded: bool,
     /// When the power will fail.
@@ -150,6 +152,7 @@ impl Subsystem {
             next_timer: None,
             flows: Vec::new(),
             discovery_generation: 1,
+            neighbours: Vec::new(),
             is_guarded: false,
             power_cuts: VecDeque::new(),
             before: None,
@@ -207,6 +210,12 @@ impl Subsystem {
         if wanted.is_empty() {
             wanted.push(crate::NamespaceConfig { bytes: None, block_bytes: 512 });
         }
+        let ids: Vec<usize> = self.config.shard.ids().take(wanted.len()).collect();
+        let ids_max = self.config.limits.namespaces_max;
+        if ids.last().is_some_and(|&id| id > ids_max as usize) {
+            let of = usize::from(self.config.shard.of);
+            return Err(SubsystemError::TooManyNamespaces(wanted.len() * of, ids_max));
+        }
         for at in 0..wanted.len() {
             let namespace = wanted[at];
             let format = match namespace.block_bytes {
@@ -230,7 +239,7 @@ impl Subsystem {
             let capacity = |wanted| SubsystemError::Capacity { namespace: at + 1, wanted, left };
             let extents = self.space.take(bytes).ok_or(capacity(bytes.max(grain)))?;
             let attached = ControllerSet::all(self.config.limits.controllers_max);
-            self.add_namespace(at as u32 + 1, extents, format, attached, true);
+            self.add_namespace(ids[at] as u32, extents, format, attached, true);
         }
         Ok(())
     }
@@ -642,9 +651,12 @@ fn check(config: &SubsystemConfig) -> Result<(), SubsystemError> {
             return Err(SubsystemError::Text { field, text: text.clone(), max });
         }
     }
+    if config.shard.index >= config.shard.of {
+        return Err(SubsystemError::Shard(config.shard));
+    }
     let limits = config.limits;
     for (name, value, min, max) in [
-        ("controllers_max", u64::from(limits.controllers_max), 1, 0xffef),
+        ("controllers_max", u64::from(limits.controllers_max), u64::from(config.shard.of), 0xffef),
         ("queues_max", u64::from(limits.queues_max), 1, 0xfffe),
         ("queue_entries_max", u64::from(limits.queue_entries_max), 2, 65_536),
         ("namespaces_max", u64::from(limits.namespaces_max), 1, 1024),

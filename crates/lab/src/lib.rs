@@ -43,6 +43,7 @@ pub mod report;
 pub mod request_log;
 pub mod result;
 pub mod runner;
+pub mod shard;
 pub mod simulation;
 pub mod stepper;
 pub mod summary;

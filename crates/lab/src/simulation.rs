@@ -46,6 +46,10 @@ pub enum SimulationError {
     #[error(transparent)]
     #[diagnostic(transparent)]
     Fault(#[from] FaultError),
+    /// A drive that is to be divided.
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    Shard(#[from] crate::shard::ShardError),
     /// MQSim's files.
     #[error(transparent)]
     #[diagnostic(transparent)]

@@ -54,6 +54,12 @@ fn scale(value: u64, by: u64, over: u64) -> u64 {
     scaled.min(u128::from(u64::MAX)) as u64
 }
 
+/// Processor time of the calling thread.
+pub fn thread_cpu() -> Span {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Span::from_ns(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
+}
+
 /// Tells the time since it was made, in picoseconds, and never goes back.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {

@@ -58,6 +58,20 @@ impl Cpus {
         self.0.len()
     }
 
+    /// Those that the calling thread may use.
+    ///
+    /// # Errors
+    /// If the system does not say.
+    pub fn usable() -> io::Result<Cpus> {
+        usable().map(Cpus)
+    }
+
+    /// The one processor that the `number`-th of several threads gets: they take turns, as with
+    /// fio's `cpus_allowed_policy=split`.
+    pub fn split(&self, number: usize) -> Cpus {
+        Cpus(self.0.get(number % self.0.len().max(1)).copied().into_iter().collect())
+    }
+
     /// Keeps the calling thread on these processors, and threads that it starts from now on.
     ///
     /// # Errors

@@ -1,8 +1,8 @@
 //! Simulated drives in real time: the only crate that touches the operating system.
 //!
 //! [`server`] puts a drive that is served together. Its [`engine`] is one thread with the
-//! sockets, the clock and, inside [`hub`], the connections and the subsystem. [`host`] is the
-//! other side: an initiator and a load generator.
+//! sockets, the clock and, inside [`hub`], the connections and the subsystem. [`group`] is several
+//! of them in one process. [`host`] is the other side: an initiator and a load generator.
 
 pub mod arena;
 pub mod authenticator;
@@ -11,6 +11,7 @@ pub mod cpus;
 pub mod engine;
 pub mod fault;
 pub mod file_store;
+pub mod group;
 pub mod host;
 pub mod hub;
 pub mod lateness;

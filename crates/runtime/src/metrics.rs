@@ -1,12 +1,14 @@
 //! Figures of a running target for Prometheus, over a small HTTP server on its own thread.
 //!
-//! Every request asks the engine for a snapshot ([`Control::snapshot`]); nothing is gathered
-//! while nobody asks. One client is served at a time, in bounded time and memory.
+//! Every request asks the engines for snapshots ([`Control::snapshot`]); nothing is gathered
+//! while nobody asks. One client is served at a time, in bounded time and memory. What is measured
+//! of a drive has its name as the label `drive`.
 
 use crate::engine::{Control, Snapshot};
 use mynah_lab::histogram::Histogram;
+use mynah_stamp::Span;
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
+use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::{Registry, Unit};
 use std::fmt;
@@ -45,14 +47,14 @@ const BOUNDS: [f64; 22] = [
     f64::INFINITY,
 ];
 
-/// Serves metrics on `listener` until the process ends.
-pub fn serve(listener: TcpListener, control: Arc<Control>) -> io::Result<SocketAddr> {
+/// Serves metrics of these drives, by name, on `listener` until the process ends.
+pub fn serve(listener: TcpListener, drives: Vec<(String, Arc<Control>)>) -> io::Result<SocketAddr> {
     let address = listener.local_addr()?;
     std::thread::Builder::new().name("mynah-metrics".to_owned()).spawn(move || {
         for client in listener.incoming() {
             match client {
                 // A client that goes away or sends rubbish is its own affair.
-                Ok(client) => drop(answer(client, &control)),
+                Ok(client) => drop(answer(client, &drives)),
                 Err(_) => std::thread::sleep(Duration::from_millis(100)),
             }
         }
@@ -60,7 +62,7 @@ pub fn serve(listener: TcpListener, control: Arc<Control>) -> io::Result<SocketA
     Ok(address)
 }
 
-fn answer(mut client: TcpStream, control: &Control) -> io::Result<()> {
+fn answer(mut client: TcpStream, drives: &[(String, Arc<Control>)]) -> io::Result<()> {
     client.set_read_timeout(Some(PATIENCE))?;
     client.set_write_timeout(Some(PATIENCE))?;
     let mut request = Vec::new();
@@ -80,12 +82,13 @@ fn answer(mut client: TcpStream, control: &Control) -> io::Result<()> {
         }
         _ => return respond(&mut client, "405 Method Not Allowed", "text/plain", "use GET\n"),
     }
-    let Some(snapshot) = control.snapshot() else {
+    let snapshots = drives.iter().map(|(name, drive)| Some((name.clone(), drive.snapshot()?)));
+    let Some(snapshots) = snapshots.collect() else {
         let text = "the target is busy\n";
         return respond(&mut client, "503 Service Unavailable", "text/plain", text);
     };
     let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-    respond(&mut client, "200 OK", kind, &text(snapshot))
+    respond(&mut client, "200 OK", kind, &text(snapshots))
 }
 
 fn respond(client: &mut TcpStream, status: &str, kind: &str, body: &str) -> io::Result<()> {
@@ -97,158 +100,170 @@ fn respond(client: &mut TcpStream, status: &str, kind: &str, body: &str) -> io::
     client.write_all(body.as_bytes())
 }
 
-/// A snapshot in the OpenMetrics text format.
-pub fn text(snapshot: Snapshot) -> String {
+/// Snapshots of drives, by name, in the OpenMetrics text format.
+pub fn text(snapshots: Vec<(String, Snapshot)>) -> String {
     let mut registry = Registry::with_prefix("mynah");
-    registry.register_collector(Box::new(Figures(snapshot)));
+    registry.register_collector(Box::new(Figures(snapshots)));
     let mut text = String::new();
     prometheus_client::encoding::text::encode(&mut text, &registry)
         .expect("a string takes everything");
     text
 }
 
-#[derive(Debug)]
-struct Figures(Snapshot);
+/// What is counted: name, meaning, value.
+type Count = (&'static str, &'static str, fn(&Snapshot) -> u64);
+/// A value of now: name, meaning, unit, value.
+type Level = (&'static str, &'static str, Option<Unit>, fn(&Snapshot) -> f64);
+/// Sums of times: name, meaning, the times.
+type Busy = (&'static str, &'static str, fn(&Snapshot) -> &[Span]);
+/// Latencies: name, meaning, value.
+type Distribution = (&'static str, &'static str, fn(&Snapshot) -> &Histogram);
 
-impl Collector for Figures {
-    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let Figures(it) = self;
-        let totals = &it.totals;
-        let counters = &it.counters;
-        family(
-            &mut encoder,
-            "commands",
-            "Commands completed",
-            None,
-            "kind",
-            &[
-                ("read", totals.reads),
-                ("write", totals.writes),
-                ("other_io", totals.others),
-                ("admin", totals.admin),
-            ],
-        )?;
-        family(
-            &mut encoder,
-            "data",
-            "Bytes moved",
-            Some(&Unit::Bytes),
-            "direction",
-            &[("read", totals.read_bytes), ("write", totals.written_bytes)],
-        )?;
-        for (name, help, value) in [
-            ("failed_commands", "Commands that failed", totals.failed),
-            ("refused_connections", "Connections ended for misbehaviour, or refused", it.refused),
-            ("flash_reads", "Flash pages read, all causes", counters.flash_reads),
-            ("flash_programs", "Flash pages programmed, all causes", counters.flash_programs),
-            ("flash_erases", "Blocks erased", counters.erases),
-            ("gc_runs", "Blocks that garbage collection has finished", counters.gc_runs),
-            (
-                "gc_units_moved",
-                "Mapping units that garbage collection moved",
-                counters.gc_units_moved,
-            ),
-            ("host_units_written", "Mapping units that hosts wrote", counters.host_units_written),
-            (
-                "flash_units_programmed",
-                "Mapping units programmed with user data",
-                counters.flash_units_programmed,
-            ),
-            ("cmt_lookups", "Look-ups in the cached mapping table", counters.cmt_lookups),
-            ("cmt_hits", "Hits in the cached mapping table", counters.cmt_hits),
-            ("cache_lookups", "Look-ups in the data cache", counters.cache_lookups),
-            ("cache_hits", "Hits in the data cache", counters.cache_hits),
-            ("media_errors", "Media operations that failed", counters.media_errors),
-            ("model_events", "Events that the model processed", counters.events),
-        ] {
-            counter(&mut encoder, name, help, value)?;
+const COUNTS: [Count; 15] = [
+    ("failed_commands", "Commands that failed", |it| it.totals.failed),
+    ("refused_connections", "Connections ended for misbehaviour, or refused", |it| it.refused),
+    ("flash_reads", "Flash pages read, all causes", |it| it.counters.flash_reads),
+    ("flash_programs", "Flash pages programmed, all causes", |it| it.counters.flash_programs),
+    ("flash_erases", "Blocks erased", |it| it.counters.erases),
+    ("gc_runs", "Blocks that garbage collection has finished", |it| it.counters.gc_runs),
+    ("gc_units_moved", "Mapping units that garbage collection moved", |it| {
+        it.counters.gc_units_moved
+    }),
+    ("host_units_written", "Mapping units that hosts wrote", |it| it.counters.host_units_written),
+    ("flash_units_programmed", "Mapping units programmed with user data", |it| {
+        it.counters.flash_units_programmed
+    }),
+    ("cmt_lookups", "Look-ups in the cached mapping table", |it| it.counters.cmt_lookups),
+    ("cmt_hits", "Hits in the cached mapping table", |it| it.counters.cmt_hits),
+    ("cache_lookups", "Look-ups in the data cache", |it| it.counters.cache_lookups),
+    ("cache_hits", "Hits in the data cache", |it| it.counters.cache_hits),
+    ("media_errors", "Media operations that failed", |it| it.counters.media_errors),
+    ("model_events", "Events that the model processed", |it| it.counters.events),
+];
+
+const BUSY: [Busy; 2] = [
+    ("die_busy", "Time the dies were busy, added up", |it| &it.counters.die_busy),
+    ("channel_busy", "Time the channels were busy, added up", |it| &it.counters.channel_busy),
+];
+
+const LEVELS: [Level; 7] = [
+    ("connections", "Connections that are open", None, |it| it.connections as f64),
+    ("half_open_connections", "Connections that are not queues of a controller", None, |it| {
+        it.half_open as f64
+    }),
+    ("outstanding_commands", "Commands under way", None, |it| it.outstanding as f64),
+    ("dies", "Dies of the drive", None, |it| it.counters.die_busy.len() as f64),
+    ("channels", "Channels of the drive", None, |it| it.counters.channel_busy.len() as f64),
+    ("uptime", "Time since the target began", Some(Unit::Seconds), |it| it.now.wall.as_secs_f64()),
+    ("model_time", "The drive's clock", Some(Unit::Seconds), |it| it.now.model.as_secs_f64()),
+];
+
+const DISTRIBUTIONS: [Distribution; 3] = [
+    ("latency", "Latency of reads and writes on the drive's clock", |it| &it.latencies),
+    ("lateness", "How late completions were visible", |it| it.lateness.late_histogram()),
+    ("arrival_uncertainty", "How long before it was seen a command may have come", |it| {
+        it.lateness.uncertain_histogram()
+    }),
+];
+
+/// Snapshots with the names of their drives.
+#[derive(Debug)]
+struct Figures(Vec<(String, Snapshot)>);
+
+impl Figures {
+    /// A metric with a value of every drive, which `value` writes.
+    fn metric(
+        &self,
+        encoder: &mut DescriptorEncoder<'_>,
+        (name, help, unit): (&str, &str, Option<&Unit>),
+        kind: MetricType,
+        mut value: impl FnMut(MetricEncoder<'_>, &Snapshot) -> fmt::Result,
+    ) -> fmt::Result {
+        let mut encoder = encoder.encode_descriptor(name, help, unit, kind)?;
+        for (drive, snapshot) in &self.0 {
+            let labels = [("drive", drive.as_str())];
+            value(encoder.encode_family(&labels)?, snapshot)?;
         }
-        let seconds = Some(&Unit::Seconds);
-        busy(&mut encoder, "die_busy", "Time the dies were busy, added up", &counters.die_busy)?;
-        busy(
-            &mut encoder,
-            "channel_busy",
-            "Time the channels were busy, added up",
-            &counters.channel_busy,
-        )?;
-        for (name, help, unit, value) in [
-            ("connections", "Connections that are open", None, it.connections as f64),
-            (
-                "half_open_connections",
-                "Connections that are not queues of a controller",
-                None,
-                it.half_open as f64,
-            ),
-            ("outstanding_commands", "Commands under way", None, it.outstanding as f64),
-            ("dies", "Dies of the drive", None, counters.die_busy.len() as f64),
-            ("channels", "Channels of the drive", None, counters.channel_busy.len() as f64),
-            ("uptime", "Time since the target began", seconds, it.now.wall.as_secs_f64()),
-            ("model_time", "The drive's clock", seconds, it.now.model.as_secs_f64()),
-        ] {
-            let mut encoder = encoder.encode_descriptor(name, help, unit, MetricType::Gauge)?;
-            encoder.encode_gauge(&value)?;
-        }
-        if let Some(waf) = counters.write_amplification() {
-            let help = "Units programmed for each unit written by hosts";
-            let mut encoder =
-                encoder.encode_descriptor("write_amplification", help, None, MetricType::Gauge)?;
-            encoder.encode_gauge(&waf)?;
-        }
-        for (name, help, of) in [
-            ("latency", "Latency of reads and writes on the drive's clock", &it.latencies),
-            ("lateness", "How late completions were visible", it.lateness.late_histogram()),
-            (
-                "arrival_uncertainty",
-                "How long before it was seen a command may have come",
-                it.lateness.uncertain_histogram(),
-            ),
-        ] {
-            histogram(&mut encoder, name, help, of)?;
+        Ok(())
+    }
+
+    /// A counter for every drive and each of these kinds.
+    fn family<const KINDS: usize>(
+        &self,
+        encoder: &mut DescriptorEncoder<'_>,
+        (name, help, unit): (&str, &str, Option<&Unit>),
+        label: &str,
+        values: impl Fn(&Snapshot) -> [(&'static str, u64); KINDS],
+    ) -> fmt::Result {
+        let mut encoder = encoder.encode_descriptor(name, help, unit, MetricType::Counter)?;
+        for (drive, snapshot) in &self.0 {
+            for (value, count) in values(snapshot) {
+                let labels = [("drive", drive.as_str()), (label, value)];
+                let mut encoder = encoder.encode_family(&labels)?;
+                encoder.encode_counter::<NoLabelSet, _, u64>(&count, None)?;
+            }
         }
         Ok(())
     }
 }
 
-fn counter(encoder: &mut DescriptorEncoder<'_>, name: &str, help: &str, value: u64) -> fmt::Result {
-    let mut encoder = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
-    encoder.encode_counter::<NoLabelSet, _, u64>(&value, None)
-}
-
-fn busy(
-    encoder: &mut DescriptorEncoder<'_>,
-    name: &str,
-    help: &str,
-    spans: &[mynah_stamp::Span],
-) -> fmt::Result {
-    let seconds: f64 = spans.iter().map(|span| span.as_secs_f64()).sum();
-    let unit = Some(&Unit::Seconds);
-    let mut encoder = encoder.encode_descriptor(name, help, unit, MetricType::Counter)?;
-    encoder.encode_counter::<NoLabelSet, _, f64>(&seconds, None)
-}
-
-fn family(
-    encoder: &mut DescriptorEncoder<'_>,
-    name: &str,
-    help: &str,
-    unit: Option<&Unit>,
-    label: &str,
-    values: &[(&str, u64)],
-) -> fmt::Result {
-    let mut encoder = encoder.encode_descriptor(name, help, unit, MetricType::Counter)?;
-    for (value, count) in values {
-        let labels = [(label, *value)];
-        let mut encoder = encoder.encode_family(&labels)?;
-        encoder.encode_counter::<NoLabelSet, _, u64>(count, None)?;
+impl Collector for Figures {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let encoder = &mut encoder;
+        self.family(encoder, ("commands", "Commands completed", None), "kind", |it| {
+            let totals = &it.totals;
+            [
+                ("read", totals.reads),
+                ("write", totals.writes),
+                ("other_io", totals.others),
+                ("admin", totals.admin),
+            ]
+        })?;
+        let moved = ("data", "Bytes moved", Some(&Unit::Bytes));
+        self.family(encoder, moved, "direction", |it| {
+            [("read", it.totals.read_bytes), ("write", it.totals.written_bytes)]
+        })?;
+        for (name, help, value) in COUNTS {
+            let what = (name, help, None);
+            self.metric(encoder, what, MetricType::Counter, |mut encoder, it| {
+                encoder.encode_counter::<NoLabelSet, _, u64>(&value(it), None)
+            })?;
+        }
+        for (name, help, spans) in BUSY {
+            let what = (name, help, Some(&Unit::Seconds));
+            self.metric(encoder, what, MetricType::Counter, |mut encoder, it| {
+                let seconds: f64 = spans(it).iter().map(|span| span.as_secs_f64()).sum();
+                encoder.encode_counter::<NoLabelSet, _, f64>(&seconds, None)
+            })?;
+        }
+        for (name, help, unit, value) in LEVELS {
+            let what = (name, help, unit.as_ref());
+            self.metric(encoder, what, MetricType::Gauge, |mut encoder, it| {
+                encoder.encode_gauge(&value(it))
+            })?;
+        }
+        let amplification = |it: &Snapshot| it.counters.write_amplification();
+        if self.0.iter().any(|(_, it)| amplification(it).is_some()) {
+            let what =
+                ("write_amplification", "Units programmed for each unit written by hosts", None);
+            self.metric(encoder, what, MetricType::Gauge, |mut encoder, it| {
+                match amplification(it) {
+                    Some(waf) => encoder.encode_gauge(&waf),
+                    None => Ok(()),
+                }
+            })?;
+        }
+        for (name, help, of) in DISTRIBUTIONS {
+            let what = (name, help, Some(&Unit::Seconds));
+            self.metric(encoder, what, MetricType::Histogram, |encoder, it| {
+                histogram(encoder, of(it))
+            })?;
+        }
+        Ok(())
     }
-    Ok(())
 }
 
-fn histogram(
-    encoder: &mut DescriptorEncoder<'_>,
-    name: &str,
-    help: &str,
-    histogram: &Histogram,
-) -> fmt::Result {
+fn histogram(mut encoder: MetricEncoder<'_>, histogram: &Histogram) -> fmt::Result {
     let count = histogram.count();
     let mut buckets = BOUNDS.map(|bound| (bound, 0));
     let mut before = 0;
@@ -259,7 +274,5 @@ fn histogram(
         before = until;
     }
     let sum = histogram.sum_ps() as f64 / 1e12;
-    let unit = Some(&Unit::Seconds);
-    let mut encoder = encoder.encode_descriptor(name, help, unit, MetricType::Histogram)?;
     encoder.encode_histogram::<NoLabelSet>(sum, count, &buckets, None)
 }

@@ -11,10 +11,10 @@ use crate::file_store::{self, FileStore, Found, Trouble};
 use crate::hub::{Hub, Measure};
 use crate::pacing::Poll;
 use crate::vfio_user::{DoorbellMode, ListenError, Listener, Port, PortError, Say};
-pub use mynah_device::NamespaceConfig as Namespace;
+pub use mynah_device::{NamespaceConfig as Namespace, Shard};
 use mynah_device::{
-    Now, PatternStore, Port as Listed, RamStore, Store, Subsystem, SubsystemConfig, SubsystemError,
-    Timing, Transport,
+    Neighbour, Now, PatternStore, Port as Listed, RamStore, Store, Subsystem, SubsystemConfig,
+    SubsystemError, Timing, Transport,
 };
 use mynah_lab::emulation::Prepared;
 use mynah_lab::result::{Parts, Result as RunResult, Run};
@@ -70,6 +70,8 @@ pub struct ServeOptions {
     pub store: StoreKind,
     /// How fast the drive is.
     pub speed: Speed,
+    /// Which part of a subsystem it is.
+    pub shard: Shard,
     /// Its namespaces; none: one over the whole drive.
     pub namespaces: Vec<Namespace>,
     /// NQNs of the hosts that may connect; empty: any.
@@ -105,6 +107,7 @@ impl Default for ServeOptions {
             doorbells: DoorbellMode::default(),
             store: StoreKind::Ram,
             speed: Speed::Modelled(Rate::REAL),
+            shard: Shard::WHOLE,
             namespaces: Vec::new(),
             allowed_hosts: Vec::new(),
             secrets: Secrets::default(),
@@ -279,6 +282,7 @@ impl Server {
                 allowed_hosts: options.allowed_hosts.clone(),
                 authenticate: authenticator.is_some(),
                 ports: ports.collect(),
+                shard: options.shard,
                 timing,
                 ..SubsystemConfig::new(identity.nqn.clone())
             },
@@ -329,6 +333,17 @@ impl Server {
     /// The subsystem's NQN.
     pub fn nqn(&self) -> &str {
         &self.identity.nqn
+    }
+
+    /// What the discovery log of others has to say of it.
+    pub fn neighbour(&self) -> Neighbour {
+        let config = self.subsystem.config();
+        Neighbour {
+            nqn: config.nqn.clone(),
+            ports: config.ports.clone(),
+            shard: config.shard,
+            allowed_hosts: config.allowed_hosts.clone(),
+        }
     }
 
     /// A handle that ends it and asks it for figures.

@@ -8,13 +8,14 @@ use std::fmt::Write;
 use std::io;
 
 /// Turns snapshots at the ends of intervals into lines for `print`, on a thread of its own:
-/// the engine hands them over and goes on. Lines are left out if `print` is that slow.
-pub fn lines(mut print: impl FnMut(&str) + Send + 'static) -> io::Result<Told> {
+/// the engine hands them over and goes on. Lines are left out if `print` is that slow. They begin
+/// with `prefix`.
+pub fn lines(prefix: String, mut print: impl FnMut(&str) + Send + 'static) -> io::Result<Told> {
     let (sender, receiver) = crossbeam_channel::bounded::<Snapshot>(4);
     std::thread::Builder::new().name("mynah-status".to_owned()).spawn(move || {
         let mut before = None;
         for snapshot in receiver {
-            print(&line(before.as_ref(), &snapshot));
+            print(&format!("{prefix}{}", line(before.as_ref(), &snapshot)));
             before = Some(snapshot);
         }
     })?;

@@ -227,7 +227,8 @@ impl Subsystem {
     fn io_controller(&self, page: &mut IdentifyController) {
         let limits = self.config.limits;
         // Several controllers (1) and ports (0), ANA (3).
-        page.multipath = 1 << 1 | 1 << 3 | u8::from(self.config.ports.len() > 1);
+        let several_ports = self.config.ports.len() > 1 || self.config.shard.of > 1;
+        page.multipath = 1 << 1 | 1 << 3 | u8::from(several_ports);
         page.optional_events.set(notice::NAMESPACE_CHANGED | notice::ANA_CHANGED);
         // Endurance groups (4).
         page.attributes.set(1 | 1 << 4 | 1 << 6);

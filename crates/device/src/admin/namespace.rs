@@ -50,7 +50,9 @@ impl Subsystem {
         if wish.ana_group.get() > 1 || wish.endurance_group.get() > 1 || wish.nvm_set.get() > 0 {
             return Err(invalid());
         }
-        let place = self.namespaces.iter().position(Option::is_none);
+        let places = self.config.shard.ids().map(|id| id - 1);
+        let mut places = places.take_while(|at| *at < self.namespaces.len());
+        let place = places.find(|at| self.namespaces[*at].is_none());
         let place = place.filter(|_| self.can_describe_more());
         let at = place.ok_or(Status::NAMESPACE_ID_UNAVAILABLE.do_not_retry())?;
         let insufficient = Status::NAMESPACE_INSUFFICIENT_CAPACITY.do_not_retry();

@@ -1,7 +1,9 @@
 //! Abort, firmware, namespace management and attachment; logs.
 
 use crate::support::*;
-use mynah_device::{NamespaceConfig, Queue, RamStore, Subsystem, SubsystemConfig, Timing};
+use mynah_device::{
+    NamespaceConfig, Queue, RamStore, Shard, Subsystem, SubsystemConfig, SubsystemError, Timing,
+};
 use mynah_model::Drive;
 use mynah_stamp::Span;
 use mynah_wire::nvme::identify::{IdentifyNamespace, cns};
@@ -60,6 +62,65 @@ fn create(world: &mut World, admin: Queue, wish: &IdentifyNamespace) -> Result<u
         true => Ok(reply.result.get() as u32),
         false => Err(plain(reply.status())),
     }
+}
+
+/// Three parts of one subsystem: each has identifiers of its own, and none is used twice.
+#[test]
+fn parts_of_a_subsystem_share_no_identifier() {
+    let (mut namespaces, mut controllers, mut guids) = (Vec::new(), Vec::new(), Vec::new());
+    for index in 0..3 {
+        let change = |config: &mut SubsystemConfig| {
+            config.shard = Shard { index, of: 3 };
+            config.namespaces = vec![NamespaceConfig { bytes: Some(1 << 20), block_bytes: 512 }; 2];
+            config.limits.namespaces_max = 12;
+        };
+        let mut world = World::with(Timing::Immediate, change, |_| {});
+        let (admin, io, id) = world.host();
+        let (_, other) = world.admin_as(OTHER, SUBSYSTEM);
+        controllers.extend([id, other]);
+        let first = u32::from(index) + 1;
+        assert_eq!(create(&mut world, admin, &wish(100, 0, true)), Ok(first + 6));
+        assert_eq!(world.status(admin, management(first + 3, 1), &[]), Status::SUCCESS);
+        assert_eq!(create(&mut world, admin, &wish(100, 0, true)), Ok(first + 3), "free again");
+        assert_eq!(create(&mut world, admin, &wish(100, 0, true)), Ok(first + 9));
+        let refused = create(&mut world, admin, &wish(100, 0, true));
+        assert_eq!(refused, Err(Status::NAMESPACE_ID_UNAVAILABLE), "four of twelve are its own");
+        let its_own = ids(&world.identify(admin, cns::ALLOCATED_NAMESPACES, 0));
+        for &namespace in &its_own {
+            guids.push(
+                world.identify(admin, cns::ALLOCATED_NAMESPACE, namespace)[104..120].to_vec(),
+            );
+        }
+        namespaces.extend(its_own);
+        let page = world.identify(admin, cns::CONTROLLER, 0);
+        assert_eq!(page[76] & 1, 1, "there are ports beside its own");
+        assert_eq!(world.status(io, blocks(nvm::READ, first, 0, 1), &[]), Status::SUCCESS);
+        let others = blocks(nvm::READ, first % 3 + 1, 0, 1);
+        assert_eq!(world.status(io, others, &[]), Status::INVALID_NAMESPACE);
+    }
+    namespaces.sort_unstable();
+    assert_eq!(namespaces, (1..=12).collect::<Vec<_>>());
+    controllers.sort_unstable();
+    assert_eq!(controllers, (1..=6).collect::<Vec<_>>());
+    guids.sort();
+    guids.dedup();
+    assert_eq!(guids.len(), 12);
+    let build = |change: fn(&mut SubsystemConfig)| {
+        let mut config = SubsystemConfig::new(SUBSYSTEM);
+        change(&mut config);
+        Subsystem::new(config, Drive::new(small()).unwrap(), Box::new(RamStore::new())).err()
+    };
+    let none = Shard { index: 3, of: 3 };
+    assert_eq!(
+        build(|config| config.shard = Shard { index: 3, of: 3 }),
+        Some(SubsystemError::Shard(none))
+    );
+    let too_many = build(|config| {
+        config.shard = Shard { index: 2, of: 3 };
+        config.limits.namespaces_max = 4;
+        config.namespaces = vec![NamespaceConfig { bytes: Some(1 << 20), block_bytes: 512 }; 2];
+    });
+    assert_eq!(too_many, Some(SubsystemError::TooManyNamespaces(6, 4)));
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Connect, properties, keep-alive, disconnect; the discovery controller.
 
 use crate::support::*;
-use mynah_device::{Port, Timing};
+use mynah_device::{Neighbour, Port, Shard, Timing};
 use mynah_stamp::Span;
 use mynah_wire::fabrics::DISCOVERY_NQN;
 use mynah_wire::nvme::Status;
@@ -222,6 +222,38 @@ fn discovery() {
     let (reply, _) = world.reply_now(admin, request).expect("an event");
     assert_eq!(reply.entry.result.get(), 0x70_f002);
     assert_eq!(world.log(admin, page::DISCOVERY, 1024)[..9], [2, 0, 0, 0, 0, 0, 0, 0, 2]);
+    // Other drives, as far as this host may use them.
+    let request = world.submit(admin, entry(admin::ASYNCHRONOUS_EVENT_REQUEST, 0), &[]);
+    let neighbour = |nqn: &str, index, hosts: &[&str]| Neighbour {
+        nqn: nqn.into(),
+        ports: ports.clone(),
+        shard: Shard { index, of: 3 },
+        allowed_hosts: hosts.iter().map(|&host| host.into()).collect(),
+    };
+    world.subsystem.set_neighbours(vec![
+        neighbour("nqn.2026-11.test:second", 2, &[]),
+        neighbour("nqn.2026-11.test:third", 0, &[HOST]),
+        neighbour("nqn.2026-11.test:fourth", 0, &["nqn.2026-11.test:friend"]),
+    ]);
+    let (reply, _) = world.reply_now(admin, request).expect("an event");
+    assert_eq!(reply.entry.result.get(), 0x70_f002);
+    let log = world.log(admin, page::DISCOVERY, 7 * 1024);
+    let listed: Vec<(u8, u8, &[u8])> = (1..7)
+        .map(|at| &log[at * 1024..][..1024])
+        .map(|entry| (entry[2], entry[4], entry[256..512].split(|&byte| byte == 0).next().unwrap()))
+        .collect();
+    assert_eq!(
+        listed,
+        [
+            (3, 1, &DISCOVERY_NQN.as_bytes()[..]),
+            (2, 1, SUBSYSTEM.as_bytes()),
+            (2, 3, b"nqn.2026-11.test:second"),
+            (2, 6, b"nqn.2026-11.test:second"),
+            (2, 1, b"nqn.2026-11.test:third"),
+            (2, 4, b"nqn.2026-11.test:third"),
+        ]
+    );
+    assert_eq!(world.log(stranger, page::DISCOVERY, 1024)[8], 3, "what a stranger may not use");
     // Discovery controllers have nothing else.
     wish = set_feature(0x07, 0);
     assert_eq!(world.status(admin, wish, &[]), Status::INVALID_FIELD);
