@@ -416,12 +416,10 @@ fn options(args: &Serve) -> Result<ServeOptions, Failure> {
 
 /// Refuses what has no effect without TCP.
 fn only_of_tcp(args: &Serve) -> Result<(), Failure> {
-    let connection_fault = args.drive.fault.iter().any(|spec| spec.starts_with("connection-"));
     for (option, given) in [
         ("--allow-host", !args.allow_host.is_empty()),
         ("--host-key", !args.host_key.is_empty()),
         ("--tls-psk", !args.tls_psk.is_empty()),
-        ("--fault connection-…", connection_fault),
     ] {
         if given {
             let message = format!("{option} has no effect on PCIe functions: it is for TCP");

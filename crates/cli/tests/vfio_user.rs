@@ -249,6 +249,50 @@ fn a_client_at_a_time_and_the_next_after_it() {
     assert_eq!(drive.stop().0, 0);
 }
 
+/// Faults of connections strike the client of a function: the host of one that is cut off comes
+/// again, completions that are held back come late, and a controller that fails is reset.
+#[test]
+fn faults_strike_functions() {
+    for (faults, more, wanted) in [
+        (&["connection-cut:at=2s"][..], &["--speed", "max"][..], "reconnects"),
+        (&["controller-fatal:at=2s"], &["--speed", "max"], "reconnects"),
+        (&["connection-cut:rate=5e-4"], &["--speed", "1"], "reconnects"),
+        (&["connection-delay:rate=0.02,by=20ms"], &["--speed", "max"], "late"),
+        (&["connection-delay:rate=0.02,by=20ms"], &["--doorbells", "trapped"], "late"),
+        (&["connection-drop:rate=5e-4"], &["--speed", "max"], "reconnects"),
+    ] {
+        let (_folder, path) = folder();
+        let mut serve = vec!["--late-bound", "1h"];
+        faults.iter().for_each(|fault| serve.extend(["--fault", fault]));
+        let drive = Drive::start(&path, &[&serve[..], more].concat());
+        let target = format!("vfio-user:{}", path.display());
+        let load =
+            ["--verify", "--rw", "randrw", "--size", "4m", "--iodepth", "8", "--fsync", "20"];
+        let run = match wanted {
+            "late" => ["--number_ios", "2000"],
+            _ => ["--runtime", "4s"],
+        };
+        let bench = Command::new(env!("CARGO_BIN_EXE_mynah"))
+            .args(["bench", &target, "--json", "-", "--timeout", "1s"])
+            .args(load)
+            .args(run)
+            .output();
+        let result = result(&bench.unwrap());
+        let host = &result["host"];
+        assert_eq!((&host["mismatched_blocks"], &host["failed"]), (&0.into(), &0.into()), "{host}");
+        if wanted == "late" {
+            let max = result["flows"][0]["read"]["lat_ns"]["max"].as_f64().unwrap();
+            let median = &result["flows"][0]["read"]["lat_ns"]["percentiles"]["50"];
+            assert!(max >= 20e6 && median.as_f64().unwrap() < 20e6, "{faults:?} {more:?}");
+            assert_eq!(host["reconnects"], 0, "{faults:?}: {host}");
+        } else {
+            assert!(host["reconnects"].as_u64().unwrap() > 0, "{faults:?}: {host}");
+        }
+        let (code, said, errors) = drive.stop();
+        assert_eq!(code, 0, "{faults:?}: {said}{errors}");
+    }
+}
+
 #[test]
 fn options_of_the_other_transport_are_refused() {
     let (_folder, path) = folder();
@@ -264,7 +308,6 @@ fn options_of_the_other_transport_are_refused() {
     fail(&["bench", "vfio-user:"], "no folder");
     fail(&["bench", "tcp://127.0.0.1:1", "--interrupts"], "--interrupts has no effect");
     fail(&["serve", "--vfio-user", place, "--allow-host", "nqn.2026-11.x:y"], "--allow-host has");
-    fail(&["serve", "--vfio-user", place, "--fault", "connection-cut:at=1s"], "has no effect");
     fail(&["serve", "--doorbells", "trapped"], "--vfio-user");
     let nobody = bench(&path, &[]);
     assert_eq!(nobody.status.code(), Some(1));

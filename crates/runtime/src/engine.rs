@@ -423,6 +423,7 @@ impl Engine {
         let now = self.clock.wall();
         if !some && let Some(until) = until {
             self.pacing.woke(until.max(before), now);
+            self.pacing.napped(now, clock::thread_cpu);
         }
         Ok(())
     }

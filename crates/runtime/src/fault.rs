@@ -1,7 +1,8 @@
 //! Faults of connections and controllers, as people write them, and when they strike.
 //!
-//! They are a parameter of the one [`crate::hub::Hub`]; faults of the drive itself are the
-//! model's ([`mynah_lab::fault`]). Rates are drawn for every I/O command that completes, from
+//! They are a parameter of the one [`crate::hub::Hub`] and of each [`crate::vfio_user::Port`], whose
+//! client is a connection too: cut, it is as if the function had been pulled out of its slot. Faults
+//! of the drive itself are the model's ([`mynah_lab::fault`]). Rates are drawn for every I/O command that completes, from
 //! the drive's seed. Moments count on the drive's clock.
 
 use mynah_lab::units::{Duration, Fraction};
@@ -125,6 +126,15 @@ impl Faults {
         }
         strikes.sort_by_key(|(at, _)| std::cmp::Reverse(*at));
         Faults { random: SplitMix64::seed_from_u64(seed), rates, strikes }
+    }
+
+    /// Those that strike a function's client, of the function of this number: all but faults of
+    /// controllers, which strike all functions of a drive together. `None` if there are none.
+    pub fn of_function(faults: &[ConnectionFault], seed: u64, number: usize) -> Option<Faults> {
+        let is_own = |fault: &&ConnectionFault| !matches!(fault, ConnectionFault::Fatal(_));
+        let own: Vec<_> = faults.iter().filter(is_own).copied().collect();
+        // The connections over TCP have the seed itself.
+        (!own.is_empty()).then(|| Faults::new(&own, seed.wrapping_add(1 + number as u64)))
     }
 
     /// Draws what becomes of the next completion.

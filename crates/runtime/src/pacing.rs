@@ -26,9 +26,13 @@ const DOORBELL_SPIN: Span = Span::from_ms(1);
 /// and then after naps, of an eighth of the time since, but no shorter or longer than this.
 const NAP_MIN: Span = Span::from_us(20);
 const NAP_MAX: Span = Span::from_us(250);
-/// After so long without work the naps are longer: each wakes a processor for some 20 us.
+/// After so long without work naps are as long as it takes for all of them to cost no more than
+/// this share of a processor (one in so many), but no longer than that.
 const DESERTED: Span = Span::from_secs(1);
-const DESERTED_NAP: Span = Span::from_ms(3);
+const DESERTED_SHARE: u64 = 64;
+const DESERTED_NAP_MAX: Span = Span::from_ms(3);
+/// What a nap costs is taken from so many of them.
+const NAPS_MEASURED: u32 = 64;
 
 /// What to do until the next look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,6 +63,11 @@ pub struct Pacing {
     lost: u32,
     wake: Span,
     respect_until: Time,
+    /// How long naps are after so long without work.
+    deserted_nap: Span,
+    /// Naps since the processor time was this.
+    naps: u32,
+    cpu: Span,
 }
 
 impl Default for Pacing {
@@ -71,6 +80,9 @@ impl Default for Pacing {
             lost: PATIENCE,
             wake: WAKE_MAX,
             respect_until: Time::ZERO,
+            deserted_nap: NAP_MAX,
+            naps: 0,
+            cpu: Span::ZERO,
         }
     }
 }
@@ -140,7 +152,7 @@ impl Pacing {
         let quiet = now.saturating_since(self.last_work);
         let nap = match quiet < DESERTED {
             true => Span::from_ps(quiet.as_ps() / 8).clamp(NAP_MIN, NAP_MAX),
-            false => DESERTED_NAP,
+            false => self.deserted_nap,
         };
         let nap = now + nap;
         let before = deadline.map(|at| Time::from_ps(at.as_ps() - self.wake.as_ps()));
@@ -153,6 +165,27 @@ impl Pacing {
         let late = now.saturating_since(due);
         let slowly_forgotten = Span::from_ps(self.wake.as_ps() / 16 * 15);
         self.wake = late.max(slowly_forgotten).clamp(WAKE_MIN, WAKE_MAX);
+    }
+
+    /// A nap has ended. `cpu` is the processor time that this thread has had, and is only asked
+    /// for now and then. On a processor of its own a nap costs some microseconds and may be short;
+    /// in a virtual machine it can be tens of them.
+    pub fn napped(&mut self, now: Time, cpu: impl FnOnce() -> Span) {
+        if now.saturating_since(self.last_work) < DESERTED {
+            self.naps = 0;
+            return;
+        }
+        if self.naps.is_multiple_of(NAPS_MEASURED) {
+            let cpu = cpu();
+            if self.naps > 0 {
+                let each = cpu.saturating_sub(self.cpu).as_ps() / u64::from(NAPS_MEASURED);
+                let nap = Span::from_ps(each.saturating_mul(DESERTED_SHARE - 1));
+                self.deserted_nap = nap.clamp(NAP_MAX, DESERTED_NAP_MAX);
+            }
+            self.cpu = cpu;
+        }
+        // The first of a run, which measures nothing, is number 0.
+        self.naps = self.naps % NAPS_MEASURED + 1;
     }
 
     /// How long waking up takes, as far as has been seen lately.
@@ -233,6 +266,34 @@ mod tests {
     }
 
     #[test]
+    fn naps_are_as_long_as_their_cost_asks_for() {
+        let mut pacing = Pacing::default();
+        pacing.worked(US(1_000));
+        let (mut now, mut cpu, mut asked) = (2_000_000, Span::ZERO, 0);
+        // What a nap costs, and how long it is then: 63 times that, within bounds.
+        for (each, nap) in [(2, 250), (20, 1_260), (30, 1_890), (100, 3_000), (1, 250)] {
+            for _ in 0..3 * NAPS_MEASURED {
+                let Wait::Sleep(Some(until)) = pacing.wait_for_doorbells(US(now), None) else {
+                    panic!("nobody rings")
+                };
+                now = until.as_ps() / 1_000_000;
+                cpu = Span::from_us(cpu.as_ps() / 1_000_000 + each);
+                pacing.napped(US(now), || {
+                    asked += 1;
+                    cpu
+                });
+            }
+            let wait = pacing.wait_for_doorbells(US(now), None);
+            assert_eq!(wait, Wait::Sleep(Some(US(now + nap))), "{each} us each");
+        }
+        assert!(asked <= 5 * 3 + 1, "{asked}");
+        // After work they are short again at first.
+        pacing.worked(US(now));
+        let wait = pacing.wait_for_doorbells(US(now + 100_000), None);
+        assert_eq!(wait, Wait::Sleep(Some(US(now + 100_250))));
+    }
+
+    #[test]
     fn doorbells_are_looked_at_less_often_the_longer_nobody_rings() {
         let mut pacing = Pacing::default();
         pacing.worked(US(1_000));
@@ -252,7 +313,7 @@ mod tests {
         assert!(naps.is_sorted() && naps.len() < 600, "{}", naps.len());
         assert!(naps[0] >= Span::from_us(100) && naps.last() == Some(&NAP_MAX));
         let wait = pacing.wait_for_doorbells(US(2_000_000), None);
-        assert_eq!(wait, Wait::Sleep(Some(US(2_003_000))));
+        assert_eq!(wait, Wait::Sleep(Some(US(2_000_250))));
         // What is due is not missed.
         for _ in 0..100 {
             pacing.woke(US(now), US(now + 20));

@@ -291,9 +291,13 @@ impl Server {
         )?;
         let start = Now { wall: Time::ZERO, model: Time::ZERO };
         let mut ports = Vec::new();
-        for folder in &options.vfio_user {
+        for (number, folder) in options.vfio_user.iter().enumerate() {
             let listener = Listener::new(folder)?;
-            ports.push(Port::new(start, &mut subsystem, listener, options.doorbells)?);
+            let mut port = Port::new(start, &mut subsystem, listener, options.doorbells)?;
+            if let Some(faults) = Faults::of_function(&options.faults, identity.seed, number) {
+                port.inject(faults);
+            }
+            ports.push(port);
         }
         if subsystem.has_restored_namespaces() {
             notes.push("the namespaces are those that the store has kept".to_owned());

@@ -77,12 +77,41 @@ impl Function {
                 self.submissions[usize::from(id)].as_ref().is_some_and(|it| it.waiting() > 0);
             if waits && self.may_take(subsystem, id) {
                 worked = true;
+                if self.has_faults {
+                    self.serve_singly(subsystem, guest.memory, id);
+                    continue;
+                }
                 let mut batch = std::mem::take(&mut self.batch).unwrap_or_default();
                 self.serve_batch(now, subsystem, guest.memory, id, &mut batch, watch);
                 self.batch = Some(batch);
             }
         }
         worked
+    }
+
+    /// Gives a queue's commands to the subsystem one by one, so that each has a reply.
+    fn serve_singly<M: GuestMemory + ?Sized>(
+        &mut self,
+        subsystem: &mut Subsystem,
+        memory: &M,
+        id: u16,
+    ) {
+        for _ in 0..BATCH {
+            if !self.may_take(subsystem, id) {
+                return;
+            }
+            let Some(queue) = self.submissions[usize::from(id)].as_mut() else { return };
+            if queue.waiting() == 0 {
+                return;
+            }
+            let (at, _) = queue.run(1);
+            let mut entry = SubmissionEntry::new_zeroed();
+            if memory.read(at, entry.as_mut_bytes()).is_err() {
+                return self.fail(subsystem);
+            }
+            queue.fetched(1);
+            self.submit(subsystem, memory, id, &entry);
+        }
     }
 
     fn serve_batch<M: GuestMemory + ?Sized, W: Watch + ?Sized>(

@@ -1,6 +1,7 @@
 //! What a function needs of its host.
 
 use crate::output::{Reply, ReplyKind};
+use mynah_stamp::Time;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// An address that the host has not given to the function, or not for this.
@@ -75,6 +76,17 @@ pub(super) fn set_doorbell(doorbells: &[AtomicU32], index: usize, value: u32) {
     }
 }
 
+/// What becomes of a completion.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// It is posted.
+    Posted,
+    /// It is posted at that time of the host's, or later.
+    Held(Time),
+    /// The host never sees it.
+    Dropped,
+}
+
 /// Somebody who hears of every command that has ended, once its completion is in the host's
 /// memory.
 pub trait Watch {
@@ -84,6 +96,12 @@ pub trait Watch {
     /// So many reads or writes that did nothing out of the ordinary, of a subsystem without
     /// timing ([`crate::Timing::Immediate`]): all came and ended in this very turn.
     fn plain(&mut self, kind: ReplyKind, commands: u32, bytes: u64);
+
+    /// What becomes of the completion of an I/O command, whose data have been moved. Only asked
+    /// after [`Function::expect_faults`](super::Function::expect_faults).
+    fn fate(&mut self) -> Fate {
+        Fate::Posted
+    }
 }
 
 /// Nobody listens.

@@ -40,7 +40,7 @@ mod sparse;
 mod turn;
 
 pub(crate) use config_space::VENDOR_ID;
-pub use memory::{Guest, GuestMemory, Unmapped, Watch};
+pub use memory::{Fate, Guest, GuestMemory, Unmapped, Watch};
 pub(crate) use queue::Aggregation;
 pub use sparse::SparseMemory;
 
@@ -165,6 +165,9 @@ pub struct Function {
     /// Completions were posted, or taken, and no interrupt has been thought of since.
     unsettled: bool,
     next_at: Option<Time>,
+    /// Whether completions ask for their fate, and when the next one is due that is held back.
+    has_faults: bool,
+    held_until: Option<Time>,
 }
 
 impl Function {
@@ -223,6 +226,8 @@ impl Function {
             batch: None,
             unsettled: false,
             next_at: None,
+            has_faults: false,
+            held_until: None,
         })
     }
 
@@ -339,9 +344,16 @@ impl Function {
     }
 
     /// When the function wants a turn on the host's clock although nothing has happened: an
-    /// interrupt is due then. What the subsystem does by itself is not part of it.
+    /// interrupt is due then, or a completion that was held back. What the subsystem does by itself
+    /// is not part of it.
     pub fn next_at(&self) -> Option<Time> {
-        self.next_at
+        [self.next_at, self.held_until].into_iter().flatten().min()
+    }
+
+    /// Has every completion of an I/O command ask for its fate ([`Watch::fate`]), from now on. Then
+    /// no commands are carried out in batches.
+    pub fn expect_faults(&mut self) {
+        self.has_faults = true;
     }
 
     /// Whether a command under way moves data to or from a byte of this range. Queues do not

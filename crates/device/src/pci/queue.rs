@@ -26,6 +26,8 @@ pub(super) struct Submission {
     refused: Option<u32>,
     /// Commands whose data go to the host when they end: identifier and transfer.
     pub(super) pending: Vec<(u16, u32)>,
+    /// Completions that a fault holds back, and until when, the next one first.
+    pub(super) held: VecDeque<(Time, Reply)>,
 }
 
 impl Submission {
@@ -39,6 +41,7 @@ impl Submission {
             completion,
             refused: None,
             pending: Vec::new(),
+            held: VecDeque::new(),
         }
     }
 

@@ -172,6 +172,7 @@ impl Function {
         self.wants_enable = false;
         self.shadow = None;
         self.next_at = None;
+        self.held_until = None;
         for queue in self.submissions.iter_mut() {
             *queue = None;
         }

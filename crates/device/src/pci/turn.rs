@@ -2,7 +2,7 @@
 //! due.
 
 use super::data::Segments;
-use super::memory::{Guest, GuestMemory, Unmapped, Watch, doorbell};
+use super::memory::{Fate, Guest, GuestMemory, Unmapped, Watch, doorbell};
 use super::queue::{Aggregation, Backlogged, Signal};
 use super::{Function, NONE};
 use crate::Now;
@@ -79,6 +79,9 @@ impl Function {
                 }
             } else {
                 worked |= self.serve(now, subsystem, guest, watch);
+            }
+            if self.has_faults {
+                worked |= self.release_held(now, subsystem, guest, watch);
             }
             worked |= self.take_replies(now, subsystem, guest, watch);
             if self.unsettled || self.next_at.is_some() {
@@ -252,7 +255,7 @@ impl Function {
     pub(super) fn may_take(&self, subsystem: &Subsystem, id: u16) -> bool {
         let Some(queue) = &self.submissions[usize::from(id)] else { return false };
         let outstanding = subsystem.guest_outstanding(queue.slot);
-        outstanding < queue.entries + OUTSTANDING_EXTRA
+        outstanding + (queue.held.len() as u32) < queue.entries + OUTSTANDING_EXTRA
             && self.completions[usize::from(queue.completion)]
                 .as_ref()
                 .is_some_and(|queue| queue.backlog.is_empty() && queue.room() > 0)
@@ -364,16 +367,73 @@ impl Function {
                 reply.entry.status_and_phase.set(status);
             }
             self.forget(transfer);
-            let Some(queue) = &self.submissions[usize::from(id)] else { continue };
-            let completion = usize::from(queue.completion);
-            let Some(completions) = &mut self.completions[completion] else { continue };
-            if completions.room() == 0 || !completions.backlog.is_empty() {
-                completions.backlog.push_back(Backlogged { submission: id, reply });
-                continue;
+            let fate = match self.has_faults && id > 0 {
+                true => watch.fate(),
+                false => Fate::Posted,
+            };
+            match fate {
+                Fate::Posted => self.post_or_keep(now, subsystem, guest, id, reply, watch),
+                Fate::Held(until) => {
+                    let Some(queue) = &mut self.submissions[usize::from(id)] else { continue };
+                    let at = queue.held.partition_point(|(other, _)| *other <= until);
+                    queue.held.insert(at, (until, reply));
+                    let next = self.held_until.map_or(until, |next| next.min(until));
+                    self.held_until = Some(next);
+                }
+                // Its place in the completion queue is free again.
+                Fate::Dropped => subsystem.completions_freed(reply.queue.0, 1),
             }
-            self.post(now, subsystem, guest.memory, id, &mut reply, watch);
         }
         worked
+    }
+
+    /// Posts a completion, or keeps it until there is room.
+    fn post_or_keep<M: GuestMemory + ?Sized, W: Watch + ?Sized>(
+        &mut self,
+        now: Now,
+        subsystem: &mut Subsystem,
+        guest: Guest<'_, M>,
+        id: u16,
+        mut reply: Reply,
+        watch: &mut W,
+    ) {
+        let Some(queue) = &self.submissions[usize::from(id)] else { return };
+        let completion = usize::from(queue.completion);
+        let Some(completions) = &mut self.completions[completion] else { return };
+        if completions.room() == 0 || !completions.backlog.is_empty() {
+            completions.backlog.push_back(Backlogged { submission: id, reply });
+            return;
+        }
+        self.post(now, subsystem, guest.memory, id, &mut reply, watch);
+    }
+
+    /// Posts what a fault has held back until now; whether there was something.
+    fn release_held<M: GuestMemory + ?Sized, W: Watch + ?Sized>(
+        &mut self,
+        now: Now,
+        subsystem: &mut Subsystem,
+        guest: Guest<'_, M>,
+        watch: &mut W,
+    ) -> bool {
+        if self.held_until.is_none_or(|at| at > now.wall) {
+            return false;
+        }
+        self.held_until = None;
+        for at in 0..self.active.len() {
+            let id = self.active[at];
+            while let Some(queue) = &mut self.submissions[usize::from(id)]
+                && let Some((until, _)) = queue.held.front()
+            {
+                if *until > now.wall {
+                    let next = self.held_until.map_or(*until, |next| next.min(*until));
+                    self.held_until = Some(next);
+                    break;
+                }
+                let Some((_, reply)) = queue.held.pop_front() else { break };
+                self.post_or_keep(now, subsystem, guest, id, reply, watch);
+            }
+        }
+        true
     }
 
     /// Copies a reply's data to where the host wants them.

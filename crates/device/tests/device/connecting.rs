@@ -245,7 +245,7 @@ fn discovery() {
     assert_eq!(
         listed,
         [
-            (3, 1, &DISCOVERY_NQN.as_bytes()[..]),
+            (3, 1, DISCOVERY_NQN.as_bytes()),
             (2, 1, SUBSYSTEM.as_bytes()),
             (2, 3, b"nqn.2026-11.test:second"),
             (2, 6, b"nqn.2026-11.test:second"),

@@ -6,7 +6,7 @@ use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
+    SendAncillaryMessage, SendFlags, Shutdown, recvmsg, sendmsg, shutdown,
 };
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -32,6 +32,12 @@ impl Channel {
     /// A channel over a connected stream socket that does not block.
     pub fn new(socket: OwnedFd) -> Channel {
         Channel { socket }
+    }
+
+    /// Ends the connection for all who still hold the channel.
+    pub fn hang_up(&self) {
+        // Fails only if it has ended already.
+        let _ = shutdown(&self.socket, Shutdown::Both);
     }
 
     /// Receives bytes, and the descriptors that belong to them; `None` if there is nothing yet.

@@ -12,6 +12,7 @@
 use super::watch::{Looks, Watcher};
 use super::{Channel, HostMemory, Listener, Missing};
 use crate::clock::Clock;
+use crate::fault::{Faults, Strike};
 use crate::hub::Measure;
 use crate::shared::Shared;
 use mynah_device::pci::{
@@ -84,6 +85,7 @@ pub struct Port {
     session: Option<Session>,
     looks: Looks,
     refused: u64,
+    faults: Option<Faults>,
 }
 
 impl std::fmt::Debug for Port {
@@ -124,13 +126,7 @@ impl Port {
             ..FunctionConfig::default()
         };
         let function = Function::new(now, subsystem, config)?;
-        // The file has the doorbells where BAR 0 has them, so that both have the same offsets.
-        let bytes = DOORBELLS_AT + DOORBELL_BYTES;
-        let (whole, doorbell_file) =
-            Shared::create("mynah-doorbells", bytes).map_err(PortError::Doorbells)?;
-        drop(whole);
-        let doorbells = Shared::map(&doorbell_file, DOORBELLS_AT, DOORBELL_BYTES, true, true);
-        let doorbells = doorbells.map_err(PortError::Doorbells)?;
+        let (doorbells, doorbell_file) = new_doorbells().map_err(PortError::Doorbells)?;
         Ok(Port {
             listener,
             function,
@@ -142,7 +138,15 @@ impl Port {
             session: None,
             looks: Looks::default(),
             refused: 0,
+            faults: None,
         })
+    }
+
+    /// Has faults strike the client: its completions, and its connection. Faults of controllers
+    /// are the subsystem's, and not among them.
+    pub fn inject(&mut self, faults: Faults) {
+        self.function.expect_faults();
+        self.faults = Some(faults);
     }
 
     /// The socket's path.
@@ -215,6 +219,8 @@ impl Port {
             self.refused += 1;
             return Ok(false);
         }
+        // Its own: the one before may still have those that it was given.
+        (self.doorbells, self.doorbell_file) = new_doorbells()?;
         let vectors = usize::from(self.function.vectors());
         self.session = Some(Session {
             channel,
@@ -270,6 +276,10 @@ impl Port {
         measure: &mut Measure,
         say: &mut Say,
     ) -> bool {
+        let mut cut = false;
+        while let Some(Strike::Cut) = self.faults.as_mut().and_then(|it| it.strike(now.model)) {
+            cut = true;
+        }
         self.looks.settle(now, measure);
         let Some(session) = &mut self.session else { return false };
         let flow = match self.flow {
@@ -278,9 +288,12 @@ impl Port {
         };
         let gap = self.looks.look(now);
         let guest = Guest { memory: &session.memory, doorbells: self.doorbells.words() };
-        let mut watcher = Watcher::new(clock, now, gap, flow, &mut self.looks, measure);
+        let watcher = Watcher::new(clock, now, gap, flow, &mut self.looks, measure);
+        let mut watcher = watcher.with(self.faults.as_mut());
         let mut worked = self.function.turn(now, subsystem, guest, &mut watcher);
-        watcher.finish(subsystem);
+        cut |= watcher.finish(subsystem);
+        session.over |= cut;
+        worked |= cut;
         if !worked {
             self.looks.found_nothing(now.model);
         }
@@ -447,6 +460,16 @@ impl Port {
             }
         }
     }
+}
+
+/// Memory for doorbells, and the file that it is. The file has the doorbells where BAR 0 has them, so
+/// that both have the same offsets.
+fn new_doorbells() -> io::Result<(Shared, OwnedFd)> {
+    let bytes = DOORBELLS_AT + DOORBELL_BYTES;
+    let (whole, file) = Shared::create("mynah-doorbells", bytes)?;
+    drop(whole);
+    let doorbells = Shared::map(&file, DOORBELLS_AT, DOORBELL_BYTES, true, true)?;
+    Ok((doorbells, file))
 }
 
 /// What a region of the protocol is in the function; `None` if there is none.

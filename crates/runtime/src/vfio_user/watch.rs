@@ -1,8 +1,9 @@
 //! What is measured of the commands of a port.
 
 use crate::clock::Clock;
+use crate::fault::{self, Faults};
 use crate::hub::Measure;
-use mynah_device::pci::Watch;
+use mynah_device::pci::{Fate, Watch};
 use mynah_device::{Now, Reply, ReplyKind, Subsystem};
 use mynah_stamp::{Span, Time};
 use std::collections::VecDeque;
@@ -88,6 +89,9 @@ pub(super) struct Watcher<'a> {
     flow: u32,
     looks: &'a mut Looks,
     measure: &'a mut Measure,
+    faults: Option<&'a mut Faults>,
+    /// A fault has cut the client off.
+    cut: bool,
     /// Commands and bytes answered at once: reads, and writes.
     reads: (u64, u64),
     writes: (u64, u64),
@@ -104,11 +108,17 @@ impl<'a> Watcher<'a> {
     ) -> Watcher<'a> {
         looks.begin(now.model, gap);
         let (reads, writes) = ((0, 0), (0, 0));
-        Watcher { clock, now, gap, flow, looks, measure, reads, writes }
+        let (faults, cut) = (None, false);
+        Watcher { clock, now, gap, flow, looks, measure, faults, cut, reads, writes }
     }
 
-    /// The turn is over.
-    pub(super) fn finish(self, subsystem: &mut Subsystem) {
+    /// The same, where faults strike.
+    pub(super) fn with(self, faults: Option<&'a mut Faults>) -> Watcher<'a> {
+        Watcher { faults, ..self }
+    }
+
+    /// The turn is over; whether the client is to be cut off.
+    pub(super) fn finish(self, subsystem: &mut Subsystem) -> bool {
         for (late, gap) in self.looks.late.drain(..) {
             subsystem.record_lateness(late, gap);
         }
@@ -117,6 +127,7 @@ impl<'a> Watcher<'a> {
             let (seen, gap, flow) = (self.now.wall, self.gap, self.flow);
             self.looks.answered = Some(Answered { seen, gap, flow, reads, writes });
         }
+        self.cut
     }
 }
 
@@ -129,6 +140,21 @@ impl Watch for Watcher<'_> {
         }
         if let Some(late) = self.measure.visible(now, Some(self.flow), reply, None) {
             self.looks.late.push((late, gap));
+        }
+    }
+
+    fn fate(&mut self) -> Fate {
+        if self.cut {
+            return Fate::Dropped;
+        }
+        match self.faults.as_mut().map_or(fault::Fate::Sent, |faults| faults.draw()) {
+            fault::Fate::Sent => Fate::Posted,
+            fault::Fate::Dropped => Fate::Dropped,
+            fault::Fate::Delayed(by) => Fate::Held(self.now.wall + self.clock.rate().wall_span(by)),
+            fault::Fate::Cut => {
+                self.cut = true;
+                Fate::Dropped
+            }
         }
     }
 

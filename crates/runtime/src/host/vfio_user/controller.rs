@@ -244,6 +244,13 @@ fn address(id: u16) -> u64 {
     u64::from(id) << QUEUE_ADDRESS_BITS
 }
 
+impl Drop for Controller {
+    /// Queues still hold the connection; the device serves nobody else before it has ended.
+    fn drop(&mut self) {
+        lock(&self.admin).device.hang_up();
+    }
+}
+
 impl Remote for Controller {
     type Options = VfioUserOptions;
     type Source = Queues;

@@ -95,6 +95,11 @@ impl Device {
         Ok(device)
     }
 
+    /// Ends the connection: the next to come is let in.
+    pub(super) fn hang_up(&self) {
+        self.channel.hang_up();
+    }
+
     /// The doorbells and the index of the first, if they can be mapped.
     pub(super) fn doorbells(&self) -> Option<(Arc<Shared>, usize)> {
         self.doorbells.clone()
