@@ -30,6 +30,9 @@ Examples:
   mynah sim two-tenants.toml --alone          who delays whom, and is it fair
   mynah sim --mqsim-config ssdconfig.xml --mqsim-workload workload.xml --as-mqsim
   mynah sim --rw randwrite --fault power-cut:at=5ms --record run.rec
+  mynah sim --rw randwrite --runtime 1s --intervals run.csv --interval 5ms --report run.html
+  mynah sim --rw randwrite --repeat 10        means with confidence intervals
+  mynah sim --rw randrw --timeline run.pftrace --timeline-window 1ms-2ms
   mynah sim --replay run.rec                  the same again, checked I/O by I/O
 
 An experiment file holds several flows:
@@ -45,6 +48,12 @@ An experiment file holds several flows:
   rw = \"randwrite\"
   iodepth = 32
   runtime = \"1s\"
+
+With a table [sweep] it runs at every combination of values, on all processors, and ends with a
+table (--table FILE.csv) and pictures (--report FILE.html):
+  [sweep]
+  \"flow.writer.iodepth\" = [1, 4, 16, 64]
+  \"set.over_provisioning\" = [\"7%\", \"28%\"]
 
 Exit codes: 0 done; 1 ran but failed; 2 bad usage, configuration or input; 130 interrupted
 (what was measured is still printed).";
@@ -453,7 +462,8 @@ pub(crate) struct SourceArgs {
     /// Repeat a recorded run on the drive it carries, and check every completion
     #[arg(long, value_name = "RECORDING", value_hint = ValueHint::FilePath)]
     #[arg(conflicts_with_all = ["mqsim_config", "precondition", "seed", "ramp_time",
-                                "alone", "record", "no_run"])]
+                                "alone", "record", "no_run", "intervals", "timeline", "repeat",
+                                "threads", "table"])]
     pub(crate) replay: Option<PathBuf>,
     /// MQSim's drive file, used with --mqsim-workload
     #[arg(long, value_name = "X.xml", requires = "mqsim_workload", value_hint = ValueHint::FilePath)]
@@ -483,6 +493,12 @@ pub(crate) struct RunArgs {
     /// Also run each flow by itself: slowdown, fairness, weighted speedup
     #[arg(long)]
     pub(crate) alone: bool,
+    /// Run so often, with seeds that follow one another, and show means with confidence intervals
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub(crate) repeat: Option<u32>,
+    /// Processors for the runs of a sweep or a repetition [default: all]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub(crate) threads: Option<u32>,
     /// Print what would be run, and what preconditioning assumes, and end
     #[arg(long)]
     pub(crate) no_run: bool,
@@ -498,9 +514,25 @@ pub(crate) struct OutputArgs {
     /// Write a report with pictures
     #[arg(long, value_name = "FILE.html")]
     pub(crate) report: Option<PathBuf>,
+    /// Of a sweep or a repetition, write the table
+    #[arg(long, value_name = "FILE.csv")]
+    pub(crate) table: Option<PathBuf>,
     /// Write every request with the time it spent in each stage
     #[arg(long, value_name = "FILE.csv")]
     pub(crate) request_log: Option<PathBuf>,
+    /// Write what happened in each interval: IOPS, bandwidth, percentiles, queue depths, WAF,
+    /// free blocks
+    #[arg(long, value_name = "FILE.csv")]
+    pub(crate) intervals: Option<PathBuf>,
+    /// How long an interval is on the drive's clock; a bare number counts seconds [default: 10ms]
+    #[arg(long, value_name = "TIME", requires = "intervals")]
+    pub(crate) interval: Option<String>,
+    /// Write a timeline of I/Os, dies and channels, for https://ui.perfetto.dev
+    #[arg(long, value_name = "FILE.pftrace")]
+    pub(crate) timeline: Option<PathBuf>,
+    /// The part of the run that the timeline shows, as in 10ms-12ms [default: all of it]
+    #[arg(long, value_name = "FROM-TO", requires = "timeline")]
+    pub(crate) timeline_window: Option<String>,
     /// Record everything that goes into the drive, for --replay
     #[arg(long, value_name = "FILE")]
     pub(crate) record: Option<PathBuf>,

@@ -7,6 +7,7 @@ use std::time::Instant;
 
 /// Watches a run's steps and keeps what they cost.
 pub(crate) struct Meter {
+    clock: ClockId,
     setup_from: f64,
     started: Option<(Instant, f64)>,
     run: Run,
@@ -15,25 +16,34 @@ pub(crate) struct Meter {
 impl Meter {
     /// Starts with the preparation of a run.
     pub(crate) fn new() -> Meter {
+        Meter::by(ClockId::ProcessCPUTime)
+    }
+
+    /// The same for a run that has a thread for itself, among others.
+    pub(crate) fn of_thread() -> Meter {
+        Meter::by(ClockId::ThreadCPUTime)
+    }
+
+    fn by(clock: ClockId) -> Meter {
         let command = std::env::args_os().map(|word| quoted(&word.to_string_lossy()));
         let command = command.collect::<Vec<_>>().join(" ");
         let version = env!("CARGO_PKG_VERSION").to_owned();
         let run = Run { version, command, ..Run::default() };
-        Meter { setup_from: cpu_s(), started: None, run }
+        Meter { clock, setup_from: cpu_s(clock), started: None, run }
     }
 
     /// The run does `step` now.
     pub(crate) fn step(&mut self, step: Step<'_>) {
         match step {
             Step::Started => {
-                let cpu = cpu_s();
+                let cpu = cpu_s(self.clock);
                 self.run.setup_cpu_s = cpu - self.setup_from;
                 self.started = Some((Instant::now(), cpu));
             }
             Step::Finished => {
                 if let Some((started, cpu)) = self.started {
                     self.run.wall_s = started.elapsed().as_secs_f64();
-                    self.run.cpu_s = cpu_s() - cpu;
+                    self.run.cpu_s = cpu_s(self.clock) - cpu;
                 }
             }
             _ => {}
@@ -55,9 +65,9 @@ fn quoted(word: &str) -> String {
     }
 }
 
-/// Processor time of this process, in seconds.
-fn cpu_s() -> f64 {
-    let time = clock_gettime(ClockId::ProcessCPUTime);
+/// Processor time of this process or thread, in seconds.
+fn cpu_s(clock: ClockId) -> f64 {
+    let time = clock_gettime(clock);
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 

@@ -1,6 +1,7 @@
 //! The `mynah` command: parse, call, print. What is simulated, and how, is `mynah-lab`'s.
 
 mod args;
+mod batch;
 mod bench;
 mod compare;
 mod demo;

@@ -5,7 +5,7 @@ use mynah_lab::simulation::Step;
 use mynah_runtime::host::load::Progress;
 use std::io::IsTerminal;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 /// Nothing is shown before this.
@@ -131,6 +131,54 @@ impl Bar {
 }
 
 impl Drop for Bar {
+    fn drop(&mut self) {
+        RUNNING.store(false, Ordering::Relaxed);
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+/// Shows how far several runs are that go on side by side.
+pub(crate) struct BatchBar {
+    bar: Option<ProgressBar>,
+    /// How far each run is, of [`FULL`].
+    shares: Vec<AtomicU64>,
+}
+
+impl BatchBar {
+    /// A bar for so many runs.
+    pub(crate) fn new(quiet: bool, runs: usize) -> BatchBar {
+        RUNNING.store(true, Ordering::Relaxed);
+        let shown = !quiet && std::io::stderr().is_terminal();
+        let bar = shown.then(|| {
+            let bar = ProgressBar::new(FULL * runs as u64);
+            bar.set_style(style("{spinner} {msg} {wide_bar} {percent} %, {eta} left"));
+            bar.enable_steady_tick(Duration::from_millis(100));
+            bar
+        });
+        BatchBar { bar, shares: (0..runs).map(|_| AtomicU64::new(0)).collect() }
+    }
+
+    /// Run `run` does `step`; false if it is to end.
+    pub(crate) fn step(&self, run: usize, step: Step<'_>) -> bool {
+        if let Some(bar) = &self.bar {
+            let share = match step {
+                Step::Running(progress) => (progress.done * FULL as f64) as u64,
+                Step::Finished => FULL,
+                _ => return !INTERRUPTED.load(Ordering::Relaxed),
+            };
+            self.shares[run].store(share, Ordering::Relaxed);
+            let all = self.shares.iter().map(|share| share.load(Ordering::Relaxed));
+            let done = self.shares.iter().filter(|it| it.load(Ordering::Relaxed) == FULL).count();
+            bar.set_position(all.sum());
+            bar.set_message(format!("run {} of {}", done + 1, self.shares.len()));
+        }
+        !INTERRUPTED.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for BatchBar {
     fn drop(&mut self) {
         RUNNING.store(false, Ordering::Relaxed);
         if let Some(bar) = &self.bar {

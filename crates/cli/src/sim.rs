@@ -1,15 +1,19 @@
 //! `mynah sim`.
 
 use crate::args::{Sim, flag};
+use crate::batch;
 use crate::failure::Failure;
 use crate::machine::{self, Meter};
 use crate::print;
 use crate::progress::Bar;
 use mynah_lab::output::PendingFile;
 use mynah_lab::result::Results;
+use mynah_lab::series::DEFAULT_INTERVAL;
 use mynah_lab::simulation::{self, DEFAULT_REQUESTS, Step};
+use mynah_lab::timeline::Window;
 use mynah_lab::workload::FlowOptions;
 use mynah_lab::{Measured, Simulation, SimulationError, drive, mqsim, output};
+use mynah_stamp::Span;
 use std::path::{Path, PathBuf};
 
 /// Simulates; whether it was interrupted.
@@ -33,6 +37,20 @@ pub(crate) fn run(args: &Sim) -> Result<bool, Failure> {
         remarks.iter().for_each(crate::failure::say);
         return Ok(false);
     }
+    let sweeps = simulations.iter().any(|(_, simulation)| !simulation.point.is_empty());
+    if sweeps || args.run.repeat.is_some() {
+        let simulations = simulations.into_iter().map(|(_, simulation)| simulation).collect();
+        return batch::run(args, simulations, &remarks);
+    }
+    for (option, given) in
+        [("--threads", args.run.threads.is_some()), ("--table", args.output.table.is_some())]
+    {
+        if given {
+            let message = format!("{option} has no effect here: there is one run");
+            let help = "it belongs to --repeat, or to an experiment file with a [sweep]";
+            return Err(Failure::usage(message, Some(help)));
+        }
+    }
     let names: Vec<String> = simulations.iter().map(|(name, _)| name.clone()).collect();
     let outputs = Outputs::create(args, &names)?;
     let mut done = Vec::new();
@@ -49,15 +67,16 @@ pub(crate) fn run(args: &Sim) -> Result<bool, Failure> {
 }
 
 /// Refuses a drive that this machine cannot hold, before the system ends the run half-way.
-fn enough_memory(simulation: &Simulation) -> Result<(), Failure> {
+pub(crate) fn enough_memory(simulation: &Simulation, at_once: u64) -> Result<(), Failure> {
     const MIB: u64 = 1 << 20;
-    let needed = simulation.memory_bytes();
+    let needed = simulation.memory_bytes().saturating_mul(at_once);
     match machine::memory_available() {
         Some(available) if needed > available => Err(Failure::usage(
             format!(
-                "the drive `{}` needs {} MiB of memory, and {} MiB are available",
+                "the drive `{}` needs {} MiB of memory{}, and {} MiB are available",
                 simulation.name,
                 needed / MIB,
+                if at_once > 1 { format!(" for {at_once} runs at a time") } else { String::new() },
                 available / MIB
             ),
             Some("a larger mapping.unit or fewer blocks (geometry.blocks_per_plane) need less"),
@@ -113,7 +132,7 @@ fn simulations(
     remarks: &mut Vec<String>,
 ) -> Result<Vec<(String, Simulation)>, Failure> {
     let mut simulations = if let Some(path) = &args.experiment {
-        vec![Simulation::from_experiment(path, &args.drive.set)?]
+        Simulation::from_sweep(path, &args.drive.set)?
     } else if let (Some(drive), Some(workload)) =
         (&args.source.mqsim_config, &args.source.mqsim_workload)
     {
@@ -125,14 +144,28 @@ fn simulations(
         vec![from_options(args, remarks)?]
     };
     for simulation in &simulations {
-        enough_memory(simulation)?;
+        enough_memory(simulation, 1)?;
     }
     let several = simulations.len() > 1;
-    for simulation in &mut simulations {
+    for (number, simulation) in simulations.iter_mut().enumerate() {
         *simulation = adjust(args, simulation.clone())?;
-        let name = if several { simulation.name.as_str() } else { "" };
+        let name = match simulation.point.is_empty() {
+            true if several => simulation.name.clone(),
+            true => String::new(),
+            false => format!("point-{}", number + 1),
+        };
+        let name = name.as_str();
         simulation.request_log = args.output.request_log.as_deref().map(|path| named(path, name));
         simulation.record = args.output.record.as_deref().map(|path| named(path, name));
+        simulation.over_time = args.output.report.is_some();
+        simulation.intervals = match &args.output.intervals {
+            Some(path) => Some((named(path, name), interval(args)?)),
+            None => None,
+        };
+        simulation.timeline = match &args.output.timeline {
+            Some(path) => Some((named(path, name), window(args)?)),
+            None => None,
+        };
     }
     let name = |simulation: Simulation| match several {
         true => (simulation.name.clone(), simulation),
@@ -184,8 +217,23 @@ fn adjust(args: &Sim, mut simulation: Simulation) -> Result<Simulation, Failure>
     Ok(simulation)
 }
 
+/// How long an interval is.
+fn interval(args: &Sim) -> Result<Span, Failure> {
+    match &args.output.interval {
+        Some(text) => crate::values::interval("--interval", text),
+        None => Ok(DEFAULT_INTERVAL),
+    }
+}
+
+/// The part of the run that a timeline shows.
+fn window(args: &Sim) -> Result<Window, Failure> {
+    let Some(text) = &args.output.timeline_window else { return Ok(Window::ALL) };
+    Window::parse(text)
+        .map_err(|problem| Failure::usage(format!("--timeline-window {text}: {problem}"), None))
+}
+
 /// `path` for one of several scenarios: `run.csv` becomes `run-scenario-2.csv`.
-fn named(path: &Path, scenario: &str) -> PathBuf {
+pub(crate) fn named(path: &Path, scenario: &str) -> PathBuf {
     if scenario.is_empty() {
         return path.to_owned();
     }

@@ -293,3 +293,78 @@ fn what_cannot_be_compared_is_refused() {
         assert!(message.contains(&says.replace(' ', "")), "{args:?}: {message}");
     }
 }
+
+const SWEEP: &str = r#"
+schema = "mynah.experiment/1"
+drive = "enterprise-tlc"
+precondition = "fill"
+[set]
+"geometry.blocks_per_plane" = 48
+over_provisioning = "20%"
+[[flow]]
+name = "reader"
+rw = "randread"
+number_ios = 500
+[sweep]
+"flow.reader.iodepth" = [1, 8]
+"flow.*.bs, seed" = [["4k", 3], ["16k", 4]]
+"#;
+
+#[test]
+fn a_sweep_runs_every_combination_and_ends_with_a_table() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("s.toml"), SWEEP).unwrap();
+    let run = |args: &[&str]| done(mynah(folder.path(), &[&["sim", "s.toml"], args].concat()));
+    let table = run(&["--report", "s.html", "--table", "s.csv", "--threads", "2"]);
+    let lines: Vec<_> = table.lines().collect();
+    assert_eq!(lines.len(), 5, "{table}");
+    assert!(lines[0].contains("flow.reader.iodepth") && lines[0].contains("reader read iops"));
+    assert!(lines[4].contains("16k"), "{table}");
+    let csv = std::fs::read_to_string(folder.path().join("s.csv")).unwrap();
+    assert!(csv.starts_with("flow.reader.iodepth,flow.*.bs,seed,reader read iops,"), "{csv}");
+    assert_eq!(csv.lines().count(), 5);
+    let html = std::fs::read_to_string(folder.path().join("s.html")).unwrap();
+    assert!(html.contains("<svg") && html.contains("flow.reader.iodepth"));
+    // How many run at a time changes nothing, and each point is what it says.
+    let one = result(&run(&["--json", "-", "--threads", "1"]));
+    assert_eq!(one, result(&run(&["--json", "-", "--threads", "3"])));
+    let results = one["results"].as_array().unwrap();
+    assert_eq!(results.len(), 4);
+    let point = &results[3]["point"];
+    assert_eq!((&point["flow.reader.iodepth"], &point["flow.*.bs"]), (&"8".into(), &"16k".into()));
+    assert_eq!(results[3]["seed"], 4);
+    assert_eq!(results[3]["flows"][0]["read"]["bytes"], 500 * 16384);
+}
+
+#[test]
+fn repeated_runs_have_confidence_intervals() {
+    let folder = tempfile::tempdir().unwrap();
+    let flow = ["--rw", "randread", "--iodepth", "4", "--number_ios", "500"];
+    let more = ["--repeat", "4", "--seed", "10", "--json", "-", "--intervals", "i.csv"];
+    let value = result(&done(sim(folder.path(), &[&flow[..], &more].concat())));
+    let seeds: Vec<_> =
+        value["results"].as_array().unwrap().iter().map(|r| r["seed"].as_u64().unwrap()).collect();
+    assert_eq!(seeds, [10, 11, 12, 13]);
+    let confidence = &value["confidence"][0];
+    assert_eq!(confidence["runs"], 4);
+    let iops = &confidence["metrics"][0];
+    assert_eq!(iops["name"], "randread read iops");
+    assert!(iops["half_width"].as_f64().unwrap() > 0.0);
+    assert!(folder.path().join("i-run-4.csv").exists());
+    let text = done(sim(folder.path(), &[&flow[..], &["--repeat", "2"]].concat()));
+    assert!(text.contains("means of 2 runs"), "{text}");
+}
+
+#[test]
+fn a_run_is_watched_over_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let watch = ["--intervals", "i.csv", "--interval", "1ms", "--timeline", "t.pftrace"];
+    let window = ["--timeline-window", "1ms-2ms", "--report", "r.html", "--quiet"];
+    done(sim(folder.path(), &[&MIXED[..8], &watch, &window].concat()));
+    let read = |name| std::fs::read(folder.path().join(name)).unwrap();
+    let csv = text(&read("i.csv"));
+    assert!(csv.starts_with("start_ns,end_ns,measured,flow,read_iops,"), "{csv}");
+    assert!(csv.lines().nth(2).unwrap().starts_with("0.000,1000000.000,1,*,"), "{csv}");
+    assert!(read("t.pftrace").len() > 10_000);
+    assert!(text(&read("r.html")).contains("Over time"));
+}

@@ -18,9 +18,23 @@
 //! channels = [0, 1, 2, 3]         # a namespace of its own, on these channels
 //! ```
 //!
+//! A table `[sweep]` runs the experiment at every combination of some values:
+//!
+//! ```toml
+//! [sweep]
+//! "flow.writer.iodepth" = [1, 4, 16, 64]
+//! "set.over_provisioning" = ["7%", "28%"]
+//! "flow.a.bs, flow.b.bs" = [["4k", "64k"], ["8k", "128k"]]    # change together
+//! ```
+//!
+//! Keys are `flow.NAME.OPTION` (the name `*` is every flow), `set.KEY`, and `drive`, `seed`,
+//! `precondition`, `ramp_time`; the last key varies fastest.
+//!
 //! A flow's keys are the options of [`FlowOptions`]; `channels`, `chips`, `dies` and `planes`
 //! give it a namespace of its own. Nothing is ignored: an unknown key or a value that cannot
 //! be used is an error that shows the place.
+
+mod sweep;
 
 use crate::quantity::parse_time;
 use crate::workload::{FlowOptions, FlowSpec, OptionError, Source};
@@ -154,7 +168,19 @@ impl Diagnostic for ExperimentError {
     }
 }
 
-#[derive(Deserialize)]
+/// The most points of a sweep.
+pub const POINTS_MAX: usize = 10_000;
+
+/// An experiment at one point of a sweep.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Point {
+    /// What was varied, and the value here, in the order of the file. Empty without a sweep.
+    pub values: Vec<(String, String)>,
+    /// The experiment.
+    pub experiment: Experiment,
+}
+
+#[derive(Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Raw {
     schema: Spanned<String>,
@@ -165,6 +191,11 @@ struct Raw {
     set: Option<Spanned<Value>>,
     #[serde(default)]
     flow: Vec<Spanned<RawFlow>>,
+    #[serde(default)]
+    sweep: BTreeMap<Spanned<String>, Spanned<Value>>,
+    /// What a sweep lays over `set`.
+    #[serde(skip)]
+    more: Vec<Override>,
 }
 
 type RawFlow = BTreeMap<Spanned<String>, Spanned<Value>>;
@@ -192,7 +223,18 @@ impl Text<'_> {
 impl Experiment {
     /// Reads the file at `path`. Drive files and traces that it names are looked for beside
     /// it.
+    ///
+    /// # Errors
+    /// If it cannot be used, or holds a sweep.
     pub fn load(path: &Path) -> Result<Experiment, ExperimentError> {
+        only(Experiment::load_points(path)?, &path.display().to_string())
+    }
+
+    /// Reads the file at `path`, which may hold a sweep.
+    ///
+    /// # Errors
+    /// If it cannot be used.
+    pub fn load_points(path: &Path) -> Result<Vec<Point>, ExperimentError> {
         let name = path.display().to_string();
         let text = std::fs::read_to_string(path).map_err(|error| {
             ExperimentError(Box::new(Details {
@@ -203,26 +245,54 @@ impl Experiment {
                 span: 0..0,
             }))
         })?;
-        let mut experiment = Experiment::parse(&name, &text)?;
+        let mut points = Experiment::parse_points(&name, &text)?;
         let folder = path.parent().unwrap_or(Path::new(""));
-        if experiment.drive.contains('/') || experiment.drive.ends_with(".toml") {
-            experiment.drive = folder.join(&experiment.drive).display().to_string();
-        }
-        for flow in &mut experiment.flows {
-            if let Source::Trace(trace) = &mut flow.spec.source
-                && trace.path != Path::new("-")
-            {
-                trace.path = folder.join(&trace.path);
+        for Point { experiment, .. } in &mut points {
+            if experiment.drive.contains('/') || experiment.drive.ends_with(".toml") {
+                experiment.drive = folder.join(&experiment.drive).display().to_string();
+            }
+            for flow in &mut experiment.flows {
+                if let Source::Trace(trace) = &mut flow.spec.source
+                    && trace.path != Path::new("-")
+                {
+                    trace.path = folder.join(&trace.path);
+                }
             }
         }
-        Ok(experiment)
+        Ok(points)
     }
 
     /// Reads `text`, which messages call `name`.
+    ///
+    /// # Errors
+    /// If it cannot be used, or holds a sweep.
     pub fn parse(name: &str, text: &str) -> Result<Experiment, ExperimentError> {
+        only(Experiment::parse_points(name, text)?, name)
+    }
+
+    /// Reads `text`, which messages call `name` and which may hold a sweep.
+    ///
+    /// # Errors
+    /// If it cannot be used.
+    pub fn parse_points(name: &str, text: &str) -> Result<Vec<Point>, ExperimentError> {
         let file = Text { name, text };
         let raw: Raw = toml::from_str(text)
             .map_err(|error| file.error(error.span().unwrap_or(0..0), error.message()))?;
+        let axes = sweep::axes(&file, &raw)?;
+        let count = axes.iter().try_fold(1usize, |n, axis| n.checked_mul(axis.values.len()));
+        let Some(count) = count.filter(|count| *count <= POINTS_MAX) else {
+            let span = axes.first().map_or(0..0, |axis| axis.span.clone());
+            let message = format!("the sweep has more than {POINTS_MAX} points");
+            return Err(file.error(span, message));
+        };
+        let point = |number| {
+            let (raw, values) = sweep::at(&file, &raw, &axes, number)?;
+            Ok(Point { values, experiment: Experiment::build(&file, raw)? })
+        };
+        (0..count).map(point).collect()
+    }
+
+    fn build(file: &Text<'_>, raw: Raw) -> Result<Experiment, ExperimentError> {
         if raw.schema.get_ref() != SCHEMA {
             let message =
                 format!("schema `{}` is not known; this is {SCHEMA}", raw.schema.get_ref());
@@ -244,16 +314,17 @@ impl Experiment {
                 Some(parsed.map_err(|m| file.error(time.span(), format!("ramp_time: {m}")))?)
             }
         };
-        let overrides = match &raw.set {
+        let mut overrides = match &raw.set {
             None => Vec::new(),
             Some(set) => overrides(set.get_ref()).map_err(|m| file.error(set.span(), m))?,
         };
+        overrides.extend(raw.more);
         if raw.flow.is_empty() {
             return Err(file.error(0..0, "no flows; add [[flow]] with at least rw and a limit"));
         }
         let mut flows: Vec<ExperimentFlow> = Vec::new();
         for (index, raw) in raw.flow.iter().enumerate() {
-            let flow = flow(&file, raw, index)?;
+            let flow = flow(file, raw, index)?;
             if flows.iter().any(|other| other.spec.name == flow.spec.name) {
                 let message = format!("two flows are called `{}`", flow.spec.name);
                 return Err(file.error(raw.span(), message));
@@ -285,6 +356,20 @@ impl Experiment {
             spec
         };
         self.flows.iter().map(place).collect()
+    }
+}
+
+/// The only point.
+fn only(mut points: Vec<Point>, name: &str) -> Result<Experiment, ExperimentError> {
+    match (points.pop(), points.is_empty()) {
+        (Some(point), true) if point.values.is_empty() => Ok(point.experiment),
+        _ => Err(ExperimentError(Box::new(Details {
+            file: name.to_owned(),
+            line: None,
+            message: "this is a sweep, and one experiment is wanted".into(),
+            source: None,
+            span: 0..0,
+        }))),
     }
 }
 

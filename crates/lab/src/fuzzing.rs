@@ -35,7 +35,7 @@ pub fn drive_file(data: &[u8]) {
 /// Reads an experiment file.
 pub fn experiment_file(data: &[u8]) {
     if let Ok(text) = std::str::from_utf8(data) {
-        let _ = crate::experiment::Experiment::parse("fuzz.toml", text);
+        let _ = crate::experiment::Experiment::parse_points("fuzz.toml", text);
     }
 }
 

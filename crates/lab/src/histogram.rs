@@ -168,6 +168,12 @@ impl Histogram {
         self.max = self.max.max(other.max);
     }
 
+    /// The smallest duration, in picoseconds, of every bucket that is not empty, and how many
+    /// are in it; rising.
+    pub fn counts(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        self.buckets.iter().map(|(index, count)| (Buckets::<7>::range(index).0, count))
+    }
+
     /// How many durations were recorded.
     pub fn count(&self) -> u64 {
         self.count

@@ -29,11 +29,14 @@ pub mod mqsim;
 pub mod trace;
 pub mod workload;
 
+pub mod batch;
 pub mod comparison;
+pub mod confidence;
 pub mod drive;
 pub mod emulation;
 pub mod fault;
 pub mod histogram;
+mod observers;
 pub mod output;
 mod quantity;
 pub mod recorder;
@@ -43,10 +46,13 @@ pub mod report;
 pub mod request_log;
 pub mod result;
 pub mod runner;
+pub mod series;
 pub mod shard;
 pub mod simulation;
 pub mod stepper;
 pub mod summary;
+pub mod sweep;
+pub mod timeline;
 pub mod units;
 
 pub use simulation::{Measured, Simulation, SimulationError};

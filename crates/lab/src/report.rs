@@ -6,17 +6,20 @@
 
 use crate::recorder::{Kind, Recorder};
 use crate::result::{BlameEntry, Device, Result, StageTime};
+use crate::series::{FlowPoint, Point, Series};
 use crate::summary::units::{bandwidth, bytes, count, duration, percent};
 use crate::summary::{breakdowns, hint};
 use charts::Vertical;
+use lines::{Chart, Line};
 use mynah_stamp::Stage;
 use quick_xml::escape::escape;
 use std::fmt::Write;
 
 mod charts;
+pub(crate) mod lines;
 
 /// How many line colours the style sheet has.
-const COLOURS: usize = 8;
+pub(crate) const COLOURS: usize = 8;
 /// More dies than this are drawn small, without numbers.
 const NUMBERED_CELLS: usize = 64;
 
@@ -25,6 +28,8 @@ const NUMBERED_CELLS: usize = 64;
 pub struct ReportCurves {
     /// One curve for every kind of command of every flow that had any.
     pub curves: Vec<Curve>,
+    /// What the run looked like over time, if it was watched.
+    pub series: Option<Series>,
 }
 
 /// A cumulative distribution of latencies.
@@ -53,20 +58,29 @@ impl ReportCurves {
                 })
             })
             .collect();
-        ReportCurves { curves }
+        ReportCurves { curves, series: None }
+    }
+
+    /// The same, with what the run looked like over time.
+    #[must_use]
+    pub fn over_time(self, series: Option<Series>) -> ReportCurves {
+        ReportCurves { series, ..self }
     }
 }
+
+/// What reports look like.
+pub(crate) const STYLE: &str = include_str!("report/style.css");
 
 /// The report of one run, as an HTML document.
 pub fn html(result: &Result, curves: &ReportCurves) -> String {
     let mut out = String::with_capacity(1 << 17);
-    document(&mut out, result, &curves.curves).expect("a string takes everything");
+    document(&mut out, result, curves).expect("a string takes everything");
     out
 }
 
-fn document(out: &mut String, result: &Result, curves: &[Curve]) -> std::fmt::Result {
+fn document(out: &mut String, result: &Result, curves: &ReportCurves) -> std::fmt::Result {
     let drive = escape(&result.drive);
-    let style = include_str!("report/style.css");
+    let style = STYLE;
     writeln!(
         out,
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n\
@@ -75,8 +89,11 @@ fn document(out: &mut String, result: &Result, curves: &[Curve]) -> std::fmt::Re
     )?;
     header(out, result)?;
     cards(out, result)?;
-    if !curves.is_empty() {
-        distributions(out, curves)?;
+    if !curves.curves.is_empty() {
+        distributions(out, &curves.curves)?;
+    }
+    if let Some(series) = &curves.series {
+        over_time(out, series)?;
     }
     stage_bars(out, result)?;
     blame_matrix(out, &result.blame)?;
@@ -221,6 +238,77 @@ fn distributions(out: &mut String, curves: &[Curve]) -> std::fmt::Result {
         writeln!(out, "<figure class=\"panel\">{chart}{caption}</figure>")?;
     }
     writeln!(out, "</div>")
+}
+
+/// The run over time: what hosts got, what they waited, and how the drive stood.
+fn over_time(out: &mut String, series: &Series) -> std::fmt::Result {
+    let Some(first) = series.points.first() else { return Ok(()) };
+    let every = first.end.since(first.start).as_ns_f64();
+    writeln!(
+        out,
+        "<h2>Over time</h2>\n<p class=\"soft\">One point for every {} of simulated time{}.</p>",
+        duration(every),
+        if first.measured { "" } else { "; the shade is the ramp, which is not measured" }
+    )?;
+    writeln!(out, "<ul class=\"legend\">")?;
+    for (n, name) in series.flows.iter().enumerate() {
+        let (colour, name) = (n % COLOURS, escape(name));
+        writeln!(out, "<li><i style=\"background:var(--s{colour})\"></i>{name}</li>")?;
+    }
+    writeln!(out, "</ul>\n<div class=\"pair\">")?;
+    let measured_from = series.points.iter().find(|point| point.measured);
+    let measured_from = measured_from.filter(|_| !first.measured).map(|p| p.start.as_ns_f64());
+    let mut chart = |title: &str, lines: Vec<Line>, height: &dyn Fn(f64) -> String| {
+        let svg = Chart {
+            title,
+            across: ("simulated time", &duration),
+            height,
+            lines,
+            marks: None,
+            measured_from,
+            dots: false,
+            logarithmic: (false, false),
+        }
+        .svg();
+        let caption = format!("<figcaption>{title}</figcaption>");
+        writeln!(out, "<figure class=\"panel\">{svg}{caption}</figure>")
+    };
+    let each_flow = |height: &dyn Fn(&Point, &FlowPoint) -> f64| -> Vec<Line> {
+        (0..series.flows.len())
+            .map(|flow| Line {
+                colour: flow,
+                points: points(series, |point| height(point, &point.flows[flow])),
+            })
+            .collect()
+    };
+    let iops = each_flow(&|point, flow| flow.ios as f64 / point.seconds());
+    chart("I/Os a second", iops, &count)?;
+    if series.points.iter().flat_map(|point| &point.flows).any(|flow| flow.bytes > 0) {
+        let rate = each_flow(&|point, flow| flow.bytes as f64 / point.seconds());
+        chart("Bandwidth", rate, &|height| format!("{}/s", bytes(height)))?;
+    }
+    let p99 = each_flow(&|_, flow| flow.percentile_ns(99.0).unwrap_or(f64::NAN));
+    chart("Latency that 99 % do not exceed", p99, &duration)?;
+    let depth = each_flow(&|point, flow| flow.outstanding_ps as f64 / 1e12 / point.seconds());
+    chart("I/Os outstanding, mean", depth, &count)?;
+    if series.points.iter().any(|point| point.host_units > 0) {
+        let waf = |point: &Point| match point.host_units {
+            0 => f64::NAN,
+            written => point.flash_units as f64 / written as f64,
+        };
+        let line = |height: &dyn Fn(&Point) -> f64| {
+            vec![Line { colour: 0, points: points(series, height) }]
+        };
+        chart("Write amplification", line(&waf), &|height| format!("{height:.2}"))?;
+        chart("Free blocks", line(&|point| point.free_blocks as f64), &count)?;
+    }
+    writeln!(out, "</div>")
+}
+
+/// A line's points, each in the middle of its interval.
+fn points(series: &Series, height: impl Fn(&Point) -> f64) -> Vec<(f64, f64)> {
+    let middle = |point: &Point| (point.start.as_ns_f64() + point.end.as_ns_f64()) / 2.0;
+    series.points.iter().map(|point| (middle(point), height(point))).collect()
 }
 
 /// The colour of a stage: related stages have related hues.
@@ -434,7 +522,39 @@ fn utilisation(out: &mut String, device: &Device) -> std::fmt::Result {
             strip(out, name, one, parts)?;
         }
     }
+    flash_map(out, device)?;
     writeln!(out, "</div>")
+}
+
+/// Each channel with its dies behind it.
+fn flash_map(out: &mut String, device: &Device) -> std::fmt::Result {
+    let (channels, dies) = (&device.channel_utilisation, &device.die_utilisation);
+    if channels.is_empty() || dies.is_empty() || !dies.len().is_multiple_of(channels.len()) {
+        return Ok(());
+    }
+    writeln!(out, "<h3>Map</h3>\n<table class=\"map\"><tbody>")?;
+    for (channel, (busy, dies)) in
+        channels.iter().zip(dies.chunks(dies.len() / channels.len())).enumerate()
+    {
+        let said = percent(*busy);
+        write!(
+            out,
+            "<tr><th scope=\"row\">channel {channel}</th><td class=\"heat\" \
+             style=\"--part:{:.1}%\" title=\"channel {channel}: {said}\">{said}</td>",
+            busy * 90.0
+        )?;
+        for (die, busy) in dies.iter().enumerate() {
+            let (part, said) = (busy * 90.0, percent(*busy));
+            write!(
+                out,
+                "<td class=\"heat\" style=\"--part:{part:.1}%\" title=\"channel {channel} die \
+                 {die}: {said}\">{:.0}</td>",
+                busy * 100.0
+            )?;
+        }
+        writeln!(out, "</tr>")?;
+    }
+    writeln!(out, "</tbody></table>")
 }
 
 fn percentile_table(out: &mut String, result: &Result) -> std::fmt::Result {
@@ -595,7 +715,10 @@ mod tests {
         result.flows[0].name = name.clone();
         result.blame[0].holder = name.clone();
         let curves =
-            ReportCurves { curves: vec![Curve { name, count: 1, points: vec![(1_000.0, 1.0)] }] };
+            ReportCurves {
+            curves: vec![Curve { name, count: 1, points: vec![(1_000.0, 1.0)] }],
+            series: None,
+        };
         assert!(!html(&result, &curves).contains("<script"));
     }
 

@@ -143,7 +143,8 @@ const fn operation_name(operation: Operation) -> &'static str {
     }
 }
 
-fn quoted(field: &str) -> String {
+/// A field as CSV has it.
+pub(crate) fn quoted(field: &str) -> String {
     if field.contains([',', '"', '\n', '\r']) {
         format!("\"{}\"", field.replace('"', "\"\""))
     } else {

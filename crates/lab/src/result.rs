@@ -44,6 +44,9 @@ pub struct Result {
     pub drive_hash: String,
     /// The seed of all randomness.
     pub seed: u64,
+    /// Of a sweep: what was varied, and its value in this run.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub point: BTreeMap<String, String>,
     /// From the start of the measurement to its last completion.
     pub simulated_ns: f64,
     /// Commands completed in that time, failed ones included.
@@ -85,6 +88,36 @@ pub struct Results {
     pub schema: ResultsSchema,
     /// The results, in the order of the runs.
     pub results: Vec<Result>,
+    /// Of repeated runs: means with confidence intervals, one entry for each point.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub confidence: Vec<Confidence>,
+}
+
+/// What repeated runs of one experiment, with different seeds, say together.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Confidence {
+    /// Of a sweep: what was varied, and its value in these runs.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub point: BTreeMap<String, String>,
+    /// How many runs.
+    pub runs: u64,
+    /// The probability with which a true mean lies in its interval.
+    pub level: f64,
+    /// The quantities that all of them measured.
+    pub metrics: Vec<Metric>,
+}
+
+/// A quantity over several runs. The true mean lies within `half_width` of `mean`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Metric {
+    /// Which, by flow, kind of command and key of the result.
+    pub name: String,
+    /// The mean over the runs.
+    pub mean: f64,
+    /// The standard deviation of a run; null for one run.
+    pub stddev: Option<f64>,
+    /// Half the width of the confidence interval of the mean; null for one run.
+    pub half_width: Option<f64>,
 }
 
 /// What a result file holds.
@@ -392,6 +425,7 @@ impl Result {
             drive: parts.drive.to_owned(),
             drive_hash: parts.drive_hash.to_owned(),
             seed: parts.seed,
+            point: BTreeMap::new(),
             simulated_ns: recorder.interval().as_ns_f64(),
             requests: recorder.completions(),
             events: parts.counters.events.saturating_sub(parts.counters_before.events),
@@ -419,7 +453,7 @@ impl Result {
 impl Results {
     /// A list of results.
     pub fn new(results: Vec<Result>) -> Results {
-        Results { schema: ResultsSchema::V1, results }
+        Results { schema: ResultsSchema::V1, results, confidence: Vec::new() }
     }
 
     /// The results as JSON, indented, with a line end.

@@ -7,8 +7,11 @@
 
 use crate::experiment::Precondition;
 use crate::recorder::Recorder;
+use crate::observers::Observers;
 use crate::recording::Tape;
-use crate::request_log::{RequestLog, RequestLogError};
+use crate::series::Series;
+use crate::output::OutputError;
+use crate::request_log::RequestLogError;
 use crate::workload::{FlowSpec, Generator, Planned, WorkloadError, WriteProfile};
 use mynah_model::config::{Config, Fault};
 use mynah_model::io::{
@@ -81,6 +84,10 @@ pub enum RunError {
     /// The request log could not be written.
     #[error(transparent)]
     RequestLog(#[from] RequestLogError),
+    /// The intervals or the timeline could not be written.
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    Output(#[from] OutputError),
     /// The recording could not be written.
     #[error("the recording cannot be written: {0}")]
     Recording(std::io::Error),
@@ -151,6 +158,8 @@ pub struct Outcome {
     pub remapped: u64,
     /// Remarks about the run that a user should see.
     pub notes: Vec<String>,
+    /// What it looked like over time, if that was asked for.
+    pub series: Option<Series>,
     /// Ended by the progress callback.
     pub interrupted: bool,
     /// A power cut ended the run: commands that were never answered.
@@ -195,11 +204,13 @@ pub struct Runner {
     /// Next arrivals of open loops and traces: when, and whose.
     arrivals: BinaryHeap<Reverse<(Time, u32)>>,
     recorder: Recorder,
-    request_log: Option<RequestLog>,
+    observers: Option<Box<Observers>>,
     tape: Option<Tape>,
     ramp_until: Option<Time>,
     /// When the power fails, so that a step does not pass over the time without it.
     power_cut: Time,
+    /// A step does not pass over this time: the power cut, or when an observer wants to look.
+    horizon: Time,
     stop_at: Option<Time>,
     preconditioned: Option<Preconditioned>,
     occupancy: Vec<Occupancy>,
@@ -266,10 +277,11 @@ impl Runner {
             free: Vec::new(),
             arrivals: BinaryHeap::new(),
             recorder: Recorder::new(flows.iter().map(|flow| flow.name.clone()).collect()),
-            request_log: None,
+            observers: None,
             tape: None,
             ramp_until: (!options.ramp_time.is_zero()).then(|| Time::ZERO + options.ramp_time),
             power_cut,
+            horizon: power_cut,
             stop_at: options.stop_at,
             preconditioned,
             occupancy,
@@ -310,9 +322,31 @@ impl Runner {
         });
     }
 
-    /// Writes every completed request to `log`.
-    pub fn log_requests(&mut self, log: RequestLog) {
-        self.request_log = Some(log);
+    /// Who else watches the run.
+    pub(crate) fn observe(&mut self, observers: Observers) {
+        self.observers = Some(Box::new(observers));
+        self.set_horizon();
+    }
+
+    /// The drive, for those who prepare to watch it.
+    pub(crate) fn drive_mut(&mut self) -> &mut Drive {
+        &mut self.drive
+    }
+
+    fn set_horizon(&mut self) {
+        let next = self.observers.as_ref().map_or(Time::MAX, |observers| observers.next());
+        self.horizon = self.power_cut.min(next);
+    }
+
+    /// Time has come to the horizon, or passed it after a power cut.
+    #[cold]
+    #[inline(never)]
+    fn reach_horizon(&mut self) -> Result<(), RunError> {
+        if let Some(observers) = &mut self.observers {
+            observers.reached(&mut self.drive)?;
+        }
+        self.set_horizon();
+        Ok(())
     }
 
     /// Writes every input and completion of the drive to `tape`.
@@ -356,8 +390,8 @@ impl Runner {
             let arrival = self.arrivals.peek().map(|Reverse((at, _))| *at);
             match (self.drive.next_at(), arrival) {
                 (None, None) => break,
-                (_, Some(at)) => self.drive.advance(at.min(self.power_cut)),
-                (Some(_), None) => self.drive.advance(self.power_cut),
+                (_, Some(at)) => self.drive.advance(at.min(self.horizon)),
+                (Some(_), None) => self.drive.advance(self.horizon),
             }
             let now = self.drive.now();
             if self.stop_at.is_some_and(|at| now >= at) {
@@ -369,6 +403,9 @@ impl Runner {
             {
                 self.arrivals.pop();
                 self.arrive(job, at)?;
+            }
+            if now >= self.horizon {
+                self.reach_horizon()?;
             }
             if self.completed >= next_progress {
                 next_progress = self.completed + PROGRESS_EVERY;
@@ -424,9 +461,10 @@ impl Runner {
                 return Err(error.into());
             }
         }
-        if let Some(log) = self.request_log.take() {
-            log.finish()?;
-        }
+        let series = match self.observers.take() {
+            Some(observers) => observers.finish(&mut self.drive)?,
+            None => None,
+        };
         if let Some(tape) = self.tape.take() {
             tape.finish(self.drive.now()).map_err(RunError::Recording)?;
         }
@@ -448,6 +486,7 @@ impl Runner {
             preconditioned: self.preconditioned,
             remapped,
             notes: self.notes,
+            series,
             interrupted,
             unanswered,
         })
@@ -504,9 +543,7 @@ impl Runner {
     fn complete(&mut self, completed: Completed) -> Result<(), RunError> {
         let now = self.drive.now();
         if self.ramp_until.is_some_and(|until| now >= until) {
-            self.ramp_until = None;
-            self.recorder.reset_at(now);
-            self.drive.restart_counters();
+            self.end_ramp(now)?;
         }
         let completion = self.drive.completion(completed);
         let tag = completion.tag.0;
@@ -520,8 +557,8 @@ impl Runner {
         job.bytes += u64::from(bytes);
         let (flow, queue, closed) = (job.flow as usize, job.queue, job.depth.is_some());
         self.recorder.record(flow, request.operation, bytes, created, completion);
-        if let Some(log) = &mut self.request_log {
-            log.record(flow, &request, created, completion)?;
+        if let Some(observers) = &mut self.observers {
+            observers.completed(flow, &request, created, completion)?;
         }
         if let Some(tape) = &mut self.tape {
             tape.completed(completion, created).map_err(RunError::Recording)?;
@@ -532,6 +569,18 @@ impl Runner {
         } else if let Some(waiting) = self.jobs[at as usize].backlog.pop_front() {
             self.submit(at, waiting)?;
         }
+        Ok(())
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn end_ramp(&mut self, now: Time) -> Result<(), RunError> {
+        self.ramp_until = None;
+        self.recorder.reset_at(now);
+        if let Some(observers) = &mut self.observers {
+            observers.ramp_ends(&self.drive, now)?;
+        }
+        self.drive.restart_counters();
         Ok(())
     }
 
@@ -629,6 +678,9 @@ impl Runner {
         let now = self.drive.now();
         self.recorder.issued(now);
         let job = &mut self.jobs[at as usize];
+        if let Some(observers) = &mut self.observers {
+            observers.issued(job.flow as usize, now);
+        }
         job.outstanding += 1;
         let queue = job.queue;
         let done = if self.drive_fetches {

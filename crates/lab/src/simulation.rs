@@ -6,17 +6,20 @@
 //! the caller to fill in ([`crate::result::Run`]), by the [`Step`]s it is told.
 
 use crate::drive::{self, DriveError, drive_hash};
-use crate::experiment::{Experiment, ExperimentError, Precondition};
+use crate::experiment::{Experiment, ExperimentError, Point, Precondition};
 use crate::fault::{self, FaultError};
 use crate::mqsim;
 use crate::output::{OutputError, PendingFile};
 use crate::recording::{Header, RecordingError, Tape};
 use crate::replay::Preparation;
 use crate::report::{self, ReportCurves};
+use crate::observers::Observers;
 use crate::request_log::{RequestLog, RequestLogError};
 use crate::result::{Parts, Result as RunResult, Run};
 use crate::runner::{Outcome, Progress, RunError, RunOptions, Runner, occupancy};
+use crate::series::Sampler;
 use crate::summary;
+use crate::timeline::{Timeline, Window};
 use crate::units::Bytes;
 use crate::workload::{FlowOptions, FlowSpec, Limits, Mode, OptionError, Source};
 use mynah_model::config::Config;
@@ -92,6 +95,7 @@ impl SimulationError {
             SimulationError::Run(error) => !matches!(
                 error,
                 RunError::RequestLog(_)
+                    | RunError::Output(_)
                     | RunError::Recording(_)
                     | RunError::TooLong(_)
                     | RunError::Stuck(..)
@@ -139,6 +143,14 @@ pub struct Simulation {
     pub request_log: Option<PathBuf>,
     /// Where everything that goes into the drive is to be recorded.
     pub record: Option<PathBuf>,
+    /// Where one row an interval is to be written, and how long an interval is.
+    pub intervals: Option<(PathBuf, Span)>,
+    /// Where a Perfetto trace is to be written, and of which part of the run.
+    pub timeline: Option<(PathBuf, Window)>,
+    /// Of a sweep: what was varied, and its value here.
+    pub point: Vec<(String, String)>,
+    /// Whether the result is to hold what the run looked like over time, for a report.
+    pub over_time: bool,
     /// Name or file of the drive, and what is changed about it.
     source: Option<(String, Vec<String>)>,
 }
@@ -166,6 +178,10 @@ impl Simulation {
             alone: false,
             request_log: None,
             record: None,
+            intervals: None,
+            timeline: None,
+            point: Vec::new(),
+            over_time: false,
             source: None,
         }
     }
@@ -238,7 +254,29 @@ impl Simulation {
         path: &Path,
         overrides: &[String],
     ) -> Result<Simulation, SimulationError> {
-        let experiment = Experiment::load(path)?;
+        Simulation::of_experiment(&Experiment::load(path)?, overrides)
+    }
+
+    /// The simulations that an experiment file describes, one for each point of its sweep, or
+    /// only one.
+    ///
+    /// # Errors
+    /// If the file or a drive cannot be used.
+    pub fn from_sweep(
+        path: &Path,
+        overrides: &[String],
+    ) -> Result<Vec<Simulation>, SimulationError> {
+        let each = |Point { values, experiment }| {
+            let simulation = Simulation::of_experiment(&experiment, overrides)?;
+            Ok(Simulation { point: values, ..simulation })
+        };
+        Experiment::load_points(path)?.into_iter().map(each).collect()
+    }
+
+    fn of_experiment(
+        experiment: &Experiment,
+        overrides: &[String],
+    ) -> Result<Simulation, SimulationError> {
         let changes = experiment.overrides.iter().map(ToString::to_string);
         let changes: Vec<String> = changes.chain(overrides.iter().cloned()).collect();
         let file = drive::load(&experiment.drive, &changes)?;
@@ -287,12 +325,7 @@ impl Simulation {
         watch(Step::Preparing);
         let mut runner = Runner::new(self.config.clone(), &self.flows, &self.options)?;
         let mut pending = Vec::new();
-        if let Some(path) = &self.request_log {
-            let file = PendingFile::create(path)?;
-            let names: Vec<String> = self.flows.iter().map(|flow| flow.name.clone()).collect();
-            runner.log_requests(RequestLog::create(file.temporary(), &names).map_err(log_error)?);
-            pending.push(file);
-        }
+        self.observe(&mut runner, &mut pending)?;
         if let Some(path) = &self.record {
             let file = PendingFile::create(path)?;
             let header = self.header(&runner)?;
@@ -316,6 +349,43 @@ impl Simulation {
             measured.result.notes.push(INTERRUPTED.into());
         }
         Ok(measured)
+    }
+
+    /// Lets those watch the run who were asked to.
+    fn observe(
+        &self,
+        runner: &mut Runner,
+        pending: &mut Vec<PendingFile>,
+    ) -> Result<(), SimulationError> {
+        let names = || self.flows.iter().map(|flow| flow.name.clone()).collect::<Vec<_>>();
+        let ramp = !self.options.ramp_time.is_zero();
+        let mut observers = Observers::default();
+        let mut any = false;
+        if let Some(path) = &self.request_log {
+            let file = PendingFile::create(path)?;
+            let log = RequestLog::create(file.temporary(), &names()).map_err(log_error)?;
+            observers.log = Some(log);
+            pending.push(file);
+            any = true;
+        }
+        if let Some((path, every)) = &self.intervals {
+            let mut sampler = Sampler::new(names(), *every, ramp);
+            sampler.write_to(path)?;
+            observers.sampler = Some(sampler);
+            any = true;
+        } else if self.over_time {
+            observers.sampler = Some(Sampler::for_pictures(names(), ramp));
+            any = true;
+        }
+        if let Some((path, window)) = &self.timeline {
+            let drive = runner.drive_mut();
+            observers.timeline = Some(Timeline::create(path, *window, names(), drive)?);
+            any = true;
+        }
+        if any {
+            runner.observe(observers);
+        }
+        Ok(())
     }
 
     /// The mean latency of each flow by itself; `None` if the watcher ended it.
@@ -351,9 +421,10 @@ impl Simulation {
             run: Run::default(),
         });
         result.notes = outcome.notes;
+        result.point = self.point.iter().cloned().collect();
         Measured {
             result,
-            curves: ReportCurves::new(&outcome.recorder),
+            curves: ReportCurves::new(&outcome.recorder).over_time(outcome.series),
             preconditioned: outcome.preconditioned,
             interrupted: outcome.interrupted,
             end: outcome.end,

@@ -135,3 +135,54 @@ fn what_cannot_be_used_is_shown_with_its_place() {
     said += &format!("{}\n", Experiment::load("no/such.toml".as_ref()).unwrap_err());
     insta::assert_snapshot!("messages", said);
 }
+
+#[test]
+fn a_sweep_is_every_combination() {
+    let text = format!(
+        "{EXPERIMENT}\n[sweep]\n\"flow.log.bs\" = [\"4k\", 512]\n\
+         \"seed, set.over_provisioning\" = [[1, \"7%\"], [2, \"28%\"], [3, 0.5]]\n\
+         \"flow.*.priority\" = [\"low\"]\n"
+    );
+    let points = Experiment::parse_points("e.toml", &text).unwrap();
+    assert_eq!(points.len(), 6);
+    let last = &points[5];
+    let value = |at: usize| (last.values[at].0.as_str(), last.values[at].1.as_str());
+    assert_eq!(value(0), ("flow.log.bs", "512"));
+    assert_eq!(value(1), ("seed", "3"));
+    assert_eq!(value(2), ("set.over_provisioning", "0.5"));
+    assert_eq!(value(3), ("flow.*.priority", "low"));
+    assert_eq!(last.experiment.seed, Some(3));
+    let changed = last.experiment.overrides.last().unwrap().to_string();
+    assert_eq!(changed, "over_provisioning=0.5", "what is swept comes after what is set");
+    let low = mynah_model::config::Priority::Low;
+    assert!(last.experiment.flows.iter().all(|flow| flow.spec.priority == low));
+    assert_eq!(points[2].experiment.seed, Some(3), "the last axis of several values is fastest");
+    assert!(Experiment::parse("e.toml", &text).unwrap_err().to_string().contains("a sweep"));
+    // Without one there is one point, the experiment.
+    let points = Experiment::parse_points("e.toml", EXPERIMENT).unwrap();
+    assert_eq!(points.len(), 1);
+    assert_eq!(points[0].experiment, Experiment::parse("e.toml", EXPERIMENT).unwrap());
+}
+
+#[test]
+fn a_sweep_that_cannot_be_run_is_refused() {
+    for (sweep, said) in [
+        ("\"flow.log.bs\" = 4096", "a list of values"),
+        ("\"flow.log.bs\" = []", "a list of values"),
+        ("\"flow.nobody.bs\" = [4096]", "no flow is called `nobody`"),
+        ("\"flow.log.size_of\" = [4096]", "not an option of a flow"),
+        ("\"flow.log.bs\" = [\"x\"]", "bs = x"),
+        ("bs = [4096]", "cannot be varied"),
+        ("\"seed, set.gc.start\" = [1, 2]", "a list of 2"),
+        ("\"flow.log.bs\" = [[4096]]", "not a list"),
+        ("seed = [\"x\"]", "not a number"),
+    ] {
+        let text = format!("{EXPERIMENT}\n[sweep]\n{sweep}\n");
+        let error = Experiment::parse_points("e.toml", &text).unwrap_err().to_string();
+        assert!(error.contains(said), "{sweep}: {error}");
+    }
+    let list = (0..101).map(|n| n.to_string()).collect::<Vec<_>>().join(",");
+    let text = format!("{EXPERIMENT}\n[sweep]\nseed = [{list}]\n\"set.gc.start\" = [{list}]\n");
+    let error = Experiment::parse_points("e.toml", &text).unwrap_err().to_string();
+    assert!(error.contains("more than 10000 points"), "{error}");
+}

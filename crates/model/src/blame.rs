@@ -21,7 +21,8 @@ pub(crate) fn flow_holder(flow: FlowId) -> HolderIndex {
     FIRST_FLOW + flow.0
 }
 
-fn holder(index: HolderIndex) -> Holder {
+/// Who has this index.
+pub(crate) fn holder(index: HolderIndex) -> Holder {
     match index {
         GARBAGE_COLLECTION => Holder::GarbageCollection,
         MAPPING_TABLE => Holder::MappingTable,
@@ -248,6 +249,16 @@ impl Ledger {
     /// How long the lane's and the channel's present holders have had them.
     pub(crate) fn lane_running(&self, lane: usize, now: Time) -> Span {
         self.lane_tenants[lane].map_or(Span::ZERO, |(_, since)| now.since(since))
+    }
+
+    /// Who has the lane, and since when.
+    pub(crate) fn lane_tenant(&self, lane: usize) -> Option<(HolderIndex, Time)> {
+        self.lane_tenants[lane]
+    }
+
+    /// Who has the channel, and since when.
+    pub(crate) fn channel_tenant(&self, channel: usize) -> Option<(HolderIndex, Time)> {
+        self.channel_tenants[channel]
     }
 
     /// See [`Ledger::lane_running`].

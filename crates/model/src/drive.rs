@@ -1,5 +1,6 @@
 //! The drive: everything put together behind the contract of inputs, outputs and time.
 
+use crate::activity::Activity;
 use crate::blame::{BlameMatrix, Ledger, flow_holder};
 use crate::blocks::Blocks;
 use crate::cache::Cache;
@@ -123,6 +124,8 @@ pub struct Drive {
     pub(crate) holders: usize,
     pub(crate) counters: Counters,
     pub(crate) lost_units: Vec<u32>,
+    /// What dies and channels did and nobody has taken, if anybody wants to.
+    pub(crate) activity: Option<Vec<Activity>>,
     order: u64,
     /// When counting began, and what was booked on the link by then.
     pub(crate) counting_since: Time,
@@ -198,6 +201,7 @@ impl Drive {
                 ..Counters::default()
             },
             lost_units: Vec::new(),
+            activity: None,
             order: 0,
             counting_since: Time::ZERO,
             counting_offset: Counters::default(),

@@ -16,6 +16,7 @@
 //! levelling, program and erase suspension, read retry.
 
 mod account;
+mod activity;
 mod blame;
 mod blocks;
 mod cache;
@@ -29,6 +30,7 @@ mod fault;
 mod fifo;
 mod flash;
 mod front;
+mod gauge;
 mod host;
 pub mod io;
 mod link;
@@ -46,6 +48,8 @@ mod translation;
 mod validate;
 mod write;
 
+pub use activity::{Activity, ActivityKind};
 pub use check::BrokenInvariant;
 pub use drive::{Drive, InputError};
+pub use gauge::Gauges;
 pub use validate::ConfigError;

@@ -101,6 +101,9 @@ impl Drive {
 
     #[inline]
     pub(super) fn free_channel(&mut self, channel: u32, at: Time) {
+        if self.activity.is_some() {
+            self.note_channel(channel, at);
+        }
         let state = &mut self.channels[channel as usize];
         state.carrying = Carrying::Nothing;
         state.busy += self.ledger.release_channel(channel as usize, at);

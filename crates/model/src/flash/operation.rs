@@ -357,6 +357,9 @@ impl Drive {
     pub(super) fn become_idle(&mut self, die: u32) {
         let now = self.now;
         let lane = self.lane(die);
+        if self.activity.is_some() {
+            self.note_die(die);
+        }
         let state = &mut self.dies[die as usize];
         state.operation = None;
         state.idle_since = now;

@@ -22,7 +22,7 @@ pub(crate) enum Deferred {
 }
 impl Drive {
     #[inline]
-    pub(super) fn lane(&self, die: u32) -> usize {
+    pub(crate) fn lane(&self, die: u32) -> usize {
         (if self.config.scheduler.die_interleaving { die } else { die / self.shape.dies_per_chip })
             as usize
     }

@@ -497,6 +497,7 @@ fn outcome(
         simulated_ns: tally.interval().as_ns_f64(),
         requests: tally.measured(),
         events: 0,
+        point: Default::default(),
         untrusted: None,
         notes,
         flows: vec![tally.flow(&load.flow.name)],

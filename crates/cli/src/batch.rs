@@ -1,0 +1,130 @@
+//! `mynah sim` with a sweep or a repetition: many runs on all processors, and a table.
+
+use crate::args::Sim;
+use crate::failure::{self, Failure};
+use crate::machine::Meter;
+use crate::print;
+use crate::progress::BatchBar;
+use crate::sim::{enough_memory, named};
+use mynah_lab::output::PendingFile;
+use mynah_lab::result::{Result as RunResult, Results};
+use mynah_lab::simulation::Simulation;
+use mynah_lab::sweep::{self, Sweep};
+use mynah_lab::{Measured, SimulationError, batch};
+use std::path::Path;
+
+/// Runs all of it; whether it was interrupted.
+pub(crate) fn run(
+    args: &Sim,
+    simulations: Vec<Simulation>,
+    remarks: &[String],
+) -> Result<bool, Failure> {
+    let repeats = args.run.repeat.unwrap_or(1);
+    let available = || std::thread::available_parallelism().map_or(1, usize::from);
+    let threads = args.run.threads.map_or_else(available, |threads| threads as usize);
+    let axes: Vec<String> = match simulations.first() {
+        Some(first) => first.point.iter().map(|(key, _)| key.clone()).collect(),
+        None => Vec::new(),
+    };
+    let mut runs = Vec::new();
+    for simulation in simulations {
+        enough_memory(&simulation, threads as u64)?;
+        for number in 0..repeats {
+            runs.push(repetition(&simulation, number, repeats));
+        }
+    }
+    let create = |path: Option<&Path>| path.map(PendingFile::create).transpose();
+    let json = args.output.json.as_deref();
+    let json_file = create(json.filter(|path| *path != Path::new("-")))?;
+    let report = create(args.output.report.as_deref())?;
+    let table = create(args.output.table.as_deref())?;
+
+    let bar = BatchBar::new(args.output.quiet, runs.len());
+    let one = |index: usize, simulation: &Simulation| -> Option<Run> {
+        let mut meter = Meter::of_thread();
+        let measured = simulation.run_watched(&mut |step| {
+            meter.step(step);
+            bar.step(index, step)
+        });
+        let measured = measured.map(|mut measured| {
+            measured.result.run = meter.finish();
+            Box::new(measured)
+        });
+        match measured {
+            Ok(measured) if measured.interrupted => None,
+            measured => Some(measured),
+        }
+    };
+    let done = batch::run(&runs, threads, one);
+    drop(bar);
+
+    let mut results: Vec<RunResult> = Vec::new();
+    let mut interrupted = false;
+    // Only points of which every run is done.
+    for point in done.chunks(repeats as usize) {
+        if point.iter().any(Option::is_none) {
+            interrupted = true;
+            continue;
+        }
+        for run in point.iter().flatten() {
+            match run {
+                Ok(measured) => results.push(measured.result.clone()),
+                Err(_) => break,
+            }
+        }
+    }
+    if let Some(error) = done.into_iter().flatten().find_map(Result::err) {
+        return Err(error.into());
+    }
+    let points = sweep::groups(&results, repeats as usize);
+    let mut document = Results::new(results);
+    if repeats > 1 {
+        document.confidence = points.clone();
+    }
+    let sweep = Sweep::new(axes, points);
+    if let Some(file) = report {
+        let title = args.experiment.as_deref().and_then(Path::file_stem).unwrap_or_default();
+        file.finish(&sweep.html(&title.to_string_lossy()))?;
+    }
+    if let Some(file) = table {
+        file.finish(&sweep.csv())?;
+    }
+    if let Some(file) = json_file {
+        file.finish(&document.to_json())?;
+    }
+    if !args.output.quiet {
+        remarks.iter().for_each(failure::say);
+        if interrupted {
+            failure::say("interrupted: these are the points that were done");
+        }
+    }
+    if json == Some(Path::new("-")) {
+        print::out(&document.to_json())?;
+    } else if !args.output.quiet {
+        print::out(&sweep.text())?;
+    }
+    Ok(interrupted)
+}
+
+type Run = Result<Box<Measured>, SimulationError>;
+
+/// Repetition `number` of a simulation, with a seed and files of its own.
+fn repetition(simulation: &Simulation, number: u32, repeats: u32) -> Simulation {
+    let mut run = simulation.clone();
+    // A sweep has one report, and it shows no single run over time.
+    run.over_time = false;
+    if repeats > 1 {
+        run = run.seed(simulation.options.seed.wrapping_add(u64::from(number)));
+        let name = format!("run-{}", number + 1);
+        for path in [&mut run.request_log, &mut run.record].into_iter().flatten() {
+            *path = named(path, &name);
+        }
+        for path in run.intervals.iter_mut().map(|(path, _)| path) {
+            *path = named(path, &name);
+        }
+        for path in run.timeline.iter_mut().map(|(path, _)| path) {
+            *path = named(path, &name);
+        }
+    }
+    run
+}

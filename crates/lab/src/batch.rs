@@ -1,0 +1,70 @@
+//! Many runs on several processors: sweeps and repetitions.
+//!
+//! Runs share nothing, so how many go on at a time never changes a result. The next run is
+//! taken by whoever is free first.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Does `run` for every item, on so many threads; what it returned, in the order of the
+/// items. Where `run` returns `None` no further items are begun, and those that were not
+/// begun are `None`, too.
+pub fn run<I: Sync, T: Send>(
+    items: &[I],
+    threads: usize,
+    run: impl Fn(usize, &I) -> Option<T> + Sync,
+) -> Vec<Option<T>> {
+    let next = AtomicUsize::new(0);
+    let done = Mutex::new(items.iter().map(|_| None).collect::<Vec<Option<T>>>());
+    let work = || {
+        loop {
+            let at = next.fetch_add(1, Ordering::Relaxed);
+            let Some(item) = items.get(at) else { return };
+            match run(at, item) {
+                Some(result) => {
+                    if let Ok(mut done) = done.lock() {
+                        done[at] = Some(result);
+                    }
+                }
+                None => next.store(items.len(), Ordering::Relaxed),
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 1..threads.min(items.len()).max(1) {
+            scope.spawn(work);
+        }
+        work();
+    });
+    done.into_inner().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_item_is_done_once_and_in_its_place() {
+        let items: Vec<u64> = (0..100).collect();
+        for threads in [1, 2, 7, 200] {
+            let done = run(&items, threads, |at, item| Some((at as u64, item * item)));
+            let right = |(at, done): (usize, &Option<(u64, u64)>)| {
+                *done == Some((at as u64, (at * at) as u64))
+            };
+            assert!(done.iter().enumerate().all(right));
+        }
+        assert!(run(&[] as &[u8], 3, |_, _| Some(())).is_empty());
+    }
+
+    #[test]
+    fn nothing_is_begun_after_an_interruption() {
+        let items: Vec<usize> = (0..50).collect();
+        let begun = AtomicUsize::new(0);
+        let done = run(&items, 1, |at, _| {
+            begun.fetch_add(1, Ordering::Relaxed);
+            (at < 3).then_some(at)
+        });
+        assert_eq!(begun.into_inner(), 4);
+        assert_eq!(done.iter().flatten().count(), 3);
+    }
+}

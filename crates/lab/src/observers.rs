@@ -1,0 +1,95 @@
+//! Whoever looks at a run while it goes on, beside the recorder: the request log, the
+//! intervals, the timeline, the rounds of a search for the steady state. Most runs have none.
+
+use crate::output::OutputError;
+use crate::recorder::Kind;
+use crate::request_log::{RequestLog, RequestLogError};
+use crate::runner::RunError;
+use crate::series::{Sampler, Series};
+use crate::timeline::Timeline;
+use mynah_model::Drive;
+use mynah_model::io::{Completion, Request, Status};
+use mynah_stamp::Time;
+
+/// The observers of a run.
+#[derive(Default)]
+pub(crate) struct Observers {
+    pub(crate) log: Option<RequestLog>,
+    pub(crate) sampler: Option<Sampler>,
+    pub(crate) timeline: Option<Timeline>,
+}
+
+impl Observers {
+    /// When one of them wants to look at the drive.
+    pub(crate) fn next(&self) -> Time {
+        let sampler = self.sampler.as_ref().map(Sampler::next);
+        let timeline = self.timeline.as_ref().map(Timeline::next);
+        [sampler, timeline].into_iter().flatten().min().unwrap_or(Time::MAX)
+    }
+
+    /// That time has come.
+    pub(crate) fn reached(&mut self, drive: &mut Drive) -> Result<(), OutputError> {
+        let now = drive.now();
+        if let Some(sampler) = &mut self.sampler {
+            while sampler.next() <= now {
+                sampler.reached(drive)?;
+            }
+        }
+        if let Some(timeline) = &mut self.timeline
+            && timeline.next() <= now
+        {
+            timeline.reached(drive);
+        }
+        Ok(())
+    }
+
+    /// A command of `flow` was issued.
+    pub(crate) fn issued(&mut self, flow: usize, now: Time) {
+        if let Some(sampler) = &mut self.sampler {
+            sampler.issued(flow, now);
+        }
+    }
+
+    /// A command of `flow` has completed.
+    pub(crate) fn completed(
+        &mut self,
+        flow: usize,
+        request: &Request,
+        created: Time,
+        completion: &Completion,
+    ) -> Result<(), RequestLogError> {
+        if let Some(sampler) = &mut self.sampler {
+            let succeeded = completion.status == Status::Success;
+            let (kind, bytes) = (Kind::from(request.operation), u64::from(request.sectors) * 512);
+            let latency = completion.at.since(completion.rung);
+            sampler.completed(flow, kind, bytes, latency, succeeded, completion.at);
+        }
+        if let Some(timeline) = &mut self.timeline {
+            timeline.completed(flow, request, created, completion);
+        }
+        match &mut self.log {
+            Some(log) => log.record(flow, request, created, completion),
+            None => Ok(()),
+        }
+    }
+
+    /// The ramp is over, and the drive is about to count anew.
+    pub(crate) fn ramp_ends(&mut self, drive: &Drive, now: Time) -> Result<(), OutputError> {
+        match &mut self.sampler {
+            Some(sampler) => sampler.ramp_ends(drive, now),
+            None => Ok(()),
+        }
+    }
+
+    /// The run has ended.
+    pub(crate) fn finish(self, drive: &mut Drive) -> Result<Option<Series>, RunError> {
+        if let Some(log) = self.log {
+            log.finish()?;
+        }
+        if let Some(timeline) = self.timeline {
+            timeline.finish(drive)?;
+        }
+        let now = drive.now();
+        Ok(self.sampler.map(|sampler| sampler.finish(drive, now)).transpose()?)
+    }
+}

@@ -1,0 +1,404 @@
+//! What a sweep found: a table for people, one for machines, and pictures.
+//!
+//! A row is a point; where its runs were repeated, a row shows the means over them. Pictures
+//! have the first axis across, and a line for each flow, kind of command and value of the
+//! other axes.
+
+use crate::confidence;
+use crate::quantity::{parse_bytes, parse_share, parse_time};
+use crate::report::COLOURS;
+use crate::report::lines::{Chart, Line};
+use crate::result::{Confidence, Metric, Result};
+use crate::summary::units::{bar, bytes, count, duration, percent};
+use quick_xml::escape::escape;
+use std::fmt::Write;
+
+/// A sweep, done.
+pub struct Sweep {
+    /// What was varied.
+    pub axes: Vec<String>,
+    rows: Vec<Row>,
+    /// Every quantity that some row has, in order of first appearance.
+    names: Vec<String>,
+}
+
+struct Row {
+    /// The value of each axis.
+    values: Vec<String>,
+    confidence: Confidence,
+}
+
+impl Row {
+    fn metric(&self, name: &str) -> Option<&Metric> {
+        self.confidence.metrics.iter().find(|metric| metric.name == name)
+    }
+}
+
+/// How a quantity's numbers are written.
+fn written(name: &str, value: f64) -> String {
+    match name {
+        _ if name.contains("lat_ns") => duration(value),
+        _ if name.ends_with("bytes_per_s") => format!("{}/s", bytes(value)),
+        _ if name.ends_with("iops") => count(value),
+        _ if name.ends_with("ratio") => percent(value),
+        _ => format!("{value:.3}"),
+    }
+}
+
+/// What the table for people leaves to the others.
+fn is_detail(name: &str) -> bool {
+    ["bw_bytes_per_s", "lat_ns p50", "lat_ns p99.9"].iter().any(|end| name.ends_with(end))
+}
+
+/// Groups of runs of one point that follow one another, in their order.
+pub fn groups(results: &[Result], repeats: usize) -> Vec<Confidence> {
+    results
+        .chunks(repeats.max(1))
+        .map(|runs| confidence::of(&runs.iter().collect::<Vec<_>>()))
+        .collect()
+}
+
+impl Sweep {
+    /// The sweep over `axes`, by what its points' runs say together.
+    pub fn new(axes: Vec<String>, points: Vec<Confidence>) -> Sweep {
+        let mut names: Vec<String> = Vec::new();
+        let mut rows = Vec::new();
+        for confidence in points {
+            for metric in &confidence.metrics {
+                if !names.contains(&metric.name) {
+                    names.push(metric.name.clone());
+                }
+            }
+            let value = |axis: &String| confidence.point.get(axis).cloned().unwrap_or_default();
+            rows.push(Row { values: axes.iter().map(value).collect(), confidence });
+        }
+        Sweep { axes, rows, names }
+    }
+
+    fn is_repeated(&self) -> bool {
+        self.rows.iter().any(|row| row.confidence.runs > 1)
+    }
+
+    /// The table for people, with a bar for the first quantity.
+    pub fn text(&self) -> String {
+        if self.axes.is_empty() {
+            return self.list();
+        }
+        let names: Vec<&String> = self.names.iter().filter(|name| !is_detail(name)).collect();
+        let mut cells: Vec<Vec<String>> = vec![self.axes.clone()];
+        cells[0].extend(names.iter().map(|name| (*name).replace("lat_ns ", "")));
+        let first = names.first();
+        let most = self.rows.iter().filter_map(|row| row.metric(first?)).map(|m| m.mean);
+        let most = most.fold(0.0, f64::max);
+        let mut bars = vec![String::new()];
+        for row in &self.rows {
+            let mut line = row.values.clone();
+            line.extend(names.iter().map(|name| match row.metric(name) {
+                None => "-".to_owned(),
+                Some(Metric { mean, half_width: Some(half), .. }) => {
+                    format!("{} ±{}", written(name, *mean), written(name, *half))
+                }
+                Some(metric) => written(name, metric.mean),
+            }));
+            cells.push(line);
+            let value = first.and_then(|name| row.metric(name)).map_or(0.0, |m| m.mean);
+            bars.push(if most > 0.0 { bar(value / most, 20) } else { String::new() });
+        }
+        let width = |column: usize| {
+            cells.iter().filter_map(|line| line.get(column)).map(|c| c.chars().count()).max()
+        };
+        let widths: Vec<usize> =
+            (0..cells[0].len()).map(|column| width(column).unwrap_or(0)).collect();
+        let mut text = String::new();
+        for (line, bar) in cells.iter().zip(bars) {
+            let fields = line.iter().zip(&widths).map(|(cell, width)| format!("{cell:>width$}"));
+            let fields = fields.collect::<Vec<_>>().join("  ");
+            let _ = writeln!(text, "{}", format!("{fields}  {bar}").trim_end());
+        }
+        text + &self.remark()
+    }
+
+    /// One point: a quantity a line.
+    fn list(&self) -> String {
+        let width = self.names.iter().map(|name| name.chars().count()).max().unwrap_or(0);
+        let mut text = String::new();
+        for metric in self.rows.iter().flat_map(|row| &row.confidence.metrics) {
+            let _ = write!(text, "{:width$}  {:>9}", metric.name, written(&metric.name, metric.mean));
+            if let Some(half) = metric.half_width {
+                let share = if metric.mean == 0.0 { 0.0 } else { half / metric.mean };
+                let half = written(&metric.name, half);
+                let _ = write!(text, " ± {half:>9} ({})", percent(share));
+            }
+            text.push('\n');
+        }
+        text + &self.remark()
+    }
+
+    fn remark(&self) -> String {
+        let runs = self.rows.first().map_or(0, |row| row.confidence.runs);
+        match self.is_repeated() {
+            false => String::new(),
+            true => format!(
+                "\nmeans of {runs} runs with different seeds; ± is half a {:.0} % confidence \
+                 interval\n",
+                confidence::LEVEL * 100.0
+            ),
+        }
+    }
+
+    /// The table as CSV: a column for each axis and quantity, and where runs were repeated
+    /// one for each quantity's half confidence interval.
+    pub fn csv(&self) -> String {
+        let quoted = crate::request_log::quoted;
+        let mut columns: Vec<String> = self.axes.iter().map(|axis| quoted(axis)).collect();
+        for name in &self.names {
+            columns.push(quoted(name));
+            if self.is_repeated() {
+                columns.push(quoted(&format!("{name} ±")));
+            }
+        }
+        let mut text = columns.join(",") + "\n";
+        for row in &self.rows {
+            let mut fields: Vec<String> = row.values.iter().map(|value| quoted(value)).collect();
+            for name in &self.names {
+                let metric = row.metric(name);
+                let number = |value: Option<f64>| value.map(|v| v.to_string()).unwrap_or_default();
+                fields.push(number(metric.map(|metric| metric.mean)));
+                if self.is_repeated() {
+                    fields.push(number(metric.and_then(|metric| metric.half_width)));
+                }
+            }
+            text += &(fields.join(",") + "\n");
+        }
+        text
+    }
+
+    /// The pictures and the table, an HTML document.
+    pub fn html(&self, title: &str) -> String {
+        let mut out = String::new();
+        self.document(&mut out, title).expect("a string takes everything");
+        out
+    }
+
+    fn document(&self, out: &mut String, title: &str) -> std::fmt::Result {
+        let (title, style) = (escape(title), crate::report::STYLE);
+        writeln!(
+            out,
+            "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n\
+             <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n\
+             <title>{title} · Mynah sweep</title>\n<style>\n{style}</style>\n</head>\n<body>\n\
+             <main>\n<header>\n<h1>{title}</h1>\n<p class=\"lead\">{} points, varying {}</p>\n\
+             </header>",
+            self.rows.len(),
+            escape(self.axes.join(", "))
+        )?;
+        self.pictures(out)?;
+        writeln!(out, "<h2>Table</h2>\n<div class=\"panel\"><table><thead><tr>")?;
+        for axis in &self.axes {
+            write!(out, "<th class=\"left\">{}</th>", escape(axis))?;
+        }
+        for name in &self.names {
+            write!(out, "<th>{}</th>", escape(name))?;
+        }
+        writeln!(out, "</tr></thead><tbody>")?;
+        for row in &self.rows {
+            write!(out, "<tr>")?;
+            for value in &row.values {
+                write!(out, "<td class=\"left\">{}</td>", escape(value))?;
+            }
+            for name in &self.names {
+                let cell = row.metric(name).map_or("–".to_owned(), |metric| {
+                    let half = metric.half_width.map(|half| written(name, half));
+                    let half = half.map(|half| format!(" ±{half}")).unwrap_or_default();
+                    written(name, metric.mean) + &half
+                });
+                write!(out, "<td>{cell}</td>")?;
+            }
+            writeln!(out, "</tr>")?;
+        }
+        writeln!(out, "</tbody></table></div>\n</main>\n</body>\n</html>")
+    }
+
+    /// For every kind of quantity a chart of all lines that show it.
+    fn pictures(&self, out: &mut String) -> std::fmt::Result {
+        let Some(axis) = self.axes.first() else { return Ok(()) };
+        let mut across: Vec<String> = Vec::new();
+        for row in &self.rows {
+            if !across.contains(&row.values[0]) {
+                across.push(row.values[0].clone());
+            }
+        }
+        let numbers: Option<Vec<f64>> = across.iter().map(|value| number(value)).collect();
+        // Values that are no numbers are evenly spaced.
+        let places = numbers
+            .clone()
+            .unwrap_or_else(|| (0..across.len()).map(|place| place as f64).collect());
+        let ratio = |places: &[f64]| {
+            let low = places.iter().copied().fold(f64::INFINITY, f64::min);
+            places.iter().copied().fold(0.0, f64::max) / low
+        };
+        let wide = numbers.is_some() && ratio(&places) > 10.0 && places.iter().all(|p| *p > 0.0);
+        let label = |place: f64| {
+            let at = places.iter().position(|it| *it == place);
+            at.map_or_else(|| count(place), |at| across[at].clone())
+        };
+        // Other axes' values, and the legend over all charts.
+        let mut others: Vec<Vec<String>> = Vec::new();
+        for row in &self.rows {
+            let other = row.values[1..].to_vec();
+            if !others.contains(&other) {
+                others.push(other);
+            }
+        }
+        let mut subjects: Vec<String> = Vec::new();
+        let mut quantities: Vec<String> = Vec::new();
+        for name in &self.names {
+            let (subject, quantity) = split(name);
+            if !subjects.contains(&subject) {
+                subjects.push(subject);
+            }
+            if !quantities.contains(&quantity) {
+                quantities.push(quantity);
+            }
+        }
+        let colour = |subject: &str, other: usize| {
+            let at = subjects.iter().position(|it| it == subject).unwrap_or(0);
+            at * others.len() + other
+        };
+        writeln!(out, "<ul class=\"legend\">")?;
+        for subject in &subjects {
+            for (at, other) in others.iter().enumerate() {
+                let n = colour(subject, at) % COLOURS;
+                let with: Vec<String> =
+                    self.axes[1..].iter().zip(other).map(|(axis, v)| format!("{axis} {v}")).collect();
+                let subject = if subject.is_empty() { "drive" } else { subject };
+                let name = [&[subject.to_owned()], &with[..]].concat().join(", ");
+                let name = escape(&name);
+                writeln!(out, "<li><i style=\"background:var(--s{n})\"></i>{name}</li>")?;
+            }
+        }
+        writeln!(out, "</ul>\n<div class=\"pair\">")?;
+        for quantity in &quantities {
+            let mut lines = Vec::new();
+            for name in self.names.iter().filter(|name| split(name).1 == *quantity) {
+                for (at, other) in others.iter().enumerate() {
+                    let rows = self.rows.iter().filter(|row| row.values[1..] == other[..]);
+                    let mut points: Vec<(f64, f64)> = rows
+                        .filter_map(|row| {
+                            let place = across.iter().position(|value| *value == row.values[0])?;
+                            Some((places[place], row.metric(name)?.mean))
+                        })
+                        .collect();
+                    points.sort_by(|a, b| a.0.total_cmp(&b.0));
+                    lines.push(Line { colour: colour(&split(name).0, at), points });
+                }
+            }
+            let heights = || lines.iter().flat_map(|line| &line.points).map(|point| point.1);
+            let low = heights().fold(f64::INFINITY, f64::min);
+            let tall = low > 0.0 && heights().fold(0.0, f64::max) / low > 30.0;
+            let marks = (across.len() <= 16).then(|| places.clone());
+            let svg = Chart {
+                title: quantity,
+                across: (axis, &label),
+                height: &|height| written(quantity, height),
+                lines,
+                marks,
+                measured_from: None,
+                dots: true,
+                logarithmic: (tall, wide),
+            }
+            .svg();
+            let caption = escape(quantity);
+            writeln!(
+                out,
+                "<figure class=\"panel\">{svg}<figcaption>{caption}</figcaption></figure>"
+            )?;
+        }
+        writeln!(out, "</div>")
+    }
+}
+
+/// Whose a quantity is, and which.
+fn split(name: &str) -> (String, String) {
+    const KINDS: [&str; 4] = [" read ", " write ", " trim ", " flush "];
+    for kind in KINDS {
+        if let Some((flow, quantity)) = name.rsplit_once(kind) {
+            return (format!("{flow}{}", kind.trim_end()), quantity.to_owned());
+        }
+    }
+    match name.strip_suffix(" slowdown") {
+        Some(flow) => (flow.to_owned(), "slowdown".to_owned()),
+        None => (String::new(), name.to_owned()),
+    }
+}
+
+/// A value as a number, whatever its unit.
+fn number(text: &str) -> Option<f64> {
+    let plain = text.parse::<f64>().ok();
+    let share = || text.ends_with('%').then(|| parse_share(text).ok()).flatten();
+    let bytes = || parse_bytes(text).ok().map(|bytes| bytes as f64);
+    let time = || parse_time(text).ok().map(|time| time.as_secs_f64());
+    plain.or_else(share).or_else(bytes).or_else(time).filter(|number| number.is_finite())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::result::sample;
+
+    fn sweep(repeats: usize) -> Sweep {
+        let points = ["1", "4", "16"].into_iter().flat_map(|depth| {
+            (0..repeats).map(move |n| {
+                let mut result = sample::contended();
+                result.flows[0].read.iops *= number(depth).unwrap() + n as f64;
+                result.point.insert("flow.reader.iodepth".into(), depth.into());
+                result
+            })
+        });
+        let results: Vec<Result> = points.collect();
+        Sweep::new(vec!["flow.reader.iodepth".into()], groups(&results, repeats))
+    }
+
+    #[test]
+    fn a_table_has_a_row_for_each_point() {
+        let text = sweep(1).text();
+        let lines: Vec<_> = text.lines().collect();
+        assert_eq!(lines.len(), 4, "{text}");
+        assert!(lines[0].contains("flow.reader.iodepth") && lines[0].contains("reader read iops"));
+        assert!(lines[3].trim_start().starts_with("16") && lines[3].ends_with("█"));
+        let csv = sweep(1).csv();
+        assert!(csv.starts_with("flow.reader.iodepth,reader read iops,"));
+        assert_eq!(csv.lines().count(), 4);
+    }
+
+    #[test]
+    fn repeated_runs_show_their_interval() {
+        let text = sweep(3).text();
+        assert!(text.contains(" ±") && text.contains("means of 3 runs"), "{text}");
+        assert!(sweep(3).csv().contains("reader read iops,reader read iops ±,"));
+    }
+
+    #[test]
+    fn pictures_are_well_formed() {
+        let html = sweep(1).html("a <sweep>");
+        let mut reader = quick_xml::Reader::from_str(html.trim_start_matches("<!doctype html>"));
+        let mut svgs = 0;
+        loop {
+            match reader.read_event().unwrap() {
+                quick_xml::events::Event::Start(tag) => svgs += u32::from(tag.name().0 == "svg"),
+                quick_xml::events::Event::Eof => break,
+                _ => {}
+            }
+        }
+        assert!(svgs >= 5 && !html.contains("NaN") && !html.contains("a <sweep>"));
+    }
+
+    #[test]
+    fn values_with_units_are_numbers() {
+        assert_eq!(number("64"), Some(64.0));
+        assert_eq!(number("7%"), Some(0.07));
+        assert_eq!(number("4KiB"), Some(4096.0));
+        assert_eq!(number("2ms"), Some(0.002));
+        assert_eq!(number("greedy"), None);
+    }
+}

@@ -1,0 +1,73 @@
+//! As much of protobuf's wire format as a trace takes: varints, doubles, strings and nested
+//! messages (protobuf.dev, "Encoding").
+
+/// A message being put together.
+#[derive(Default)]
+pub(super) struct Message {
+    pub(super) bytes: Vec<u8>,
+}
+
+fn push_varint(bytes: &mut Vec<u8>, mut value: u64) {
+    while value >= 0x80 {
+        bytes.push(value as u8 | 0x80);
+        value >>= 7;
+    }
+    bytes.push(value as u8);
+}
+
+impl Message {
+    fn key(&mut self, field: u32, wire_type: u32) {
+        push_varint(&mut self.bytes, u64::from(field << 3 | wire_type));
+    }
+
+    /// A field that is a number.
+    pub(super) fn number(&mut self, field: u32, value: u64) -> &mut Message {
+        self.key(field, 0);
+        push_varint(&mut self.bytes, value);
+        self
+    }
+
+    /// A field that is a floating-point number.
+    pub(super) fn double(&mut self, field: u32, value: f64) -> &mut Message {
+        self.key(field, 1);
+        self.bytes.extend_from_slice(&value.to_le_bytes());
+        self
+    }
+
+    /// A field that is a string.
+    pub(super) fn string(&mut self, field: u32, value: &str) -> &mut Message {
+        self.nested(field, value.as_bytes())
+    }
+
+    /// A field that is a message.
+    pub(super) fn message(&mut self, field: u32, value: &Message) -> &mut Message {
+        self.nested(field, &value.bytes)
+    }
+
+    fn nested(&mut self, field: u32, value: &[u8]) -> &mut Message {
+        self.key(field, 2);
+        push_varint(&mut self.bytes, value.len() as u64);
+        self.bytes.extend_from_slice(value);
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_examples_of_the_documentation() {
+        // protobuf.dev/programming-guides/encoding: Test1 { a = 150 }, Test2 { b = "testing" }
+        // and Test3 { c = Test1 } as field 3.
+        let mut number = Message::default();
+        number.number(1, 150);
+        assert_eq!(number.bytes, [0x08, 0x96, 0x01]);
+        let mut string = Message::default();
+        string.string(2, "testing");
+        assert_eq!(string.bytes, *b"\x12\x07testing");
+        let mut outer = Message::default();
+        outer.message(3, &number);
+        assert_eq!(outer.bytes, [0x1a, 0x03, 0x08, 0x96, 0x01]);
+    }
+}

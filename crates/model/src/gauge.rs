@@ -1,0 +1,48 @@
+//! What the drive looks like at this moment: for watchers that sample it.
+
+use crate::drive::Drive;
+use crate::flash::queues::{CLASS_COLLECTION, CLASSES};
+
+/// The drive at one moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Gauges {
+    /// Free blocks of all planes.
+    pub free_blocks: u64,
+    /// Free blocks of the plane that has the fewest.
+    pub free_blocks_min: u32,
+    /// Commands inside the controller.
+    pub commands: u32,
+    /// Reads of flash pages that wait for their die, those of garbage collection included.
+    pub flash_reads_waiting: u32,
+    /// Mapping units that wait to be programmed, those of garbage collection included.
+    pub flash_writes_waiting: u32,
+    /// What of both belongs to garbage collection.
+    pub collection_waiting: u32,
+    /// Mapping units in the write cache.
+    pub cached_units: u32,
+}
+
+impl Drive {
+    /// What the drive looks like now. Takes a look at every plane and die.
+    pub fn gauges(&self) -> Gauges {
+        let free = |plane| self.blocks.free_blocks(plane);
+        let mut gauges = Gauges {
+            free_blocks: (0..self.shape.planes).map(|plane| free(plane) as u64).sum(),
+            free_blocks_min: (0..self.shape.planes).map(free).min().unwrap_or(0) as u32,
+            commands: self.commands.len() as u32,
+            cached_units: self.cache.as_ref().map_or(0, |cache| cache.len() as u32),
+            ..Gauges::default()
+        };
+        for die in &self.dies {
+            for class in 0..CLASSES as u8 {
+                let (reads, writes) = (die.work.reads(class), die.work.writes(class));
+                gauges.flash_reads_waiting += reads;
+                gauges.flash_writes_waiting += writes;
+                if class == CLASS_COLLECTION {
+                    gauges.collection_waiting += reads + writes;
+                }
+            }
+        }
+        gauges
+    }
+}
