@@ -27,6 +27,8 @@ Examples:
   mynah sim --rw randrw --rwmixread 70 --bs 8k --iodepth 16 --runtime 1s --report mix.html
   mynah sim --set over_provisioning=28% --set gc.start=8% …       (see: mynah drives show)
   mynah sim --trace day.trace --trace-remap modulo --json result.json
+  mynah sim --trace disk.csv --trace-format msr --trace-remap modulo --trace-speed 1000
+  mynah sim --fio tenants.fio --drive mqsim
   mynah sim two-tenants.toml --alone          who delays whom, and is it fair
   mynah sim --mqsim-config ssdconfig.xml --mqsim-workload workload.xml --as-mqsim
   mynah sim --rw randwrite --fault power-cut:at=5ms --record run.rec
@@ -457,7 +459,7 @@ fn parse_precondition(text: &str) -> Result<Precondition, String> {
 
 /// Where else drive and workload may come from.
 #[derive(Args)]
-#[command(next_help_heading = "Recordings and MQSim's files")]
+#[command(next_help_heading = "Recordings, fio's and MQSim's files")]
 pub(crate) struct SourceArgs {
     /// Repeat a recorded run on the drive it carries, and check every completion
     #[arg(long, value_name = "RECORDING", value_hint = ValueHint::FilePath)]
@@ -465,6 +467,10 @@ pub(crate) struct SourceArgs {
                                 "alone", "record", "no_run", "intervals", "timeline", "repeat",
                                 "threads", "table"])]
     pub(crate) replay: Option<PathBuf>,
+    /// A fio job file: each of its jobs is a flow
+    #[arg(long, value_name = "JOB.fio", value_hint = ValueHint::FilePath)]
+    #[arg(conflicts_with_all = ["experiment", "replay", "mqsim_config"])]
+    pub(crate) fio: Option<PathBuf>,
     /// MQSim's drive file, used with --mqsim-workload
     #[arg(long, value_name = "X.xml", requires = "mqsim_workload", value_hint = ValueHint::FilePath)]
     #[arg(conflicts_with_all = ["drive", "set"])]

@@ -91,6 +91,7 @@ fn refuse_flow_options(args: &Sim) -> Result<(), Failure> {
         Sim { experiment: Some(_), .. } => "an experiment file",
         _ if args.source.replay.is_some() => "a recording",
         _ if args.source.mqsim_config.is_some() => "MQSim's workload file",
+        _ if args.source.fio.is_some() => "fio's job file",
         _ => return Ok(()),
     };
     let options = args.flow.options();
@@ -180,6 +181,11 @@ fn from_options(args: &Sim, remarks: &mut Vec<String>) -> Result<Simulation, Fai
         Simulation::on(args.drive.drive.as_deref().unwrap_or(drive::shipped()[0].name))?;
     for assignment in &args.drive.set {
         simulation = simulation.set(assignment)?;
+    }
+    if let Some(path) = &args.source.fio {
+        let (simulation, warnings) = simulation.fio(path)?;
+        remarks.extend(warnings.iter().map(|warning| format!("warning: {warning}")));
+        return Ok(simulation);
     }
     let mut options = args.flow.options();
     if options.rw.is_none() && options.trace.is_none() {

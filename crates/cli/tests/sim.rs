@@ -368,3 +368,49 @@ fn a_run_is_watched_over_time() {
     assert!(read("t.pftrace").len() > 10_000);
     assert!(text(&read("r.html")).contains("Over time"));
 }
+
+#[test]
+fn a_fio_job_file_runs() {
+    let folder = tempfile::tempdir().unwrap();
+    let job = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/data/two-tenants.fio");
+    let output = sim(folder.path(), &["--fio", job, "--json", "-"]);
+    assert!(text(&output.stderr).contains("ioengine has no effect"));
+    let value = result(&done(output));
+    let flows = value["flows"].as_array().unwrap();
+    assert_eq!((&flows[0]["name"], &flows[1]["name"]), (&"reader".into(), &"writer".into()));
+    // Two jobs, 32 requests and a pause of 500 us: at most 18 ms / 500 us * 64 requests.
+    let writes = flows[1]["write"]["ios"].as_u64().unwrap();
+    assert!((100..=18 * 2 * 64 + 64).contains(&writes), "{writes}");
+}
+
+#[test]
+fn traces_of_other_programs_are_replayed() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/data/traces/");
+    let replay = |file: &str, more: &[&str]| {
+        let file = format!("{data}{file}");
+        let run = ["--trace", &file, "--json", "-", "--precondition", "fill"];
+        sim(folder.path(), &[&run[..], more].concat())
+    };
+    let value = result(&done(replay("sample-msr.csv", &["--trace-format", "msr"])));
+    let flow = &value["flows"][0];
+    assert_eq!((&flow["read"]["ios"], &flow["write"]["ios"]), (&2.into(), &2.into()));
+    assert!(value["notes"][0].as_str().unwrap().starts_with("1 requests of the trace"));
+    assert!(value["simulated_ns"].as_f64().unwrap() > 1_000_000.0, "10,000 ticks of 100 ns");
+    let fast = ["--trace-format", "msr", "--trace-speed", "1000"];
+    let value = result(&done(replay("sample-msr.csv", &fast)));
+    assert!(value["simulated_ns"].as_f64().unwrap() < 600_000.0);
+
+    let value = result(&done(replay("sample-blkparse.txt", &["--trace-format", "blkparse"])));
+    let flow = &value["flows"][0];
+    let ios = |side: &str| flow[side]["ios"].as_u64().unwrap();
+    assert_eq!([ios("read"), ios("write"), ios("trim"), ios("flush")], [1, 2, 1, 1]);
+    assert_eq!(value["notes"][0], "2 lines of the trace hold no request");
+
+    let value = result(&done(replay("sample-iolog.fio", &["--trace-format", "fio"])));
+    assert_eq!(value["requests"], 4);
+    let untimed = replay("sample-iolog-v2.fio", &["--trace-format", "fio"]);
+    assert!(text(&untimed.stderr).contains("has no times"), "{}", text(&untimed.stderr));
+    let depth = ["--trace-format", "fio", "--trace-no-stall", "--iodepth", "2"];
+    assert_eq!(result(&done(replay("sample-iolog-v2.fio", &depth)))["requests"], 2);
+}

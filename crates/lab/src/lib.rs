@@ -35,6 +35,7 @@ pub mod confidence;
 pub mod drive;
 pub mod emulation;
 pub mod fault;
+pub mod fio;
 pub mod histogram;
 mod observers;
 pub mod output;

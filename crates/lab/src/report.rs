@@ -714,8 +714,7 @@ mod tests {
         result.drive = name.clone();
         result.flows[0].name = name.clone();
         result.blame[0].holder = name.clone();
-        let curves =
-            ReportCurves {
+        let curves = ReportCurves {
             curves: vec![Curve { name, count: 1, points: vec![(1_000.0, 1.0)] }],
             series: None,
         };

@@ -6,13 +6,14 @@
 //! happens to the next.
 
 use crate::experiment::Precondition;
-use crate::recorder::Recorder;
 use crate::observers::Observers;
-use crate::recording::Tape;
-use crate::series::Series;
 use crate::output::OutputError;
+use crate::recorder::Recorder;
+use crate::recording::Tape;
 use crate::request_log::RequestLogError;
-use crate::workload::{FlowSpec, Generator, Planned, WorkloadError, WriteProfile};
+use crate::series::Series;
+use crate::trace::Mended;
+use crate::workload::{FlowSpec, Generator, Planned, Schedule, WorkloadError, WriteProfile};
 use mynah_model::config::{Config, Fault};
 use mynah_model::io::{
     Brief, Completed, Control, FlowId, NamespaceId, Queue, QueueId, QueueKind, Request, Tag,
@@ -189,8 +190,23 @@ struct Job {
     backlog: VecDeque<u32>,
     outstanding: u32,
     depth: Option<u32>,
+    /// What a closed loop does beside issuing whenever it can.
+    gate: Option<Box<Gate>>,
     completed: u64,
     bytes: u64,
+}
+
+/// Pauses of a closed loop.
+struct Gate {
+    schedule: Schedule,
+    /// The job issues nothing from then on.
+    stops_at: Time,
+    /// Requests since the last pause, and when that ends.
+    issued: u32,
+    resumes_at: Time,
+    /// Requests that are not issued for now, and whether the job will be woken.
+    held: u32,
+    wakes: bool,
 }
 
 /// A run in virtual time.
@@ -304,6 +320,18 @@ impl Runner {
     }
 
     fn add_job(&mut self, flow: u32, spec: &FlowSpec, generator: Generator) {
+        let runtime = spec.limits.runtime;
+        let stops_at =
+            runtime.map_or(Time::MAX, |runtime| Time::ZERO + spec.schedule.start + runtime);
+        let gated = spec.depth().is_some() && spec.schedule != Schedule::default();
+        let gate = Gate {
+            schedule: spec.schedule,
+            stops_at,
+            issued: 0,
+            resumes_at: Time::ZERO,
+            held: 0,
+            wakes: false,
+        };
         self.jobs.push(Job {
             flow,
             queue: QueueId(self.jobs.len() as u16 + 1),
@@ -312,7 +340,9 @@ impl Runner {
             ahead: Vec::with_capacity(DRAWN_AHEAD),
             next_ahead: 0,
             exhausted: false,
-            stops_at: spec.limits.runtime.map_or(Time::MAX, |runtime| Time::ZERO + runtime),
+            // A gate is asked before each request.
+            stops_at: if gated { Time::ZERO } else { stops_at },
+            gate: gated.then(|| Box::new(gate)),
             submitted: VecDeque::new(),
             backlog: VecDeque::new(),
             outstanding: 0,
@@ -438,7 +468,9 @@ impl Runner {
                 let share = |done: f64, limit: Option<f64>| limit.map(|limit| done / limit);
                 let by_requests = share(job.completed as f64, limits.requests.map(|n| n as f64));
                 let by_bytes = share(job.bytes as f64, limits.bytes.map(|n| n as f64));
-                let by_time = share(now.as_secs_f64(), limits.runtime.map(Span::as_secs_f64));
+                let start = self.specs[job.flow as usize].schedule.start;
+                let end = limits.runtime.map(|runtime| (start + runtime).as_secs_f64());
+                let by_time = share(now.as_secs_f64(), end);
                 if job.exhausted && job.outstanding == 0 {
                     return 1.0;
                 }
@@ -454,9 +486,9 @@ impl Runner {
         if outstanding > 0 && !ended_early {
             return Err(RunError::Stuck(outstanding, self.drive.config().seed));
         }
-        let mut remapped = 0;
+        let mut mended = Mended::default();
         for job in &mut self.jobs {
-            remapped += job.generator.remapped();
+            mended.add(job.generator.mended());
             if let Some(error) = job.generator.take_error() {
                 return Err(error.into());
             }
@@ -471,11 +503,7 @@ impl Runner {
         if let Some(lost) = unanswered {
             self.notes.push(power_note(&self.drive, lost));
         }
-        if remapped > 0 {
-            self.notes.push(format!(
-                "{remapped} trace addresses beyond the namespace were folded into it"
-            ));
-        }
+        self.notes.extend(mended.notes());
         // Kept only so that bringing mapping entries near is not optimised away.
         std::hint::black_box(self.warm);
         Ok(Outcome {
@@ -484,7 +512,7 @@ impl Runner {
             end: self.drive.now(),
             recorder: self.recorder,
             preconditioned: self.preconditioned,
-            remapped,
+            remapped: mended.remapped,
             notes: self.notes,
             series,
             interrupted,
@@ -589,13 +617,52 @@ impl Runner {
     fn submit_next(&mut self, at: u32) -> Result<(), RunError> {
         let now = self.drive.now();
         let job = &mut self.jobs[at as usize];
-        if now >= job.stops_at {
-            job.exhausted = true;
+        if now >= job.stops_at && self.is_held(at, now) {
             return Ok(());
         }
         if let Some(planned) = self.draw(at) {
             let tag = self.admit(at, planned, now);
             self.submit(at, tag)?;
+        }
+        Ok(())
+    }
+
+    /// Whether a closed loop must not issue a request now: it is over, or pauses.
+    #[inline(never)]
+    fn is_held(&mut self, at: u32, now: Time) -> bool {
+        let job = &mut self.jobs[at as usize];
+        let Some(gate) = job.gate.as_deref_mut().filter(|gate| now < gate.stops_at) else {
+            job.exhausted = true;
+            return true;
+        };
+        let ready = gate.schedule.next_active(now.max(gate.resumes_at));
+        if ready >= gate.stops_at {
+            job.exhausted = true;
+            return true;
+        }
+        if ready > now {
+            gate.held += 1;
+            if !std::mem::replace(&mut gate.wakes, true) {
+                self.arrivals.push(Reverse((ready, at)));
+            }
+            return true;
+        }
+        if let Some(think) = gate.schedule.think {
+            gate.issued += 1;
+            if gate.issued >= think.requests {
+                gate.issued = 0;
+                gate.resumes_at = now + think.time;
+            }
+        }
+        false
+    }
+
+    /// A closed loop's pause is over.
+    fn resume(&mut self, at: u32) -> Result<(), RunError> {
+        let Some(gate) = &mut self.jobs[at as usize].gate else { return Ok(()) };
+        gate.wakes = false;
+        for _ in 0..std::mem::take(&mut gate.held) {
+            self.submit_next(at)?;
         }
         Ok(())
     }
@@ -640,6 +707,9 @@ impl Runner {
 
     /// An open loop's request arrives.
     fn arrive(&mut self, at: u32, now: Time) -> Result<(), RunError> {
+        if self.jobs[at as usize].depth.is_some() {
+            return self.resume(at);
+        }
         if let Some(planned) = self.draw(at) {
             let tag = self.admit(at, planned, now);
             let entries = self.drive.config().queues.entries;
@@ -783,6 +853,14 @@ pub fn occupancy(
                     notes.push(format!(
                         "flow `{}`: preconditioned as for uniform writes over its range, not \
                          sequential ones",
+                        flow.name
+                    ));
+                    add(first_unit, units, 1.0);
+                }
+                WriteProfile::Mixed { first_unit, units } => {
+                    notes.push(format!(
+                        "flow `{}`: preconditioned as for uniform writes over its range, not \
+                         partly sequential ones",
                         flow.name
                     ));
                     add(first_unit, units, 1.0);

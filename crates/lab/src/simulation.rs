@@ -8,12 +8,13 @@
 use crate::drive::{self, DriveError, drive_hash};
 use crate::experiment::{Experiment, ExperimentError, Point, Precondition};
 use crate::fault::{self, FaultError};
+use crate::fio::{FioError, FioJob};
 use crate::mqsim;
+use crate::observers::Observers;
 use crate::output::{OutputError, PendingFile};
 use crate::recording::{Header, RecordingError, Tape};
 use crate::replay::Preparation;
 use crate::report::{self, ReportCurves};
-use crate::observers::Observers;
 use crate::request_log::{RequestLog, RequestLogError};
 use crate::result::{Parts, Result as RunResult, Run};
 use crate::runner::{Outcome, Progress, RunError, RunOptions, Runner, occupancy};
@@ -21,7 +22,9 @@ use crate::series::Sampler;
 use crate::summary;
 use crate::timeline::{Timeline, Window};
 use crate::units::Bytes;
-use crate::workload::{FlowOptions, FlowSpec, Limits, Mode, OptionError, Source};
+use crate::workload::{
+    Burst, FlowOptions, FlowSpec, Limits, Mode, OptionError, Schedule, Source, Think,
+};
 use mynah_model::config::Config;
 use mynah_model::io::NamespaceId;
 use mynah_model::precondition::{Occupancy, Preconditioned, UpdateClass};
@@ -53,6 +56,10 @@ pub enum SimulationError {
     #[error(transparent)]
     #[diagnostic(transparent)]
     Shard(#[from] crate::shard::ShardError),
+    /// fio's job file.
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    Fio(#[from] FioError),
     /// MQSim's files.
     #[error(transparent)]
     #[diagnostic(transparent)]
@@ -291,6 +298,22 @@ impl Simulation {
             Some(seed) => simulation.seed(seed),
             None => simulation,
         })
+    }
+
+    /// The same, with the flows of a fio job file; what it said that has no effect here.
+    ///
+    /// # Errors
+    /// If the file cannot be used.
+    pub fn fio(mut self, path: &Path) -> Result<(Simulation, Vec<String>), SimulationError> {
+        let FioJob { mut flows, ramp_time, warnings } = FioJob::load(path)?;
+        flows.iter_mut().for_each(|flow| {
+            limit(flow);
+        });
+        self.flows.extend(flows);
+        if let Some(ramp_time) = ramp_time {
+            self.options.ramp_time = ramp_time;
+        }
+        Ok((self, warnings))
     }
 
     /// The simulations that a pair of MQSim's files describes, one for each scenario.
@@ -569,7 +592,15 @@ fn size(bytes: u64) -> String {
 fn flow_text(flow: &FlowSpec) -> String {
     let mut parts = Vec::new();
     match &flow.source {
-        Source::Trace(trace) => parts.push(format!("trace {}", trace.path.display())),
+        Source::Trace(trace) => {
+            parts.push(format!("trace {}", trace.path.display()));
+            if trace.speed != 1.0 {
+                parts.push(format!("{} times as fast as recorded", trace.speed));
+            }
+            if let Some(depth) = trace.depth {
+                parts.push(format!("as fast as possible, iodepth {depth}"));
+            }
+        }
         Source::Synthetic(synthetic) => {
             let percent = |share: f64| format!("{}%", (share * 1000.0).round() / 10.0);
             let mix = synthetic.mix;
@@ -600,6 +631,18 @@ fn flow_text(flow: &FlowSpec) -> String {
     parts.extend(requests.map(|requests| format!("{requests} requests{each}")));
     parts.extend(bytes.map(|bytes| format!("{}{each}", Bytes(bytes))));
     parts.extend(runtime.map(|time: Span| format!("for {}", crate::units::Duration(time))));
+    let Schedule { start, burst, think } = flow.schedule;
+    if !start.is_zero() {
+        parts.push(format!("from {} on", crate::units::Duration(start)));
+    }
+    if let Some(Burst { on, off }) = burst {
+        let [on, off] = [on, off].map(crate::units::Duration);
+        parts.push(format!("{on} on and {off} off by turns"));
+    }
+    if let Some(Think { time, requests }) = think {
+        let time = crate::units::Duration(time);
+        parts.push(format!("a pause of {time} after every {requests} requests"));
+    }
     parts.join(", ")
 }
 
@@ -608,6 +651,9 @@ fn addresses_text(addresses: &crate::workload::Addresses) -> String {
     match addresses {
         Addresses::Sequential { .. } => "sequential".to_owned(),
         Addresses::Uniform => "random".to_owned(),
+        Addresses::Mixed { random, .. } => {
+            format!("{:.0}% random, the rest sequential", random * 100.0)
+        }
         Addresses::HotCold { hot_access, hot_space } => {
             format!("{:.0}% to the first {:.0}%", hot_access * 100.0, hot_space * 100.0)
         }

@@ -123,7 +123,8 @@ impl Sweep {
         let width = self.names.iter().map(|name| name.chars().count()).max().unwrap_or(0);
         let mut text = String::new();
         for metric in self.rows.iter().flat_map(|row| &row.confidence.metrics) {
-            let _ = write!(text, "{:width$}  {:>9}", metric.name, written(&metric.name, metric.mean));
+            let _ =
+                write!(text, "{:width$}  {:>9}", metric.name, written(&metric.name, metric.mean));
             if let Some(half) = metric.half_width {
                 let share = if metric.mean == 0.0 { 0.0 } else { half / metric.mean };
                 let half = written(&metric.name, half);
@@ -269,8 +270,11 @@ impl Sweep {
         for subject in &subjects {
             for (at, other) in others.iter().enumerate() {
                 let n = colour(subject, at) % COLOURS;
-                let with: Vec<String> =
-                    self.axes[1..].iter().zip(other).map(|(axis, v)| format!("{axis} {v}")).collect();
+                let with: Vec<String> = self.axes[1..]
+                    .iter()
+                    .zip(other)
+                    .map(|(axis, v)| format!("{axis} {v}"))
+                    .collect();
                 let subject = if subject.is_empty() { "drive" } else { subject };
                 let name = [&[subject.to_owned()], &with[..]].concat().join(", ");
                 let name = escape(&name);

@@ -1,31 +1,24 @@
-//! Recorded requests: a streaming reader of MQSim's ASCII trace format.
+//! Recorded requests: a streaming reader of traces, in the formats of [`TraceFormat`].
 //!
-//! A line is five numbers separated by spaces or tabs: `arrival device sector sectors type`,
-//! type 0 being a write and any other number a read. Arrivals never decrease; the device
-//! column is not used and may hold anything. Lines are separated by LF or CR LF; empty lines
-//! are skipped. Memory use does not depend on the length of the file or of its lines.
+//! Lines are separated by LF or CR LF; empty lines are skipped. Memory use does not depend on
+//! the length of the file or of its lines.
 //!
-//! Nothing is skipped or mended silently: a line that does not fit this is an error that
-//! shows the file, the line and what is valid.
+//! Nothing is skipped or mended silently: a line that does not fit its format is an error that
+//! shows the file, the line and what is valid; what is passed over by design, arrivals that
+//! are put in order and addresses that are folded are counted and said.
+
+mod format;
 
 use crate::workload::{Planned, TraceSource};
 use mynah_model::io::Operation;
 use mynah_stamp::Time;
-use std::fmt;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
-use std::path::Path;
+
+pub use format::{Line, LineFault, LineParser, TraceAction, TraceFormat, TraceRecord};
 
 /// The longest line that is read, in bytes.
 pub const MAX_LINE: usize = 4096;
-
-/// A trace file's format.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum TraceFormat {
-    /// MQSim's five columns.
-    #[default]
-    Mqsim,
-}
 
 /// What happens to a request outside the namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -36,101 +29,6 @@ pub enum Remap {
     /// Its first sector is taken modulo the namespace's last sector, as MQSim does; if its
     /// end still lies outside it moves back until it fits. Counted.
     Modulo,
-}
-
-/// A line of a trace.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TraceRecord {
-    /// Arrival, in the trace's ticks.
-    pub arrival: u64,
-    /// First sector.
-    pub sector: u64,
-    /// Sectors; at least 1.
-    pub sectors: u32,
-    /// Whether it is a write.
-    pub write: bool,
-}
-
-/// A column of a trace line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Column {
-    /// The first.
-    Arrival,
-    /// The third.
-    Sector,
-    /// The fourth.
-    Sectors,
-    /// The fifth.
-    Type,
-}
-
-impl fmt::Display for Column {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Column::Arrival => "column 1 (arrival)",
-            Column::Sector => "column 3 (first sector)",
-            Column::Sectors => "column 4 (sectors)",
-            Column::Type => "column 5 (type)",
-        })
-    }
-}
-
-/// What is wrong with a line by itself.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum LineFault {
-    /// It has more or fewer than five columns.
-    #[error("columns: {0} instead of 5")]
-    Columns(usize),
-    /// A column is not a decimal number.
-    #[error("{0} is not a number")]
-    NotANumber(Column),
-    /// A number does not fit.
-    #[error("{0} is too large")]
-    TooLarge(Column),
-    /// The request has no length.
-    #[error("a request of 0 sectors")]
-    ZeroSectors,
-}
-
-/// Reads one line, without its line end. `None` for an empty one.
-pub fn parse_line(line: &[u8]) -> Result<Option<TraceRecord>, LineFault> {
-    let mut columns: [&[u8]; 5] = [&[]; 5];
-    let mut count = 0;
-    let separator = |byte: &u8| matches!(byte, b' ' | b'\t' | b'\r');
-    for column in line.split(separator).filter(|column| !column.is_empty()) {
-        if let Some(slot) = columns.get_mut(count) {
-            *slot = column;
-        }
-        count += 1;
-    }
-    match count {
-        0 => return Ok(None),
-        5 => {}
-        count => return Err(LineFault::Columns(count)),
-    }
-    let arrival = number(columns[0], Column::Arrival)?;
-    let sector = number(columns[2], Column::Sector)?;
-    let sectors = number(columns[3], Column::Sectors)?;
-    let kind = number(columns[4], Column::Type)?;
-    let sectors = u32::try_from(sectors).map_err(|_| LineFault::TooLarge(Column::Sectors))?;
-    if sectors == 0 {
-        return Err(LineFault::ZeroSectors);
-    }
-    Ok(Some(TraceRecord { arrival, sector, sectors, write: kind == 0 }))
-}
-
-fn number(digits: &[u8], column: Column) -> Result<u64, LineFault> {
-    let mut value: u64 = 0;
-    for &digit in digits {
-        if !digit.is_ascii_digit() {
-            return Err(LineFault::NotANumber(column));
-        }
-        value = value
-            .checked_mul(10)
-            .and_then(|value| value.checked_add(u64::from(digit - b'0')))
-            .ok_or(LineFault::TooLarge(column))?;
-    }
-    Ok(value)
 }
 
 /// Why a trace cannot be replayed.
@@ -169,8 +67,48 @@ pub enum TraceError {
     },
 }
 
-const FORMAT_HELP: &str = "a line is `arrival_ns device first_sector sectors type`, five \
-     numbers separated by spaces; arrivals never decrease, type 0 is a write, any other a read";
+/// What was done to a trace beside reading it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Mended {
+    /// Requests outside the namespace that were folded into it.
+    pub remapped: u64,
+    /// Requests that are stamped earlier than the one before them, and were taken to arrive
+    /// with it.
+    pub reordered: u64,
+    /// Lines that hold no request of any kind.
+    pub skipped: u64,
+}
+
+impl Mended {
+    /// Adds what was done to another trace.
+    pub fn add(&mut self, other: Mended) {
+        self.remapped += other.remapped;
+        self.reordered += other.reordered;
+        self.skipped += other.skipped;
+    }
+
+    /// What is to be said about it.
+    pub fn notes(&self) -> Vec<String> {
+        let mut notes = Vec::new();
+        if self.remapped > 0 {
+            notes.push(format!(
+                "{} trace addresses beyond the namespace were folded into it",
+                self.remapped
+            ));
+        }
+        if self.reordered > 0 {
+            notes.push(format!(
+                "{} requests of the trace are stamped earlier than the one before them, and were \
+                 taken to arrive with it",
+                self.reordered
+            ));
+        }
+        if self.skipped > 0 {
+            notes.push(format!("{} lines of the trace hold no request", self.skipped));
+        }
+        notes
+    }
+}
 
 /// The records of a trace, one after the other.
 #[derive(Debug)]
@@ -180,18 +118,34 @@ pub struct TraceReader<R> {
     /// A line that does not lie in the buffer in one piece.
     pieces: Vec<u8>,
     line: u64,
+    format: TraceFormat,
+    parser: LineParser,
+    /// The first arrival, where times count from it.
+    first: Option<u64>,
     last_arrival: u64,
+    reordered: u64,
+    skipped: u64,
 }
 
 impl<R: Read> TraceReader<R> {
     /// Reads from `input`, which messages call `file`.
-    pub fn new(file: impl Into<String>, input: R) -> TraceReader<R> {
+    pub fn new(
+        file: impl Into<String>,
+        input: R,
+        format: TraceFormat,
+        action: TraceAction,
+    ) -> TraceReader<R> {
         TraceReader {
             file: file.into(),
             input: BufReader::with_capacity(64 << 10, input),
             pieces: Vec::new(),
             line: 0,
+            format,
+            parser: LineParser::new(format, action),
+            first: None,
             last_arrival: 0,
+            reordered: 0,
+            skipped: 0,
         }
     }
 
@@ -200,43 +154,62 @@ impl<R: Read> TraceReader<R> {
         self.line
     }
 
-    /// The next record.
+    /// The next record. Where times are a clock's, they count from the first record.
     #[allow(clippy::should_implement_trait, reason = "reads like the streams it feeds")]
     pub fn next(&mut self) -> Result<Option<TraceRecord>, TraceError> {
-        let TraceReader { file, input, pieces, line, last_arrival } = self;
+        let (format, help) = (self.format, self.format.help());
+        let TraceReader { file, input, pieces, line, parser, .. } = self;
+        let (first, last_arrival) = (&mut self.first, &mut self.last_arrival);
+        let (reordered, skipped) = (&mut self.reordered, &mut self.skipped);
         loop {
             let read = with_line(input, pieces, |text| {
                 *line += 1;
-                match parse_line(text) {
-                    Ok(Some(record)) if record.arrival < *last_arrival => Err(line_error(
-                        file,
-                        *line,
-                        format!("arrival {} is before {}", record.arrival, *last_arrival),
-                        text,
-                        FORMAT_HELP,
-                    )),
-                    Ok(record) => Ok(record),
-                    Err(fault) => {
-                        Err(line_error(file, *line, fault.to_string(), text, FORMAT_HELP))
+                let fail = |problem| Err(line_error(file, *line, problem, text, help));
+                let mut record = match parser.read(text) {
+                    Ok(Line::Record(record)) => record,
+                    Ok(Line::Empty) => return Ok(None),
+                    Ok(Line::Skipped) => {
+                        *skipped += 1;
+                        return Ok(None);
                     }
+                    Err(fault) => return fail(fault.to_string()),
+                };
+                let Some(mut arrival) = record.arrival else { return Ok(Some(record)) };
+                if format.is_absolute() {
+                    let first = *first.get_or_insert(arrival);
+                    *reordered += u64::from(arrival < first);
+                    arrival = arrival.max(first) - first;
                 }
+                if arrival < *last_arrival {
+                    if format == TraceFormat::Mqsim {
+                        return fail(format!("arrival {arrival} is before {}", *last_arrival));
+                    }
+                    *reordered += 1;
+                    arrival = *last_arrival;
+                }
+                *last_arrival = arrival;
+                record.arrival = Some(arrival);
+                Ok(Some(record))
             });
             match read {
                 Ok(None) => return Ok(None),
                 Ok(Some(Ok(None))) => {}
-                Ok(Some(Ok(Some(record)))) => {
-                    *last_arrival = record.arrival;
-                    return Ok(Some(record));
-                }
-                Ok(Some(Err(error))) => return Err(error),
-                Err(error) => return Err(read_error(file, *line, error)),
+                Ok(Some(result)) => return result,
+                Err(error) => return Err(read_error(file, *line, error, help)),
             }
         }
     }
 
-    /// Reads to the end and counts the lines that are not empty, looking no closer at them.
+    /// Reads to the end and counts the requests: in MQSim's format the lines that are not
+    /// empty, looking no closer at them.
     fn count(&mut self) -> Result<u64, TraceError> {
         let mut count = 0;
+        while self.format != TraceFormat::Mqsim {
+            match self.next()? {
+                Some(_) => count += 1,
+                None => return Ok(count),
+            }
+        }
         loop {
             let full = with_line(&mut self.input, &mut self.pieces, |text| {
                 !text.iter().all(u8::is_ascii_whitespace)
@@ -245,7 +218,10 @@ impl<R: Read> TraceReader<R> {
             match full {
                 Ok(None) => return Ok(count),
                 Ok(Some(full)) => count += u64::from(full),
-                Err(error) => return Err(read_error(&self.file, self.line - 1, error)),
+                Err(error) => {
+                    let help = self.format.help();
+                    return Err(read_error(&self.file, self.line - 1, error, help));
+                }
             }
         }
     }
@@ -257,7 +233,7 @@ enum ReadFault {
     TooLong,
 }
 
-fn read_error(file: &str, line: u64, fault: ReadFault) -> TraceError {
+fn read_error(file: &str, line: u64, fault: ReadFault, help: &str) -> TraceError {
     match fault {
         ReadFault::Io(error) => TraceError::Io { file: file.into(), error },
         ReadFault::TooLong => line_error(
@@ -265,7 +241,7 @@ fn read_error(file: &str, line: u64, fault: ReadFault) -> TraceError {
             line + 1,
             format!("the line is longer than {MAX_LINE} bytes"),
             b"",
-            FORMAT_HELP,
+            help,
         ),
     }
 }
@@ -350,23 +326,30 @@ pub(crate) struct TraceStream {
     seen: u64,
     offset: Time,
     last: Time,
-    remapped: u64,
+    mended: Mended,
 }
 
-fn open(path: &Path) -> Result<TraceReader<Input>, TraceError> {
-    if path == Path::new("-") {
-        return Ok(TraceReader::new("standard input", Input::Stdin(std::io::stdin())));
+fn open(source: &TraceSource) -> Result<TraceReader<Input>, TraceError> {
+    let reader = |name, input| TraceReader::new(name, input, source.format, source.action);
+    if source.is_pipe() {
+        return Ok(reader("standard input".into(), Input::Stdin(std::io::stdin())));
     }
-    let file = path.display().to_string();
-    match File::open(path) {
-        Ok(input) => Ok(TraceReader::new(file, Input::File(input))),
+    let file = source.path.display().to_string();
+    match File::open(&source.path) {
+        Ok(input) => Ok(reader(file, Input::File(input))),
         Err(error) => Err(TraceError::Io { file, error }),
     }
 }
 
+/// `speed` in millionths, so that times are computed in integers.
+fn millionths(speed: f64) -> Option<u64> {
+    let millionths = (speed * 1e6).round();
+    (1.0..=1e15).contains(&millionths).then_some(millionths as u64)
+}
+
 impl TraceStream {
     pub(crate) fn open(source: &TraceSource, capacity: u64) -> Result<TraceStream, TraceError> {
-        let mut reader = open(&source.path)?;
+        let mut reader = open(source)?;
         let fail = |problem: &str| {
             let file = source.path.display().to_string();
             Err(TraceError::File { file, problem: problem.into() })
@@ -377,15 +360,16 @@ impl TraceStream {
         if !(source.share > 0.0 && source.share <= 1.0) {
             return fail("the part to replay is more than 0, at most 100 %");
         }
-        let TraceFormat::Mqsim = source.format;
+        if millionths(source.speed).is_none() {
+            return fail("the speed of a replay is more than 0, at most 100,000,000,000 %");
+        }
         let mut each = u64::MAX;
-        let once = source.path == Path::new("-");
-        if once && (source.share < 1.0 || source.repeat > 1) {
+        if source.is_pipe() && (source.share < 1.0 || source.repeat > 1) {
             return fail("standard input is read once, so it is replayed whole and once");
         }
         if source.share < 1.0 {
             each = (reader.count()? as f64 * source.share) as u64;
-            reader = open(&source.path)?;
+            reader = open(source)?;
         }
         Ok(TraceStream {
             source: source.clone(),
@@ -397,12 +381,17 @@ impl TraceStream {
             seen: 0,
             offset: Time::ZERO,
             last: Time::ZERO,
-            remapped: 0,
+            mended: Mended::default(),
         })
     }
 
-    pub(crate) fn remapped(&self) -> u64 {
-        self.remapped
+    pub(crate) fn mended(&self) -> Mended {
+        let Mended { remapped, reordered, skipped } = self.mended;
+        Mended {
+            remapped,
+            reordered: reordered + self.reader.reordered,
+            skipped: skipped + self.reader.skipped,
+        }
     }
 
     pub(crate) fn next(&mut self) -> Result<Option<Planned>, TraceError> {
@@ -418,7 +407,10 @@ impl TraceStream {
                 }
                 None if self.replays_left == 0 => return Ok(None),
                 None => {
-                    self.reader = open(&self.source.path)?;
+                    let again = open(&self.source)?;
+                    let before = std::mem::replace(&mut self.reader, again);
+                    self.mended.reordered += before.reordered;
+                    self.mended.skipped += before.skipped;
                     self.replays_left -= 1;
                     self.left = self.each;
                     self.offset = self.last;
@@ -427,21 +419,36 @@ impl TraceStream {
         };
         self.left -= 1;
         self.seen += 1;
-        let arrival = record
-            .arrival
-            .checked_mul(self.source.tick.as_ps())
-            .and_then(|ps| ps.checked_add(self.offset.as_ps()));
-        let Some(arrival) = arrival else {
+        let arrival = match (self.source.depth, record.arrival) {
+            (Some(_), _) => None,
+            (None, Some(ticks)) => Some(self.arrival(&record, ticks)?),
+            (None, None) => {
+                return Err(self.record_error(
+                    &record,
+                    "this iolog has no times".into(),
+                    "`--trace-no-stall` (`trace_no_stall = true`) with an iodepth replays it as \
+                     fast as the drive takes it",
+                ));
+            }
+        };
+        let sector = self.fit(&record)?;
+        Ok(Some(Planned { operation: record.operation, sector, sectors: record.sectors, arrival }))
+    }
+
+    /// When a record arrives on the drive's clock.
+    fn arrival(&mut self, record: &TraceRecord, ticks: u64) -> Result<Time, TraceError> {
+        let speed = millionths(self.source.speed).unwrap_or(1_000_000);
+        let trace_ps = u128::from(ticks) * u128::from(self.source.tick.as_ps());
+        let ps = u64::try_from(trace_ps * 1_000_000 / u128::from(speed)).ok();
+        let Some(arrival) = ps.and_then(|ps| ps.checked_add(self.offset.as_ps())) else {
             return Err(self.record_error(
-                &record,
-                format!("arrival {} is after the end of time (213 days)", record.arrival),
+                record,
+                format!("arrival {ticks} is after the end of time (213 days)"),
                 "times count from the run's start: subtract the trace's first arrival",
             ));
         };
         self.last = Time::from_ps(arrival);
-        let sector = self.fit(&record)?;
-        let operation = if record.write { Operation::Write } else { Operation::Read };
-        Ok(Some(Planned { operation, sector, sectors: record.sectors, arrival: Some(self.last) }))
+        Ok(self.last)
     }
 
     /// The first sector of `record` in the namespace.
@@ -465,7 +472,7 @@ impl TraceStream {
                  folds such addresses into the namespace and counts them",
             )),
             Remap::Modulo => {
-                self.remapped += 1;
+                self.mended.remapped += 1;
                 let folded = if record.sector < self.capacity {
                     record.sector
                 } else {
@@ -477,13 +484,9 @@ impl TraceStream {
     }
 
     fn record_error(&self, record: &TraceRecord, problem: String, help: &str) -> TraceError {
-        let text = format!(
-            "{} … {} {} {}",
-            record.arrival,
-            record.sector,
-            record.sectors,
-            u8::from(!record.write)
-        );
+        let arrival = record.arrival.map(|arrival| arrival.to_string()).unwrap_or_default();
+        let kind = u8::from(record.operation == Operation::Read);
+        let text = format!("{arrival} … {} {} {kind}", record.sector, record.sectors);
         line_error(&self.reader.file, self.reader.line, problem, text.as_bytes(), help)
     }
 }

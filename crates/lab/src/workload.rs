@@ -18,11 +18,11 @@ pub use generator::{Generator, Planned};
 pub use options::{FlowOptions, OptionError};
 pub use profile::WriteProfile;
 
-use crate::trace::{Remap, TraceError, TraceFormat};
+use crate::trace::{Remap, TraceAction, TraceError, TraceFormat};
 use mynah_model::config::Priority;
 use mynah_model::io::NamespaceId;
-use mynah_stamp::Span;
-use std::path::PathBuf;
+use mynah_stamp::{Span, Time};
+use std::path::{Path, PathBuf};
 
 /// Bytes in a sector, the unit of the model's addresses.
 pub const SECTOR_BYTES: u64 = 512;
@@ -42,11 +42,67 @@ pub struct FlowSpec {
     pub source: Source,
     /// When each job stops.
     pub limits: Limits,
+    /// When it begins, and when it pauses.
+    pub schedule: Schedule,
     /// Takes the place of the flow's index in the derivation of its streams' seeds, so that
     /// a flow keeps its stream when flows are added before it.
     pub seed: Option<u64>,
     /// The share of the namespace (0 to 1) that preconditioning makes valid; `None`: all.
     pub occupancy: Option<f64>,
+}
+
+/// When a flow may issue requests.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Schedule {
+    /// It begins so long after the run (fio's `startdelay`).
+    pub start: Span,
+    /// It is on and off by turns, on first.
+    pub burst: Option<Burst>,
+    /// Each job pauses after so many requests. Closed loops only.
+    pub think: Option<Think>,
+}
+
+/// Turns of issuing requests and of silence. An open loop's clock stands still in silence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Burst {
+    /// How long requests are issued; not zero.
+    pub on: Span,
+    /// How long none are.
+    pub off: Span,
+}
+
+/// Pauses of a job, as fio's `thinktime`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Think {
+    /// How long nothing is issued.
+    pub time: Span,
+    /// After how many requests; at least 1.
+    pub requests: u32,
+}
+
+impl Schedule {
+    /// The moment at which the flow has been active for so long.
+    pub fn moment(&self, active: Time) -> Time {
+        let active = active.as_ps();
+        let silent = self.burst.map_or(0, |burst| {
+            let turns = active / burst.on.as_ps().max(1);
+            turns.saturating_mul(burst.off.as_ps())
+        });
+        Time::from_ps(active.saturating_add(silent).saturating_add(self.start.as_ps()))
+    }
+
+    /// The first moment from `now` on at which the flow is active.
+    pub fn next_active(&self, now: Time) -> Time {
+        let start = Time::ZERO + self.start;
+        let Some(burst) = self.burst else { return now.max(start) };
+        let now = now.max(start);
+        let turn = burst.on.as_ps().saturating_add(burst.off.as_ps()).max(1);
+        let into = now.since(start).as_ps() % turn;
+        match into < burst.on.as_ps() {
+            true => now,
+            false => Time::from_ps(now.as_ps().saturating_add(turn - into)),
+        }
+    }
 }
 
 /// Where a flow's requests come from.
@@ -65,7 +121,7 @@ pub struct Limits {
     pub requests: Option<u64>,
     /// Bytes (fio's `io_size`); the request that reaches the limit is issued whole.
     pub bytes: Option<u64>,
-    /// Time on the drive's clock from the run's start. Streams with arrival times end by
+    /// Time on the drive's clock from the flow's start. Streams with arrival times end by
     /// themselves; a closed loop's runner must stop issuing at this time.
     pub runtime: Option<Span>,
 }
@@ -155,6 +211,15 @@ pub enum Addresses {
     },
     /// All equally often.
     Uniform,
+    /// Some in sequence, the others anywhere. The sequence goes on where its last request
+    /// ended, and wraps at the end.
+    Mixed {
+        /// Share of the requests that go anywhere, 0 to 1.
+        random: f64,
+        /// In turns of so many requests the first ones go anywhere, and the rest is in
+        /// sequence; `None`: each request is one or the other by chance.
+        turn: Option<u64>,
+    },
     /// Some more often than others.
     HotCold {
         /// Share of the requests that go to the hot part, 0 to 1.
@@ -242,8 +307,17 @@ pub struct TraceSource {
     pub path: PathBuf,
     /// Its format.
     pub format: TraceFormat,
+    /// Which events count, where an I/O has several.
+    pub action: TraceAction,
     /// What one tick of its clock is.
     pub tick: Span,
+    /// How much faster than it was recorded it is replayed; above 0.
+    pub speed: f64,
+    /// Replays it as fast as the drive takes it, with so many requests outstanding, in place
+    /// of its times.
+    pub depth: Option<u32>,
+    /// How its writes are distributed, for preconditioning; `None`: it is read for that.
+    pub writes: Option<Addresses>,
     /// What happens to addresses outside the namespace.
     pub remap: Remap,
     /// The share of the file's requests that is replayed, from the start, 0 to 1.
@@ -251,6 +325,29 @@ pub struct TraceSource {
     /// How many times it is replayed; each replay's times count from the last request of
     /// the one before.
     pub repeat: u32,
+}
+
+impl TraceSource {
+    /// All of the trace at `path`, once, as it was recorded.
+    pub fn new(path: PathBuf, format: TraceFormat) -> TraceSource {
+        TraceSource {
+            path,
+            format,
+            action: TraceAction::default(),
+            tick: format.tick(),
+            speed: 1.0,
+            depth: None,
+            writes: None,
+            remap: Remap::default(),
+            share: 1.0,
+            repeat: 1,
+        }
+    }
+
+    /// Whether it can be read only once.
+    pub fn is_pipe(&self) -> bool {
+        self.path == Path::new("-")
+    }
 }
 
 /// Why a flow has no stream, or its stream ended early.
@@ -283,7 +380,8 @@ impl FlowSpec {
     pub fn depth(&self) -> Option<u32> {
         match &self.source {
             Source::Synthetic(Synthetic { mode: Mode::Closed { depth }, .. }) => Some(*depth),
-            _ => None,
+            Source::Synthetic(_) => None,
+            Source::Trace(trace) => trace.depth,
         }
     }
 

@@ -13,6 +13,11 @@ fn trace_lines() {
 }
 
 #[test]
+fn fio_jobs() {
+    replay("fio_job", fuzzing::fio_job);
+}
+
+#[test]
 fn mqsim_files() {
     replay("mqsim_files", fuzzing::mqsim_files);
 }

@@ -56,10 +56,8 @@ fn watching_changes_nothing_and_intervals_add_up() {
     let number = |row: &HashMap<String, String>, name: &str| -> f64 { row[name].parse().unwrap() };
     let sum = |flow: &str, rate: &str| -> f64 {
         let each = rows.iter().filter(|row| row["flow"] == flow);
-        each.map(|row| {
-            number(row, rate) * (number(row, "end_ns") - number(row, "start_ns")) / 1e9
-        })
-        .sum()
+        each.map(|row| number(row, rate) * (number(row, "end_ns") - number(row, "start_ns")) / 1e9)
+            .sum()
     };
     let near = |a: f64, b: f64| assert!((a - b).abs() < 1e-3 * b.max(1.0), "{a} {b}");
     let flows = &measured.result.flows;

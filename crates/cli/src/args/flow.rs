@@ -135,6 +135,27 @@ flow_args! {
     /// Normally distributed block sizes
     #[arg(long, value_name = "MEAN/DEVIATION")]
     bsnormal,
+    /// How requests arrive with --rate_iops: linear (evenly) or poisson [default: linear]
+    #[arg(long = "rate_process", alias = "rate-process", value_name = "HOW")]
+    rate_process,
+    /// When the flow begins, after the run; a bare number counts seconds [default: 0]
+    #[arg(long, value_name = "TIME")]
+    startdelay,
+    /// Issue requests for a time and none for a time, by turns, as in 10ms/90ms
+    #[arg(long, value_name = "ON/OFF")]
+    burst,
+    /// Pause each job so long after every --thinktime_blocks requests
+    #[arg(long, value_name = "TIME")]
+    thinktime,
+    /// Requests between two pauses [default: 1]
+    #[arg(long = "thinktime_blocks", alias = "thinktime-blocks", value_name = "N")]
+    thinktime_blocks,
+    /// Percentage of the requests of a random flow that are random, the others being sequential
+    #[arg(long = "percentage_random", alias = "percentage-random", value_name = "PERCENT")]
+    percentage_random,
+    /// In turns of so many requests the first ones are random and the rest is sequential
+    #[arg(long = "random_turn", alias = "random-turn", value_name = "N")]
+    random_turn,
     /// The namespace, from 1 [default: 1]
     #[arg(long, value_name = "N")]
     namespace,
@@ -147,10 +168,26 @@ flow_args! {
     /// A trace to replay in place of a drawn workload; - is standard input
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     trace,
-    /// The trace's format: mqsim (arrival, device, first sector, sectors, type)
+    /// The trace's format: mqsim (arrival, device, first sector, sectors, type), msr (CSV of MSR
+    /// Cambridge), blkparse (its text) or fio (iolog) [default: mqsim]
     #[arg(long = "trace-format", alias = "trace_format", value_name = "FORMAT")]
     trace_format,
-    /// What a tick of the trace's clock is: ps, ns, us, ms or s [default: ns]
+    /// Which events of a blkparse trace are replayed: D (issued), Q (queued) or C (completed)
+    /// [default: D]
+    #[arg(long = "trace-action", alias = "trace_action", value_name = "ACTION")]
+    trace_action,
+    /// Replay the trace at this percentage of the speed at which it was recorded [default: 100]
+    #[arg(long = "trace-speed", alias = "trace_speed", value_name = "PERCENT")]
+    trace_speed,
+    /// Replay the trace as fast as the drive takes it, with --iodepth outstanding
+    #[arg(long = "trace-no-stall", alias = "trace_no_stall", value_name = "BOOL")]
+    #[arg(num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    trace_no_stall,
+    /// How the trace's writes are distributed, for preconditioning, as --random_distribution
+    /// [default: the trace is read twice]
+    #[arg(long = "trace-distribution", alias = "trace_distribution", value_name = "DIST")]
+    trace_distribution,
+    /// What a tick of the trace's clock is: ps, ns, us, ms or s [default: ns; msr: 100 ns]
     #[arg(long = "trace-time-unit", alias = "trace_time_unit", value_name = "UNIT")]
     trace_time_unit,
     /// modulo: fold addresses outside the namespace into it [default: none, they are errors]

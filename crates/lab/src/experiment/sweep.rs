@@ -98,7 +98,13 @@ pub(super) fn at(
     Ok((raw, labels))
 }
 
-fn change(raw: &mut Raw, key: &str, value: &Value, text: String, axis: &Axis) -> Result<(), String> {
+fn change(
+    raw: &mut Raw,
+    key: &str,
+    value: &Value,
+    text: String,
+    axis: &Axis,
+) -> Result<(), String> {
     let span = || axis.value_span.clone();
     match target(key) {
         None => {}

@@ -12,7 +12,7 @@ use crate::experiment::Precondition;
 use crate::trace::{Remap, TraceFormat};
 use crate::workload::{
     Addresses, Arrivals, BlockSize, Extent, FlowSpec, Limits, Mix, Mode, Positions, SECTOR_BYTES,
-    Source, Start, Synthetic, TraceSource,
+    Schedule, Source, Start, Synthetic, TraceSource,
 };
 use mynah_model::config::{Config, Geometry, Namespace, Priority};
 use mynah_model::io::NamespaceId;
@@ -326,6 +326,7 @@ fn flow<'d>(
             jobs: 1,
             source,
             limits,
+            schedule: Schedule::default(),
             seed: if synthetic { section.seed("Seed")? } else { None },
             occupancy: occupancy.map(|percent| percent as f64 / 100.0),
         },
@@ -488,11 +489,10 @@ fn trace(
         }
     }
     Ok(TraceSource {
-        path: PathBuf::from(&path.text),
-        format: TraceFormat::Mqsim,
         tick,
         remap: Remap::Modulo,
         share: percent as f64 / 100.0,
         repeat,
+        ..TraceSource::new(PathBuf::from(&path.text), TraceFormat::Mqsim)
     })
 }

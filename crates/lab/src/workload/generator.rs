@@ -10,10 +10,10 @@
 use super::random::{Bounded, Scatter, Zipf, bound, chance};
 use super::seed;
 use super::{
-    Addresses, Arrivals, BlockSize, FlowSpec, Limits, Mode, Positions, SECTOR_BYTES, Source, Start,
-    Synthetic, WorkloadError,
+    Addresses, Arrivals, BlockSize, FlowSpec, Limits, Mode, Positions, SECTOR_BYTES, Schedule,
+    Source, Start, Synthetic, WorkloadError,
 };
-use crate::trace::{TraceError, TraceStream};
+use crate::trace::{Mended, TraceError, TraceStream};
 use mynah_model::io::Operation;
 use mynah_stamp::{Span, Time};
 use rand_distr::{Distribution, Exp1, StandardNormal};
@@ -26,7 +26,7 @@ pub struct Planned {
     pub operation: Operation,
     /// First sector (of 512 bytes) in the namespace.
     pub sector: u64,
-    /// Sectors; at least 1.
+    /// Sectors; 0 only for a flush.
     pub sectors: u32,
     /// When it arrives, from the run's start; `None` in a closed loop.
     pub arrival: Option<Time>,
@@ -37,7 +37,9 @@ pub struct Planned {
 pub struct Generator {
     remaining: u64,
     remaining_sectors: u64,
-    runtime: Time,
+    ends_at: Time,
+    /// How times of the stream become times of the run, if they differ.
+    schedule: Option<Schedule>,
     stream: Stream,
 }
 
@@ -79,8 +81,16 @@ enum Place {
     Shared { next: u64 },
     EachOperation { next: [u64; 3] },
     Uniform(Bounded),
+    Mixed { next: u64, anywhere: Bounded, turn: Turn },
     HotCold { hot_bound: u64, hot: Bounded, cold: Bounded },
     Zipf(Zipf, Scatter),
+}
+
+/// Which requests of a mixed stream go anywhere.
+#[derive(Debug)]
+enum Turn {
+    Chance(u64),
+    Counted { at: u64, anywhere: u64, all: u64 },
 }
 
 #[derive(Debug)]
@@ -145,7 +155,9 @@ impl FlowSpec {
         Ok(Generator {
             remaining: requests.unwrap_or(u64::MAX),
             remaining_sectors: bytes.map_or(u64::MAX, |bytes| bytes.div_ceil(SECTOR_BYTES)),
-            runtime: runtime.map_or(Time::MAX, |runtime| Time::ZERO + runtime),
+            ends_at: runtime
+                .map_or(Time::MAX, |runtime| Time::ZERO + self.schedule.start + runtime),
+            schedule: (self.schedule != Schedule::default()).then_some(self.schedule),
             stream,
         })
     }
@@ -184,6 +196,18 @@ impl FlowSpec {
                 }
             }
             Addresses::Uniform => Place::Uniform(Bounded::new(positions)),
+            Addresses::Mixed { random, turn } => {
+                if !(0.0..=1.0).contains(&random) || turn == Some(0) {
+                    return Err(self.error("the random share is 0 to 100 % of turns of 1 or more"));
+                }
+                let turn = match turn {
+                    None => Turn::Chance(bound(random)),
+                    Some(all) => {
+                        Turn::Counted { at: 0, anywhere: (all as f64 * random).round() as u64, all }
+                    }
+                };
+                Place::Mixed { next: 0, anywhere: Bounded::new(positions), turn }
+            }
             Addresses::HotCold { hot_access, hot_space } => {
                 let space_fits = hot_space > 0.0 && hot_space < 1.0;
                 if !(0.0..=1.0).contains(&hot_access) || !space_fits {
@@ -325,7 +349,7 @@ impl Generator {
         if self.remaining == 0 || self.remaining_sectors == 0 {
             return None;
         }
-        let planned = match &mut self.stream {
+        let mut planned = match &mut self.stream {
             Stream::Synthetic(drawn) => drawn.next(),
             Stream::Trace { stream, error } => match stream.next() {
                 Ok(planned) => planned?,
@@ -336,7 +360,10 @@ impl Generator {
                 }
             },
         };
-        if planned.arrival.is_some_and(|at| at >= self.runtime) {
+        if let Some(schedule) = &self.schedule {
+            planned.arrival = planned.arrival.map(|at| schedule.moment(at));
+        }
+        if planned.arrival.is_some_and(|at| at >= self.ends_at) {
             self.remaining = 0;
             return None;
         }
@@ -353,11 +380,11 @@ impl Generator {
         }
     }
 
-    /// How many requests so far lay outside the namespace and were folded into it.
-    pub fn remapped(&self) -> u64 {
+    /// What was done to a trace beside reading it.
+    pub fn mended(&self) -> Mended {
         match &self.stream {
-            Stream::Synthetic(_) => 0,
-            Stream::Trace { stream, .. } => stream.remapped(),
+            Stream::Synthetic(_) => Mended::default(),
+            Stream::Trace { stream, .. } => stream.mended(),
         }
     }
 }
@@ -399,6 +426,20 @@ impl Drawn {
                     _ => &mut next[2],
                 };
                 return advance(next, sectors, self.span, self.align);
+            }
+            Place::Mixed { next, anywhere, turn } => {
+                let random = match turn {
+                    Turn::Chance(bound) => chance(&mut self.rng) < *bound,
+                    Turn::Counted { at, anywhere, all } => {
+                        let random = *at < *anywhere;
+                        *at = (*at + 1) % *all;
+                        random
+                    }
+                };
+                if !random {
+                    return advance(next, sectors, self.span, self.align);
+                }
+                anywhere.draw(&mut self.rng)
             }
             Place::HotCold { hot_bound, hot, cold } => {
                 if chance(&mut self.rng) < *hot_bound {

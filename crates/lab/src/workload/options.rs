@@ -4,11 +4,11 @@
 //! An option that would change nothing is refused rather than ignored.
 
 use super::{
-    Addresses, Arrivals, BlockSize, Extent, FlowSpec, Limits, Mix, Mode, Positions, SECTOR_BYTES,
-    Source, Start, Synthetic,
+    Addresses, Arrivals, BlockSize, Burst, Extent, FlowSpec, Limits, Mix, Mode, Positions,
+    SECTOR_BYTES, Schedule, Source, Start, Synthetic, Think,
 };
 use crate::quantity::{parse_bytes, parse_count, parse_share, parse_time};
-use crate::trace::{Remap, TraceFormat};
+use crate::trace::{Remap, TraceAction, TraceFormat};
 use crate::workload::TraceSource;
 use mynah_model::config::Priority;
 use mynah_model::io::NamespaceId;
@@ -72,6 +72,16 @@ flow_options! {
     /// Requests a second of each job, evenly spaced whatever the drive does, in place of
     /// `iodepth`.
     rate_iops,
+    /// `linear`, or `poisson`: with exponentially distributed intervals; needs `rate_iops`.
+    rate_process,
+    /// When the flow begins, after the run; a bare number counts seconds.
+    startdelay,
+    /// Requests are issued for a time and then not for a time, by turns: `ON/OFF`.
+    burst,
+    /// A pause after every `thinktime_blocks` requests of a job.
+    thinktime,
+    /// Requests between two pauses; 1 if not given.
+    thinktime_blocks,
     /// Percentage of reads in `rw` and `randrw`; half of what trims leave if not given.
     rwmixread,
     /// Percentage of trims in `rw` and `randrw`; 0 if not given.
@@ -79,6 +89,10 @@ flow_options! {
     /// `random`, `zipf:THETA` or `hotcold:ACCESS/SPACE` (percentages: 90/10 sends 90 % of
     /// the requests to the first 10 % of the working set).
     random_distribution,
+    /// Percentage of the requests of a random flow that are random; the others are sequential.
+    percentage_random,
+    /// In turns of so many requests the first ones are random, and the rest is sequential.
+    random_turn,
     /// Where the working set starts, in bytes or percent of the namespace.
     offset,
     /// The working set's length, in bytes or percent of the namespace; all of it if not given.
@@ -94,9 +108,19 @@ flow_options! {
     time_based,
     /// A trace file to replay, or `-` for standard input.
     trace,
-    /// The trace's format: `mqsim`.
+    /// The trace's format: `mqsim`, `msr`, `blkparse` or `fio`.
     trace_format,
-    /// What one tick of the trace's clock is: `ps`, `ns`, `us`, `ms` or `s`; `ns` if not given.
+    /// Which events of a blkparse trace are replayed: `D`, `Q` or `C`; `D` if not given.
+    trace_action,
+    /// The trace is replayed at this percentage of the speed at which it was recorded.
+    trace_speed,
+    /// The trace is replayed as fast as the drive takes it, with `iodepth` outstanding.
+    trace_no_stall,
+    /// How the trace's writes are distributed, for preconditioning, as `random_distribution`;
+    /// if not given, the trace is read for that.
+    trace_distribution,
+    /// What one tick of the trace's clock is: `ps`, `ns`, `us`, `ms` or `s`; that of the format
+    /// if not given (`mqsim` `ns`, `msr` 100 ns).
     trace_time_unit,
     /// `modulo`: addresses outside the namespace are folded into it.
     trace_remap,
@@ -166,8 +190,42 @@ impl FlowOptions {
                     runtime => Ok(runtime),
                 })?,
             },
+            schedule: self.schedule()?,
             seed: self.read("randseed", parse_count)?,
             occupancy: self.read("occupancy", parse_share)?,
+        })
+    }
+
+    fn schedule(&self) -> Result<Schedule, OptionError> {
+        let open =
+            self.rate_iops.is_some() || self.trace.is_some() && !self.flag("trace_no_stall")?;
+        if open {
+            for option in ["thinktime", "thinktime_blocks"] {
+                self.refuse(option, "requests arrive at their times, so this has no effect")?;
+            }
+        }
+        if self.trace.is_some() && open {
+            self.refuse("burst", "the trace says when requests arrive, so this has no effect")?;
+        }
+        if self.thinktime.is_none() {
+            self.refuse("thinktime_blocks", "without thinktime this has no effect")?;
+        }
+        let think = self.read("thinktime", |text| match parse_time(text)? {
+            Span::ZERO => Err("a pause takes some time".into()),
+            time => Ok(time),
+        })?;
+        let requests = self.positive("thinktime_blocks", 1, u32::MAX)?;
+        Ok(Schedule {
+            start: self.read("startdelay", parse_time)?.unwrap_or_default(),
+            burst: self.read("burst", |text| {
+                let (on, off) =
+                    text.split_once('/').ok_or("write ON/OFF, two times, as in 10ms/90ms")?;
+                match (parse_time(on)?, parse_time(off)?) {
+                    (Span::ZERO, _) => Err("a flow that is never on has no requests".into()),
+                    (on, off) => Ok(Burst { on, off }),
+                }
+            })?,
+            think: think.map(|time| Think { time, requests }),
         })
     }
 
@@ -179,8 +237,10 @@ impl FlowOptions {
             "bssplit",
             "bsnormal",
             "blockalign",
-            "iodepth",
             "rate_iops",
+            "rate_process",
+            "percentage_random",
+            "random_turn",
             "rwmixread",
             "rwmixtrim",
             "random_distribution",
@@ -190,11 +250,52 @@ impl FlowOptions {
         for option in SYNTHETIC {
             self.refuse(option, "the trace says what is done, so this has no effect")?;
         }
+        let format = self.choice("trace_format", &TraceFormat::ALL)?.unwrap_or_default();
+        if format != TraceFormat::Blkparse {
+            self.refuse("trace_action", "only blkparse traces have actions")?;
+        }
+        if matches!(format, TraceFormat::Blkparse | TraceFormat::Fio) {
+            self.refuse("trace_time_unit", "the format says what its times are")?;
+        }
+        let depth = match self.flag("trace_no_stall")? {
+            true => {
+                for option in ["trace_speed", "trace_time_unit"] {
+                    self.refuse(option, "the trace's times do not count, so this has no effect")?;
+                }
+                Some(self.positive("iodepth", 1, 65_535)?)
+            }
+            false => {
+                self.refuse(
+                    "iodepth",
+                    "the trace says when requests arrive, so this has no effect; trace_no_stall \
+                     replays it as fast as possible",
+                )?;
+                None
+            }
+        };
         Ok(TraceSource {
             path: PathBuf::from(path),
-            format: self
-                .choice("trace_format", &[("mqsim", TraceFormat::Mqsim)])?
+            format,
+            action: self
+                .choice(
+                    "trace_action",
+                    &[
+                        ("D", TraceAction::Issued),
+                        ("Q", TraceAction::Queued),
+                        ("C", TraceAction::Completed),
+                    ],
+                )?
                 .unwrap_or_default(),
+            speed: self
+                .read("trace_speed", |text| {
+                    match text.trim_end_matches('%').trim().parse::<f64>() {
+                        Ok(percent) if percent > 0.0 && percent <= 1e9 => Ok(percent / 100.0),
+                        _ => Err("a percentage above 0 belongs here, such as 200".into()),
+                    }
+                })?
+                .unwrap_or(1.0),
+            depth,
+            writes: self.distribution("trace_distribution")?,
             tick: self
                 .choice(
                     "trace_time_unit",
@@ -206,7 +307,7 @@ impl FlowOptions {
                         ("s", Span::from_secs(1)),
                     ],
                 )?
-                .unwrap_or(Span::from_ns(1)),
+                .unwrap_or(format.tick()),
             remap: self
                 .choice("trace_remap", &[("none", Remap::Refuse), ("modulo", Remap::Modulo)])?
                 .unwrap_or_default(),
@@ -216,9 +317,7 @@ impl FlowOptions {
     }
 
     fn synthetic(&self) -> Result<Synthetic, OptionError> {
-        for option in
-            ["trace_format", "trace_time_unit", "trace_remap", "trace_percent", "trace_repeat"]
-        {
+        for option in FlowOptions::NAMES.iter().copied().filter(|name| name.starts_with("trace_")) {
             self.refuse(option, "there is no trace, so this has no effect")?;
         }
         let access = self
@@ -264,6 +363,7 @@ impl FlowOptions {
 
     fn mode(&self) -> Result<Mode, OptionError> {
         if self.rate_iops.is_none() {
+            self.refuse("rate_process", "without rate_iops this has no effect")?;
             return Ok(Mode::Closed { depth: self.positive("iodepth", 1, 65_535)? });
         }
         self.refuse(
@@ -272,7 +372,11 @@ impl FlowOptions {
              this has no effect; leave out one of the two",
         )?;
         let per_second = self.read("rate_iops", positive(parse_count))?.unwrap_or(1);
-        Ok(Mode::Open(Arrivals::Fixed { per_second }))
+        let process = self.choice("rate_process", &[("linear", false), ("poisson", true)])?;
+        Ok(Mode::Open(match process.unwrap_or(false) {
+            false => Arrivals::Fixed { per_second },
+            true => Arrivals::Exponential { mean: Span::from_ps(1_000_000_000_000 / per_second) },
+        }))
     }
 
     fn mix(&self, access: &Access) -> Result<Mix, OptionError> {
@@ -293,6 +397,9 @@ impl FlowOptions {
     fn addresses(&self, access: &Access) -> Result<Addresses, OptionError> {
         const OPTION: &str = "random_distribution";
         if !access.random {
+            for option in ["percentage_random", "random_turn"] {
+                self.refuse(option, "addresses are sequential, so this has no effect")?;
+            }
             self.refuse(
                 OPTION,
                 "addresses are sequential, so this has no effect; randread, randwrite, randrw \
@@ -303,7 +410,18 @@ impl FlowOptions {
                 positions: Positions::EachOperation,
             });
         }
-        let read = self.read(OPTION, |text| {
+        let Some(random) = self.read("percentage_random", parse_share)? else {
+            self.refuse("random_turn", "without percentage_random this has no effect")?;
+            return Ok(self.distribution(OPTION)?.unwrap_or(Addresses::Uniform));
+        };
+        self.refuse(OPTION, "with percentage_random the random requests go anywhere")?;
+        let turn = self.read("random_turn", positive(parse_count))?;
+        Ok(Addresses::Mixed { random, turn })
+    }
+
+    /// A distribution of addresses.
+    fn distribution(&self, option: &'static str) -> Result<Option<Addresses>, OptionError> {
+        self.read(option, |text| {
             let (kind, rest) = text.split_once(':').unwrap_or((text, ""));
             match (kind, rest) {
                 ("random", "") => Ok(Addresses::Uniform),
@@ -328,8 +446,7 @@ impl FlowOptions {
                 }
                 _ => Err("valid are random, zipf:THETA and hotcold:ACCESS/SPACE".into()),
             }
-        })?;
-        Ok(read.unwrap_or(Addresses::Uniform))
+        })
     }
 
     fn block(&self) -> Result<BlockSize, OptionError> {

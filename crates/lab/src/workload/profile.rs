@@ -15,9 +15,15 @@ pub enum WriteProfile {
         /// How many.
         units: u64,
     },
-    /// All of a range equally often. Also said of a trace, over the whole namespace: what a
-    /// trace writes is not known before it is read.
+    /// All of a range equally often.
     Uniform {
+        /// First unit.
+        first_unit: u64,
+        /// How many.
+        units: u64,
+    },
+    /// Partly in order, partly all of a range equally often.
+    Mixed {
         /// First unit.
         first_unit: u64,
         /// How many.
@@ -71,6 +77,7 @@ impl FlowSpec {
         let units = (offset + size).div_ceil(unit) - first_unit;
         Ok(match synthetic.addresses {
             Addresses::Sequential { .. } => WriteProfile::Sequential { first_unit, units },
+            Addresses::Mixed { .. } => WriteProfile::Mixed { first_unit, units },
             Addresses::Uniform => WriteProfile::Uniform { first_unit, units },
             Addresses::HotCold { hot_access, hot_space } => WriteProfile::HotCold {
                 first_unit,

@@ -1,0 +1,146 @@
+//! When flows issue requests: arrivals, bursts, pauses, beginnings; and mixed streams.
+
+use mynah_lab::simulation::Simulation;
+use mynah_lab::workload::{FlowOptions, Planned, Schedule};
+use mynah_stamp::{Span, Time};
+
+/// When the requests of a flow were created, in nanoseconds.
+fn created(options: &str) -> Vec<f64> {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("log.csv");
+    let mut simulation = Simulation::on("enterprise-tlc")
+        .unwrap()
+        .set("geometry.blocks_per_plane=48")
+        .unwrap()
+        .set("over_provisioning=20%")
+        .unwrap()
+        .precondition(mynah_lab::experiment::Precondition::Fill)
+        .flow("flow", options)
+        .unwrap();
+    simulation.request_log = Some(path.clone());
+    simulation.run().unwrap();
+    let text = std::fs::read_to_string(path).unwrap();
+    let mut times: Vec<f64> =
+        text.lines().skip(1).map(|line| line.split(',').nth(7).unwrap().parse().unwrap()).collect();
+    times.sort_by(f64::total_cmp);
+    times
+}
+
+fn stream(options: &str, count: usize) -> Vec<Planned> {
+    let mut flow = FlowOptions::default();
+    for word in options.split_whitespace() {
+        let (name, value) = word.split_once('=').unwrap();
+        assert!(flow.set(name, value));
+    }
+    let mut generator = flow.flow("flow").unwrap().generator(1 << 20, 1, 0, 0).unwrap();
+    std::iter::from_fn(|| generator.next()).take(count).collect()
+}
+
+#[test]
+fn bursts_leave_silences_in_both_loops() {
+    for options in [
+        "rw=randread iodepth=4 burst=1ms/3ms startdelay=500us runtime=9ms",
+        "rw=randread rate_iops=50000 burst=1ms/3ms startdelay=500us runtime=9ms",
+    ] {
+        let times = created(options);
+        let into = |ns: f64| (ns - 500_000.0).rem_euclid(4_000_000.0);
+        assert!(times.iter().all(|&ns| ns >= 500_000.0 && ns < 9_500_000.0), "{options}");
+        assert!(times.iter().all(|&ns| into(ns) <= 1_000_000.0), "{options}");
+        // Three turns begin in 9 ms, each at its first moment.
+        for turn in 0..3 {
+            let begins = 500_000.0 + 4_000_000.0 * f64::from(turn);
+            assert!(times.iter().any(|&ns| (ns - begins).abs() < 1.0), "{options}: {turn}");
+        }
+    }
+    // An open loop's clock stands still in silence: 50 a millisecond that is on.
+    let open = created("rw=randread rate_iops=50000 burst=1ms/3ms runtime=8ms");
+    assert_eq!(open.len(), 100);
+}
+
+#[test]
+fn pauses_come_after_so_many_requests() {
+    let times = created("rw=randread iodepth=2 thinktime=2ms thinktime_blocks=5 number_ios=20");
+    assert_eq!(times.len(), 20);
+    for pause in 1..4 {
+        let (last, next) = (times[pause * 5 - 1], times[pause * 5]);
+        assert!((next - last - 2_000_000.0).abs() < 1.0, "{pause}: {last} {next}");
+    }
+}
+
+#[test]
+fn poisson_arrivals_have_exponential_intervals() {
+    let planned =
+        stream("rw=randread rate_iops=10000 rate_process=poisson number_ios=50000", 50_000);
+    let times: Vec<f64> = planned.iter().map(|p| p.arrival.unwrap().as_ns_f64()).collect();
+    let intervals: Vec<f64> = times.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    let mean = intervals.iter().sum::<f64>() / intervals.len() as f64;
+    assert!((mean / 100_000.0 - 1.0).abs() < 0.02, "{mean}");
+    // Of exponential intervals, exp(-1) are longer than the mean.
+    let longer = intervals.iter().filter(|&&ns| ns > mean).count() as f64 / intervals.len() as f64;
+    assert!((longer - (-1.0f64).exp()).abs() < 0.01, "{longer}");
+}
+
+#[test]
+fn mixed_streams_are_random_in_the_wanted_share() {
+    // Requests that go on where the last sequential one ended.
+    let sequential = |planned: &[Planned]| {
+        let mut next = 0;
+        let follows = |p: &&Planned| {
+            let follows = p.sector == next;
+            next = if follows { p.sector + u64::from(p.sectors) } else { next };
+            follows
+        };
+        planned.iter().filter(follows).count()
+    };
+    let chance = stream("rw=randread bs=8k percentage_random=30 number_ios=20000", 20_000);
+    let share = sequential(&chance) as f64 / 20_000.0;
+    assert!((share - 0.7).abs() < 0.01, "{share}");
+    let turns =
+        stream("rw=randread bs=8k percentage_random=25 random_turn=100 number_ios=1000", 1000);
+    for turn in turns.chunks(100) {
+        let follows = turn[25..].windows(2).all(|pair| pair[0].sector + 16 == pair[1].sector);
+        assert!(follows, "the last 75 of a turn are in sequence");
+        assert!(turn[..25].windows(2).filter(|p| p[0].sector + 16 == p[1].sector).count() < 2);
+    }
+    let all = stream("rw=randread percentage_random=0 number_ios=100", 100);
+    assert_eq!(sequential(&all), 100);
+}
+
+#[test]
+fn schedules_say_when_a_flow_is_active() {
+    let ms = |n: u64| Time::from_ns(n * 1_000_000);
+    let burst = mynah_lab::workload::Burst { on: Span::from_ms(2), off: Span::from_ms(3) };
+    let schedule = Schedule { start: Span::from_ms(10), burst: Some(burst), think: None };
+    for (active, moment) in [(0, 10), (1, 11), (2, 15), (3, 16), (4, 20)] {
+        assert_eq!(schedule.moment(ms(active)), ms(moment));
+    }
+    for (now, next) in [(0, 10), (11, 11), (12, 15), (14, 15), (16, 16), (17, 20)] {
+        assert_eq!(schedule.next_active(ms(now)), ms(next));
+    }
+}
+
+#[test]
+fn options_without_effect_are_refused() {
+    for (options, said) in [
+        ("rw=read thinktime_blocks=4", "without thinktime"),
+        ("rw=read rate_iops=5 thinktime=1ms", "arrive at their times"),
+        ("rw=read rate_process=poisson", "without rate_iops"),
+        ("rw=read percentage_random=10", "addresses are sequential"),
+        ("rw=randread random_turn=10", "without percentage_random"),
+        ("rw=randread percentage_random=5 random_distribution=random", "go anywhere"),
+        ("trace=x burst=1ms/1ms", "the trace says when"),
+        ("trace=x iodepth=4", "trace_no_stall"),
+        ("trace=x trace_no_stall=1 trace_speed=50", "times do not count"),
+        ("trace=x trace_action=Q", "only blkparse"),
+        ("trace=x trace_format=fio trace_time_unit=ms", "the format says"),
+        ("rw=read burst=0/1ms", "never on"),
+    ] {
+        let mut flow = FlowOptions::default();
+        for word in options.split_whitespace() {
+            let (name, value) = word.split_once('=').unwrap();
+            assert!(flow.set(name, value));
+        }
+        let error = flow.flow("flow").unwrap_err().to_string();
+        assert!(error.contains(said), "{options}: {error}");
+    }
+}
