@@ -228,7 +228,7 @@ impl Timeline {
             let span = span + more;
             if !span.is_zero() {
                 self.slice(track, stage.name(), at, at + span);
-                at = at + span;
+                at += span;
             }
         }
         let mut event = Message::default();
@@ -359,7 +359,7 @@ impl Timeline {
     fn thread(&mut self, group: u64, number: u64, name: &str) {
         let mut thread = Message::default();
         // Process, thread and name; threads of all processes have different numbers.
-        thread.number(1, group).number(2, group << 16 | number + 1).string(5, name);
+        thread.number(1, group).number(2, (group << 16) | (number + 1)).string(5, name);
         let mut track = Message::default();
         track.number(1, group * GROUP + 1 + number).message(4, &thread);
         self.track(&track);
