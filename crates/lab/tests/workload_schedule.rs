@@ -44,7 +44,7 @@ fn bursts_leave_silences_in_both_loops() {
     ] {
         let times = created(options);
         let into = |ns: f64| (ns - 500_000.0).rem_euclid(4_000_000.0);
-        assert!(times.iter().all(|&ns| ns >= 500_000.0 && ns < 9_500_000.0), "{options}");
+        assert!(times.iter().all(|ns| (500_000.0..9_500_000.0).contains(ns)), "{options}");
         assert!(times.iter().all(|&ns| into(ns) <= 1_000_000.0), "{options}");
         // Three turns begin in 9 ms, each at its first moment.
         for turn in 0..3 {
