@@ -611,6 +611,7 @@ fn counters(out: &mut String, device: &Device) -> std::fmt::Result {
         ("– to complete partial writes", device.merge_reads),
         ("Pages programmed", device.flash_programs),
         ("– for GC", device.gc_programs),
+        ("– by copyback", device.copybacks),
         ("– for the mapping table", device.mapping_programs),
         ("Multi-plane operations", device.multi_plane_operations),
         ("Blocks erased", device.erases),

@@ -305,6 +305,9 @@ pub struct Device {
     pub gc_reads: u64,
     /// Flash pages programmed for garbage collection.
     pub gc_programs: u64,
+    /// Flash pages that garbage collection moved without crossing a channel.
+    #[serde(default)]
+    pub copybacks: u64,
     /// Translation pages read.
     pub mapping_reads: u64,
     /// Translation pages programmed.
@@ -535,6 +538,7 @@ impl Device {
             gc_units_moved: since(|c| c.gc_units_moved),
             gc_reads: since(|c| c.gc_reads),
             gc_programs: since(|c| c.gc_programs),
+            copybacks: since(|c| c.copybacks),
             mapping_reads: since(|c| c.mapping_reads),
             mapping_programs: since(|c| c.mapping_programs),
             merge_reads: since(|c| c.merge_reads),

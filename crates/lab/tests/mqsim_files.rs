@@ -128,7 +128,7 @@ fn the_drive_is_read() {
     assert!(config.scheduler.die_interleaving && !config.scheduler.priority_classes);
     assert_eq!(config.gc.victim, VictimPolicy::DChoices { d: 11 });
     assert_eq!(config.gc.start * 2048.0, 102.0);
-    assert_eq!(config.gc.urgent, config.gc.start);
+    assert!(!config.gc.preemptible && !config.gc.copyback);
     assert_eq!(config.flash.read_ready_delay, Span::from_ns(20));
     let cache = config.cache.unwrap();
     assert_eq!((cache.bytes, cache.write_back), (512 << 20, WriteBack::Eager));
@@ -163,12 +163,23 @@ fn settings_reach_the_model() {
         config("Transaction_Scheduling_Policy", "PRIORITY_OUT_OF_ORDER").scheduler.priority_classes
     );
     assert_eq!(config("Ideal_Mapping_Table", "true").mapping.table, MappingTable::Ideal);
-    assert_eq!(config("GC_Block_Selection_Policy", "greedy").gc.victim, VictimPolicy::Greedy);
+    for (name, victim) in [
+        ("greedy", VictimPolicy::Greedy),
+        ("RGA", VictimPolicy::DChoices { d: 11 }),
+        ("RANDOM", VictimPolicy::Random),
+        ("RANDOM_P", VictimPolicy::RandomP { pages: 1 }),
+        ("RANDOM_PP", VictimPolicy::RandomPlusPlus),
+        ("FIFO", VictimPolicy::Fifo),
+    ] {
+        assert_eq!(config("GC_Block_Selection_Policy", name).gc.victim, victim);
+    }
+    assert!(config("Use_Copyback_for_GC", "true").gc.copyback);
     assert_eq!(
         config("Plane_Allocation_Scheme", "PDWC").plane_order.0,
         [Dimension::Plane, Dimension::Die, Dimension::Chip, Dimension::Channel]
     );
     let gc = config("Preemptible_GC_Enabled", "true").gc;
+    assert!(gc.preemptible);
     assert_eq!(gc.urgent * 2048.0, 10.0);
     assert_eq!(config("GC_Exec_Threshold", "0.0001").gc.start * 2048.0, 10.0);
     assert_eq!(config("Seed", "99").seed, 99);
@@ -247,9 +258,8 @@ fn what_cannot_be_used_is_named_with_its_place() {
         ("HostInterface_Type", "SATA"),
         ("Address_Mapping", "HYBRID"),
         ("Transaction_Scheduling_Policy", "FLIN"),
-        ("GC_Block_Selection_Policy", "RANDOM_PP"),
         ("GC_Block_Selection_Policy", "LRU"),
-        ("Use_Copyback_for_GC", "true"),
+        ("Use_Copyback_for_GC", "perhaps"),
         ("Caching_Mechanism", "SIMPLE"),
         ("CMD_Suspension_Support", "PROGRAM_ERASE"),
         ("Memory_Type", "PCM"),
@@ -316,8 +326,7 @@ fn what_cannot_be_used_is_named_with_its_place() {
 #[test]
 fn what_changes_nothing_is_let_through_with_a_warning() {
     let inert = [
-        ("GC_Block_Selection_Policy", "FIFO"),
-        ("Use_Copyback_for_GC", "true"),
+        ("GC_Block_Selection_Policy", "RANDOM_PP"),
         ("Caching_Mechanism", "SIMPLE"),
         ("Data_Cache_Sharing_Mode", "EQUAL_PARTITIONING"),
         ("CMD_Suspension_Support", "ERASE"),

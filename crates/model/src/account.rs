@@ -63,7 +63,7 @@ impl Drive {
             ($($field:ident)+) => { $(totals.$field -= from.$field;)+ };
         }
         since!(commands events host_units_written flash_units_programmed gc_units_moved
-            flash_reads flash_programs gc_reads gc_programs mapping_reads mapping_programs
+            flash_reads flash_programs gc_reads gc_programs copybacks mapping_reads mapping_programs
             merge_reads multi_plane_operations erases gc_runs retired_blocks cmt_lookups
             cmt_hits cache_lookups cache_hits padded_units units_lost media_errors);
         let subtract = |now: &mut [Span], before: &[Span]| {

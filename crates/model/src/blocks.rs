@@ -30,6 +30,18 @@ pub(crate) struct Frontier {
 
 const STREAMS: usize = 3;
 
+/// What the clock of block ages stands at in a drive that has not been written: preconditioned
+/// blocks are older than that.
+const CLOCK_START: u64 = 1 << 48;
+
+/// What collecting a block is worth under the cost-benefit policy: its age, times the share
+/// of its units that is won, over the share that has to be read and written.
+pub(crate) fn cost_benefit(valid: u32, units_per_block: u32, age: u64) -> f64 {
+    let won = f64::from(units_per_block - valid);
+    // One more, so that among blocks that have just changed the share won decides.
+    won * (age + 1) as f64 / (2.0 * f64::from(valid))
+}
+
 pub(crate) struct Blocks {
     shape: Shape,
     /// Valid units of each block, with [`INELIGIBLE`] as a flag.
@@ -44,6 +56,11 @@ pub(crate) struct Blocks {
     cursor: Vec<u32>,
     one_frontier: bool,
     policy: VictimPolicy,
+    /// When each block was filled (FIFO) or last changed (cost-benefit), on `clock`; empty
+    /// for policies that do not ask.
+    stamps: Vec<u64>,
+    /// Pages programmed, from [`CLOCK_START`] on.
+    clock: u64,
     reserve: usize,
     pub(crate) start: usize,
     pub(crate) urgent: usize,
@@ -77,6 +94,8 @@ impl Blocks {
             cursor: vec![0; shape.planes as usize],
             one_frontier: gc.frontiers == WriteFrontiers::One,
             policy: gc.victim,
+            stamps: if gc.victim.needs_age() { vec![0; blocks as usize] } else { vec![] },
+            clock: CLOCK_START,
             reserve: gc.reserve_blocks as usize,
             start: start as usize,
             urgent: urgent as usize,
@@ -128,6 +147,9 @@ impl Blocks {
         if frontier.next_page == self.shape.pages_per_block {
             if frontier.block != NONE {
                 self.valid[frontier.block as usize] &= !INELIGIBLE;
+                if let Some(stamp) = self.stamps.get_mut(frontier.block as usize) {
+                    *stamp = self.clock;
+                }
             }
             let block = self.free[plane as usize].pop_front().expect("a free block");
             *frontier = Frontier { block, next_page: 0 };
@@ -135,6 +157,7 @@ impl Blocks {
         let slot = frontier.block * self.shape.units_per_block
             + frontier.next_page * self.shape.units_per_page;
         frontier.next_page += 1;
+        self.clock += 1;
         slot
     }
 
@@ -185,12 +208,22 @@ impl Blocks {
     pub(crate) fn remove_valid(&mut self, block: u32, units: u32) {
         debug_assert!(self.valid(block) >= units, "block {block} has no valid unit to lose");
         self.valid[block as usize] -= units as u16;
+        if self.policy == VictimPolicy::CostBenefit {
+            self.stamps[block as usize] = self.clock;
+        }
     }
 
     /// A block was written before counting began: it holds `valid` units, and is open or
     /// may be collected.
     pub(crate) fn set_written(&mut self, block: u32, valid: u32, open: bool) {
         self.valid[block as usize] = valid as u16 | if open { INELIGIBLE } else { 0 };
+    }
+
+    /// The same block was filled, or last changed, `pages` programmed pages ago.
+    pub(crate) fn set_age(&mut self, block: u32, pages: u64) {
+        if let Some(stamp) = self.stamps.get_mut(block as usize) {
+            *stamp = self.clock - pages.min(CLOCK_START);
+        }
     }
 
     /// Makes a block the one that `stream` fills. One that is open already is closed.
@@ -223,14 +256,89 @@ impl Blocks {
             VictimPolicy::DChoices { d } => {
                 self.best_of_draws(plane, d).unwrap_or_else(|| self.least_valid(plane))
             }
+            policy => self.other_victim(plane, policy),
         };
         let block = first + best;
         if u32::from(self.valid[block as usize]) >= self.valid_too_many() {
-            return None;
+            // Random and FIFO take what comes, once some other block is worth collecting.
+            let any = matches!(self.policy, VictimPolicy::Random | VictimPolicy::Fifo);
+            if !any
+                || u32::from(self.valid[(first + self.least_valid(plane)) as usize])
+                    >= self.valid_too_many()
+            {
+                return None;
+            }
         }
         self.cursor[plane as usize] = (best + 1) % blocks;
         self.valid[block as usize] |= INELIGIBLE;
         Some(block)
+    }
+
+    /// The choice of the policies that are neither greedy nor d-choices, counted from the
+    /// plane's first block.
+    fn other_victim(&mut self, plane: u32, policy: VictimPolicy) -> u32 {
+        let least = self.least_valid(plane);
+        let blocks = self.shape.blocks_per_plane;
+        let first = (plane * blocks) as usize;
+        let too_many = self.valid_too_many();
+        if u32::from(self.valid[first + least as usize]) >= too_many {
+            return least;
+        }
+        let counts = &self.valid[first..][..blocks as usize];
+        let candidates = || counts.iter().filter(|&&valid| valid & INELIGIBLE == 0);
+        let chosen = match policy {
+            VictimPolicy::Greedy | VictimPolicy::DChoices { .. } => None,
+            VictimPolicy::Random => self.random_with_less(plane, u32::from(INELIGIBLE)),
+            VictimPolicy::RandomP { pages } => {
+                let invalid = pages.saturating_mul(self.shape.units_per_page);
+                let limit = (self.shape.units_per_block + 1).saturating_sub(invalid);
+                self.random_with_less(plane, limit.min(too_many))
+            }
+            VictimPolicy::RandomPlusPlus => {
+                let sum: u64 = candidates().map(|&valid| u64::from(valid)).sum();
+                let average = sum.div_ceil(candidates().count() as u64) as u32;
+                self.random_with_less(plane, average.min(too_many))
+            }
+            VictimPolicy::Fifo => {
+                let stamps = &self.stamps[first..][..blocks as usize];
+                let candidates = counts.iter().zip(stamps).zip(0..);
+                let collectable = candidates.filter(|((valid, _), _)| **valid & INELIGIBLE == 0);
+                collectable.min_by_key(|((_, stamp), _)| **stamp).map(|(_, block)| block)
+            }
+            VictimPolicy::CostBenefit => {
+                let units = self.shape.units_per_block;
+                let start = self.cursor[plane as usize];
+                let (mut best, mut most) = (None, -1.0);
+                for block in (start..blocks).chain(0..start) {
+                    let valid = u32::from(counts[block as usize]);
+                    if valid < too_many {
+                        let age = self.clock - self.stamps[first + block as usize];
+                        let worth = cost_benefit(valid, units, age);
+                        if worth > most {
+                            (best, most) = (Some(block), worth);
+                        }
+                    }
+                }
+                best
+            }
+        };
+        chosen.unwrap_or(least)
+    }
+
+    /// A block drawn among those with less than `limit` valid units, counted from the plane's
+    /// first; `None` if there is none.
+    fn random_with_less(&mut self, plane: u32, limit: u32) -> Option<u32> {
+        let blocks = self.shape.blocks_per_plane;
+        let fits = |valid: &u16| u32::from(*valid) < limit;
+        let counts = &self.valid[(plane * blocks) as usize..][..blocks as usize];
+        let candidates = counts.iter().filter(|valid| fits(valid)).count() as u32;
+        if candidates == 0 {
+            return None;
+        }
+        let drawn = self.draw(candidates);
+        let counts = &self.valid[(plane * blocks) as usize..][..blocks as usize];
+        let mut fitting = (0..blocks).filter(|&block| fits(&counts[block as usize]));
+        fitting.nth(drawn as usize)
     }
 
     /// The block with the fewest valid units, counted from the plane's first.

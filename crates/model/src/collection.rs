@@ -1,14 +1,19 @@
 //! Garbage collection: when a plane runs short of free blocks, the valid pages of a block
-//! are read and programmed elsewhere in the plane, and the block is erased.
+//! are read and programmed elsewhere in the plane, and the block is erased. With copyback,
+//! pages that are valid as a whole stay in their die between the read and the program.
 
 use crate::blame::GARBAGE_COLLECTION;
+use crate::blocks::Stream;
 use crate::command::{Extent, Purpose, Transaction, WriteUnit};
 use crate::config::MediaOperation;
 use crate::drive::Drive;
 use crate::event::Event;
+use crate::flash::die::{DieOperation, OperationKind};
 use crate::flash::queues::{CLASS_COLLECTION, PlaneQueues};
+use crate::flash::timing::{NO_DATA, PLANES_MAX};
 use crate::mapping::table::Content;
-use crate::pool::NONE;
+use crate::pool::{List, NONE};
+use mynah_stamp::Span;
 
 /// Pages of a victim that are read or programmed at a time. An estimate: enough to keep a
 /// plane's die busy, few enough that little is buffered.
@@ -46,7 +51,14 @@ pub(crate) struct Collection {
     erasing: bool,
     /// There is no place for what it moves: it ends without an erase.
     broken: bool,
+    /// Moves that become due with each page that the host programs, and those that are due
+    /// now, in 256ths (paced collection). The erase counts as one.
+    pace: u32,
+    due: u32,
 }
+
+/// One move, in the units of [`Collection::pace`].
+const MOVE: u32 = 256;
 
 impl Default for Collection {
     fn default() -> Self {
@@ -57,6 +69,8 @@ impl Default for Collection {
             units: 0,
             erasing: false,
             broken: false,
+            pace: 0,
+            due: 0,
         }
     }
 }
@@ -65,6 +79,18 @@ impl Collection {
     /// Whether nothing more will be read: what is there has to do for the last page.
     pub(crate) fn is_read(&self) -> bool {
         self.pages.is_empty() && self.reading == 0
+    }
+
+    /// The host has programmed a page of its plane.
+    pub(crate) fn host_page_programmed(&mut self) {
+        if self.victim != NONE {
+            self.due = self.due.saturating_add(self.pace);
+        }
+    }
+
+    /// Whether the next of its moves is due.
+    pub(crate) fn is_due(&self) -> bool {
+        self.due >= MOVE
     }
 }
 
@@ -86,7 +112,7 @@ impl Drive {
         }
         let Some(victim) = self.blocks.take_victim(plane) else {
             // Without anything to win, writes can only go on while there are free pages.
-            if !self.blocks.can_program(plane, crate::blocks::Stream::Host) {
+            if !self.blocks.can_program(plane, Stream::Host) {
                 self.give_up(plane);
             }
             return;
@@ -105,9 +131,24 @@ impl Drive {
             }
         }
         let collection = &mut self.planes[plane as usize].collection;
+        let valid = self.blocks.valid(victim).div_ceil(units_per_page);
+        let won = (self.shape.pages_per_block - valid).max(1);
+        collection.pace = ((valid + 1) * MOVE).div_ceil(won);
+        collection.due = 0;
         collection.victim = victim;
         collection.pages = pages;
+        if !self.config.gc.preemptible {
+            self.dies[self.shape.die_of_plane(plane) as usize].work.begin_exclusive();
+        }
         self.collect_on(plane);
+    }
+
+    /// The collection of `plane` has ended; returns the block that it was of.
+    fn end_collection(&mut self, plane: u32) -> u32 {
+        if !self.config.gc.preemptible {
+            self.dies[self.shape.die_of_plane(plane) as usize].work.end_exclusive();
+        }
+        std::mem::replace(&mut self.planes[plane as usize].collection.victim, NONE)
     }
 
     /// Reads the next pages of the victim, or erases it when everything has been moved.
@@ -131,9 +172,13 @@ impl Drive {
             if bytes == 0 {
                 continue;
             }
+            let (purpose, bytes) = match self.config.gc.copyback && bytes == self.shape.page_bytes {
+                true => (Purpose::Copyback, NO_DATA),
+                false => (Purpose::Collect, bytes),
+            };
             self.planes[plane as usize].collection.reading += 1;
             let transaction = self.transactions.insert(Transaction::new(
-                Purpose::Collect,
+                purpose,
                 CLASS_COLLECTION,
                 GARBAGE_COLLECTION,
                 plane,
@@ -146,8 +191,9 @@ impl Drive {
         if collection.broken {
             if collection.reading == 0 && collection.units == 0 {
                 collection.broken = false;
-                let victim = std::mem::replace(&mut collection.victim, NONE);
+                let victim = self.end_collection(plane);
                 self.blocks.put_back(victim);
+                self.mark_channel(self.dies[self.shape.die_of_plane(plane) as usize].channel);
                 self.give_up(plane);
             }
         } else if collection.reading == 0 && collection.units == 0 && !collection.erasing {
@@ -175,8 +221,8 @@ impl Drive {
     /// reserve. What was not moved stays where it is.
     pub(crate) fn break_off_if_stuck(&mut self, plane: u32) {
         let state = &mut self.planes[plane as usize];
-        let stuck = state.queues.collected_units > 0
-            && !self.blocks.can_program(plane, crate::blocks::Stream::Collected);
+        let stuck =
+            state.queues.collected_units > 0 && !self.blocks.can_program(plane, Stream::Collected);
         if stuck {
             state.collection.broken = true;
             state.collection.pages.clear();
@@ -205,6 +251,77 @@ impl Drive {
         self.collect_on(plane);
     }
 
+    /// A page of the victim is in its die's register, and the command to program it has been
+    /// sent: what is still valid goes to the collected pages' open block.
+    pub(crate) fn program_copyback(&mut self, die: u32, transaction: u32) {
+        let (plane, from) =
+            (self.transactions[transaction].plane, self.transactions[transaction].slot);
+        self.transactions.remove(transaction);
+        let collection = &mut self.planes[plane as usize].collection;
+        collection.reading -= 1;
+        let units_per_page = self.shape.units_per_page;
+        let valid =
+            (from..from + units_per_page).any(|slot| self.mapping.table.content(slot).is_some());
+        let room = self.blocks.can_program(plane, Stream::Collected);
+        if collection.broken || self.dies[die as usize].dead || !valid || !room {
+            let stuck = valid && !room;
+            collection.broken |= stuck;
+            if stuck {
+                collection.pages.clear();
+            }
+            self.transferred(die);
+            return self.collect_on(plane);
+        }
+        let to = self.blocks.take_page(plane, Stream::Collected);
+        let now = self.now;
+        let mut units = List::EMPTY;
+        let mut count = 0;
+        for slot in from..from + units_per_page {
+            let Some(content) = self.mapping.table.content(slot) else { continue };
+            let unit = self.units.insert(WriteUnit {
+                from: slot,
+                started: now,
+                array: now,
+                ..WriteUnit::new(content, CLASS_COLLECTION, GARBAGE_COLLECTION, now)
+            });
+            self.units.push_back(&mut units, unit);
+            // Places within the page do not matter: what is void is left out.
+            self.map_unit(unit, to + count, Span::ZERO);
+            count += 1;
+        }
+        for place in count..units_per_page {
+            self.mapping.table.clear_slot(to + place);
+        }
+        self.planes[plane as usize].collection.units += count;
+        self.counters.flash_programs += 1;
+        self.counters.gc_programs += 1;
+        self.counters.copybacks += 1;
+        let time = self.flash.program(self.shape.page_of_slot(to));
+        let state = &mut self.dies[die as usize];
+        state.transfers = 0;
+        let mut operation = DieOperation {
+            kind: OperationKind::Program,
+            planes: 1,
+            items: [NONE; PLANES_MAX],
+            slots: [NONE; PLANES_MAX],
+            stream: Stream::Collected,
+        };
+        (operation.items[0], operation.slots[0]) = (units.head, to);
+        state.operation = Some(operation);
+        self.events.push(now + state.array_time(time), Event::ArrayDone { die });
+        self.pages_moved(&[to]);
+        self.break_off_if_stuck(plane);
+    }
+
+    /// Pages of collected units are being programmed at `slots`.
+    pub(crate) fn pages_moved(&mut self, slots: &[u32]) {
+        for slot in slots {
+            let plane = slot / self.shape.units_per_plane;
+            let due = &mut self.planes[plane as usize].collection.due;
+            *due = due.saturating_sub(MOVE);
+        }
+    }
+
     /// A collected unit has been programmed, or is void.
     pub(crate) fn collected_unit_done(&mut self, plane: u32) {
         self.planes[plane as usize].collection.units -= 1;
@@ -227,9 +344,8 @@ impl Drive {
             self.blocks.put_free(block);
         }
         self.counters.gc_runs += 1;
-        let collection = &mut self.planes[plane as usize].collection;
-        collection.victim = NONE;
-        collection.erasing = false;
+        self.planes[plane as usize].collection.erasing = false;
+        self.end_collection(plane);
         self.collect_if_needed(plane);
         let die = self.shape.die_of_plane(plane);
         let channel = self.dies[die as usize].channel;

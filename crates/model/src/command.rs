@@ -155,6 +155,8 @@ pub(crate) enum Purpose {
     Merge,
     /// A page that garbage collection moves; the owner is a plane.
     Collect,
+    /// The same without its data leaving the die.
+    Copyback,
     /// A translation page for a table miss; the owner is the page.
     Load,
     /// A translation page to be updated; the owner is the page.

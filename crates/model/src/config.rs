@@ -369,8 +369,20 @@ pub struct Gc {
     pub victim: VictimPolicy,
     /// Collection starts when fewer than this share of a plane's blocks are free.
     pub start: f64,
-    /// Collection takes precedence over host I/O below this share.
+    /// Collection takes precedence over host I/O below this share: the hard threshold of
+    /// preemptible collection.
     pub urgent: f64,
+    /// Whether host I/O may go between the page moves of a collection that is not urgent. If
+    /// not, a die that has begun to collect a block does nothing else until the block is
+    /// erased (but reads that were queued before the erase).
+    pub preemptible: bool,
+    /// Whether pages all of whose units are valid are moved within their plane, without
+    /// crossing the channel.
+    pub copyback: bool,
+    /// Whether page moves that are due go before host writes: while a block is collected,
+    /// each page that the host programs in its plane makes so many of them due that the block
+    /// is won back when the host has filled as many pages as it yields.
+    pub paced: bool,
     /// Free blocks of each plane that only collection may use, at least 1. Host writes wait
     /// when no more are left.
     pub reserve_blocks: u32,
@@ -382,7 +394,10 @@ pub struct Gc {
     pub idle_target: f64,
 }
 
-/// Which block is collected.
+/// Which block is collected. Blocks that are free, being filled or being collected are never
+/// candidates. Nothing is collected in a plane without a block that has a page's worth of
+/// invalid units; where a policy finds none of the blocks that it would take, it takes the one
+/// with the fewest valid units.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum VictimPolicy {
     /// The block with the fewest valid units.
@@ -392,6 +407,30 @@ pub enum VictimPolicy {
         /// Blocks drawn.
         d: u32,
     },
+    /// Any block, drawn at random.
+    Random,
+    /// A block drawn at random among those with enough invalid units (MQSim's RANDOM_P, whose
+    /// victims have at least one).
+    RandomP {
+        /// Pages' worth of invalid units that the block has at least, 1 or more.
+        pages: u32,
+    },
+    /// A block drawn at random among those with fewer valid units than the average of all
+    /// candidates (Random++ of Van Houdt, SIGMETRICS 2013).
+    RandomPlusPlus,
+    /// The block that was filled longest ago (Desnoyers, SYSTOR 2012: LRU cleaning).
+    Fifo,
+    /// The block with the largest `age (1 - u) / 2u`, where `u` is its share of valid units
+    /// and its age the pages programmed in the drive since a unit of it was last written or
+    /// invalidated (Kawaguchi, Nishioka and Motoda, USENIX 1995, with writes for time).
+    CostBenefit,
+}
+
+impl VictimPolicy {
+    /// Whether the choice depends on when a block was filled or last lost a unit.
+    pub(crate) fn needs_age(self) -> bool {
+        matches!(self, VictimPolicy::Fifo | VictimPolicy::CostBenefit)
+    }
 }
 
 /// Whether host writes and collected pages fill the same blocks.

@@ -148,7 +148,9 @@ impl Drive {
         match t.purpose {
             Purpose::Read => self.read_failed(transaction),
             // The collection ends here: the block stays as it is.
-            Purpose::Collect | Purpose::Erase => self.transactions.remove(transaction),
+            Purpose::Collect | Purpose::Copyback | Purpose::Erase => {
+                self.transactions.remove(transaction)
+            }
             // Translation pages are rebuilt from what the blocks say of themselves.
             Purpose::Merge | Purpose::Load | Purpose::Update => self.read_done(transaction),
         }

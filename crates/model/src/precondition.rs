@@ -9,7 +9,7 @@
 //! computation.
 
 use crate::blocks::{Frontier, Stream};
-use crate::config::WriteFrontiers;
+use crate::config::{VictimPolicy, WriteFrontiers};
 use crate::drive::Drive;
 use crate::io::NamespaceId;
 use crate::mapping::table::Content;
@@ -289,7 +289,9 @@ impl Drive {
     /// Free blocks among which a plane with these kinds of data is found at a random moment.
     fn kept_free(&self, classes: &[PlaneClass]) -> RangeInclusive<usize> {
         let start = self.blocks.start;
-        if classes.iter().any(|class| class.saturated) {
+        // Collection that keeps pace, or that nothing comes between, is not left behind.
+        let behind = self.config.gc.preemptible && !self.config.gc.paced;
+        if behind && classes.iter().any(|class| class.saturated) {
             self.blocks.urgent.min(start)..=start
         } else {
             start..=start
@@ -311,7 +313,12 @@ impl Drive {
                     weight: if total > 0.0 { class.weight } else { 0.0 },
                 })
                 .collect(),
-            victim: self.config.gc.victim,
+            victim: match self.config.gc.victim {
+                VictimPolicy::RandomP { pages } => {
+                    VictimPolicy::RandomP { pages: pages * self.shape.units_per_page }
+                }
+                victim => victim,
+            },
             frontiers: self.config.gc.frontiers,
             collect_below: kept,
             keep_free: kept,
@@ -402,6 +409,9 @@ impl Drive {
                 self.blocks.open(plane, stream, Frontier { block, next_page });
             }
             self.blocks.set_written(block, composition.valid_units(), open.is_some());
+            // While one plane programs a page, so do the others.
+            let pages = composition.age / u64::from(self.shape.units_per_page);
+            self.blocks.set_age(block, pages * u64::from(self.shape.planes));
             // Which of the written places are valid is drawn without replacement.
             let first = self.shape.first_slot_of_block(block);
             if let [slots] = &mut scratch.slots[..] {

@@ -197,7 +197,7 @@ impl Drive {
                 self.transactions.remove(transaction);
                 self.translation_read_for_update(owner);
             }
-            Purpose::Erase => unreachable!("an erase transfers no data"),
+            Purpose::Copyback | Purpose::Erase => unreachable!("these transfer no data"),
         }
     }
 

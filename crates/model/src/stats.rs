@@ -103,6 +103,9 @@ pub struct Counters {
     pub gc_reads: u64,
     /// Flash pages programmed for garbage collection.
     pub gc_programs: u64,
+    /// Flash pages moved within their plane without crossing the channel; they count as read
+    /// and programmed, too.
+    pub copybacks: u64,
     /// Translation pages read.
     pub mapping_reads: u64,
     /// Translation pages programmed.

@@ -182,6 +182,9 @@ impl Config {
         if let VictimPolicy::DChoices { d } = self.gc.victim {
             within("gc.victim.d", d.into(), 1..=u64::from(g.blocks_per_plane))?;
         }
+        if let VictimPolicy::RandomP { pages } = self.gc.victim {
+            within("gc.victim.pages", pages.into(), 1..=u64::from(g.pages_per_block))?;
+        }
         within(
             "gc.reserve_blocks",
             self.gc.reserve_blocks.into(),

@@ -172,9 +172,20 @@ pub(super) fn settings(config: &Config) -> Vec<Setting> {
             put("gc.victim", quoted("d-choices"));
             put("gc.d", d.to_string());
         }
+        VictimPolicy::Random => put("gc.victim", quoted("random")),
+        VictimPolicy::RandomP { pages } => {
+            put("gc.victim", quoted("random-p"));
+            put("gc.invalid_pages", pages.to_string());
+        }
+        VictimPolicy::RandomPlusPlus => put("gc.victim", quoted("random++")),
+        VictimPolicy::Fifo => put("gc.victim", quoted("fifo")),
+        VictimPolicy::CostBenefit => put("gc.victim", quoted("cost-benefit")),
     }
     put("gc.start", quoted(Fraction(gc.start)));
     put("gc.urgent", quoted(Fraction(gc.urgent)));
+    put("gc.preemptible", gc.preemptible.to_string());
+    put("gc.copyback", gc.copyback.to_string());
+    put("gc.paced", gc.paced.to_string());
     put("gc.reserve_blocks", gc.reserve_blocks.to_string());
     put("gc.write_frontiers", quoted(FrontiersName::from(gc.frontiers).text()));
     if let Some(after) = gc.idle_after {

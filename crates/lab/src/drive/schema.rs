@@ -358,11 +358,25 @@ pub(super) struct Gc {
     pub(super) victim: Maybe<VictimName>,
     /// With `victim = "d-choices"`: blocks drawn. Default: 10.
     pub(super) d: Maybe<u32>,
+    /// With `victim = "random-p"`: pages' worth of invalid data that a victim has at least.
+    /// Default: 1.
+    pub(super) invalid_pages: Maybe<u32>,
     /// Collection starts when fewer than this share of a plane's blocks are free.
     /// Default: 5%.
     pub(super) start: Maybe<Fraction>,
-    /// Collection takes precedence over host I/O below this share. Default: 0.5%.
+    /// Collection takes precedence over host I/O below this share (the hard threshold of
+    /// preemptible collection). Default: 0.5%.
     pub(super) urgent: Maybe<Fraction>,
+    /// Whether host I/O may go between the page moves of a collection that is not urgent; if
+    /// not, a die that has begun to collect a block does nothing else until it is erased.
+    /// Default: true.
+    pub(super) preemptible: Maybe<bool>,
+    /// Whether pages that are valid as a whole are moved within their plane without crossing
+    /// the channel. Default: false.
+    pub(super) copyback: Maybe<bool>,
+    /// Whether page moves go before host writes in proportion to them, so that a block is won
+    /// back when the host has filled as many pages as it yields. Default: false.
+    pub(super) paced: Maybe<bool>,
     /// Free blocks of each plane that only collection may use, at least 1. Default: 2.
     pub(super) reserve_blocks: Maybe<u32>,
     /// Whether host writes and collected pages fill the same blocks. Default: separate.
@@ -662,6 +676,16 @@ names! {
         Greedy = "greedy",
         /// The one with the fewest valid units among `d` drawn at random.
         DChoices = "d-choices",
+        /// Any block, drawn at random.
+        Random = "random",
+        /// A block drawn among those with at least `invalid_pages` pages' worth of invalid data.
+        RandomP = "random-p",
+        /// A block drawn among those with fewer valid units than the average.
+        RandomPlusPlus = "random++",
+        /// The block that was filled longest ago.
+        Fifo = "fifo",
+        /// The block with the most age times room won over data to move.
+        CostBenefit = "cost-benefit",
     }
 }
 names! {

@@ -214,6 +214,35 @@ fn overrides_reach_every_kind_of_value() {
 }
 
 #[test]
+fn collection_is_as_the_file_says() {
+    let gc = |overrides: &[&str]| {
+        let loaded = small(overrides).unwrap_or_else(|e| panic!("{}", shown(&e)));
+        let text = to_toml(&loaded.name, "", &loaded.config, &[]);
+        let again = parse("written.toml", &text, &[]).unwrap_or_else(|e| panic!("{}", shown(&e)));
+        assert_eq!(again.config, loaded.config, "{text}");
+        loaded.config.gc
+    };
+    for (name, victim) in [
+        ("greedy", VictimPolicy::Greedy),
+        ("d-choices", VictimPolicy::DChoices { d: 10 }),
+        ("random", VictimPolicy::Random),
+        ("random-p", VictimPolicy::RandomP { pages: 1 }),
+        ("random++", VictimPolicy::RandomPlusPlus),
+        ("fifo", VictimPolicy::Fifo),
+        ("cost-benefit", VictimPolicy::CostBenefit),
+    ] {
+        assert_eq!(gc(&[&format!("gc.victim={name}")]).victim, victim);
+    }
+    let three = gc(&["gc.victim=random-p", "gc.invalid_pages=3"]).victim;
+    assert_eq!(three, VictimPolicy::RandomP { pages: 3 });
+    let usual = gc(&[]);
+    assert!(usual.preemptible && !usual.copyback && !usual.paced);
+    assert!(!gc(&["gc.preemptible=false"]).preemptible);
+    assert!(gc(&["gc.copyback=true"]).copyback);
+    assert!(gc(&["gc.paced=true"]).paced);
+}
+
+#[test]
 fn injected_faults_are_part_of_the_drive() {
     let mut drive = small(&[]).unwrap();
     let before = drive.hash.clone();
@@ -316,6 +345,10 @@ fn errors_of_impossible_drives() {
             set(&["mapping.cmt.size=4KiB", "mapping.cmt.granularity=page"]),
             set(&["firmware.cores=4"]),
             set(&["gc.d=4"]),
+            set(&["gc.d=4", "gc.invalid_pages=2", "gc.victim=fifo"]),
+            set(&["gc.victim=random-p", "gc.invalid_pages=0"]),
+            set(&["gc.victim=lru"]),
+            set(&["gc.paced=true", "gc.preemptible=false"]),
             set(&["gc.urgent=10%"]),
             set(&["gc.idle_target=10%"]),
             set(&["flash.erase=75s"]),

@@ -15,7 +15,6 @@ pub(super) struct Use {
     /// Any write goes through the data cache.
     pub(super) caches: bool,
     pub(super) flows: usize,
-    pub(super) steady: bool,
 }
 
 /// A setting the model does not have, and when that matters.
@@ -276,7 +275,7 @@ pub(super) fn read<'d>(
         mapping: mapping(&device, geometry.page_bytes, as_mqsim)?,
         plane_order: plane_order(&device)?,
         over_provisioning: device.number("Overprovisioning_Ratio", 1.0)?.unwrap_or(0.07),
-        gc: gc(&device, geometry.blocks_per_plane)?,
+        gc: gc(document, &device, geometry.blocks_per_plane, warnings)?,
         scheduler: Scheduler {
             die_interleaving: !as_mqsim,
             multi_plane: true,
@@ -389,7 +388,12 @@ fn plane_order(device: &Section<'_>) -> Result<PlaneOrder, MqsimError> {
     }
 }
 
-fn gc(device: &Section<'_>, blocks: u32) -> Result<Gc, MqsimError> {
+fn gc<'d>(
+    document: &'d Document,
+    device: &Section<'d>,
+    blocks: u32,
+    warnings: &mut Warnings,
+) -> Result<Gc, MqsimError> {
     let threshold = device.number("GC_Exec_Threshold", 1.0)?.unwrap_or(0.05);
     let hard = device.number("GC_Hard_Threshold", 1.0)?.unwrap_or(0.005);
     let start = ((threshold * f64::from(blocks)) as u32).max(10);
@@ -401,20 +405,33 @@ fn gc(device: &Section<'_>, blocks: u32) -> Result<Gc, MqsimError> {
         ));
     }
     let preemptible = device.flag("Preemptible_GC_Enabled")?.unwrap_or(true);
-    let urgent = match preemptible {
-        true => ((hard * f64::from(blocks)) as u32).max(1).min(start),
-        false => start,
-    };
-    let greedy = device
-        .get("GC_Block_Selection_Policy")
-        .is_some_and(|element| !element.text.eq_ignore_ascii_case("RGA"));
+    let urgent = ((hard * f64::from(blocks)) as u32).max(1).min(start);
+    let d = blocks.ilog2().max(1);
+    let victim = device.choice(
+        "GC_Block_Selection_Policy",
+        &[
+            ("GREEDY", VictimPolicy::Greedy),
+            ("RGA", VictimPolicy::DChoices { d }),
+            ("RANDOM", VictimPolicy::Random),
+            ("RANDOM_P", VictimPolicy::RandomP { pages: 1 }),
+            ("RANDOM_PP", VictimPolicy::RandomPlusPlus),
+            ("FIFO", VictimPolicy::Fifo),
+        ],
+    )?;
+    if let (Some(VictimPolicy::RandomPlusPlus), Some(element)) =
+        (victim, device.get("GC_Block_Selection_Policy"))
+    {
+        let message = "blocks with fewer valid pages than the average, as this policy's paper \
+                       has it; MQSim asks for as many invalid pages as the occupancy amounts to";
+        warnings.add(document, element, message);
+    }
     Ok(Gc {
-        victim: match greedy {
-            true => VictimPolicy::Greedy,
-            false => VictimPolicy::DChoices { d: blocks.ilog2().max(1) },
-        },
+        victim: victim.unwrap_or(VictimPolicy::DChoices { d }),
         start: share(start, blocks),
         urgent: share(urgent, blocks),
+        preemptible,
+        copyback: device.flag("Use_Copyback_for_GC")?.unwrap_or(false),
+        paced: false,
         reserve_blocks: RESERVE_BLOCKS,
         frontiers: WriteFrontiers::Separate,
         idle_after: None,
@@ -442,12 +459,9 @@ fn refuse_unsupported<'d>(
     type When = fn(&Use) -> bool;
     type Value = (&'static str, Option<(&'static str, When)>);
     let always: When = |_| true;
-    let collects: When = |usage| usage.writes || usage.steady;
-    let writes: When = |usage| usage.writes;
     let caches: When = |usage| usage.caches;
     let shares_cache: When = |usage| usage.caches && usage.flows > 1;
     let suspends: When = if as_mqsim { |_| false } else { |usage| usage.writes };
-    const VICTIM: &str = "the victim policies are GREEDY and RGA";
     const SUSPENSION: &str = "program and erase run to their end; set NONE, or give --as-mqsim to \
                               do as MQSim, which never suspends whatever this says";
     let device_tags: &[(&str, &[Value])] = &[
@@ -484,21 +498,6 @@ fn refuse_unsupported<'d>(
                 ("PRIORITY_OUT_OF_ORDER", None),
                 ("FLIN", Some(("MQSim stops at it too", always))),
             ],
-        ),
-        (
-            "GC_Block_Selection_Policy",
-            &[
-                ("GREEDY", None),
-                ("RGA", None),
-                ("RANDOM", Some((VICTIM, collects))),
-                ("RANDOM_P", Some((VICTIM, collects))),
-                ("RANDOM_PP", Some((VICTIM, collects))),
-                ("FIFO", Some((VICTIM, collects))),
-            ],
-        ),
-        (
-            "Use_Copyback_for_GC",
-            &[("false", None), ("true", Some(("collected pages pass the controller", writes)))],
         ),
         ("Flash_Comm_Protocol", &[("NVDDR2", None)]),
     ];

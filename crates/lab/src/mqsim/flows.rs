@@ -123,12 +123,8 @@ fn scenario(
 
     let mut config = drive.config.clone();
     let caches = caches(document, &flows, as_mqsim, warnings)?;
-    let usage = Use {
-        writes: flows.iter().any(|flow| flow.spec.modifies()),
-        caches,
-        flows: flows.len(),
-        steady: drive.precondition == Precondition::Steady,
-    };
+    let usage =
+        Use { writes: flows.iter().any(|flow| flow.spec.modifies()), caches, flows: flows.len() };
     drive.check(&usage, warnings)?;
     if !caches {
         config.cache = None;

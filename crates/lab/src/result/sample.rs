@@ -95,6 +95,7 @@ pub(crate) fn contended() -> Result {
         flash_programs: 27_500,
         gc_reads: 17_300,
         gc_programs: 17_100,
+        copybacks: 0,
         mapping_reads: 1_000,
         mapping_programs: 400,
         multi_plane_operations: 9_000,

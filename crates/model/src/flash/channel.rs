@@ -258,8 +258,12 @@ impl Drive {
             let t = &self.transactions[transaction];
             let (die, is_host_read) = (t.die, t.purpose == Purpose::Read);
             if !is_host_read {
+                let stays_in_die = t.purpose == Purpose::Copyback;
                 // What follows may list other channels, which come after this one.
                 self.mark_channel(channel);
+                if stays_in_die {
+                    return self.program_copyback(die, transaction);
+                }
             }
             self.transferred(die);
             self.read_done(transaction);
@@ -274,6 +278,6 @@ pub(super) fn data_list(purpose: Purpose) -> usize {
     match purpose {
         Purpose::Load | Purpose::Update => 0,
         Purpose::Read | Purpose::Merge => 1,
-        Purpose::Collect | Purpose::Erase => 2,
+        Purpose::Collect | Purpose::Copyback | Purpose::Erase => 2,
     }
 }

@@ -1,11 +1,12 @@
 //! What an idle die does next: loads of the mapping table first, then host reads, writes,
-//! and garbage collection; where free blocks run out, collection goes before host I/O.
+//! and garbage collection; where free blocks run out, collection goes before host I/O, and
+//! where it may not be interrupted it has the die to itself.
 
 use crate::blocks::Stream;
 use crate::drive::Drive;
 use crate::flash::die::OperationKind;
 use crate::flash::queues::{
-    CLASS_COLLECTION, CLASS_HOST, CLASS_MAPPING, COLLECTION_WORK, MAPPING_READS,
+    CLASS_COLLECTION, CLASS_HOST, CLASS_MAPPING, COLLECTION_WORK, EXCLUSIVE, MAPPING_READS,
 };
 use crate::pool::NONE;
 
@@ -35,6 +36,9 @@ impl Drive {
         let state = &mut self.dies[die as usize];
         let first = state.first_plane;
         let last = first + self.shape.planes_per_die;
+        if state.work.some & EXCLUSIVE != 0 {
+            return self.pick_collection_alone(die);
+        }
         if state.work.some & MAPPING_READS != 0 {
             return self.pick_read(first, CLASS_MAPPING);
         }
@@ -47,9 +51,7 @@ impl Drive {
         let urgent = (first..last).any(|plane| self.blocks.is_urgent(plane));
         if urgent {
             return self
-                .pick_read(first, CLASS_COLLECTION)
-                .or_else(|| self.pick_write(first, CLASS_COLLECTION))
-                .or_else(|| self.pick_erase(first))
+                .pick_collection(first)
                 .or_else(|| {
                     let class = self.dies[die as usize].host_class(0)?;
                     self.pick_read(first, class)
@@ -59,10 +61,36 @@ impl Drive {
         if let Some(class) = self.dies[die as usize].host_class(0) {
             return self.pick_read(first, class);
         }
-        self.pick_host_write(die)
-            .or_else(|| self.pick_read(first, CLASS_COLLECTION))
-            .or_else(|| self.pick_write(first, CLASS_COLLECTION))
-            .or_else(|| self.pick_erase(first))
+        if self.config.gc.paced
+            && (first..last).any(|plane| self.planes[plane as usize].collection.is_due())
+            && let Some(pick) = self.pick_collection(first)
+        {
+            return Some(pick);
+        }
+        self.pick_host_write(die).or_else(|| self.pick_collection(first))
+    }
+
+    fn pick_collection(&self, first_plane: u32) -> Option<Pick> {
+        self.pick_read(first_plane, CLASS_COLLECTION)
+            .or_else(|| self.pick_write(first_plane, CLASS_COLLECTION))
+            .or_else(|| self.pick_erase(first_plane))
+    }
+
+    /// What a die does next that collects without being interrupted. Reads that an erase has
+    /// to wait for go before it.
+    fn pick_collection_alone(&mut self, die: u32) -> Option<Pick> {
+        let first = self.dies[die as usize].first_plane;
+        if let Some(pick) = self.pick_collection(first) {
+            return Some(pick);
+        }
+        if self.dies[die as usize].work.erases == 0 {
+            return None;
+        }
+        if self.dies[die as usize].work.some & MAPPING_READS != 0 {
+            return self.pick_read(first, CLASS_MAPPING);
+        }
+        let class = self.dies[die as usize].host_class(0)?;
+        self.pick_read(first, class)
     }
 
     #[inline]

@@ -65,7 +65,7 @@ impl Die {
     }
 
     #[inline]
-    pub(super) fn array_time(&self, time: Span) -> Span {
+    pub(crate) fn array_time(&self, time: Span) -> Span {
         match self.factor {
             None => time,
             Some(factor) => Span::from_ps((time.as_ps() as f64 * factor) as u64),

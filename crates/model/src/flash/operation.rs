@@ -103,7 +103,7 @@ impl Drive {
         t.started = self.now;
         t.array = self.now + command;
         match t.purpose {
-            Purpose::Collect => self.counters.gc_reads += 1,
+            Purpose::Collect | Purpose::Copyback => self.counters.gc_reads += 1,
             Purpose::Load | Purpose::Update => self.counters.mapping_reads += 1,
             Purpose::Merge => self.counters.merge_reads += 1,
             Purpose::Read | Purpose::Erase => {}
@@ -114,6 +114,10 @@ impl Drive {
     /// Adds reads at the same page offset of other planes of the die.
     #[inline(never)]
     pub(super) fn join_reads(&mut self, operation: &mut DieOperation, pick: Pick, page: u32) {
+        if self.transactions[operation.items[0]].purpose == Purpose::Copyback {
+            // It goes on with a program of its own.
+            return;
+        }
         let first_plane = self.dies[self.shape.die_of_plane(pick.plane) as usize].first_plane;
         for plane in first_plane..first_plane + self.shape.planes_per_die {
             if plane == pick.plane {
@@ -125,7 +129,8 @@ impl Drive {
                 if at == NONE {
                     break;
                 }
-                if self.shape.page_of_slot(self.transactions[at].slot) == page {
+                let t = &self.transactions[at];
+                if self.shape.page_of_slot(t.slot) == page && t.purpose != Purpose::Copyback {
                     let list =
                         &mut self.planes[plane as usize].queues.reads[usize::from(pick.class)];
                     self.transactions.unlink(list, before, at);
@@ -194,7 +199,10 @@ impl Drive {
         self.counters.flash_programs += planes as u64;
         match pick.class {
             CLASS_MAPPING => self.counters.mapping_programs += planes as u64,
-            CLASS_COLLECTION => self.counters.gc_programs += planes as u64,
+            CLASS_COLLECTION => {
+                self.counters.gc_programs += planes as u64;
+                self.pages_moved(&operation.slots[..planes]);
+            }
             _ => {}
         }
         self.occupy(die, holder, operation, command, array);
@@ -275,6 +283,9 @@ impl Drive {
             let whole_page = matches!(self.units[chosen.head].content, Content::TranslationPage(_));
             if operation.stream == Stream::Host && !whole_page {
                 self.counters.padded_units += u64::from(self.shape.units_per_page - count);
+                if self.config.gc.paced {
+                    self.planes[pick.plane as usize].collection.host_page_programmed();
+                }
             }
             self.collect_if_needed(pick.plane);
             self.break_off_if_stuck(pick.plane);
@@ -329,7 +340,7 @@ impl Drive {
 
     /// One of the pages a die has read has left it.
     #[inline(always)]
-    pub(super) fn transferred(&mut self, die: u32) {
+    pub(crate) fn transferred(&mut self, die: u32) {
         let state = &mut self.dies[die as usize];
         state.transfers -= 1;
         if state.transfers == 0 {

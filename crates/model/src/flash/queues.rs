@@ -42,8 +42,10 @@ pub(crate) struct Work {
     pub(super) reads: [u32; CLASSES],
     pub(super) writes: [u32; CLASSES],
     pub(super) erases: u32,
-    /// A bit for each of these that is not zero.
+    /// A bit for each of these that is not zero, and [`EXCLUSIVE`].
     pub(super) some: u32,
+    /// Collections in its planes that nothing may come between.
+    exclusive: u32,
 }
 
 /// Where the bits of writes and the bit of erases begin.
@@ -52,6 +54,8 @@ pub(super) const ERASES: u32 = 16;
 pub(super) const COLLECTION_WORK: u32 =
     1 << CLASS_COLLECTION | 1 << (WRITES + CLASS_COLLECTION as u32) | 1 << ERASES;
 pub(super) const MAPPING_READS: u32 = 1 << CLASS_MAPPING;
+/// Not work, but a bit that keeps all but collection from being chosen.
+pub(super) const EXCLUSIVE: u32 = 1 << 24;
 pub(super) const HOST_CLASSES: u32 = 0b1111;
 
 impl Work {
@@ -67,7 +71,20 @@ impl Work {
 
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
-        self.some == 0
+        self.some & !EXCLUSIVE == 0
+    }
+
+    /// A collection begins that nothing may come between.
+    pub(crate) fn begin_exclusive(&mut self) {
+        self.exclusive += 1;
+        self.some |= EXCLUSIVE;
+    }
+
+    pub(crate) fn end_exclusive(&mut self) {
+        self.exclusive -= 1;
+        if self.exclusive == 0 {
+            self.some &= !EXCLUSIVE;
+        }
     }
 
     #[inline]

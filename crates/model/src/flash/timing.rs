@@ -9,6 +9,10 @@ use mynah_stamp::Span;
 /// Most planes a multi-plane operation can join.
 pub(crate) const PLANES_MAX: usize = 8;
 
+/// Stands for the bytes of a page that stays in its die to be programmed elsewhere: only a
+/// program command crosses the channel.
+pub(crate) const NO_DATA: u32 = u32::MAX;
+
 pub(crate) struct FlashTimes {
     /// Command and address time by number of planes less one.
     read_command: [Span; PLANES_MAX],
@@ -81,6 +85,9 @@ impl FlashTimes {
     }
 
     fn transfer_time(&self, bytes: u32) -> Span {
+        if bytes == NO_DATA {
+            return self.program_command(1);
+        }
         let bytes = (u64::from(bytes) * self.carried).div_ceil(self.page_bytes);
         let ps = if self.truncated {
             (bytes / self.width / 2) * (1000 / self.rate_mts * 2) * 1000

@@ -15,6 +15,7 @@
 use rand::Rng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
+use crate::blocks::cost_benefit;
 use crate::config::{VictimPolicy, WriteFrontiers};
 
 /// Bit of [`Engine::score`] that keeps a block from being chosen: it is open.
@@ -57,6 +58,15 @@ pub(super) struct Tally {
     pub(super) copied: u64,
     /// Sum of the squares of the units copied by each collection.
     pub(super) copied_squared: u64,
+    /// What the clock of ages stood at in the beginning.
+    before: u64,
+}
+
+impl Tally {
+    /// The clock of ages: units programmed.
+    fn clock(&self) -> u64 {
+        self.before + self.host_writes + self.copied
+    }
 }
 
 struct ClassState {
@@ -79,6 +89,9 @@ pub(super) struct Engine {
     free: Vec<usize>,
     host: Open,
     collected: Option<Open>,
+    /// When each block was filled (FIFO) or last changed (cost-benefit), in units written and
+    /// copied; empty for other policies.
+    stamps: Vec<u64>,
     /// Where the search for a victim begins, so that ties do not favour low block numbers.
     cursor: usize,
     rng: Xoshiro256PlusPlus,
@@ -91,8 +104,9 @@ pub(super) fn below(rng: &mut impl Rng, n: usize) -> usize {
 }
 
 impl Engine {
-    /// A pool whose closed blocks hold `filled[block][class]` valid units, with `weights[class]`
-    /// of the host's writes; blocks past `filled` are free. At least one weight is positive.
+    /// A pool whose closed blocks hold `filled[block][class]` valid units, the oldest block
+    /// first, with `weights[class]` of the host's writes; blocks past `filled` are free. At
+    /// least one weight is positive.
     pub(super) fn new(
         rules: Rules,
         blocks: usize,
@@ -129,6 +143,12 @@ impl Engine {
         let mut free: Vec<usize> = (filled.len()..blocks).rev().collect();
         let host = Open { block: free.pop().expect("a free block"), written: 0 };
         score[host.block] = OPEN;
+        let stamps = match rules.victim.needs_age() {
+            true => (0..blocks as u64).collect(),
+            false => vec![],
+        };
+        // As if the blocks had been filled one after the other.
+        let tally = Tally { before: blocks as u64, ..Tally::default() };
         Engine {
             rules,
             classes,
@@ -138,9 +158,10 @@ impl Engine {
             free,
             host,
             collected: None,
+            stamps,
             cursor: 0,
             rng,
-            tally: Tally::default(),
+            tally,
         }
     }
 
@@ -202,6 +223,9 @@ impl Engine {
         self.host.written += batch;
         self.tally.host_writes += u64::from(batch);
         let new = self.tag[frontier];
+        if self.rules.victim == VictimPolicy::CostBenefit {
+            return self.write_dated(batch);
+        }
         if let [(_, only)] = self.shares[..] {
             let class = &mut self.classes[only];
             for _ in 0..batch {
@@ -211,15 +235,44 @@ impl Engine {
             return;
         }
         for _ in 0..batch {
-            let draw = self.rng.next_u64();
-            let mut share = 0;
-            while self.shares[share].0 < draw {
-                share += 1;
-            }
-            let class = &mut self.classes[self.shares[share].1];
+            let class = self.draw_class();
+            let class = &mut self.classes[class];
             class.replace(&mut self.rng, &self.tag, &mut self.score, new);
             class.counts[frontier] = class.counts[frontier].wrapping_add(1);
         }
+    }
+
+    /// The same, noting when each block loses a unit.
+    fn write_dated(&mut self, batch: u16) {
+        let (frontier, clock) = (self.host.block, self.tally.clock());
+        let new = self.tag[frontier];
+        for _ in 0..batch {
+            let class = self.draw_class();
+            let class = &mut self.classes[class];
+            let block = class.replace(&mut self.rng, &self.tag, &mut self.score, new);
+            class.counts[frontier] = class.counts[frontier].wrapping_add(1);
+            self.stamps[block] = clock;
+        }
+    }
+
+    /// The class of the next host write.
+    #[inline]
+    fn draw_class(&mut self) -> usize {
+        if let [(_, only)] = self.shares[..] {
+            return only;
+        }
+        let draw = self.rng.next_u64();
+        let mut share = 0;
+        while self.shares[share].0 < draw {
+            share += 1;
+        }
+        self.shares[share].1
+    }
+
+    /// How many units have been programmed since `block` was filled, or last changed; 0 for
+    /// policies that do not ask.
+    pub(super) fn age(&self, block: usize) -> u64 {
+        self.stamps.get(block).map_or(0, |stamp| self.tally.clock() - stamp)
     }
 
     /// Opens a block in place of the host's full frontier and collects if that leaves too few
@@ -241,6 +294,9 @@ impl Engine {
     /// Closes a full block and opens a free one.
     fn replace_open(&mut self, full: Open) -> Open {
         self.score[full.block] &= !OPEN;
+        if let Some(stamp) = self.stamps.get_mut(full.block) {
+            *stamp = self.tally.clock();
+        }
         self.open()
     }
 
@@ -254,6 +310,18 @@ impl Engine {
         let victim = match self.rules.victim {
             VictimPolicy::Greedy => self.fewest_valid(),
             VictimPolicy::DChoices { d } => self.fewest_valid_of(d),
+            VictimPolicy::Random => self.fewest_valid_of(1),
+            VictimPolicy::RandomP { pages } => {
+                let units = u32::from(self.rules.units_per_block);
+                self.random_with_less((units + 1).saturating_sub(pages) as u16)
+            }
+            VictimPolicy::RandomPlusPlus => {
+                let closed = || self.score.iter().filter(|&&score| score < OPEN);
+                let sum: u64 = closed().map(|&score| u64::from(score)).sum();
+                self.random_with_less(sum.div_ceil(closed().count() as u64) as u16)
+            }
+            VictimPolicy::Fifo => self.oldest(),
+            VictimPolicy::CostBenefit => self.most_worthwhile(),
         };
         let valid = self.score[victim];
         self.tally.collections += 1;
@@ -354,6 +422,41 @@ impl Engine {
         victim
     }
 
+    /// A closed block drawn among those with fewer than `limit` valid units, or if there is
+    /// none the one with the fewest.
+    fn random_with_less(&mut self, limit: u16) -> usize {
+        let candidates = self.score.iter().filter(|&&score| score < limit).count();
+        if candidates == 0 {
+            return self.fewest_valid();
+        }
+        let drawn = below(&mut self.rng, candidates);
+        let mut fitting = (0..self.score.len()).filter(|&block| self.score[block] < limit);
+        fitting.nth(drawn).expect("as many as were counted")
+    }
+
+    /// The block that was closed first.
+    fn oldest(&self) -> usize {
+        let closed = (0..self.score.len()).filter(|&block| self.score[block] < OPEN);
+        closed.min_by_key(|&block| self.stamps[block]).expect("a closed block")
+    }
+
+    /// The victim of the cost-benefit policy; the first from the cursor of equals.
+    fn most_worthwhile(&mut self) -> usize {
+        let blocks = self.score.len();
+        let (mut best, mut most) = (usize::MAX, -1.0);
+        for block in (self.cursor..blocks).chain(0..self.cursor) {
+            if self.score[block] < OPEN {
+                let (valid, units) = (self.score[block], self.rules.units_per_block);
+                let worth = cost_benefit(valid.into(), units.into(), self.age(block));
+                if worth > most {
+                    (best, most) = (block, worth);
+                }
+            }
+        }
+        self.cursor = (best + 1) % blocks;
+        best
+    }
+
     /// The fewest valid units of `d` closed blocks drawn with replacement; the first drawn of
     /// equals.
     fn fewest_valid_of(&mut self, d: u32) -> usize {
@@ -420,9 +523,15 @@ impl Engine {
 
 impl ClassState {
     /// A unit of this class is written anew, in the block whose ticket is `new`: takes it from
-    /// the block that held it.
+    /// the block that held it, and returns that.
     #[inline]
-    fn replace(&mut self, rng: &mut Xoshiro256PlusPlus, tag: &[u32], score: &mut [u16], new: u32) {
+    fn replace(
+        &mut self,
+        rng: &mut Xoshiro256PlusPlus,
+        tag: &[u32],
+        score: &mut [u16],
+        new: u32,
+    ) -> usize {
         let block = loop {
             let index = below(rng, self.tickets.len());
             let ticket = self.tickets[index];
@@ -435,6 +544,7 @@ impl ClassState {
         };
         score[block] -= 1;
         self.counts[block] = self.counts[block].wrapping_sub(1);
+        block
     }
 }
 

@@ -7,7 +7,7 @@
 //! statistics, so one state serves them all ([`PoolState::compositions_with_units`]).
 //!
 //! Host writes come one at a time and collection finishes at once, so the pool has
-//! `keep_free` free blocks at rest. Wear, idle collection and TRIM are not modelled.
+//! `keep_free` free blocks at rest. Ages are counted in units programmed. Wear, idle collection and TRIM are not modelled.
 //!
 //! Steady means: write amplification of the last three windows differs by no more than
 //! [`TOLERANCE`] plus twice the standard error of a window. A window is as long as it takes to
@@ -60,7 +60,8 @@ pub struct Pool {
     /// The valid data, 1 to [`MAX_CLASSES`] classes. Together they must leave room for the
     /// free blocks, the open ones and one more.
     pub classes: Vec<Class>,
-    /// Which block is collected. The blocks of d-choices are drawn with replacement.
+    /// Which block is collected. The blocks of d-choices are drawn with replacement. Of
+    /// `RandomP`, `pages` counts units here.
     pub victim: VictimPolicy,
     /// Whether host writes and collected units fill the same blocks.
     pub frontiers: WriteFrontiers,
@@ -144,6 +145,9 @@ pub struct BlockComposition {
     pub written: u16,
     /// Whether it is open.
     pub role: BlockRole,
+    /// Units programmed in the pool since the block was filled (FIFO) or since one of its
+    /// units was last written or invalidated (cost-benefit); 0 for other policies.
+    pub age: u64,
 }
 
 impl BlockComposition {
@@ -314,7 +318,14 @@ impl Pool {
             units: ((class.units as f64 * ratio).round() as u64).max(class.units.min(1)),
             ..*class
         });
-        let pool = Pool { units_per_block, classes: classes.collect(), ..self.clone() };
+        let victim = match self.victim {
+            VictimPolicy::RandomP { pages } => {
+                let pages = ((f64::from(pages) * ratio).round() as u32).max(1);
+                VictimPolicy::RandomP { pages }
+            }
+            other => other,
+        };
+        let pool = Pool { units_per_block, victim, classes: classes.collect(), ..self.clone() };
         if pool.validate().is_ok() { pool } else { self.clone() }
     }
 
@@ -345,6 +356,7 @@ impl Pool {
                 valid: [valid, 0, 0, 0, 0, 0, 0, 0],
                 written: self.units_per_block as u16,
                 role: BlockRole::Full,
+                age: 0,
             });
         }
         resample::correct(&mut blocks, &[units], rng).expect("validated to fit");
@@ -384,7 +396,7 @@ impl Pool {
             .map(|counts| {
                 let valid = std::array::from_fn(|index| counts.get(index).copied().unwrap_or(0));
                 let written = self.units_per_block as u16;
-                BlockComposition { valid, written, role: BlockRole::Full }
+                BlockComposition { valid, written, role: BlockRole::Full, age: 0 }
             })
             .collect();
         PoolState {
@@ -439,6 +451,7 @@ impl Pool {
             }),
             written: written as u16,
             role: if written == self.units_per_block { BlockRole::Full } else { role },
+            age: engine.age(block),
         };
         let open = |open: Open, role| composition(open.block, u32::from(open.written), role);
         blocks.push(open(host, BlockRole::HostFrontier));

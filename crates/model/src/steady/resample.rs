@@ -67,6 +67,7 @@ impl PoolState {
         let ratio = f64::from(units_per_block) / f64::from(self.units_per_block);
         for block in &mut self.blocks {
             let small = *block;
+            block.age = (block.age as f64 * ratio) as u64;
             let enlarge = |count: u16| (f64::from(count) * ratio) as u16;
             block.written = match small.role {
                 BlockRole::Full => units_per_block as u16,

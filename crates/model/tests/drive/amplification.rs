@@ -1,5 +1,5 @@
 //! Write amplification of the drive itself under uniform writes of one unit, against the
-//! mean-field theory of greedy and d-choices collection: within 2 %.
+//! mean-field theory of greedy, d-choices, random and FIFO collection: within 2 %.
 //!
 //! One pool of 1,024 blocks, one write frontier. The spare factor is that of the theory:
 //! valid units over physical units less the blocks that collection keeps free.
@@ -7,7 +7,7 @@
 use crate::support::*;
 use mynah_model::config::*;
 use mynah_model::io::*;
-use mynah_model::steady::analytic::mean_field;
+use mynah_model::steady::analytic::{mean_field, waf_fifo};
 use mynah_stamp::Span;
 
 const BLOCKS: u32 = 1024;
@@ -72,6 +72,31 @@ fn five_choices() {
 #[test]
 fn eleven_choices() {
     check(VictimPolicy::DChoices { d: 11 });
+}
+
+#[test]
+fn fifo() {
+    check(VictimPolicy::Fifo);
+    for rho in [0.65, 0.78, 0.86] {
+        let exact = waf_fifo(rho);
+        assert_close(&format!("FIFO, rho {rho}"), measure(VictimPolicy::Fifo, rho), exact, 0.02);
+    }
+}
+
+#[test]
+fn random() {
+    check(VictimPolicy::Random);
+}
+
+#[test]
+fn random_with_enough_garbage() {
+    check(VictimPolicy::RandomP { pages: 1 });
+    check(VictimPolicy::RandomP { pages: 4 });
+}
+
+#[test]
+fn random_below_average() {
+    check(VictimPolicy::RandomPlusPlus);
 }
 
 #[test]

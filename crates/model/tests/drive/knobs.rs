@@ -81,6 +81,34 @@ fn amplification(config: Config) -> f64 {
     run_overwrites(config).drive.counters().write_amplification().expect("written")
 }
 
+/// Pages that collection moves through the controller.
+fn moved_over_channels(config: Config) -> f64 {
+    let counters = run_overwrites(config).drive.counters();
+    (counters.gc_programs - counters.copybacks) as f64
+}
+
+/// The longest a write takes.
+fn longest_write(config: Config) -> f64 {
+    let mut host = filled(config);
+    let units = host.drive.namespace_sectors(NAMESPACE).expect("one") / 8;
+    let mut random = Random(2);
+    let write = |_| (Operation::Write, random.below(units) * 8, 8);
+    let done = host.closed_loop(64, 12_000, write);
+    done[2000..].iter().map(latency).fold(0.0, f64::max)
+}
+
+/// Of writes nine tenths of which go to a tenth of the drive.
+fn skewed_amplification(config: Config) -> f64 {
+    let mut host = filled(config);
+    let units = host.drive.namespace_sectors(NAMESPACE).expect("one") / 8;
+    let mut random = Random(8);
+    host.closed_loop(16, 20_000, |_| {
+        let within = if random.chance(0.9) { units / 10 } else { units };
+        (Operation::Write, random.below(within) * 8, 8)
+    });
+    host.drive.counters().write_amplification().expect("written")
+}
+
 fn erases(config: Config) -> f64 {
     run_overwrites(config).drive.counters().erases as f64
 }
@@ -627,6 +655,34 @@ fn knobs() -> Vec<Knob> {
             amplification,
             0.5..=0.97,
         ),
+        knob(
+            "gc.victim.pages",
+            |c| c.gc.victim = VictimPolicy::RandomP { pages: 1 },
+            |c| c.gc.victim = VictimPolicy::RandomP { pages: 4 },
+            amplification,
+            0.5..=0.97,
+        ),
+        knob(
+            "gc.victim random++",
+            |c| c.gc.victim = VictimPolicy::Random,
+            |c| c.gc.victim = VictimPolicy::RandomPlusPlus,
+            amplification,
+            0.3..=0.9,
+        ),
+        knob(
+            "gc.victim fifo",
+            |c| c.gc.victim = VictimPolicy::Random,
+            |c| c.gc.victim = VictimPolicy::Fifo,
+            amplification,
+            0.3..=0.9,
+        ),
+        knob(
+            "gc.victim cost-benefit",
+            nothing,
+            |c| c.gc.victim = VictimPolicy::CostBenefit,
+            skewed_amplification,
+            0.5..=0.97,
+        ),
         knob("gc.start", no_free, |c| c.gc.start = 0.2, amplification, 1.015..=3.0),
         knob(
             "gc.urgent",
@@ -634,6 +690,18 @@ fn knobs() -> Vec<Knob> {
             |c| c.gc.urgent = 0.0,
             mean_read,
             0.3..=0.97,
+        ),
+        knob("gc.preemptible", nothing, |c| c.gc.preemptible = false, mean_read, 1.1..=5.0),
+        knob("gc.copyback", nothing, |c| c.gc.copyback = true, moved_over_channels, 0.1..=0.9),
+        knob(
+            "gc.paced",
+            |c| {
+                (c.gc.start, c.gc.urgent) = (0.08, 0.04);
+                (c.geometry.planes_per_die, c.geometry.blocks_per_plane) = (1, 64);
+            },
+            |c| c.gc.paced = true,
+            longest_write,
+            0.1..=0.9,
         ),
         knob("gc.reserve_blocks", no_free, |c| c.gc.reserve_blocks = 4, amplification, 1.015..=3.0),
         knob(

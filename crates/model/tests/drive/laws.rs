@@ -102,9 +102,18 @@ fn random_config(random: &mut Random) -> Config {
             VictimPolicy::Greedy,
             VictimPolicy::DChoices { d: 1 },
             VictimPolicy::DChoices { d: 3 },
+            VictimPolicy::Random,
+            VictimPolicy::RandomP { pages: 1 },
+            VictimPolicy::RandomP { pages: 3 },
+            VictimPolicy::RandomPlusPlus,
+            VictimPolicy::Fifo,
+            VictimPolicy::CostBenefit,
         ]),
         start,
         urgent: start / 2.0,
+        preemptible: random.chance(0.7),
+        copyback: random.chance(0.3),
+        paced: random.chance(0.3),
         reserve_blocks: random.range(1, 2) as u32,
         frontiers: random.pick(&[WriteFrontiers::One, WriteFrontiers::Separate]),
         idle_after: random.pick(&[None, Some(Span::from_us(100))]),
@@ -608,6 +617,7 @@ impl Run {
         let config = self.host.drive.config();
         let units_per_page = u64::from(config.geometry.page_bytes / config.mapping.unit_bytes);
         assert_eq!(counters.gc_runs, counters.erases + counters.retired_blocks);
+        assert!(counters.copybacks <= counters.gc_programs);
         let explained = counters.gc_reads + counters.mapping_reads + counters.merge_reads;
         assert!(counters.flash_reads >= explained);
         let programs = counters.flash_programs - counters.mapping_programs;

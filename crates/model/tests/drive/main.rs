@@ -5,6 +5,7 @@
 //! - `ceilings`: throughput against its bounds and queueing formulas;
 //! - `laws`: what holds on every run, over random drives, workloads and faults;
 //! - `knobs`: every field of the configuration has an effect, in the stated direction;
+//! - `collection`: when and how garbage is collected;
 //! - `amplification`: garbage collection against theory;
 //! - `refused`: drives that cannot be built.
 
@@ -13,6 +14,7 @@
 mod amplification;
 mod ceilings;
 mod closed_forms;
+mod collection;
 mod contract;
 mod knobs;
 mod laws;

@@ -115,6 +115,8 @@ const CASES: &[Case] = &[
     ),
     (|c| c.gc.victim = VictimPolicy::DChoices { d: 0 }, "gc.victim.d"),
     (|c| c.gc.victim = VictimPolicy::DChoices { d: u32::MAX }, "gc.victim.d"),
+    (|c| c.gc.victim = VictimPolicy::RandomP { pages: 0 }, "gc.victim.pages"),
+    (|c| c.gc.victim = VictimPolicy::RandomP { pages: 17 }, "gc.victim.pages"),
     (|c| c.gc.reserve_blocks = 0, "gc.reserve_blocks"),
     (|c| c.gc.reserve_blocks = u32::MAX, "gc.reserve_blocks"),
     (|c| c.gc.start = 0.99, "gc.start"),

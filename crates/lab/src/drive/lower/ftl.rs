@@ -152,24 +152,52 @@ impl Check<'_> {
 
     pub(super) fn gc(&mut self, file: &File, geometry: &Geometry) -> Gc {
         let gc = &file.gc;
-        let victim = match or(&gc.victim, VictimName::Greedy) {
-            VictimName::Greedy => {
-                if let Some(d) = &gc.d {
-                    self.moot(
-                        d.span(),
-                        gc.victim.as_ref().map(At::span),
-                        "`gc.d` has no effect: the greedy policy looks at every block",
-                        "use it with `victim = \"d-choices\"`",
-                    );
+        let name = or(&gc.victim, VictimName::Greedy);
+        if let Some(d) = gc.d.as_ref().filter(|_| name != VictimName::DChoices) {
+            let message = match name {
+                VictimName::Greedy => {
+                    "`gc.d` has no effect: the greedy policy looks at every block"
                 }
-                VictimPolicy::Greedy
-            }
+                _ => "`gc.d` has no effect: the victim policy is another",
+            };
+            let other = gc.victim.as_ref().map(At::span);
+            self.moot(d.span(), other, message, "use it with `victim = \"d-choices\"`");
+        }
+        if let Some(pages) = gc.invalid_pages.as_ref().filter(|_| name != VictimName::RandomP) {
+            self.moot(
+                pages.span(),
+                gc.victim.as_ref().map(At::span),
+                "`gc.invalid_pages` has no effect: the victim policy is another",
+                "use it with `victim = \"random-p\"`",
+            );
+        }
+        let victim = match name {
+            VictimName::Greedy => VictimPolicy::Greedy,
             VictimName::DChoices => {
                 let blocks = geometry.blocks_per_plane;
                 let d = gc.d.as_ref().map_or(10.min(blocks), |d| self.count("gc.d", d, 1..=blocks));
                 VictimPolicy::DChoices { d }
             }
+            VictimName::Random => VictimPolicy::Random,
+            VictimName::RandomP => {
+                let most = geometry.pages_per_block;
+                let pages = gc.invalid_pages.as_ref();
+                let pages = pages.map_or(1, |at| self.count("gc.invalid_pages", at, 1..=most));
+                VictimPolicy::RandomP { pages }
+            }
+            VictimName::RandomPlusPlus => VictimPolicy::RandomPlusPlus,
+            VictimName::Fifo => VictimPolicy::Fifo,
+            VictimName::CostBenefit => VictimPolicy::CostBenefit,
         };
+        let preemptible = or(&gc.preemptible, true);
+        if let Some(paced) = gc.paced.as_ref().filter(|paced| *paced.get() && !preemptible) {
+            self.moot(
+                paced.span(),
+                gc.preemptible.as_ref().map(At::span),
+                "`gc.paced` has no effect: a collection is not interrupted once it has begun",
+                "use it with `preemptible = true`",
+            );
+        }
         let start = or(&gc.start, Fraction(0.05));
         let urgent = or(&gc.urgent, Fraction(start.0.min(0.005)));
         if let Some(at) = gc.start.as_ref().filter(|at| at.get().0 <= 0.0 || at.get().0 >= 1.0) {
@@ -217,6 +245,9 @@ impl Check<'_> {
             victim,
             start: start.0,
             urgent: urgent.0,
+            preemptible,
+            copyback: or(&gc.copyback, false),
+            paced: or(&gc.paced, false) && preemptible,
             reserve_blocks,
             frontiers: gc
                 .write_frontiers
