@@ -349,5 +349,6 @@ fn status_of(status: io::Status) -> Status {
         io::Status::UnrecoveredReadError => Status::UNRECOVERED_READ_ERROR,
         io::Status::WriteFault => Status::WRITE_FAULT,
         io::Status::Aborted => Status::ABORT_REQUESTED,
+        io::Status::WriteProtected => Status::NAMESPACE_WRITE_PROTECTED,
     }
 }

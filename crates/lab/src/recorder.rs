@@ -69,6 +69,7 @@ pub const fn status_name(status: Status) -> &'static str {
         Status::UnrecoveredReadError => "unrecovered_read_error",
         Status::WriteFault => "write_fault",
         Status::Aborted => "aborted",
+        Status::WriteProtected => "write_protected",
     }
 }
 

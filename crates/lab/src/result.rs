@@ -330,6 +330,66 @@ pub struct Device {
     pub retired_blocks: u64,
     /// Erases of the most often erased block since the drive was built.
     pub block_erases_max: u32,
+    /// How worn the blocks are, and what follows; null where that is not known.
+    #[serde(default)]
+    pub wear: Option<Wear>,
+    /// Retries of page reads.
+    #[serde(default)]
+    pub read_retries: u64,
+    /// Energy spent in the measurement on flash operations, channels and idling, in joules;
+    /// null unless the drive says what they cost.
+    #[serde(default)]
+    pub energy_j: Option<f64>,
+}
+
+/// How worn a drive's blocks are, since it was built.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Wear {
+    /// Mean erases of a block.
+    pub erases_mean: f64,
+    /// Erases of the least worn block in use.
+    pub erases_min: u32,
+    /// The largest difference between two blocks in use of one plane.
+    pub spread: u32,
+    /// Blocks whose data was moved to level wear, in the measurement.
+    pub levelling_runs: u64,
+    /// Blocks that may still be retired before the drive takes no more writes, in the plane
+    /// that has the fewest left.
+    pub spare_blocks: u32,
+    /// Whether the drive takes no more writes.
+    pub write_protected: bool,
+    /// Mean erases over the rated ones; null unless the drive says what blocks endure.
+    pub life_used: Option<f64>,
+    /// An estimate of what hosts can still write until blocks have had their rated erases on
+    /// average, at the write amplification of the measurement; null without rating or writes.
+    pub writes_left_bytes: Option<f64>,
+    /// The same as a time, at the measurement's rate of writes.
+    pub lifetime_left_s: Option<f64>,
+}
+
+impl Wear {
+    fn new(after: &Counters, levelling_runs: u64, waf: Option<f64>, bytes_per_s: f64) -> Wear {
+        let state = &after.wear;
+        let blocks = state.blocks as f64;
+        let erases_mean = if state.blocks == 0 { 0.0 } else { state.erases as f64 / blocks };
+        let rated = state.endurance.map(f64::from);
+        let writes_left_bytes = rated.zip(waf).map(|(rated, waf)| {
+            (rated - erases_mean).max(0.0) * blocks * state.block_bytes as f64 / waf
+        });
+        Wear {
+            erases_mean,
+            erases_min: state.erases_min,
+            spread: state.spread,
+            levelling_runs,
+            spare_blocks: state.spare_blocks,
+            write_protected: state.write_protected,
+            life_used: rated.map(|rated| erases_mean / rated),
+            writes_left_bytes,
+            lifetime_left_s: writes_left_bytes
+                .filter(|_| bytes_per_s > 0.0)
+                .map(|bytes| bytes / bytes_per_s),
+        }
+    }
 }
 
 /// What a host counted that used a drive over a network: over the whole run, whatever part
@@ -522,8 +582,13 @@ impl Device {
         let (cmt_lookups, cache_lookups) = (since(|c| c.cmt_lookups), since(|c| c.cache_lookups));
         let host_units_written = since(|c| c.host_units_written);
         let flash_units_programmed = since(|c| c.flash_units_programmed);
+        let waf = ratio(flash_units_programmed, host_units_written);
+        let seconds = interval.as_ps() as f64 * 1e-12;
+        let units_per_s = if seconds > 0.0 { host_units_written as f64 / seconds } else { 0.0 };
+        let bytes_per_s = units_per_s * after.wear.unit_bytes as f64;
+        let wear = Wear::new(after, since(|c| c.wear_levelling_runs), waf, bytes_per_s);
         Device {
-            waf: ratio(flash_units_programmed, host_units_written),
+            waf,
             gc_runs: since(|c| c.gc_runs),
             erases: since(|c| c.erases),
             flash_reads: since(|c| c.flash_reads),
@@ -550,6 +615,11 @@ impl Device {
             units_lost: since(|c| c.units_lost),
             retired_blocks: since(|c| c.retired_blocks),
             block_erases_max: after.block_erases_max,
+            wear: (after.wear.blocks > 0).then_some(wear),
+            read_retries: since(|c| c.read_retries),
+            energy_j: after
+                .energy_nj
+                .map(|after| after.saturating_sub(before.energy_nj.unwrap_or(0)) as f64 * 1e-9),
         }
     }
 }

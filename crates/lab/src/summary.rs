@@ -158,10 +158,29 @@ fn write_device(out: &mut String, result: &Result, device: &Device) -> std::fmt:
         ("media errors", device.media_errors),
         ("units lost to power cuts", device.units_lost),
         ("blocks retired", device.retired_blocks),
+        ("read retries", device.read_retries),
     ] {
         if number > 0 {
             writeln!(out, "  {what}: {number}")?;
         }
+    }
+    if let Some(wear) = &device.wear {
+        if wear.write_protected {
+            writeln!(out, "  no spare blocks are left: the drive takes no more writes")?;
+        }
+        if let Some(used) = wear.life_used {
+            write!(out, "  life used: {}", percent(used))?;
+            if let Some(left) = wear.writes_left_bytes {
+                write!(out, ", about {:.3} TB can still be written", left * 1e-12)?;
+            }
+            if let Some(left) = wear.lifetime_left_s {
+                write!(out, " ({:.2} years at this rate)", left / (365.25 * 86_400.0))?;
+            }
+            writeln!(out)?;
+        }
+    }
+    if let Some(joules) = device.energy_j {
+        writeln!(out, "  energy: {joules:.6} J")?;
     }
     Ok(())
 }

@@ -47,6 +47,14 @@ pub struct Bandwidth(pub u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Iops(pub u64);
 
+/// Energy in nanojoules: `50nJ`, `12uJ`, `0.2mJ`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Energy(pub u64);
+
+/// Power in milliwatts: `50mW`, `4.5W`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Power(pub u64);
+
 /// A share from 0 to 1: `7%` or `0.07`.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd, Default)]
 pub struct Fraction(pub f64);
@@ -119,6 +127,10 @@ const IOPS: Units = &[
     ("G", 1_000_000_000),
 ];
 
+const ENERGY: Units =
+    &[("nJ", 1), ("uJ", 1_000), ("µJ", 1_000), ("mJ", 1_000_000), ("J", 1_000_000_000)];
+const POWER: Units = &[("mW", 1), ("W", 1_000)];
+
 /// What a kind of quantity is called and how it is written.
 struct Kind {
     expected: &'static str,
@@ -145,6 +157,13 @@ const IOPS_KIND: Kind = Kind {
     units: IOPS,
     base: "a whole number of operations",
 };
+const ENERGY_KIND: Kind = Kind {
+    expected: "an energy such as `12uJ`",
+    units: ENERGY,
+    base: "a whole number of nanojoules",
+};
+const POWER_KIND: Kind =
+    Kind { expected: "a power such as `50mW`", units: POWER, base: "a whole number of milliwatts" };
 const FRACTION_EXPECTED: &str = "a share such as `7%` or `0.07`";
 
 impl Kind {
@@ -325,6 +344,32 @@ impl fmt::Display for Iops {
     }
 }
 
+impl FromStr for Energy {
+    type Err = UnitError;
+    fn from_str(text: &str) -> Result<Energy, UnitError> {
+        ENERGY_KIND.parse(text).map(Energy)
+    }
+}
+
+impl fmt::Display for Energy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&shortest(self.0, &[("nJ", 1), ("uJ", 1_000), ("mJ", 1_000_000)]))
+    }
+}
+
+impl FromStr for Power {
+    type Err = UnitError;
+    fn from_str(text: &str) -> Result<Power, UnitError> {
+        POWER_KIND.parse(text).map(Power)
+    }
+}
+
+impl fmt::Display for Power {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&shortest(self.0, &[("mW", 1), ("W", 1_000)]))
+    }
+}
+
 impl FromStr for Fraction {
     type Err = UnitError;
     fn from_str(text: &str) -> Result<Fraction, UnitError> {
@@ -469,6 +514,26 @@ as_text!(
             { "type": "string", "pattern": r"^\s*[0-9]+(\.[0-9]+)?\s*[kKmMG]?\s*$" },
             { "type": "integer", "minimum": 0 },
         ],
+    })
+);
+as_text!(
+    Energy,
+    "Energy",
+    ENERGY_KIND.expected,
+    json_schema!({
+        "description": "Energy: `50nJ`, `12uJ`, `0.2mJ`.",
+        "type": "string",
+        "pattern": r"^\s*[0-9]+(\.[0-9]+)?\s*(nJ|uJ|µJ|mJ|J)\s*$",
+    })
+);
+as_text!(
+    Power,
+    "Power",
+    POWER_KIND.expected,
+    json_schema!({
+        "description": "Power: `50mW`, `4.5W`.",
+        "type": "string",
+        "pattern": r"^\s*[0-9]+(\.[0-9]+)?\s*m?W\s*$",
     })
 );
 as_text!(

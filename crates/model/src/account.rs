@@ -29,6 +29,19 @@ impl Drive {
         };
         totals.link_busy = [booked(&self.link.down), booked(&self.link.up)];
         totals.block_erases_max = self.blocks.erases.iter().copied().max().unwrap_or(0);
+        totals.wear = self.wear_state();
+        totals.energy_nj = self.config.energy.map(|energy| {
+            let busy: Span = totals.channel_busy.iter().copied().sum();
+            // A milliwatt for a picosecond is a millionth of a nanojoule.
+            let power = |mw: u64, time: Span| {
+                (u128::from(mw) * u128::from(time.as_ps()) / 1_000_000) as u64
+            };
+            totals.flash_reads * energy.read_nj
+                + totals.flash_programs * energy.program_nj
+                + totals.erases * energy.erase_nj
+                + power(energy.channel_mw, busy)
+                + power(energy.idle_mw, now.since(mynah_stamp::Time::ZERO))
+        });
         totals
     }
 
@@ -64,13 +77,16 @@ impl Drive {
         }
         since!(commands events host_units_written flash_units_programmed gc_units_moved
             flash_reads flash_programs gc_reads gc_programs copybacks mapping_reads mapping_programs
-            merge_reads multi_plane_operations erases gc_runs retired_blocks cmt_lookups
+            merge_reads multi_plane_operations erases gc_runs wear_levelling_runs retired_blocks read_retries cmt_lookups
             cmt_hits cache_lookups cache_hits padded_units units_lost media_errors);
         let subtract = |now: &mut [Span], before: &[Span]| {
             for (now, before) in now.iter_mut().zip(before) {
                 *now = now.saturating_sub(*before);
             }
         };
+        if let (Some(energy), Some(before)) = (&mut totals.energy_nj, from.energy_nj) {
+            *energy -= before;
+        }
         subtract(&mut totals.channel_busy, &from.channel_busy);
         subtract(&mut totals.die_busy, &from.die_busy);
         subtract(&mut totals.link_busy, &from.link_busy);

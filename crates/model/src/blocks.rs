@@ -1,7 +1,7 @@
 //! Blocks: how many valid units each holds, which are free, which are being filled, and
 //! which one to collect.
 
-use crate::config::{Gc, VictimPolicy, WriteFrontiers};
+use crate::config::{Gc, VictimPolicy, Wear, WriteFrontiers};
 use crate::pool::NONE;
 use crate::space::Shape;
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -65,7 +65,23 @@ pub(crate) struct Blocks {
     pub(crate) start: usize,
     pub(crate) urgent: usize,
     pub(crate) retired: Vec<u32>,
+    /// Whether each block is retired; empty as long as none is.
+    gone: Vec<bool>,
+    /// Whether blocks are opened by their erases.
+    dynamic: bool,
+    /// Planes whose present collection levels wear: what it opens is the most worn free block.
+    pub(crate) levelling: Vec<bool>,
+    /// Erases that each block endures; empty if there is no end.
+    endurance: Vec<u32>,
     random: Xoshiro256PlusPlus,
+}
+
+/// A draw from (very nearly) the standard normal distribution: the sum of twelve uniform ones.
+fn normal(random: &mut Xoshiro256PlusPlus) -> f64 {
+    use rand::Rng;
+    let uniform =
+        |random: &mut Xoshiro256PlusPlus| (random.next_u64() >> 11) as f64 / (1u64 << 53) as f64;
+    (0..12).map(|_| uniform(random)).sum::<f64>() - 6.0
 }
 
 /// Free blocks below which collection starts, and below which it is urgent.
@@ -76,7 +92,13 @@ pub(crate) fn thresholds(gc: &Gc, blocks_per_plane: u32) -> (u32, u32) {
 }
 
 impl Blocks {
-    pub(crate) fn new(shape: Shape, gc: &Gc, random: Xoshiro256PlusPlus) -> Blocks {
+    pub(crate) fn new(
+        shape: Shape,
+        gc: &Gc,
+        wear: &Wear,
+        random: Xoshiro256PlusPlus,
+        mut lives: Xoshiro256PlusPlus,
+    ) -> Blocks {
         let blocks = shape.planes * shape.blocks_per_plane;
         let (start, urgent) = thresholds(gc, shape.blocks_per_plane);
         let free = |plane| {
@@ -84,10 +106,17 @@ impl Blocks {
             (first..first + shape.blocks_per_plane).collect()
         };
         let closed = Frontier { block: NONE, next_page: shape.pages_per_block };
+        let endurance = match wear.endurance {
+            None => vec![],
+            Some(cycles) => (0..blocks)
+                .map(|_| f64::from(cycles) * (1.0 + wear.endurance_deviation * normal(&mut lives)))
+                .map(|cycles| cycles.max(1.0) as u32)
+                .collect(),
+        };
         Blocks {
             shape,
             valid: vec![INELIGIBLE; blocks as usize],
-            erases: vec![0; blocks as usize],
+            erases: vec![wear.initial; blocks as usize],
             free: (0..shape.planes).map(free).collect(),
             frontiers: vec![[closed; STREAMS]; shape.planes as usize],
             read_frontiers: Vec::new(),
@@ -100,6 +129,13 @@ impl Blocks {
             start: start as usize,
             urgent: urgent as usize,
             retired: Vec::new(),
+            gone: Vec::new(),
+            dynamic: wear.dynamic,
+            levelling: match wear.static_threshold {
+                Some(_) => vec![false; shape.planes as usize],
+                None => vec![],
+            },
+            endurance,
             random,
         }
     }
@@ -143,22 +179,91 @@ impl Blocks {
     #[inline]
     pub(crate) fn take_page(&mut self, plane: u32, stream: Stream) -> u32 {
         let index = self.frontier_index(stream);
-        let frontier = &mut self.frontiers[plane as usize][index];
-        if frontier.next_page == self.shape.pages_per_block {
-            if frontier.block != NONE {
-                self.valid[frontier.block as usize] &= !INELIGIBLE;
-                if let Some(stamp) = self.stamps.get_mut(frontier.block as usize) {
-                    *stamp = self.clock;
-                }
-            }
-            let block = self.free[plane as usize].pop_front().expect("a free block");
-            *frontier = Frontier { block, next_page: 0 };
+        if self.frontiers[plane as usize][index].next_page == self.shape.pages_per_block {
+            self.open_next(plane, stream);
         }
+        let frontier = &mut self.frontiers[plane as usize][index];
         let slot = frontier.block * self.shape.units_per_block
             + frontier.next_page * self.shape.units_per_page;
         frontier.next_page += 1;
         self.clock += 1;
         slot
+    }
+
+    /// Closes the full block of a frontier and opens a free one.
+    fn open_next(&mut self, plane: u32, stream: Stream) {
+        let index = self.frontier_index(stream);
+        let full = self.frontiers[plane as usize][index].block;
+        if full != NONE {
+            self.valid[full as usize] &= !INELIGIBLE;
+            if let Some(stamp) = self.stamps.get_mut(full as usize) {
+                *stamp = self.clock;
+            }
+        }
+        let block = match self.dynamic || !self.levelling.is_empty() {
+            false => self.free[plane as usize].pop_front(),
+            true => self.take_free_by_wear(plane, stream),
+        };
+        let block = block.expect("a free block");
+        self.frontiers[plane as usize][index] = Frontier { block, next_page: 0 };
+    }
+
+    /// The free block to open where wear is levelled.
+    #[cold]
+    fn take_free_by_wear(&mut self, plane: u32, stream: Stream) -> Option<u32> {
+        let free = &mut self.free[plane as usize];
+        let wear = |at: &usize| self.erases[free[*at] as usize];
+        let levels = self.levelling.get(plane as usize).is_some_and(|&levels| levels);
+        let at = if levels && stream == Stream::Collected {
+            (0..free.len()).max_by_key(wear)
+        } else if self.dynamic {
+            (0..free.len()).min_by_key(wear)
+        } else {
+            Some(0)
+        };
+        at.and_then(|at| free.remove(at))
+    }
+
+    /// The least and the most erases of the blocks of `plane` that are not retired.
+    pub(crate) fn wear_range(&self, plane: u32) -> (u32, u32) {
+        let blocks = self.shape.blocks_per_plane;
+        let all = (plane * blocks..(plane + 1) * blocks)
+            .map(|block| (block, self.erases[block as usize]));
+        let used = all.filter(|(block, _)| !self.is_retired(*block)).map(|(_, erases)| erases);
+        used.fold((u32::MAX, 0), |(least, most), erases| (least.min(erases), most.max(erases)))
+    }
+
+    /// If the wear of `plane` is about to differ by more than `threshold`: the least worn
+    /// block with data, marked as the one to be collected.
+    pub(crate) fn take_least_worn(&mut self, plane: u32, threshold: u32) -> Option<u32> {
+        let (least, most) = self.wear_range(plane);
+        if least > most || most - least + 1 < threshold {
+            return None;
+        }
+        let blocks = self.shape.blocks_per_plane;
+        let all = plane * blocks..(plane + 1) * blocks;
+        let with_data = all.filter(|&block| self.is_collectable(block));
+        let coldest = with_data.min_by_key(|&block| self.erases[block as usize])?;
+        if self.erases[coldest as usize] + threshold > most + 1 {
+            return None;
+        }
+        self.valid[coldest as usize] |= INELIGIBLE;
+        Some(coldest)
+    }
+
+    /// Whether an erase of `block` is one more than it endures.
+    pub(crate) fn is_worn_out(&self, block: u32) -> bool {
+        let endured = self.endurance.get(block as usize);
+        endured.is_some_and(|&cycles| self.erases[block as usize] >= cycles)
+    }
+
+    fn is_retired(&self, block: u32) -> bool {
+        self.gone.get(block as usize).is_some_and(|&gone| gone)
+    }
+
+    pub(crate) fn retired_of(&self, plane: u32) -> u32 {
+        let of_plane = |block: &&u32| self.shape.plane_of_block(**block) == plane;
+        self.retired.iter().filter(of_plane).count() as u32
     }
 
     /// Takes the next page for an address of `namespace` that is read without having been
@@ -392,6 +497,8 @@ impl Blocks {
     pub(crate) fn retire(&mut self, block: u32) {
         self.valid[block as usize] = INELIGIBLE;
         self.retired.push(block);
+        self.gone.resize(self.valid.len(), false);
+        self.gone[block as usize] = true;
     }
 
     /// A collection was broken off: the block may be collected again.

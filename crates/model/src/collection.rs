@@ -117,6 +117,11 @@ impl Drive {
             }
             return;
         };
+        self.collect_block(plane, victim);
+    }
+
+    /// Starts to move what is valid in `victim`, which has been marked.
+    pub(crate) fn collect_block(&mut self, plane: u32, victim: u32) {
         let mut pages = std::mem::take(&mut self.planes[plane as usize].collection.pages);
         let units_per_page = self.shape.units_per_page;
         let first = self.shape.first_slot_of_block(victim);
@@ -147,6 +152,9 @@ impl Drive {
     fn end_collection(&mut self, plane: u32) -> u32 {
         if !self.config.gc.preemptible {
             self.dies[self.shape.die_of_plane(plane) as usize].work.end_exclusive();
+        }
+        if let Some(levelling) = self.blocks.levelling.get_mut(plane as usize) {
+            *levelling = false;
         }
         std::mem::replace(&mut self.planes[plane as usize].collection.victim, NONE)
     }
@@ -335,10 +343,11 @@ impl Drive {
         self.transactions.remove(transaction);
         let failed =
             self.faults.any_erases && self.faults.strikes(MediaOperation::Erase, |_, _| false);
-        if failed {
-            self.counters.media_errors += 1;
+        if failed || self.blocks.is_worn_out(block) {
+            self.counters.media_errors += u64::from(failed);
             self.counters.retired_blocks += 1;
             self.blocks.retire(block);
+            self.check_spares(plane);
         } else {
             self.counters.erases += 1;
             self.blocks.put_free(block);
@@ -346,7 +355,9 @@ impl Drive {
         self.counters.gc_runs += 1;
         self.planes[plane as usize].collection.erasing = false;
         self.end_collection(plane);
-        self.collect_if_needed(plane);
+        if !self.level_if_needed(plane) {
+            self.collect_if_needed(plane);
+        }
         let die = self.shape.die_of_plane(plane);
         let channel = self.dies[die as usize].channel;
         self.mark_channel(channel);

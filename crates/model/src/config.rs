@@ -31,6 +31,10 @@ pub struct Config {
     pub over_provisioning: f64,
     /// Garbage collection.
     pub gc: Gc,
+    /// What wear does, and how it is levelled.
+    pub wear: Wear,
+    /// What operations cost in energy, if that is known.
+    pub energy: Option<Energy>,
     /// Flash transaction scheduling.
     pub scheduler: Scheduler,
     /// The namespaces, in order; namespace identifiers start at 1. At least one.
@@ -392,6 +396,55 @@ pub struct Gc {
     pub idle_after: Option<Span>,
     /// Share of free blocks that idle collection aims for.
     pub idle_target: f64,
+}
+
+/// What wear does, and how it is levelled. The default wears nothing out.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Wear {
+    /// Whether the block that is opened is the free one with the fewest erases (dynamic
+    /// levelling), or the one that has been free longest.
+    pub dynamic: bool,
+    /// Static levelling: before the erase counts of a plane's blocks differ by more than this
+    /// (at least 2), the data of its least worn block moves to its most worn free one.
+    pub static_threshold: Option<u32>,
+    /// Erases of every block when the drive is built.
+    pub initial: u32,
+    /// Erases that a block endures; the next one fails, and the block is retired. `None`: no
+    /// end.
+    pub endurance: Option<u32>,
+    /// Relative standard deviation of that from block to block, 0 to 0.2.
+    pub endurance_deviation: f64,
+    /// How reads become harder, if that is known.
+    pub reads: Option<WornReads>,
+}
+
+/// What reading a worn block takes. Between the points of a curve its values are interpolated,
+/// beyond them they stay as they are at the first or last.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WornReads {
+    /// Mean number of retries of a page read, by the block's erases (ascending), 0 to 100.
+    pub retries: Vec<(u32, f64)>,
+    /// How long the die is occupied by one retry: another array read, and the transfer and
+    /// decoding that find it in vain or not.
+    pub retry: Span,
+    /// Time to decode a page after its transfer, by the block's erases (ascending). Decoders
+    /// are pipelined: a page does not wait for another's decoding.
+    pub decode: Vec<(u32, Span)>,
+}
+
+/// What operations cost in energy, in nanojoules and milliwatts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Energy {
+    /// Array read of a page, nJ.
+    pub read_nj: u64,
+    /// Program of a page, nJ.
+    pub program_nj: u64,
+    /// Erase of a block, nJ.
+    pub erase_nj: u64,
+    /// A channel that carries commands or data, mW.
+    pub channel_mw: u64,
+    /// The drive at all times, mW.
+    pub idle_mw: u64,
 }
 
 /// Which block is collected. Blocks that are free, being filled or being collected are never

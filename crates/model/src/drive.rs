@@ -96,6 +96,14 @@ pub struct Drive {
     pub(crate) mapping: Mapping,
     pub(crate) namespaces: Vec<NamespaceSpace>,
     pub(crate) blocks: Blocks,
+    /// Whether what reads take depends on wear.
+    pub(crate) worn_reads: bool,
+    /// Blocks of each plane that may be retired before the drive takes no more writes.
+    pub(crate) spare_blocks: Vec<u32>,
+    pub(crate) write_protected: bool,
+    pub(crate) retries: Xoshiro256PlusPlus,
+    /// Whether the last block that a plane emptied was emptied to level wear.
+    pub(crate) levelled_last: Vec<bool>,
     pub(crate) planes: Vec<PlaneState>,
     pub(crate) dies: Vec<Die>,
     pub(crate) channels: Vec<Channel>,
@@ -149,6 +157,7 @@ impl Drive {
             stream
         };
         let (gc_random, fault_random) = (stream(), stream());
+        let (lives, retries) = (stream(), stream());
         let lanes = if config.scheduler.die_interleaving {
             geometry.dies()
         } else {
@@ -171,7 +180,12 @@ impl Drive {
             cores: (0..config.firmware.cores).map(|_| Fifo::default()).collect(),
             cache: config.cache.map(|cache| Cache::new(&cache, &shape)),
             mapping: Mapping::new(&config, &shape, &plan),
-            blocks: Blocks::new(shape, &config.gc, gc_random),
+            blocks: Blocks::new(shape, &config.gc, &config.wear, gc_random, lives),
+            worn_reads: config.wear.reads.is_some(),
+            spare_blocks: plan.spare_blocks,
+            write_protected: false,
+            retries,
+            levelled_last: vec![false; shape.planes as usize],
             planes: vec![PlaneState::default(); shape.planes as usize],
             dies,
             channels: (0..geometry.channels)
@@ -583,6 +597,7 @@ impl Drive {
             Event::CacheAccessDone { command } => self.cache_access_done(command),
             Event::ChannelDone { channel } => self.channel_done(channel),
             Event::ArrayDone { die } => self.array_done(die),
+            Event::Decoded { transaction } => self.read_done(transaction),
             Event::DataOutArrived { piece } => {
                 let Piece { command, first_sector, sectors } = self.pieces_out[piece];
                 self.pieces_out.remove(piece);

@@ -37,6 +37,8 @@ pub(crate) enum Event {
     ChannelDone { channel: u32 },
     /// A die's array operation is done.
     ArrayDone { die: u32 },
+    /// A page that was transferred has been decoded.
+    Decoded { transaction: u32 },
     /// Read data has reached the host; only reported, never acted on.
     DataOutArrived { piece: u32 },
     /// A completion queue entry is visible to the host.

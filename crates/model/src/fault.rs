@@ -257,6 +257,9 @@ impl Drive {
             let read_only = state.read_only;
             *state = Default::default();
             self.planes[plane as usize].read_only = read_only;
+            if let Some(levelling) = self.blocks.levelling.get_mut(plane as usize) {
+                *levelling = false;
+            }
             if victim != NONE {
                 // What had not been moved is still there; a begun erase is repeated.
                 self.blocks.put_back(victim);

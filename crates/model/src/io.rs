@@ -128,6 +128,8 @@ pub enum Status {
     WriteFault,
     /// Aborted on request, or its queue was deleted.
     Aborted,
+    /// The drive takes no more writes: it has no spare blocks left.
+    WriteProtected,
 }
 
 /// What the model wants done, or says.

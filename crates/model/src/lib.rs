@@ -12,8 +12,8 @@
 //!      -> plane queue -> channel and die -> read data (Output::Move) -> Output::Complete
 //! ```
 //!
-//! What it does not model: SATA, hybrid mapping, mapping units larger than a page, wear
-//! levelling, program and erase suspension, read retry.
+//! What it does not model: SATA, hybrid mapping, mapping units larger than a page, program
+//! and erase suspension.
 
 mod account;
 mod activity;
@@ -46,6 +46,7 @@ pub mod steady;
 pub mod testing;
 mod translation;
 mod validate;
+mod wear;
 mod write;
 
 pub use activity::{Activity, ActivityKind};

@@ -118,8 +118,12 @@ pub struct Counters {
     pub erases: u64,
     /// Blocks that garbage collection has finished.
     pub gc_runs: u64,
-    /// Blocks retired after failures.
+    /// Of these, blocks whose data was moved to level wear.
+    pub wear_levelling_runs: u64,
+    /// Blocks retired after failures and at the end of their endurance.
     pub retired_blocks: u64,
+    /// Retries of page reads.
+    pub read_retries: u64,
     /// Look-ups in the cached mapping table.
     pub cmt_lookups: u64,
     /// Look-ups that found their entry.
@@ -142,6 +146,35 @@ pub struct Counters {
     pub link_busy: [Span; 2],
     /// Erases of the most often erased block.
     pub block_erases_max: u32,
+    /// How worn the blocks are.
+    pub wear: WearState,
+    /// Energy spent on flash operations, channels and idling, in nanojoules; `None` if the
+    /// drive does not say what they cost.
+    pub energy_nj: Option<u64>,
+}
+
+/// How worn the blocks of a drive are, since it was built.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WearState {
+    /// Blocks in the drive, retired ones included.
+    pub blocks: u64,
+    /// User bytes in a block.
+    pub block_bytes: u64,
+    /// User bytes in a mapping unit.
+    pub unit_bytes: u64,
+    /// Erases of all blocks together.
+    pub erases: u64,
+    /// Erases of the least worn block in use.
+    pub erases_min: u32,
+    /// The largest difference between two blocks in use of one plane.
+    pub spread: u32,
+    /// Erases that a block endures, if that is limited.
+    pub endurance: Option<u32>,
+    /// Blocks that may still be retired before the drive takes no more writes, in the plane
+    /// that has the fewest left.
+    pub spare_blocks: u32,
+    /// Whether the drive takes no more writes.
+    pub write_protected: bool,
 }
 
 impl Counters {

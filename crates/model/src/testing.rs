@@ -96,6 +96,8 @@ pub fn small() -> Config {
             idle_after: None,
             idle_target: 0.2,
         },
+        wear: Wear::default(),
+        energy: None,
         scheduler: Scheduler {
             die_interleaving: true,
             multi_plane: true,

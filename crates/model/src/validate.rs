@@ -28,6 +28,8 @@ pub(crate) struct Plan {
     pub(crate) entries_per_page: u32,
     /// Bytes of a cached mapping entry.
     pub(crate) entry_bytes: u32,
+    /// Blocks of each plane beyond what its share of the logical space needs.
+    pub(crate) spare_blocks: Vec<u32>,
 }
 
 /// Units of raw flash and of mapping that fit the tables' 32-bit entries.
@@ -199,7 +201,50 @@ impl Config {
                 return fail(key, format!("{share} is not within 0 to 1"));
             }
         }
+        self.validate_wear()?;
         self.validate_faults()
+    }
+
+    fn validate_wear(&self) -> Result<(), ConfigError> {
+        let wear = &self.wear;
+        let any = 1..=u64::from(u32::MAX / 2);
+        if let Some(threshold) = wear.static_threshold {
+            within("wear.static_threshold", threshold.into(), 2..=u64::from(u32::MAX / 2))?;
+        }
+        within("wear.initial", wear.initial.into(), 0..=u64::from(u32::MAX / 2))?;
+        if let Some(endurance) = wear.endurance {
+            within("wear.endurance", endurance.into(), any)?;
+        }
+        if !(0.0..=0.2).contains(&wear.endurance_deviation) {
+            let problem = format!("{} is not within 0 to 0.2", wear.endurance_deviation);
+            return fail("wear.endurance_deviation", problem);
+        }
+        if let Some(reads) = &wear.reads {
+            let ascends = |cycles: &mut dyn Iterator<Item = u32>| {
+                let cycles: Vec<u32> = cycles.collect();
+                cycles.windows(2).all(|pair| pair[0] < pair[1])
+            };
+            if !ascends(&mut reads.retries.iter().map(|(cycles, _)| *cycles))
+                || !reads.retries.iter().all(|(_, mean)| (0.0..=100.0).contains(mean))
+            {
+                return fail("wear.reads.retries", "erases ascend, and means are within 0 to 100");
+            }
+            if !ascends(&mut reads.decode.iter().map(|(cycles, _)| *cycles)) {
+                return fail("wear.reads.decode", "erases ascend");
+            }
+        }
+        if let Some(energy) = self.energy {
+            for (key, value) in [
+                ("energy.read_nj", energy.read_nj),
+                ("energy.program_nj", energy.program_nj),
+                ("energy.erase_nj", energy.erase_nj),
+                ("energy.channel_mw", energy.channel_mw),
+                ("energy.idle_mw", energy.idle_mw),
+            ] {
+                within(key, value, 0..=1_000_000_000)?;
+            }
+        }
+        Ok(())
     }
 
     fn validate_faults(&self) -> Result<(), ConfigError> {
@@ -342,18 +387,20 @@ impl Config {
             base += units;
             translation_base += tables;
         }
-        self.check_room(&load)?;
+        let spare_blocks = self.check_room(&load)?;
         Ok(Plan {
             namespaces,
             units: base as u32,
             translation_pages: translation_base as u32,
             entries_per_page,
             entry_bytes,
+            spare_blocks,
         })
     }
 
-    /// Every plane has to hold its share and still be able to collect garbage.
-    fn check_room(&self, load: &[u64]) -> Result<(), ConfigError> {
+    /// Every plane has to hold its share and still be able to collect garbage. Returns how
+    /// many blocks each could do without.
+    fn check_room(&self, load: &[u64]) -> Result<Vec<u32>, ConfigError> {
         let g = &self.geometry;
         let (start, _) = thresholds(&self.gc, g.blocks_per_plane);
         let open = match self.gc.frontiers {
@@ -395,7 +442,8 @@ impl Config {
                 ),
             );
         }
-        Ok(())
+        let blocks = u64::from(g.blocks_per_plane);
+        Ok(load.iter().map(|load| (blocks - kept - load.div_ceil(usable)) as u32).collect())
     }
 }
 

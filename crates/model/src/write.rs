@@ -19,6 +19,11 @@ const TRIM_STEP_UNITS: u32 = 4096;
 impl Drive {
     pub(crate) fn begin_write(&mut self, command: u32) {
         let c = &mut self.commands[command];
+        if self.write_protected {
+            c.completion.status = Status::WriteProtected;
+            c.parts = 1;
+            return self.part_done(command, &[]);
+        }
         self.counters.host_units_written += u64::from(c.end_unit - c.first_unit);
         c.parts = 1;
         match &mut self.cache {

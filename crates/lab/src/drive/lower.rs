@@ -6,6 +6,7 @@
 mod controller;
 mod ftl;
 mod room;
+mod wear;
 
 use std::ops::Range;
 
@@ -78,6 +79,8 @@ pub(super) fn lower(document: &Document<'_>, file: &File) -> Result<Config, Vec<
         plane_order: check.order(&file.allocation),
         over_provisioning: check.over_provisioning(file),
         gc: check.gc(file, &geometry),
+        wear: check.wear(&file.wear),
+        energy: check.energy(file),
         scheduler: check.scheduler(file),
         namespaces: check.namespaces(file, &geometry, unit_bytes),
         faults: Vec::new(),

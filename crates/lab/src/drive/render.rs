@@ -14,7 +14,7 @@ use super::schema::{
     BusArbitrationName, CellName, FrontiersName, GranularityName, RoundingName, SharingName,
     UnmappedReadsName,
 };
-use crate::units::{Bandwidth, Bytes, Duration, Fraction, TransferRate};
+use crate::units::{Bandwidth, Bytes, Duration, Energy, Fraction, Power, TransferRate};
 
 /// A key of a drive file and its value as TOML.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -191,6 +191,41 @@ pub(super) fn settings(config: &Config) -> Vec<Setting> {
     if let Some(after) = gc.idle_after {
         put("gc.idle_after", span(after));
         put("gc.idle_target", quoted(Fraction(gc.idle_target)));
+    }
+
+    let w = &config.wear;
+    put("wear.dynamic", w.dynamic.to_string());
+    if let Some(threshold) = w.static_threshold {
+        put("wear.static_threshold", threshold.to_string());
+    }
+    put("wear.initial_cycles", w.initial.to_string());
+    if let Some(endurance) = w.endurance {
+        put("wear.endurance", endurance.to_string());
+        put("wear.endurance_deviation", quoted(Fraction(w.endurance_deviation)));
+    }
+    if let Some(reads) = &w.reads {
+        let list = |points: Vec<String>| format!("[{}]", points.join(", "));
+        if !reads.retries.is_empty() {
+            let point =
+                |(cycles, mean): &(u32, f64)| format!("{{ cycles = {cycles}, mean = {mean:?} }}");
+            put("wear.retries", list(reads.retries.iter().map(point).collect()));
+            put("wear.retry", span(reads.retry));
+        }
+        if !reads.decode.is_empty() {
+            let point = |(cycles, time): &(u32, Span)| {
+                format!("{{ cycles = {cycles}, time = {} }}", span(*time))
+            };
+            put("wear.decode", list(reads.decode.iter().map(point).collect()));
+        }
+    }
+    if let Some(energy) = &config.energy {
+        let joules = |nj: u64| quoted(Energy(nj));
+        let watts = |mw: u64| quoted(Power(mw));
+        put("energy.read", joules(energy.read_nj));
+        put("energy.program", joules(energy.program_nj));
+        put("energy.erase", joules(energy.erase_nj));
+        put("energy.channel", watts(energy.channel_mw));
+        put("energy.idle", watts(energy.idle_mw));
     }
 
     let s = &config.scheduler;

@@ -19,7 +19,7 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{self, Deserializer, MapAccess, Visitor};
 use serde_spanned::Spanned;
 
-use crate::units::{Bandwidth, Bytes, Duration, Fraction, TransferRate};
+use crate::units::{Bandwidth, Bytes, Duration, Energy, Fraction, Power, TransferRate};
 
 /// A value and where it was written.
 #[derive(Clone, Debug)]
@@ -101,6 +101,11 @@ pub(super) struct File {
     /// Garbage collection.
     #[serde(default)]
     pub(super) gc: Gc,
+    /// What wear does, and how it is levelled. Default: nothing wears out.
+    #[serde(default)]
+    pub(super) wear: Wear,
+    /// What operations cost in energy. Default: not known, and not reported.
+    pub(super) energy: Maybe<EnergyCosts>,
     /// Flash transaction scheduling.
     #[serde(default)]
     pub(super) scheduler: Scheduler,
@@ -386,6 +391,74 @@ pub(super) struct Gc {
     /// With `idle_after`: the share of free blocks that idle collection aims for.
     /// Default: `start`.
     pub(super) idle_target: Maybe<Fraction>,
+}
+
+/// What wear does, and how it is levelled.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Wear {
+    /// Whether the block that is opened is the free one with the fewest erases (dynamic
+    /// levelling), or the one that has been free longest. Default: false.
+    pub(super) dynamic: Maybe<bool>,
+    /// Static levelling: before the erase counts of a plane's blocks differ by more than this,
+    /// the data of its least worn block moves to its most worn free one; at least 2.
+    /// Default: never.
+    pub(super) static_threshold: Maybe<u32>,
+    /// Erases of every block when the drive is built. Default: 0.
+    pub(super) initial_cycles: Maybe<u32>,
+    /// Rated P/E cycles: erases that a block endures before it is retired. Without spare
+    /// blocks the drive takes no more writes. Default: no end.
+    pub(super) endurance: Maybe<u32>,
+    /// With `endurance`: its relative standard deviation from block to block, up to 20%.
+    /// Default: 0%.
+    pub(super) endurance_deviation: Maybe<Fraction>,
+    /// Mean number of retries of a page read, by the P/E cycles of its block; between points
+    /// interpolated. Default: none.
+    #[serde(default)]
+    pub(super) retries: Vec<At<RetryPoint>>,
+    /// With `retries`: how long the die is occupied by one retry (array read, transfer,
+    /// decoding).
+    pub(super) retry: Maybe<Duration>,
+    /// Time to decode a page after its transfer (ECC), by the P/E cycles of its block; between
+    /// points interpolated. Default: 0.
+    #[serde(default)]
+    pub(super) decode: Vec<At<DecodePoint>>,
+}
+
+/// Retries of page reads at some wear.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RetryPoint {
+    /// P/E cycles of the block; ascending from point to point.
+    pub(super) cycles: u32,
+    /// Mean number of retries of a page read, up to 100.
+    pub(super) mean: f64,
+}
+
+/// Decoding time at some wear.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct DecodePoint {
+    /// P/E cycles of the block; ascending from point to point.
+    pub(super) cycles: u32,
+    /// From the end of the page's transfer until its data can be used.
+    pub(super) time: Duration,
+}
+
+/// What operations cost in energy.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct EnergyCosts {
+    /// Array read of a page.
+    pub(super) read: At<Energy>,
+    /// Program of a page.
+    pub(super) program: At<Energy>,
+    /// Erase of a block.
+    pub(super) erase: At<Energy>,
+    /// A channel while it carries commands or data. Default: 0.
+    pub(super) channel: Maybe<Power>,
+    /// The drive at all times. Default: 0.
+    pub(super) idle: Maybe<Power>,
 }
 
 /// Flash transaction scheduling.

@@ -243,6 +243,66 @@ fn collection_is_as_the_file_says() {
 }
 
 #[test]
+fn wear_and_energy_are_as_the_file_says() {
+    let loaded = |overrides: &[&str]| {
+        let loaded = small(overrides).unwrap_or_else(|e| panic!("{}", shown(&e)));
+        let text = to_toml(&loaded.name, "", &loaded.config, &[]);
+        let again = parse("written.toml", &text, &[]).unwrap_or_else(|e| panic!("{}", shown(&e)));
+        assert_eq!(again.config, loaded.config, "{text}");
+        loaded.config
+    };
+    assert_eq!((loaded(&[]).wear, loaded(&[]).energy), (Default::default(), None));
+    let worn = loaded(&[
+        "wear.dynamic=true",
+        "wear.static_threshold=50",
+        "wear.initial_cycles=1500",
+        "wear.endurance=3000",
+        "wear.endurance_deviation=5%",
+        "wear.retry=80us",
+        "wear.retries=[{cycles=0,mean=0.0},{cycles=3000,mean=1.5}]",
+        "wear.decode=[{cycles=0,time=\"1us\"},{cycles=3000,time=\"8us\"}]",
+    ])
+    .wear;
+    assert_eq!((worn.dynamic, worn.static_threshold, worn.initial), (true, Some(50), 1500));
+    assert_eq!((worn.endurance, worn.endurance_deviation), (Some(3000), 0.05));
+    let reads = worn.reads.unwrap();
+    assert_eq!(reads.retries, [(0, 0.0), (3000, 1.5)]);
+    assert_eq!(reads.decode[1], (3000, mynah_stamp::Span::from_us(8)));
+    assert_eq!(reads.retry, mynah_stamp::Span::from_us(80));
+    let energy = loaded(&[
+        "energy.read=2uJ",
+        "energy.program=60uJ",
+        "energy.erase=0.3mJ",
+        "energy.channel=50mW",
+        "energy.idle=1.5W",
+    ])
+    .energy
+    .unwrap();
+    assert_eq!((energy.read_nj, energy.program_nj, energy.erase_nj), (2_000, 60_000, 300_000));
+    assert_eq!((energy.channel_mw, energy.idle_mw), (50, 1500));
+}
+
+#[test]
+fn errors_of_wear_and_energy() {
+    snapshot!(
+        [
+            set(&["wear.static_threshold=1"]),
+            set(&["wear.endurance=0"]),
+            set(&["wear.endurance_deviation=5%"]),
+            set(&["wear.endurance=3000", "wear.endurance_deviation=50%"]),
+            set(&["wear.endurance=3000", "wear.initial_cycles=3000"]),
+            set(&["wear.retry=80us"]),
+            set(&["wear.retries=[{cycles=0,mean=1.0}]"]),
+            set(&["wear.retry=80us", "wear.retries=[{cycles=9,mean=0.0},{cycles=9,mean=1e9}]"]),
+            set(&["wear.decode=[{cycles=9}]"]),
+            set(&["energy.read=2uJ"]),
+            set(&["energy.read=2", "energy.program=1nJ", "energy.erase=1nJ"]),
+        ]
+        .join("----\n")
+    );
+}
+
+#[test]
 fn injected_faults_are_part_of_the_drive() {
     let mut drive = small(&[]).unwrap();
     let before = drive.hash.clone();
@@ -345,10 +405,10 @@ fn errors_of_impossible_drives() {
             set(&["mapping.cmt.size=4KiB", "mapping.cmt.granularity=page"]),
             set(&["firmware.cores=4"]),
             set(&["gc.d=4"]),
-            set(&["gc.d=4", "gc.invalid_pages=2", "gc.victim=fifo"]),
+            set(&["gc.victim=fifo", "gc.d=4", "gc.invalid_pages=2"]),
             set(&["gc.victim=random-p", "gc.invalid_pages=0"]),
             set(&["gc.victim=lru"]),
-            set(&["gc.paced=true", "gc.preemptible=false"]),
+            set(&["gc.preemptible=false", "gc.paced=true"]),
             set(&["gc.urgent=10%"]),
             set(&["gc.idle_target=10%"]),
             set(&["flash.erase=75s"]),

@@ -121,9 +121,6 @@ const FLASH: &[&str] = &[
 
 /// Tags that MQSim reads, or means to read, and never uses.
 const UNUSED: &[&str] = &[
-    "Dynamic_Wearleveling_Enabled",
-    "Static_Wearleveling_Enabled",
-    "Static_Wearleveling_Threshold",
     "Preferred_suspend_erase_time_for_read",
     "Prefered_suspend_erase_time_for_read",
     "Preferred_suspend_erase_time_for_write",
@@ -275,6 +272,8 @@ pub(super) fn read<'d>(
         mapping: mapping(&device, geometry.page_bytes, as_mqsim)?,
         plane_order: plane_order(&device)?,
         over_provisioning: device.number("Overprovisioning_Ratio", 1.0)?.unwrap_or(0.07),
+        wear: wear(&device, as_mqsim)?,
+        energy: None,
         gc: gc(document, &device, geometry.blocks_per_plane, warnings)?,
         scheduler: Scheduler {
             die_interleaving: !as_mqsim,
@@ -436,6 +435,21 @@ fn gc<'d>(
         frontiers: WriteFrontiers::Separate,
         idle_after: None,
         idle_target: share(start, blocks),
+    })
+}
+
+/// Levelling as the file has it. MQSim itself always opens the least worn block, and its
+/// static levelling compares the numbers of blocks instead of their erases: `as_mqsim` leaves
+/// that out.
+fn wear(device: &Section<'_>, as_mqsim: bool) -> Result<Wear, MqsimError> {
+    let dynamic = device.flag("Dynamic_Wearleveling_Enabled")?.unwrap_or(true);
+    let levels = device.flag("Static_Wearleveling_Enabled")?.unwrap_or(true);
+    let threshold =
+        device.count("Static_Wearleveling_Threshold", 2..=1 << 30)?.unwrap_or(100) as u32;
+    Ok(Wear {
+        dynamic: dynamic || as_mqsim,
+        static_threshold: (levels && !as_mqsim).then_some(threshold),
+        ..Wear::default()
     })
 }
 

@@ -266,7 +266,11 @@ impl Drive {
                 }
             }
             self.transferred(die);
-            self.read_done(transaction);
+            if self.worn_reads {
+                self.decode(transaction);
+            } else {
+                self.read_done(transaction);
+            }
         }
         if self.channels[channel as usize].has_waiting() {
             self.mark_channel(channel);

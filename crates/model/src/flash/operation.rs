@@ -86,7 +86,11 @@ impl Drive {
             self.read_starts(other, lane, channel, command);
         }
         self.counters.flash_reads += planes as u64;
-        self.occupy(die, holder, operation, command, self.flash.read(page));
+        let mut array = self.flash.read(page);
+        if self.worn_reads {
+            array += self.retries_of(&operation);
+        }
+        self.occupy(die, holder, operation, command, array);
     }
 
     /// A read's command, which takes `command`, goes out; returns whose it is.

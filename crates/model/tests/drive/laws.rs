@@ -119,6 +119,19 @@ fn random_config(random: &mut Random) -> Config {
         idle_after: random.pick(&[None, Some(Span::from_us(100))]),
         idle_target: 0.3,
     };
+    if random.chance(0.3) {
+        config.wear = Wear {
+            dynamic: random.chance(0.5),
+            static_threshold: random.pick(&[None, Some(2), Some(5)]),
+            initial: random.pick(&[0, 500]),
+            reads: random.chance(0.5).then(|| WornReads {
+                retries: vec![(0, 0.2), (1000, 3.0)],
+                retry: Span::from_us(40),
+                decode: random.pick(&[vec![], vec![(0, Span::from_us(2))]]),
+            }),
+            ..Wear::default()
+        };
+    }
     if matches!(config.mapping.table, MappingTable::Cached(_)) {
         // Blocks of old translation pages are the cheap ones: who draws blindly, mixes them
         // with data or aims for much free space can lose more pages to updates of the table
@@ -165,6 +178,10 @@ fn add_faults(config: &mut Config, random: &mut Random) {
     config.gc.idle_after = None;
     config.gc.start = config.gc.start.min(0.1);
     config.gc.urgent = config.gc.start / 2.0;
+    if random.chance(0.2) {
+        config.wear.endurance = Some(config.wear.initial + random.range(3, 40) as u32);
+        config.wear.endurance_deviation = random.pick(&[0.0, 0.1]);
+    }
     for _ in 0..random.range(1, 3) {
         let die = random.below(dies) as u32;
         let at = Time::from_ns(random.below(400_000_000));
@@ -247,7 +264,7 @@ impl Run {
                 Fault::DeadDie { .. } | Fault::Media { operation: MediaOperation::Erase, .. }
             )
         };
-        let durable = !config.faults.iter().any(fragile);
+        let durable = !config.faults.iter().any(fragile) && config.wear.endurance.is_none();
         let allocates = config.mapping.unmapped_reads == UnmappedReads::Allocate;
         let unit_sectors = u64::from(config.mapping.unit_bytes / 512);
         let namespaces = config.namespaces.len();

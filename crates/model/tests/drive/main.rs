@@ -6,6 +6,7 @@
 //! - `laws`: what holds on every run, over random drives, workloads and faults;
 //! - `knobs`: every field of the configuration has an effect, in the stated direction;
 //! - `collection`: when and how garbage is collected;
+//! - `wear`: levelling, the end of blocks, and reads of worn ones;
 //! - `amplification`: garbage collection against theory;
 //! - `refused`: drives that cannot be built.
 
@@ -20,3 +21,4 @@ mod knobs;
 mod laws;
 mod refused;
 mod support;
+mod wear;

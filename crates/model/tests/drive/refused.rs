@@ -4,7 +4,7 @@
 use crate::support::*;
 use mynah_model::Drive;
 use mynah_model::config::*;
-use mynah_stamp::Time;
+use mynah_stamp::{Span, Time};
 
 /// A change, and the field that the error must name.
 type Case = (fn(&mut Config), &'static str);
@@ -123,6 +123,26 @@ const CASES: &[Case] = &[
     (|c| c.gc.start = -1.0, "gc.start"),
     (|c| c.gc.urgent = f64::INFINITY, "gc.urgent"),
     (|c| c.gc.idle_target = f64::NAN, "gc.idle_target"),
+    (|c| c.wear.static_threshold = Some(1), "wear.static_threshold"),
+    (|c| c.wear.initial = u32::MAX, "wear.initial"),
+    (|c| c.wear.endurance = Some(0), "wear.endurance"),
+    (|c| c.wear.endurance_deviation = f64::NAN, "wear.endurance_deviation"),
+    (|c| c.wear.reads = Some(worn_reads(vec![(5, 0.0), (5, 1.0)])), "wear.reads.retries"),
+    (|c| c.wear.reads = Some(worn_reads(vec![(5, 1e9)])), "wear.reads.retries"),
+    (
+        |c| {
+            let decode = vec![(9, Span::ZERO), (5, Span::ZERO)];
+            c.wear.reads = Some(WornReads { decode, ..worn_reads(vec![]) });
+        },
+        "wear.reads.decode",
+    ),
+    (
+        |c| {
+            let (read_nj, program_nj, erase_nj) = (u64::MAX, 0, 0);
+            c.energy = Some(Energy { read_nj, program_nj, erase_nj, channel_mw: 0, idle_mw: 0 });
+        },
+        "energy.read_nj",
+    ),
     (|c| c.namespaces.clear(), "namespaces"),
     (|c| c.namespaces[0].units = Some(0), "namespaces"),
     (|c| c.namespaces[0].units = Some(u64::MAX), "namespaces"),
@@ -144,6 +164,10 @@ const CASES: &[Case] = &[
     (|c| c.faults = vec![media(MediaOperation::Read, units(1, 5, 4))], "fault.units"),
     (|c| c.faults = vec![media(MediaOperation::Read, units(1, 0, 1 << 30))], "fault.units"),
 ];
+
+fn worn_reads(retries: Vec<(u32, f64)>) -> WornReads {
+    WornReads { retries, retry: Span::ZERO, decode: vec![] }
+}
 
 fn media(operation: MediaOperation, extent: FaultExtent) -> Fault {
     Fault::Media { operation, extent }

@@ -219,6 +219,7 @@ fn model_status(status: Status) -> ModelStatus {
         Status::LBA_OUT_OF_RANGE => ModelStatus::LbaOutOfRange,
         Status::UNRECOVERED_READ_ERROR => ModelStatus::UnrecoveredReadError,
         Status::WRITE_FAULT => ModelStatus::WriteFault,
+        Status::NAMESPACE_WRITE_PROTECTED => ModelStatus::WriteProtected,
         Status::ABORT_REQUESTED | Status::ABORTED_QUEUE_DELETED => ModelStatus::Aborted,
         _ => ModelStatus::InvalidField,
     }

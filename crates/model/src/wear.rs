@@ -1,0 +1,120 @@
+//! Wear: how blocks are kept equally worn, when they are given up, and what reads of worn
+//! blocks take.
+
+use crate::drive::Drive;
+use crate::event::Event;
+use crate::flash::die::DieOperation;
+use crate::stats::WearState;
+use mynah_stamp::Span;
+use rand::Rng;
+
+impl Drive {
+    /// A block of `plane` has been erased: if the plane's blocks have become too unequal, the
+    /// least worn one that holds data is emptied. Levelling and collection take turns where
+    /// free blocks are short. Returns whether levelling has begun.
+    pub(crate) fn level_if_needed(&mut self, plane: u32) -> bool {
+        let Some(threshold) = self.config.wear.static_threshold else { return false };
+        let state = &self.planes[plane as usize];
+        let turn = !std::mem::take(&mut self.levelled_last[plane as usize])
+            || self.blocks.free_blocks(plane) >= self.blocks.start;
+        let die = &self.dies[self.shape.die_of_plane(plane) as usize];
+        if !turn || state.read_only || die.dead || self.blocks.free_blocks(plane) == 0 {
+            return false;
+        }
+        let Some(block) = self.blocks.take_least_worn(plane, threshold) else { return false };
+        self.counters.wear_levelling_runs += 1;
+        self.levelled_last[plane as usize] = true;
+        self.blocks.levelling[plane as usize] = true;
+        self.collect_block(plane, block);
+        true
+    }
+
+    /// A block of `plane` has been retired: without spare blocks the drive takes no more
+    /// writes, so that it can keep what it has.
+    pub(crate) fn check_spares(&mut self, plane: u32) {
+        let limited = self.config.wear.endurance.is_some();
+        if limited && self.blocks.retired_of(plane) > self.spare_blocks[plane as usize] {
+            self.write_protected = true;
+        }
+    }
+
+    /// How much longer a die is occupied by a read, since pages of worn blocks have to be read
+    /// more than once: as long as the page takes that needs the most retries.
+    #[cold]
+    pub(crate) fn retries_of(&mut self, operation: &DieOperation) -> Span {
+        let Some(reads) = &self.config.wear.reads else { return Span::ZERO };
+        let mut most = 0;
+        for &transaction in &operation.items[..usize::from(operation.planes)] {
+            let block = self.shape.block_of_slot(self.transactions[transaction].slot);
+            let mean = on_curve(&reads.retries, self.blocks.erases[block as usize], |mean| *mean);
+            let share = (self.retries.next_u64() >> 11) as f64 / (1u64 << 53) as f64;
+            let retries = mean as u64 + u64::from(share < mean.fract());
+            self.counters.read_retries += retries;
+            most = most.max(retries);
+        }
+        reads.retry.times(most)
+    }
+
+    /// A page has crossed the channel, and is decoded.
+    #[cold]
+    pub(crate) fn decode(&mut self, transaction: u32) {
+        let block = self.shape.block_of_slot(self.transactions[transaction].slot);
+        let erases = self.blocks.erases[block as usize];
+        let time = self
+            .config
+            .wear
+            .reads
+            .as_ref()
+            .map_or(0.0, |reads| on_curve(&reads.decode, erases, |time| time.as_ps() as f64));
+        if time == 0.0 {
+            self.read_done(transaction);
+        } else {
+            let done = self.now + Span::from_ps(time as u64);
+            self.events.push(done, Event::Decoded { transaction });
+        }
+    }
+
+    /// How worn the drive is.
+    pub(crate) fn wear_state(&self) -> WearState {
+        let ranges = || (0..self.shape.planes).map(|plane| self.blocks.wear_range(plane));
+        let left = (0..self.shape.planes).map(|plane| {
+            self.spare_blocks[plane as usize].saturating_sub(self.blocks.retired_of(plane))
+        });
+        WearState {
+            blocks: self.blocks.erases.len() as u64,
+            block_bytes: u64::from(self.shape.units_per_block) * u64::from(self.shape.unit_bytes),
+            unit_bytes: u64::from(self.shape.unit_bytes),
+            erases: self.blocks.erases.iter().map(|&erases| u64::from(erases)).sum(),
+            erases_min: ranges().map(|(least, _)| least).min().unwrap_or(0),
+            spread: ranges().map(|(least, most)| most.saturating_sub(least)).max().unwrap_or(0),
+            endurance: self.config.wear.endurance,
+            spare_blocks: left.min().unwrap_or(0),
+            write_protected: self.write_protected,
+        }
+    }
+}
+
+/// The value of a curve of ascending points at `at`: between two points on the line between
+/// them, outside as at the nearest; 0 without points.
+fn on_curve<T>(points: &[(u32, T)], at: u32, value: impl Fn(&T) -> f64) -> f64 {
+    let after = points.partition_point(|(x, _)| *x <= at);
+    let near = |index: usize| points.get(index).map(|(x, y)| (f64::from(*x), value(y)));
+    match (after.checked_sub(1).and_then(near), near(after)) {
+        (None, None) => 0.0,
+        (Some((_, y)), None) | (None, Some((_, y))) => y,
+        (Some((x0, y0)), Some((x1, y1))) => y0 + (y1 - y0) * (f64::from(at) - x0) / (x1 - x0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn curves_are_straight_between_points_and_flat_outside() {
+        let points = [(100, 1.0), (200, 3.0)];
+        let on = |at| on_curve(&points, at, |y| *y);
+        assert_eq!([on(0), on(100), on(150), on(200), on(9999)], [1.0, 1.0, 2.0, 3.0, 3.0]);
+        assert_eq!(on_curve(&[], 5, |y: &f64| *y), 0.0);
+    }
+}

@@ -1,0 +1,183 @@
+//! Wear: levelling, the end of blocks, and what reads of worn blocks take.
+
+use crate::support::*;
+use mynah_model::config::*;
+use mynah_model::io::*;
+use mynah_stamp::{Span, Stage};
+
+const THRESHOLD: u32 = 8;
+
+/// One plane, on a third of which nothing but writes to a tenth of the drive goes.
+fn one_plane(change: impl FnOnce(&mut Config)) -> Config {
+    small_with(|c| {
+        c.geometry.channels = 1;
+        c.geometry.chips_per_channel = 1;
+        c.geometry.planes_per_die = 1;
+        c.geometry.page_bytes = 4096;
+        c.geometry.blocks_per_plane = 64;
+        change(c);
+    })
+}
+
+/// Fills the drive and writes to a tenth of it; returns the largest spread of erases seen.
+fn wear_down(host: &mut Host, writes: usize) -> u32 {
+    fill(host);
+    let units = host.drive.namespace_sectors(NAMESPACE).expect("one") / 8;
+    let mut random = Random(9);
+    let mut spread = 0;
+    for _ in 0..writes / 100 {
+        host.closed_loop(8, 100, |_| (Operation::Write, random.below(units / 10) * 8, 8));
+        spread = spread.max(host.drive.counters().wear.spread);
+    }
+    host.drive.check().expect("the invariants hold");
+    spread
+}
+
+#[test]
+fn static_levelling_holds_the_spread_under_its_threshold() {
+    let spread = |wear: Wear| {
+        let mut host = Host::new(one_plane(|c| c.wear = wear));
+        let spread = wear_down(&mut host, 60_000);
+        let counters = host.drive.counters();
+        assert_eq!(
+            counters.wear_levelling_runs > 0,
+            host.drive.config().wear.static_threshold.is_some()
+        );
+        (spread, counters.block_erases_max)
+    };
+    let (none, most) = spread(Wear::default());
+    let (dynamic, _) = spread(Wear { dynamic: true, ..Wear::default() });
+    let levelled = Wear { dynamic: true, static_threshold: Some(THRESHOLD), ..Wear::default() };
+    let (both, most_levelled) = spread(levelled);
+    // Most blocks hold data that is never rewritten, and are never erased.
+    assert!(none > 10 * THRESHOLD && dynamic > 10 * THRESHOLD, "{none} {dynamic}");
+    assert!(both <= THRESHOLD, "{both}");
+    assert!(most_levelled * 2 < most, "{most_levelled} and {most}");
+}
+
+#[test]
+fn dynamic_levelling_opens_the_least_worn_block() {
+    // Under uniform writes every block takes part, more evenly if the least worn is next.
+    let spread = |dynamic| {
+        let mut host = Host::new(one_plane(|c| {
+            c.wear.dynamic = dynamic;
+            c.gc.start = 0.2;
+            c.gc.victim = VictimPolicy::Random;
+        }));
+        fill(&mut host);
+        let units = host.drive.namespace_sectors(NAMESPACE).expect("one") / 8;
+        let mut random = Random(10);
+        host.closed_loop(8, 40_000, |_| (Operation::Write, random.below(units) * 8, 8));
+        host.drive.counters().wear.spread
+    };
+    let (without, with) = (spread(false), spread(true));
+    assert!(f64::from(with) < 0.8 * f64::from(without), "{with} and {without}");
+}
+
+#[test]
+fn worn_out_blocks_are_retired_until_the_drive_only_reads() {
+    let config = one_plane(|c| {
+        c.wear = Wear {
+            dynamic: true,
+            static_threshold: Some(THRESHOLD),
+            endurance: Some(60),
+            endurance_deviation: 0.1,
+            ..Wear::default()
+        };
+    });
+    let mut host = Host::new(config);
+    fill(&mut host);
+    let units = host.drive.namespace_sectors(NAMESPACE).expect("one") / 8;
+    let spares = host.drive.counters().wear.spare_blocks;
+    assert!(spares > 3, "{spares}");
+    let mut random = Random(11);
+    let mut written = 0u64;
+    let mut status = Status::Success;
+    while status == Status::Success {
+        status = host.run_one(Operation::Write, random.below(units) * 8, 8).status;
+        written += 1;
+        assert!(written < 1_000_000, "it never ends");
+    }
+    assert_eq!(status, Status::WriteProtected);
+    let counters = host.drive.counters();
+    assert!(counters.wear.write_protected);
+    // One collection may have been under way.
+    assert_eq!(counters.wear.spare_blocks, 0);
+    let retired = u64::from(spares) + 1;
+    assert!((retired..=retired + 1).contains(&counters.retired_blocks), "{counters:?}");
+    // Rated: 64 blocks of 16 pages, 60 times, over the amplification; it ended with the first
+    // of them that did not reach that.
+    let waf = counters.flash_units_programmed as f64 / counters.host_units_written as f64;
+    let rated = 64.0 * 16.0 * 60.0 / waf;
+    assert!((0.7..1.0).contains(&(written as f64 / rated)), "{written} of {rated}");
+    // What it holds it still gives.
+    for unit in (0..units).step_by(7) {
+        assert_eq!(host.run_one(Operation::Read, unit * 8, 8).status, Status::Success);
+        assert!(host.drive.holds_data(NAMESPACE, unit));
+    }
+    host.drive.check().expect("the invariants hold");
+}
+
+#[test]
+fn without_an_end_to_endurance_nothing_is_retired() {
+    let mut host = Host::new(one_plane(|_| ()));
+    wear_down(&mut host, 20_000);
+    let counters = host.drive.counters();
+    assert_eq!(counters.retired_blocks, 0);
+    assert!(!counters.wear.write_protected && counters.wear.endurance.is_none());
+}
+
+#[test]
+fn reads_of_worn_blocks_take_retries_and_decoding() {
+    let worn = |initial| {
+        one_plane(|c| {
+            c.wear.initial = initial;
+            c.wear.reads = Some(WornReads {
+                retries: vec![(1000, 0.0), (3000, 4.0)],
+                retry: Span::from_us(60),
+                decode: vec![(0, Span::from_us(1)), (2000, Span::from_us(5))],
+            });
+        })
+    };
+    let times = |config: Config| {
+        let mut host = Host::new(config);
+        fill(&mut host);
+        let done = host.run_one(Operation::Read, 0, 8);
+        let retries = host.drive.counters().read_retries;
+        (done.stages.get(Stage::FlashArray), done.stages.get(Stage::FlashTransfer), retries)
+    };
+    let us = Span::from_us;
+    let transfer = Span::from_ns(5120);
+    assert_eq!(times(one_plane(|_| ())), (us(50), transfer, 0));
+    assert_eq!(times(worn(0)), (us(50), transfer + us(1), 0));
+    assert_eq!(times(worn(1000)), (us(50), transfer + us(3), 0));
+    assert_eq!(times(worn(2000)), (us(50 + 2 * 60), transfer + us(5), 2));
+    assert_eq!(times(worn(9000)), (us(50 + 4 * 60), transfer + us(5), 4));
+    // A mean in between: so many on average.
+    let mut host = Host::new(worn(1750));
+    fill(&mut host);
+    let mut random = Random(12);
+    let units = host.drive.namespace_sectors(NAMESPACE).expect("one") / 8;
+    host.closed_loop(4, 4000, |_| (Operation::Read, random.below(units) * 8, 8));
+    assert_close("retries", host.drive.counters().read_retries as f64, 1.5 * 4000.0, 0.02);
+}
+
+#[test]
+fn energy_is_what_the_operations_cost() {
+    let energy = Energy {
+        read_nj: 1_000,
+        program_nj: 30_000,
+        erase_nj: 200_000,
+        channel_mw: 50,
+        idle_mw: 1_000,
+    };
+    let mut host = Host::new(one_plane(|c| c.energy = Some(energy)));
+    wear_down(&mut host, 5_000);
+    let c = host.drive.counters();
+    let operations = c.flash_reads * 1_000 + c.flash_programs * 30_000 + c.erases * 200_000;
+    let channel = c.channel_busy[0].as_secs_f64() * 50e-3 * 1e9;
+    let idle = host.now().as_secs_f64() * 1e9;
+    let spent = c.energy_nj.expect("it is known") as f64;
+    assert_close("energy", spent, operations as f64 + channel + idle, 1e-6);
+    assert_eq!(Host::new(one_plane(|_| ())).drive.counters().energy_nj, None);
+}
