@@ -104,6 +104,8 @@ pub struct Drive {
     pub(crate) retries: Xoshiro256PlusPlus,
     /// Whether the last block that a plane emptied was emptied to level wear.
     pub(crate) levelled_last: Vec<bool>,
+    /// What the host had written when each plane last levelled wear.
+    pub(crate) levelled_at: Vec<u64>,
     pub(crate) planes: Vec<PlaneState>,
     pub(crate) dies: Vec<Die>,
     pub(crate) channels: Vec<Channel>,
@@ -186,6 +188,7 @@ impl Drive {
             write_protected: false,
             retries,
             levelled_last: vec![false; shape.planes as usize],
+            levelled_at: vec![0; shape.planes as usize],
             planes: vec![PlaneState::default(); shape.planes as usize],
             dies,
             channels: (0..geometry.channels)

@@ -11,19 +11,24 @@ use rand::Rng;
 impl Drive {
     /// A block of `plane` has been erased: if the plane's blocks have become too unequal, the
     /// least worn one that holds data is emptied. Levelling and collection take turns where
-    /// free blocks are short. Returns whether levelling has begun.
+    /// free blocks are short, and once a plane has levelled the host has to write before it
+    /// does again: what levelling itself causes could otherwise keep it going for ever.
+    /// Returns whether levelling has begun.
     pub(crate) fn level_if_needed(&mut self, plane: u32) -> bool {
         let Some(threshold) = self.config.wear.static_threshold else { return false };
         let state = &self.planes[plane as usize];
         let turn = !std::mem::take(&mut self.levelled_last[plane as usize])
             || self.blocks.free_blocks(plane) >= self.blocks.start;
         let die = &self.dies[self.shape.die_of_plane(plane) as usize];
-        if !turn || state.read_only || die.dead || self.blocks.free_blocks(plane) == 0 {
+        let written = self.counters.host_units_written;
+        let rests = written == self.levelled_at[plane as usize];
+        if !turn || rests || state.read_only || die.dead || self.blocks.free_blocks(plane) == 0 {
             return false;
         }
         let Some(block) = self.blocks.take_least_worn(plane, threshold) else { return false };
         self.counters.wear_levelling_runs += 1;
         self.levelled_last[plane as usize] = true;
+        self.levelled_at[plane as usize] = written;
         self.blocks.levelling[plane as usize] = true;
         self.collect_block(plane, block);
         true
