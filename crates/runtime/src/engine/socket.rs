@@ -121,3 +121,42 @@ impl AsFd for Socket {
         self.descriptor.as_fd()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::age;
+    use std::io::Write;
+    use std::net::{TcpListener, TcpStream};
+    use std::thread::sleep;
+
+    #[test]
+    fn received_bytes_are_as_old_as_they_are() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let mut peer = TcpStream::connect(listener.local_addr().expect("an address")).unwrap();
+        let (accepted, _) = listener.accept().expect("a connection");
+        let socket = Socket::new(accepted.into(), true, Time::ZERO, 0);
+        let (mut buffer, mut control) = ([0; 64], control_buffer());
+        let waiting = Duration::from_millis(30);
+        // The system begins a little after it was asked to.
+        let begun = (0..100).any(|_| {
+            peer.write_all(&[0]).expect("it is sent");
+            sleep(waiting);
+            socket.receive(&mut buffer, &mut control).expect("a byte").1.is_some()
+        });
+        assert!(begun, "no stamps");
+        for bytes in 1..4 {
+            peer.write_all(&buffer[..bytes]).expect("it is sent");
+            sleep(waiting);
+            let (count, stamp) = socket.receive(&mut buffer, &mut control).expect("bytes");
+            assert_eq!(count, bytes);
+            let age = age(stamp.expect("a stamp"));
+            assert!(age.as_ns_f64() >= waiting.as_nanos() as f64, "{age}");
+        }
+        // Without stamps there are none.
+        let plain = Socket::new(peer.into(), false, Time::ZERO, 1);
+        rustix::net::send(&socket, &buffer[..5], rustix::net::SendFlags::empty()).unwrap();
+        sleep(waiting);
+        assert_eq!(plain.receive(&mut buffer, &mut control), Ok((5, None)));
+    }
+}

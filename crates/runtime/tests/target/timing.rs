@@ -13,11 +13,25 @@ use mynah_wire::tcp::target::Settings;
 use proptest::prelude::*;
 use zerocopy::{FromZeros, IntoBytes};
 
+/// A command, with its data behind it.
+fn capsule(mut entry: SubmissionEntry, command_id: u16, data: &[u8]) -> Vec<u8> {
+    entry.flags = 0x40;
+    entry.command_id.set(command_id);
+    entry.data.kind = if data.is_empty() { 0x5a } else { SGL_IN_CAPSULE };
+    if !data.is_empty() {
+        entry.data.length.set(data.len() as u32);
+    }
+    let mut out = Outbound::new(End::Host);
+    out.command(&entry, data.len() as u32, |into| into.copy_from_slice(data));
+    out.bytes().to_vec()
+}
+
 /// A hub, and a clock that the test sets.
 struct World {
     hub: Hub,
     rate: Rate,
     wall: Time,
+    controllers: u16,
 }
 
 impl World {
@@ -25,7 +39,7 @@ impl World {
         let config = SubsystemConfig::new(NQN);
         let subsystem = Subsystem::new(config, drive().drive, Box::new(RamStore::new()));
         let hub = Hub::new(subsystem.expect("a subsystem"), Settings::default(), 1 << 20, rate);
-        World { hub, rate, wall: Time::ZERO }
+        World { hub, rate, wall: Time::ZERO, controllers: 0 }
     }
 
     fn now(&self) -> Now {
@@ -48,16 +62,20 @@ impl World {
         id
     }
 
-    fn give(&mut self, id: Id, mut bytes: &[u8]) {
+    fn give(&mut self, id: Id, bytes: &[u8]) {
+        self.give_arrived(id, bytes, Arrival::seen(self.wall, Span::ZERO));
+        self.look();
+    }
+
+    fn give_arrived(&mut self, id: Id, mut bytes: &[u8], arrival: Arrival) {
         while !bytes.is_empty() {
             let buffer = self.hub.receive_buffer(id).expect("room");
             let part = buffer.len().min(bytes.len());
             buffer[..part].copy_from_slice(&bytes[..part]);
             bytes = &bytes[part..];
-            self.hub.received(id, part, Arrival::seen(self.wall, Span::ZERO));
+            self.hub.received(id, part, arrival);
             while self.hub.work(id, 3) {}
         }
-        self.look();
     }
 
     /// The hub at this moment; everything it has to send is sent.
@@ -71,16 +89,8 @@ impl World {
         assert_eq!(self.hub.next_ended(), None);
     }
 
-    fn command(&mut self, id: Id, mut entry: SubmissionEntry, command_id: u16, data: &[u8]) {
-        entry.flags = 0x40;
-        entry.command_id.set(command_id);
-        entry.data.kind = if data.is_empty() { 0x5a } else { SGL_IN_CAPSULE };
-        if !data.is_empty() {
-            entry.data.length.set(data.len() as u32);
-        }
-        let mut out = Outbound::new(End::Host);
-        out.command(&entry, data.len() as u32, |into| into.copy_from_slice(data));
-        self.give(id, out.bytes());
+    fn command(&mut self, id: Id, entry: SubmissionEntry, command_id: u16, data: &[u8]) {
+        self.give(id, &capsule(entry, command_id, data));
     }
 
     /// An I/O queue of 128 entries, on a controller of its own.
@@ -99,7 +109,8 @@ impl World {
             self.command(queue, connect, 0, data.as_bytes());
             assert!(self.hub.is_connected(queue));
             if number == 0 {
-                controller = 1;
+                self.controllers += 1;
+                controller = self.controllers;
                 let mut enable = fabrics(opcode::fabrics::PROPERTY_SET);
                 enable.dword11.set(0x14);
                 enable.dword12.set(0x46_0001);
@@ -188,4 +199,99 @@ fn an_idle_connection_costs_little_memory() {
         let bytes = world.hub.memory_bytes(id);
         assert!(bytes < 32 << 10, "{bytes} bytes");
     }
+}
+
+/// A read that came 5 us before it was seen ends when it would have ended had it been seen at
+/// once, as long as that is still to come.
+#[test]
+fn commands_take_effect_when_they_came_and_not_when_they_were_seen() {
+    let us = |us: u64| Time::from_ns(us * 1_000);
+    let ended = |came: u64, seen: u64| {
+        let mut world = World::new(Rate::REAL);
+        let queue = world.queue();
+        // Written, so that there is something to read.
+        world.command(queue, blocks_of(opcode::nvm::WRITE, 0, 8), 7, &[1; 4096]);
+        while world.hub.outstanding() > 0 {
+            world.wall = world.hub.next_at().expect("something is under way");
+            world.look();
+        }
+        let start = world.wall + Span::from_ms(50);
+        world.wall = start;
+        world.look();
+        world.wall = start + us(seen).since(Time::ZERO);
+        let read = capsule(blocks_of(opcode::nvm::READ, 0, 8), 8, &[]);
+        let came = start + us(came).since(Time::ZERO);
+        let uncertain = Span::from_us(3);
+        world.give_arrived(queue, &read, Arrival::stamped(came, uncertain));
+        world.look();
+        while world.hub.outstanding() > 0 {
+            world.wall = world.hub.next_at().expect("something is under way");
+            world.look();
+        }
+        let lateness = world.hub.measure().lateness();
+        (world.wall.since(start), lateness.uncertain_histogram().max())
+    };
+    let (at_once, _) = ended(10, 10);
+    let (later, uncertain) = ended(10, 15);
+    assert!(at_once > Span::from_us(15), "it is under way when it is seen: {at_once}");
+    assert_eq!(at_once, later);
+    // The stamp is that of the last bytes: of the only command.
+    assert_eq!(uncertain, Some(Span::ZERO));
+    let (delayed, _) = ended(15, 15);
+    assert_eq!(delayed, at_once + Span::from_us(5));
+}
+
+/// Data that go out from where the store has them are those of the moment at which they were
+/// read, though the socket takes them bit by bit and the host writes the blocks meanwhile.
+#[test]
+fn data_under_way_are_not_overtaken_by_writes() {
+    let mut world = World::new(Rate::REAL);
+    let (reader, writer) = (world.queue(), world.queue());
+    let settle = |world: &mut World| {
+        while world.hub.outstanding() > 0 {
+            world.wall = world.hub.next_at().expect("something is under way");
+            let now = world.now();
+            world.hub.advance(now);
+            while let Some(id) = world.hub.next_dirty() {
+                if id != reader {
+                    let bytes = world.hub.output_bytes(id);
+                    world.hub.sent(now, id, bytes);
+                }
+            }
+        }
+    };
+    for block in 0..8 {
+        world.command(writer, blocks_of(opcode::nvm::WRITE, block * 16, 16), 1, &[0xaa; 8192]);
+        settle(&mut world);
+    }
+    let read = capsule(blocks_of(opcode::nvm::READ, 0, 128), 2, &[]);
+    world.give_arrived(reader, &read, Arrival::seen(world.wall, Span::ZERO));
+    settle(&mut world);
+    let expected = 128 * 512;
+    assert!(world.hub.output_bytes(reader) > expected);
+
+    let mut received = Vec::new();
+    for step in 0.. {
+        let now = world.now();
+        let left = world.hub.output_bytes(reader);
+        if left == 0 {
+            break;
+        }
+        // The first part is sent while the data are lent, the rest is taken before the write.
+        let part = left.min(10_000);
+        let mut slices = Vec::new();
+        for slice in world.hub.output(reader, 1024) {
+            slices.extend_from_slice(&slice);
+        }
+        received.extend_from_slice(&slices[..part]);
+        world.hub.sent(now, reader, part);
+        world.hub.settle(reader);
+        let write = blocks_of(opcode::nvm::WRITE, step % 8 * 16, 16);
+        let bytes = capsule(write, 3, &[0xbb; 8192]);
+        world.give_arrived(writer, &bytes, Arrival::seen(world.wall, Span::ZERO));
+        settle(&mut world);
+    }
+    let old = received.iter().filter(|&&byte| byte == 0xaa).count();
+    let new = received.iter().filter(|&&byte| byte == 0xbb).count();
+    assert!(old >= expected && new < 100, "{old} old bytes, {new} new ones");
 }
