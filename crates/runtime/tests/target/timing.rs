@@ -286,7 +286,8 @@ fn data_under_way_are_not_overtaken_by_writes() {
         received.extend_from_slice(&slices[..part]);
         world.hub.sent(now, reader, part);
         world.hub.settle(reader);
-        let write = blocks_of(opcode::nvm::WRITE, step % 8 * 16, 16);
+        // From the end on: what has not been sent yet.
+        let write = blocks_of(opcode::nvm::WRITE, (7 - step % 8) * 16, 16);
         let bytes = capsule(write, 3, &[0xbb; 8192]);
         world.give_arrived(writer, &bytes, Arrival::seen(world.wall, Span::ZERO));
         settle(&mut world);
