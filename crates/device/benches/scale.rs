@@ -1,7 +1,8 @@
 //! What a 512-byte or 4 KiB read costs one thread that serves several PCI functions, each a drive
 //! of its own: nanoseconds by number of devices, queues of each and commands outstanding in all,
 //! without the model; the best of three runs. The guests are in the same thread, and their part
-//! is in the figure.
+//! is in the figure. Then the same on several threads at once, each with a device of its own: as
+//! many as there are processors, and half of them.
 //!
 //! `cargo bench -p mynah-device --bench scale [-- WORD…]` runs the lines that have all the words.
 
@@ -13,6 +14,8 @@ mod shared;
 use guest::{Bench, Work};
 use mynah_device::Timing;
 use mynah_wire::nvme::opcode::nvm;
+use std::sync::Barrier;
+use std::thread;
 use std::time::Instant;
 
 /// Bytes of all devices together, so that they fit no cache.
@@ -44,6 +47,40 @@ fn main() {
             }
         }
     }
+    println!("threads  device each  outstanding  bytes    ns each    M/s in all");
+    let processors = thread::available_parallelism().map_or(1, usize::from);
+    let mut counts = vec![1, processors.div_ceil(2), processors];
+    counts.dedup();
+    for threads in counts {
+        for blocks in [1, 8] {
+            let depth = 128;
+            let name = format!("threads {threads:<3} 1 {depth:<12} {:<6}", blocks * 512);
+            let has = |word: &String| name.split_whitespace().any(|part| part == word);
+            if !words.iter().all(has) {
+                continue;
+            }
+            let best = (0..3).map(|_| together(threads, blocks, depth)).fold(f64::MAX, f64::min);
+            println!("{name} {best:>9.1} {:>8.2}", 1000.0 * threads as f64 / best);
+        }
+    }
+}
+
+/// Nanoseconds a command of each of several threads at once, a device of its own on each.
+fn together(threads: usize, blocks: u32, depth: u32) -> f64 {
+    let start = Barrier::new(threads);
+    thread::scope(|scope| {
+        let each = || {
+            let mut bench = [Bench::new(Timing::Immediate, BYTES, 1)];
+            let work = Work { opcode: nvm::READ, blocks, span: BYTES / 512, depth };
+            measure(&mut bench, &work);
+            start.wait();
+            measure(&mut bench, &work)
+        };
+        let running: Vec<_> = (0..threads).map(|_| scope.spawn(each)).collect();
+        let times: Vec<f64> =
+            running.into_iter().map(|it| it.join().expect("it does not fail")).collect();
+        times.iter().sum::<f64>() / threads as f64
+    })
 }
 
 /// Nanoseconds a command, over all devices in turn.
