@@ -285,3 +285,39 @@ fn what_cannot_be_served_is_said() {
     assert_eq!(first.stop().0, 0);
     fail(&[&any[..], &["--drives", "2", "--record", &place("none/run")]].concat(), &["none/run"]);
 }
+
+/// The processors that a process may use, and those of each thread with this name, as the system
+/// lists them.
+fn allowed(pid: &str, name: &str) -> Vec<String> {
+    let list = |status: String| {
+        let line = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+        line.expect("the system says").trim().to_owned()
+    };
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).expect("threads");
+    threads
+        .map(|thread| thread.unwrap().path())
+        .filter(|thread| std::fs::read_to_string(thread.join("comm")).unwrap().trim() == name)
+        .map(|thread| list(std::fs::read_to_string(thread.join("status")).unwrap()))
+        .collect()
+}
+
+/// `--cpus_allowed` gives each drive's thread a processor of the list.
+#[test]
+fn drives_keep_to_their_processors() {
+    let own = std::fs::read_to_string("/proc/self/status").expect("a status");
+    let own = own.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).expect("a list");
+    let first = own.trim().split(['-', ',']).next().expect("a processor").to_owned();
+    let last = own.trim().rsplit(['-', ',']).next().expect("a processor").to_owned();
+    let both = format!("{first},{last}");
+    let served = Served::start(&["--drives", "2", "--tcp", "127.0.0.1:0", "--cpus_allowed", &both]);
+    // Once they answer, they are where they are to be.
+    let drives = served.ready["drives"].as_array().unwrap();
+    let targets = drives.iter().map(|drive| {
+        format!("tcp://{}/{}", str_of(&drive["addresses"][0]), str_of(&drive["nqn"]))
+    });
+    use_all(&targets.collect::<Vec<_>>(), &["--number_ios", "10"]);
+    let pid = served.child.id().to_string();
+    assert_eq!(allowed(&pid, "mynah-drive-0"), [first]);
+    assert_eq!(allowed(&pid, "mynah-drive-1"), [last]);
+    served.stop();
+}
