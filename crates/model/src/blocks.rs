@@ -67,6 +67,8 @@ pub(crate) struct Blocks {
     pub(crate) retired: Vec<u32>,
     /// Whether each block is retired; empty as long as none is.
     gone: Vec<bool>,
+    /// Valid units of each plane; empty where a unit's address says its plane.
+    in_plane: Vec<u32>,
     /// Whether blocks are opened by their erases.
     dynamic: bool,
     /// Planes whose present collection levels wear: what it opens is the most worn free block.
@@ -130,6 +132,7 @@ impl Blocks {
             urgent: urgent as usize,
             retired: Vec::new(),
             gone: Vec::new(),
+            in_plane: vec![],
             dynamic: wear.dynamic,
             levelling: match wear.static_threshold {
                 Some(_) => vec![false; shape.planes as usize],
@@ -251,6 +254,16 @@ impl Blocks {
         Some(coldest)
     }
 
+    /// Counts the valid units of each plane from now on. Nothing has been written yet.
+    pub(crate) fn count_planes(&mut self) {
+        self.in_plane = vec![0; self.shape.planes as usize];
+    }
+
+    /// Valid units of a plane, where they are counted.
+    pub(crate) fn in_plane(&self, plane: u32) -> u32 {
+        self.in_plane[plane as usize]
+    }
+
     /// Whether an erase of `block` is one more than it endures.
     pub(crate) fn is_worn_out(&self, block: u32) -> bool {
         let endured = self.endurance.get(block as usize);
@@ -307,12 +320,18 @@ impl Blocks {
     #[inline]
     pub(crate) fn add_valid(&mut self, block: u32, units: u32) {
         self.valid[block as usize] += units as u16;
+        if !self.in_plane.is_empty() {
+            self.in_plane[self.shape.plane_of_block(block) as usize] += units;
+        }
     }
 
     #[inline]
     pub(crate) fn remove_valid(&mut self, block: u32, units: u32) {
         debug_assert!(self.valid(block) >= units, "block {block} has no valid unit to lose");
         self.valid[block as usize] -= units as u16;
+        if !self.in_plane.is_empty() {
+            self.in_plane[self.shape.plane_of_block(block) as usize] -= units;
+        }
         if self.policy == VictimPolicy::CostBenefit {
             self.stamps[block as usize] = self.clock;
         }
@@ -321,6 +340,11 @@ impl Blocks {
     /// A block was written before counting began: it holds `valid` units, and is open or
     /// may be collected.
     pub(crate) fn set_written(&mut self, block: u32, valid: u32, open: bool) {
+        if !self.in_plane.is_empty() {
+            let before = self.valid(block);
+            let plane = self.shape.plane_of_block(block) as usize;
+            self.in_plane[plane] = self.in_plane[plane] + valid - before;
+        }
         self.valid[block as usize] = valid as u16 | if open { INELIGIBLE } else { 0 };
     }
 

@@ -1,6 +1,7 @@
 //! The invariants, walked in full: slow, for tests.
 
 use crate::command::UnitState;
+use crate::config::Placement;
 use crate::drive::Drive;
 use crate::mapping::table::Content;
 use crate::pool::NONE;
@@ -35,10 +36,12 @@ impl Drive {
             hold(table.written(slot) == Some(Content::Unit(unit)), || {
                 format!("unit {unit} is mapped to slot {slot}, which holds something else")
             })?;
-            let plane = self.plane_of(Content::Unit(unit));
-            hold(slot / self.shape.units_per_plane == plane, || {
-                format!("unit {unit} of plane {plane} is in slot {slot}")
-            })?;
+            let plane = slot / self.shape.units_per_plane;
+            let fits = match self.config.placement {
+                Placement::Static => plane == self.plane_of(Content::Unit(unit)),
+                _ => self.space_of(unit).planes.contains(&plane),
+            };
+            hold(fits, || format!("unit {unit} is in slot {slot} of plane {plane}"))?;
             valid[self.shape.block_of_slot(slot) as usize] += 1;
         }
         for page in 0..table.translation_pages() {
@@ -47,6 +50,14 @@ impl Drive {
                 format!("translation page {page} is not in its slot {slot}")
             })?;
             valid[self.shape.block_of_slot(slot) as usize] += self.shape.units_per_page;
+        }
+        if self.config.placement != Placement::Static {
+            for (plane, blocks) in valid.chunks(self.shape.blocks_per_plane as usize).enumerate() {
+                let (counted, kept) = (blocks.iter().sum(), self.blocks.in_plane(plane as u32));
+                hold(kept == counted, || {
+                    format!("plane {plane} has {counted} valid units, but {kept} are counted")
+                })?;
+            }
         }
         for (block, &counted) in valid.iter().enumerate() {
             let kept = self.blocks.valid(block as u32);

@@ -101,7 +101,10 @@ impl Drive {
         if self.blocks.free_blocks(plane) < self.blocks.start
             && self.planes[plane as usize].collection.victim == NONE
         {
-            self.collect(plane);
+            // A drive without spare blocks wears no more of them out than it has to.
+            if !self.write_protected || !self.blocks.can_program(plane, Stream::Host) {
+                self.collect(plane);
+            }
         }
     }
 
@@ -288,6 +291,7 @@ impl Drive {
             let Some(content) = self.mapping.table.content(slot) else { continue };
             let unit = self.units.insert(WriteUnit {
                 from: slot,
+                plane,
                 started: now,
                 array: now,
                 ..WriteUnit::new(content, CLASS_COLLECTION, GARBAGE_COLLECTION, now)

@@ -316,6 +316,8 @@ pub(crate) struct WriteUnit {
     /// Slot before this program, plus one, for power cuts.
     pub(crate) before: u32,
     pub(crate) order: u64,
+    /// The plane in whose queue it is, or was last.
+    pub(crate) plane: u32,
     pub(crate) created: Time,
     pub(crate) queued: Time,
     pub(crate) started: Time,
@@ -354,6 +356,7 @@ impl WriteUnit {
             from: NONE,
             before: 0,
             order: 0,
+            plane: NONE,
             created,
             queued: UNSET,
             started: UNSET,

@@ -27,6 +27,8 @@ pub struct Config {
     pub mapping: Mapping,
     /// The order in which consecutive pages are spread over the flash.
     pub plane_order: PlaneOrder,
+    /// Which plane a host write goes to.
+    pub placement: Placement,
     /// The share of the physical pages that is not visible to the host, 0 to 1 exclusive.
     pub over_provisioning: f64,
     /// Garbage collection.
@@ -396,6 +398,20 @@ pub struct Gc {
     pub idle_after: Option<Span>,
     /// Share of free blocks that idle collection aims for.
     pub idle_target: f64,
+}
+
+/// Which plane a host write goes to, of those that its namespace may use. Garbage collection
+/// moves data within its plane whatever this says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Placement {
+    /// Its address says it, in the plane order: a unit belongs to one plane for ever.
+    Static,
+    /// Successive pages' worth of writes go to successive planes in the plane order, whatever
+    /// their addresses: a stripe over all planes.
+    Striped,
+    /// Each page's worth of writes goes to the plane for which the least is waiting; of equals
+    /// to one whose die is idle, and else to the next in the plane order.
+    LeastLoaded,
 }
 
 /// What wear does, and how it is levelled. The default wears nothing out.

@@ -6,7 +6,7 @@ use crate::blocks::Blocks;
 use crate::cache::Cache;
 use crate::collection::PlaneState;
 use crate::command::{Command, Piece, ThroughWaiter, Transaction, WriteUnit};
-use crate::config::Config;
+use crate::config::{Config, Placement};
 use crate::event::{Event, EventQueue};
 use crate::fault::Faults;
 use crate::fifo::Fifo;
@@ -19,6 +19,7 @@ use crate::host::HostInterface;
 use crate::io::{Brief, Completed, Completion, Control, Output, QueueId, QueueKind, Request, Tag};
 use crate::link::Link;
 use crate::mapping::table::Content;
+use crate::placement::Stripe;
 use crate::pool::Pool;
 use crate::ring::Ring;
 use crate::space::{NamespaceSpace, Shape};
@@ -101,11 +102,16 @@ pub struct Drive {
     /// Blocks of each plane that may be retired before the drive takes no more writes.
     pub(crate) spare_blocks: Vec<u32>,
     pub(crate) write_protected: bool,
+    /// Dynamic placement: where the writes of each namespace go, and how many valid units a
+    /// plane may hold.
+    pub(crate) stripes: Vec<Stripe>,
+    pub(crate) plane_room: u32,
     pub(crate) retries: Xoshiro256PlusPlus,
     /// Whether the last block that a plane emptied was emptied to level wear.
     pub(crate) levelled_last: Vec<bool>,
-    /// What the host had written when each plane last levelled wear.
-    pub(crate) levelled_at: Vec<u64>,
+    /// What the host had written when each plane last levelled wear, and how many blocks it
+    /// has emptied since.
+    pub(crate) levelled: Vec<(u64, u32)>,
     pub(crate) planes: Vec<PlaneState>,
     pub(crate) dies: Vec<Die>,
     pub(crate) channels: Vec<Channel>,
@@ -186,9 +192,11 @@ impl Drive {
             worn_reads: config.wear.reads.is_some(),
             spare_blocks: plan.spare_blocks,
             write_protected: false,
+            stripes: vec![Stripe::default(); plan.namespaces.len()],
+            plane_room: plan.plane_room,
             retries,
             levelled_last: vec![false; shape.planes as usize],
-            levelled_at: vec![0; shape.planes as usize],
+            levelled: vec![(0, 0); shape.planes as usize],
             planes: vec![PlaneState::default(); shape.planes as usize],
             dies,
             channels: (0..geometry.channels)
@@ -228,6 +236,9 @@ impl Drive {
         };
         drive.grow_holders(flow_holder(crate::io::FlowId(0)) as usize + 1);
         drive.schedule_faults();
+        if drive.config.placement != Placement::Static {
+            drive.blocks.count_planes();
+        }
         if drive.mapping.is_cached()
             && drive.config.mapping.unmapped_reads == crate::config::UnmappedReads::Allocate
         {

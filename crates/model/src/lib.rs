@@ -35,6 +35,7 @@ mod host;
 pub mod io;
 mod link;
 mod mapping;
+mod placement;
 mod pool;
 pub mod precondition;
 mod read;

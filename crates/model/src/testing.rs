@@ -83,6 +83,7 @@ pub fn small() -> Config {
             Dimension::Die,
             Dimension::Plane,
         ]),
+        placement: Placement::Static,
         over_provisioning: 0.25,
         gc: Gc {
             victim: VictimPolicy::Greedy,

@@ -30,6 +30,8 @@ pub(crate) struct Plan {
     pub(crate) entry_bytes: u32,
     /// Blocks of each plane beyond what its share of the logical space needs.
     pub(crate) spare_blocks: Vec<u32>,
+    /// Valid units that any plane can hold.
+    pub(crate) plane_room: u32,
 }
 
 /// Units of raw flash and of mapping that fit the tables' 32-bit entries.
@@ -387,7 +389,7 @@ impl Config {
             base += units;
             translation_base += tables;
         }
-        let spare_blocks = self.check_room(&load)?;
+        let (spare_blocks, plane_room) = self.check_room(&load)?;
         Ok(Plan {
             namespaces,
             units: base as u32,
@@ -395,12 +397,13 @@ impl Config {
             entries_per_page,
             entry_bytes,
             spare_blocks,
+            plane_room,
         })
     }
 
     /// Every plane has to hold its share and still be able to collect garbage. Returns how
-    /// many blocks each could do without.
-    fn check_room(&self, load: &[u64]) -> Result<Vec<u32>, ConfigError> {
+    /// many blocks each could do without, and how many units any of them can hold.
+    fn check_room(&self, load: &[u64]) -> Result<(Vec<u32>, u32), ConfigError> {
         let g = &self.geometry;
         let (start, _) = thresholds(&self.gc, g.blocks_per_plane);
         let open = match self.gc.frontiers {
@@ -443,7 +446,8 @@ impl Config {
             );
         }
         let blocks = u64::from(g.blocks_per_plane);
-        Ok(load.iter().map(|load| (blocks - kept - load.div_ceil(usable)) as u32).collect())
+        let spare = |load: &u64| (blocks - kept - load.div_ceil(usable)) as u32;
+        Ok((load.iter().map(spare).collect(), room as u32))
     }
 }
 

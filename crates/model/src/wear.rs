@@ -11,8 +11,8 @@ use rand::Rng;
 impl Drive {
     /// A block of `plane` has been erased: if the plane's blocks have become too unequal, the
     /// least worn one that holds data is emptied. Levelling and collection take turns where
-    /// free blocks are short, and once a plane has levelled the host has to write before it
-    /// does again: what levelling itself causes could otherwise keep it going for ever.
+    /// free blocks are short, and a plane empties no more blocks than it has before the host
+    /// writes again: what levelling itself causes could otherwise keep it going for ever.
     /// Returns whether levelling has begun.
     pub(crate) fn level_if_needed(&mut self, plane: u32) -> bool {
         let Some(threshold) = self.config.wear.static_threshold else { return false };
@@ -21,14 +21,16 @@ impl Drive {
             || self.blocks.free_blocks(plane) >= self.blocks.start;
         let die = &self.dies[self.shape.die_of_plane(plane) as usize];
         let written = self.counters.host_units_written;
-        let rests = written == self.levelled_at[plane as usize];
+        let (at, count) = self.levelled[plane as usize];
+        let count = if at == written { count + 1 } else { 1 };
+        let rests = count > self.shape.blocks_per_plane || self.write_protected;
         if !turn || rests || state.read_only || die.dead || self.blocks.free_blocks(plane) == 0 {
             return false;
         }
         let Some(block) = self.blocks.take_least_worn(plane, threshold) else { return false };
         self.counters.wear_levelling_runs += 1;
         self.levelled_last[plane as usize] = true;
-        self.levelled_at[plane as usize] = written;
+        self.levelled[plane as usize] = (written, count);
         self.blocks.levelling[plane as usize] = true;
         self.collect_block(plane, block);
         true

@@ -2,7 +2,7 @@
 
 use crate::blame::GARBAGE_COLLECTION;
 use crate::command::{ThroughWaiter, UnitState, WriteUnit};
-use crate::config::MediaOperation;
+use crate::config::{MediaOperation, Placement};
 use crate::drive::Drive;
 use crate::event::Event;
 use crate::io::{Operation, Status};
@@ -215,8 +215,7 @@ impl Drive {
         }
         let u = &mut self.units[at];
         if u.state == UnitState::Queued && u.cached && !u.through {
-            let Content::Unit(unit) = u.content else { return };
-            let plane = self.plane_of(Content::Unit(unit));
+            let plane = u.plane;
             self.planes[plane as usize].queues.forced += 1;
             let channel = self.dies[self.shape.die_of_plane(plane) as usize].channel;
             self.mark_channel(channel);
@@ -256,7 +255,11 @@ impl Drive {
     }
 
     fn queue_unit(&mut self, at: u32) {
-        let plane = self.plane_of(self.units[at].content);
+        let content = self.units[at].content;
+        let plane = match (content, self.config.placement) {
+            (Content::TranslationPage(_), _) | (_, Placement::Static) => self.plane_of(content),
+            (Content::Unit(unit), _) => self.place(unit),
+        };
         self.enqueue_unit(at, plane);
     }
 
@@ -385,7 +388,7 @@ impl Drive {
             // The copy to void is the one just made.
             u.from = self.mapping.table.slot(unit).unwrap_or(NONE);
         }
-        let plane = self.plane_of(self.units[at].content);
+        let plane = self.units[at].plane;
         self.enqueue_unit(at, plane);
         self.break_off_if_stuck(plane);
     }

@@ -12,8 +12,9 @@ use std::ops::Range;
 
 use mynah_model::config::{
     Bus, BusCycles, BusRounding, CachedTable, CellType, Config, Dimension, Dram, Fault, Firmware,
-    FlashTiming, Gc, Geometry, Link, Mapping, MappingTable, Namespace, PageTimes, PlaneOrder,
-    Queues, Scheduler, UnmappedReads, VictimPolicy, WriteBack, WriteCache, WriteFrontiers,
+    FlashTiming, Gc, Geometry, Link, Mapping, MappingTable, Namespace, PageTimes, Placement,
+    PlaneOrder, Queues, Scheduler, UnmappedReads, VictimPolicy, WriteBack, WriteCache,
+    WriteFrontiers,
 };
 use mynah_stamp::Span;
 
@@ -77,6 +78,11 @@ pub(super) fn lower(document: &Document<'_>, file: &File) -> Result<Config, Vec<
         cache: check.cache(file, &geometry),
         mapping,
         plane_order: check.order(&file.allocation),
+        placement: file
+            .allocation
+            .placement
+            .as_ref()
+            .map_or(Placement::Static, |placement| (*placement.get()).into()),
         over_provisioning: check.over_provisioning(file),
         gc: check.gc(file, &geometry),
         wear: check.wear(&file.wear),

@@ -11,8 +11,8 @@ use mynah_stamp::{Span, Time};
 
 use super::lower::{MAX_UNITS, print_order};
 use super::schema::{
-    BusArbitrationName, CellName, FrontiersName, GranularityName, RoundingName, SharingName,
-    UnmappedReadsName,
+    BusArbitrationName, CellName, FrontiersName, GranularityName, PlacementName, RoundingName,
+    SharingName, UnmappedReadsName,
 };
 use crate::units::{Bandwidth, Bytes, Duration, Energy, Fraction, Power, TransferRate};
 
@@ -164,6 +164,7 @@ pub(super) fn settings(config: &Config) -> Vec<Setting> {
     }
 
     put("allocation.order", quoted(print_order(config.plane_order)));
+    put("allocation.placement", quoted(PlacementName::from(config.placement).text()));
 
     let gc = &config.gc;
     match gc.victim {

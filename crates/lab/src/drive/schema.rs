@@ -10,7 +10,7 @@ use std::fmt;
 use std::ops::Range;
 
 use mynah_model::config::{
-    BusArbitration, BusRounding, CellType, CmtGranularity, CmtSharing, UnmappedReads,
+    BusArbitration, BusRounding, CellType, CmtGranularity, CmtSharing, Placement, UnmappedReads,
     WriteFrontiers,
 };
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
@@ -353,6 +353,8 @@ pub(super) struct Allocation {
     /// (channel), W (way, the chip), D (die) and P (plane). Default: CWDP.
     #[schemars(regex(pattern = r"^[CWDPcwdp]{4}$"))]
     pub(super) order: Maybe<String>,
+    /// Which plane a host write goes to. Default: static.
+    pub(super) placement: Maybe<PlacementName>,
 }
 
 /// Garbage collection.
@@ -759,6 +761,17 @@ names! {
         Fifo = "fifo",
         /// The block with the most age times room won over data to move.
         CostBenefit = "cost-benefit",
+    }
+}
+names! {
+    /// Which plane a host write goes to.
+    PlacementName = Placement {
+        /// Its address says it, in `order`.
+        Static = "static",
+        /// Successive pages go to successive planes in `order`, whatever their addresses.
+        Striped = "striped",
+        /// Each page goes to the plane for which the least is waiting.
+        LeastLoaded = "least-loaded",
     }
 }
 names! {

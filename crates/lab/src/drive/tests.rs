@@ -1,5 +1,7 @@
 use miette::{Diagnostic, GraphicalReportHandler, GraphicalTheme};
-use mynah_model::config::{CmtSharing, Fault, MappingTable, MediaOperation, VictimPolicy};
+use mynah_model::config::{
+    CmtSharing, Fault, MappingTable, MediaOperation, Placement, VictimPolicy,
+};
 use proptest::prelude::*;
 
 use super::*;
@@ -240,6 +242,25 @@ fn collection_is_as_the_file_says() {
     assert!(!gc(&["gc.preemptible=false"]).preemptible);
     assert!(gc(&["gc.copyback=true"]).copyback);
     assert!(gc(&["gc.paced=true"]).paced);
+}
+
+#[test]
+fn allocation_is_as_the_file_says() {
+    let config = |overrides: &[&str]| {
+        let loaded = small(overrides).unwrap_or_else(|e| panic!("{}", shown(&e)));
+        let text = to_toml(&loaded.name, "", &loaded.config, &[]);
+        let again = parse("written.toml", &text, &[]).unwrap_or_else(|e| panic!("{}", shown(&e)));
+        assert_eq!(again.config, loaded.config, "{text}");
+        loaded.config
+    };
+    assert_eq!(config(&[]).placement, Placement::Static);
+    for (name, placement) in [
+        ("static", Placement::Static),
+        ("striped", Placement::Striped),
+        ("least-loaded", Placement::LeastLoaded),
+    ] {
+        assert_eq!(config(&[&format!("allocation.placement={name}")]).placement, placement);
+    }
 }
 
 #[test]

@@ -271,6 +271,7 @@ pub(super) fn read<'d>(
         }),
         mapping: mapping(&device, geometry.page_bytes, as_mqsim)?,
         plane_order: plane_order(&device)?,
+        placement: Placement::Static,
         over_provisioning: device.number("Overprovisioning_Ratio", 1.0)?.unwrap_or(0.07),
         wear: wear(&device, as_mqsim)?,
         energy: None,

@@ -87,6 +87,7 @@ impl Drive {
         let u = &mut self.units[unit];
         u.order = order;
         u.queued = now;
+        u.plane = plane;
         let (class, watched) = (u.class, u.watched);
         let die = self.shape.die_of_plane(plane);
         let full = self.planes[plane as usize].read_only && class != CLASS_COLLECTION;
@@ -180,7 +181,7 @@ impl Drive {
     pub(super) fn note_waits_of_units(&mut self) {
         while let Some(unit) = self.fresh_units.pop() {
             if self.units[unit].state == UnitState::Queued {
-                let die = self.shape.die_of_plane(self.plane_of(self.units[unit].content));
+                let die = self.shape.die_of_plane(self.units[unit].plane);
                 let channel = self.dies[die as usize].channel as usize;
                 let lane = self.lane(die);
                 self.ledger.note_lane(Waiting::Unit(unit), lane, channel, self.now);
@@ -196,7 +197,14 @@ impl Drive {
         if t.watched && t.queued != now {
             let waiting = Waiting::Transaction(transaction);
             self.ledger.end_blocked(lane, channel, now);
-            self.ledger.charge_lane(waiting, lane, channel, now, t.holder, &mut self.blame);
+            let (holder, queued) = (t.holder, t.queued);
+            let charged =
+                self.ledger.charge_lane(waiting, lane, channel, now, holder, &mut self.blame);
+            if !self.config.gc.preemptible {
+                // A die that collects may wait for its own data and let nobody else in.
+                let rest = now.since(queued).saturating_sub(Span::from_ps(charged));
+                self.blame.add(holder, Resource::Die, crate::blame::GARBAGE_COLLECTION, rest);
+            }
         }
     }
 

@@ -81,6 +81,21 @@ fn amplification(config: Config) -> f64 {
     run_overwrites(config).drive.counters().write_amplification().expect("written")
 }
 
+/// Writes a second of pages that all belong to one plane by their addresses.
+fn one_plane_writes(config: Config) -> f64 {
+    let mut host = Host::new(config);
+    let planes = u64::from(host.drive.config().geometry.planes());
+    let done = host.closed_loop(32, 400, |n| (Operation::Write, n as u64 % 50 * planes * 16, 16));
+    400.0 / done[399].at.as_secs_f64()
+}
+
+/// Writes a second of successive pages.
+fn striped_writes(config: Config) -> f64 {
+    let mut host = Host::new(config);
+    let done = host.closed_loop(32, 1000, |n| (Operation::Write, n as u64 % 500 * 16, 16));
+    1000.0 / done[999].at.as_secs_f64()
+}
+
 /// Pages that collection moves through the controller.
 fn moved_over_channels(config: Config) -> f64 {
     let counters = run_overwrites(config).drive.counters();
@@ -632,6 +647,20 @@ fn knobs() -> Vec<Knob> {
             |c| c.plane_order = planes_first(),
             |c| latency(&filled(c).run_one(Operation::Read, 0, 32)),
             1.05..=1.3,
+        ),
+        knob(
+            "placement striped",
+            nothing,
+            |c| c.placement = Placement::Striped,
+            one_plane_writes,
+            3.5..=8.5,
+        ),
+        knob(
+            "placement least-loaded",
+            |c| c.faults = vec![Fault::SlowDie { die: 0, factor: 4.0 }],
+            |c| c.placement = Placement::LeastLoaded,
+            striped_writes,
+            1.3..=4.0,
         ),
         knob(
             "over_provisioning",

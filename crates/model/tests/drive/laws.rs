@@ -95,6 +95,12 @@ fn random_config(random: &mut Random) -> Config {
         config.mapping.unmapped_reads = UnmappedReads::Allocate;
     }
     config.plane_order = plane_order(random);
+    config.placement = random.pick(&[
+        Placement::Static,
+        Placement::Static,
+        Placement::Striped,
+        Placement::LeastLoaded,
+    ]);
     config.over_provisioning = 0.15 + random.below(40) as f64 / 100.0;
     let start = random.pick(&[0.0, 0.1, 0.3]);
     config.gc = Gc {

@@ -7,11 +7,13 @@
 //! - `knobs`: every field of the configuration has an effect, in the stated direction;
 //! - `collection`: when and how garbage is collected;
 //! - `wear`: levelling, the end of blocks, and reads of worn ones;
+//! - `allocation`: where writes go, and the steady states that policies lead to;
 //! - `amplification`: garbage collection against theory;
 //! - `refused`: drives that cannot be built.
 
 #![allow(unreachable_pub, missing_docs)]
 
+mod allocation;
 mod amplification;
 mod ceilings;
 mod closed_forms;

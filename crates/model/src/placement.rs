@@ -1,0 +1,68 @@
+//! Dynamic placement: the plane that a host write goes to is chosen when it sets out for
+//! flash, not by its address.
+//!
+//! A page's worth of units that set out one after the other go to the same plane, so that
+//! pages fill. Planes that could not hold more and still collect garbage are passed over.
+
+use crate::config::Placement;
+use crate::drive::Drive;
+
+/// Where the writes of one namespace go.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Stripe {
+    /// The plane that takes units at present, as its place in the namespace's order.
+    at: u32,
+    /// Units that it still takes.
+    left: u32,
+}
+
+impl Drive {
+    /// The plane for a unit that sets out for flash.
+    pub(crate) fn place(&mut self, unit: u32) -> u32 {
+        let namespace = self.namespace_index(unit);
+        let Stripe { at, left } = self.stripes[namespace];
+        let planes = &self.namespaces[namespace].planes;
+        let at = match left {
+            0 => match self.config.placement {
+                Placement::LeastLoaded => self.least_loaded(planes, at),
+                _ => self.next_with_room(planes, at),
+            },
+            _ => at,
+        };
+        let plane = planes[at as usize];
+        let left = if left == 0 { self.shape.units_per_page } else { left } - 1;
+        self.stripes[namespace] = Stripe { at, left };
+        plane
+    }
+
+    /// Whether a plane can take more data and still collect garbage.
+    fn has_room(&self, plane: u32) -> bool {
+        let state = &self.planes[plane as usize];
+        let held = self.blocks.in_plane(plane) + state.queues.host_units;
+        let works = !state.read_only && !self.dies[self.shape.die_of_plane(plane) as usize].dead;
+        works && held + self.shape.units_per_page <= self.plane_room
+    }
+
+    /// The next plane after the one at `at` that has room; without any, the emptiest.
+    fn next_with_room(&self, planes: &[u32], at: u32) -> u32 {
+        let count = planes.len() as u32;
+        let after = || (1..=count).map(|step| (at + step) % count);
+        after()
+            .find(|&at| self.has_room(planes[at as usize]))
+            .or_else(|| after().min_by_key(|&at| self.blocks.in_plane(planes[at as usize])))
+            .unwrap_or(0)
+    }
+
+    /// The plane with room for which the fewest units wait, from the one after `at` on.
+    fn least_loaded(&self, planes: &[u32], at: u32) -> u32 {
+        let count = planes.len() as u32;
+        let load = |at: &u32| {
+            let plane = planes[*at as usize];
+            let die = &self.dies[self.shape.die_of_plane(plane) as usize];
+            (self.planes[plane as usize].queues.host_units, !die.is_idle())
+        };
+        let after = (1..=count).map(|step| (at + step) % count);
+        let with_room = after.filter(|&at| self.has_room(planes[at as usize]));
+        with_room.min_by_key(load).unwrap_or_else(|| self.next_with_room(planes, at))
+    }
+}
