@@ -2,7 +2,7 @@
 
 use crate::shared::{self, entry, get_feature, pattern, read, set_feature, write};
 use crate::support::*;
-use mynah_device::pci::{Function, FunctionConfig, Guest, GuestMemory, Region};
+use mynah_device::pci::{Fate, Function, FunctionConfig, Guest, GuestMemory, Region};
 use mynah_device::{Now, RamStore, Timing};
 use mynah_stamp::Span;
 use mynah_wire::nvme::opcode::admin;
@@ -18,6 +18,51 @@ fn create(opcode: u8, id: u16, entries: u32, dword11: u32, at: u64) -> Submissio
     create.dword10.set(u32::from(id) | (entries - 1) << 16);
     create.dword11.set(dword11);
     create
+}
+
+/// A fault drops completions or holds them back. That disturbs no others, and the model gets the
+/// place of one that is dropped back.
+#[test]
+fn completions_are_dropped_and_held_back() {
+    for timing in BOTH {
+        let mut host = Host::with_io(timing);
+        host.function.expect_faults();
+        let at = host.pages(4096);
+        let mut one = read(0, 1);
+        host.set_prps(&mut one, at, 512);
+        // Three times as many as a queue has entries.
+        for _ in 0..40 {
+            host.ears.fates.extend([Fate::Dropped; 5]);
+            for _ in 0..5 {
+                host.submit(1, one);
+            }
+            host.wait(Span::from_ms(1));
+        }
+        assert!(host.done.is_empty() && host.ears.fates.is_empty(), "{timing:?}");
+        assert_eq!(host.function.outstanding(&host.subsystem), 0, "{timing:?}");
+        // One is late, and does not keep the other.
+        let until = host.now + Span::from_ms(5);
+        host.ears.fates.extend([Fate::Held(until), Fate::Posted]);
+        let (late, prompt) = (host.submit(1, one), host.submit(1, one));
+        host.completion(1, prompt);
+        assert!(host.now < until && host.done.is_empty(), "{timing:?}");
+        assert!(host.function.next_at().is_some_and(|at| at <= until), "{timing:?}");
+        host.completion(1, late);
+        assert!(host.now >= until, "{timing:?}");
+        // A queue that goes takes along what is held back.
+        host.ears.fates.push_back(Fate::Held(host.now + Span::from_ms(5)));
+        host.submit(1, one);
+        host.wait(Span::from_ms(1));
+        assert_eq!(host.delete(admin::DELETE_SUBMISSION_QUEUE, 1), Status::SUCCESS);
+        host.wait(Span::from_ms(10));
+        assert!(host.done.is_empty(), "{timing:?}");
+        // Admin commands are left alone.
+        host.ears.fates.push_back(Fate::Dropped);
+        let mut admin_command = get_feature(7, 0, 0);
+        admin_command.set_prps(0, 0);
+        assert_eq!(host.status(0, admin_command), Status::SUCCESS);
+        assert_eq!(host.ears.fates.len(), 1, "{timing:?}");
+    }
 }
 
 #[test]

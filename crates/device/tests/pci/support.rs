@@ -2,7 +2,7 @@
 
 use crate::shared;
 use mynah_device::pci::{
-    DOORBELL_BYTES, Function, FunctionConfig, Guest, GuestMemory, Region, SparseMemory, Watch,
+    DOORBELL_BYTES, Fate, Function, FunctionConfig, Guest, GuestMemory, Region, SparseMemory, Watch,
 };
 use mynah_device::{Now, RamStore, Reply, ReplyKind, Store, Subsystem, SubsystemConfig, Timing};
 use mynah_model::Drive;
@@ -35,6 +35,8 @@ pub(crate) struct Heard {
 pub(crate) struct Ears {
     pub(crate) heard: Vec<Heard>,
     pub(crate) plain: [(u32, u64); 2],
+    /// Of the next completions that ask for it.
+    pub(crate) fates: VecDeque<Fate>,
 }
 
 impl Watch for Ears {
@@ -57,6 +59,10 @@ impl Watch for Ears {
     fn plain(&mut self, kind: ReplyKind, commands: u32, bytes: u64) {
         let place = &mut self.plain[usize::from(kind == ReplyKind::Write)];
         *place = (place.0 + commands, place.1 + bytes);
+    }
+
+    fn fate(&mut self) -> Fate {
+        self.fates.pop_front().unwrap_or(Fate::Posted)
     }
 }
 
