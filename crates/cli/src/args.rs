@@ -29,6 +29,9 @@ Examples:
   mynah sim --trace day.trace --trace-remap modulo --json result.json
   mynah sim --trace disk.csv --trace-format msr --trace-remap modulo --trace-speed 1000
   mynah sim --fio tenants.fio --drive mqsim
+  mynah sim --rw randwrite --iodepth 32 --precondition fill --until-steady=200ms
+  mynah sim --rw randwrite --runtime 1s --save-state used.state      …and go on from there:
+  mynah sim --rw randread --load-state used.state
   mynah sim two-tenants.toml --alone          who delays whom, and is it fair
   mynah sim --mqsim-config ssdconfig.xml --mqsim-workload workload.xml --as-mqsim
   mynah sim --rw randwrite --fault power-cut:at=5ms --record run.rec
@@ -496,6 +499,18 @@ pub(crate) struct RunArgs {
     /// Simulated time before results are taken; a bare number counts seconds
     #[arg(long = "ramp_time", alias = "ramp-time", value_name = "TIME")]
     pub(crate) ramp_time: Option<String>,
+    /// Run until I/Os a second are steady by SNIA's rule, over rounds of this length, at most 25;
+    /// results are those of the last five [default: 1s]
+    #[arg(long, value_name = "ROUND", num_args = 0..=1, require_equals = true)]
+    #[arg(default_missing_value = "1s", conflicts_with_all = ["replay", "record"])]
+    pub(crate) until_steady: Option<String>,
+    /// Start from a saved state of this very drive, in place of preconditioning
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    #[arg(conflicts_with_all = ["precondition", "record", "replay"])]
+    pub(crate) load_state: Option<PathBuf>,
+    /// Save the drive's state when the run is over
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["record", "replay"])]
+    pub(crate) save_state: Option<PathBuf>,
     /// Also run each flow by itself: slowdown, fairness, weighted speedup
     #[arg(long)]
     pub(crate) alone: bool,

@@ -116,7 +116,8 @@ fn repetition(simulation: &Simulation, number: u32, repeats: u32) -> Simulation 
     if repeats > 1 {
         run = run.seed(simulation.options.seed.wrapping_add(u64::from(number)));
         let name = format!("run-{}", number + 1);
-        for path in [&mut run.request_log, &mut run.record].into_iter().flatten() {
+        let files = [&mut run.request_log, &mut run.record, &mut run.save_state];
+        for path in files.into_iter().flatten() {
             *path = named(path, &name);
         }
         for path in run.intervals.iter_mut().map(|(path, _)| path) {

@@ -159,6 +159,8 @@ fn simulations(
         simulation.request_log = args.output.request_log.as_deref().map(|path| named(path, name));
         simulation.record = args.output.record.as_deref().map(|path| named(path, name));
         simulation.over_time = args.output.report.is_some();
+        simulation.options.load_state = args.run.load_state.clone();
+        simulation.save_state = args.run.save_state.as_deref().map(|path| named(path, name));
         simulation.intervals = match &args.output.intervals {
             Some(path) => Some((named(path, name), interval(args)?)),
             None => None,
@@ -198,7 +200,14 @@ fn from_options(args: &Sim, remarks: &mut Vec<String>) -> Result<Simulation, Fai
     }
     let name = options.rw.clone().unwrap_or_else(|| "trace".to_owned());
     let mut flow = options.flow(&name).map_err(SimulationError::from)?;
-    if simulation::limit(&mut flow) {
+    if let Some(text) = &args.run.until_steady {
+        let every = crate::values::interval("--until-steady", text)?;
+        let ramp = match &args.run.ramp_time {
+            Some(text) => crate::values::span("--ramp_time", text)?,
+            None => Span::ZERO,
+        };
+        simulation::limit_rounds(std::slice::from_mut(&mut flow), every, ramp);
+    } else if simulation::limit(&mut flow) {
         remarks.push(format!("no limit: {DEFAULT_REQUESTS} requests (--number_ios, --runtime)"));
     }
     simulation.flows.push(flow);
@@ -218,6 +227,9 @@ fn adjust(args: &Sim, mut simulation: Simulation) -> Result<Simulation, Failure>
     }
     if let Some(text) = &args.run.ramp_time {
         simulation.options.ramp_time = crate::values::span("--ramp_time", text)?;
+    }
+    if let Some(text) = &args.run.until_steady {
+        simulation.options.until_steady = Some(crate::values::interval("--until-steady", text)?);
     }
     simulation.alone = args.run.alone;
     Ok(simulation)
@@ -319,6 +331,10 @@ impl Outputs {
             });
             print::out(&summaries.collect::<Vec<_>>().join("\n"))?;
         }
-        Ok(interrupted)
+        let untrusted = done.iter().find_map(|(_, measured)| measured.result.untrusted.clone());
+        match untrusted.filter(|_| !interrupted) {
+            Some(reason) => Err(Failure::failed(format!("not trustworthy: {reason}"), None)),
+            None => Ok(interrupted),
+        }
     }
 }

@@ -414,3 +414,66 @@ fn traces_of_other_programs_are_replayed() {
     let depth = ["--trace-format", "fio", "--trace-no-stall", "--iodepth", "2"];
     assert_eq!(result(&done(replay("sample-iolog-v2.fio", &depth)))["requests"], 2);
 }
+
+#[test]
+fn a_drive_is_saved_and_goes_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = ["--rw", "randwrite", "--bs", "16k", "--iodepth", "8", "--number_ios", "3000"];
+    let first = [&write[..], &["--precondition", "fill", "--save-state", "s", "--json", "-"]].concat();
+    let fill = result(&done(sim(folder.path(), &first)));
+    let load = [&write[..], &["--load-state", "s", "--json", "-"]].concat();
+    let value = result(&done(sim(folder.path(), &load)));
+    assert!(value["notes"][0].as_str().unwrap().starts_with("started from the state in s, saved"));
+    assert_ne!(value["flows"], fill["flows"]);
+    assert_eq!(value["flows"], result(&done(sim(folder.path(), &load)))["flows"]);
+    let other = [&load[..], &["--set", "flash.read=80us"]].concat();
+    let output = sim(folder.path(), &other);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("a state fits the very drive"), "{:?}", output.stderr);
+}
+
+#[test]
+fn zipf_is_preconditioned_as_it_is_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let waf = |distribution: &str| {
+        let run = ["--rw", "randwrite", "--bs", "16k", "--iodepth", "16", "--json", "-"];
+        let more = ["--random_distribution", distribution, "--number_ios", "40000"];
+        let value = result(&done(sim(folder.path(), &[&run[..], &more].concat())));
+        assert_eq!(value["notes"].as_array().unwrap().len(), 0, "{}", value["notes"]);
+        value["device"]["waf"].as_f64().unwrap()
+    };
+    // Rewrites of few places leave blocks that are nearly empty.
+    let (uniform, zipf) = (waf("random"), waf("zipf:1.2"));
+    assert!(zipf < uniform * 0.9, "{zipf} {uniform}");
+    let record = ["--rw", "randwrite", "--random_distribution", "zipf:1.2", "--record", "r"];
+    let output = sim(folder.path(), &record);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("follows no ranges"), "{}", text(&output.stderr));
+}
+
+#[test]
+fn a_run_ends_when_it_is_steady() {
+    let folder = tempfile::tempdir().unwrap();
+    let flow = ["--rw", "randwrite", "--bs", "16k", "--iodepth", "16", "--json", "-"];
+    let run = |more: &[&str]| sim(folder.path(), &[&flow[..], more].concat());
+    // From an empty drive: rounds without garbage collection are not the end.
+    let value = result(&done(run(&["--until-steady=10ms"])));
+    let steady = &value["steady"];
+    assert_eq!(steady["reached"], true);
+    let rounds = steady["rounds"].as_u64().unwrap();
+    assert_eq!(steady["iops"].as_array().unwrap().len() as u64, rounds);
+    assert!((5..=25).contains(&rounds), "{steady}");
+    assert!(steady["excursion"].as_f64().unwrap() <= 0.2);
+    // The results are those of five rounds.
+    assert!((value["simulated_ns"].as_f64().unwrap() / 50e6 - 1.0).abs() < 0.05);
+    let window: f64 = steady["iops"].as_array().unwrap()[rounds as usize - 5..]
+        .iter()
+        .map(|iops| iops.as_f64().unwrap() * 0.01)
+        .sum();
+    assert!((value["requests"].as_f64().unwrap() - window).abs() < 1.0);
+    // A burst in every second round is never steady.
+    let bursts = run(&["--until-steady=10ms", "--burst", "10ms/10ms"]);
+    let value: Value = serde_json::from_str(&text(&bursts.stdout)).unwrap();
+    assert_eq!(value["steady"]["reached"], false);
+    assert!(value["untrusted"].as_str().unwrap().starts_with("not in steady state"));
+}

@@ -424,6 +424,41 @@ impl Recorder {
         per(self.latency_ps, self.changed.saturating_since(self.start))
     }
 
+    /// Adds what was recorded in the time right after this.
+    ///
+    /// # Panics
+    /// If the other has fewer flows.
+    pub fn append(&mut self, other: Recorder) {
+        for (flow, more) in self.flows.iter_mut().zip(other.flows) {
+            flow.last = flow.last.max(more.last);
+            for (errors, more) in flow.errors.iter_mut().zip(more.errors) {
+                more.into_iter().for_each(|(status, count)| {
+                    *errors.entry(status).or_default() += count;
+                });
+            }
+            for (kind, more) in flow.kinds.iter_mut().zip(more.kinds) {
+                let Some(more) = more else { continue };
+                let Some(record) = kind else {
+                    *kind = Some(more);
+                    continue;
+                };
+                if record.e2e.is_some() || more.e2e.is_some() {
+                    let e2e = record.e2e.get_or_insert_with(|| record.lat.clone());
+                    e2e.merge(more.e2e());
+                }
+                record.bytes += more.bytes;
+                record.lat.merge(&more.lat);
+                record.breakdown.merge(&more.breakdown);
+            }
+        }
+        self.last = self.last.max(other.last);
+        self.completions += other.completions;
+        self.outstanding = other.outstanding;
+        self.changed = other.changed;
+        self.outstanding_ps += other.outstanding_ps;
+        self.latency_ps += other.latency_ps;
+    }
+
     /// Commands issued and not completed.
     pub fn outstanding(&self) -> u64 {
         self.outstanding

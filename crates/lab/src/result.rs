@@ -58,6 +58,9 @@ pub struct Result {
     /// Remarks about the run: what was assumed, and what ended it early.
     #[serde(default)]
     pub notes: Vec<String>,
+    /// Of a run until the steady state: how that was found. All else is about its window.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub steady: Option<Steady>,
     /// Every flow of the workload.
     pub flows: Vec<Flow>,
     /// The smallest slowdown of a flow over the largest (equation 1).
@@ -128,6 +131,23 @@ pub enum Document {
     One(Box<Result>),
     /// Several runs.
     Several(Results),
+}
+
+/// A search for the steady state by SNIA's rule.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Steady {
+    /// Whether it was found.
+    pub reached: bool,
+    /// Rounds that were run; the last five are the window.
+    pub rounds: u64,
+    /// How long a round is.
+    pub round_ns: f64,
+    /// How far the rounds of the window lie apart, relative to their mean; at most 0.2.
+    pub excursion: f64,
+    /// By how much the linear fit over the window changes, relative to their mean; at most 0.1.
+    pub slope: f64,
+    /// I/Os a second of every round.
+    pub iops: Vec<f64>,
 }
 
 /// What one flow saw. Commands that failed are in `errors` only.
@@ -494,6 +514,7 @@ impl Result {
             events: parts.counters.events.saturating_sub(parts.counters_before.events),
             untrusted: None,
             notes: Vec::new(),
+            steady: None,
             flows,
             fairness: all.as_deref().and_then(fairness),
             weighted_speedup: all.as_deref().and_then(weighted_speedup),

@@ -12,17 +12,21 @@ use crate::recorder::Recorder;
 use crate::recording::Tape;
 use crate::request_log::RequestLogError;
 use crate::series::Series;
+use crate::saved_state::{self, SavedStateError, StateHeader};
+use crate::result::Steady;
+use crate::steady::{Found, Rounds};
 use crate::trace::Mended;
-use crate::workload::{FlowSpec, Generator, Planned, Schedule, WorkloadError, WriteProfile};
+use crate::workload::{heat, FlowSpec, Generator, Planned, Schedule, WorkloadError, WriteProfile};
 use mynah_model::config::{Config, Fault};
 use mynah_model::io::{
-    Brief, Completed, Control, FlowId, NamespaceId, Queue, QueueId, QueueKind, Request, Tag,
+    Brief, Completed, Control, FlowId, NamespaceId, Operation, Queue, QueueId, QueueKind, Request, Tag,
 };
-use mynah_model::precondition::{Occupancy, PreconditionError, Preconditioned, UpdateClass};
+use mynah_model::precondition::{Heat, Occupancy, PreconditionError, Preconditioned, UpdateClass};
 use mynah_model::stats::{Blame, Counters};
 use mynah_model::{ConfigError, Drive, InputError};
 use mynah_stamp::{Span, Time};
 use std::cmp::Reverse;
+use std::path::PathBuf;
 use std::collections::{BinaryHeap, VecDeque};
 
 /// Requests that a job draws ahead, so that their mapping entries can be brought near
@@ -85,6 +89,10 @@ pub enum RunError {
     /// The request log could not be written.
     #[error(transparent)]
     RequestLog(#[from] RequestLogError),
+    /// A saved state.
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    State(#[from] SavedStateError),
     /// The intervals or the timeline could not be written.
     #[error(transparent)]
     #[diagnostic(transparent)]
@@ -112,8 +120,13 @@ pub struct RunOptions {
     pub seed: u64,
     /// The drive's state at the start.
     pub precondition: Precondition,
+    /// A saved state to start from, in place of [`RunOptions::precondition`].
+    pub load_state: Option<PathBuf>,
     /// Simulated time before measurements begin.
     pub ramp_time: Span,
+    /// Ends the run when it is steady by SNIA's rule, in rounds of this length. The results
+    /// are those of the last five rounds.
+    pub until_steady: Option<Span>,
     /// Ends the run at this simulated time whatever the flows want.
     pub stop_at: Option<Time>,
     /// Runs only the flow with this index, on a drive that was prepared for all of them.
@@ -125,7 +138,9 @@ impl Default for RunOptions {
         RunOptions {
             seed: 1,
             precondition: Precondition::Steady,
+            load_state: None,
             ramp_time: Span::ZERO,
+            until_steady: None,
             stop_at: None,
             only: None,
         }
@@ -147,9 +162,15 @@ pub struct Progress {
 pub struct Outcome {
     /// Latencies and stages.
     pub recorder: Recorder,
-    /// The drive's counters over the measured interval.
+    /// The drive's counters when the measured interval began.
+    pub counters_before: Counters,
+    /// The drive's counters when it ended.
     pub counters: Counters,
-    /// Who delayed whom over the measured interval.
+    /// Who had delayed whom when it began.
+    pub blame_before: Vec<Blame>,
+    /// How the steady state was searched for, if it was.
+    pub steady: Option<Steady>,
+    /// Who had delayed whom when it ended.
     pub blame: Vec<Blame>,
     /// What preconditioning found.
     pub preconditioned: Option<Preconditioned>,
@@ -230,6 +251,10 @@ pub struct Runner {
     stop_at: Option<Time>,
     preconditioned: Option<Preconditioned>,
     occupancy: Vec<Occupancy>,
+    /// Preconditioning took more than ranges to describe.
+    scattered: bool,
+    rounds: Option<Box<Rounds>>,
+    save: Option<(PathBuf, String)>,
     notes: Vec<String>,
     completed: u64,
     warm: u32,
@@ -271,14 +296,26 @@ impl Runner {
             }
         }
         let mut notes = vec![];
-        let occupancy = match options.precondition {
+        let precondition = match &options.load_state {
+            None => options.precondition,
+            Some(path) => {
+                let StateHeader { after, .. } = saved_state::load(&mut drive, path)?;
+                notes.push(format!("started from the state in {}, saved {after}", path.display()));
+                Precondition::None
+            }
+        };
+        let occupancy = match precondition {
             Precondition::None => vec![],
             _ => occupancy(&drive, flows, unit_sectors, &mut notes)?,
         };
-        let preconditioned = match options.precondition {
+        let heats = match precondition {
+            Precondition::Steady => heats(&drive, flows, unit_sectors, options.seed)?,
+            _ => vec![],
+        };
+        let preconditioned = match precondition {
             Precondition::None => None,
             Precondition::Fill => Some(drive.fill(&occupancy)?),
-            Precondition::Steady => Some(drive.precondition(&occupancy)?),
+            Precondition::Steady => Some(drive.precondition_with(&occupancy, &heats)?),
         };
         let queues: u64 = flows.iter().map(|flow| u64::from(flow.jobs)).sum();
         if queues > 65_535 {
@@ -301,11 +338,17 @@ impl Runner {
             stop_at: options.stop_at,
             preconditioned,
             occupancy,
+            scattered: !heats.is_empty(),
+            rounds: options
+                .until_steady
+                .map(|every| Box::new(Rounds::new(every, Time::ZERO + options.ramp_time))),
+            save: None,
             notes,
             completed: 0,
             warm: 0,
             drive_fetches: options.stop_at.is_none(),
         };
+        runner.set_horizon();
         for (index, flow) in flows.iter().enumerate() {
             if options.only.is_some_and(|only| only != index) {
                 continue;
@@ -363,20 +406,91 @@ impl Runner {
         &mut self.drive
     }
 
-    fn set_horizon(&mut self) {
-        let next = self.observers.as_ref().map_or(Time::MAX, |observers| observers.next());
-        self.horizon = self.power_cut.min(next);
+    /// Saves the drive's state, called `name`, to `path` when the run is over.
+    pub fn save_state(&mut self, path: PathBuf, name: String) {
+        self.save = Some((path, name));
     }
 
-    /// Time has come to the horizon, or passed it after a power cut.
+    /// Lets everything end that is under way, and writes what is in the cache.
+    fn bring_to_rest(&mut self) -> Result<(), RunError> {
+        const QUEUE: QueueId = QueueId(1);
+        self.drain()?;
+        self.control(self.drive.now(), Control::Reset)?;
+        let queue = Queue {
+            id: QUEUE,
+            kind: QueueKind::Memory,
+            flow: FlowId(0),
+            priority: Default::default(),
+            completion_entries: self.drive.config().queues.entries,
+        };
+        self.control(self.drive.now(), Control::CreateQueue(queue))?;
+        for namespace in 1..=self.drive.config().namespaces.len() as u32 {
+            let flush = Request {
+                tag: Tag(0),
+                operation: Operation::Flush,
+                namespace: NamespaceId(namespace),
+                sector: 0,
+                sectors: 0,
+            };
+            self.drive
+                .submit(self.drive.now(), QUEUE, flush)
+                .map_err(|error| RunError::Input(error, self.seed))?;
+            self.drain()?;
+        }
+        self.control(self.drive.now(), Control::Reset)
+    }
+
+    /// Advances until nothing more happens, and asks for nothing new.
+    fn drain(&mut self) -> Result<(), RunError> {
+        // A power cut that is still to come would be next.
+        while self.power_cut == Time::MAX || !self.drive.is_at_rest() {
+            while let Some(output) = self.drive.poll_brief() {
+                if let Brief::Complete(completed) = output {
+                    let queue = self.drive.completion(completed).queue;
+                    self.cq_freed(self.drive.now(), queue)?;
+                } else if let Brief::Fetch { queue } = output {
+                    let job = &mut self.jobs[usize::from(queue.0) - 1];
+                    if let Some(tag) = job.submitted.pop_front() {
+                        let request = self.pending[tag as usize].request;
+                        self.command(self.drive.now(), queue, request)?;
+                    }
+                }
+            }
+            if self.drive.next_at().is_none() {
+                break;
+            }
+            self.drive.advance(Time::MAX);
+        }
+        // The last doorbell crosses the link.
+        self.drive.advance(self.drive.now() + Span::from_us(1));
+        Ok(())
+    }
+
+    fn set_horizon(&mut self) {
+        let next = self.observers.as_ref().map_or(Time::MAX, |observers| observers.next());
+        // Rounds begin when the ramp is over.
+        let rounds = self.rounds.as_ref().filter(|_| self.ramp_until.is_none());
+        let round = rounds.map_or(Time::MAX, |rounds| rounds.next());
+        self.horizon = self.power_cut.min(next).min(round);
+    }
+
+    /// Time has come to the horizon, or passed it after a power cut; whether a search for the
+    /// steady state has ended.
     #[cold]
     #[inline(never)]
-    fn reach_horizon(&mut self) -> Result<(), RunError> {
+    fn reach_horizon(&mut self) -> Result<bool, RunError> {
         if let Some(observers) = &mut self.observers {
             observers.reached(&mut self.drive)?;
         }
+        let mut steady = false;
+        if let Some(rounds) = &mut self.rounds
+            && self.ramp_until.is_none()
+            && rounds.next() <= self.drive.now()
+        {
+            steady = rounds.close(&mut self.recorder, &self.drive);
+        }
         self.set_horizon();
-        Ok(())
+        Ok(steady)
     }
 
     /// Writes every input and completion of the drive to `tape`.
@@ -393,6 +507,11 @@ impl Runner {
     /// What preconditioning assumed to be on the drive; empty without preconditioning.
     pub fn occupancy(&self) -> &[Occupancy] {
         &self.occupancy
+    }
+
+    /// Whether what preconditioning assumed takes more than [`Runner::occupancy`] to describe.
+    pub(crate) fn is_scattered(&self) -> bool {
+        self.scattered
     }
 
     /// Remarks so far.
@@ -416,6 +535,7 @@ impl Runner {
         let mut interrupted = false;
         let mut next_progress = PROGRESS_EVERY;
         let mut unanswered = None;
+        let mut steady = false;
         loop {
             let arrival = self.arrivals.peek().map(|Reverse((at, _))| *at);
             match (self.drive.next_at(), arrival) {
@@ -434,8 +554,9 @@ impl Runner {
                 self.arrivals.pop();
                 self.arrive(job, at)?;
             }
-            if now >= self.horizon {
-                self.reach_horizon()?;
+            if now >= self.horizon && self.reach_horizon()? {
+                steady = true;
+                break;
             }
             if self.completed >= next_progress {
                 next_progress = self.completed + PROGRESS_EVERY;
@@ -456,7 +577,7 @@ impl Runner {
                 break;
             }
         }
-        self.finish(interrupted, unanswered)
+        self.finish(interrupted, unanswered, steady)
     }
 
     fn progress(&self, now: Time) -> Progress {
@@ -480,9 +601,14 @@ impl Runner {
         Progress { done: done.min(1.0), now, completed: self.completed }
     }
 
-    fn finish(mut self, interrupted: bool, unanswered: Option<u64>) -> Result<Outcome, RunError> {
+    fn finish(
+        mut self,
+        interrupted: bool,
+        unanswered: Option<u64>,
+        steady: bool,
+    ) -> Result<Outcome, RunError> {
         let outstanding: u64 = self.jobs.iter().map(|job| u64::from(job.outstanding)).sum();
-        let ended_early = interrupted || unanswered.is_some() || self.stop_at.is_some();
+        let ended_early = steady || interrupted || unanswered.is_some() || self.stop_at.is_some();
         if outstanding > 0 && !ended_early {
             return Err(RunError::Stuck(outstanding, self.drive.config().seed));
         }
@@ -506,11 +632,29 @@ impl Runner {
         self.notes.extend(mended.notes());
         // Kept only so that bringing mapping entries near is not optimised away.
         std::hint::black_box(self.warm);
+        let (counters, blame, end) =
+            (self.drive.counters(), self.drive.blame(), self.drive.now());
+        if let Some((path, name)) = self.save.take() {
+            let after = format!("after {} requests, at {end}", self.completed);
+            self.bring_to_rest()?;
+            saved_state::save(&mut self.drive, &name, &after, &path)?;
+        }
+        let mut recorder = self.recorder;
+        let (mut counters_before, mut blame_before) = Default::default();
+        let mut found = None;
+        if let Some(rounds) = self.rounds.take() {
+            let Found { recorder: window, counters, blame, steady } = rounds.finish(recorder);
+            (recorder, counters_before, blame_before) = (window, counters, blame);
+            found = Some(steady);
+        }
         Ok(Outcome {
-            counters: self.drive.counters(),
-            blame: self.drive.blame(),
-            end: self.drive.now(),
-            recorder: self.recorder,
+            counters_before,
+            counters,
+            blame_before,
+            blame,
+            steady: found,
+            end,
+            recorder,
             preconditioned: self.preconditioned,
             remapped: mended.remapped,
             notes: self.notes,
@@ -609,6 +753,10 @@ impl Runner {
             observers.ramp_ends(&self.drive, now)?;
         }
         self.drive.restart_counters();
+        if let Some(rounds) = &mut self.rounds {
+            rounds.begin(now);
+        }
+        self.set_horizon();
         Ok(())
     }
 
@@ -865,20 +1013,41 @@ pub fn occupancy(
                     ));
                     add(first_unit, units, 1.0);
                 }
-                WriteProfile::Zipf { first_unit, units, .. } => {
-                    notes.push(format!(
-                        "flow `{}`: preconditioned as for uniform writes over its range, not a \
-                         Zipf distribution",
-                        flow.name
-                    ));
-                    add(first_unit, units, 1.0);
-                }
+                // In steady state each unit counts by itself: see [`heats`].
+                WriteProfile::Zipf { first_unit, units, .. } => add(first_unit, units, 1.0),
             }
         }
         let classes = partition(&ranges, occupied);
         if !classes.is_empty() {
             all.push(Occupancy { namespace, classes });
         }
+    }
+    Ok(all)
+}
+
+/// How often each unit is rewritten on those namespaces where that follows no ranges.
+///
+/// # Errors
+/// If a flow does not fit its namespace, or a trace cannot be read, or not twice.
+fn heats(
+    drive: &Drive,
+    flows: &[FlowSpec],
+    unit_sectors: u32,
+    seed: u64,
+) -> Result<Vec<(NamespaceId, Heat)>, RunError> {
+    let mut all = vec![];
+    for index in 0..drive.config().namespaces.len() {
+        let namespace = NamespaceId(index as u32 + 1);
+        let ours = || flows.iter().enumerate().filter(|(_, flow)| flow.namespace == namespace);
+        if !ours().any(|(_, flow)| flow.is_scattered()) {
+            continue;
+        }
+        let sectors = drive.namespace_sectors(namespace).unwrap_or(0);
+        let mut weights = vec![0.0; (sectors / u64::from(unit_sectors)) as usize];
+        for (at, flow) in ours() {
+            flow.add_weights(&mut weights, sectors, unit_sectors, seed, at as u32)?;
+        }
+        all.extend(heat::classes(&weights).map(|heat| (namespace, heat)));
     }
     Ok(all)
 }

@@ -18,6 +18,8 @@ use crate::report::{self, ReportCurves};
 use crate::request_log::{RequestLog, RequestLogError};
 use crate::result::{Parts, Result as RunResult, Run};
 use crate::runner::{Outcome, Progress, RunError, RunOptions, Runner, occupancy};
+use crate::saved_state::SavedStateError;
+use crate::steady;
 use crate::series::Sampler;
 use crate::summary;
 use crate::timeline::{Timeline, Window};
@@ -86,6 +88,13 @@ pub enum SimulationError {
     /// A change to a drive that did not come from a file.
     #[error("`{0}` cannot be set: this simulation was not built from a drive file")]
     NotAFile(String),
+    /// A state that takes too much to describe.
+    #[error("the drive's state cannot be recorded: how often each address was written follows no ranges")]
+    #[diagnostic(help(
+        "a recording repeats the preconditioning; of Zipf distributions and traces it can do so \
+         with --precondition fill or none"
+    ))]
+    Scattered,
     /// A drive that drive files cannot describe, so that no replay could rebuild it.
     #[error("the drive cannot be recorded: {0}")]
     #[diagnostic(help(
@@ -103,6 +112,7 @@ impl SimulationError {
                 error,
                 RunError::RequestLog(_)
                     | RunError::Output(_)
+                    | RunError::State(SavedStateError::Output(_))
                     | RunError::Recording(_)
                     | RunError::TooLong(_)
                     | RunError::Stuck(..)
@@ -154,6 +164,8 @@ pub struct Simulation {
     pub intervals: Option<(PathBuf, Span)>,
     /// Where a Perfetto trace is to be written, and of which part of the run.
     pub timeline: Option<(PathBuf, Window)>,
+    /// Where the drive's state is to be saved when the run is over.
+    pub save_state: Option<PathBuf>,
     /// Of a sweep: what was varied, and its value here.
     pub point: Vec<(String, String)>,
     /// Whether the result is to hold what the run looked like over time, for a report.
@@ -187,6 +199,7 @@ impl Simulation {
             record: None,
             intervals: None,
             timeline: None,
+            save_state: None,
             point: Vec::new(),
             over_time: false,
             source: None,
@@ -349,6 +362,9 @@ impl Simulation {
         let mut runner = Runner::new(self.config.clone(), &self.flows, &self.options)?;
         let mut pending = Vec::new();
         self.observe(&mut runner, &mut pending)?;
+        if let Some(path) = &self.save_state {
+            runner.save_state(path.clone(), self.name.clone());
+        }
         if let Some(path) = &self.record {
             let file = PendingFile::create(path)?;
             let header = self.header(&runner)?;
@@ -436,15 +452,27 @@ impl Simulation {
             drive_hash: &drive_hash(&self.config),
             seed: self.options.seed,
             recorder: &outcome.recorder,
-            counters_before: &Default::default(),
+            counters_before: &outcome.counters_before,
             counters: &outcome.counters,
-            blame_before: &[],
+            blame_before: &outcome.blame_before,
             blame: &outcome.blame,
             alone,
             run: Run::default(),
         });
         result.notes = outcome.notes;
         result.point = self.point.iter().cloned().collect();
+        if let Some(steady) = &outcome.steady
+            && !steady.reached
+        {
+            result.untrusted = Some(format!(
+                "not in steady state after {} rounds: over the last ones, I/Os a second lie {:.0} % \
+                 apart (at most 20 %) and change by {:.0} % (at most 10 %)",
+                steady.rounds,
+                steady.excursion * 100.0,
+                steady.slope * 100.0
+            ));
+        }
+        result.steady = outcome.steady;
         Measured {
             result,
             curves: ReportCurves::new(&outcome.recorder).over_time(outcome.series),
@@ -455,6 +483,9 @@ impl Simulation {
     }
 
     fn header(&self, runner: &Runner) -> Result<Header, SimulationError> {
+        if runner.is_scattered() {
+            return Err(SimulationError::Scattered);
+        }
         Preparation {
             name: &self.name,
             precondition: self.options.precondition,
@@ -479,7 +510,11 @@ impl Simulation {
     /// # Errors
     /// See [`SimulationError`].
     pub fn describe(&self) -> Result<String, SimulationError> {
-        let options = RunOptions { precondition: Precondition::None, ..self.options.clone() };
+        let options = RunOptions {
+            precondition: Precondition::None,
+            load_state: None,
+            ..self.options.clone()
+        };
         let runner = Runner::new(self.config.clone(), &self.flows, &options)?;
         let drive = runner.drive();
         let mut text = String::new();
@@ -504,6 +539,10 @@ impl Simulation {
         }
         let mut notes = Vec::new();
         let unit = u64::from(self.config.mapping.unit_bytes);
+        if let Some(path) = &self.options.load_state {
+            line(format_args!("state: as saved in {}", path.display()));
+            return Ok(text);
+        }
         let assumed = match self.options.precondition {
             Precondition::None => Vec::new(),
             _ => occupancy(drive, &self.flows, (unit / 512) as u32, &mut notes)?,
@@ -517,9 +556,15 @@ impl Simulation {
                 Precondition::Steady => "as after a long time of the flows' writes",
             }
         ));
+        let scattered = |namespace: NamespaceId| {
+            self.flows.iter().any(|flow| flow.namespace == namespace && flow.is_scattered())
+        };
         for Occupancy { namespace, classes } in &assumed {
             for UpdateClass { first, units, weight, .. } in classes {
                 let how = match self.options.precondition {
+                    Precondition::Steady if scattered(*namespace) => {
+                        "overwritten as often as its flows write each address"
+                    }
                     Precondition::Steady if *weight > 0.0 => "overwritten uniformly",
                     _ => "written once",
                 };
@@ -562,6 +607,14 @@ impl Measured {
     /// The report, an HTML document.
     pub fn html(&self) -> String {
         report::html(&self.result, &self.curves)
+    }
+}
+
+/// Gives flows that would never end the time that a search for the steady state may take, in
+/// rounds of `every` after `ramp`.
+pub fn limit_rounds(flows: &mut [FlowSpec], every: Span, ramp: Span) {
+    for flow in flows.iter_mut().filter(|flow| flow.limits == Limits::default()) {
+        flow.limits.runtime = Some(ramp + every.times(steady::ROUNDS_MAX));
     }
 }
 

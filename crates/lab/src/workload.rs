@@ -9,6 +9,7 @@
 //! seed of each stream.
 
 mod generator;
+pub mod heat;
 mod options;
 mod profile;
 mod random;

@@ -1,6 +1,8 @@
 //! Blocks: how many valid units each holds, which are free, which are being filled, and
 //! which one to collect.
 
+mod state;
+
 use crate::config::{Gc, VictimPolicy, Wear, WriteFrontiers};
 use crate::pool::NONE;
 use crate::space::Shape;

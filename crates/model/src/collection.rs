@@ -76,6 +76,11 @@ impl Default for Collection {
 }
 
 impl Collection {
+    /// Whether no collection is under way.
+    pub(crate) fn is_over(&self) -> bool {
+        self.victim == NONE
+    }
+
     /// Whether nothing more will be read: what is there has to do for the last page.
     pub(crate) fn is_read(&self) -> bool {
         self.pages.is_empty() && self.reading == 0

@@ -30,6 +30,13 @@ enum Extent {
 }
 
 impl Faults {
+    /// Begins random numbers anew, from `seed` or from one that is drawn; which.
+    pub(crate) fn reseed(&mut self, seed: Option<u64>) -> u64 {
+        let seed = seed.unwrap_or_else(|| self.random.next_u64());
+        self.random = crate::state::generator(seed);
+        seed
+    }
+
     pub(crate) fn new(config: &Config, random: Xoshiro256PlusPlus) -> Faults {
         let bases = crate::validate::namespace_bases(config);
         let media: Vec<_> = config

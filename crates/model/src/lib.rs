@@ -41,6 +41,7 @@ pub mod precondition;
 mod read;
 mod ring;
 mod space;
+mod state;
 pub mod stats;
 pub mod steady;
 #[doc(hidden)]
@@ -54,4 +55,5 @@ pub use activity::{Activity, ActivityKind};
 pub use check::BrokenInvariant;
 pub use drive::{Drive, InputError};
 pub use gauge::Gauges;
+pub use state::StateError;
 pub use validate::ConfigError;

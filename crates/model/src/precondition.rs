@@ -53,6 +53,27 @@ pub struct UpdateClass {
     pub saturated: bool,
 }
 
+/// How often the units of a namespace are rewritten, where that follows no ranges.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Heat {
+    /// The class of each unit of the namespace.
+    pub of_unit: Vec<u8>,
+    /// The share of all writes that goes to each class, relative to one another; uniformly
+    /// within it. At most as many as classes can be told apart.
+    pub weights: Vec<f64>,
+}
+
+/// A class of units over the whole drive.
+#[derive(Clone, Copy)]
+struct DriveClass {
+    /// The first unit of its range.
+    first: u32,
+    /// The range and how it is rewritten.
+    class: UpdateClass,
+    /// Which units of the range, if not all.
+    heat: Option<u8>,
+}
+
 /// Why a drive cannot be preconditioned.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum PreconditionError {
@@ -99,6 +120,8 @@ struct PlaneClass {
     end: u32,
     weight: f64,
     saturated: bool,
+    /// Which units of the range, if not all.
+    heat: Option<u8>,
 }
 
 impl Drive {
@@ -128,14 +151,38 @@ impl Drive {
         &mut self,
         occupancy: &[Occupancy],
     ) -> Result<Preconditioned, PreconditionError> {
-        let classes = self.begin_precondition(occupancy)?;
+        self.precondition_with(occupancy, &[])
+    }
+
+    /// The same, where some namespaces' units are rewritten in no ranges: of those that have
+    /// a heat, the classes of `occupancy` only say which ranges are occupied, and how.
+    ///
+    /// # Errors
+    /// See [`PreconditionError`].
+    pub fn precondition_with(
+        &mut self,
+        occupancy: &[Occupancy],
+        heats: &[(NamespaceId, Heat)],
+    ) -> Result<Preconditioned, PreconditionError> {
+        let ranges = self.begin_precondition(occupancy)?;
+        let mut classes: Vec<DriveClass> = Vec::new();
+        for (first, class) in ranges {
+            match self.heat_of(first, heats)? {
+                None => classes.push(DriveClass { first, class, heat: None }),
+                Some(heat) => classes.extend(heat.weights.iter().enumerate().map(|(id, weight)| {
+                    let class = UpdateClass { weight: *weight, ..class };
+                    DriveClass { first, class, heat: Some(id as u8) }
+                })),
+            }
+        }
+        let classes = &classes[..];
         let mut random = Xoshiro256PlusPlus::seed_from_u64(self.config.seed ^ 0x7374_6561_6479);
-        let mut states: Vec<(Vec<(u32, u32)>, PoolState)> = Vec::new();
+        let mut states: Vec<(Vec<(u32, u32, Option<u8>)>, PoolState)> = Vec::new();
         let mut scratch = Scratch::default();
         self.stagger_translation(&mut random);
         let (mut waf, mut units) = (0.0, 0);
         for plane in 0..self.shape.planes {
-            let here = self.classes_of_plane(plane, &classes);
+            let here = self.classes_of_plane(plane, classes, heats);
             if here.is_empty() {
                 continue;
             }
@@ -143,9 +190,10 @@ impl Drive {
                 return Err(PreconditionError::Classes(here.len()));
             }
             let counts: Vec<u64> =
-                here.iter().map(|class| self.units_on_plane(plane, *class)).collect();
+                here.iter().map(|class| self.units_on_plane(plane, *class, heats)).collect();
             units += counts.iter().sum::<u64>();
-            let key: Vec<_> = here.iter().map(|class| (class.first, class.end)).collect();
+            let key: Vec<_> =
+                here.iter().map(|class| (class.first, class.end, class.heat)).collect();
             let at = match states.iter().position(|(known, _)| *known == key) {
                 Some(at) => at,
                 None => {
@@ -161,12 +209,45 @@ impl Drive {
             let blocks = self.blocks.free_blocks(plane).saturating_sub(kept);
             let mut compositions = state.compositions_with_units(blocks, &counts, &mut random)?;
             self.stagger(&mut compositions, &mut random);
-            self.realise(plane, &here, &compositions, &mut scratch, &mut random);
+            self.realise(plane, &here, heats, &compositions, &mut scratch, &mut random);
         }
         self.restart_counters();
-        self.warm_tables(&classes, &mut random);
-        let written = classes.iter().any(|(_, class)| class.weight > 0.0);
+        self.warm_tables(classes, heats, &mut random);
+        let written = classes.iter().any(|class| class.class.weight > 0.0);
         Ok(Preconditioned { units, expected_waf: written.then_some(waf) })
+    }
+
+    /// The heat of the namespace that `first` belongs to.
+    fn heat_of<'h>(
+        &self,
+        first: u32,
+        heats: &'h [(NamespaceId, Heat)],
+    ) -> Result<Option<&'h Heat>, PreconditionError> {
+        let index = self.namespace_index(first);
+        let found = heats.iter().find(|(namespace, _)| namespace.0 as usize == index + 1);
+        let Some((_, heat)) = found else { return Ok(None) };
+        let units = self.namespaces[index].units;
+        let known = |class: &u8| usize::from(*class) < heat.weights.len();
+        if heat.of_unit.len() != units as usize || !heat.of_unit.iter().all(known) {
+            return Err(PreconditionError::Range {
+                namespace: index as u32 + 1,
+                first: 0,
+                last: u64::from(units) - 1,
+                problem: "not every unit has a class",
+            });
+        }
+        Ok(Some(heat))
+    }
+
+    /// Whether `unit` belongs to the class `id` of its namespace's heat, or to a whole range.
+    #[inline]
+    fn is_of(&self, unit: u32, id: Option<u8>, heats: &[(NamespaceId, Heat)]) -> bool {
+        let Some(id) = id else { return true };
+        let index = self.namespace_index(unit);
+        let found = heats.iter().find(|(namespace, _)| namespace.0 as usize == index + 1);
+        found.is_some_and(|(_, heat)| {
+            heat.of_unit[(unit - self.namespaces[index].base) as usize] == id
+        })
     }
 
     /// Checks the ranges, and puts translation pages in place. Returns the classes with
@@ -241,10 +322,16 @@ impl Drive {
         self.blocks.add_valid(self.shape.block_of_slot(slot), 1);
     }
 
-    fn classes_of_plane(&self, plane: u32, classes: &[(u32, UpdateClass)]) -> Vec<PlaneClass> {
+    fn classes_of_plane(
+        &self,
+        plane: u32,
+        classes: &[DriveClass],
+        heats: &[(NamespaceId, Heat)],
+    ) -> Vec<PlaneClass> {
         classes
             .iter()
-            .map(|&(first, class)| PlaneClass {
+            .map(|&DriveClass { first, class, heat }| PlaneClass {
+                heat,
                 first,
                 end: first + class.units as u32,
                 weight: class.weight,
@@ -252,7 +339,7 @@ impl Drive {
             })
             .filter(|class| {
                 self.space_of(class.first).planes.contains(&plane)
-                    && self.units_on_plane(plane, *class) > 0
+                    && self.units_on_plane(plane, *class, heats) > 0
             })
             .collect()
     }
@@ -273,7 +360,20 @@ impl Drive {
         }
     }
 
-    fn units_on_plane(&self, plane: u32, class: PlaneClass) -> u64 {
+    fn units_on_plane(
+        &self,
+        plane: u32,
+        class: PlaneClass,
+        heats: &[(NamespaceId, Heat)],
+    ) -> u64 {
+        if class.heat.is_some() {
+            let mut count = 0;
+            self.groups_on_plane(plane, class, |from, to| {
+                let of = (from..to).filter(|&unit| self.is_of(unit, class.heat, heats));
+                count += of.count() as u64;
+            });
+            return count;
+        }
         let space = self.space_of(class.first);
         let (group, stride) = (u64::from(self.shape.units_per_page), space.planes.len() as u64);
         let Some(position) = space.planes.iter().position(|&p| p == plane) else { return 0 };
@@ -389,6 +489,7 @@ impl Drive {
         &mut self,
         plane: u32,
         classes: &[PlaneClass],
+        heats: &[(NamespaceId, Heat)],
         compositions: &[BlockComposition],
         scratch: &mut Scratch,
         random: &mut Xoshiro256PlusPlus,
@@ -447,6 +548,9 @@ impl Drive {
             self.groups_on_plane(plane, *class, |from, to| runs.push((from, to)));
             for &(from, to) in &runs {
                 for unit in from..to {
+                    if !self.is_of(unit, class.heat, heats) {
+                        continue;
+                    }
                     self.mapping.table.map(Content::Unit(unit), slots[next]);
                     next += 1;
                 }
@@ -458,17 +562,26 @@ impl Drive {
 
     /// Lets the cached mapping tables see as many uses, drawn at random, as it takes for
     /// what they hold and which of it is dirty to be what a long history leaves.
-    fn warm_tables(&mut self, classes: &[(u32, UpdateClass)], random: &mut Xoshiro256PlusPlus) {
+    fn warm_tables(
+        &mut self,
+        classes: &[DriveClass],
+        heats: &[(NamespaceId, Heat)],
+        random: &mut Xoshiro256PlusPlus,
+    ) {
+        let mut units_of: Vec<Option<Vec<u32>>> = vec![None; classes.len()];
         for table in 0..self.mapping.cached_tables() {
             let ours: Vec<_> = classes
                 .iter()
-                .filter(|(first, _)| self.mapping.table_of(self.namespace_index(*first)) == table)
+                .enumerate()
+                .filter(|(_, class)| {
+                    self.mapping.table_of(self.namespace_index(class.first)) == table
+                })
                 .collect();
             // A class that is never written may still be read: it counts a little.
             let upto: Vec<f64> = ours
                 .iter()
                 .scan(0.0, |sum, (_, class)| {
-                    *sum += class.weight.max(f64::MIN_POSITIVE);
+                    *sum += class.class.weight.max(f64::MIN_POSITIVE);
                     Some(*sum)
                 })
                 .collect();
@@ -478,8 +591,20 @@ impl Drive {
             for _ in 0..uses {
                 let at = random_share(random) * total;
                 let which = upto.partition_point(|&sum| sum <= at).min(ours.len() - 1);
-                let (first, class) = *ours[which];
-                let unit = first + below(random, class.units as u32);
+                let (at, &DriveClass { first, class, heat }) = ours[which];
+                let unit = match heat {
+                    None => first + below(random, class.units as u32),
+                    Some(_) => {
+                        let units = units_of[at].get_or_insert_with(|| {
+                            let all = first..first + class.units as u32;
+                            all.filter(|&unit| self.is_of(unit, heat, heats)).collect()
+                        });
+                        match units.len() {
+                            0 => continue,
+                            count => units[below(random, count as u32) as usize],
+                        }
+                    }
+                };
                 let dirty = random_share(random) < class.write_share;
                 self.warm_cmt(unit, dirty);
             }

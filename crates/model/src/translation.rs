@@ -18,6 +18,7 @@ use crate::mapping::cmt::Cmt;
 use crate::mapping::table::{Content, Table};
 use crate::pool::NONE;
 use crate::space::Shape;
+use crate::state::{Reader, StateError, Writer};
 use crate::validate::Plan;
 use hashbrown::HashMap;
 use mynah_stamp::Stage;
@@ -126,6 +127,40 @@ impl Mapping {
             cached.flights.clear();
             cached.departing.fill(false);
         }
+    }
+
+    /// Writes what is cached.
+    pub(crate) fn save(&self, out: &mut Writer<'_>) {
+        let Some(cached) = &self.cached else { return };
+        for table in &cached.tables {
+            let entries = table.entries();
+            out.numbers(entries.iter().map(|entry| entry.0));
+            out.numbers(entries.iter().map(|entry| entry.1));
+            out.numbers(entries.iter().map(|entry| u32::from(entry.2)));
+        }
+        out.numbers(cached.departing.iter().map(|&departing| u32::from(departing)));
+    }
+
+    /// Takes what [`Mapping::save`] wrote.
+    pub(crate) fn restore(&mut self, input: &mut Reader<'_>) -> Result<(), StateError> {
+        let (units, pages) = (self.table.units(), self.table.translation_pages());
+        let Some(cached) = &mut self.cached else { return Ok(()) };
+        let by_page = cached.config.granularity == CmtGranularity::Page;
+        for table in &mut cached.tables {
+            let most = table.capacity();
+            let keys = input.numbers("cached entries", most, if by_page { pages } else { units })?;
+            let of = input.all("pages of cached entries", keys.len(), pages)?;
+            let dirty = input.all("dirty entries", keys.len(), 2)?;
+            for ((key, page), dirty) in keys.into_iter().zip(of).zip(dirty) {
+                if table.contains(key, page) || by_page && key != page {
+                    return Err(StateError::Damaged("an entry is cached twice".into()));
+                }
+                table.insert(key, page, dirty == 1);
+            }
+        }
+        let departing = input.all("departing pages", cached.departing.len(), 2)?;
+        cached.departing = departing.into_iter().map(|departing| departing == 1).collect();
+        Ok(())
     }
 
     /// Translation pages that are being loaded or updated.

@@ -68,6 +68,16 @@ impl Channel {
         self.data_waiting = 0;
     }
 
+    /// The chip whose turn it is.
+    pub(crate) fn turn(&self) -> u32 {
+        self.turn
+    }
+
+    /// Gives a chip its turn.
+    pub(crate) fn set_turn(&mut self, turn: u32) {
+        self.turn = turn;
+    }
+
     pub(crate) fn busy(&self) -> Span {
         self.busy
     }

@@ -72,6 +72,20 @@ impl Die {
         }
     }
 
+    /// The turns that are left, packed into a number.
+    pub(crate) fn turns_left(&self) -> u32 {
+        self.turns.as_flattened().iter().fold(0, |packed, &turns| packed << 4 | u32::from(turns))
+    }
+
+    /// Takes what [`Die::turns_left`] said.
+    pub(crate) fn set_turns_left(&mut self, mut packed: u32) {
+        for (turns, most) in self.turns.as_flattened_mut().iter_mut().zip([TURNS; 2].concat()).rev()
+        {
+            *turns = (packed as u8 & 0xf).min(most);
+            packed >>= 4;
+        }
+    }
+
     /// The class of host reads (`which` 0) or writes (1) whose turn it is.
     #[inline]
     pub(super) fn host_class(&mut self, which: usize) -> Option<u8> {

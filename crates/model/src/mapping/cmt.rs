@@ -146,6 +146,19 @@ impl Cmt {
         }
     }
 
+    /// The entries from the least recently used on: key, translation page, and whether it
+    /// differs from flash.
+    pub(crate) fn entries(&self) -> Vec<(u32, u32, bool)> {
+        let mut all = Vec::with_capacity(self.index.len());
+        let mut at = self.oldest;
+        while at != NONE {
+            let entry = &self.entries[at as usize];
+            all.push((entry.key, entry.translation_page, entry.dirty));
+            at = entry.newer;
+        }
+        all
+    }
+
     /// Forgets everything.
     pub(crate) fn clear(&mut self) {
         *self = Cmt::new(self.granularity, self.capacity);

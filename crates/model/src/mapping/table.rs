@@ -3,6 +3,7 @@
 //! known to the controller, never what they say.
 
 use crate::space::Shape;
+use crate::state::{Reader, StateError, Writer};
 
 /// What a slot holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,6 +108,42 @@ impl Table {
     #[inline]
     pub(crate) fn clear_slot(&mut self, slot: u32) {
         self.logical[slot as usize] = 0;
+    }
+
+    /// Writes both tables; the other direction follows from them.
+    pub(crate) fn save(&self, out: &mut Writer<'_>) {
+        out.numbers(self.physical.iter().copied());
+        out.numbers(self.translation.iter().copied());
+    }
+
+    /// Takes what [`Table::save`] wrote; the valid units of each block.
+    pub(crate) fn restore_all(
+        &mut self,
+        shape: &Shape,
+        input: &mut Reader<'_>,
+    ) -> Result<Vec<u16>, StateError> {
+        let slots = self.logical.len() as u32;
+        self.physical = input.all("mapping entries", self.physical.len(), slots + 1)?;
+        let pages = self.translation.len();
+        self.translation = input.all("translation pages", pages, slots + 1)?;
+        self.logical.fill(0);
+        let mut valid = vec![0u16; (shape.planes * shape.blocks_per_plane) as usize];
+        let twice = || StateError::Damaged("a place on flash holds two things".into());
+        for (code, entry) in self.physical.iter().chain(&self.translation).enumerate() {
+            let Some(slot) = entry.checked_sub(1) else { continue };
+            let place = &mut self.logical[slot as usize];
+            if std::mem::replace(place, code as u32 + 1) != 0 {
+                return Err(twice());
+            }
+            let units = if code < self.physical.len() { 1 } else { shape.units_per_page };
+            let block = &mut valid[shape.block_of_slot(slot) as usize];
+            let sum = u32::from(*block) + units;
+            if sum > shape.units_per_block {
+                return Err(twice());
+            }
+            *block = sum as u16;
+        }
+        Ok(valid)
     }
 
     /// Folds where everything is into a hash.

@@ -498,6 +498,7 @@ fn outcome(
         requests: tally.measured(),
         events: 0,
         point: Default::default(),
+        steady: None,
         untrusted: None,
         notes,
         flows: vec![tally.flow(&load.flow.name)],

@@ -1,0 +1,240 @@
+//! Saved states of simulated drives, as files.
+//!
+//! A file is `mynah.state/1` and a line end, the length of a header in four bytes, the header
+//! as JSON, the model's bytes ([`mynah_model::Drive::save_state`]), and SHA-256 over all of
+//! that. A state belongs to the drive it was saved from: it is bound to the drive's hash, and
+//! refused by any other drive, as is a file that is damaged.
+
+use crate::drive::drive_hash;
+use crate::output::{OutputError, PendingFile};
+use mynah_model::{Drive, StateError};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use std::fs::File;
+use std::io::{BufReader, BufWriter, Read, Write};
+use std::path::{Path, PathBuf};
+
+const MAGIC: &[u8] = b"mynah.state/1\n";
+/// The longest header.
+const HEADER_MAX: u32 = 1 << 20;
+const CHECKSUM: usize = 32;
+
+/// What a state belongs to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StateHeader {
+    /// The drive's name.
+    pub drive: String,
+    /// Everything that describes the drive.
+    pub drive_hash: String,
+    /// What it was saved after, for people.
+    pub after: String,
+}
+
+/// Why a saved state cannot be used.
+#[derive(Debug, thiserror::Error, miette::Diagnostic)]
+pub enum SavedStateError {
+    /// The file cannot be read.
+    #[error("{}: {error}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        error: std::io::Error,
+    },
+    /// The file is no saved state, or damaged.
+    #[error("{}: {problem}", path.display())]
+    Format {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        problem: String,
+    },
+    /// It belongs to another drive.
+    #[error("{}: saved from drive `{drive}` [{saved}], and this is [{here}]", path.display())]
+    #[diagnostic(help("a state fits the very drive it was saved from, changes by --set included"))]
+    OtherDrive {
+        /// The file.
+        path: PathBuf,
+        /// The drive's name.
+        drive: String,
+        /// Its hash.
+        saved: String,
+        /// The hash of the drive at hand.
+        here: String,
+    },
+    /// The drive could not be saved, or takes no state.
+    #[error("{}: {error}", path.display())]
+    State {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        error: StateError,
+    },
+    /// The file cannot be written.
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    Output(#[from] OutputError),
+}
+
+/// Saves `drive`, which is at rest, to the file at `path`.
+///
+/// # Errors
+/// If it is not at rest, or the file cannot be written.
+pub fn save(drive: &mut Drive, name: &str, after: &str, path: &Path) -> Result<(), SavedStateError> {
+    let file = PendingFile::create(path)?;
+    let header = StateHeader {
+        drive: name.to_owned(),
+        drive_hash: drive_hash(drive.config()),
+        after: after.to_owned(),
+    };
+    let header = serde_json::to_vec(&header).expect("a header is plain data");
+    let mut written = || -> std::io::Result<Result<(), StateError>> {
+        let out = File::options().write(true).truncate(true).open(file.temporary())?;
+        let mut out = BufWriter::with_capacity(1 << 20, out);
+        let (mut checksum, mut failed) = (Sha256::new(), Ok(()));
+        let mut write = |bytes: &[u8]| {
+            if failed.is_ok() {
+                checksum.update(bytes);
+                failed = out.write_all(bytes);
+            }
+        };
+        write(MAGIC);
+        write(&(header.len() as u32).to_le_bytes());
+        write(&header);
+        let saved = drive.save_state(&mut write);
+        failed?;
+        out.write_all(&checksum.finalize())?;
+        out.flush()?;
+        Ok(saved)
+    };
+    match written() {
+        Ok(Ok(())) => Ok(file.keep()?),
+        Ok(Err(error)) => Err(SavedStateError::State { path: path.into(), error }),
+        Err(error) => Err(file.error(error).into()),
+    }
+}
+
+/// Gives `drive`, which has not been used, the state in the file at `path`.
+///
+/// # Errors
+/// If the file does not fit. The drive must not be used then.
+pub fn load(drive: &mut Drive, path: &Path) -> Result<StateHeader, SavedStateError> {
+    let io = |error| SavedStateError::Io { path: path.into(), error };
+    let file = File::open(path).map_err(io)?;
+    let length = file.metadata().map_err(io)?.len();
+    let input = BufReader::with_capacity(1 << 20, file);
+    read(drive, path, input, length)
+}
+
+/// The same from any bytes; `length` of them.
+///
+/// # Errors
+/// See [`load`].
+pub fn read(
+    drive: &mut Drive,
+    path: &Path,
+    input: impl Read,
+    length: u64,
+) -> Result<StateHeader, SavedStateError> {
+    let format = |problem: &str| SavedStateError::Format { path: path.into(), problem: problem.into() };
+    let short = || format("it ends too early");
+    let Some(body) = length.checked_sub(CHECKSUM as u64) else { return Err(short()) };
+    let mut checksum = Sha256::new();
+    let mut body = input.take(body);
+    let mut take = |bytes: &mut [u8]| {
+        let read = body.read_exact(bytes);
+        checksum.update(&*bytes);
+        read.is_ok()
+    };
+    let mut magic = [0; MAGIC.len()];
+    if !take(&mut magic) || magic != MAGIC {
+        return Err(format("not a saved state of this version (mynah.state/1)"));
+    }
+    let mut size = [0; 4];
+    if !take(&mut size) {
+        return Err(short());
+    }
+    let size = u32::from_le_bytes(size);
+    if size > HEADER_MAX {
+        return Err(format("its header is too long"));
+    }
+    let mut header = vec![0; size as usize];
+    if !take(&mut header) {
+        return Err(short());
+    }
+    let header: StateHeader =
+        serde_json::from_slice(&header).map_err(|error| format(&format!("its header: {error}")))?;
+    let here = drive_hash(drive.config());
+    if header.drive_hash != here {
+        let (drive, saved) = (header.drive, header.drive_hash);
+        return Err(SavedStateError::OtherDrive { path: path.into(), drive, saved, here });
+    }
+    drive
+        .restore_state(&mut take)
+        .map_err(|error| SavedStateError::State { path: path.into(), error })?;
+    if body.limit() > 0 {
+        return Err(format("there is more in it than a state"));
+    }
+    let mut expected = [0; CHECKSUM];
+    body.into_inner().read_exact(&mut expected).map_err(|_| short())?;
+    if checksum.finalize()[..] != expected {
+        return Err(format("its checksum is wrong: the file is damaged"));
+    }
+    Ok(header)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::simulation::Simulation;
+
+    fn simulation() -> Simulation {
+        Simulation::on("enterprise-tlc")
+            .unwrap()
+            .set("geometry.blocks_per_plane=48")
+            .unwrap()
+            .set("over_provisioning=20%")
+            .unwrap()
+            .flow("writer", "rw=randwrite bs=16k iodepth=8 number_ios=3000")
+            .unwrap()
+    }
+
+    #[test]
+    fn a_saved_drive_goes_on_and_others_refuse_its_state() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("drive.state");
+        let mut first = simulation();
+        first.save_state = Some(path.clone());
+        first.run().unwrap();
+
+        let mut second = simulation();
+        second.options.load_state = Some(path.clone());
+        let once = second.run().unwrap().result;
+        assert_eq!(second.run().unwrap().result, once);
+        let device = once.device.unwrap();
+        assert!(device.waf.unwrap() > 1.2, "it was not new: {:?}", device.waf);
+
+        let refused = |simulation: Simulation, said: &str| {
+            let error = simulation.run().unwrap_err().to_string();
+            assert!(error.contains(said), "{error}");
+        };
+        let mut other = simulation().set("flash.read=99us").unwrap();
+        other.options.load_state = Some(path.clone());
+        refused(other, "saved from drive `enterprise-tlc`");
+        let bytes = std::fs::read(&path).unwrap();
+        let bad = folder.path().join("bad.state");
+        for (change, said) in [
+            (&(|bytes: &mut Vec<u8>| bytes.truncate(bytes.len() / 2)) as &dyn Fn(&mut Vec<u8>), ""),
+            (&|bytes| *bytes.last_mut().unwrap() ^= 1, "checksum"),
+            (&|bytes| bytes.extend([0; 40]), "more in it"),
+            (&|bytes| bytes[7] ^= 1, "not a saved state"),
+            (&|bytes| bytes.truncate(10), "too early"),
+        ] {
+            let mut damaged = bytes.clone();
+            change(&mut damaged);
+            std::fs::write(&bad, damaged).unwrap();
+            let mut damaged = simulation();
+            damaged.options.load_state = Some(bad.clone());
+            refused(damaged, said);
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! Blocks as bytes.
+
+use super::{Blocks, Frontier, INELIGIBLE};
+use crate::pool::NONE;
+use crate::state::{Reader, StateError, Writer, generator};
+use rand::Rng;
+use std::collections::VecDeque;
+
+impl Blocks {
+    pub(crate) fn save(&mut self, out: &mut Writer<'_>) {
+        out.numbers(self.erases.iter().copied());
+        for free in &self.free {
+            out.numbers(free.iter().copied());
+        }
+        let frontiers: Vec<Frontier> = self.frontiers.iter().flatten().copied().collect();
+        for frontiers in [&frontiers, &self.read_frontiers] {
+            out.numbers(frontiers.iter().map(|frontier| frontier.block.wrapping_add(1)));
+            out.numbers(frontiers.iter().map(|frontier| frontier.next_page));
+        }
+        out.numbers(self.cursor.iter().copied());
+        out.numbers(self.retired.iter().copied());
+        let seed = self.random.next_u64();
+        self.random = generator(seed);
+        out.number(seed);
+    }
+
+    /// `valid` are the valid units of each block.
+    pub(crate) fn restore(
+        &mut self,
+        valid: Vec<u16>,
+        input: &mut Reader<'_>,
+    ) -> Result<(), StateError> {
+        let (blocks, planes) = (self.erases.len(), self.shape.planes as usize);
+        let last = blocks as u32;
+        self.erases = input.all("erases", blocks, u32::MAX)?;
+        self.valid = valid;
+        let damaged = |what: &str| Err(StateError::Damaged(what.into()));
+        for plane in 0..planes {
+            let free = input.numbers("free blocks", self.shape.blocks_per_plane as usize, last)?;
+            if free.iter().any(|&block| self.shape.plane_of_block(block) as usize != plane) {
+                return damaged("a free block of another plane");
+            }
+            self.free[plane] = VecDeque::from(free);
+        }
+        let mut frontiers = |count: usize, exact: bool| -> Result<Vec<Frontier>, StateError> {
+            let pages = self.shape.pages_per_block + 1;
+            let blocks = input.numbers("open blocks", count, last + 1)?;
+            if exact && blocks.len() != count || !blocks.len().is_multiple_of(planes) {
+                return Err(StateError::Damaged("open blocks".into()));
+            }
+            let next = input.all("pages of open blocks", blocks.len(), pages)?;
+            let frontier = |(block, next_page): (u32, u32)| Frontier {
+                block: block.wrapping_sub(1),
+                next_page,
+            };
+            Ok(blocks.into_iter().zip(next).map(frontier).collect())
+        };
+        let streams = self.frontiers.first().map_or(0, |streams| streams.len());
+        let open = frontiers(planes * streams, true)?;
+        // One for each namespace after the first.
+        let reads = frontiers(planes << 16, false)?;
+        for (plane, open) in self.frontiers.iter_mut().zip(open.chunks(streams.max(1))) {
+            plane.copy_from_slice(open);
+        }
+        self.read_frontiers = reads;
+        self.cursor = input.all("cursors", planes, self.shape.blocks_per_plane)?;
+        self.retired = input.numbers("retired blocks", blocks, last)?;
+        self.random = generator(input.number()?);
+        let open = self.frontiers.iter().flatten().chain(&self.read_frontiers);
+        let open = open.map(|frontier| frontier.block).filter(|block| *block != NONE);
+        let free = self.free.iter().flatten().copied();
+        for block in open.chain(free).chain(self.retired.iter().copied()).collect::<Vec<_>>() {
+            self.valid[block as usize] |= INELIGIBLE;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,224 @@
+//! The drive's state as bytes: saved, and restored into a drive of the same configuration,
+//! which then goes on exactly as the first would.
+//!
+//! What is saved is what outlives a quiet moment: the mapping tables, what is cached of them,
+//! blocks with their erases, free lists and frontiers, and whose turn it is. Queues, counters
+//! and time are not: a restored drive is at time zero and has no queues. Random numbers begin
+//! anew from a number that is part of the state, in the saved drive as well.
+//!
+//! The bytes are little-endian numbers without names; whoever keeps them adds what they
+//! belong to, and a checksum. Bytes that do not fit are refused, and the drive that was to
+//! take them must not be used any more.
+
+use crate::drive::Drive;
+use mynah_stamp::Time;
+use rand_xoshiro::Xoshiro256PlusPlus;
+use rand_xoshiro::rand_core::SeedableRng;
+
+/// Begins every state, and changes when the layout does.
+const LAYOUT: u32 = 1;
+
+/// Why a state could not be saved or restored.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum StateError {
+    /// Commands, collections or writes are under way.
+    #[error("the drive is not at rest")]
+    Busy,
+    /// It was to be restored into a drive that has been used.
+    #[error("a state can only be given to a drive that has not been used")]
+    Used,
+    /// The layout is of another version.
+    #[error("the state has layout {0}; this version reads layout {LAYOUT}")]
+    Layout(u32),
+    /// It belongs to a drive of another shape.
+    #[error("the state belongs to a drive of another shape: {0}")]
+    OtherShape(&'static str),
+    /// It ends too early, or says what cannot be.
+    #[error("the state is damaged: {0}")]
+    Damaged(String),
+}
+
+/// Takes bytes.
+pub(crate) struct Writer<'a> {
+    sink: &'a mut dyn FnMut(&[u8]),
+}
+
+impl Writer<'_> {
+    pub(crate) fn number(&mut self, number: u64) {
+        (self.sink)(&number.to_le_bytes());
+    }
+
+    /// Numbers, with their count before them.
+    pub(crate) fn numbers(&mut self, numbers: impl ExactSizeIterator<Item = u32>) {
+        self.number(numbers.len() as u64);
+        let mut chunk = Vec::with_capacity(1 << 16);
+        for number in numbers {
+            chunk.extend_from_slice(&number.to_le_bytes());
+            if chunk.len() >= (1 << 16) - 4 {
+                (self.sink)(&chunk);
+                chunk.clear();
+            }
+        }
+        (self.sink)(&chunk);
+    }
+}
+
+/// Gives bytes.
+pub(crate) struct Reader<'a> {
+    source: &'a mut dyn FnMut(&mut [u8]) -> bool,
+}
+
+impl Reader<'_> {
+    fn bytes(&mut self, bytes: &mut [u8]) -> Result<(), StateError> {
+        match (self.source)(bytes) {
+            true => Ok(()),
+            false => Err(StateError::Damaged("it ends too early".into())),
+        }
+    }
+
+    pub(crate) fn number(&mut self) -> Result<u64, StateError> {
+        let mut bytes = [0; 8];
+        self.bytes(&mut bytes)?;
+        Ok(u64::from_le_bytes(bytes))
+    }
+
+    /// At most `most` numbers, each below `below`.
+    pub(crate) fn numbers(
+        &mut self,
+        what: &'static str,
+        most: usize,
+        below: u32,
+    ) -> Result<Vec<u32>, StateError> {
+        let count = self.number()?;
+        let count = usize::try_from(count).ok().filter(|count| *count <= most);
+        let count = count.ok_or_else(|| StateError::Damaged(format!("too many {what}")))?;
+        let mut numbers = Vec::with_capacity(count);
+        let mut chunk = vec![0; (1 << 16).min(count * 4)];
+        while numbers.len() < count {
+            let bytes = ((count - numbers.len()) * 4).min(chunk.len());
+            self.bytes(&mut chunk[..bytes])?;
+            for number in chunk[..bytes].chunks_exact(4) {
+                let number = u32::from_le_bytes([number[0], number[1], number[2], number[3]]);
+                if number >= below {
+                    return Err(StateError::Damaged(format!("{what}: {number}")));
+                }
+                numbers.push(number);
+            }
+        }
+        Ok(numbers)
+    }
+
+    /// Exactly `count` numbers, each below `below`.
+    pub(crate) fn all(
+        &mut self,
+        what: &'static str,
+        count: usize,
+        below: u32,
+    ) -> Result<Vec<u32>, StateError> {
+        let numbers = self.numbers(what, count, below)?;
+        match numbers.len() == count {
+            true => Ok(numbers),
+            false => Err(StateError::Damaged(format!("too few {what}"))),
+        }
+    }
+}
+
+impl Drive {
+    /// Whether nothing goes on inside: no commands, nothing to write or to collect, nothing on
+    /// the link.
+    pub fn is_at_rest(&self) -> bool {
+        let dram = self.cache.iter().map(|cache| &cache.dram);
+        let mut first_come = self.cores.iter().chain([&self.link.down, &self.link.up]).chain(dram);
+        first_come.all(|fifo| fifo.free_at() <= self.now)
+            && self.commands.len() == 0
+            && self.outputs.is_empty()
+            && self.units.len() == 0
+            && self.transactions.len() == 0
+            && self.mapping.flights() == 0
+            && self.cache.as_ref().is_none_or(|cache| cache.is_empty())
+            && self.planes.iter().all(|plane| plane.collection.is_over())
+            && self.dies.iter().all(|die| die.is_idle())
+            && self.faults.powered
+    }
+
+    /// Hands the state to `sink`, piece by piece.
+    ///
+    /// # Errors
+    /// [`StateError::Busy`] if the drive is not at rest ([`Drive::is_at_rest`]).
+    pub fn save_state(&mut self, sink: &mut dyn FnMut(&[u8])) -> Result<(), StateError> {
+        if !self.is_at_rest() {
+            return Err(StateError::Busy);
+        }
+        let out = &mut Writer { sink };
+        out.number(LAYOUT.into());
+        out.number(self.shape.slots() as u64);
+        out.number(self.mapping.table.units().into());
+        out.number(self.mapping.table.translation_pages().into());
+        self.mapping.table.save(out);
+        self.mapping.save(out);
+        self.blocks.save(out);
+        let seed = self.faults.reseed(None);
+        out.number(seed);
+        out.numbers(self.planes.iter().map(|plane| u32::from(plane.read_only)));
+        out.numbers(self.dies.iter().map(|die| die.turns_left()));
+        out.numbers(self.channels.iter().map(|channel| channel.turn()));
+        out.number(u64::from(self.write_pressure));
+        Ok(())
+    }
+
+    /// Takes the state that `source` gives: it fills what it is given and says whether it
+    /// could.
+    ///
+    /// # Errors
+    /// See [`StateError`]. The drive must not be used any more then.
+    pub fn restore_state(
+        &mut self,
+        source: &mut dyn FnMut(&mut [u8]) -> bool,
+    ) -> Result<(), StateError> {
+        if self.now != Time::ZERO || self.counters.commands > 0 || self.commands.len() > 0 {
+            return Err(StateError::Used);
+        }
+        let input = &mut Reader { source };
+        match input.number()? {
+            layout if layout == u64::from(LAYOUT) => {}
+            layout => return Err(StateError::Layout(layout as u32)),
+        }
+        let table = &self.mapping.table;
+        for (what, here) in [
+            ("places on flash", self.shape.slots() as u64),
+            ("mapping units", table.units().into()),
+            ("translation pages", table.translation_pages().into()),
+        ] {
+            if input.number()? != here {
+                return Err(StateError::OtherShape(what));
+            }
+        }
+        let valid = self.mapping.table.restore_all(&self.shape, input)?;
+        self.mapping.restore(input)?;
+        self.blocks.restore(valid, input)?;
+        let seed = input.number()?;
+        self.faults.reseed(Some(seed));
+        let planes = input.all("planes", self.planes.len(), 2)?;
+        for (plane, read_only) in self.planes.iter_mut().zip(planes) {
+            plane.read_only = read_only == 1;
+        }
+        let turns = input.all("turns of dies", self.dies.len(), u32::MAX)?;
+        for (die, turns) in self.dies.iter_mut().zip(turns) {
+            die.set_turns_left(turns);
+        }
+        let dies = self.shape.dies_per_channel;
+        let turns = input.all("turns of channels", self.channels.len(), dies.max(1))?;
+        for (channel, turn) in self.channels.iter_mut().zip(turns) {
+            channel.set_turn(turn);
+        }
+        self.write_pressure = input.number()? == 1;
+        self.check().map_err(|broken| StateError::Damaged(broken.to_string()))?;
+        self.restart_counters();
+        Ok(())
+    }
+}
+
+/// The generator that a saved and a restored drive both go on with.
+pub(crate) fn generator(seed: u64) -> Xoshiro256PlusPlus {
+    Xoshiro256PlusPlus::seed_from_u64(seed)
+}

@@ -1,0 +1,195 @@
+//! Saved states: a drive that is saved, restored and goes on does what the drive would have
+//! done that just went on.
+
+use mynah_model::config::{CachedTable, CmtGranularity, CmtSharing, Config, MappingTable};
+use mynah_model::io::*;
+use mynah_model::testing::{cache, small};
+use mynah_model::{Drive, StateError};
+use mynah_stamp::{Span, Time};
+use proptest::prelude::*;
+
+fn queue(drive: &mut Drive) {
+    let queue = Queue {
+        id: QueueId(1),
+        kind: QueueKind::Memory,
+        flow: FlowId(0),
+        priority: Default::default(),
+        completion_entries: 64,
+    };
+    drive.control(drive.now(), Control::CreateQueue(queue)).unwrap();
+}
+
+/// Does the requests with eight outstanding; each completion's time from `start` on, and how
+/// it ended.
+fn run(drive: &mut Drive, requests: &[(Operation, u64, u32)]) -> Vec<(Span, u32, Status)> {
+    let start = drive.now();
+    let mut done = Vec::new();
+    let (mut next, mut out) = (0, 0);
+    loop {
+        while out < 8 && next < requests.len() {
+            let (operation, sector, sectors) = requests[next];
+            let tag = Tag(next as u32);
+            let request = Request { tag, operation, namespace: NamespaceId(1), sector, sectors };
+            drive.submit(drive.now(), QueueId(1), request).unwrap();
+            next += 1;
+            out += 1;
+        }
+        if drive.next_at().is_none() {
+            break;
+        }
+        drive.advance(Time::MAX);
+        while let Some(output) = drive.poll() {
+            let Output::Complete(completion) = output else { panic!("{output:?}") };
+            done.push((completion.at.since(start), completion.tag.0, completion.status));
+            drive.cq_freed(completion.at, QueueId(1), 1).unwrap();
+            out -= 1;
+        }
+    }
+    // The last doorbell crosses the link.
+    drive.advance(drive.now() + Span::from_us(1));
+    done
+}
+
+fn bytes(drive: &mut Drive) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    drive.save_state(&mut |piece| bytes.extend_from_slice(piece)).unwrap();
+    bytes
+}
+
+fn restored(config: &Config, bytes: &[u8]) -> Result<Drive, StateError> {
+    let mut drive = Drive::new(config.clone()).unwrap();
+    let mut rest = bytes;
+    drive.restore_state(&mut |wanted| {
+        let Some((piece, after)) = rest.split_at_checked(wanted.len()) else { return false };
+        wanted.copy_from_slice(piece);
+        rest = after;
+        true
+    })?;
+    Ok(drive)
+}
+
+fn requests(seeds: &[u64], units: u64) -> Vec<(Operation, u64, u32)> {
+    let request = |seed: &u64| {
+        let unit = seed / 16 % units;
+        let operation = match seed % 16 {
+            0..4 => Operation::Read,
+            4 => Operation::Trim,
+            _ => Operation::Write,
+        };
+        (operation, unit * 8, 8)
+    };
+    seeds.iter().map(request).collect()
+}
+
+/// Writes what is in the cache, so that the drive comes to rest.
+fn flush(drive: &mut Drive) {
+    run(drive, &[(Operation::Flush, 0, 0)]);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+    #[test]
+    fn a_restored_drive_goes_on_as_the_saved_one(
+        before in prop::collection::vec(any::<u64>(), 1..4000),
+        after in prop::collection::vec(any::<u64>(), 1..1500),
+        cached: bool,
+        mapped in 0..3u8,
+        choices: bool,
+        seed: u64,
+    ) {
+        let mut config = small();
+        config.seed = seed;
+        config.cache = cached.then(cache);
+        if choices {
+            config.gc.victim = mynah_model::config::VictimPolicy::DChoices { d: 3 };
+        }
+        if mapped > 0 {
+            config.mapping.table = MappingTable::Cached(CachedTable {
+                bytes: 16 << 10,
+                granularity: [CmtGranularity::Entry, CmtGranularity::Page][usize::from(mapped - 1)],
+                sharing: CmtSharing::Shared,
+                entry_bytes: None,
+                translation_entry_bytes: None,
+                load_bytes: 512,
+                write_back: true,
+            });
+        }
+        let mut first = Drive::new(config.clone()).unwrap();
+        let units = first.namespace_sectors(NamespaceId(1)).unwrap() / 8;
+        queue(&mut first);
+        run(&mut first, &requests(&before, units));
+        flush(&mut first);
+        prop_assert!(first.is_at_rest());
+        first.control(first.now(), Control::Reset).unwrap();
+        let saved = bytes(&mut first);
+        let mut second = restored(&config, &saved).unwrap();
+        prop_assert_eq!(second.state_hash(), first.state_hash());
+        queue(&mut first);
+        queue(&mut second);
+        let after = requests(&after, units);
+        prop_assert!(run(&mut second, &after) == run(&mut first, &after), "they differ");
+        for drive in [&mut first, &mut second] {
+            drive.check().unwrap();
+            flush(drive);
+            drive.control(drive.now(), Control::Reset).unwrap();
+        }
+        prop_assert!(bytes(&mut second) == bytes(&mut first), "the states differ in the end");
+    }
+
+    #[test]
+    fn damaged_bytes_are_refused_or_a_valid_state(
+        at in any::<prop::sample::Index>(),
+        with: u8,
+        cut: bool,
+    ) {
+        let config = small();
+        let mut drive = Drive::new(config.clone()).unwrap();
+        let units = drive.namespace_sectors(NamespaceId(1)).unwrap() / 8;
+        queue(&mut drive);
+        let seeds: Vec<u64> = (0..3000u64).map(|n| n.wrapping_mul(0x9e37_79b9_7f4a_7c15)).collect();
+        run(&mut drive, &requests(&seeds, units));
+        flush(&mut drive);
+        let mut saved = bytes(&mut drive);
+        let at = at.index(saved.len());
+        match cut {
+            true => saved.truncate(at),
+            false => saved[at] = with,
+        }
+        if let Ok(restored) = restored(&config, &saved) {
+            prop_assert!(!cut);
+            restored.check().unwrap();
+        }
+    }
+}
+
+#[test]
+fn only_a_drive_at_rest_is_saved_and_only_a_fresh_one_restored() {
+    let config = small();
+    let mut drive = Drive::new(config.clone()).unwrap();
+    let saved = bytes(&mut drive);
+    queue(&mut drive);
+    let write = Request {
+        tag: Tag(0),
+        operation: Operation::Write,
+        namespace: NamespaceId(1),
+        sector: 0,
+        sectors: 8,
+    };
+    drive.submit(drive.now(), QueueId(1), write).unwrap();
+    drive.advance(Time::from_ns(100_000));
+    assert_eq!(drive.save_state(&mut |_| {}), Err(StateError::Busy));
+    let mut rest = &saved[..];
+    let read = &mut |wanted: &mut [u8]| {
+        let (piece, after) = rest.split_at(wanted.len());
+        wanted.copy_from_slice(piece);
+        rest = after;
+        true
+    };
+    assert_eq!(drive.restore_state(read), Err(StateError::Used));
+    let mut other = config.clone();
+    other.geometry.blocks_per_plane *= 2;
+    assert!(matches!(restored(&other, &saved), Err(StateError::OtherShape(_))));
+    let mut newer = saved.clone();
+    newer[0] = 99;
+    assert!(matches!(restored(&config, &newer), Err(StateError::Layout(99))));
+}
