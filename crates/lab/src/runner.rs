@@ -11,23 +11,24 @@ use crate::output::OutputError;
 use crate::recorder::Recorder;
 use crate::recording::Tape;
 use crate::request_log::RequestLogError;
-use crate::series::Series;
-use crate::saved_state::{self, SavedStateError, StateHeader};
 use crate::result::Steady;
+use crate::saved_state::{self, SavedStateError, StateHeader};
+use crate::series::Series;
 use crate::steady::{Found, Rounds};
 use crate::trace::Mended;
-use crate::workload::{heat, FlowSpec, Generator, Planned, Schedule, WorkloadError, WriteProfile};
+use crate::workload::{FlowSpec, Generator, Planned, Schedule, WorkloadError, WriteProfile, heat};
 use mynah_model::config::{Config, Fault};
 use mynah_model::io::{
-    Brief, Completed, Control, FlowId, NamespaceId, Operation, Queue, QueueId, QueueKind, Request, Tag,
+    Brief, Completed, Control, FlowId, NamespaceId, Operation, Queue, QueueId, QueueKind, Request,
+    Tag,
 };
 use mynah_model::precondition::{Heat, Occupancy, PreconditionError, Preconditioned, UpdateClass};
 use mynah_model::stats::{Blame, Counters};
 use mynah_model::{ConfigError, Drive, InputError};
 use mynah_stamp::{Span, Time};
 use std::cmp::Reverse;
-use std::path::PathBuf;
 use std::collections::{BinaryHeap, VecDeque};
+use std::path::PathBuf;
 
 /// Requests that a job draws ahead, so that their mapping entries can be brought near
 /// together.
@@ -632,8 +633,7 @@ impl Runner {
         self.notes.extend(mended.notes());
         // Kept only so that bringing mapping entries near is not optimised away.
         std::hint::black_box(self.warm);
-        let (counters, blame, end) =
-            (self.drive.counters(), self.drive.blame(), self.drive.now());
+        let (counters, blame, end) = (self.drive.counters(), self.drive.blame(), self.drive.now());
         if let Some((path, name)) = self.save.take() {
             let after = format!("after {} requests, at {end}", self.completed);
             self.bring_to_rest()?;

@@ -19,8 +19,8 @@ use crate::request_log::{RequestLog, RequestLogError};
 use crate::result::{Parts, Result as RunResult, Run};
 use crate::runner::{Outcome, Progress, RunError, RunOptions, Runner, occupancy};
 use crate::saved_state::SavedStateError;
-use crate::steady;
 use crate::series::Sampler;
+use crate::steady;
 use crate::summary;
 use crate::timeline::{Timeline, Window};
 use crate::units::Bytes;
@@ -89,7 +89,9 @@ pub enum SimulationError {
     #[error("`{0}` cannot be set: this simulation was not built from a drive file")]
     NotAFile(String),
     /// A state that takes too much to describe.
-    #[error("the drive's state cannot be recorded: how often each address was written follows no ranges")]
+    #[error(
+        "the drive's state cannot be recorded: how often each address was written follows no ranges"
+    )]
     #[diagnostic(help(
         "a recording repeats the preconditioning; of Zipf distributions and traces it can do so \
          with --precondition fill or none"

@@ -169,10 +169,12 @@ impl Drive {
         for (first, class) in ranges {
             match self.heat_of(first, heats)? {
                 None => classes.push(DriveClass { first, class, heat: None }),
-                Some(heat) => classes.extend(heat.weights.iter().enumerate().map(|(id, weight)| {
-                    let class = UpdateClass { weight: *weight, ..class };
-                    DriveClass { first, class, heat: Some(id as u8) }
-                })),
+                Some(heat) => {
+                    classes.extend(heat.weights.iter().enumerate().map(|(id, weight)| {
+                        let class = UpdateClass { weight: *weight, ..class };
+                        DriveClass { first, class, heat: Some(id as u8) }
+                    }))
+                }
             }
         }
         let classes = &classes[..];
@@ -360,12 +362,7 @@ impl Drive {
         }
     }
 
-    fn units_on_plane(
-        &self,
-        plane: u32,
-        class: PlaneClass,
-        heats: &[(NamespaceId, Heat)],
-    ) -> u64 {
+    fn units_on_plane(&self, plane: u32, class: PlaneClass, heats: &[(NamespaceId, Heat)]) -> u64 {
         if class.heat.is_some() {
             let mut count = 0;
             self.groups_on_plane(plane, class, |from, to| {

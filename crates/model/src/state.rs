@@ -12,6 +12,7 @@
 
 use crate::drive::Drive;
 use mynah_stamp::Time;
+use rand::Rng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::SeedableRng;
 
@@ -163,6 +164,14 @@ impl Drive {
         out.numbers(self.dies.iter().map(|die| die.turns_left()));
         out.numbers(self.channels.iter().map(|channel| channel.turn()));
         out.number(u64::from(self.write_pressure));
+        let seed = self.retries.next_u64();
+        self.retries = generator(seed);
+        out.number(seed);
+        out.number(u64::from(self.write_protected));
+        out.numbers(self.levelled_last.iter().map(|&levelled| u32::from(levelled)));
+        // Only whether the host has written since then matters.
+        let written = self.counters.host_units_written;
+        out.numbers(self.levelled_at.iter().map(|&at| u32::from(at == written)));
         Ok(())
     }
 
@@ -212,6 +221,13 @@ impl Drive {
             channel.set_turn(turn);
         }
         self.write_pressure = input.number()? == 1;
+        self.retries = generator(input.number()?);
+        self.write_protected = input.number()? == 1;
+        let levelled = input.all("levelled planes", self.levelled_last.len(), 2)?;
+        self.levelled_last = levelled.into_iter().map(|levelled| levelled == 1).collect();
+        let rests = input.all("planes at rest", self.levelled_at.len(), 2)?;
+        self.levelled_at =
+            rests.into_iter().map(|rests| if rests == 1 { 0 } else { u64::MAX }).collect();
         self.check().map_err(|broken| StateError::Damaged(broken.to_string()))?;
         self.restart_counters();
         Ok(())

@@ -148,7 +148,8 @@ impl Mapping {
         let by_page = cached.config.granularity == CmtGranularity::Page;
         for table in &mut cached.tables {
             let most = table.capacity();
-            let keys = input.numbers("cached entries", most, if by_page { pages } else { units })?;
+            let keys =
+                input.numbers("cached entries", most, if by_page { pages } else { units })?;
             let of = input.all("pages of cached entries", keys.len(), pages)?;
             let dirty = input.all("dirty entries", keys.len(), 2)?;
             for ((key, page), dirty) in keys.into_iter().zip(of).zip(dirty) {

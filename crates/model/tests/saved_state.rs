@@ -1,7 +1,9 @@
 //! Saved states: a drive that is saved, restored and goes on does what the drive would have
 //! done that just went on.
 
-use mynah_model::config::{CachedTable, CmtGranularity, CmtSharing, Config, MappingTable};
+use mynah_model::config::{
+    CachedTable, CmtGranularity, CmtSharing, Config, MappingTable, VictimPolicy,
+};
 use mynah_model::io::*;
 use mynah_model::testing::{cache, small};
 use mynah_model::{Drive, StateError};
@@ -94,14 +96,23 @@ proptest! {
         after in prop::collection::vec(any::<u64>(), 1..1500),
         cached: bool,
         mapped in 0..3u8,
-        choices: bool,
+        policy in 0..5u8,
+        worn: bool,
         seed: u64,
     ) {
         let mut config = small();
         config.seed = seed;
         config.cache = cached.then(cache);
-        if choices {
-            config.gc.victim = mynah_model::config::VictimPolicy::DChoices { d: 3 };
+        config.gc.victim = [
+            VictimPolicy::Greedy,
+            VictimPolicy::DChoices { d: 3 },
+            VictimPolicy::Random,
+            VictimPolicy::Fifo,
+            VictimPolicy::CostBenefit,
+        ][usize::from(policy)];
+        if worn {
+            config.wear.dynamic = true;
+            config.wear.static_threshold = Some(3);
         }
         if mapped > 0 {
             config.mapping.table = MappingTable::Cached(CachedTable {

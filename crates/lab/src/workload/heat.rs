@@ -227,7 +227,11 @@ mod tests {
 
     #[test]
     fn classes_have_like_weights_and_the_unwritten_apart() {
-        let weights = weights("rw=randwrite bs=4k random_distribution=zipf:1.0 size=50% number_ios=1", 1 << 16, 8);
+        let weights = weights(
+            "rw=randwrite bs=4k random_distribution=zipf:1.0 size=50% number_ios=1",
+            1 << 16,
+            8,
+        );
         let heat = classes(&weights).unwrap();
         assert_eq!(heat.of_unit.len(), weights.len());
         assert!(heat.weights.len() > 3 && heat.weights.len() <= CLASSES + 1);

@@ -19,6 +19,12 @@ impl Blocks {
         }
         out.numbers(self.cursor.iter().copied());
         out.numbers(self.retired.iter().copied());
+        out.numbers(self.endurance.iter().copied());
+        out.numbers(self.levelling.iter().map(|&levelling| u32::from(levelling)));
+        for half in [0, 32] {
+            out.numbers(self.stamps.iter().map(|stamp| (stamp >> half) as u32));
+        }
+        out.number(self.clock);
         let seed = self.random.next_u64();
         self.random = generator(seed);
         out.number(seed);
@@ -65,6 +71,21 @@ impl Blocks {
         self.read_frontiers = reads;
         self.cursor = input.all("cursors", planes, self.shape.blocks_per_plane)?;
         self.retired = input.numbers("retired blocks", blocks, last)?;
+        self.gone = if self.retired.is_empty() { vec![] } else { vec![false; blocks] };
+        for &block in &self.retired {
+            self.gone[block as usize] = true;
+        }
+        self.endurance = input.all("blocks' lives", self.endurance.len(), u32::MAX)?;
+        let levelling = input.all("levelled planes", self.levelling.len(), 2)?;
+        self.levelling = levelling.into_iter().map(|levelling| levelling == 1).collect();
+        let low = input.all("ages", self.stamps.len(), u32::MAX)?;
+        let high = input.all("ages", self.stamps.len(), u32::MAX)?;
+        let stamp = |(low, high): (u32, u32)| u64::from(high) << 32 | u64::from(low);
+        self.stamps = low.into_iter().zip(high).map(stamp).collect();
+        self.clock = input.number()?;
+        if self.stamps.iter().any(|stamp| *stamp > self.clock) {
+            return damaged("a block from the future");
+        }
         self.random = generator(input.number()?);
         let open = self.frontiers.iter().flatten().chain(&self.read_frontiers);
         let open = open.map(|frontier| frontier.block).filter(|block| *block != NONE);
