@@ -11,9 +11,9 @@ use crate::drive::Drive;
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Stripe {
     /// The plane that takes units at present, as its place in the namespace's order.
-    at: u32,
+    pub(crate) at: u32,
     /// Units that it still takes.
-    left: u32,
+    pub(crate) left: u32,
 }
 
 impl Drive {

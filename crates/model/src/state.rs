@@ -11,6 +11,7 @@
 //! take them must not be used any more.
 
 use crate::drive::Drive;
+use crate::placement::Stripe;
 use mynah_stamp::Time;
 use rand::Rng;
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -169,9 +170,12 @@ impl Drive {
         out.number(seed);
         out.number(u64::from(self.write_protected));
         out.numbers(self.levelled_last.iter().map(|&levelled| u32::from(levelled)));
-        // Only whether the host has written since then matters.
+        // Of blocks emptied since the host last wrote, how many matters.
         let written = self.counters.host_units_written;
-        out.numbers(self.levelled_at.iter().map(|&at| u32::from(at == written)));
+        let count = |&(at, count): &(u64, u32)| if at == written { count + 1 } else { 0 };
+        out.numbers(self.levelled.iter().map(count));
+        out.numbers(self.stripes.iter().map(|stripe| stripe.at));
+        out.numbers(self.stripes.iter().map(|stripe| stripe.left));
         Ok(())
     }
 
@@ -225,9 +229,17 @@ impl Drive {
         self.write_protected = input.number()? == 1;
         let levelled = input.all("levelled planes", self.levelled_last.len(), 2)?;
         self.levelled_last = levelled.into_iter().map(|levelled| levelled == 1).collect();
-        let rests = input.all("planes at rest", self.levelled_at.len(), 2)?;
-        self.levelled_at =
-            rests.into_iter().map(|rests| if rests == 1 { 0 } else { u64::MAX }).collect();
+        let counts = input.all("blocks emptied", self.levelled.len(), u32::MAX)?;
+        let levelled = |count: u32| count.checked_sub(1).map_or((u64::MAX, 0), |count| (0, count));
+        self.levelled = counts.into_iter().map(levelled).collect();
+        let at = input.all("stripes", self.stripes.len(), self.shape.planes)?;
+        let left = input.all("stripes", self.stripes.len(), self.shape.units_per_page + 1)?;
+        for (namespace, (at, left)) in at.into_iter().zip(left).enumerate() {
+            if at as usize >= self.namespaces[namespace].planes.len() {
+                return Err(StateError::Damaged("a stripe".into()));
+            }
+            self.stripes[namespace] = Stripe { at, left };
+        }
         self.check().map_err(|broken| StateError::Damaged(broken.to_string()))?;
         self.restart_counters();
         Ok(())

@@ -2,7 +2,7 @@
 //! done that just went on.
 
 use mynah_model::config::{
-    CachedTable, CmtGranularity, CmtSharing, Config, MappingTable, VictimPolicy,
+    CachedTable, CmtGranularity, CmtSharing, Config, MappingTable, Placement, VictimPolicy,
 };
 use mynah_model::io::*;
 use mynah_model::testing::{cache, small};
@@ -98,6 +98,7 @@ proptest! {
         mapped in 0..3u8,
         policy in 0..5u8,
         worn: bool,
+        placed in 0..3u8,
         seed: u64,
     ) {
         let mut config = small();
@@ -110,6 +111,8 @@ proptest! {
             VictimPolicy::Fifo,
             VictimPolicy::CostBenefit,
         ][usize::from(policy)];
+        config.placement =
+            [Placement::Static, Placement::Striped, Placement::LeastLoaded][usize::from(placed)];
         if worn {
             config.wear.dynamic = true;
             config.wear.static_threshold = Some(3);

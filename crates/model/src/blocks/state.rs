@@ -39,6 +39,11 @@ impl Blocks {
         let (blocks, planes) = (self.erases.len(), self.shape.planes as usize);
         let last = blocks as u32;
         self.erases = input.all("erases", blocks, u32::MAX)?;
+        if !self.in_plane.is_empty() {
+            let planes = valid.chunks(self.shape.blocks_per_plane as usize);
+            let sum = |blocks: &[u16]| blocks.iter().map(|&valid| u32::from(valid)).sum();
+            self.in_plane = planes.map(sum).collect();
+        }
         self.valid = valid;
         let damaged = |what: &str| Err(StateError::Damaged(what.into()));
         for plane in 0..planes {
