@@ -112,6 +112,9 @@ pub struct Preconditioned {
     pub expected_waf: Option<f64>,
 }
 
+/// What makes two planes' classes the same: their ranges, and which units of them.
+type ClassKey = (u32, u32, Option<u8>);
+
 /// A class as one plane sees it: its units are every `stride`-th group.
 #[derive(Clone, Copy)]
 struct PlaneClass {
@@ -179,7 +182,7 @@ impl Drive {
         }
         let classes = &classes[..];
         let mut random = Xoshiro256PlusPlus::seed_from_u64(self.config.seed ^ 0x7374_6561_6479);
-        let mut states: Vec<(Vec<(u32, u32, Option<u8>)>, PoolState)> = Vec::new();
+        let mut states: Vec<(Vec<ClassKey>, PoolState)> = Vec::new();
         let mut scratch = Scratch::default();
         self.stagger_translation(&mut random);
         let (mut waf, mut units) = (0.0, 0);
@@ -194,7 +197,7 @@ impl Drive {
             let counts: Vec<u64> =
                 here.iter().map(|class| self.units_on_plane(plane, *class, heats)).collect();
             units += counts.iter().sum::<u64>();
-            let key: Vec<_> =
+            let key: Vec<ClassKey> =
                 here.iter().map(|class| (class.first, class.end, class.heat)).collect();
             let at = match states.iter().position(|(known, _)| *known == key) {
                 Some(at) => at,
