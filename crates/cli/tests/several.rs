@@ -312,9 +312,9 @@ fn drives_keep_to_their_processors() {
     let served = Served::start(&["--drives", "2", "--tcp", "127.0.0.1:0", "--cpus_allowed", &both]);
     // Once they answer, they are where they are to be.
     let drives = served.ready["drives"].as_array().unwrap();
-    let targets = drives.iter().map(|drive| {
-        format!("tcp://{}/{}", str_of(&drive["addresses"][0]), str_of(&drive["nqn"]))
-    });
+    let targets = drives
+        .iter()
+        .map(|drive| format!("tcp://{}/{}", str_of(&drive["addresses"][0]), str_of(&drive["nqn"])));
     use_all(&targets.collect::<Vec<_>>(), &["--number_ios", "10"]);
     let pid = served.child.id().to_string();
     assert_eq!(allowed(&pid, "mynah-drive-0"), [first]);

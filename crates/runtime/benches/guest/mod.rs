@@ -6,9 +6,10 @@ use mynah_device::pci::{
     DOORBELL_BYTES, Function, FunctionConfig, Guest, GuestMemory, Region, Unmapped, Watch,
 };
 use mynah_device::{
-    NamespaceConfig, Now, RamStore, Reply, ReplyKind, Subsystem, SubsystemConfig, Timing,
+    Arena, NamespaceConfig, Now, RamStore, Reply, ReplyKind, Subsystem, SubsystemConfig, Timing,
 };
 use mynah_model::Drive;
+use mynah_runtime::arena::{self, HugeArena};
 use mynah_stamp::{Span, Time};
 use mynah_wire::nvme::opcode::{admin, nvm};
 use mynah_wire::nvme::property::offset;
@@ -31,7 +32,7 @@ const MEMORY_BYTES: usize = 80 << 20;
 const QUEUES_MAX: u16 = 63;
 
 /// Memory in one piece.
-struct FlatMemory(RefCell<Vec<u8>>);
+struct FlatMemory(RefCell<HugeArena>);
 
 impl GuestMemory for FlatMemory {
     #[inline]
@@ -48,6 +49,11 @@ impl GuestMemory for FlatMemory {
         let end = at.checked_add(from.len()).ok_or(Unmapped)?;
         memory.get_mut(at..end).ok_or(Unmapped)?.copy_from_slice(from);
         Ok(())
+    }
+
+    #[inline]
+    fn prefetch(&self, at: u64, bytes: u32) {
+        self.0.borrow().prefetch(at as usize, bytes as usize);
     }
 
     #[inline]
@@ -129,13 +135,14 @@ impl Bench {
         drive.geometry.blocks_per_plane = 2048;
         let drive = Drive::new(drive).expect("a drive");
         let mut subsystem =
-            Subsystem::new(config, drive, Box::new(RamStore::new())).expect("a subsystem");
+            Subsystem::new(config, drive, Box::new(RamStore::from_source(arena::source())))
+                .expect("a subsystem");
         let now = Now { wall: Time::ZERO, model: Time::ZERO };
         let function = Function::new(now, &mut subsystem, FunctionConfig::default());
         let mut bench = Bench {
             function: function.expect("a function"),
             subsystem,
-            memory: FlatMemory(RefCell::new(vec![0; MEMORY_BYTES])),
+            memory: FlatMemory(RefCell::new(HugeArena::zeroed(MEMORY_BYTES))),
             doorbells: (0..DOORBELL_BYTES / 4).map(|_| AtomicU32::new(0)).collect(),
             now: Time::ZERO,
             heard: Heard::default(),

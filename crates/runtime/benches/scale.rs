@@ -4,11 +4,11 @@
 //! is in the figure. Then the same on several threads at once, each with a device of its own: as
 //! many as there are processors, and half of them.
 //!
-//! `cargo bench -p mynah-device --bench scale [-- WORD…]` runs the lines that have all the words.
+//! `cargo bench -p mynah-runtime --bench scale [-- WORD…]` runs the lines that have all the words.
 
 mod guest;
 #[allow(dead_code)]
-#[path = "../tests/device/support.rs"]
+#[path = "../../device/tests/device/support.rs"]
 mod shared;
 
 use guest::{Bench, Work};

@@ -3,12 +3,12 @@
 //! thread: it puts all its entries into the queue, lets the function have its turns and takes all
 //! completions, which is part of the figure.
 //!
-//! `cargo bench -p mynah-device --bench pci [-- WORD…]` runs the lines that have all the words.
+//! `cargo bench -p mynah-runtime --bench pci [-- WORD…]` runs the lines that have all the words.
 //! `--count N` has each do N commands once and no more, for a tool that counts instructions.
 
 mod guest;
 #[allow(dead_code)]
-#[path = "../tests/device/support.rs"]
+#[path = "../../device/tests/device/support.rs"]
 mod shared;
 
 use guest::{Bench, Work};
