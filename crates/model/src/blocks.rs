@@ -73,6 +73,8 @@ pub(crate) struct Blocks {
     in_plane: Vec<u32>,
     /// Whether blocks are opened by their erases.
     dynamic: bool,
+    /// Whether every change of a block's valid units has to be followed.
+    follows: bool,
     /// Planes whose present collection levels wear: what it opens is the most worn free block.
     pub(crate) levelling: Vec<bool>,
     /// Erases that each block endures; empty if there is no end.
@@ -136,6 +138,7 @@ impl Blocks {
             gone: Vec::new(),
             in_plane: vec![],
             dynamic: wear.dynamic,
+            follows: gc.victim == VictimPolicy::CostBenefit,
             levelling: match wear.static_threshold {
                 Some(_) => vec![false; shape.planes as usize],
                 None => vec![],
@@ -196,6 +199,8 @@ impl Blocks {
     }
 
     /// Closes the full block of a frontier and opens a free one.
+    #[cold]
+    #[inline(never)]
     fn open_next(&mut self, plane: u32, stream: Stream) {
         let index = self.frontier_index(stream);
         let full = self.frontiers[plane as usize][index].block;
@@ -259,6 +264,7 @@ impl Blocks {
     /// Counts the valid units of each plane from now on. Nothing has been written yet.
     pub(crate) fn count_planes(&mut self) {
         self.in_plane = vec![0; self.shape.planes as usize];
+        self.follows = true;
     }
 
     /// Valid units of a plane, where they are counted.
@@ -322,8 +328,8 @@ impl Blocks {
     #[inline]
     pub(crate) fn add_valid(&mut self, block: u32, units: u32) {
         self.valid[block as usize] += units as u16;
-        if !self.in_plane.is_empty() {
-            self.in_plane[self.shape.plane_of_block(block) as usize] += units;
+        if self.follows {
+            self.follow(block, i64::from(units));
         }
     }
 
@@ -331,10 +337,19 @@ impl Blocks {
     pub(crate) fn remove_valid(&mut self, block: u32, units: u32) {
         debug_assert!(self.valid(block) >= units, "block {block} has no valid unit to lose");
         self.valid[block as usize] -= units as u16;
-        if !self.in_plane.is_empty() {
-            self.in_plane[self.shape.plane_of_block(block) as usize] -= units;
+        if self.follows {
+            self.follow(block, -i64::from(units));
         }
-        if self.policy == VictimPolicy::CostBenefit {
+    }
+
+    /// Keeps what only some policies ask for: a plane has won or lost valid units.
+    #[cold]
+    #[inline(never)]
+    fn follow(&mut self, block: u32, units: i64) {
+        if let Some(count) = self.in_plane.get_mut(self.shape.plane_of_block(block) as usize) {
+            *count = (i64::from(*count) + units) as u32;
+        }
+        if units < 0 && self.policy == VictimPolicy::CostBenefit {
             self.stamps[block as usize] = self.clock;
         }
     }

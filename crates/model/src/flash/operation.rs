@@ -205,7 +205,9 @@ impl Drive {
             CLASS_MAPPING => self.counters.mapping_programs += planes as u64,
             CLASS_COLLECTION => {
                 self.counters.gc_programs += planes as u64;
-                self.pages_moved(&operation.slots[..planes]);
+                if self.config.gc.paced {
+                    self.pages_moved(&operation.slots[..planes]);
+                }
             }
             _ => {}
         }
