@@ -66,11 +66,14 @@ impl Subsystem {
             Erasure::Blocks => erase,
             Erasure::Overwrite(passes) => {
                 let times = config.flash.program;
-                let (sum, kinds) = match config.flash.cell {
-                    CellType::Slc => (times.lsb, 1),
-                    CellType::Mlc => (times.lsb + times.msb, 2),
-                    CellType::Tlc => (times.lsb + times.csb + times.msb, 3),
+                let kinds = config.flash.cell.bits();
+                let sum: Span = match (config.flash.cell, config.flash.one_shot) {
+                    (CellType::Mlc, false) => times.lsb + times.msb,
+                    (_, false) => times.in_order().into_iter().take(kinds as usize).sum(),
+                    // A word line of pages in one program.
+                    (_, true) => times.lsb.max(times.msb).max(times.fifth),
                 };
+                let kinds = u64::from(kinds);
                 let pages = blocks * u64::from(geometry.pages_per_block);
                 let programs = Span::from_ps(sum.times(pages).as_ps() / kinds);
                 (erase + programs).times(u64::from(passes))

@@ -28,8 +28,8 @@
 //!   `Relay_Count` is not 1.
 //! - The mean interval of `BANDWIDTH` flows is exact; MQSim's is the result of three
 //!   integer divisions.
-//! - Program and erase suspension is refused, because the model has none; MQSim accepts the
-//!   tag and never suspends.
+//! - Programs and erases are suspended as `CMD_Suspension_Support` says; MQSim accepts the tag
+//!   and never suspends. FLIN schedules; MQSim stops at it.
 //!
 //! The stream of addresses is Mynah's in both cases, seeded with the flow's `Seed`: the same
 //! distribution as MQSim's, not the same numbers.

@@ -19,7 +19,7 @@
 //! which it was rung in 24..32. All numbers are little-endian. The last record is an end mark with the number of records
 //! before it, at the drive's last time: a recording without it was cut off, and is refused.
 
-use mynah_model::config::Priority;
+use mynah_model::config::{Priority, Weights};
 use mynah_model::io::{
     Completion, Control, FlowId, NamespaceId, Operation, Output, Queue, QueueId, QueueKind,
     Request, Tag,
@@ -106,6 +106,7 @@ enum Kind {
     Abort = 8,
     Format = 9,
     PowerCut = 10,
+    Arbitration = 11,
     Completed = 64,
     End = 255,
 }
@@ -186,6 +187,7 @@ impl Record {
             Kind::Abort,
             Kind::Format,
             Kind::PowerCut,
+            Kind::Arbitration,
             Kind::Completed,
             Kind::End,
         ]
@@ -348,6 +350,13 @@ impl Tape {
             Control::Abort(queue, tag) => Record { queue: queue.0, tag: tag.0, ..new(Kind::Abort) },
             Control::Format(namespace) => Record { namespace: namespace.0, ..new(Kind::Format) },
             Control::PowerCut => new(Kind::PowerCut),
+            Control::Arbitration { burst, weights } => Record {
+                sectors: burst,
+                queue: weights.high,
+                tag: weights.medium.into(),
+                namespace: weights.low.into(),
+                ..new(Kind::Arbitration)
+            },
         })
     }
 
@@ -656,6 +665,15 @@ fn feed(drive: &mut Drive, record: &Record) -> Result<Option<Request>, FeedError
         Kind::Abort => drive.control(at, Control::Abort(queue, tag))?,
         Kind::Format => drive.control(at, Control::Format(NamespaceId(record.namespace)))?,
         Kind::PowerCut => drive.control(at, Control::PowerCut)?,
+        Kind::Arbitration => {
+            let weight = |weight: u32| u16::try_from(weight).unwrap_or(u16::MAX).clamp(1, 256);
+            let weights = Weights {
+                high: weight(record.queue.into()),
+                medium: weight(record.tag),
+                low: weight(record.namespace),
+            };
+            drive.control(at, Control::Arbitration { burst: record.sectors, weights })?;
+        }
         Kind::Completed | Kind::End => {}
     }
     Ok(None)

@@ -614,6 +614,8 @@ fn counters(out: &mut String, device: &Device) -> std::fmt::Result {
         ("– by copyback", device.copybacks),
         ("– for the mapping table", device.mapping_programs),
         ("Multi-plane operations", device.multi_plane_operations),
+        ("Programs suspended", device.program_suspensions),
+        ("Erases suspended", device.erase_suspensions),
         ("Blocks erased", device.erases),
         ("Blocks reclaimed by GC", device.gc_runs),
         ("Erases of the most erased block", u64::from(device.block_erases_max)),

@@ -336,6 +336,12 @@ pub struct Device {
     pub merge_reads: u64,
     /// Multi-plane operations.
     pub multi_plane_operations: u64,
+    /// Programs suspended for reads, each time.
+    #[serde(default)]
+    pub program_suspensions: u64,
+    /// Erases suspended for reads or programs, each time.
+    #[serde(default)]
+    pub erase_suspensions: u64,
     /// Units a programmed page had room for but did not get.
     pub padded_units: u64,
     /// Look-ups in the cached mapping table.
@@ -629,6 +635,8 @@ impl Device {
             mapping_programs: since(|c| c.mapping_programs),
             merge_reads: since(|c| c.merge_reads),
             multi_plane_operations: since(|c| c.multi_plane_operations),
+            program_suspensions: since(|c| c.program_suspensions),
+            erase_suspensions: since(|c| c.erase_suspensions),
             padded_units: since(|c| c.padded_units),
             cmt_lookups,
             cache_lookups,

@@ -8,7 +8,9 @@
 
 use crate::emulation::Emulation;
 use crate::units::{Bandwidth, Bytes};
-use mynah_model::config::{Config, Fault, FaultExtent, Firmware, MappingTable, Namespace};
+use mynah_model::config::{
+    Config, Fault, FaultExtent, Firmware, LinkProtocol, MappingTable, Namespace,
+};
 
 /// A drive that cannot be divided so.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, miette::Diagnostic)]
@@ -27,9 +29,17 @@ impl ShardError {
 
 /// Into how many parts a drive can be divided, in order.
 pub fn possible(config: &Config) -> Vec<u32> {
+    if is_sata(config) {
+        return vec![1];
+    }
     let (channels, cores) = (config.geometry.channels, cores(config));
     let divides = |of: &u32| channels.is_multiple_of(*of) && cores.is_none_or(|it| it % of == 0);
     (1..=channels).filter(divides).collect()
+}
+
+/// Whether the link is SATA, whose rate is one of three and cannot be divided.
+fn is_sata(config: &Config) -> bool {
+    config.link.protocol == LinkProtocol::Sata
 }
 
 /// The firmware's cores, if any command takes time on them.
@@ -46,7 +56,10 @@ pub fn overrides(config: &Config, of: u32) -> Vec<String> {
         all.push(format!("firmware.cores={}", cores / of));
     }
     all.push(format!("queues.command_slots={}", (config.queues.command_slots / of).max(1)));
-    all.push(format!("link.bandwidth={}", Bandwidth(config.link.bytes_per_s / u64::from(of))));
+    if !is_sata(config) {
+        let bandwidth = Bandwidth(config.link.bytes_per_s / u64::from(of));
+        all.push(format!("link.bandwidth={bandwidth}"));
+    }
     if let Some(cache) = config.cache {
         all.push(format!("cache.size={}", Bytes(cache.bytes / u64::from(of))));
     }

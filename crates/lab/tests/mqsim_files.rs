@@ -257,11 +257,11 @@ fn what_cannot_be_used_is_named_with_its_place() {
     let drives = [
         ("HostInterface_Type", "SATA"),
         ("Address_Mapping", "HYBRID"),
-        ("Transaction_Scheduling_Policy", "FLIN"),
+        ("Transaction_Scheduling_Policy", "FIFO"),
         ("GC_Block_Selection_Policy", "LRU"),
         ("Use_Copyback_for_GC", "perhaps"),
         ("Caching_Mechanism", "SIMPLE"),
-        ("CMD_Suspension_Support", "PROGRAM_ERASE"),
+        ("CMD_Suspension_Support", "ALWAYS"),
         ("Memory_Type", "PCM"),
         ("Flash_Comm_Protocol", "NVDDR3"),
         ("Plane_Allocation_Scheme", "CWDC"),
@@ -339,9 +339,20 @@ fn what_changes_nothing_is_let_through_with_a_warning() {
         let import = parse(&drive_with(tag, value), &read_only(), true).unwrap();
         said += &format!("{}\n", import.warnings.join("\n"));
     }
-    // MQSim never suspends; a drive would.
-    assert!(parse(&drive_with("CMD_Suspension_Support", "ERASE"), WORKLOAD, true).is_ok());
-    assert!(parse(&drive_with("CMD_Suspension_Support", "ERASE"), WORKLOAD, false).is_err());
+    // MQSim never suspends; a drive does.
+    let scheduler = |tag, value, as_mqsim| {
+        let import = parse(&drive_with(tag, value), WORKLOAD, as_mqsim).unwrap();
+        import.scenarios[0].config.scheduler
+    };
+    assert_eq!(scheduler("CMD_Suspension_Support", "ERASE", true).suspend_erase, None);
+    let suspending = scheduler("CMD_Suspension_Support", "PROGRAM_ERASE", false);
+    let erase = suspending.suspend_erase.unwrap();
+    assert_eq!(erase.latency, mynah_stamp::Span::from_us(700));
+    assert_eq!(suspending.suspend_program.unwrap().least_left, mynah_stamp::Span::from_us(100));
+    assert_eq!(suspending.suspend_erase_for_writes, Some(mynah_stamp::Span::from_us(700)));
+    // MQSim stops at FLIN; a drive has it.
+    assert!(parse(&drive_with("Transaction_Scheduling_Policy", "FLIN"), WORKLOAD, true).is_err());
+    assert!(scheduler("Transaction_Scheduling_Policy", "FLIN", false).flin.is_some());
     let write_only = flow_with("Read_Percentage", "0");
     let read_cache = with(&write_only, "Device_Level_Data_Caching_Mode", "READ_CACHE", "");
     let import = parse(DRIVE, &read_cache, false).unwrap();

@@ -77,7 +77,7 @@ impl Drive {
         }
         since!(commands events host_units_written flash_units_programmed gc_units_moved
             flash_reads flash_programs gc_reads gc_programs copybacks mapping_reads mapping_programs
-            merge_reads multi_plane_operations erases gc_runs wear_levelling_runs retired_blocks read_retries cmt_lookups
+            merge_reads multi_plane_operations program_suspensions erase_suspensions erases gc_runs wear_levelling_runs retired_blocks read_retries cmt_lookups
             cmt_hits cache_lookups cache_hits padded_units units_lost media_errors);
         let subtract = |now: &mut [Span], before: &[Span]| {
             for (now, before) in now.iter_mut().zip(before) {

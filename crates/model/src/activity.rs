@@ -71,6 +71,7 @@ impl Drive {
                 OperationKind::Read => ActivityKind::Read,
                 OperationKind::Program => ActivityKind::Program,
                 OperationKind::Erase => ActivityKind::Erase,
+                OperationKind::Suspension => return,
             },
             None => return,
         };

@@ -234,6 +234,14 @@ impl Ledger {
         span
     }
 
+    /// `holder` takes the lane over without a moment in between; returns how long it was held
+    /// before.
+    pub(crate) fn pass_lane(&mut self, lane: usize, holder: HolderIndex, now: Time) -> Span {
+        let held = self.release_lane(lane, now);
+        self.lane_tenants[lane] = Some((holder, now));
+        held
+    }
+
     /// The channel becomes free; returns how long it was held.
     #[inline]
     pub(crate) fn release_channel(&mut self, channel: usize, now: Time) -> Span {

@@ -98,6 +98,22 @@ pub(crate) fn thresholds(gc: &Gc, blocks_per_plane: u32) -> (u32, u32) {
 }
 
 impl Blocks {
+    /// Memory that is overwritten in place has neither free nor open blocks, and none that is
+    /// ever collected.
+    pub(crate) fn rewritable(
+        shape: Shape,
+        gc: &Gc,
+        wear: &Wear,
+        random: Xoshiro256PlusPlus,
+        lives: Xoshiro256PlusPlus,
+    ) -> Blocks {
+        let mut blocks = Blocks::new(shape, gc, wear, random, lives);
+        blocks.valid.fill(0);
+        blocks.free.iter_mut().for_each(VecDeque::clear);
+        (blocks.start, blocks.urgent) = (0, 0);
+        blocks
+    }
+
     pub(crate) fn new(
         shape: Shape,
         gc: &Gc,
@@ -385,11 +401,12 @@ impl Blocks {
         self.valid[block as usize] & INELIGIBLE == 0
     }
 
-    /// Fewest units of a block that are not worth collecting: without a page's worth of
+    /// Fewest units of a block that are not worth collecting: without a program's worth of
     /// garbage, what is moved may fill as many pages as are won, and collection would go
     /// round for ever.
     fn valid_too_many(&self) -> u32 {
-        self.shape.units_per_block - self.shape.units_per_page + 1
+        let program = self.shape.units_per_page * self.shape.pages_per_program;
+        self.shape.units_per_block - program + 1
     }
 
     /// Chooses the block to collect in `plane` and marks it; `None` if no block would free

@@ -173,7 +173,7 @@ impl Drive {
         loop {
             let collection = &mut self.planes[plane as usize].collection;
             let in_flight = collection.reading + collection.units.div_ceil(units_per_page);
-            if in_flight >= PAGES_IN_FLIGHT {
+            if in_flight >= PAGES_IN_FLIGHT.max(self.shape.pages_per_program + 1) {
                 return;
             }
             let Some(slot) = collection.pages.pop() else { break };

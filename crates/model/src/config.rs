@@ -101,6 +101,23 @@ pub enum CellType {
     Mlc,
     /// Three bits: LSB, CSB and MSB pages.
     Tlc,
+    /// Four bits: the pages of a word line follow one another.
+    Qlc,
+    /// Five bits: the pages of a word line follow one another.
+    Plc,
+}
+
+impl CellType {
+    /// Bits in a cell, which are also the pages of a word line.
+    pub fn bits(self) -> u32 {
+        match self {
+            CellType::Slc => 1,
+            CellType::Mlc => 2,
+            CellType::Tlc => 3,
+            CellType::Qlc => 4,
+            CellType::Plc => 5,
+        }
+    }
 }
 
 /// Array times for each page type.
@@ -108,10 +125,26 @@ pub enum CellType {
 pub struct PageTimes {
     /// Least significant bit.
     pub lsb: Span,
-    /// Central significant bit (TLC).
+    /// Central significant bit (TLC and above).
     pub csb: Span,
-    /// Most significant bit (MLC and TLC).
+    /// Most significant bit (MLC and TLC); the third page of QLC and PLC.
     pub msb: Span,
+    /// The fourth page of a word line (QLC and PLC).
+    pub fourth: Span,
+    /// The fifth page of a word line (PLC).
+    pub fifth: Span,
+}
+
+impl PageTimes {
+    /// The same for every page type.
+    pub const fn all(time: Span) -> PageTimes {
+        PageTimes { lsb: time, csb: time, msb: time, fourth: time, fifth: time }
+    }
+
+    /// In the order of a word line, those of five bits.
+    pub fn in_order(&self) -> [Span; 5] {
+        [self.lsb, self.csb, self.msb, self.fourth, self.fifth]
+    }
 }
 
 /// How long the flash array takes.
@@ -127,6 +160,13 @@ pub struct FlashTiming {
     pub erase: Span,
     /// Added to every read between the array and the ready signal.
     pub read_ready_delay: Span,
+    /// Whether data are overwritten where they are, and any part of a page can be (3D XPoint
+    /// and other memory without erase). Nothing is then collected, and no page of the flash
+    /// has to stay free.
+    pub rewritable: bool,
+    /// Whether one program takes a page for each bit of a cell (a whole word line): it takes
+    /// the longest of the `program` times.
+    pub one_shot: bool,
 }
 
 /// The bus between controller and chips.
@@ -187,9 +227,15 @@ pub enum BusArbitration {
     DataFirst,
 }
 
-/// The PCIe link between host and controller.
+/// The link between host and controller: PCIe or SATA.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Link {
+    /// What crosses it. With SATA, `bytes_per_s` is that of both directions together, and
+    /// `packet_overhead_bytes` accompany each frame (FIS).
+    pub protocol: LinkProtocol,
+    /// What the host bus adapter takes for each command before it is sent, one at a time, and
+    /// for each completion, one at a time.
+    pub adapter: Span,
     /// Bytes a second in each direction, all lanes together, after line coding.
     pub bytes_per_s: u64,
     /// Lanes; transfer sizes are rounded up to a multiple.
@@ -211,6 +257,16 @@ pub struct Link {
     pub truncate_ns: bool,
 }
 
+/// What crosses the host link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LinkProtocol {
+    /// NVMe over PCIe: full duplex; doorbells, fetches and completion entries.
+    Pcie,
+    /// SATA with native command queuing: one direction at a time; frame information
+    /// structures.
+    Sata,
+}
+
 /// Submission and completion queues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Queues {
@@ -219,10 +275,34 @@ pub struct Queues {
     pub fetch_size: u32,
     /// Entries in each submission and completion queue, 2 to 65,536.
     pub entries: u32,
+    /// Which queue has its turn.
+    pub arbitration: Arbitration,
     /// How many entries of one queue are fetched at a time, before the next queue's turn.
     pub arbitration_burst: u32,
     /// Commands of all queues that the controller can hold at once.
     pub command_slots: u32,
+}
+
+/// Arbitration between submission queues (NVMe Base Specification, Command Arbitration).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Arbitration {
+    /// Round robin.
+    RoundRobin,
+    /// Weighted round robin with urgent priority class: urgent queues first, then those of
+    /// high, medium and low priority by these weights; round robin within a class. A weight
+    /// is how many commands of its class are taken in a round, 1 to 256.
+    Weighted(Weights),
+}
+
+/// Weights of the priority classes of queues below urgent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Weights {
+    /// High.
+    pub high: u16,
+    /// Medium.
+    pub medium: u16,
+    /// Low.
+    pub low: u16,
 }
 
 /// The controller's processors. A zero cost takes no processor.
@@ -512,7 +592,7 @@ pub enum WriteFrontiers {
 }
 
 /// Flash transaction scheduling.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Scheduler {
     /// Whether the dies of a chip may work at the same time.
     pub die_interleaving: bool,
@@ -522,6 +602,65 @@ pub struct Scheduler {
     pub multi_plane_window: u32,
     /// Whether queue priority classes act on flash transactions.
     pub priority_classes: bool,
+    /// Which of a die's host reads and programs goes first.
+    pub precedence: Precedence,
+    /// A host program that has waited this long goes before reads.
+    pub write_deadline: Option<Span>,
+    /// Suspends a program when a read waits for its die.
+    pub suspend_program: Option<Suspension>,
+    /// Suspends an erase when a read waits for its die.
+    pub suspend_erase: Option<Suspension>,
+    /// With `suspend_erase`: a host program suspends an erase of which at least this is left.
+    pub suspend_erase_for_writes: Option<Span>,
+    /// Whether the next page is moved to a die while the page before it is programmed
+    /// (ONFI's cache program).
+    pub cache_program: bool,
+    /// Fairness between flows. `None`: first come, first served within a class.
+    pub flin: Option<Flin>,
+}
+
+/// Which of a die's host reads and programs goes first. Loads of the mapping table come
+/// before both; garbage collection and its erases come last unless it is urgent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Precedence {
+    /// Reads, then programs.
+    ReadFirst,
+    /// Whichever was queued first.
+    Oldest,
+}
+
+/// Suspension of programs or erases.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Suspension {
+    /// From the end of the suspend command until the die can read.
+    pub latency: Span,
+    /// What a resumed operation takes beyond what was left of it.
+    pub resume: Span,
+    /// An operation of which less than this is left runs to its end.
+    pub least_left: Span,
+    /// How often one operation may be suspended, at least 1.
+    pub limit: u32,
+    /// An operation that has been suspended for this long goes on, and is not suspended
+    /// again.
+    pub longest: Span,
+}
+
+/// The scheduler of Tavakkol et al., FLIN, ISCA 2018: flows are slowed down alike. Within a
+/// class, work of flows that ask little of a die stands before that of others; in either part
+/// it moves forward as far as that evens out the slowdowns. A read and a program that both
+/// want the die are compared by how long they have waited for how much work.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Flin {
+    /// Over which time a flow's intensity is measured.
+    pub epoch: Span,
+    /// Bytes a second that a flow reads, over the whole drive, above which its reads count as
+    /// intensive.
+    pub read_bytes_per_s: u64,
+    /// The same for writes.
+    pub write_bytes_per_s: u64,
+    /// An intensive flow that is slowed down most moves ahead of others while the ratio of
+    /// the least to the largest mean slowdown is below this, 0 to 1.
+    pub fairness: f64,
 }
 
 /// Priority of a submission queue (NVMe Base, Create I/O Submission Queue, QPRIO).

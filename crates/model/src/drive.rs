@@ -6,12 +6,14 @@ use crate::blocks::Blocks;
 use crate::cache::Cache;
 use crate::collection::PlaneState;
 use crate::command::{Command, Piece, ThroughWaiter, Transaction, WriteUnit};
-use crate::config::{Config, Placement};
+use crate::config::{Config, Placement, Precedence};
 use crate::event::{Event, EventQueue};
 use crate::fault::Faults;
 use crate::fifo::Fifo;
 use crate::flash::channel::Channel;
 use crate::flash::die::Die;
+use crate::flash::flin::Flin;
+use crate::flash::hold::Hold;
 use crate::flash::scheduler::Deferred;
 use crate::flash::timing::FlashTimes;
 use crate::front::Said;
@@ -117,6 +119,11 @@ pub struct Drive {
     pub(crate) channels: Vec<Channel>,
     pub(crate) chip_busy: Vec<bool>,
     pub(crate) flash: FlashTimes,
+    /// What dies have suspended or will do next, if any may.
+    pub(crate) holds: Vec<Hold>,
+    /// Whether reads do not always go before programs.
+    pub(crate) weighs_reads: bool,
+    pub(crate) flin: Option<Box<Flin>>,
     pub(crate) commands: Pool<Command>,
     pub(crate) transactions: Pool<Transaction>,
     pub(crate) units: Pool<WriteUnit>,
@@ -188,7 +195,10 @@ impl Drive {
             cores: (0..config.firmware.cores).map(|_| Fifo::default()).collect(),
             cache: config.cache.map(|cache| Cache::new(&cache, &shape)),
             mapping: Mapping::new(&config, &shape, &plan),
-            blocks: Blocks::new(shape, &config.gc, &config.wear, gc_random, lives),
+            blocks: match config.flash.rewritable {
+                true => Blocks::rewritable(shape, &config.gc, &config.wear, gc_random, lives),
+                false => Blocks::new(shape, &config.gc, &config.wear, gc_random, lives),
+            },
             worn_reads: config.wear.reads.is_some(),
             spare_blocks: plan.spare_blocks,
             write_protected: false,
@@ -204,6 +214,11 @@ impl Drive {
                 .collect(),
             chip_busy: vec![false; lanes as usize],
             flash: FlashTimes::new(&config),
+            holds: Hold::all(&config),
+            weighs_reads: config.scheduler.write_deadline.is_some()
+                || config.scheduler.precedence != Precedence::ReadFirst
+                || config.scheduler.flin.is_some(),
+            flin: config.scheduler.flin.map(|flin| Box::new(Flin::new(flin, &config))),
             commands: Pool::default(),
             transactions: Pool::default(),
             units: Pool::default(),
@@ -322,6 +337,14 @@ impl Drive {
     #[inline(always)]
     fn send_doorbell(&mut self, queue: u16, count: u32) {
         let flow = self.host.queues[usize::from(queue)].flow;
+        if self.link.adapter.is_some() {
+            let mut sent = self.now;
+            for _ in 0..count {
+                sent = self.book_adapter(flow, 0);
+            }
+            self.events.push(sent, Event::DoorbellAtHost { queue, count });
+            return;
+        }
         let blame = &mut self.blame;
         let booking = self.link.down.book(self.now, self.link.doorbell, flow, |holder, wait| {
             blame.add(flow, crate::stats::Resource::LinkDown, holder, wait);
@@ -409,6 +432,7 @@ impl Drive {
                     self.host.delete(id, &mut self.commands).ok_or(InputError::NoSuchQueue(id))?;
                 self.orphan_commands(Some(index), true);
             }
+            Control::Arbitration { burst, weights } => self.host.set_arbitration(burst, weights),
             Control::Reset => {
                 self.host.reset(&mut self.commands);
                 self.orphan_commands(None, false);
@@ -583,8 +607,10 @@ impl Drive {
             self.holders = holders;
             self.blame.grow(holders);
             self.ledger.grow(holders);
-            self.link.up.grow(holders);
-            self.link.down.grow(holders);
+            if let Some(flin) = &mut self.flin {
+                flin.grow(holders);
+            }
+            self.link.grow(holders);
             for core in &mut self.cores {
                 core.grow(holders);
             }
@@ -612,12 +638,15 @@ impl Drive {
             Event::ChannelDone { channel } => self.channel_done(channel),
             Event::ArrayDone { die } => self.array_done(die),
             Event::Decoded { transaction } => self.read_done(transaction),
+            Event::LongArrayDone { number, die } => self.long_array_done(die, number),
             Event::DataOutArrived { piece } => {
                 let Piece { command, first_sector, sectors } = self.pieces_out[piece];
                 self.pieces_out.remove(piece);
                 self.report_data_out(command, first_sector, sectors);
             }
             Event::CompletionVisible { command } => self.completion_visible(command),
+            Event::CompletionAtAdapter { command } => self.completion_at_adapter(command),
+            Event::DoorbellAtHost { queue, count } => self.doorbell_at_host(queue, count),
             Event::CompletionDoorbell { queue } => self.completion_doorbell(queue),
             Event::TrimStep { command } => self.trim_step(command),
             Event::IdleCheck { plane } => self.idle_check(plane),

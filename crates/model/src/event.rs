@@ -39,10 +39,16 @@ pub(crate) enum Event {
     ArrayDone { die: u32 },
     /// A page that was transferred has been decoded.
     Decoded { transaction: u32 },
+    /// The same for one that could be suspended; it was if the die is at another number.
+    LongArrayDone { number: u16, die: u32 },
     /// Read data has reached the host; only reported, never acted on.
     DataOutArrived { piece: u32 },
     /// A completion queue entry is visible to the host.
     CompletionVisible { command: u32 },
+    /// A completion has reached the host bus adapter.
+    CompletionAtAdapter { command: u32 },
+    /// Commands have passed the host bus adapter.
+    DoorbellAtHost { queue: u16, count: u32 },
     /// A completion queue doorbell that someone waits for has crossed the link.
     CompletionDoorbell { queue: u16 },
     /// A TRIM or format goes on with its next slice.

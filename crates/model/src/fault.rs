@@ -150,6 +150,9 @@ impl Drive {
     pub(crate) fn fail_transaction(&mut self, transaction: u32) {
         use crate::command::Purpose;
         let now = self.now;
+        if self.flin.is_some() {
+            self.read_has_left(transaction);
+        }
         let t = &mut self.transactions[transaction];
         (t.started, t.array, t.ready, t.transfer) = (now, now, now, now);
         match t.purpose {
@@ -210,11 +213,13 @@ impl Drive {
         // Programs that had begun leave their pages unreadable: what they replaced counts
         // again, if it is still there.
         for die in 0..self.dies.len() {
-            let Some(operation) = self.dies[die].operation else { continue };
-            let planes = usize::from(operation.planes);
-            if operation.kind == OperationKind::Program {
-                for at in 0..planes {
-                    self.undo_program(operation.items[at], operation.slots[at]);
+            let held = self.holds.get(die).map_or([None, None], |hold| hold.operations());
+            // The latest first: two of them may have written the same unit.
+            for operation in held.into_iter().chain([self.dies[die].operation]).flatten() {
+                if operation.kind == OperationKind::Program {
+                    for at in 0..usize::from(operation.planes) {
+                        self.undo_program(operation.items[at], operation.slots[at]);
+                    }
                 }
             }
         }
@@ -242,8 +247,7 @@ impl Drive {
         self.fresh_units.clear();
         self.deferred.clear();
         self.write_pressure = false;
-        self.link.up.clear(now);
-        self.link.down.clear(now);
+        self.link.clear(now);
         for core in &mut self.cores {
             core.clear(now);
         }
@@ -251,6 +255,9 @@ impl Drive {
             cache.power_cut(now);
         }
         self.mapping.power_cut();
+        if let Some(flin) = &mut self.flin {
+            flin.clear();
+        }
         for channel in 0..self.channels.len() {
             self.channels[channel].power_cut();
             self.ledger.release_channel(channel, now);
@@ -298,15 +305,20 @@ impl Drive {
 
     /// The pages of a program that never finished hold nothing.
     fn undo_program(&mut self, first: u32, slot: u32) {
-        let (mut at, mut place) = (first, slot);
+        let (mut at, mut used) = (first, 0);
         while at != NONE {
             let u = &self.units[at];
+            let place;
+            (place, used) = self.place_in_program(u.content, used);
+            let place = slot + place;
             let (content, before, next) = (u.content, u.before.checked_sub(1), u.next());
             let weight = match content {
                 Content::Unit(_) => 1,
                 Content::TranslationPage(_) => self.shape.units_per_page,
             };
-            if self.mapping.table.content(place) == Some(content) {
+            if self.config.flash.rewritable {
+                self.undo_overwrite(content, place, before);
+            } else if self.mapping.table.content(place) == Some(content) {
                 self.blocks.remove_valid(self.shape.block_of_slot(place), weight);
                 // The old copy counts unless its block has been erased or used again.
                 let old = before.filter(|&old| {
@@ -324,9 +336,21 @@ impl Drive {
                     self.counters.units_lost += 1;
                 }
             }
-            self.mapping.table.clear_slot(place);
+            if !self.config.flash.rewritable {
+                self.mapping.table.clear_slot(place);
+            }
             at = next;
-            place += 1;
+        }
+    }
+
+    /// What was being overwritten in place is neither old nor new.
+    fn undo_overwrite(&mut self, content: Content, place: u32, before: Option<u32>) {
+        if let Content::Unit(unit) = content {
+            if before.is_none() && self.mapping.table.unmap(unit).is_some() {
+                self.blocks.remove_valid(self.shape.block_of_slot(place), 1);
+            }
+            self.lost_units.push(unit);
+            self.counters.units_lost += 1;
         }
     }
 }

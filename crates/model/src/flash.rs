@@ -3,6 +3,8 @@
 pub(crate) mod channel;
 pub(crate) mod choice;
 pub(crate) mod die;
+pub(crate) mod flin;
+pub(crate) mod hold;
 pub(crate) mod operation;
 pub(crate) mod queues;
 pub(crate) mod scheduler;

@@ -80,7 +80,7 @@ impl Drive {
     #[inline(always)]
     fn book_up(&mut self, length: Span, flow: HolderIndex) -> Booking {
         let blame = &mut self.blame;
-        self.link.up.book(self.now, length, flow, |holder, wait| {
+        self.link.towards_host().book(self.now, length, flow, |holder, wait| {
             blame.add(flow, Resource::LinkUp, holder, wait);
         })
     }
@@ -197,7 +197,7 @@ impl Drive {
         let c = &self.commands[command];
         let writes = matches!(c.request.operation, Operation::Write | Operation::WriteThrough);
         if c.linked && writes {
-            let booking = self.book_up(self.link.read_request, c.flow);
+            let booking = self.book_up(self.link.data_request, c.flow);
             self.events.push(booking.end, Event::DataRequestAtHost { command });
         } else {
             self.process(command);
@@ -336,7 +336,8 @@ impl Drive {
             }
             return self.now;
         }
-        let booking = self.book_up(self.link.sectors(sectors), c.flow);
+        let length = self.link.data_setup + self.link.sectors(sectors);
+        let booking = self.book_up(length, c.flow);
         if self.report_moves {
             let piece = self.pieces_out.insert(Piece { command, first_sector, sectors });
             self.events.push(booking.end, Event::DataOutArrived { piece });
@@ -372,7 +373,7 @@ impl Drive {
         }
         if c.request.operation == Operation::Read && c.completion.status == Status::Success {
             let arrived = if self.config.link.stream_data {
-                self.link.up.free_at().max(now)
+                self.link.towards_host().free_at().max(now)
             } else {
                 let sectors = c.request.sectors;
                 self.send_data(command, 0, sectors)
@@ -408,8 +409,41 @@ impl Drive {
     fn post_completion(&mut self, command: u32) {
         let flow = self.commands[command].flow;
         let booking = self.book_up(self.link.completion_entry, flow);
+        if self.link.adapter.is_some() {
+            self.events.push(booking.end, Event::CompletionAtAdapter { command });
+            return;
+        }
         let visible = booking.end + self.config.link.interrupt;
         self.events.push(visible, Event::CompletionVisible { command });
+    }
+
+    /// The host bus adapter works for a command before it is sent (`side` 0), or after it is
+    /// completed (1); returns until when.
+    #[inline(never)]
+    pub(crate) fn book_adapter(&mut self, flow: HolderIndex, side: usize) -> Time {
+        let (now, blame, length) = (self.now, &mut self.blame, self.config.link.adapter);
+        let Some(adapter) = &mut self.link.adapter else { return now };
+        let booking = adapter[side].book(now, length, flow, |holder, wait| {
+            blame.add(flow, Resource::HostAdapter, holder, wait);
+        });
+        booking.end
+    }
+
+    #[inline(never)]
+    pub(crate) fn completion_at_adapter(&mut self, command: u32) {
+        let flow = self.commands[command].flow;
+        let visible = self.book_adapter(flow, 1) + self.config.link.interrupt;
+        self.events.push(visible, Event::CompletionVisible { command });
+    }
+
+    #[inline(never)]
+    pub(crate) fn doorbell_at_host(&mut self, queue: u16, count: u32) {
+        let flow = self.host.queues[usize::from(queue)].flow;
+        let blame = &mut self.blame;
+        let booking = self.link.down.book(self.now, self.link.doorbell, flow, |holder, wait| {
+            blame.add(flow, Resource::LinkDown, holder, wait);
+        });
+        self.events.push(booking.end, Event::Doorbell { queue, count });
     }
 
     /// Makes sure that someone looks when the next free of a completion queue arrives, if

@@ -1,12 +1,13 @@
 //! The host interface: queue pairs, doorbells, the fetch of submission queue entries, and
 //! room in completion queues.
 //!
-//! The fetch unit serves queues round robin, a burst at a time, and never lets more than
-//! `fetch_size` commands of one queue into the controller (the paper's QueueFetchSize).
+//! The fetch unit serves queues round robin, or by priority class and weight, a burst at a
+//! time, and never lets more than `fetch_size` commands of one queue into the controller (the
+//! paper's QueueFetchSize).
 
 use crate::blame::{HolderIndex, flow_holder};
 use crate::command::Command;
-use crate::config::Queues;
+use crate::config::{Arbitration, Priority, Queues, Weights};
 use crate::io::{Queue, QueueId, QueueKind};
 use crate::pool::{List, NONE, Pool};
 use crate::ring::Ring;
@@ -84,6 +85,7 @@ pub(crate) struct HostInterface {
     index: Vec<u32>,
     /// Queue whose turn it is.
     turn: usize,
+    weighted: Option<Weighted>,
     /// Fetches under way.
     fetching: u32,
     /// Commands in the controller.
@@ -92,9 +94,29 @@ pub(crate) struct HostInterface {
     waiting: u64,
 }
 
+/// The state of weighted arbitration.
+struct Weighted {
+    weights: [u32; 3],
+    /// Commands that high, medium and low priority may still have fetched in this round.
+    left: [u32; 3],
+    /// Queue whose turn it is in each class.
+    turns: [usize; 4],
+}
+
+impl Weighted {
+    fn new(weights: Weights) -> Weighted {
+        let weights = [weights.high, weights.medium, weights.low].map(u32::from);
+        Weighted { weights, left: weights, turns: [0; 4] }
+    }
+}
+
 impl HostInterface {
     pub(crate) fn new(config: Queues) -> HostInterface {
         HostInterface {
+            weighted: match config.arbitration {
+                Arbitration::RoundRobin => None,
+                Arbitration::Weighted(weights) => Some(Weighted::new(weights)),
+            },
             config,
             queues: Vec::new(),
             index: Vec::new(),
@@ -254,40 +276,118 @@ impl HostInterface {
         if !self.may_fetch() {
             return None;
         }
-        let slots = self.config.command_slots.saturating_sub(self.commands);
+        if self.weighted.is_some() {
+            return self.next_weighted_fetch(now, commands);
+        }
         for step in 0..self.queues.len() {
             let mut at = self.turn + step;
             if at >= self.queues.len() {
                 at -= self.queues.len();
             }
-            let pair = &mut self.queues[at];
-            let room = self.config.fetch_size.saturating_sub(pair.in_flight).min(slots);
-            let count = pair.waiting.min(self.config.arbitration_burst).min(room);
+            let count = self.fetchable(at, self.config.arbitration_burst);
             if count == 0 {
                 continue;
             }
-            pair.waiting -= count;
-            self.waiting -= u64::from(count);
-            pair.in_flight += count;
-            for _ in 0..count {
-                if pair.to_fetch != NONE {
-                    let command = &mut commands[pair.to_fetch];
-                    command.end_stage(Stage::SubmissionQueue, now);
-                    pair.to_fetch = command.next;
-                } else if let Some((rung, left)) = pair.rung.front_mut() {
-                    pair.fetching.push_back((*rung, now));
-                    *left -= 1;
-                    if *left == 0 {
-                        pair.rung.pop_front();
-                    }
-                }
-            }
-            self.commands += count;
-            self.fetching += 1;
             self.turn = if at + 1 < self.queues.len() { at + 1 } else { 0 };
-            return Some((at as u16, count));
+            return Some(self.start_fetch(at, count, now, commands));
         }
         None
+    }
+
+    /// Entries of the queue at `at` that can be fetched now, at most `most`.
+    #[inline(always)]
+    fn fetchable(&self, at: usize, most: u32) -> u32 {
+        let slots = self.config.command_slots.saturating_sub(self.commands);
+        let pair = &self.queues[at];
+        let room = self.config.fetch_size.saturating_sub(pair.in_flight).min(slots);
+        pair.waiting.min(most).min(room)
+    }
+
+    /// Takes `count` entries of the queue at `at` as being fetched.
+    #[inline(always)]
+    fn start_fetch(
+        &mut self,
+        at: usize,
+        count: u32,
+        now: Time,
+        commands: &mut Pool<Command>,
+    ) -> (u16, u32) {
+        let pair = &mut self.queues[at];
+        pair.waiting -= count;
+        self.waiting -= u64::from(count);
+        pair.in_flight += count;
+        for _ in 0..count {
+            if pair.to_fetch != NONE {
+                let command = &mut commands[pair.to_fetch];
+                command.end_stage(Stage::SubmissionQueue, now);
+                pair.to_fetch = command.next;
+            } else if let Some((rung, left)) = pair.rung.front_mut() {
+                pair.fetching.push_back((*rung, now));
+                *left -= 1;
+                if *left == 0 {
+                    pair.rung.pop_front();
+                }
+            }
+        }
+        self.commands += count;
+        self.fetching += 1;
+        (at as u16, count)
+    }
+
+    /// The next fetch by priority class and weight.
+    #[inline(never)]
+    fn next_weighted_fetch(
+        &mut self,
+        now: Time,
+        commands: &mut Pool<Command>,
+    ) -> Option<(u16, u32)> {
+        let burst = self.config.arbitration_burst;
+        let mut weighted = self.weighted.take()?;
+        let next = |host: &HostInterface, class: usize, turn: usize, most: u32| {
+            let queues = host.queues.len();
+            (0..queues)
+                .map(|step| (turn + step) % queues)
+                .filter(|&at| host.queues[at].queue.priority as usize == class)
+                .find_map(|at| match host.fetchable(at, most) {
+                    0 => None,
+                    count => Some((at, count)),
+                })
+        };
+        let mut found =
+            next(self, Priority::Urgent as usize, weighted.turns[0], burst).map(|it| (0, it));
+        // Those that have something left of this round; then all of them, in a new one.
+        for _ in 0..2 {
+            for class in 1..4 {
+                if found.is_none() {
+                    let most = burst.min(weighted.left[class - 1]);
+                    found = next(self, class, weighted.turns[class], most).map(|it| (class, it));
+                }
+            }
+            let exhausted = found.is_none()
+                && (1..4).any(|class| next(self, class, weighted.turns[class], burst).is_some());
+            if !exhausted {
+                break;
+            }
+            weighted.left = weighted.weights;
+        }
+        if let Some((class, (at, count))) = found {
+            weighted.turns[class] = at + 1;
+            if let Some(left) = class.checked_sub(1) {
+                weighted.left[left] -= count;
+            }
+        }
+        self.weighted = Some(weighted);
+        let (_, (at, count)) = found?;
+        Some(self.start_fetch(at, count, now, commands))
+    }
+
+    /// Changes the burst, and the weights where there are any.
+    pub(crate) fn set_arbitration(&mut self, burst: u32, weights: Weights) {
+        self.config.arbitration_burst = burst.max(1);
+        if let Some(weighted) = &mut self.weighted {
+            *weighted = Weighted::new(weights);
+            self.config.arbitration = Arbitration::Weighted(weights);
+        }
     }
 
     /// Fetched entries have arrived.

@@ -1,6 +1,6 @@
 //! What goes into the model and what comes out of it.
 
-use crate::config::Priority;
+use crate::config::{Priority, Weights};
 use mynah_stamp::{StageSpans, Time};
 
 /// Identifies a queue pair; chosen by the host, 0 to 65,535.
@@ -90,6 +90,14 @@ pub enum Control {
     CreateQueue(Queue),
     /// Deletes a queue pair; its outstanding commands complete as [`Status::Aborted`].
     DeleteQueue(QueueId),
+    /// The host chooses another burst, and other weights where arbitration is weighted (Set
+    /// Features, Arbitration).
+    Arbitration {
+        /// See [`crate::config::Queues::arbitration_burst`].
+        burst: u32,
+        /// The weights.
+        weights: Weights,
+    },
     /// Controller reset: every queue goes, outstanding commands are never answered. What is
     /// in the cache stays.
     Reset,

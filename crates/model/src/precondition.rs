@@ -167,6 +167,12 @@ impl Drive {
         occupancy: &[Occupancy],
         heats: &[(NamespaceId, Heat)],
     ) -> Result<Preconditioned, PreconditionError> {
+        if self.config.flash.rewritable {
+            // It is always as it is after the first write.
+            let filled = self.fill(occupancy)?;
+            let written = occupancy.iter().flat_map(|o| &o.classes).any(|class| class.weight > 0.0);
+            return Ok(Preconditioned { expected_waf: written.then_some(1.0), ..filled });
+        }
         let ranges = self.begin_precondition(occupancy)?;
         let mut classes: Vec<DriveClass> = Vec::new();
         for (first, class) in ranges {
@@ -308,6 +314,12 @@ impl Drive {
 
     /// Maps `unit` to the next page of its plane's open block.
     fn lay_down(&mut self, unit: u32, plane: u32) {
+        if self.config.flash.rewritable {
+            let slot = self.home_of(Content::Unit(unit));
+            self.mapping.table.map(Content::Unit(unit), slot);
+            self.blocks.add_valid(self.shape.block_of_slot(slot), 1);
+            return;
+        }
         // Units of one group share a page; the page is taken with the first.
         let base = self.space_of(unit).base;
         let place = (unit - base) % self.shape.units_per_page;

@@ -23,6 +23,8 @@ pub(crate) struct Shape {
     pub(crate) unit_sectors: u32,
     pub(crate) unit_bytes: u32,
     pub(crate) page_bytes: u32,
+    /// Pages that one program takes: those of a word line in one-shot programs.
+    pub(crate) pages_per_program: u32,
 }
 
 impl Shape {
@@ -43,6 +45,7 @@ impl Shape {
             unit_sectors: config.mapping.unit_bytes / 512,
             unit_bytes: config.mapping.unit_bytes,
             page_bytes: g.page_bytes,
+            pages_per_program: pages_per_program(config),
         }
     }
 
@@ -95,6 +98,11 @@ impl Shape {
     }
 }
 
+/// Pages that one program takes.
+pub(crate) fn pages_per_program(config: &Config) -> u32 {
+    if config.flash.one_shot { config.flash.cell.bits() } else { 1 }
+}
+
 /// One namespace's place in the logical space.
 #[derive(Clone, Debug)]
 pub(crate) struct NamespaceSpace {
@@ -106,6 +114,9 @@ pub(crate) struct NamespaceSpace {
     pub(crate) translation_base: u32,
     /// Planes that successive pages' worth of units belong to, repeating.
     pub(crate) planes: Vec<u32>,
+    /// The first of each of these planes' pages that is the namespace's, where units have a
+    /// place for ever.
+    pub(crate) offsets: Vec<u32>,
 }
 
 impl NamespaceSpace {
@@ -115,6 +126,14 @@ impl NamespaceSpace {
         // A page holds a power of two of units.
         let group = unit >> units_per_page.trailing_zeros();
         self.planes[(group % self.planes.len() as u32) as usize]
+    }
+
+    /// The slot of a unit counted from the namespace's start that is a page and has its place
+    /// for ever.
+    pub(crate) fn home_of(&self, unit: u32, shape: &Shape) -> u32 {
+        let planes = self.planes.len() as u32;
+        let at = (unit % planes) as usize;
+        self.planes[at] * shape.units_per_plane + self.offsets[at] + unit / planes
     }
 }
 

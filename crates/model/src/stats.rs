@@ -32,6 +32,8 @@ pub enum Resource {
     Mapping,
     /// A free block; held by garbage collection.
     FreeBlock,
+    /// The host bus adapter.
+    HostAdapter,
     /// The flash channels.
     Channel,
     /// The flash dies.
@@ -40,7 +42,7 @@ pub enum Resource {
 
 impl Resource {
     /// Every resource.
-    pub const ALL: [Resource; 9] = [
+    pub const ALL: [Resource; 10] = [
         Resource::LinkDown,
         Resource::LinkUp,
         Resource::Firmware,
@@ -48,6 +50,7 @@ impl Resource {
         Resource::CacheSpace,
         Resource::Mapping,
         Resource::FreeBlock,
+        Resource::HostAdapter,
         Resource::Channel,
         Resource::Die,
     ];
@@ -62,6 +65,7 @@ impl Resource {
             Resource::CacheSpace => "cache_space",
             Resource::Mapping => "mapping",
             Resource::FreeBlock => "free_block",
+            Resource::HostAdapter => "host_adapter",
             Resource::Channel => "channel",
             Resource::Die => "die",
         }
@@ -114,6 +118,10 @@ pub struct Counters {
     pub merge_reads: u64,
     /// Multi-plane operations, each counted once.
     pub multi_plane_operations: u64,
+    /// Programs suspended, each time.
+    pub program_suspensions: u64,
+    /// Erases suspended, each time.
+    pub erase_suspensions: u64,
     /// Blocks erased.
     pub erases: u64,
     /// Blocks that garbage collection has finished.

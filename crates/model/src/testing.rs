@@ -5,7 +5,13 @@ use mynah_stamp::Span;
 
 /// How long the page types of a wordline take, in microseconds.
 pub fn page_times(lsb_us: u64, csb_us: u64, msb_us: u64) -> PageTimes {
-    PageTimes { lsb: Span::from_us(lsb_us), csb: Span::from_us(csb_us), msb: Span::from_us(msb_us) }
+    PageTimes {
+        lsb: Span::from_us(lsb_us),
+        csb: Span::from_us(csb_us),
+        msb: Span::from_us(msb_us),
+        fourth: Span::from_us(msb_us),
+        fifth: Span::from_us(msb_us),
+    }
 }
 
 /// Two channels of two single-die chips with two planes; 4 KiB units in 8 KiB pages; SLC;
@@ -28,6 +34,8 @@ pub fn small() -> Config {
             program: page_times(500, 600, 700),
             erase: Span::from_ms(3),
             read_ready_delay: Span::ZERO,
+            rewritable: false,
+            one_shot: false,
         },
         bus: Bus {
             width_bytes: 1,
@@ -48,6 +56,8 @@ pub fn small() -> Config {
             arbitration: BusArbitration::CommandFirst,
         },
         link: Link {
+            protocol: LinkProtocol::Pcie,
+            adapter: Span::ZERO,
             bytes_per_s: 4_000_000_000,
             lanes: 4,
             max_payload_bytes: 128,
@@ -61,6 +71,7 @@ pub fn small() -> Config {
         queues: Queues {
             fetch_size: 1024,
             entries: 1024,
+            arbitration: Arbitration::RoundRobin,
             arbitration_burst: 1,
             command_slots: 65_536,
         },
@@ -104,6 +115,13 @@ pub fn small() -> Config {
             multi_plane: true,
             multi_plane_window: 8,
             priority_classes: false,
+            precedence: Precedence::ReadFirst,
+            write_deadline: None,
+            suspend_program: None,
+            suspend_erase: None,
+            suspend_erase_for_writes: None,
+            cache_program: false,
+            flin: None,
         },
         namespaces: vec![Namespace::whole_drive()],
         faults: vec![],

@@ -3,11 +3,11 @@
 
 use crate::blocks::{UNITS_PER_BLOCK_MAX, thresholds};
 use crate::config::{
-    Config, Fault, FaultExtent, MappingTable, MediaOperation, VictimPolicy, WriteBack,
-    WriteFrontiers,
+    Arbitration, Config, Fault, FaultExtent, MappingTable, MediaOperation, Placement,
+    UnmappedReads, VictimPolicy, WriteBack, WriteFrontiers,
 };
 use crate::flash::timing::PLANES_MAX;
-use crate::space::{NamespaceSpace, planes_in_order};
+use crate::space::{NamespaceSpace, pages_per_program, planes_in_order};
 
 /// Why a drive cannot be built. `key` is the field at fault, as in `geometry.channels`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -147,15 +147,21 @@ impl Config {
         within("bus.rate_mts", self.bus.rate_mts.into(), 1..=10_000)?;
         within("link.lanes", self.link.lanes.into(), 1..=32)?;
         within("link.bytes_per_s", self.link.bytes_per_s, 1_000_000..=1_000_000_000_000)?;
-        within("link.max_payload_bytes", self.link.max_payload_bytes.into(), 16..=4096)?;
+        within("link.max_payload_bytes", self.link.max_payload_bytes.into(), 16..=8192)?;
         within("link.packet_overhead_bytes", self.link.packet_overhead_bytes.into(), 0..=256)?;
         within("link.submission_entry_bytes", self.link.submission_entry_bytes.into(), 16..=256)?;
         within("queues.fetch_size", self.queues.fetch_size.into(), 1..=65_536)?;
         within("queues.entries", self.queues.entries.into(), 2..=65_536)?;
         within("queues.arbitration_burst", self.queues.arbitration_burst.into(), 1..=64)?;
+        if let Arbitration::Weighted(weights) = self.queues.arbitration {
+            for weight in [weights.high, weights.medium, weights.low] {
+                within("queues.arbitration", weight.into(), 1..=256)?;
+            }
+        }
         within("queues.command_slots", self.queues.command_slots.into(), 1..=u32::MAX.into())?;
         within("firmware.cores", self.firmware.cores.into(), 1..=1024)?;
-        if !(self.over_provisioning > 0.0 && self.over_provisioning < 1.0) {
+        let least = if self.flash.rewritable { 0.0 } else { f64::MIN_POSITIVE };
+        if !(least..1.0).contains(&self.over_provisioning) {
             return fail(
                 "over_provisioning",
                 format!("{} is not between 0 and 1", self.over_provisioning),
@@ -204,6 +210,8 @@ impl Config {
             }
         }
         self.validate_wear()?;
+        self.validate_scheduler()?;
+        self.validate_rewritable()?;
         self.validate_faults()
     }
 
@@ -245,6 +253,76 @@ impl Config {
             ] {
                 within(key, value, 0..=1_000_000_000)?;
             }
+        }
+        Ok(())
+    }
+
+    fn validate_rewritable(&self) -> Result<(), ConfigError> {
+        if !self.flash.rewritable {
+            return Ok(());
+        }
+        let refuse =
+            |key, what: &str| fail(key, format!("memory that is overwritten in place has {what}"));
+        if self.mapping.unit_bytes != self.geometry.page_bytes {
+            return refuse("mapping.unit_bytes", "mapping units of a page");
+        }
+        if self.mapping.table != MappingTable::Ideal {
+            return refuse("mapping.table", "no table that could miss");
+        }
+        if self.mapping.unmapped_reads != UnmappedReads::Zeroes {
+            return refuse("mapping.unmapped_reads", "a place for every address");
+        }
+        if self.gc.idle_after.is_some() {
+            return refuse("gc.idle_after", "nothing to collect");
+        }
+        if self.flash.one_shot {
+            return refuse("flash.one_shot", "no word lines");
+        }
+        if self.placement != Placement::Static {
+            return refuse("placement", "a place for every address");
+        }
+        if self.gc.copyback || self.gc.paced || self.wear.static_threshold.is_some() {
+            return refuse("gc", "nothing to collect");
+        }
+        Ok(())
+    }
+
+    fn validate_scheduler(&self) -> Result<(), ConfigError> {
+        let s = &self.scheduler;
+        for (key, suspension) in [
+            ("scheduler.suspend_program", s.suspend_program),
+            ("scheduler.suspend_erase", s.suspend_erase),
+        ] {
+            if let Some(suspension) = suspension {
+                // More could outrun the numbers that tell their ends apart.
+                within(key, suspension.limit.into(), 1..=10_000)?;
+            }
+        }
+        if s.suspend_erase_for_writes.is_some() && s.suspend_erase.is_none() {
+            return fail("scheduler.suspend_erase_for_writes", "erases are not suspended");
+        }
+        if let Some(flin) = &s.flin {
+            if flin.epoch.is_zero() {
+                return fail("scheduler.flin.epoch", "an epoch takes time");
+            }
+            if !(0.0..=1.0).contains(&flin.fairness) {
+                let problem = format!("{} is not within 0 to 1", flin.fairness);
+                return fail("scheduler.flin.fairness", problem);
+            }
+        }
+        if self.flash.one_shot && self.gc.copyback {
+            return fail("gc.copyback", "one-shot programs take whole word lines, copyback a page");
+        }
+        let pages = self.flash.cell.bits();
+        if self.flash.one_shot && !self.geometry.pages_per_block.is_multiple_of(pages) {
+            return fail(
+                "geometry.pages_per_block",
+                format!(
+                    "{} pages are not whole word lines of {pages} pages, which one-shot programs \
+                     take",
+                    self.geometry.pages_per_block
+                ),
+            );
         }
         Ok(())
     }
@@ -355,6 +433,7 @@ impl Config {
         let (mut base, mut translation_base) = (0u64, 0u64);
         let mut load = vec![0u64; g.planes() as usize];
         let mut namespaces = Vec::new();
+        let rewritable = self.flash.rewritable;
         for (namespace, planes) in self.namespaces.iter().zip(orders) {
             // The paper's and MQSim's rule: each plane's visible share, divided by those who
             // share the plane, in whole pages.
@@ -374,8 +453,13 @@ impl Config {
                 MappingTable::Cached(_) => units.div_ceil(u64::from(entries_per_page)),
             };
             let table_stripe = tables.div_ceil(planes.len() as u64);
+            let mut offsets = Vec::new();
             for &plane in &planes {
-                load[plane as usize] += (stripe + table_stripe) * units_per_page;
+                let load = &mut load[plane as usize];
+                if rewritable {
+                    offsets.push(u32::try_from(*load).unwrap_or(u32::MAX));
+                }
+                *load += (stripe + table_stripe) * units_per_page;
             }
             if base + units + translation_base + tables > UNITS_MAX {
                 return fail("namespaces", "the namespaces are larger than the drive");
@@ -385,11 +469,20 @@ impl Config {
                 units: units as u32,
                 translation_base: translation_base as u32,
                 planes,
+                offsets,
             });
             base += units;
             translation_base += tables;
         }
-        let (spare_blocks, plane_room) = self.check_room(&load)?;
+        let (spare_blocks, plane_room) = if rewritable {
+            if load.iter().any(|&load| load > units_per_plane) {
+                return fail("namespaces", "the namespaces are larger than the drive");
+            }
+            let none = vec![0; g.planes() as usize];
+            (none, 0)
+        } else {
+            self.check_room(&load)?
+        };
         Ok(Plan {
             namespaces,
             units: base as u32,
@@ -417,9 +510,10 @@ impl Config {
         // garbage, without which nothing could be won back.
         let kept = u64::from(self.gc.reserve_blocks) + 1 + open + 1;
         let units_per_page = u64::from(g.page_bytes / self.mapping.unit_bytes);
-        // A block is worth collecting when it has a page's worth of garbage, so as many
+        // A block is worth collecting when it has a program's worth of garbage, so as many
         // units less one may be lost in each.
-        let usable = u64::from(g.pages_per_block - 1) * units_per_page + 1;
+        let program = pages_per_program(self).min(g.pages_per_block);
+        let usable = u64::from(g.pages_per_block - program) * units_per_page + 1;
         let room = u64::from(g.blocks_per_plane).saturating_sub(kept) * usable;
         if let Some(&most) = load.iter().max()
             && most > room

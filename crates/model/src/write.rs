@@ -240,6 +240,10 @@ impl Drive {
         let Content::Unit(unit) = u.content else { return };
         if u.mask != u64::MAX {
             if let Some(slot) = self.mapping.table.slot(unit) {
+                if self.config.flash.rewritable {
+                    // Only what changes is written.
+                    return self.queue_unit(at);
+                }
                 return self.merge(at, slot);
             }
             // What was never written reads as zeros.
@@ -324,10 +328,12 @@ impl Drive {
     pub(crate) fn page_programmed(&mut self, first: u32, slot: u32) {
         let fails = self.faults.any_programs && self.program_fails(first);
         let mut at = first;
-        let mut place = slot;
+        let mut used = 0;
         while at != NONE {
             let next = crate::pool::Linked::next(&self.units[at]);
             let u = &self.units[at];
+            let place;
+            (place, used) = self.place_in_program(u.content, used);
             let Content::Unit(unit) = u.content else {
                 let Content::TranslationPage(page) = u.content else { unreachable!() };
                 let collected = u.from != NONE;
@@ -346,13 +352,12 @@ impl Drive {
                 self.units.remove(at);
                 self.collected_unit_done(slot / self.shape.units_per_plane);
             } else {
-                if self.units[at].trimmed && self.mapping.table.slot(unit) == Some(place) {
+                if self.units[at].trimmed && self.mapping.table.slot(unit) == Some(slot + place) {
                     self.unmap(unit);
                 }
                 self.unit_programmed(at);
             }
             at = next;
-            place += 1;
         }
     }
 

@@ -176,6 +176,8 @@ mod tests {
     fn space() -> ConfigSpace {
         let bars = BarBytes { registers: 16 << 10, msix_table: 4096, msix_pending: 4096 };
         let link = Link {
+            protocol: mynah_model::config::LinkProtocol::Pcie,
+            adapter: mynah_stamp::Span::ZERO,
             bytes_per_s: 8_000_000_000,
             lanes: 4,
             max_payload_bytes: 256,

@@ -203,7 +203,12 @@ impl Function {
         };
         Ok(Function {
             space: ConfigSpace::new(bars, vectors, &drive.link),
-            has_priorities: modelled && drive.scheduler.priority_classes,
+            has_priorities: modelled
+                && (drive.scheduler.priority_classes
+                    || matches!(
+                        drive.queues.arbitration,
+                        mynah_model::config::Arbitration::Weighted(_)
+                    )),
             msix: MsixTable::new(vectors, config.transport_masks),
             config,
             controller,

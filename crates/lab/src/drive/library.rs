@@ -19,5 +19,16 @@ pub fn shipped() -> &'static [Shipped] {
             }),+]
         };
     }
-    drives!["enterprise-tlc", "mqsim-table3", "mqsim", "samsung-970-pro"]
+    drives![
+        "enterprise-tlc",
+        "mqsim-table3",
+        "mqsim",
+        "samsung-970-pro",
+        "samsung-48l-tlc",
+        "qlc-p4320",
+        "z-nand-sz985",
+        "optane-p4800x",
+        "sata-850-pro",
+        "samsung-pm9a3",
+    ]
 }

@@ -12,9 +12,9 @@ use std::ops::Range;
 
 use mynah_model::config::{
     Bus, BusCycles, BusRounding, CachedTable, CellType, Config, Dimension, Dram, Fault, Firmware,
-    FlashTiming, Gc, Geometry, Link, Mapping, MappingTable, Namespace, PageTimes, Placement,
-    PlaneOrder, Queues, Scheduler, UnmappedReads, VictimPolicy, WriteBack, WriteCache,
-    WriteFrontiers,
+    FlashTiming, Flin, Gc, Geometry, Link, Mapping, MappingTable, Namespace, PageTimes, Placement,
+    PlaneOrder, Precedence, Queues, Scheduler, Suspension, UnmappedReads, VictimPolicy, WriteBack,
+    WriteCache, WriteFrontiers,
 };
 use mynah_stamp::Span;
 
@@ -47,6 +47,14 @@ pub const NV_DDR2_CYCLES: BusCycles = BusCycles {
     t_wpsth: Span::from_ns(15),
 };
 
+/// FLIN with the parameters that MQSim's `SSD_Device.cpp` gives it (7ec40e3).
+pub const FLIN: Flin = Flin {
+    epoch: Span::from_ms(10),
+    read_bytes_per_s: 33_554_432,
+    write_bytes_per_s: 262_144,
+    fairness: 0.6,
+};
+
 /// The configuration that `file` describes, or everything that is wrong with it.
 pub(super) fn lower(document: &Document<'_>, file: &File) -> Result<Config, Vec<Problem>> {
     let mut check = Check { document, problems: Vec::new() };
@@ -70,10 +78,10 @@ pub(super) fn lower(document: &Document<'_>, file: &File) -> Result<Config, Vec<
     let mapping = check.mapping(file, &geometry, unit_bytes);
     let config = Config {
         geometry,
-        flash: check.flash(file.flash.get()),
+        flash: check.flash(file),
         bus: check.bus(file, &geometry),
         link: check.link(file),
-        queues: check.queues(&file.queues),
+        queues: check.queues(file),
         firmware: check.firmware(&file.firmware),
         cache: check.cache(file, &geometry),
         mapping,
@@ -92,7 +100,7 @@ pub(super) fn lower(document: &Document<'_>, file: &File) -> Result<Config, Vec<
         faults: Vec::new(),
         seed: or(&file.seed, 1),
     };
-    if check.problems.is_empty() {
+    if check.problems.is_empty() && !config.flash.rewritable {
         check.room(file, &config);
     }
     let faults = check.faults(file, &config);
@@ -337,18 +345,113 @@ impl Check<'_> {
         );
     }
 
-    fn flash(&mut self, flash: &schema::Flash) -> FlashTiming {
+    fn flash(&mut self, file: &File) -> FlashTiming {
+        let flash = file.flash.get();
         let cell: CellType = (*flash.cell.get()).into();
+        let rewritable = or(&flash.rewritable, false);
+        let erase = match (&flash.erase, rewritable) {
+            (Some(erase), false) => self.span("flash.erase", erase),
+            (Some(erase), true) => {
+                self.moot(
+                    erase.span(),
+                    flash.rewritable.as_ref().map(At::span),
+                    "`flash.erase` has no effect: rewritable memory is never erased",
+                    "remove it",
+                );
+                Span::ZERO
+            }
+            (None, true) => Span::ZERO,
+            (None, false) => {
+                self.wrong(
+                    "`flash.erase` is missing",
+                    &file.flash,
+                    "it belongs here",
+                    Some("add `erase = …`, or `rewritable = true`".to_owned()),
+                );
+                Span::ZERO
+            }
+        };
+        if rewritable {
+            self.rewritable(file);
+        }
         FlashTiming {
             cell,
             read: self.page_times("flash.read", &flash.cell, &flash.read),
             program: self.page_times("flash.program", &flash.cell, &flash.program),
-            erase: self.span("flash.erase", &flash.erase),
+            erase,
             read_ready_delay: self.span_or(
                 "flash.read_ready_delay",
                 &flash.read_ready_delay,
                 Span::ZERO,
             ),
+            rewritable,
+            one_shot: self.one_shot(file, cell, rewritable),
+        }
+    }
+
+    fn one_shot(&mut self, file: &File, cell: CellType, rewritable: bool) -> bool {
+        let flash = file.flash.get();
+        let Some(one_shot) = flash.one_shot.as_ref().filter(|at| *at.get()) else { return false };
+        if rewritable || cell == CellType::Slc {
+            self.moot(
+                one_shot.span(),
+                Some(flash.cell.span()),
+                "`flash.one_shot` has no effect: a word line is one page",
+                "remove it, or choose another `flash.cell`",
+            );
+            return false;
+        }
+        if matches!(flash.program.get(), schema::PageTimes::Each(_)) {
+            self.wrong(
+                "one-shot programs take all pages of a word line in one time",
+                &flash.program,
+                "a time for each page",
+                Some("give one time for the word line: `program = \"…\"`".to_owned()),
+            );
+        }
+        let pages = file.geometry.get().pages_per_block.get();
+        if !pages.is_multiple_of(cell.bits()) {
+            self.wrong(
+                format!("{pages} pages are not whole word lines of {}", cell_name(cell)),
+                &file.geometry.get().pages_per_block,
+                "one-shot programs take whole word lines",
+                Some(format!("use a multiple of {}", cell.bits())),
+            );
+        }
+        true
+    }
+
+    /// What memory that is overwritten in place cannot have.
+    fn rewritable(&mut self, file: &File) {
+        let page = file.geometry.get().page_size.get().0;
+        if let Some(unit) = file.mapping.unit.as_ref().filter(|unit| unit.get().0 != page) {
+            self.wrong(
+                "rewritable memory has mapping units of a page",
+                unit,
+                "not the page",
+                Some("remove it".to_owned()),
+            );
+        }
+        let cause = file.flash.get().rewritable.as_ref().map(At::span);
+        let moot = [
+            file.mapping.cmt.as_ref().map(|cmt| cmt.get().size.span()),
+            file.mapping.unmapped_reads.as_ref().map(At::span),
+            file.gc.victim.as_ref().map(At::span),
+            file.gc.d.as_ref().map(At::span),
+            file.gc.start.as_ref().map(At::span),
+            file.gc.urgent.as_ref().map(At::span),
+            file.gc.reserve_blocks.as_ref().map(At::span),
+            file.gc.write_frontiers.as_ref().map(At::span),
+            file.gc.idle_after.as_ref().map(At::span),
+            file.scheduler.suspend_erase.as_ref().map(At::span),
+        ];
+        for span in moot.into_iter().flatten() {
+            self.moot(
+                span,
+                cause.clone(),
+                "this has no effect: rewritable memory needs no table, no collection and no erase",
+                "remove it",
+            );
         }
     }
 
@@ -362,7 +465,7 @@ impl Check<'_> {
         let each = match times.get() {
             schema::PageTimes::All(time) => {
                 self.page_time(name, time.0, times.span());
-                return PageTimes { lsb: time.0, csb: time.0, msb: time.0 };
+                return PageTimes::all(time.0);
             }
             schema::PageTimes::Each(each) => each,
         };
@@ -393,9 +496,12 @@ impl Check<'_> {
             }
             None => None,
         };
-        let csb = other("csb", &each.csb, cell == CellType::Tlc);
-        let msb = other("msb", &each.msb, cell != CellType::Slc);
-        PageTimes { lsb, csb: csb.unwrap_or(lsb), msb: msb.unwrap_or(lsb) }
+        let bits = cell.bits();
+        let csb = other("csb", &each.csb, bits >= 3).unwrap_or(lsb);
+        let msb = other("msb", &each.msb, bits >= 2).unwrap_or(lsb);
+        let fourth = other("fourth", &each.fourth, bits >= 4).unwrap_or(msb);
+        let fifth = other("fifth", &each.fifth, bits >= 5).unwrap_or(msb);
+        PageTimes { lsb, csb, msb, fourth, fifth }
     }
 
     fn page_time(&mut self, name: &str, time: Span, place: Range<usize>) {
@@ -569,6 +675,8 @@ fn cell_name(cell: CellType) -> &'static str {
         CellType::Slc => "SLC",
         CellType::Mlc => "MLC",
         CellType::Tlc => "TLC",
+        CellType::Qlc => "QLC",
+        CellType::Plc => "PLC",
     }
 }
 

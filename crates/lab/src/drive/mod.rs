@@ -25,8 +25,8 @@ pub use document::DriveError;
 use document::{Document, Problem, choices, nearest, override_text};
 pub use library::{Shipped, shipped};
 pub use lower::{
-    MAX_CHANNELS, MAX_DIES_PER_CHANNEL, MAX_PLANES_PER_DIE, MAX_STEP, MAX_UNITS, NV_DDR2_CYCLES,
-    parse_order, print_order,
+    FLIN, MAX_CHANNELS, MAX_DIES_PER_CHANNEL, MAX_PLANES_PER_DIE, MAX_STEP, MAX_UNITS,
+    NV_DDR2_CYCLES, parse_order, print_order,
 };
 pub use render::to_toml;
 
@@ -183,7 +183,8 @@ fn sourced(document: &Document<'_>, config: &Config) -> Result<Vec<Sourced>, Dri
     // What the configuration does not keep, but the file said.
     let extra = ["bus.protocol", "link.generation"];
     for path in extra {
-        if let Some(entry) = paths.get(path) {
+        let shown = settings.iter().any(|setting| setting.path == path);
+        if let Some(entry) = paths.get(path).filter(|_| !shown) {
             let value = document.value_text(&entry.value);
             let section = path.split('.').next().unwrap_or(path);
             let place = settings.iter().position(|s| s.path.starts_with(section)).unwrap_or(0);

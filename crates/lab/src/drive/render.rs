@@ -4,15 +4,15 @@
 use std::fmt::Write;
 
 use mynah_model::config::{
-    CellType, Config, Fault, FaultExtent, MappingTable, MediaOperation, Namespace, PageTimes,
-    VictimPolicy, WriteBack,
+    Arbitration, CellType, Config, Fault, FaultExtent, LinkProtocol, MappingTable, MediaOperation,
+    Namespace, PageTimes, VictimPolicy, WriteBack,
 };
 use mynah_stamp::{Span, Time};
 
 use super::lower::{MAX_UNITS, print_order};
 use super::schema::{
-    BusArbitrationName, CellName, FrontiersName, GranularityName, PlacementName, RoundingName,
-    SharingName, UnmappedReadsName,
+    BusArbitrationName, CellName, FrontiersName, GranularityName, PlacementName, PrecedenceName,
+    RoundingName, SharingName, UnmappedReadsName,
 };
 use crate::units::{Bandwidth, Bytes, Duration, Energy, Fraction, Power, TransferRate};
 
@@ -38,16 +38,22 @@ fn bytes(value: u64) -> String {
 }
 
 fn page_times(cell: CellType, times: PageTimes) -> String {
-    let PageTimes { lsb, csb, msb } = times;
-    match cell {
-        CellType::Slc => span(lsb),
-        CellType::Mlc if lsb == msb => span(lsb),
-        CellType::Tlc if lsb == csb && csb == msb => span(lsb),
-        CellType::Mlc => format!("{{ lsb = {}, msb = {} }}", span(lsb), span(msb)),
-        CellType::Tlc => {
-            format!("{{ lsb = {}, csb = {}, msb = {} }}", span(lsb), span(csb), span(msb))
+    let PageTimes { lsb, csb, msb, fourth, fifth } = times;
+    let named: &[(&str, Span)] = match cell {
+        CellType::Slc => &[("lsb", lsb)],
+        CellType::Mlc => &[("lsb", lsb), ("msb", msb)],
+        CellType::Tlc => &[("lsb", lsb), ("csb", csb), ("msb", msb)],
+        CellType::Qlc => &[("lsb", lsb), ("csb", csb), ("msb", msb), ("fourth", fourth)],
+        CellType::Plc => {
+            &[("lsb", lsb), ("csb", csb), ("msb", msb), ("fourth", fourth), ("fifth", fifth)]
         }
+    };
+    if named.iter().all(|&(_, time)| time == lsb) {
+        return span(lsb);
     }
+    let each: Vec<String> =
+        named.iter().map(|&(name, time)| format!("{name} = {}", span(time))).collect();
+    format!("{{ {} }}", each.join(", "))
 }
 
 /// Every setting of `config`, in the order of a drive file.
@@ -73,7 +79,14 @@ pub(super) fn settings(config: &Config) -> Vec<Setting> {
     put("flash.cell", quoted(CellName::from(f.cell).text()));
     put("flash.read", page_times(f.cell, f.read));
     put("flash.program", page_times(f.cell, f.program));
-    put("flash.erase", span(f.erase));
+    if f.rewritable {
+        put("flash.rewritable", "true".to_owned());
+    } else {
+        put("flash.erase", span(f.erase));
+    }
+    if f.one_shot {
+        put("flash.one_shot", "true".to_owned());
+    }
     put("flash.read_ready_delay", span(f.read_ready_delay));
 
     let b = &config.bus;
@@ -94,31 +107,47 @@ pub(super) fn settings(config: &Config) -> Vec<Setting> {
     put("bus.cycles.t_wpsth", span(c.t_wpsth));
 
     let l = &config.link;
-    put("link.bandwidth", quoted(Bandwidth(l.bytes_per_s)));
-    put("link.lanes", l.lanes.to_string());
-    put("link.max_payload", bytes(l.max_payload_bytes.into()));
-    put("link.packet_overhead", bytes(l.packet_overhead_bytes.into()));
-    put("link.submission_entry", bytes(l.submission_entry_bytes.into()));
-    put("link.fetch_prp_lists", l.fetch_prp_lists.to_string());
+    if l.protocol == LinkProtocol::Sata {
+        put("link.protocol", quoted("sata"));
+        // 150 MB/s and its doubles.
+        put("link.generation", ((l.bytes_per_s / 150_000_000).max(1).ilog2() + 1).to_string());
+        put("link.packet_overhead", bytes(l.packet_overhead_bytes.into()));
+    } else {
+        put("link.bandwidth", quoted(Bandwidth(l.bytes_per_s)));
+        put("link.lanes", l.lanes.to_string());
+        put("link.max_payload", bytes(l.max_payload_bytes.into()));
+        put("link.packet_overhead", bytes(l.packet_overhead_bytes.into()));
+        put("link.submission_entry", bytes(l.submission_entry_bytes.into()));
+        put("link.fetch_prp_lists", l.fetch_prp_lists.to_string());
+    }
     put("link.stream_data", l.stream_data.to_string());
     put("link.interrupt", span(l.interrupt));
-    let rounding = if l.truncate_ns { RoundingName::TruncatedNs } else { RoundingName::Exact };
-    put("link.rounding", quoted(rounding.text()));
+    put("link.adapter", span(l.adapter));
+    if l.protocol == LinkProtocol::Pcie {
+        let rounding = if l.truncate_ns { RoundingName::TruncatedNs } else { RoundingName::Exact };
+        put("link.rounding", quoted(rounding.text()));
+    }
 
     let q = &config.queues;
     put("queues.fetch_size", q.fetch_size.to_string());
     put("queues.entries", q.entries.to_string());
+    if let Arbitration::Weighted(weights) = q.arbitration {
+        put("queues.arbitration", quoted("weighted"));
+        put("queues.high_weight", weights.high.to_string());
+        put("queues.medium_weight", weights.medium.to_string());
+        put("queues.low_weight", weights.low.to_string());
+    }
     put("queues.arbitration_burst", q.arbitration_burst.to_string());
     put("queues.command_slots", q.command_slots.to_string());
 
-    let f = &config.firmware;
-    if [f.read, f.write, f.trim, f.flush].iter().any(|cost| !cost.is_zero()) {
-        put("firmware.cores", f.cores.to_string());
+    let w = &config.firmware;
+    if [w.read, w.write, w.trim, w.flush].iter().any(|cost| !cost.is_zero()) {
+        put("firmware.cores", w.cores.to_string());
     }
-    put("firmware.read", span(f.read));
-    put("firmware.write", span(f.write));
-    put("firmware.trim", span(f.trim));
-    put("firmware.flush", span(f.flush));
+    put("firmware.read", span(w.read));
+    put("firmware.write", span(w.write));
+    put("firmware.trim", span(w.trim));
+    put("firmware.flush", span(w.flush));
 
     match &config.cache {
         None => put("cache.size", bytes(0)),
@@ -145,7 +174,9 @@ pub(super) fn settings(config: &Config) -> Vec<Setting> {
     put("mapping.unit", bytes(m.unit_bytes.into()));
     let table = if matches!(m.table, MappingTable::Ideal) { "ideal" } else { "cached" };
     put("mapping.table", quoted(table));
-    put("mapping.unmapped_reads", quoted(UnmappedReadsName::from(m.unmapped_reads).text()));
+    if !config.flash.rewritable {
+        put("mapping.unmapped_reads", quoted(UnmappedReadsName::from(m.unmapped_reads).text()));
+    }
     if let MappingTable::Cached(cmt) = &m.table {
         let granularity = GranularityName::from(cmt.granularity);
         put("mapping.cmt.size", bytes(cmt.bytes));
@@ -166,32 +197,34 @@ pub(super) fn settings(config: &Config) -> Vec<Setting> {
     put("allocation.order", quoted(print_order(config.plane_order)));
     put("allocation.placement", quoted(PlacementName::from(config.placement).text()));
 
-    let gc = &config.gc;
-    match gc.victim {
-        VictimPolicy::Greedy => put("gc.victim", quoted("greedy")),
-        VictimPolicy::DChoices { d } => {
-            put("gc.victim", quoted("d-choices"));
-            put("gc.d", d.to_string());
+    if !f.rewritable {
+        let gc = &config.gc;
+        match gc.victim {
+            VictimPolicy::Greedy => put("gc.victim", quoted("greedy")),
+            VictimPolicy::DChoices { d } => {
+                put("gc.victim", quoted("d-choices"));
+                put("gc.d", d.to_string());
+            }
+            VictimPolicy::Random => put("gc.victim", quoted("random")),
+            VictimPolicy::RandomP { pages } => {
+                put("gc.victim", quoted("random-p"));
+                put("gc.invalid_pages", pages.to_string());
+            }
+            VictimPolicy::RandomPlusPlus => put("gc.victim", quoted("random++")),
+            VictimPolicy::Fifo => put("gc.victim", quoted("fifo")),
+            VictimPolicy::CostBenefit => put("gc.victim", quoted("cost-benefit")),
         }
-        VictimPolicy::Random => put("gc.victim", quoted("random")),
-        VictimPolicy::RandomP { pages } => {
-            put("gc.victim", quoted("random-p"));
-            put("gc.invalid_pages", pages.to_string());
+        put("gc.start", quoted(Fraction(gc.start)));
+        put("gc.urgent", quoted(Fraction(gc.urgent)));
+        put("gc.preemptible", gc.preemptible.to_string());
+        put("gc.copyback", gc.copyback.to_string());
+        put("gc.paced", gc.paced.to_string());
+        put("gc.reserve_blocks", gc.reserve_blocks.to_string());
+        put("gc.write_frontiers", quoted(FrontiersName::from(gc.frontiers).text()));
+        if let Some(after) = gc.idle_after {
+            put("gc.idle_after", span(after));
+            put("gc.idle_target", quoted(Fraction(gc.idle_target)));
         }
-        VictimPolicy::RandomPlusPlus => put("gc.victim", quoted("random++")),
-        VictimPolicy::Fifo => put("gc.victim", quoted("fifo")),
-        VictimPolicy::CostBenefit => put("gc.victim", quoted("cost-benefit")),
-    }
-    put("gc.start", quoted(Fraction(gc.start)));
-    put("gc.urgent", quoted(Fraction(gc.urgent)));
-    put("gc.preemptible", gc.preemptible.to_string());
-    put("gc.copyback", gc.copyback.to_string());
-    put("gc.paced", gc.paced.to_string());
-    put("gc.reserve_blocks", gc.reserve_blocks.to_string());
-    put("gc.write_frontiers", quoted(FrontiersName::from(gc.frontiers).text()));
-    if let Some(after) = gc.idle_after {
-        put("gc.idle_after", span(after));
-        put("gc.idle_target", quoted(Fraction(gc.idle_target)));
     }
 
     let w = &config.wear;
@@ -236,6 +269,34 @@ pub(super) fn settings(config: &Config) -> Vec<Setting> {
         put("scheduler.multi_plane_window", s.multi_plane_window.to_string());
     }
     put("scheduler.priority_classes", s.priority_classes.to_string());
+    if s.flin.is_none() {
+        put("scheduler.precedence", quoted(PrecedenceName::from(s.precedence).text()));
+    }
+    if let Some(deadline) = s.write_deadline {
+        put("scheduler.write_deadline", span(deadline));
+    }
+    put("scheduler.cache_program", s.cache_program.to_string());
+    for (section, suspension) in
+        [("suspend_program", s.suspend_program), ("suspend_erase", s.suspend_erase)]
+    {
+        if let Some(suspension) = suspension {
+            let path = |key: &str| format!("scheduler.{section}.{key}");
+            put(&path("latency"), span(suspension.latency));
+            put(&path("resume"), span(suspension.resume));
+            put(&path("least_left"), span(suspension.least_left));
+            put(&path("limit"), suspension.limit.to_string());
+            put(&path("longest"), span(suspension.longest));
+        }
+    }
+    if let Some(least) = s.suspend_erase_for_writes {
+        put("scheduler.suspend_erase.for_writes", span(least));
+    }
+    if let Some(flin) = s.flin {
+        put("scheduler.flin.epoch", span(flin.epoch));
+        put("scheduler.flin.read_threshold", quoted(Bandwidth(flin.read_bytes_per_s)));
+        put("scheduler.flin.write_threshold", quoted(Bandwidth(flin.write_bytes_per_s)));
+        put("scheduler.flin.fairness", quoted(Fraction(flin.fairness)));
+    }
 
     if config.namespaces != [Namespace::whole_drive()] {
         for (index, namespace) in config.namespaces.iter().enumerate() {

@@ -10,8 +10,8 @@ use std::fmt;
 use std::ops::Range;
 
 use mynah_model::config::{
-    BusArbitration, BusRounding, CellType, CmtGranularity, CmtSharing, Placement, UnmappedReads,
-    WriteFrontiers,
+    BusArbitration, BusRounding, CellType, CmtGranularity, CmtSharing, Placement, Precedence,
+    UnmappedReads, WriteFrontiers,
 };
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
@@ -72,7 +72,8 @@ pub(super) struct File {
     /// What drive this is, in a sentence or two.
     #[serde(default)]
     pub(super) description: String,
-    /// Share of the physical pages that the host does not see. Default: 7%.
+    /// Share of the physical pages that the host does not see. Default: 7%, or 0 with
+    /// `flash.rewritable`.
     pub(super) over_provisioning: Maybe<Fraction>,
     /// Seed of every random choice the drive makes. Default: 1.
     pub(super) seed: Maybe<u64>,
@@ -163,10 +164,16 @@ pub(super) struct Flash {
     pub(super) read: At<PageTimes>,
     /// Page program (tPROG): one time, or one for each page type of the cell.
     pub(super) program: At<PageTimes>,
-    /// Block erase (tBERS).
-    pub(super) erase: At<Duration>,
+    /// Block erase (tBERS); not with `rewritable`.
+    pub(super) erase: Maybe<Duration>,
     /// Added to every read between the array and the ready signal. Default: 0.
     pub(super) read_ready_delay: Maybe<Duration>,
+    /// Whether data are overwritten where they are, and any part of a page can be: 3D XPoint
+    /// and other memory that is never erased. Default: false.
+    pub(super) rewritable: Maybe<bool>,
+    /// Whether one program takes a whole word line, a page for each bit of a cell.
+    /// Default: false.
+    pub(super) one_shot: Maybe<bool>,
 }
 
 /// The bus between controller and chips.
@@ -216,12 +223,19 @@ pub(super) struct Cycles {
     pub(super) t_wpsth: Maybe<Duration>,
 }
 
-/// The PCIe link between host and controller: `generation` and `lanes`, or `bandwidth`.
+/// The link between host and controller. PCIe: `generation` and `lanes`, or `bandwidth`. SATA:
+/// `generation` 1 to 3, for 1.5, 3 and 6 Gb/s.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Link {
-    /// PCIe generation, 1 to 5; with `lanes` it gives the bandwidth.
+    /// What crosses the link. Default: pcie.
+    pub(super) protocol: Maybe<LinkProtocolName>,
+    /// PCIe generation, 1 to 5, or SATA generation, 1 to 3; with `lanes` it gives the
+    /// bandwidth.
     pub(super) generation: Maybe<u32>,
+    /// What the host bus adapter takes for each command, one at a time, and again for each
+    /// completion, one at a time. Default: 0.
+    pub(super) adapter: Maybe<Duration>,
     /// Bandwidth in each direction, all lanes together, after line coding.
     pub(super) bandwidth: Maybe<Bandwidth>,
     /// Lanes: 1, 2, 4, 8, 12, 16 or 32. Transfer sizes are rounded up to a multiple.
@@ -229,7 +243,8 @@ pub(super) struct Link {
     pub(super) lanes: Maybe<u32>,
     /// Largest payload of one transaction layer packet. Default: 256B.
     pub(super) max_payload: Maybe<Bytes>,
-    /// Header, framing and link layer bytes that accompany each packet. Default: 24B.
+    /// Header, framing and link layer bytes that accompany each packet. Default: 24B; with
+    /// SATA 28B around each frame: SOF, CRC and EOF, and four primitives of handshake.
     pub(super) packet_overhead: Maybe<Bytes>,
     /// Size of a submission queue entry on the link. Default: 64B.
     pub(super) submission_entry: Maybe<Bytes>,
@@ -254,9 +269,19 @@ pub(super) struct Queues {
     pub(super) fetch_size: Maybe<u32>,
     /// Entries in each submission and completion queue, 2 to 65536. Default: 1024.
     pub(super) entries: Maybe<u32>,
+    /// Which queue has its turn. Default: round-robin.
+    pub(super) arbitration: Maybe<ArbitrationName>,
+    /// With `arbitration = "weighted"`: commands of high priority in a round, 1 to 256.
+    /// Default: 4.
+    pub(super) high_weight: Maybe<u32>,
+    /// The same of medium priority. Default: 2.
+    pub(super) medium_weight: Maybe<u32>,
+    /// The same of low priority. Default: 1.
+    pub(super) low_weight: Maybe<u32>,
     /// Entries fetched from one queue before the next queue's turn. Default: 1.
     pub(super) arbitration_burst: Maybe<u32>,
-    /// Commands of all queues that the controller can hold at once; default 65,536.
+    /// Commands of all queues that the controller can hold at once. Default: 65536, or the 32
+    /// tags of native command queuing with SATA, which cannot have more.
     pub(super) command_slots: Maybe<u32>,
 }
 
@@ -476,6 +501,73 @@ pub(super) struct Scheduler {
     pub(super) multi_plane_window: Maybe<u32>,
     /// Whether queue priority classes act on flash transactions. Default: false.
     pub(super) priority_classes: Maybe<bool>,
+    /// Which of a die's host reads and programs goes first. Garbage collection comes after
+    /// both unless it is urgent, and its erases last. Default: read-first.
+    pub(super) precedence: Maybe<PrecedenceName>,
+    /// A host program that has waited this long goes before reads. Default: never.
+    pub(super) write_deadline: Maybe<Duration>,
+    /// Suspends a program when a read waits for its die. Default: never.
+    pub(super) suspend_program: Maybe<Suspension>,
+    /// Suspends an erase when a read waits for its die. Default: never.
+    pub(super) suspend_erase: Maybe<EraseSuspension>,
+    /// Whether the next page is moved to a die while the one before it is programmed (cache
+    /// program). Default: false.
+    pub(super) cache_program: Maybe<bool>,
+    /// Fairness between flows: FLIN (Tavakkol et al., ISCA 2018). Default: none.
+    pub(super) flin: Maybe<Flin>,
+}
+
+/// Suspension of programs.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Suspension {
+    /// From the end of the suspend command until the die can read.
+    pub(super) latency: At<Duration>,
+    /// What a resumed operation takes beyond what was left of it. Default: 0.
+    pub(super) resume: Maybe<Duration>,
+    /// An operation of which less than this is left runs to its end. Default: `latency`.
+    pub(super) least_left: Maybe<Duration>,
+    /// How often one operation may be suspended, 1 to 10000. Default: 8.
+    pub(super) limit: Maybe<u32>,
+    /// An operation that has been suspended for this long goes on, and is not suspended
+    /// again. Default: 10ms.
+    pub(super) longest: Maybe<Duration>,
+}
+
+/// Suspension of erases.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct EraseSuspension {
+    /// From the end of the suspend command until the die can read.
+    pub(super) latency: At<Duration>,
+    /// What a resumed operation takes beyond what was left of it. Default: 0.
+    pub(super) resume: Maybe<Duration>,
+    /// An operation of which less than this is left runs to its end. Default: `latency`.
+    pub(super) least_left: Maybe<Duration>,
+    /// How often one operation may be suspended, 1 to 10000. Default: 8.
+    pub(super) limit: Maybe<u32>,
+    /// An operation that has been suspended for this long goes on, and is not suspended
+    /// again. Default: 10ms.
+    pub(super) longest: Maybe<Duration>,
+    /// Host programs suspend an erase as well if at least this is left of it. Default: they
+    /// do not.
+    pub(super) for_writes: Maybe<Duration>,
+}
+
+/// FLIN's parameters. The defaults are those in MQSim's source.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Flin {
+    /// Over which time a flow's intensity is measured. Default: 10ms.
+    pub(super) epoch: Maybe<Duration>,
+    /// Reads of a flow that reads more than this, over the whole drive, count as intensive.
+    /// Default: 33.554432MB/s.
+    pub(super) read_threshold: Maybe<Bandwidth>,
+    /// The same for writes. Default: 262.144kB/s.
+    pub(super) write_threshold: Maybe<Bandwidth>,
+    /// An intensive flow that is slowed down most moves ahead of others while the ratio of
+    /// the least to the largest mean slowdown is below this. Default: 60%.
+    pub(super) fairness: Maybe<Fraction>,
 }
 
 /// A range of logical space and the flash it may use.
@@ -577,10 +669,14 @@ pub(super) enum PageTimes {
 pub(super) struct EachPage {
     /// Least significant bit.
     pub(super) lsb: At<Duration>,
-    /// Central significant bit (TLC).
+    /// Central significant bit (TLC, QLC, PLC).
     pub(super) csb: Maybe<Duration>,
-    /// Most significant bit (MLC and TLC).
+    /// Most significant bit of MLC and TLC, the third page of QLC and PLC.
     pub(super) msb: Maybe<Duration>,
+    /// The fourth page of a word line (QLC, PLC).
+    pub(super) fourth: Maybe<Duration>,
+    /// The fifth page of a word line (PLC).
+    pub(super) fifth: Maybe<Duration>,
 }
 
 impl<'de> Deserialize<'de> for PageTimes {
@@ -666,6 +762,10 @@ names! {
         Mlc = "mlc",
         /// Three bits.
         Tlc = "tlc",
+        /// Four bits.
+        Qlc = "qlc",
+        /// Five bits.
+        Plc = "plc",
     }
 }
 names! {
@@ -695,6 +795,33 @@ names! {
         CommandFirst = "command-first",
         /// Data from dies first, then new commands, chips taking turns: as MQSim.
         DataFirst = "data-first",
+    }
+}
+names! {
+    /// What crosses the host link.
+    LinkProtocolName {
+        /// NVMe over PCIe.
+        Pcie = "pcie",
+        /// SATA with native command queuing: one direction at a time.
+        Sata = "sata",
+    }
+}
+names! {
+    /// Arbitration between submission queues.
+    ArbitrationName {
+        /// Round robin.
+        RoundRobin = "round-robin",
+        /// Urgent queues first, the others by the weights of their priority class.
+        Weighted = "weighted",
+    }
+}
+names! {
+    /// Which of a die's host reads and programs goes first.
+    PrecedenceName = Precedence {
+        /// Reads, then programs.
+        ReadFirst = "read-first",
+        /// Whichever was queued first.
+        Oldest = "oldest",
     }
 }
 names! {

@@ -503,7 +503,7 @@ fn the_schema_accepts_shipped_drives_and_refuses_others() {
         ("program = \"500us\"", "program = \"500KiB\""),
         ("rate = \"1200MT/s\"", "rate = 1200"),
         ("page_size = \"16KiB\"", "page_size = \"16us\""),
-        ("erase = \"3ms\"", ""),
+        ("cell = \"tlc\"", ""),
     ] {
         assert!(!validator.is_valid(&json(&SMALL.replacen(from, to, 1))), "{to}");
     }

@@ -120,12 +120,7 @@ const FLASH: &[&str] = &[
 ];
 
 /// Tags that MQSim reads, or means to read, and never uses.
-const UNUSED: &[&str] = &[
-    "Preferred_suspend_erase_time_for_read",
-    "Prefered_suspend_erase_time_for_read",
-    "Preferred_suspend_erase_time_for_write",
-    "Preferred_suspend_write_time_for_read",
-];
+const UNUSED: &[&str] = &[];
 
 /// Delays longer than this are typing errors: about a quarter of an hour.
 const MAX_NS: u64 = 1_000_000_000_000;
@@ -166,14 +161,15 @@ pub(super) fn read<'d>(
     }
     let geometry = geometry(&device, &flash)?;
     let mut missing = Vec::new();
-    refuse_unsupported(&device, &flash, as_mqsim, &mut missing)?;
+    refuse_unsupported(&device, as_mqsim, &mut missing)?;
 
     let ns = |section: &Section<'_>, tag: &str, default: u64| {
         section.count(tag, 0..=MAX_NS).map(|ns| Span::from_ns(ns.unwrap_or(default)))
     };
     let page_times = |kind: &str, default: u64| {
         let time = |bit: &str| ns(&flash, &format!("Page_{kind}_Latency_{bit}"), default);
-        Ok::<_, MqsimError>(PageTimes { lsb: time("LSB")?, csb: time("CSB")?, msb: time("MSB")? })
+        let (lsb, csb, msb) = (time("LSB")?, time("CSB")?, time("MSB")?);
+        Ok::<_, MqsimError>(PageTimes { lsb, csb, msb, fourth: msb, fifth: msb })
     };
     let flash_timing = FlashTiming {
         cell: flash
@@ -186,6 +182,8 @@ pub(super) fn read<'d>(
         program: page_times("Program", 750_000)?,
         erase: ns(&flash, "Block_Erase_Latency", 3_800_000)?,
         read_ready_delay: Span::from_ns(20),
+        rewritable: false,
+        one_shot: false,
     };
 
     let rate_mts = device.count("Channel_Transfer_Rate", 1..=10_000)?.unwrap_or(300) as u32;
@@ -231,6 +229,8 @@ pub(super) fn read<'d>(
             },
         },
         link: Link {
+            protocol: LinkProtocol::Pcie,
+            adapter: Span::ZERO,
             bytes_per_s,
             lanes,
             max_payload_bytes: 128,
@@ -244,6 +244,7 @@ pub(super) fn read<'d>(
         queues: Queues {
             fetch_size: device.count("Queue_Fetch_Size", 1..=65_535)?.unwrap_or(512) as u32,
             entries: device.count("IO_Queue_Depth", 2..=65_535)?.unwrap_or(1024) as u32,
+            arbitration: Arbitration::RoundRobin,
             arbitration_burst: 1,
             command_slots: 65_536,
         },
@@ -276,17 +277,17 @@ pub(super) fn read<'d>(
         wear: wear(&device, as_mqsim)?,
         energy: None,
         gc: gc(document, &device, geometry.blocks_per_plane, warnings)?,
-        scheduler: Scheduler {
-            die_interleaving: !as_mqsim,
-            multi_plane: true,
-            multi_plane_window: if as_mqsim { u32::MAX } else { 32 },
-            priority_classes: device
-                .get("Transaction_Scheduling_Policy")
-                .is_some_and(|e| e.text.eq_ignore_ascii_case("PRIORITY_OUT_OF_ORDER")),
-        },
+        scheduler: scheduler(&device, &flash, as_mqsim, warnings)?,
         namespaces: Vec::new(),
         faults: Vec::new(),
         seed: device.seed("Seed")?.unwrap_or(123),
+    };
+    let config = match device
+        .get("HostInterface_Type")
+        .is_some_and(|element| element.text.eq_ignore_ascii_case("SATA"))
+    {
+        true => with_sata(config, &host, as_mqsim)?,
+        false => config,
     };
     let steady = device.flag("Enabled_Preconditioning")?.unwrap_or(true);
     let precondition = if steady { Precondition::Steady } else { Precondition::None };
@@ -294,13 +295,116 @@ pub(super) fn read<'d>(
     for (section, tag) in [
         (&host, "SATA_Processing_Delay"),
         (&host, "ResponseTime_Logging_Period_Length"),
-        (&flash, "Suspend_Erase_Time"),
-        (&flash, "Suspend_Program_Time"),
         (&flash, "Block_PE_Cycles_Limit"),
     ] {
         section.count(tag, 0..=u64::MAX)?;
     }
     Ok(Drive { document, config, precondition, missing })
+}
+
+/// MQSim's SATA drive is an NVMe drive behind an adapter that takes its time, whose queues
+/// share one of `IO_Queue_Depth` entries. Otherwise it is a drive at 6 Gb/s, about which the
+/// file says nothing, with the 32 tags of native command queuing at the most.
+fn with_sata(config: Config, host: &Section<'_>, as_mqsim: bool) -> Result<Config, MqsimError> {
+    let adapter = Span::from_ns(host.count("SATA_Processing_Delay", 0..=MAX_NS)?.unwrap_or(0));
+    let depth = config.queues.entries;
+    let link = match as_mqsim {
+        true => Link { adapter, ..config.link },
+        false => Link {
+            protocol: LinkProtocol::Sata,
+            adapter,
+            bytes_per_s: 600_000_000,
+            lanes: 1,
+            max_payload_bytes: 8192,
+            packet_overhead_bytes: 28,
+            submission_entry_bytes: 64,
+            fetch_prp_lists: false,
+            ..config.link
+        },
+    };
+    let command_slots = if as_mqsim { depth } else { depth.min(32) };
+    Ok(Config { link, queues: Queues { command_slots, ..config.queues }, ..config })
+}
+
+/// MQSim's rules for suspension: whenever enough is left, as often as something waits.
+fn scheduler(
+    device: &Section<'_>,
+    flash: &Section<'_>,
+    as_mqsim: bool,
+    warnings: &mut Warnings,
+) -> Result<Scheduler, MqsimError> {
+    let ns = |section: &Section<'_>, tag: &str, default: u64| {
+        section.count(tag, 0..=MAX_NS).map(|ns| ns.map_or(Span::from_ns(default), Span::from_ns))
+    };
+    // MQSim looks for the first of these with a letter missing.
+    let erase_for_read = match device.get("Prefered_suspend_erase_time_for_read") {
+        Some(_) => "Prefered_suspend_erase_time_for_read",
+        None => "Preferred_suspend_erase_time_for_read",
+    };
+    const WRITE_FOR_READ: &str = "Preferred_suspend_write_time_for_read";
+    const ERASE_FOR_WRITE: &str = "Preferred_suspend_erase_time_for_write";
+    let (program, erase) = flash
+        .choice(
+            "CMD_Suspension_Support",
+            &[
+                ("NONE", (false, false)),
+                ("PROGRAM", (true, false)),
+                ("PROGRAM_ERASE", (true, true)),
+                ("ERASE", (false, true)),
+            ],
+        )?
+        .unwrap_or((false, true));
+    let named = flash.get("CMD_Suspension_Support");
+    if let Some(element) = named.filter(|_| as_mqsim && (program || erase)) {
+        let message = "MQSim never suspends anything, whatever this says, and neither does this \
+                       run";
+        warnings.add(flash.document, element, message);
+    }
+    // Without the tag MQSim means to suspend erases, and does not.
+    let (program, erase) = match as_mqsim || named.is_none() {
+        true => (false, false),
+        false => (program, erase),
+    };
+    let suspension = |latency: Span, least_left: Span| Suspension {
+        latency,
+        resume: Span::ZERO,
+        least_left,
+        limit: 10_000,
+        longest: Span::from_secs(10),
+    };
+    let suspend_program = suspension(
+        ns(flash, "Suspend_Program_Time", 100_000)?,
+        ns(device, WRITE_FOR_READ, 100_000)?,
+    );
+    let suspend_erase =
+        suspension(ns(flash, "Suspend_Erase_Time", 700_000)?, ns(device, erase_for_read, 700_000)?);
+    let for_writes = ns(device, ERASE_FOR_WRITE, 700_000)?;
+    for (section, tag, used) in [
+        (flash, "Suspend_Program_Time", program),
+        (device, WRITE_FOR_READ, program),
+        (flash, "Suspend_Erase_Time", erase),
+        (device, erase_for_read, erase),
+        (device, ERASE_FOR_WRITE, erase),
+    ] {
+        if let Some(element) = section.get(tag).filter(|_| !used) {
+            warnings.add(section.document, element, "no effect: nothing of the kind is suspended");
+        }
+    }
+    let policy = device.get("Transaction_Scheduling_Policy").map(|element| element.text.as_str());
+    let is = |name: &str| policy.is_some_and(|policy| policy.eq_ignore_ascii_case(name));
+    Ok(Scheduler {
+        die_interleaving: !as_mqsim,
+        multi_plane: true,
+        multi_plane_window: if as_mqsim { u32::MAX } else { 32 },
+        priority_classes: is("PRIORITY_OUT_OF_ORDER") || is("FLIN"),
+        precedence: Precedence::ReadFirst,
+        write_deadline: None,
+        suspend_program: program.then_some(suspend_program),
+        suspend_erase: erase.then_some(suspend_erase),
+        suspend_erase_for_writes: erase.then_some(for_writes),
+        cache_program: false,
+        flin: is("FLIN").then_some(crate::drive::FLIN),
+    })
 }
 
 fn geometry(device: &Section<'_>, flash: &Section<'_>) -> Result<Geometry, MqsimError> {
@@ -466,7 +570,6 @@ fn share(part: u32, whole: u32) -> f64 {
 /// them.
 fn refuse_unsupported<'d>(
     device: &Section<'d>,
-    flash: &Section<'d>,
     as_mqsim: bool,
     missing: &mut Vec<Missing<'d>>,
 ) -> Result<(), MqsimError> {
@@ -476,15 +579,9 @@ fn refuse_unsupported<'d>(
     let always: When = |_| true;
     let caches: When = |usage| usage.caches;
     let shares_cache: When = |usage| usage.caches && usage.flows > 1;
-    let suspends: When = if as_mqsim { |_| false } else { |usage| usage.writes };
-    const SUSPENSION: &str = "program and erase run to their end; set NONE, or give --as-mqsim to \
-                              do as MQSim, which never suspends whatever this says";
     let device_tags: &[(&str, &[Value])] = &[
         ("Memory_Type", &[("FLASH", None)]),
-        (
-            "HostInterface_Type",
-            &[("NVME", None), ("SATA", Some(("the host interface is NVMe", always)))],
-        ),
+        ("HostInterface_Type", &[("NVME", None), ("SATA", None)]),
         (
             "Caching_Mechanism",
             &[
@@ -511,27 +608,16 @@ fn refuse_unsupported<'d>(
             &[
                 ("OUT_OF_ORDER", None),
                 ("PRIORITY_OUT_OF_ORDER", None),
-                ("FLIN", Some(("MQSim stops at it too", always))),
+                ("FLIN", as_mqsim.then_some(("MQSim stops at it", always))),
             ],
         ),
         ("Flash_Comm_Protocol", &[("NVDDR2", None)]),
     ];
-    let flash_tags: &[(&str, &[Value])] = &[(
-        "CMD_Suspension_Support",
-        &[
-            ("NONE", None),
-            ("PROGRAM", Some((SUSPENSION, suspends))),
-            ("PROGRAM_ERASE", Some((SUSPENSION, suspends))),
-            ("ERASE", Some((SUSPENSION, suspends))),
-        ],
-    )];
-    for (section, tags) in [(device, device_tags), (flash, flash_tags)] {
-        for (tag, values) in tags {
-            if let (Some(Some((message, matters))), Some(element)) =
-                (section.choice(tag, values)?, section.get(tag))
-            {
-                missing.push(Missing { element, message, matters });
-            }
+    for (tag, values) in device_tags {
+        if let (Some(Some((message, matters))), Some(element)) =
+            (device.choice(tag, values)?, device.get(tag))
+        {
+            missing.push(Missing { element, message, matters });
         }
     }
     Ok(())

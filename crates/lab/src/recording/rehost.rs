@@ -183,7 +183,7 @@ impl Rehost {
                     feed(drive, &Record { tag, ..*record })?;
                 }
             }
-            Kind::DeleteQueue | Kind::Reset | Kind::Format | Kind::PowerCut => {
+            Kind::DeleteQueue | Kind::Reset | Kind::Format | Kind::PowerCut | Kind::Arbitration => {
                 feed(drive, record)?;
             }
             // What this drive does itself, or has no need of.

@@ -99,6 +99,8 @@ pub(crate) fn contended() -> Result {
         mapping_reads: 1_000,
         mapping_programs: 400,
         multi_plane_operations: 9_000,
+        program_suspensions: 12,
+        erase_suspensions: 34,
         erases: 107,
         gc_runs: 106,
         cmt_lookups: 25_000,

@@ -31,7 +31,9 @@ pub(crate) struct Channel {
     pub(super) carrying: Carrying,
     /// Idle dies with work, by bit.
     pub(crate) ready: u64,
-    /// Those among them that have been noted as waiting for the channel.
+    /// Busy dies that may want the channel all the same, by bit.
+    pub(super) wanted: u64,
+    /// Those among the ready ones that have been noted as waiting for the channel.
     pub(super) blocked: u64,
     pub(super) first_die: u32,
     /// Read data waiting in dies: mapping table, host, collection.
@@ -49,6 +51,7 @@ impl Channel {
         Channel {
             carrying: Carrying::Nothing,
             ready: 0,
+            wanted: 0,
             blocked: 0,
             first_die,
             data: [List::EMPTY; 3],
@@ -63,6 +66,7 @@ impl Channel {
     pub(crate) fn power_cut(&mut self) {
         self.carrying = Carrying::Nothing;
         self.ready = 0;
+        self.wanted = 0;
         self.blocked = 0;
         self.data = [List::EMPTY; 3];
         self.data_waiting = 0;
@@ -84,7 +88,7 @@ impl Channel {
 
     #[inline]
     pub(super) fn has_waiting(&self) -> bool {
-        self.ready != 0 || self.data_waiting > 0
+        (self.ready | self.wanted) != 0 || self.data_waiting > 0
     }
 }
 
@@ -128,10 +132,18 @@ impl Drive {
             return;
         }
         self.notice_end(channel);
-        if matches!(self.channels[channel as usize].carrying, Carrying::Nothing) {
+        if matches!(self.channels[channel as usize].carrying, Carrying::Nothing)
+            && (self.channels[channel as usize].wanted == 0 || !self.grant_suspension(channel))
+        {
+            if self.flin.is_some() {
+                self.put_least_fair_data_first(channel);
+            }
             match self.config.bus.arbitration {
                 BusArbitration::CommandFirst => self.grant_command_first(channel),
                 BusArbitration::DataFirst => self.grant_data_first(channel),
+            }
+            if self.channels[channel as usize].wanted != 0 {
+                self.grant_next_page(channel);
             }
         }
         let state = &mut self.channels[channel as usize];
@@ -189,7 +201,7 @@ impl Drive {
             // Commands are short and keep dies busy; data goes before programs, which
             // carry a page and come last where they can wait.
             let rank = match pick.kind {
-                OperationKind::Read | OperationKind::Erase => 0,
+                OperationKind::Read | OperationKind::Erase | OperationKind::Suspension => 0,
                 OperationKind::Program if pick.class != CLASS_COLLECTION => 2,
                 OperationKind::Program => 3,
             };
@@ -274,6 +286,9 @@ impl Drive {
                 if stays_in_die {
                     return self.program_copyback(die, transaction);
                 }
+            }
+            if self.flin.is_some() {
+                self.read_has_left(transaction);
             }
             self.transferred(die);
             if self.worn_reads {

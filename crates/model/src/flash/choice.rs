@@ -3,10 +3,12 @@
 //! where it may not be interrupted it has the die to itself.
 
 use crate::blocks::Stream;
+use crate::config::Precedence;
 use crate::drive::Drive;
 use crate::flash::die::OperationKind;
 use crate::flash::queues::{
     CLASS_COLLECTION, CLASS_HOST, CLASS_MAPPING, COLLECTION_WORK, EXCLUSIVE, MAPPING_READS,
+    SUSPENDED,
 };
 use crate::pool::NONE;
 
@@ -36,11 +38,17 @@ impl Drive {
         let state = &mut self.dies[die as usize];
         let first = state.first_plane;
         let last = first + self.shape.planes_per_die;
+        if state.work.some & SUSPENDED != 0 {
+            return self.pick_beside_suspended(die);
+        }
         if state.work.some & EXCLUSIVE != 0 {
             return self.pick_collection_alone(die);
         }
         if state.work.some & MAPPING_READS != 0 {
             return self.pick_read(first, CLASS_MAPPING);
+        }
+        if self.weighs_reads && state.work.some & COLLECTION_WORK == 0 {
+            return self.pick_by_waits(die);
         }
         if state.work.some & COLLECTION_WORK == 0 {
             if let Some(class) = state.host_class(0) {
@@ -57,6 +65,12 @@ impl Drive {
                     self.pick_read(first, class)
                 })
                 .or_else(|| self.pick_host_write(die));
+        }
+        if self.weighs_reads {
+            let pick = self.pick_by_waits(die);
+            if pick.is_some() {
+                return pick;
+            }
         }
         if let Some(class) = self.dies[die as usize].host_class(0) {
             return self.pick_read(first, class);
@@ -90,6 +104,36 @@ impl Drive {
             return self.pick_read(first, CLASS_MAPPING);
         }
         let class = self.dies[die as usize].host_class(0)?;
+        self.pick_read(first, class)
+    }
+
+    /// The host read or program of a die that goes first where reads do not always.
+    #[inline(never)]
+    fn pick_by_waits(&mut self, die: u32) -> Option<Pick> {
+        let first = self.dies[die as usize].first_plane;
+        let class = self.dies[die as usize].host_class(0);
+        let read = class.and_then(|class| self.pick_read(first, class));
+        let write = self.pick_host_write(die);
+        let (Some(read), Some(write)) = (read, write) else { return read.or(write) };
+        let scheduler = &self.config.scheduler;
+        let unit = self.planes[write.plane as usize].queues.writes[usize::from(write.class)].head;
+        let waited = self.now.since(self.units[unit].queued);
+        let write_goes = match scheduler.write_deadline {
+            Some(deadline) if waited >= deadline => true,
+            _ if self.flin.is_some() => self.program_has_waited_more(read, waited),
+            _ => scheduler.precedence == Precedence::Oldest && write.order < read.order,
+        };
+        Some(if write_goes { write } else { read })
+    }
+
+    /// The first of the reads that somebody waits for.
+    pub(super) fn first_awaited_read(&mut self, die: u32) -> Option<Pick> {
+        let state = &mut self.dies[die as usize];
+        let first = state.first_plane;
+        if state.work.some & MAPPING_READS != 0 {
+            return self.pick_read(first, CLASS_MAPPING);
+        }
+        let class = state.host_class(0)?;
         self.pick_read(first, class)
     }
 
@@ -144,7 +188,7 @@ impl Drive {
         if state.queues.writes[usize::from(class)].is_empty() {
             return false;
         }
-        let units_per_page = self.shape.units_per_page;
+        let units_per_page = self.shape.units_per_page * self.shape.pages_per_program;
         let (full, stream) = match class {
             CLASS_MAPPING => (true, Stream::Translation),
             CLASS_COLLECTION => (
@@ -158,7 +202,19 @@ impl Drive {
                 Stream::Host,
             ),
         };
-        full && self.blocks.can_program(plane, stream)
+        full && (self.config.flash.rewritable || self.blocks.can_program(plane, stream))
+    }
+
+    /// Whether a read of a plane that was queued before one of its erases still waits: it may
+    /// be of this block.
+    pub(super) fn is_read_before(&self, plane: u32, erase: u32) -> bool {
+        let reads = &self.planes[plane as usize].queues.reads;
+        if self.flin.is_some() {
+            // The order of reads is not that of their coming.
+            return self.is_block_read(plane, self.transactions[erase].slot);
+        }
+        let order = self.transactions[erase].order;
+        reads.iter().any(|list| !list.is_empty() && self.transactions[list.head].order < order)
     }
 
     pub(super) fn pick_erase(&self, first_plane: u32) -> Option<Pick> {
@@ -169,13 +225,8 @@ impl Drive {
                 if head == NONE {
                     return None;
                 }
-                // Reads that were queued before the erase may still be of this block.
                 let order = self.transactions[head].order;
-                let older = queues
-                    .reads
-                    .iter()
-                    .any(|list| !list.is_empty() && self.transactions[list.head].order < order);
-                (!older).then_some(Pick {
+                (!self.is_read_before(plane, head)).then_some(Pick {
                     kind: OperationKind::Erase,
                     class: CLASS_COLLECTION,
                     plane,

@@ -13,6 +13,8 @@ pub(crate) enum OperationKind {
     Read,
     Program,
     Erase,
+    /// A suspend command on its way through, or (as a choice) a resume command.
+    Suspension,
 }
 
 /// What a die is doing.
@@ -39,6 +41,9 @@ pub(crate) struct Die {
     pub(super) turns: [[u8; 3]; 2],
     pub(crate) idle_since: Time,
     pub(crate) dead: bool,
+    /// What it does may be suspended, or be followed by the next program without a pause:
+    /// what waits for it wants the channel though the die is not idle.
+    pub(crate) interruptible: bool,
     /// How much longer its array takes, if it is slow.
     pub(crate) factor: Option<f64>,
 }
@@ -55,6 +60,7 @@ impl Die {
             turns: [TURNS; 2],
             idle_since: Time::ZERO,
             dead: false,
+            interruptible: false,
             factor: None,
         }
     }

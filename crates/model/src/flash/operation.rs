@@ -24,6 +24,7 @@ impl Drive {
             OperationKind::Read => self.start_read(die, pick),
             OperationKind::Program => self.start_program(die, pick),
             OperationKind::Erase => self.start_erase(die, pick),
+            OperationKind::Suspension => self.resume(die),
         }
     }
 
@@ -38,12 +39,25 @@ impl Drive {
         command: Span,
         array: Span,
     ) {
+        let array = self.dies[die as usize].array_time(array);
+        self.counters.multi_plane_operations += u64::from(operation.planes > 1);
+        self.occupy_for(die, holder, operation, command);
+        self.events.push(self.now + command + array, Event::ArrayDone { die });
+    }
+
+    /// Takes channel and die for an operation whose end the caller schedules.
+    #[inline(always)]
+    pub(super) fn occupy_for(
+        &mut self,
+        die: u32,
+        holder: HolderIndex,
+        operation: DieOperation,
+        command: Span,
+    ) {
         let lane = self.lane(die);
         let now = self.now;
         let state = &mut self.dies[die as usize];
         let (channel, bit) = (state.channel, state.bit);
-        let array = state.array_time(array);
-        self.counters.multi_plane_operations += u64::from(operation.planes > 1);
         state.operation = Some(operation);
         let end = self.events.reserve(now + command);
         let state = &mut self.channels[channel as usize];
@@ -54,7 +68,6 @@ impl Drive {
         if !self.config.scheduler.die_interleaving {
             self.chip_busy[lane] = true;
         }
-        self.events.push(now + command + array, Event::ArrayDone { die });
     }
 
     #[inline(never)]
@@ -81,6 +94,9 @@ impl Drive {
         state.work.take_reads(pick.class, planes as u32);
         state.take_turn(0, pick.class);
         let command = self.flash.read_command(planes);
+        if self.flin.is_some() {
+            self.note_slowdowns_of_reads(die, &operation.items[..planes]);
+        }
         let holder = self.read_starts(first, lane, channel, command);
         for &other in &operation.items[1..planes] {
             self.read_starts(other, lane, channel, command);
@@ -122,7 +138,8 @@ impl Drive {
             // It goes on with a program of its own.
             return;
         }
-        let first_plane = self.dies[self.shape.die_of_plane(pick.plane) as usize].first_plane;
+        let die = self.shape.die_of_plane(pick.plane);
+        let first_plane = self.dies[die as usize].first_plane;
         for plane in first_plane..first_plane + self.shape.planes_per_die {
             if plane == pick.plane {
                 continue;
@@ -134,7 +151,10 @@ impl Drive {
                     break;
                 }
                 let t = &self.transactions[at];
-                if self.shape.page_of_slot(t.slot) == page && t.purpose != Purpose::Copyback {
+                if self.shape.page_of_slot(t.slot) == page
+                    && t.purpose != Purpose::Copyback
+                    && !self.is_being_programmed(die, t.slot)
+                {
                     let list =
                         &mut self.planes[plane as usize].queues.reads[usize::from(pick.class)];
                     self.transactions.unlink(list, before, at);
@@ -163,7 +183,8 @@ impl Drive {
             slots: [NONE; PLANES_MAX],
             stream,
         };
-        let page = self.blocks.next_page(pick.plane, stream);
+        let page = self.next_page(pick, stream);
+        let pages = self.pages_in_program(page);
         let mut holder = None;
         self.program_page(&mut operation, pick, &mut holder, lane, channel);
         if self.config.scheduler.multi_plane {
@@ -171,7 +192,7 @@ impl Drive {
             for plane in first_plane..first_plane + self.shape.planes_per_die {
                 if plane != pick.plane
                     && self.can_program(plane, pick.class)
-                    && self.blocks.next_page(plane, stream) == page
+                    && self.next_page(Pick { plane, ..pick }, stream) == page
                 {
                     let other = Pick { plane, ..pick };
                     self.program_page(&mut operation, other, &mut holder, lane, channel);
@@ -189,9 +210,16 @@ impl Drive {
         };
         self.dies[die as usize].take_turn(1, pick.class);
         let planes = usize::from(operation.planes);
-        let command =
-            self.flash.program_command(planes) + self.flash.page_transfer.times(planes as u64);
+        let pages = u64::from(pages);
+        let transfer = match self.config.flash.rewritable {
+            true => operation.items[..planes].iter().map(|&unit| self.changes_of(unit)).sum(),
+            false => self.flash.page_transfer.times(planes as u64),
+        };
+        let command = (self.flash.program_command(planes) + transfer).times(pages);
         let (now, array) = (self.now, self.flash.program(page));
+        if self.flin.is_some() {
+            self.note_slowdowns_of_units(die, &operation.items[..planes]);
+        }
         for at in 0..planes {
             let mut unit = operation.items[at];
             while unit != NONE {
@@ -200,18 +228,68 @@ impl Drive {
                 unit = u.next;
             }
         }
-        self.counters.flash_programs += planes as u64;
+        self.counters.flash_programs += planes as u64 * pages;
         match pick.class {
-            CLASS_MAPPING => self.counters.mapping_programs += planes as u64,
+            CLASS_MAPPING => self.counters.mapping_programs += planes as u64 * pages,
             CLASS_COLLECTION => {
-                self.counters.gc_programs += planes as u64;
+                self.counters.gc_programs += planes as u64 * pages;
                 if self.config.gc.paced {
                     self.pages_moved(&operation.slots[..planes]);
                 }
             }
             _ => {}
         }
-        self.occupy(die, holder, operation, command, array);
+        if self.holds.is_empty() {
+            self.occupy(die, holder, operation, command, array);
+        } else {
+            self.begin_long(die, holder, operation, command, array);
+        }
+    }
+
+    /// The page offset that a program has.
+    fn next_page(&self, pick: Pick, stream: Stream) -> u32 {
+        if !self.config.flash.rewritable {
+            return self.blocks.next_page(pick.plane, stream);
+        }
+        let list = self.planes[pick.plane as usize].queues.writes[usize::from(pick.class)];
+        self.shape.page_of_slot(self.home_of(self.units[list.head].content))
+    }
+
+    /// Where something is for ever that is overwritten in place.
+    pub(crate) fn home_of(&self, content: Content) -> u32 {
+        let Content::Unit(unit) = content else { unreachable!("there are no tables in it") };
+        let space = self.space_of(unit);
+        space.home_of(unit - space.base, &self.shape)
+    }
+
+    /// Transfer time of what changes in a unit that is overwritten in place.
+    fn changes_of(&self, unit: u32) -> Span {
+        let bits = self.shape.unit_sectors.min(64);
+        let changed = self.units[unit].mask.count_ones().min(bits);
+        self.flash.transfer(self.shape.unit_bytes / bits * changed)
+    }
+
+    /// Pages that a program takes that begins with page `page` of a block: the rest of the
+    /// word line in one-shot programs, else one.
+    pub(super) fn pages_in_program(&self, page: u32) -> u32 {
+        match self.shape.pages_per_program {
+            1 => 1,
+            pages => (pages - page % pages).min(self.shape.pages_per_block - page),
+        }
+    }
+
+    /// Where something goes in a program whose first `used` slots are taken, and the slots
+    /// that are taken then: a translation page has a page of its own.
+    #[inline]
+    pub(crate) fn place_in_program(&self, content: Content, used: u32) -> (u32, u32) {
+        match content {
+            Content::Unit(_) => (used, used + 1),
+            Content::TranslationPage(_) => {
+                let units = self.shape.units_per_page;
+                let at = (used + units - 1) & !(units - 1);
+                (at, at + units)
+            }
+        }
     }
 
     /// Takes units out of a plane's queue, gives them the plane's next page and maps them
@@ -227,8 +305,10 @@ impl Drive {
     ) {
         let class = usize::from(pick.class);
         let die = self.shape.die_of_plane(pick.plane) as usize;
+        let pages = self.pages_in_program(self.next_page(pick, operation.stream));
+        let capacity = self.shape.units_per_page * pages;
         let mut chosen = List::EMPTY;
-        let mut count = 0;
+        let (mut count, mut used) = (0, 0);
         // A host page takes units of every priority once it is going to be programmed.
         let classes = match pick.class {
             CLASS_MAPPING | CLASS_COLLECTION => class..class + 1,
@@ -241,9 +321,8 @@ impl Drive {
                 if list.is_empty() {
                     break;
                 }
-                let whole_page =
-                    matches!(self.units[list.head].content, Content::TranslationPage(_));
-                if count == self.shape.units_per_page || (whole_page && count > 0) {
+                let (_, after) = self.place_in_program(self.units[list.head].content, used);
+                if after > capacity {
                     break 'classes;
                 }
                 let queues = &mut self.planes[pick.plane as usize].queues;
@@ -265,36 +344,50 @@ impl Drive {
                 }
                 self.units.push_back(&mut chosen, unit);
                 count += 1;
-                if whole_page {
-                    break 'classes;
-                }
+                used = after;
             }
         }
         if count > 0 {
-            let slot = self.blocks.take_page(pick.plane, operation.stream);
+            let slot = match self.config.flash.rewritable {
+                true => self.home_of(self.units[chosen.head].content),
+                false => self.blocks.take_page(pick.plane, operation.stream),
+            };
+            for _ in 1..pages {
+                self.blocks.take_page(pick.plane, operation.stream);
+            }
             let at = usize::from(operation.planes);
             (operation.items[at], operation.slots[at]) = (chosen.head, slot);
             operation.planes += 1;
             holder.get_or_insert(self.units[chosen.head].holder);
             let mut unit = chosen.head;
-            for place in 0..count {
+            let (mut used, mut filled) = (0, 0);
+            let mut whole_page = false;
+            for _ in 0..count {
                 let rest = self.charge_unit_wait(unit, lane, channel);
+                let content = self.units[unit].content;
+                whole_page |= matches!(content, Content::TranslationPage(_));
+                let (place, after) = self.place_in_program(content, used);
+                for place in filled..place {
+                    self.mapping.table.clear_slot(slot + place);
+                }
                 self.map_unit(unit, slot + place, rest);
+                (filled, used) = (place + 1, after);
                 unit = self.units[unit].next;
             }
-            // The rest of the page stays empty.
-            for place in count..self.shape.units_per_page {
+            // The rest stays empty.
+            for place in filled..capacity {
                 self.mapping.table.clear_slot(slot + place);
             }
-            let whole_page = matches!(self.units[chosen.head].content, Content::TranslationPage(_));
             if operation.stream == Stream::Host && !whole_page {
-                self.counters.padded_units += u64::from(self.shape.units_per_page - count);
+                self.counters.padded_units += u64::from(capacity - count);
                 if self.config.gc.paced {
                     self.planes[pick.plane as usize].collection.host_page_programmed();
                 }
             }
-            self.collect_if_needed(pick.plane);
-            self.break_off_if_stuck(pick.plane);
+            if !self.config.flash.rewritable {
+                self.collect_if_needed(pick.plane);
+                self.break_off_if_stuck(pick.plane);
+            }
         }
     }
 
@@ -330,18 +423,16 @@ impl Drive {
         }
         let holder = self.transactions[transaction].holder;
         let command = self.flash.erase_command(planes);
-        self.occupy(die, holder, operation, command, self.flash.erase);
+        if self.holds.is_empty() {
+            self.occupy(die, holder, operation, command, self.flash.erase);
+        } else {
+            self.begin_long(die, holder, operation, command, self.flash.erase);
+        }
     }
 
-    pub(super) fn can_erase(&self, plane: u32) -> bool {
-        let queues = &self.planes[plane as usize].queues;
-        !queues.erases.is_empty() && {
-            let order = self.transactions[queues.erases.head].order;
-            !queues
-                .reads
-                .iter()
-                .any(|list| !list.is_empty() && self.transactions[list.head].order < order)
-        }
+    fn can_erase(&self, plane: u32) -> bool {
+        let head = self.planes[plane as usize].queues.erases.head;
+        head != NONE && !self.is_read_before(plane, head)
     }
 
     /// One of the pages a die has read has left it.
@@ -366,7 +457,11 @@ impl Drive {
         state.operation = None;
         state.transfers = 0;
         state.work = Work::default();
+        state.interruptible = false;
         state.idle_since = now;
+        if let Some(hold) = self.holds.get_mut(die as usize) {
+            hold.clear();
+        }
     }
 
     /// A die has nothing to do any more. The caller lists its channel.
@@ -422,10 +517,14 @@ impl Drive {
     /// A program or an erase is done.
     pub(super) fn block_changed(&mut self, die: u32) {
         let Some(operation) = self.dies[die as usize].operation else { return };
-        let planes = usize::from(operation.planes);
         self.become_idle(die);
         self.mark_channel(self.dies[die as usize].channel);
-        for at in 0..planes {
+        self.finish_change(&operation);
+    }
+
+    /// What follows from the end of a program or an erase (nothing from a suspension's).
+    pub(super) fn finish_change(&mut self, operation: &DieOperation) {
+        for at in 0..usize::from(operation.planes) {
             match operation.kind {
                 OperationKind::Erase => self.block_erased(operation.items[at]),
                 _ => self.page_programmed(operation.items[at], operation.slots[at]),
@@ -443,6 +542,9 @@ impl Drive {
         t.ready = now;
         if fails {
             t.transfer = now;
+            if self.flin.is_some() {
+                self.read_has_left(transaction);
+            }
             self.transferred(die);
             self.mark_channel(channel);
             self.read_failed(transaction);

@@ -56,6 +56,10 @@ pub(super) const COLLECTION_WORK: u32 =
 pub(super) const MAPPING_READS: u32 = 1 << CLASS_MAPPING;
 /// Not work, but a bit that keeps all but collection from being chosen.
 pub(super) const EXCLUSIVE: u32 = 1 << 24;
+/// Reads that somebody waits for: of the mapping table and of hosts.
+pub(super) const AWAITED_READS: u32 = MAPPING_READS | HOST_CLASSES << CLASS_HOST;
+/// The bit of an operation that was suspended and has to go on.
+pub(super) const SUSPENDED: u32 = 1 << 17;
 pub(super) const HOST_CLASSES: u32 = 0b1111;
 
 impl Work {
@@ -123,6 +127,11 @@ impl Work {
     pub(crate) fn take_erase(&mut self) {
         self.erases -= 1;
         self.some &= !(u32::from(self.erases == 0) << ERASES);
+    }
+
+    /// Notes that the die has something to go on with, or no more.
+    pub(super) fn set_suspended(&mut self, suspended: bool) {
+        self.some = (self.some & !SUSPENDED) | (u32::from(suspended) * SUSPENDED);
     }
 
     /// Whether nothing but reads of one class waits that has no turns to take: which class.

@@ -20,6 +20,7 @@ pub(crate) enum Deferred {
     /// A read of a die that is dead.
     FailedTransaction(u32),
 }
+
 impl Drive {
     #[inline]
     pub(crate) fn lane(&self, die: u32) -> usize {
@@ -43,8 +44,20 @@ impl Drive {
         if self.dies[die as usize].is_idle() {
             self.channels[channel as usize].ready |= bit;
             self.mark_channel(channel);
+        } else if self.dies[die as usize].interruptible {
+            self.want_channel(die);
         }
     }
+
+    /// Something waits for a die that does what may be interrupted.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn want_channel(&mut self, die: u32) {
+        let Die { channel, bit, .. } = self.dies[die as usize];
+        self.channels[channel as usize].wanted |= bit;
+        self.mark_channel(channel);
+    }
+
     /// Puts a read or erase into its plane's queue.
     #[inline(always)]
     pub(crate) fn enqueue_transaction(&mut self, transaction: u32) {
@@ -77,6 +90,11 @@ impl Drive {
             let (channel, bit) = (state.channel, state.bit);
             self.channels[channel as usize].ready |= bit;
             self.mark_channel(channel);
+        } else if state.interruptible {
+            self.want_channel(die);
+        }
+        if self.flin.is_some() {
+            self.place_read_fairly(transaction);
         }
     }
 
@@ -113,6 +131,9 @@ impl Drive {
             self.fresh_units.push(unit);
         }
         self.mark_ready(die);
+        if self.flin.is_some() {
+            self.place_unit_fairly(unit, die);
+        }
     }
 
     pub(crate) fn defer(&mut self, what: Deferred) {

@@ -24,6 +24,10 @@ pub(crate) struct FlashTimes {
     read: Vec<Span>,
     program: Vec<Span>,
     pub(crate) erase: Span,
+    /// Mean of the program times.
+    pub(crate) program_mean: Span,
+    /// A suspend or a resume command.
+    pub(crate) suspend_command: Span,
     width: u64,
     rate_mts: u64,
     truncated: bool,
@@ -42,9 +46,16 @@ impl FlashTimes {
         let carried = u64::from(page)
             + if config.bus.transfer_spare { config.geometry.page_spare_bytes.into() } else { 0 };
         let pages = config.geometry.pages_per_block;
-        let times = |times: PageTimes, extra: Span| {
-            (0..pages).map(|n| page_time(config.flash.cell, times, n) + extra).collect()
+        let one_shot = config.flash.one_shot;
+        let times = |times: PageTimes, extra: Span| -> Vec<Span> {
+            (0..pages).map(|n| page_time(config.flash.cell, one_shot, times, n) + extra).collect()
         };
+        let mut program = times(config.flash.program, Span::ZERO);
+        if one_shot {
+            let longest = program.iter().copied().max().unwrap_or(Span::ZERO);
+            program.fill(longest);
+        }
+        let sum: Span = program.iter().copied().sum();
         let mut flash = FlashTimes {
             read_command: planes(&|n| {
                 c.t_cs + c.t_wc.times(6 * n) + c.t_dbsy.times(n - 1) + c.t_wb + c.t_rr
@@ -60,8 +71,11 @@ impl FlashTimes {
             }),
             page_transfer: Span::ZERO,
             read: times(config.flash.read, config.flash.read_ready_delay),
-            program: times(config.flash.program, Span::ZERO),
+            program_mean: Span::from_ps(sum.as_ps() / u64::from(pages)),
+            program,
             erase: config.flash.erase,
+            // One command and its address, as MQSim computes it.
+            suspend_command: c.t_cs + c.t_wc.times(3),
             width: config.bus.width_bytes.into(),
             rate_mts: config.bus.rate_mts.into(),
             truncated: config.bus.rounding == BusRounding::TruncatedNs,
@@ -127,11 +141,14 @@ impl FlashTimes {
 
 /// The array time of page `page` of a block: in MLC, LSB and MSB pages alternate; in TLC
 /// the first six are LSB, the next two CSB, then pairs of LSB, CSB and MSB pages take turns
-/// (Yaakobi et al., ICNC 2012).
-fn page_time(cell: CellType, times: PageTimes, page: u32) -> Span {
+/// (Yaakobi et al., ICNC 2012). The pages of a word line follow one another where one program
+/// takes them all.
+fn page_time(cell: CellType, one_shot: bool, times: PageTimes, page: u32) -> Span {
     match cell {
         CellType::Slc => times.lsb,
         CellType::Mlc => [times.lsb, times.msb][page as usize % 2],
+        CellType::Tlc if one_shot => [times.lsb, times.csb, times.msb][page as usize % 3],
+        CellType::Qlc | CellType::Plc => times.in_order()[(page % cell.bits()) as usize],
         CellType::Tlc => match page {
             0..=5 => times.lsb,
             6..=7 => times.csb,

@@ -37,7 +37,8 @@ fn random_config(random: &mut Random) -> Config {
         page_spare_bytes: random.pick(&[0, 448]),
     };
     config.mapping.unit_bytes = config.geometry.page_bytes / random.pick(&[1, 1, 2, 4]);
-    config.flash.cell = random.pick(&[CellType::Slc, CellType::Mlc, CellType::Tlc]);
+    config.flash.cell =
+        random.pick(&[CellType::Slc, CellType::Mlc, CellType::Tlc, CellType::Qlc, CellType::Plc]);
     config.flash.read_ready_delay = Span::from_ns(random.pick(&[0, 5000]));
     config.bus.rate_mts = random.pick(&[200, 800, 2400]);
     config.bus.transfer_spare = random.chance(0.3);
@@ -49,6 +50,16 @@ fn random_config(random: &mut Random) -> Config {
     config.link.stream_data = random.chance(0.5);
     config.link.truncate_ns = random.chance(0.2);
     config.queues.fetch_size = random.pick(&[1, 4, 1024]);
+    if random.chance(0.2) {
+        config.link.protocol = LinkProtocol::Sata;
+        config.link.max_payload_bytes = 8192;
+    }
+    config.link.adapter = Span::from_ns(random.pick(&[0, 0, 0, 900]));
+    if random.chance(0.4) {
+        let mut weight = || random.range(1, 6) as u16;
+        let weights = Weights { high: weight(), medium: weight(), low: weight() };
+        config.queues.arbitration = Arbitration::Weighted(weights);
+    }
     config.queues.arbitration_burst = random.pick(&[1, 3]);
     config.queues.command_slots = random.pick(&[1, 5, 65_536]);
     let cost = |random: &mut Random| Span::from_ns(random.pick(&[0, 0, 700]));
@@ -153,7 +164,36 @@ fn random_config(random: &mut Random) -> Config {
         multi_plane: random.chance(0.7),
         multi_plane_window: random.pick(&[1, 8]),
         priority_classes: random.chance(0.5),
+        precedence: random.pick(&[Precedence::ReadFirst, Precedence::Oldest]),
+        write_deadline: random.pick(&[None, None, Some(Span::from_us(600))]),
+        suspend_program: random.chance(0.4).then(|| random_suspension(random)),
+        suspend_erase: random.chance(0.4).then(|| random_suspension(random)),
+        suspend_erase_for_writes: None,
+        cache_program: random.chance(0.3),
+        flin: random.chance(0.3).then(|| Flin {
+            epoch: Span::from_us(random.range(200, 5000)),
+            read_bytes_per_s: random.pick(&[0, 10_000_000]),
+            write_bytes_per_s: random.pick(&[0, 10_000_000]),
+            fairness: random.pick(&[0.3, 0.6, 1.0]),
+        }),
     };
+    if config.scheduler.suspend_erase.is_some() && random.chance(0.5) {
+        config.scheduler.suspend_erase_for_writes = Some(Span::from_us(random.range(0, 1000)));
+    }
+    if random.chance(0.3) {
+        config.flash.one_shot = true;
+        let pages = config.flash.cell.bits();
+        config.geometry.pages_per_block += 6 * pages;
+        config.geometry.pages_per_block = config.geometry.pages_per_block.next_multiple_of(pages);
+    }
+    if random.chance(0.1) {
+        config.flash.rewritable = true;
+        config.flash.one_shot = false;
+        config.mapping.unit_bytes = config.geometry.page_bytes;
+        config.mapping.table = MappingTable::Ideal;
+        config.mapping.unmapped_reads = UnmappedReads::Zeroes;
+        config.gc.idle_after = None;
+    }
     if random.chance(0.4) {
         // Two namespaces; sometimes on channels of their own.
         let mut first = Namespace::whole_drive();
@@ -166,6 +206,14 @@ fn random_config(random: &mut Random) -> Config {
         }
         config.namespaces = vec![first, second];
     }
+    if config.flash.one_shot || config.flash.rewritable {
+        config.gc.copyback = false;
+    }
+    if config.flash.rewritable {
+        config.placement = Placement::Static;
+        config.gc.paced = false;
+        config.wear.static_threshold = None;
+    }
     // As much over-provisioning as it takes.
     while config.check().is_err() && config.over_provisioning < 0.95 {
         config.over_provisioning += 0.05;
@@ -176,6 +224,16 @@ fn random_config(random: &mut Random) -> Config {
         }
     }
     config
+}
+
+fn random_suspension(random: &mut Random) -> Suspension {
+    Suspension {
+        latency: Span::from_us(random.pick(&[0, 5, 100])),
+        resume: Span::from_us(random.pick(&[0, 20])),
+        least_left: Span::from_us(random.pick(&[0, 50])),
+        limit: random.pick(&[1, 3, 100]),
+        longest: Span::from_us(random.pick(&[0, 200, 100_000])),
+    }
 }
 
 fn add_faults(config: &mut Config, random: &mut Random) {
@@ -487,6 +545,11 @@ impl Run {
     fn control(&mut self) {
         while let Some(done) = self.host.ready() {
             self.complete(done);
+        }
+        if self.random.chance(0.2) {
+            let mut weight = || self.random.range(1, 6) as u16;
+            let weights = Weights { high: weight(), medium: weight(), low: weight() };
+            self.host.control(Control::Arbitration { burst: 2, weights });
         }
         match self.random.below(6) {
             0 | 1 => {

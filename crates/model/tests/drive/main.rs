@@ -9,6 +9,8 @@
 //! - `wear`: levelling, the end of blocks, and reads of worn ones;
 //! - `allocation`: where writes go, and the steady states that policies lead to;
 //! - `amplification`: garbage collection against theory;
+//! - `scheduling`, `media`, `host`: what the rules of the scheduler, the kinds of memory and
+//!   the host's side do, in numbers;
 //! - `refused`: drives that cannot be built.
 
 #![allow(unreachable_pub, missing_docs)]
@@ -19,8 +21,11 @@ mod ceilings;
 mod closed_forms;
 mod collection;
 mod contract;
+mod host;
 mod knobs;
 mod laws;
+mod media;
 mod refused;
+mod scheduling;
 mod support;
 mod wear;

@@ -1,10 +1,18 @@
 //! The controller's sections: link, queues, firmware and write cache.
 
 use super::*;
+use mynah_model::config::{Arbitration, LinkProtocol, Weights};
+use schema::ArbitrationName;
+
+/// Tags of native command queuing.
+pub(crate) const NCQ_TAGS: u32 = 32;
 
 impl Check<'_> {
     pub(super) fn link(&mut self, file: &File) -> Link {
         let link = file.link.get();
+        if or(&link.protocol, schema::LinkProtocolName::Pcie) == schema::LinkProtocolName::Sata {
+            return self.sata(link, file.link.span());
+        }
         let lanes = or(&link.lanes, 4);
         if let Some(at) = link.lanes.as_ref()
             && ![1, 2, 4, 8, 12, 16, 32].contains(&lanes)
@@ -47,6 +55,8 @@ impl Check<'_> {
         }
         let rounding = or(&link.rounding, schema::RoundingName::Exact);
         Link {
+            protocol: LinkProtocol::Pcie,
+            adapter: self.span_or("link.adapter", &link.adapter, Span::ZERO),
             bytes_per_s,
             lanes,
             max_payload_bytes,
@@ -56,6 +66,51 @@ impl Check<'_> {
             stream_data: or(&link.stream_data, true),
             interrupt: self.span_or("link.interrupt", &link.interrupt, Span::ZERO),
             truncate_ns: rounding == schema::RoundingName::TruncatedNs,
+        }
+    }
+
+    fn sata(&mut self, link: &schema::Link, whole: Range<usize>) -> Link {
+        let cause = link.protocol.as_ref().map(At::span);
+        let moot = [
+            link.bandwidth.as_ref().map(At::span),
+            link.lanes.as_ref().map(At::span),
+            link.max_payload.as_ref().map(At::span),
+            link.submission_entry.as_ref().map(At::span),
+            link.fetch_prp_lists.as_ref().map(At::span),
+            link.rounding.as_ref().map(At::span),
+        ];
+        for span in moot.into_iter().flatten() {
+            self.moot(span, cause.clone(), "this has no effect: the link is SATA", "remove it");
+        }
+        let bytes_per_s = match link.generation.as_ref().map(At::get) {
+            // 8b/10b coding.
+            Some(generation @ 1..=3) => 150_000_000 << (generation - 1),
+            _ => {
+                self.at(
+                    link.generation.as_ref().map_or(whole, At::span),
+                    "a SATA link has generation 1, 2 or 3".to_owned(),
+                    "1.5, 3 or 6 Gb/s",
+                    Some("for example `generation = 3`".to_owned()),
+                );
+                600_000_000
+            }
+        };
+        let overhead = self.small_or("link.packet_overhead", &link.packet_overhead, 28);
+        if let Some(at) = link.packet_overhead.as_ref().filter(|at| at.get().0 > 256) {
+            self.wrong("`link.packet_overhead` must be at most 256B", at, "too large", None);
+        }
+        Link {
+            protocol: LinkProtocol::Sata,
+            adapter: self.span_or("link.adapter", &link.adapter, Span::ZERO),
+            bytes_per_s,
+            lanes: 1,
+            max_payload_bytes: 8192,
+            packet_overhead_bytes: overhead,
+            submission_entry_bytes: 64,
+            fetch_prp_lists: false,
+            stream_data: or(&link.stream_data, true),
+            interrupt: self.span_or("link.interrupt", &link.interrupt, Span::ZERO),
+            truncate_ns: false,
         }
     }
 
@@ -136,13 +191,21 @@ impl Check<'_> {
         }
     }
 
-    pub(super) fn queues(&mut self, queues: &schema::Queues) -> Queues {
+    pub(super) fn queues(&mut self, file: &File) -> Queues {
+        let queues = &file.queues;
+        let arbitration = self.arbitration(queues);
+        let protocol = or(&file.link.get().protocol, schema::LinkProtocolName::Pcie);
+        let slots = match protocol {
+            schema::LinkProtocolName::Pcie => u32::MAX,
+            schema::LinkProtocolName::Sata => NCQ_TAGS,
+        };
         let mut count = |name, value: &Maybe<u32>, range, default| {
             value.as_ref().map_or(default, |value| self.count(name, value, range))
         };
         Queues {
             fetch_size: count("queues.fetch_size", &queues.fetch_size, 1..=65_536, 512),
             entries: count("queues.entries", &queues.entries, 2..=65_536, 1024),
+            arbitration,
             arbitration_burst: count(
                 "queues.arbitration_burst",
                 &queues.arbitration_burst,
@@ -152,9 +215,36 @@ impl Check<'_> {
             command_slots: count(
                 "queues.command_slots",
                 &queues.command_slots,
-                1..=u32::MAX,
-                65_536,
+                1..=slots,
+                slots.min(65_536),
             ),
+        }
+    }
+
+    fn arbitration(&mut self, queues: &schema::Queues) -> Arbitration {
+        let weights =
+            [&queues.high_weight, &queues.medium_weight, &queues.low_weight].map(Option::as_ref);
+        let names = ["high", "medium", "low"].map(|class| format!("queues.{class}_weight"));
+        match or(&queues.arbitration, ArbitrationName::RoundRobin) {
+            ArbitrationName::RoundRobin => {
+                for at in weights.into_iter().flatten() {
+                    self.moot(
+                        at.span(),
+                        queues.arbitration.as_ref().map(At::span),
+                        "this has no effect: queues take turns whatever their priority",
+                        "use it with `arbitration = \"weighted\"`",
+                    );
+                }
+                Arbitration::RoundRobin
+            }
+            ArbitrationName::Weighted => {
+                let mut weight = |class: usize, default: u16| {
+                    weights[class]
+                        .map_or(default, |at| self.count(&names[class], at, 1..=256) as u16)
+                };
+                let (high, medium, low) = (weight(0, 4), weight(1, 2), weight(2, 1));
+                Arbitration::Weighted(Weights { high, medium, low })
+            }
         }
     }
 

@@ -135,8 +135,10 @@ impl Check<'_> {
     }
 
     pub(super) fn over_provisioning(&mut self, file: &File) -> f64 {
-        let Some(share) = &file.over_provisioning else { return 0.07 };
-        if share.get().0 <= 0.0 || share.get().0 >= 1.0 {
+        let rewritable = or(&file.flash.get().rewritable, false);
+        let default = if rewritable { 0.0 } else { 0.07 };
+        let Some(share) = &file.over_provisioning else { return default };
+        if (share.get().0 <= 0.0 && !rewritable) || share.get().0 >= 1.0 {
             self.wrong(
                 format!("`over_provisioning` must be between 0% and 100%, not {}", share.get()),
                 share,
@@ -284,6 +286,79 @@ impl Check<'_> {
             multi_plane,
             multi_plane_window: or(&scheduler.multi_plane_window, 32),
             priority_classes: or(&scheduler.priority_classes, false),
+            precedence: self.precedence(scheduler),
+            write_deadline: scheduler
+                .write_deadline
+                .as_ref()
+                .map(|at| self.span("scheduler.write_deadline", at)),
+            suspend_program: scheduler.suspend_program.as_ref().map(|at| {
+                let schema::Suspension { latency, resume, least_left, limit, longest } = at.get();
+                self.suspension("suspend_program", latency, resume, least_left, limit, longest)
+            }),
+            suspend_erase: scheduler.suspend_erase.as_ref().map(|at| {
+                let schema::EraseSuspension { latency, resume, least_left, limit, longest, .. } =
+                    at.get();
+                self.suspension("suspend_erase", latency, resume, least_left, limit, longest)
+            }),
+            suspend_erase_for_writes: scheduler
+                .suspend_erase
+                .as_ref()
+                .and_then(|at| at.get().for_writes.as_ref())
+                .map(|at| self.span("scheduler.suspend_erase.for_writes", at)),
+            cache_program: or(&scheduler.cache_program, false),
+            flin: scheduler.flin.as_ref().map(|at| self.flin(at.get())),
+        }
+    }
+
+    fn precedence(&mut self, scheduler: &schema::Scheduler) -> Precedence {
+        let Some(precedence) = &scheduler.precedence else { return Precedence::ReadFirst };
+        if let Some(flin) = &scheduler.flin {
+            self.moot(
+                precedence.span(),
+                Some(flin.span()),
+                "`scheduler.precedence` has no effect: FLIN weighs reads and programs itself",
+                "remove it, or `[scheduler.flin]`",
+            );
+        }
+        (*precedence.get()).into()
+    }
+
+    fn suspension(
+        &mut self,
+        section: &str,
+        latency: &At<Duration>,
+        resume: &Maybe<Duration>,
+        least_left: &Maybe<Duration>,
+        limit: &Maybe<u32>,
+        longest: &Maybe<Duration>,
+    ) -> Suspension {
+        let key = |key: &str| format!("scheduler.{section}.{key}");
+        let latency = self.span(&key("latency"), latency);
+        Suspension {
+            latency,
+            resume: self.span_or(&key("resume"), resume, Span::ZERO),
+            least_left: self.span_or(&key("least_left"), least_left, latency),
+            limit: limit.as_ref().map_or(8, |at| self.count(&key("limit"), at, 1..=10_000)),
+            longest: self.span_or(&key("longest"), longest, Span::from_ms(10)),
+        }
+    }
+
+    fn flin(&mut self, flin: &schema::Flin) -> Flin {
+        let epoch = self.span_or("scheduler.flin.epoch", &flin.epoch, FLIN.epoch);
+        if let Some(at) = flin.epoch.as_ref().filter(|_| epoch.is_zero()) {
+            self.wrong("`scheduler.flin.epoch` must be longer than 0", at, "too short", None);
+        }
+        Flin {
+            epoch,
+            read_bytes_per_s: flin
+                .read_threshold
+                .as_ref()
+                .map_or(FLIN.read_bytes_per_s, |at| at.get().0),
+            write_bytes_per_s: flin
+                .write_threshold
+                .as_ref()
+                .map_or(FLIN.write_bytes_per_s, |at| at.get().0),
+            fairness: or(&flin.fairness, Fraction(FLIN.fairness)).0,
         }
     }
 

@@ -1,0 +1,626 @@
+//! FLIN: fairness between flows at the dies (Tavakkol et al., ISCA 2018).
+//!
+//! *Insertion.* A die's queue of one class has two parts: work of flows that ask little of
+//! the die, then that of intensive ones. What is new goes to the end of its part and then
+//! forward, past other flows, to where the ratio of the least to the largest slowdown in that
+//! part is largest. A slowdown compares the estimated end with the estimate of it had the
+//! flow been alone. An intensive flow that was slowed down most on the average moves ahead of
+//! others at once while fairness is below the threshold; nobody moves past it.
+//!
+//! *Priorities* are the scheduler's own classes. *Reads and programs* are weighed by how long
+//! they have waited for how much work.
+//!
+//! Beyond the paper, which leaves the channel alone: where many dies of a channel read, its
+//! share of the channel is part of what a read takes, shared and alone; and data go out first
+//! for whoever is slowed down most, the next in line for the data's die included. Garbage collection keeps the
+//! place that the drive gives it; FLIN's division of it among flows is not modelled.
+
+use crate::blame::HolderIndex;
+use crate::command::{UNSET, UnitState};
+use crate::config;
+use crate::drive::Drive;
+use crate::flash::choice::Pick;
+use crate::flash::die::OperationKind;
+use crate::flash::queues::{CLASS_COLLECTION, CLASS_HOST};
+use crate::mapping::table::Content;
+use crate::pool::{Linked, List, NONE};
+use mynah_stamp::{Span, Time};
+
+const READS: usize = 0;
+const WRITES: usize = 1;
+
+pub(crate) struct Flin {
+    config: config::Flin,
+    dies: usize,
+    holders: usize,
+    epoch_end: Time,
+    /// Bytes in an epoch from one die, of reads and of writes, above which a flow is
+    /// intensive.
+    limits: [u64; 2],
+    /// Of each holder, reads and writes, at each die.
+    shares: Vec<Share>,
+    /// Host reads of each holder that are queued or under way at each die, and the dies of
+    /// each channel where it has any; the last is everybody.
+    outstanding: Vec<u32>,
+    active_dies: Vec<u32>,
+    dies_per_channel: usize,
+    /// Estimates for each transaction and each write unit that is queued.
+    notes: [Vec<Note>; 2],
+    queue: Vec<Entry>,
+}
+
+/// What a flow asks of a die and how it fares there.
+#[derive(Clone, Copy, Default)]
+struct Share {
+    bytes: u64,
+    intensive: bool,
+    slowdowns: f64,
+    count: u32,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Note {
+    /// How long it would have waited had its flow been alone.
+    alone: Span,
+    /// How long it would have taken then.
+    alone_service: Span,
+    intensive: bool,
+    /// It has moved forward, and nobody may move past it.
+    moved: bool,
+}
+
+/// One piece of work in a die's queue. Times in picoseconds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Entry {
+    index: u32,
+    order: u64,
+    holder: HolderIndex,
+    waited: u64,
+    /// How long the die is busy with it.
+    service: u64,
+    alone: u64,
+    alone_service: u64,
+    intensive: bool,
+    moved: bool,
+}
+
+impl Entry {
+    /// How many times longer it takes than alone if it ends after `ends` from now on.
+    fn slowdown(&self, ends: u64) -> f64 {
+        (self.waited + ends) as f64 / (self.alone + self.alone_service).max(1) as f64
+    }
+}
+
+impl Flin {
+    pub(crate) fn new(config: config::Flin, drive: &config::Config) -> Flin {
+        let dies = drive.geometry.dies() as usize;
+        let limit = |bytes_per_s: u64| {
+            let bytes = u128::from(bytes_per_s) * u128::from(config.epoch.as_ps());
+            (bytes / 1_000_000_000_000 / dies as u128) as u64
+        };
+        Flin {
+            dies,
+            holders: 0,
+            epoch_end: Time::ZERO + config.epoch,
+            limits: [limit(config.read_bytes_per_s), limit(config.write_bytes_per_s)],
+            shares: Vec::new(),
+            outstanding: Vec::new(),
+            active_dies: Vec::new(),
+            dies_per_channel: dies / drive.geometry.channels as usize,
+            notes: [Vec::new(), Vec::new()],
+            queue: Vec::new(),
+            config,
+        }
+    }
+
+    pub(crate) fn grow(&mut self, holders: usize) {
+        self.holders = holders;
+        self.shares.resize(holders * 2 * self.dies, Share::default());
+        // Place 0 is everybody's: nobody else's place moves when more come.
+        self.outstanding.resize((holders + 1) * self.dies, 0);
+        self.active_dies.resize((holders + 1) * self.dies / self.dies_per_channel, 0);
+    }
+
+    /// A host read of `holder` comes to `die`, or has left it.
+    fn count(&mut self, holder: HolderIndex, die: u32, comes: bool) {
+        let die = die as usize;
+        let channels = self.dies / self.dies_per_channel;
+        for place in [0, usize::from(holder) + 1] {
+            let outstanding = &mut self.outstanding[place * self.dies + die];
+            let active = &mut self.active_dies[place * channels + die / self.dies_per_channel];
+            if comes {
+                *active += u32::from(*outstanding == 0);
+                *outstanding += 1;
+            } else if *outstanding > 0 {
+                *outstanding -= 1;
+                *active -= u32::from(*outstanding == 0);
+            }
+        }
+    }
+
+    /// Dies of the channel of `die` with reads of `holder`, or of anybody.
+    fn active_dies(&self, holder: Option<HolderIndex>, die: u32) -> u64 {
+        let place = holder.map_or(0, |holder| usize::from(holder) + 1);
+        let channels = self.dies / self.dies_per_channel;
+        self.active_dies[place * channels + die as usize / self.dies_per_channel].into()
+    }
+
+    /// Forgets what was queued.
+    pub(crate) fn clear(&mut self) {
+        self.outstanding.fill(0);
+        self.active_dies.fill(0);
+    }
+
+    fn share(&mut self, holder: HolderIndex, kind: usize, die: u32) -> &mut Share {
+        &mut self.shares[(usize::from(holder) * 2 + kind) * self.dies + die as usize]
+    }
+
+    /// Says anew, once an epoch, who is intensive.
+    fn classify(&mut self, now: Time) {
+        if now < self.epoch_end {
+            return;
+        }
+        // After an idle epoch nobody is.
+        let fresh = now.since(self.epoch_end) < self.config.epoch;
+        let (dies, limits) = (self.dies, self.limits);
+        for (at, share) in self.shares.iter_mut().enumerate() {
+            share.intensive = fresh && share.bytes > limits[at / dies % 2];
+            share.bytes = 0;
+        }
+        self.epoch_end = now + self.config.epoch;
+    }
+
+    fn note(&self, kind: usize, index: u32) -> Note {
+        self.notes[kind].get(index as usize).copied().unwrap_or_default()
+    }
+
+    fn set_note(&mut self, kind: usize, index: u32, note: Note) {
+        let notes = &mut self.notes[kind];
+        if notes.len() <= index as usize {
+            notes.resize(index as usize + 1, Note::default());
+        }
+        notes[index as usize] = note;
+    }
+
+    fn entry(
+        &self,
+        kind: usize,
+        index: u32,
+        order: u64,
+        holder: HolderIndex,
+        waited: Span,
+        service: Span,
+    ) -> Entry {
+        let Note { alone, alone_service, intensive, moved } = self.note(kind, index);
+        Entry {
+            index,
+            order,
+            holder,
+            waited: waited.as_ps(),
+            service: service.as_ps(),
+            alone: alone.as_ps(),
+            alone_service: alone_service.as_ps(),
+            intensive,
+            moved,
+        }
+    }
+
+    /// Finds the place of the last entry of the queue, which is new, and puts it there. The
+    /// die is busy for `busy` from now on; `running` is what it does for the same flow.
+    fn place(
+        &mut self,
+        kind: usize,
+        die: u32,
+        now: Time,
+        busy: u64,
+        (running, alone_service): (Option<u64>, Span),
+    ) {
+        self.classify(now);
+        let Some(last) = self.queue.len().checked_sub(1) else { return };
+        let mut new = self.queue[last];
+        let bytes_limit_passed = self.share(new.holder, kind, die).intensive;
+        new.intensive = bytes_limit_passed;
+        new.alone_service = alone_service.as_ps();
+        let before = self.queue[..last].iter().rfind(|entry| entry.holder == new.holder);
+        new.alone = match before {
+            Some(before) => (before.alone + before.alone_service).saturating_sub(before.waited),
+            None => running.unwrap_or(0),
+        };
+        new.moved = new.intensive && self.is_least_fairly_treated(new.holder, kind, die);
+        self.queue[last] = new;
+        let at = position(&self.queue, busy);
+        let note = Note {
+            alone: Span::from_ps(new.alone),
+            alone_service,
+            intensive: new.intensive,
+            moved: new.moved,
+        };
+        self.set_note(kind, new.index, note);
+        // The orders stay where they are, the work moves.
+        let orders: Vec<u64> = self.queue[at..].iter().map(|entry| entry.order).collect();
+        self.queue[at..].rotate_right(1);
+        for (entry, order) in self.queue[at..].iter_mut().zip(orders) {
+            entry.order = order;
+        }
+    }
+
+    /// Whether the flow is slowed down most while flows are not treated fairly.
+    fn is_least_fairly_treated(&mut self, holder: HolderIndex, kind: usize, die: u32) -> bool {
+        let (mut least, mut most, mut worst) = (f64::INFINITY, 0.0, None);
+        for other in 0..self.holders as HolderIndex {
+            let share = self.share(other, kind, die);
+            if share.count > 0 {
+                let mean = share.slowdowns / f64::from(share.count);
+                least = mean.min(least);
+                if mean > most {
+                    (most, worst) = (mean, Some(other));
+                }
+            }
+        }
+        worst == Some(holder) && least < self.config.fairness * most
+    }
+
+    fn add_slowdown(&mut self, kind: usize, die: u32, entry: Entry) {
+        let slowdown = entry.slowdown(entry.service);
+        let share = self.share(entry.holder, kind, die);
+        share.slowdowns += slowdown;
+        share.count = share.count.saturating_add(1);
+    }
+}
+
+/// Where in `queue` its last entry belongs.
+fn position(queue: &[Entry], busy: u64) -> usize {
+    let last = queue.len() - 1;
+    let new = queue[last];
+    let others = &queue[..last];
+    let light = others.iter().take_while(|entry| !entry.intensive).count();
+    let (end, floor) = if new.intensive { (last, light) } else { (light, 0) };
+    let may_pass = |entry: &Entry| entry.holder != new.holder && !entry.moved;
+    if new.moved {
+        let mut at = end;
+        while at > floor && may_pass(&others[at - 1]) {
+            at -= 1;
+        }
+        return at;
+    }
+    // Ends of the part's work as it stands, and the extremes of slowdowns before each place.
+    let mut ends = busy + others[..floor].iter().map(|entry| entry.service).sum::<u64>();
+    let mut before = vec![(ends, f64::INFINITY, 0.0f64)];
+    for entry in &others[floor..end] {
+        ends += entry.service;
+        let slowdown = entry.slowdown(ends);
+        let &(_, least, most) = before.last().expect("the first");
+        before.push((ends, slowdown.min(least), slowdown.max(most)));
+    }
+    let (mut best, mut best_at) = (-1.0, end);
+    let (mut least_behind, mut most_behind) = (f64::INFINITY, 0.0f64);
+    let mut at = end;
+    loop {
+        let (begins, least, most) = before[at - floor];
+        let own = new.slowdown(begins + new.service);
+        let least = least.min(least_behind).min(own);
+        let most = most.max(most_behind).max(own);
+        let fairness = least / most;
+        if fairness > best {
+            (best, best_at) = (fairness, at);
+        }
+        if at == floor || !may_pass(&others[at - 1]) {
+            return best_at;
+        }
+        at -= 1;
+        let (ends, ..) = before[at + 1 - floor];
+        let delayed = others[at].slowdown(ends + new.service);
+        least_behind = least_behind.min(delayed);
+        most_behind = most_behind.max(delayed);
+    }
+}
+
+fn is_host(class: u8) -> bool {
+    (CLASS_HOST..CLASS_COLLECTION).contains(&class)
+}
+
+impl Drive {
+    /// How long a read keeps its die where `active` dies of its channel read: where the
+    /// channel is the bottleneck, until all of them have had it.
+    fn read_service(&self, transaction: u32, active: u64) -> Span {
+        let t = &self.transactions[transaction];
+        let array = self.flash.read(self.shape.page_of_slot(t.slot));
+        let transfer = self.flash.transfer(t.bytes);
+        (self.flash.read_command(1) + array + transfer).max(transfer.times(active))
+    }
+
+    fn unit_service(&self) -> Span {
+        let page = self.flash.program_mean + self.flash.page_transfer;
+        Span::from_ps(page.as_ps() / u64::from(self.shape.units_per_page))
+    }
+
+    fn read_entry(&self, flin: &Flin, transaction: u32) -> Entry {
+        let t = &self.transactions[transaction];
+        let waited = self.now.saturating_since(t.queued);
+        let service = self.read_service(transaction, flin.active_dies(None, t.die));
+        flin.entry(READS, transaction, t.order, t.holder, waited, service)
+    }
+
+    fn unit_entry(&self, flin: &Flin, unit: u32) -> Entry {
+        let u = &self.units[unit];
+        let waited = self.now.saturating_since(u.queued);
+        flin.entry(WRITES, unit, u.order, u.holder, waited, self.unit_service())
+    }
+
+    /// An estimate of how long a die stays busy with what it does.
+    fn busy_left(&self, die: u32) -> Span {
+        let Some(operation) = &self.dies[die as usize].operation else { return Span::ZERO };
+        let left = |begins: Time, array: Span| match begins {
+            UNSET => array,
+            begins => (begins + array).saturating_since(self.now),
+        };
+        let item = operation.items[0];
+        match operation.kind {
+            OperationKind::Read => {
+                let t = &self.transactions[item];
+                let page = self.shape.page_of_slot(t.slot);
+                left(t.array, self.flash.read(page)) + self.flash.transfer(t.bytes)
+            }
+            OperationKind::Program => left(self.units[item].array, self.flash.program_mean),
+            OperationKind::Erase => left(self.transactions[item].started, self.flash.erase),
+            OperationKind::Suspension => Span::ZERO,
+        }
+    }
+
+    /// How much longer what a die does for `holder` would take had its flow been alone.
+    fn running_alone(
+        &self,
+        flin: &Flin,
+        kind: usize,
+        die: u32,
+        holder: HolderIndex,
+    ) -> Option<u64> {
+        let operation = self.dies[die as usize].operation.as_ref()?;
+        let entry = match (kind, operation.kind) {
+            (READS, OperationKind::Read) => self.read_entry(flin, operation.items[0]),
+            (WRITES, OperationKind::Program) => self.unit_entry(flin, operation.items[0]),
+            _ => return None,
+        };
+        (entry.holder == holder)
+            .then(|| (entry.alone + entry.alone_service).saturating_sub(entry.waited))
+    }
+
+    /// Gives a read that was just queued its place.
+    #[inline(never)]
+    pub(super) fn place_read_fairly(&mut self, transaction: u32) {
+        let t = &self.transactions[transaction];
+        let (die, class, holder, bytes) = (t.die, usize::from(t.class), t.holder, t.bytes);
+        if !is_host(t.class) || t.purpose == crate::command::Purpose::Erase {
+            return;
+        }
+        let Some(mut flin) = self.flin.take() else { return };
+        flin.share(holder, READS, die).bytes += u64::from(bytes);
+        flin.count(holder, die, true);
+        let mut queue = std::mem::take(&mut flin.queue);
+        queue.clear();
+        let first = self.dies[die as usize].first_plane;
+        let planes = first..first + self.shape.planes_per_die;
+        for plane in planes.clone() {
+            let mut at = self.planes[plane as usize].queues.reads[class].head;
+            while at != NONE {
+                queue.push(self.read_entry(&flin, at));
+                at = self.transactions[at].next();
+            }
+        }
+        queue.sort_unstable_by_key(|entry| entry.order);
+        flin.queue = queue;
+        let busy = self.busy_left(die).as_ps();
+        let running = self.running_alone(&flin, READS, die, holder);
+        let alone = self.read_service(transaction, flin.active_dies(Some(holder), die));
+        flin.place(READS, die, self.now, busy, (running, alone));
+        for plane in planes {
+            self.planes[plane as usize].queues.reads[class] = List::EMPTY;
+        }
+        for entry in &flin.queue {
+            self.transactions[entry.index].order = entry.order;
+            let plane = self.transactions[entry.index].plane;
+            let list = &mut self.planes[plane as usize].queues.reads[class];
+            self.transactions.push_back(list, entry.index);
+        }
+        self.flin = Some(flin);
+    }
+
+    /// Gives a unit that was just queued its place.
+    #[inline(never)]
+    pub(super) fn place_unit_fairly(&mut self, unit: u32, die: u32) {
+        let u = &self.units[unit];
+        let (class, holder) = (usize::from(u.class), u.holder);
+        if !is_host(u.class) || u.state != UnitState::Queued {
+            return;
+        }
+        let Some(mut flin) = self.flin.take() else { return };
+        flin.share(holder, WRITES, die).bytes += u64::from(self.shape.unit_bytes);
+        let mut queue = std::mem::take(&mut flin.queue);
+        queue.clear();
+        let first = self.dies[die as usize].first_plane;
+        let planes = first..first + self.shape.planes_per_die;
+        for plane in planes.clone() {
+            let mut at = self.planes[plane as usize].queues.writes[class].head;
+            while at != NONE {
+                queue.push(self.unit_entry(&flin, at));
+                at = self.units[at].next();
+            }
+        }
+        queue.sort_unstable_by_key(|entry| entry.order);
+        flin.queue = queue;
+        let busy = self.busy_left(die).as_ps();
+        let running = self.running_alone(&flin, WRITES, die, holder);
+        flin.place(WRITES, die, self.now, busy, (running, self.unit_service()));
+        for plane in planes {
+            self.planes[plane as usize].queues.writes[class] = List::EMPTY;
+        }
+        for entry in &flin.queue {
+            self.units[entry.index].order = entry.order;
+            let Content::Unit(_) = self.units[entry.index].content else { continue };
+            let plane = self.units[entry.index].plane;
+            let list = &mut self.planes[plane as usize].queues.writes[class];
+            self.units.push_back(list, entry.index);
+        }
+        self.flin = Some(flin);
+    }
+
+    /// A read has left its die.
+    #[inline(never)]
+    pub(crate) fn read_has_left(&mut self, transaction: u32) {
+        let t = &self.transactions[transaction];
+        if let Some(flin) = self.flin.as_mut().filter(|_| is_host(t.class)) {
+            flin.count(t.holder, t.die, false);
+        }
+    }
+
+    /// Notes how much reads that start now were slowed down.
+    #[inline(never)]
+    pub(super) fn note_slowdowns_of_reads(&mut self, die: u32, items: &[u32]) {
+        let Some(mut flin) = self.flin.take() else { return };
+        for &item in items {
+            if is_host(self.transactions[item].class) {
+                let entry = self.read_entry(&flin, item);
+                flin.add_slowdown(READS, die, entry);
+            }
+        }
+        self.flin = Some(flin);
+    }
+
+    /// Notes how much the units of a program that starts now were slowed down.
+    #[inline(never)]
+    pub(super) fn note_slowdowns_of_units(&mut self, die: u32, items: &[u32]) {
+        let Some(mut flin) = self.flin.take() else { return };
+        for &first in items {
+            let mut at = first;
+            while at != NONE {
+                if is_host(self.units[at].class) {
+                    let entry = self.unit_entry(&flin, at);
+                    flin.add_slowdown(WRITES, die, entry);
+                }
+                at = self.units[at].next();
+            }
+        }
+        self.flin = Some(flin);
+    }
+
+    /// Whether a program that has waited for `waited` has waited longer for its work than a
+    /// read has for its own.
+    pub(super) fn program_has_waited_more(&self, read: Pick, waited: Span) -> bool {
+        let list = self.planes[read.plane as usize].queues.reads[usize::from(read.class)];
+        let read_waited = self.now.saturating_since(self.transactions[list.head].queued);
+        let read_service = self.read_service(list.head, 1);
+        let program = self.flash.program_mean + self.flash.page_transfer;
+        let product = |a: Span, b: Span| u128::from(a.as_ps()) * u128::from(b.as_ps());
+        product(waited, read_service) > product(read_waited, program)
+    }
+
+    /// Whether a read of the block that begins with `slot` waits in `plane`.
+    pub(super) fn is_block_read(&self, plane: u32, slot: u32) -> bool {
+        let block = self.shape.block_of_slot(slot);
+        self.planes[plane as usize].queues.reads.iter().any(|list| {
+            let mut at = list.head;
+            while at != NONE {
+                if self.shape.block_of_slot(self.transactions[at].slot) == block {
+                    return true;
+                }
+                at = self.transactions[at].next();
+            }
+            false
+        })
+    }
+
+    /// Moves the data of host reads to the front of a channel's queue that whoever is slowed
+    /// down most waits for: the data's own read, or the next read for the same die.
+    #[inline(never)]
+    pub(super) fn put_least_fair_data_first(&mut self, channel: u32) {
+        const HOST_DATA: usize = 1;
+        let Some(flin) = self.flin.take() else { return };
+        let list = self.channels[channel as usize].data[HOST_DATA];
+        let (mut worst, mut found, mut found_before) = (-1.0, NONE, NONE);
+        let (mut before, mut at) = (NONE, list.head);
+        while at != NONE {
+            let t = &self.transactions[at];
+            let transfer = self.flash.transfer(t.bytes).as_ps();
+            let own = self.read_entry(&flin, at).slowdown(transfer);
+            let slowdown = self.next_in_line(&flin, t.die, transfer).max(own);
+            if slowdown > worst {
+                (worst, found, found_before) = (slowdown, at, before);
+            }
+            (before, at) = (at, self.transactions[at].next());
+        }
+        if found_before != NONE {
+            let list = &mut self.channels[channel as usize].data[HOST_DATA];
+            self.transactions.unlink(list, found_before, found);
+            let head = std::mem::replace(&mut list.head, found);
+            let order = self.transactions[head].order;
+            self.transactions[head].order = self.transactions[found].order;
+            self.transactions[found].order = order;
+            self.transactions[found].set_next(head);
+        }
+        self.flin = Some(flin);
+    }
+
+    /// The slowdown of the next host read for a die, if the die is free after `busy`.
+    fn next_in_line(&self, flin: &Flin, die: u32, busy: u64) -> f64 {
+        let first = self.dies[die as usize].first_plane;
+        (first..first + self.shape.planes_per_die)
+            .flat_map(|plane| {
+                let reads = &self.planes[plane as usize].queues.reads;
+                reads[usize::from(CLASS_HOST)..usize::from(CLASS_COLLECTION)].iter()
+            })
+            .filter(|list| !list.is_empty())
+            .map(|list| {
+                let entry = self.read_entry(flin, list.head);
+                entry.slowdown(busy + entry.service)
+            })
+            .fold(0.0, f64::max)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(index: u32, holder: HolderIndex, alone: u64) -> Entry {
+        Entry {
+            index,
+            order: index.into(),
+            holder,
+            waited: 0,
+            service: 100,
+            alone,
+            alone_service: 100,
+            intensive: false,
+            moved: false,
+        }
+    }
+
+    #[test]
+    fn a_lone_read_passes_a_burst() {
+        // Four of one flow, each waiting for the one before; a single one of another flow,
+        // which alone would not wait, moves to the front.
+        let mut queue: Vec<Entry> = (0..4).map(|n| entry(n, 2, u64::from(n) * 100)).collect();
+        queue.push(entry(4, 3, 0));
+        // In front: 1, 2, 1.5, 1.33, 1.25 times. Further back its own slowdown grows.
+        assert_eq!(position(&queue, 0), 1);
+        // Nobody passes his own flow.
+        queue.insert(2, entry(5, 3, 0));
+        assert_eq!(position(&queue, 0), 3);
+    }
+
+    #[test]
+    fn intensive_work_stays_behind_the_rest() {
+        let mut queue: Vec<Entry> = (0..3).map(|n| entry(n, 2, 1000)).collect();
+        queue[2].intensive = true;
+        queue.push(Entry { intensive: true, ..entry(3, 3, 0) });
+        assert_eq!(position(&queue, 0), 2);
+        // Light work stands before intensive work, however long that has waited.
+        queue[3] = entry(3, 2, 0);
+        queue[2].waited = 1_000_000;
+        assert_eq!(position(&queue, 0), 2);
+        // What moved forward is not passed.
+        queue[3] = Entry { intensive: true, ..entry(3, 3, 0) };
+        queue[2].moved = true;
+        assert_eq!(position(&queue, 0), 3);
+    }
+}

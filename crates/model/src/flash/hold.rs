@@ -1,0 +1,404 @@
+//! Programs and erases that are interrupted: suspended for what waits for their die, and
+//! resumed when that is done; or followed without a pause by the next program, whose page was
+//! moved while they ran (ONFI's cache program).
+//!
+//! A suspend and a resume command each take the channel. A read of the page that is being
+//! programmed does not suspend the program, and ends its suspension. A die with a page in
+//! its cache register is not suspended.
+
+use crate::blame::HolderIndex;
+use crate::blocks::Stream;
+use crate::config::{Config, Suspension};
+use crate::drive::Drive;
+use crate::event::Event;
+use crate::flash::channel::Carrying;
+use crate::flash::choice::Pick;
+use crate::flash::die::{Die, DieOperation, OperationKind};
+use crate::flash::queues::{AWAITED_READS, CLASS_COLLECTION, CLASS_HOST, EXCLUSIVE};
+use crate::flash::timing::PLANES_MAX;
+use crate::pool::{Linked, NONE};
+use mynah_stamp::{Span, Time};
+
+/// What a die holds beside what it does.
+#[derive(Clone, Default)]
+pub(crate) struct Hold {
+    present: Timed,
+    suspended: Option<Suspended>,
+    next: Option<Next>,
+    /// Goes up with each suspension: an end that was scheduled before is void.
+    number: u16,
+}
+
+/// When a program's or an erase's array time begins and ends.
+#[derive(Clone, Copy, Default)]
+struct Timed {
+    holder: HolderIndex,
+    begins: Time,
+    ends: Time,
+    suspensions: u32,
+}
+
+#[derive(Clone, Copy)]
+struct Suspended {
+    operation: DieOperation,
+    holder: HolderIndex,
+    suspensions: u32,
+    /// What is left of its array time.
+    left: Span,
+    since: Time,
+}
+
+/// The program after the present one.
+#[derive(Clone, Copy)]
+struct Next {
+    operation: DieOperation,
+    holder: HolderIndex,
+    array: Span,
+    /// When its page is in the die.
+    ready: Time,
+}
+
+/// Whether a busy die can be given a command.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Chance {
+    Now,
+    /// Not before its present command is through.
+    Later,
+    Never,
+}
+
+impl Hold {
+    /// One for each die, if the drive interrupts anything.
+    pub(crate) fn all(config: &Config) -> Vec<Hold> {
+        let s = &config.scheduler;
+        let any = s.suspend_program.is_some() || s.suspend_erase.is_some() || s.cache_program;
+        vec![Hold::default(); if any { config.geometry.dies() as usize } else { 0 }]
+    }
+
+    /// What is suspended and what comes next, the latest first.
+    pub(crate) fn operations(&self) -> [Option<DieOperation>; 2] {
+        [self.next.map(|next| next.operation), self.suspended.map(|held| held.operation)]
+    }
+
+    pub(super) fn clear(&mut self) {
+        *self = Hold { number: self.number, ..Hold::default() };
+    }
+}
+
+impl Drive {
+    /// Begins a program or an erase that may be interrupted.
+    pub(super) fn begin_long(
+        &mut self,
+        die: u32,
+        holder: HolderIndex,
+        operation: DieOperation,
+        command: Span,
+        array: Span,
+    ) {
+        let array = self.dies[die as usize].array_time(array);
+        self.counters.multi_plane_operations += u64::from(operation.planes > 1);
+        let begins = self.now + command;
+        if self.dies[die as usize].is_idle() {
+            self.occupy_for(die, holder, operation, command);
+            let present = Timed { holder, begins, ends: begins + array, suspensions: 0 };
+            self.run_array(die, present);
+            return;
+        }
+        // Its page goes to the die beside the program under way.
+        let Die { channel, bit, .. } = self.dies[die as usize];
+        let end = self.events.reserve(begins);
+        let state = &mut self.channels[channel as usize];
+        state.carrying = Carrying::Command { end, announced: false };
+        state.wanted &= !bit;
+        self.ledger.take_channel(channel as usize, holder, self.now);
+        self.holds[die as usize].next = Some(Next { operation, holder, array, ready: begins });
+    }
+
+    fn run_array(&mut self, die: u32, present: Timed) {
+        let hold = &mut self.holds[die as usize];
+        hold.present = present;
+        let (number, free) = (hold.number, hold.suspended.is_none());
+        self.events.push(present.ends, Event::LongArrayDone { number, die });
+        let scheduler = &self.config.scheduler;
+        let state = &mut self.dies[die as usize];
+        let kind = state.operation.as_ref().map(|operation| operation.kind);
+        state.interruptible = free
+            && match kind {
+                Some(OperationKind::Program) => {
+                    scheduler.suspend_program.is_some() || scheduler.cache_program
+                }
+                Some(OperationKind::Erase) => scheduler.suspend_erase.is_some(),
+                _ => false,
+            };
+        if state.interruptible && !state.work.is_empty() {
+            self.want_channel(die);
+        }
+    }
+
+    /// The array of a program or an erase is done, unless it was suspended since.
+    pub(crate) fn long_array_done(&mut self, die: u32, number: u16) {
+        let hold = &mut self.holds[die as usize];
+        if hold.number != number {
+            return;
+        }
+        let next = hold.next.take();
+        let state = &mut self.dies[die as usize];
+        state.interruptible = false;
+        self.channels[state.channel as usize].wanted &= !state.bit;
+        match next {
+            None => self.array_done(die),
+            Some(next) => self.go_on(die, next),
+        }
+    }
+
+    /// The next program follows the one that ends.
+    fn go_on(&mut self, die: u32, next: Next) {
+        let Next { operation, holder, array, ready } = next;
+        let lane = self.lane(die);
+        if self.activity.is_some() {
+            self.note_die(die);
+        }
+        let Some(done) = self.dies[die as usize].operation.replace(operation) else { return };
+        let held = self.ledger.pass_lane(lane, holder, self.now);
+        self.counters.die_busy[die as usize] += held;
+        let begins = ready.max(self.now);
+        for &first in &operation.items[..usize::from(operation.planes)] {
+            let mut unit = first;
+            while unit != NONE {
+                self.units[unit].array = begins;
+                unit = self.units[unit].next();
+            }
+        }
+        let present = Timed { holder, begins, ends: begins + array, suspensions: 0 };
+        self.run_array(die, present);
+        self.finish_change(&done);
+    }
+
+    fn suspension(&self, kind: OperationKind) -> Option<Suspension> {
+        match kind {
+            OperationKind::Program => self.config.scheduler.suspend_program,
+            OperationKind::Erase => self.config.scheduler.suspend_erase,
+            _ => None,
+        }
+    }
+
+    /// Suspends what one of the channel's dies does, if something waits that may do so.
+    #[inline(never)]
+    pub(super) fn grant_suspension(&mut self, channel: u32) -> bool {
+        let (mut wanted, first_die) =
+            (self.channels[channel as usize].wanted, self.channels[channel as usize].first_die);
+        while wanted != 0 {
+            let die = first_die + wanted.trailing_zeros();
+            wanted &= wanted - 1;
+            if self.chance_to_suspend(die) == Chance::Now {
+                self.suspend(die);
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Moves the next page to one of the channel's dies, if the channel is still free; dies
+    /// that want nothing any more are forgotten.
+    #[inline(never)]
+    pub(super) fn grant_next_page(&mut self, channel: u32) {
+        let (mut wanted, first_die) =
+            (self.channels[channel as usize].wanted, self.channels[channel as usize].first_die);
+        while wanted != 0 {
+            if !matches!(self.channels[channel as usize].carrying, Carrying::Nothing) {
+                return;
+            }
+            let die = first_die + wanted.trailing_zeros();
+            wanted &= wanted - 1;
+            let next = self.next_program(die);
+            if let Ok(pick) = next {
+                self.start_program(die, pick);
+            } else if self.chance_to_suspend(die) == Chance::Never
+                && matches!(next, Err(Chance::Never))
+            {
+                let bit = self.dies[die as usize].bit;
+                self.channels[channel as usize].wanted &= !bit;
+            }
+        }
+    }
+
+    /// Whether what a busy die does can be suspended for what waits for it.
+    fn chance_to_suspend(&mut self, die: u32) -> Chance {
+        let state = &self.dies[die as usize];
+        let Some(operation) = state.operation.filter(|_| state.interruptible) else {
+            return Chance::Never;
+        };
+        let Some(suspension) = self.suspension(operation.kind) else { return Chance::Never };
+        let Hold { present, next, .. } = self.holds[die as usize];
+        let collects = operation.stream == Stream::Collected;
+        if next.is_some()
+            || state.work.some & EXCLUSIVE != 0
+            || present.suspensions >= suspension.limit
+            || (collects && self.is_collection_urgent(die))
+        {
+            return Chance::Never;
+        }
+        let left = present.ends.saturating_since(self.now + self.flash.suspend_command);
+        let least = match self.first_awaited_read(die) {
+            Some(read) if !self.reads_page_of(read, &operation) => Some(suspension.least_left),
+            Some(_) => None,
+            None if operation.kind == OperationKind::Erase => {
+                let least = self.config.scheduler.suspend_erase_for_writes;
+                least.filter(|_| self.pick_host_write(die).is_some())
+            }
+            None => None,
+        };
+        match least {
+            Some(least) if left >= least && !left.is_zero() => {
+                if self.now < present.begins {
+                    Chance::Later
+                } else {
+                    Chance::Now
+                }
+            }
+            _ => Chance::Never,
+        }
+    }
+
+    /// The program whose page can be moved to a die beside the one under way.
+    fn next_program(&mut self, die: u32) -> Result<Pick, Chance> {
+        let state = &self.dies[die as usize];
+        let programs = state.interruptible
+            && state.operation.is_some_and(|operation| operation.kind == OperationKind::Program);
+        let Hold { present, next, .. } = self.holds[die as usize];
+        if !self.config.scheduler.cache_program
+            || !programs
+            || next.is_some()
+            || state.work.some & AWAITED_READS != 0
+        {
+            return Err(Chance::Never);
+        }
+        if self.now < present.begins {
+            return Err(Chance::Later);
+        }
+        let first = state.first_plane;
+        let exclusive = state.work.some & EXCLUSIVE != 0;
+        let host = match exclusive || self.is_collection_urgent(die) {
+            true => None,
+            false => self.pick_host_write(die),
+        };
+        host.or_else(|| self.pick_write(first, CLASS_COLLECTION)).ok_or(Chance::Never)
+    }
+
+    fn is_collection_urgent(&self, die: u32) -> bool {
+        let first = self.dies[die as usize].first_plane;
+        (first..first + self.shape.planes_per_die).any(|plane| self.blocks.is_urgent(plane))
+    }
+
+    /// Whether a chosen read is of a page that `operation` programs.
+    fn reads_page_of(&self, read: Pick, operation: &DieOperation) -> bool {
+        let queues = &self.planes[read.plane as usize].queues;
+        let head = queues.reads[usize::from(read.class)].head;
+        self.programs_page(operation, self.transactions[head].slot)
+    }
+
+    fn programs_page(&self, operation: &DieOperation, slot: u32) -> bool {
+        let units = self.shape.units_per_page;
+        operation.kind == OperationKind::Program
+            && operation.slots[..usize::from(operation.planes)].iter().any(|&first| {
+                let pages = self.pages_in_program(self.shape.page_of_slot(first));
+                (first..first + units * pages).contains(&slot)
+            })
+    }
+
+    /// Whether the page at `slot` is being programmed by what its die has suspended.
+    #[inline]
+    pub(super) fn is_being_programmed(&self, die: u32, slot: u32) -> bool {
+        let Some(hold) = self.holds.get(die as usize) else { return false };
+        hold.suspended.as_ref().is_some_and(|held| self.programs_page(&held.operation, slot))
+    }
+
+    fn suspend(&mut self, die: u32) {
+        let now = self.now;
+        let command = self.flash.suspend_command;
+        if self.activity.is_some() {
+            self.note_die(die);
+        }
+        let state = &mut self.dies[die as usize];
+        let Some(operation) = state.operation.take() else { return };
+        state.interruptible = false;
+        state.work.set_suspended(true);
+        self.channels[state.channel as usize].wanted &= !state.bit;
+        let hold = &mut self.holds[die as usize];
+        let Timed { holder, ends, suspensions, .. } = hold.present;
+        hold.number = hold.number.wrapping_add(1);
+        hold.suspended = Some(Suspended {
+            operation,
+            holder,
+            suspensions: suspensions + 1,
+            left: ends.since(now + command),
+            since: now,
+        });
+        match operation.kind {
+            OperationKind::Erase => self.counters.erase_suspensions += 1,
+            _ => self.counters.program_suspensions += 1,
+        }
+        let latency =
+            self.suspension(operation.kind).map_or(Span::ZERO, |suspension| suspension.latency);
+        let lane = self.lane(die);
+        let held = self.ledger.release_lane(lane, now);
+        self.counters.die_busy[die as usize] += held;
+        let stopping = DieOperation {
+            kind: OperationKind::Suspension,
+            planes: 0,
+            items: [NONE; PLANES_MAX],
+            slots: [NONE; PLANES_MAX],
+            stream: Stream::Host,
+        };
+        self.occupy(die, holder, stopping, command, latency);
+    }
+
+    /// What an idle die does that has suspended something.
+    pub(super) fn pick_beside_suspended(&mut self, die: u32) -> Option<Pick> {
+        let held = self.holds[die as usize].suspended?;
+        let kind = held.operation.kind;
+        let longest = self.suspension(kind).map_or(Span::ZERO, |suspension| suspension.longest);
+        let resume = Pick {
+            kind: OperationKind::Suspension,
+            class: CLASS_HOST,
+            plane: self.dies[die as usize].first_plane,
+            order: 0,
+        };
+        let collects = held.operation.stream == Stream::Collected;
+        let exclusive = self.dies[die as usize].work.some & EXCLUSIVE != 0;
+        if exclusive
+            || self.now.since(held.since) >= longest
+            || (collects && self.is_collection_urgent(die))
+        {
+            return Some(resume);
+        }
+        if let Some(read) = self.first_awaited_read(die) {
+            let waits = self.reads_page_of(read, &held.operation);
+            return Some(if waits { resume } else { read });
+        }
+        if kind == OperationKind::Erase && self.config.scheduler.suspend_erase_for_writes.is_some()
+        {
+            return self.pick_host_write(die).or(Some(resume));
+        }
+        Some(resume)
+    }
+
+    /// What the die has suspended goes on.
+    pub(super) fn resume(&mut self, die: u32) {
+        let now = self.now;
+        let Some(held) = self.holds[die as usize].suspended.take() else { return };
+        self.dies[die as usize].work.set_suspended(false);
+        let Suspended { operation, holder, mut suspensions, left, since } = held;
+        let mut array = left;
+        if let Some(suspension) = self.suspension(operation.kind) {
+            array += suspension.resume;
+            if now.since(since) >= suspension.longest {
+                suspensions = suspension.limit;
+            }
+        }
+        let command = self.flash.suspend_command;
+        self.occupy_for(die, holder, operation, command);
+        let begins = now + command;
+        self.run_array(die, Timed { holder, begins, ends: begins + array, suspensions });
+    }
+}
