@@ -255,7 +255,7 @@ fn what_cannot_be_used_is_named_with_its_place() {
         )
     };
     let drives = [
-        ("HostInterface_Type", "SATA"),
+        ("HostInterface_Type", "SCSI"),
         ("Address_Mapping", "HYBRID"),
         ("Transaction_Scheduling_Policy", "FIFO"),
         ("GC_Block_Selection_Policy", "LRU"),
@@ -350,6 +350,14 @@ fn what_changes_nothing_is_let_through_with_a_warning() {
     assert_eq!(erase.latency, mynah_stamp::Span::from_us(700));
     assert_eq!(suspending.suspend_program.unwrap().least_left, mynah_stamp::Span::from_us(100));
     assert_eq!(suspending.suspend_erase_for_writes, Some(mynah_stamp::Span::from_us(700)));
+    // MQSim's SATA is its PCIe behind an adapter; a drive's is SATA with 32 tags.
+    let sata = |as_mqsim| {
+        let import = parse(&drive_with("HostInterface_Type", "SATA"), WORKLOAD, as_mqsim).unwrap();
+        let config = &import.scenarios[0].config;
+        (config.link.protocol, config.queues.command_slots)
+    };
+    assert_eq!(sata(false), (LinkProtocol::Sata, 32));
+    assert_eq!(sata(true).0, LinkProtocol::Pcie);
     // MQSim stops at FLIN; a drive has it.
     assert!(parse(&drive_with("Transaction_Scheduling_Policy", "FLIN"), WORKLOAD, true).is_err());
     assert!(scheduler("Transaction_Scheduling_Policy", "FLIN", false).flin.is_some());
