@@ -157,9 +157,13 @@ impl Subsystem {
         // Nothing is saved: the saved value is the default.
         let current = which == select::CURRENT;
         let namespace = context.entry.namespace_id.get();
-        if allows.namespaces {
+        // NVMe 1.0 knew no namespaces here, and hosts still ask so (SPDK's nvme_compliance): they
+        // get what is common to all.
+        let of_all = feature == id::ERROR_RECOVERY && namespace == 0;
+        if allows.namespaces && !of_all {
             self.feature_namespace(context, true)?;
         }
+        let asked = if of_all { self.all_active(context.controller) } else { vec![namespace] };
         let now = self.now.wall;
         let timestamp = self.timestamp.bytes(now);
         let sanitize_config = self.sanitize_config;
@@ -184,7 +188,14 @@ impl Subsystem {
                 (0, 1) => u32::from(features.under_temperature),
                 _ => return Err(invalid()),
             },
-            id::ERROR_RECOVERY => features.error_recovery.get(&namespace).copied().unwrap_or(0),
+            id::ERROR_RECOVERY => {
+                let of = |id: &u32| features.error_recovery.get(id).copied().unwrap_or(0);
+                let value = asked.first().map_or(0, of);
+                if asked.iter().any(|id| of(id) != value) {
+                    return Err(Status::INVALID_NAMESPACE.do_not_retry());
+                }
+                value
+            }
             id::VOLATILE_WRITE_CACHE => u32::from(write_cache || !current),
             id::NUMBER_OF_QUEUES => {
                 let granted = match current {
@@ -254,6 +265,12 @@ impl Subsystem {
         Ok(controller.ok_or(Status::INTERNAL_ERROR)?.role)
     }
 
+    /// The namespaces that a controller's host can use.
+    fn all_active(&self, controller: u16) -> Vec<u32> {
+        let ids = 1..=self.namespaces.len() as u32;
+        ids.filter(|&id| self.active(controller, id).is_ok()).collect()
+    }
+
     /// Checks the namespace of a feature that namespaces have.
     fn feature_namespace(&self, context: Context<'_>, one: bool) -> Result<(), Status> {
         match context.entry.namespace_id.get() {
@@ -284,11 +301,9 @@ impl Subsystem {
             return Err(Status::FEATURE_NOT_NAMESPACE_SPECIFIC.do_not_retry());
         }
         let value = entry.dword11.get();
-        let active: Vec<u32> = if namespace == NAMESPACE_ALL {
-            let ids = 1..=self.namespaces.len() as u32;
-            ids.filter(|&id| self.active(context.controller, id).is_ok()).collect()
-        } else {
-            vec![namespace]
+        let active = match namespace {
+            NAMESPACE_ALL => self.all_active(context.controller),
+            _ => vec![namespace],
         };
         match feature {
             id::VOLATILE_WRITE_CACHE => {

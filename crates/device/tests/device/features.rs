@@ -56,6 +56,10 @@ fn features_of_namespaces() {
     assert_eq!(world.status(admin, of(recovery, u32::MAX), &[]), Status::SUCCESS);
     let back = world.call(admin, of(get_feature(id::ERROR_RECOVERY, 0, 0), 1), &[]).0;
     assert_eq!(back.result.get(), 77);
+    // Without a namespace: what is common to all, if anything is.
+    let common = get_feature(id::ERROR_RECOVERY, 0, 0);
+    assert_eq!(world.call(admin, common, &[]).0.result.get(), 77);
+    assert_eq!(world.status(admin, of(recovery, 0), &[]), Status::INVALID_NAMESPACE);
     assert_eq!(world.status(admin, of(recovery, 2), &[]), Status::INVALID_NAMESPACE);
     let refused = of(set_feature(id::ARBITRATION, 1), 1);
     assert_eq!(world.status(admin, refused, &[]), Status::FEATURE_NOT_NAMESPACE_SPECIFIC);
