@@ -548,7 +548,7 @@ pub(crate) struct OutputArgs {
     /// How long an interval is on the drive's clock; a bare number counts seconds [default: 10ms]
     #[arg(long, value_name = "TIME", requires = "intervals")]
     pub(crate) interval: Option<String>,
-    /// Write a timeline of I/Os, dies and channels, for https://ui.perfetto.dev
+    /// Write a timeline of I/Os, dies and channels, for ui.perfetto.dev
     #[arg(long, value_name = "FILE.pftrace")]
     pub(crate) timeline: Option<PathBuf>,
     /// The part of the run that the timeline shows, as in 10ms-12ms [default: all of it]
