@@ -9,6 +9,8 @@ use crate::namespace::WriteProtection;
 use crate::nvm::NAMESPACE_ALL;
 use crate::nvm::reservation::Notice;
 use crate::subsystem::{Answer, Subsystem};
+use mynah_model::config::Weights;
+use mynah_model::io::Control;
 use mynah_stamp::Span;
 use mynah_wire::nvme::feature::{event, id, select};
 use mynah_wire::nvme::{Status, SubmissionEntry};
@@ -91,6 +93,18 @@ impl Features {
 struct Allows {
     change: bool,
     namespaces: bool,
+}
+
+impl Subsystem {
+    /// Passes the host's choice of burst and weights on to the model (NVMe Base Specification,
+    /// Arbitration feature).
+    fn arbitrate(&mut self, value: u32) {
+        // Weights are numbered from 0; a burst of 2^7 stands for no limit.
+        let weight = |shift: u32| (value >> shift & 0xff) as u16 + 1;
+        let weights = Weights { high: weight(24), medium: weight(16), low: weight(8) };
+        let burst = if value & 7 == 7 { u32::MAX } else { 1 << (value & 7) };
+        self.control(Control::Arbitration { burst, weights });
+    }
 }
 
 fn allows(feature: u8, role: Role) -> Option<Allows> {
@@ -325,6 +339,7 @@ impl Subsystem {
                 return Ok(Answer::Done(0));
             }
             id::WRITE_PROTECTION => return self.protect(namespace, value),
+            id::ARBITRATION => self.arbitrate(value),
             _ => {}
         }
         let controller = self.controllers[usize::from(context.controller)]
