@@ -111,6 +111,9 @@ impl Blocks {
         blocks.valid.fill(0);
         blocks.free.iter_mut().for_each(VecDeque::clear);
         (blocks.start, blocks.urgent) = (0, 0);
+        // There is always a place for what is written.
+        blocks.frontiers.fill([Frontier { block: NONE, next_page: 0 }; STREAMS]);
+        blocks.one_frontier = false;
         blocks
     }
 

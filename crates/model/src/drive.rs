@@ -121,6 +121,10 @@ pub struct Drive {
     pub(crate) flash: FlashTimes,
     /// What dies have suspended or will do next, if any may.
     pub(crate) holds: Vec<Hold>,
+    /// Whether every program takes the next page of an open block.
+    pub(crate) plain_programs: bool,
+    /// Whether anything is interrupted or treated fairly: what most drives do without.
+    pub(crate) interrupts: bool,
     /// Whether reads do not always go before programs.
     pub(crate) weighs_reads: bool,
     pub(crate) flin: Option<Box<Flin>>,
@@ -214,6 +218,8 @@ impl Drive {
                 .collect(),
             chip_busy: vec![false; lanes as usize],
             flash: FlashTimes::new(&config),
+            plain_programs: !config.flash.rewritable && !config.flash.one_shot,
+            interrupts: !Hold::all(&config).is_empty() || config.scheduler.flin.is_some(),
             holds: Hold::all(&config),
             weighs_reads: config.scheduler.write_deadline.is_some()
                 || config.scheduler.precedence != Precedence::ReadFirst

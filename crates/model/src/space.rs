@@ -23,6 +23,8 @@ pub(crate) struct Shape {
     pub(crate) unit_sectors: u32,
     pub(crate) unit_bytes: u32,
     pub(crate) page_bytes: u32,
+    /// Units that one program takes at most.
+    pub(crate) units_per_program: u32,
     /// Pages that one program takes: those of a word line in one-shot programs.
     pub(crate) pages_per_program: u32,
 }
@@ -45,6 +47,7 @@ impl Shape {
             unit_sectors: config.mapping.unit_bytes / 512,
             unit_bytes: config.mapping.unit_bytes,
             page_bytes: g.page_bytes,
+            units_per_program: units_per_page * pages_per_program(config),
             pages_per_program: pages_per_program(config),
         }
     }

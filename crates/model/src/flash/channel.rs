@@ -132,18 +132,11 @@ impl Drive {
             return;
         }
         self.notice_end(channel);
-        if matches!(self.channels[channel as usize].carrying, Carrying::Nothing)
-            && (self.channels[channel as usize].wanted == 0 || !self.grant_suspension(channel))
-        {
-            if self.flin.is_some() {
-                self.put_least_fair_data_first(channel);
-            }
-            match self.config.bus.arbitration {
-                BusArbitration::CommandFirst => self.grant_command_first(channel),
-                BusArbitration::DataFirst => self.grant_data_first(channel),
-            }
-            if self.channels[channel as usize].wanted != 0 {
-                self.grant_next_page(channel);
+        if matches!(self.channels[channel as usize].carrying, Carrying::Nothing) {
+            if self.interrupts {
+                self.grant_between(channel);
+            } else {
+                self.grant_in_order(channel);
             }
         }
         let state = &mut self.channels[channel as usize];
@@ -157,6 +150,29 @@ impl Drive {
         let waiting = state.ready & !state.blocked;
         if waiting != 0 {
             self.begin_blocked(channel, waiting);
+        }
+    }
+
+    #[inline(always)]
+    fn grant_in_order(&mut self, channel: u32) {
+        match self.config.bus.arbitration {
+            BusArbitration::CommandFirst => self.grant_command_first(channel),
+            BusArbitration::DataFirst => self.grant_data_first(channel),
+        }
+    }
+
+    /// The same with suspend commands before, and pages for dies that program after all else.
+    #[inline(never)]
+    fn grant_between(&mut self, channel: u32) {
+        if self.channels[channel as usize].wanted != 0 && self.grant_suspension(channel) {
+            return;
+        }
+        if self.flin.is_some() {
+            self.put_least_fair_data_first(channel);
+        }
+        self.grant_in_order(channel);
+        if self.channels[channel as usize].wanted != 0 {
+            self.grant_next_page(channel);
         }
     }
 
@@ -287,7 +303,7 @@ impl Drive {
                     return self.program_copyback(die, transaction);
                 }
             }
-            if self.flin.is_some() {
+            if self.interrupts {
                 self.read_has_left(transaction);
             }
             self.transferred(die);

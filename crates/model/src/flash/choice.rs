@@ -38,11 +38,11 @@ impl Drive {
         let state = &mut self.dies[die as usize];
         let first = state.first_plane;
         let last = first + self.shape.planes_per_die;
-        if state.work.some & SUSPENDED != 0 {
-            return self.pick_beside_suspended(die);
-        }
-        if state.work.some & EXCLUSIVE != 0 {
-            return self.pick_collection_alone(die);
+        if state.work.some & (SUSPENDED | EXCLUSIVE) != 0 {
+            return match state.work.some & SUSPENDED != 0 {
+                true => self.pick_beside_suspended(die),
+                false => self.pick_collection_alone(die),
+            };
         }
         if state.work.some & MAPPING_READS != 0 {
             return self.pick_read(first, CLASS_MAPPING);
@@ -188,7 +188,7 @@ impl Drive {
         if state.queues.writes[usize::from(class)].is_empty() {
             return false;
         }
-        let units_per_page = self.shape.units_per_page * self.shape.pages_per_program;
+        let units_per_page = self.shape.units_per_program;
         let (full, stream) = match class {
             CLASS_MAPPING => (true, Stream::Translation),
             CLASS_COLLECTION => (
@@ -202,7 +202,7 @@ impl Drive {
                 Stream::Host,
             ),
         };
-        full && (self.config.flash.rewritable || self.blocks.can_program(plane, stream))
+        full && self.blocks.can_program(plane, stream)
     }
 
     /// Whether a read of a plane that was queued before one of its erases still waits: it may

@@ -94,7 +94,7 @@ impl Drive {
         state.work.take_reads(pick.class, planes as u32);
         state.take_turn(0, pick.class);
         let command = self.flash.read_command(planes);
-        if self.flin.is_some() {
+        if self.interrupts {
             self.note_slowdowns_of_reads(die, &operation.items[..planes]);
         }
         let holder = self.read_starts(first, lane, channel, command);
@@ -211,13 +211,13 @@ impl Drive {
         self.dies[die as usize].take_turn(1, pick.class);
         let planes = usize::from(operation.planes);
         let pages = u64::from(pages);
-        let transfer = match self.config.flash.rewritable {
+        let transfer = match !self.plain_programs && self.config.flash.rewritable {
             true => operation.items[..planes].iter().map(|&unit| self.changes_of(unit)).sum(),
             false => self.flash.page_transfer.times(planes as u64),
         };
         let command = (self.flash.program_command(planes) + transfer).times(pages);
         let (now, array) = (self.now, self.flash.program(page));
-        if self.flin.is_some() {
+        if self.interrupts {
             self.note_slowdowns_of_units(die, &operation.items[..planes]);
         }
         for at in 0..planes {
@@ -247,8 +247,9 @@ impl Drive {
     }
 
     /// The page offset that a program has.
+    #[inline(always)]
     fn next_page(&self, pick: Pick, stream: Stream) -> u32 {
-        if !self.config.flash.rewritable {
+        if self.plain_programs || !self.config.flash.rewritable {
             return self.blocks.next_page(pick.plane, stream);
         }
         let list = self.planes[pick.plane as usize].queues.writes[usize::from(pick.class)];
@@ -271,6 +272,7 @@ impl Drive {
 
     /// Pages that a program takes that begins with page `page` of a block: the rest of the
     /// word line in one-shot programs, else one.
+    #[inline]
     pub(super) fn pages_in_program(&self, page: u32) -> u32 {
         match self.shape.pages_per_program {
             1 => 1,
@@ -305,7 +307,10 @@ impl Drive {
     ) {
         let class = usize::from(pick.class);
         let die = self.shape.die_of_plane(pick.plane) as usize;
-        let pages = self.pages_in_program(self.next_page(pick, operation.stream));
+        let pages = match self.plain_programs {
+            true => 1,
+            false => self.pages_in_program(self.next_page(pick, operation.stream)),
+        };
         let capacity = self.shape.units_per_page * pages;
         let mut chosen = List::EMPTY;
         let (mut count, mut used) = (0, 0);
@@ -348,35 +353,28 @@ impl Drive {
             }
         }
         if count > 0 {
-            let slot = match self.config.flash.rewritable {
-                true => self.home_of(self.units[chosen.head].content),
-                false => self.blocks.take_page(pick.plane, operation.stream),
+            let slot = match self.plain_programs {
+                true => self.blocks.take_page(pick.plane, operation.stream),
+                false => self.take_pages(pick, operation.stream, chosen.head, pages),
             };
-            for _ in 1..pages {
-                self.blocks.take_page(pick.plane, operation.stream);
-            }
             let at = usize::from(operation.planes);
             (operation.items[at], operation.slots[at]) = (chosen.head, slot);
             operation.planes += 1;
             holder.get_or_insert(self.units[chosen.head].holder);
-            let mut unit = chosen.head;
-            let (mut used, mut filled) = (0, 0);
-            let mut whole_page = false;
-            for _ in 0..count {
-                let rest = self.charge_unit_wait(unit, lane, channel);
-                let content = self.units[unit].content;
-                whole_page |= matches!(content, Content::TranslationPage(_));
-                let (place, after) = self.place_in_program(content, used);
-                for place in filled..place {
+            let whole_page = matches!(self.units[chosen.head].content, Content::TranslationPage(_));
+            if self.plain_programs {
+                let mut unit = chosen.head;
+                for place in 0..count {
+                    let rest = self.charge_unit_wait(unit, lane, channel);
+                    self.map_unit(unit, slot + place, rest);
+                    unit = self.units[unit].next;
+                }
+                // The rest of the page stays empty.
+                for place in count..self.shape.units_per_page {
                     self.mapping.table.clear_slot(slot + place);
                 }
-                self.map_unit(unit, slot + place, rest);
-                (filled, used) = (place + 1, after);
-                unit = self.units[unit].next;
-            }
-            // The rest stays empty.
-            for place in filled..capacity {
-                self.mapping.table.clear_slot(slot + place);
+            } else {
+                self.map_word_line(chosen.head, slot, capacity, lane, channel);
             }
             if operation.stream == Stream::Host && !whole_page {
                 self.counters.padded_units += u64::from(capacity - count);
@@ -388,6 +386,39 @@ impl Drive {
                 self.collect_if_needed(pick.plane);
                 self.break_off_if_stuck(pick.plane);
             }
+        }
+    }
+
+    /// The place of a program that is not just the next page; returns its first slot.
+    #[inline(never)]
+    fn take_pages(&mut self, pick: Pick, stream: Stream, first: u32, pages: u32) -> u32 {
+        if self.config.flash.rewritable {
+            return self.home_of(self.units[first].content);
+        }
+        let slot = self.blocks.take_page(pick.plane, stream);
+        for _ in 1..pages {
+            self.blocks.take_page(pick.plane, stream);
+        }
+        slot
+    }
+
+    /// Maps units to their places in the pages from `slot` on.
+    #[inline(never)]
+    fn map_word_line(&mut self, first: u32, slot: u32, capacity: u32, lane: usize, channel: usize) {
+        let (mut unit, mut used, mut filled) = (first, 0, 0);
+        while unit != NONE {
+            let rest = self.charge_unit_wait(unit, lane, channel);
+            let (place, after) = self.place_in_program(self.units[unit].content, used);
+            for place in filled..place {
+                self.mapping.table.clear_slot(slot + place);
+            }
+            self.map_unit(unit, slot + place, rest);
+            (filled, used) = (place + 1, after);
+            unit = self.units[unit].next;
+        }
+        // The rest stays empty.
+        for place in filled..capacity {
+            self.mapping.table.clear_slot(slot + place);
         }
     }
 
@@ -523,6 +554,7 @@ impl Drive {
     }
 
     /// What follows from the end of a program or an erase (nothing from a suspension's).
+    #[inline(always)]
     pub(super) fn finish_change(&mut self, operation: &DieOperation) {
         for at in 0..usize::from(operation.planes) {
             match operation.kind {
@@ -542,7 +574,7 @@ impl Drive {
         t.ready = now;
         if fails {
             t.transfer = now;
-            if self.flin.is_some() {
+            if self.interrupts {
                 self.read_has_left(transaction);
             }
             self.transferred(die);

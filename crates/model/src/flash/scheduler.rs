@@ -44,8 +44,6 @@ impl Drive {
         if self.dies[die as usize].is_idle() {
             self.channels[channel as usize].ready |= bit;
             self.mark_channel(channel);
-        } else if self.dies[die as usize].interruptible {
-            self.want_channel(die);
         }
     }
 
@@ -90,7 +88,18 @@ impl Drive {
             let (channel, bit) = (state.channel, state.bit);
             self.channels[channel as usize].ready |= bit;
             self.mark_channel(channel);
-        } else if state.interruptible {
+        }
+        if self.interrupts {
+            self.read_may_interrupt(transaction);
+        }
+    }
+
+    /// A read or erase was queued where operations are interrupted or flows treated fairly.
+    #[cold]
+    #[inline(never)]
+    fn read_may_interrupt(&mut self, transaction: u32) {
+        let die = self.transactions[transaction].die;
+        if self.dies[die as usize].interruptible {
             self.want_channel(die);
         }
         if self.flin.is_some() {
@@ -131,6 +140,18 @@ impl Drive {
             self.fresh_units.push(unit);
         }
         self.mark_ready(die);
+        if self.interrupts {
+            self.unit_may_interrupt(unit, die);
+        }
+    }
+
+    /// The same of a unit.
+    #[cold]
+    #[inline(never)]
+    fn unit_may_interrupt(&mut self, unit: u32, die: u32) {
+        if self.dies[die as usize].interruptible {
+            self.want_channel(die);
+        }
         if self.flin.is_some() {
             self.place_unit_fairly(unit, die);
         }
