@@ -344,12 +344,7 @@ impl Drive {
     fn send_doorbell(&mut self, queue: u16, count: u32) {
         let flow = self.host.queues[usize::from(queue)].flow;
         if self.link.adapter.is_some() {
-            let mut sent = self.now;
-            for _ in 0..count {
-                sent = self.book_adapter(flow, 0);
-            }
-            self.events.push(sent, Event::DoorbellAtHost { queue, count });
-            return;
+            return self.send_through_adapter(queue, count, flow);
         }
         let blame = &mut self.blame;
         let booking = self.link.down.book(self.now, self.link.doorbell, flow, |holder, wait| {

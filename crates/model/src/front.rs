@@ -409,12 +409,12 @@ impl Drive {
     fn post_completion(&mut self, command: u32) {
         let flow = self.commands[command].flow;
         let booking = self.book_up(self.link.completion_entry, flow);
-        if self.link.adapter.is_some() {
-            self.events.push(booking.end, Event::CompletionAtAdapter { command });
-            return;
-        }
         let visible = booking.end + self.config.link.interrupt;
-        self.events.push(visible, Event::CompletionVisible { command });
+        let (at, event) = match self.link.adapter.is_none() {
+            true => (visible, Event::CompletionVisible { command }),
+            false => (booking.end, Event::CompletionAtAdapter { command }),
+        };
+        self.events.push(at, event);
     }
 
     /// The host bus adapter works for a command before it is sent (`side` 0), or after it is
@@ -429,6 +429,18 @@ impl Drive {
         booking.end
     }
 
+    /// Commands go through the host bus adapter before anything crosses the link.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn send_through_adapter(&mut self, queue: u16, count: u32, flow: HolderIndex) {
+        let mut sent = self.now;
+        for _ in 0..count {
+            sent = self.book_adapter(flow, 0);
+        }
+        self.events.push(sent, Event::DoorbellAtHost { queue, count });
+    }
+
+    #[cold]
     #[inline(never)]
     pub(crate) fn completion_at_adapter(&mut self, command: u32) {
         let flow = self.commands[command].flow;
@@ -436,6 +448,7 @@ impl Drive {
         self.events.push(visible, Event::CompletionVisible { command });
     }
 
+    #[cold]
     #[inline(never)]
     pub(crate) fn doorbell_at_host(&mut self, queue: u16, count: u32) {
         let flow = self.host.queues[usize::from(queue)].flow;

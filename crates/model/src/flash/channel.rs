@@ -132,11 +132,15 @@ impl Drive {
             return;
         }
         self.notice_end(channel);
-        if matches!(self.channels[channel as usize].carrying, Carrying::Nothing) {
-            if self.interrupts {
-                self.grant_between(channel);
-            } else {
-                self.grant_in_order(channel);
+        if matches!(self.channels[channel as usize].carrying, Carrying::Nothing)
+            && !(self.interrupts && self.grant_before(channel))
+        {
+            match self.config.bus.arbitration {
+                BusArbitration::CommandFirst => self.grant_command_first(channel),
+                BusArbitration::DataFirst => self.grant_data_first(channel),
+            }
+            if self.interrupts && self.channels[channel as usize].wanted != 0 {
+                self.grant_next_page(channel);
             }
         }
         let state = &mut self.channels[channel as usize];
@@ -153,27 +157,17 @@ impl Drive {
         }
     }
 
-    #[inline(always)]
-    fn grant_in_order(&mut self, channel: u32) {
-        match self.config.bus.arbitration {
-            BusArbitration::CommandFirst => self.grant_command_first(channel),
-            BusArbitration::DataFirst => self.grant_data_first(channel),
-        }
-    }
-
-    /// The same with suspend commands before, and pages for dies that program after all else.
+    /// What goes before all else on a free channel: a suspend command; returns whether there
+    /// was one.
     #[inline(never)]
-    fn grant_between(&mut self, channel: u32) {
+    fn grant_before(&mut self, channel: u32) -> bool {
         if self.channels[channel as usize].wanted != 0 && self.grant_suspension(channel) {
-            return;
+            return true;
         }
         if self.flin.is_some() {
             self.put_least_fair_data_first(channel);
         }
-        self.grant_in_order(channel);
-        if self.channels[channel as usize].wanted != 0 {
-            self.grant_next_page(channel);
-        }
+        false
     }
 
     /// Notes that dies of `channel` could start something if it were free.

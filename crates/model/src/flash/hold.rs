@@ -146,7 +146,7 @@ impl Drive {
         state.interruptible = false;
         self.channels[state.channel as usize].wanted &= !state.bit;
         match next {
-            None => self.array_done(die),
+            None => self.block_changed(die),
             Some(next) => self.go_on(die, next),
         }
     }
