@@ -17,7 +17,7 @@ use mynah_stamp::Span;
 
 /// Pages of a victim that are read or programmed at a time. An estimate: enough to keep a
 /// plane's die busy, few enough that little is buffered.
-const PAGES_IN_FLIGHT: u32 = 4;
+pub(crate) const PAGES_IN_FLIGHT: u32 = 4;
 
 /// A plane's queues and its collection.
 #[derive(Clone)]
@@ -173,7 +173,7 @@ impl Drive {
         loop {
             let collection = &mut self.planes[plane as usize].collection;
             let in_flight = collection.reading + collection.units.div_ceil(units_per_page);
-            if in_flight >= PAGES_IN_FLIGHT.max(self.shape.pages_per_program + 1) {
+            if in_flight >= self.pages_in_flight {
                 return;
             }
             let Some(slot) = collection.pages.pop() else { break };

@@ -121,6 +121,8 @@ pub struct Drive {
     pub(crate) flash: FlashTimes,
     /// What dies have suspended or will do next, if any may.
     pub(crate) holds: Vec<Hold>,
+    /// Pages of a victim that are read or programmed at a time.
+    pub(crate) pages_in_flight: u32,
     /// Whether every program takes the next page of an open block.
     pub(crate) plain_programs: bool,
     /// Whether anything is interrupted or treated fairly: what most drives do without.
@@ -218,6 +220,7 @@ impl Drive {
                 .collect(),
             chip_busy: vec![false; lanes as usize],
             flash: FlashTimes::new(&config),
+            pages_in_flight: crate::collection::PAGES_IN_FLIGHT.max(shape.pages_per_program + 1),
             plain_programs: !config.flash.rewritable && !config.flash.one_shot,
             interrupts: !Hold::all(&config).is_empty() || config.scheduler.flin.is_some(),
             holds: Hold::all(&config),

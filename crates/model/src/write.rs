@@ -325,6 +325,7 @@ impl Drive {
     }
 
     /// A page has been programmed: `first` is the first of its units, `slot` where it is.
+    #[inline(always)]
     pub(crate) fn page_programmed(&mut self, first: u32, slot: u32) {
         let fails = self.faults.any_programs && self.program_fails(first);
         let mut at = first;

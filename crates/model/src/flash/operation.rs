@@ -546,6 +546,7 @@ impl Drive {
     }
 
     /// A program or an erase is done.
+    #[inline(always)]
     pub(super) fn block_changed(&mut self, die: u32) {
         let Some(operation) = self.dies[die as usize].operation else { return };
         self.become_idle(die);

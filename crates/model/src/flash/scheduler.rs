@@ -252,6 +252,7 @@ impl Drive {
 
     /// The same for a unit; returns the part of its wait that neither die nor channel
     /// explains: it waited for a free block.
+    #[inline(always)]
     pub(super) fn charge_unit_wait(&mut self, unit: u32, lane: usize, channel: usize) -> Span {
         let now = self.now;
         let u = &self.units[unit];
