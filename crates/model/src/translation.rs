@@ -164,6 +164,12 @@ impl Mapping {
         Ok(())
     }
 
+    /// Translation pages that are being updated, and are known.
+    pub(crate) fn updates(&self) -> usize {
+        let is_update = |flight: &&Flight| flight.updating && !flight.loading;
+        self.cached.as_ref().map_or(0, |cached| cached.flights.values().filter(is_update).count())
+    }
+
     /// Translation pages that are being loaded or updated.
     pub(crate) fn flights(&self) -> usize {
         self.cached.as_ref().map_or(0, |cached| cached.flights.len())
