@@ -315,6 +315,12 @@ pub struct Device {
     pub die_utilisation: Vec<f64>,
     /// Busy time of the link, towards the drive and towards the host.
     pub link_utilisation: [f64; 2],
+    /// Busy time of the cache's DRAM over the measured time.
+    #[serde(default)]
+    pub dram_utilisation: f64,
+    /// Accesses to the DRAM's rows that found them open; null where rows do not stay open.
+    #[serde(default)]
+    pub dram_row_hit_ratio: Option<f64>,
     /// Mapping units that hosts wrote.
     pub host_units_written: u64,
     /// Mapping units programmed with user data, relocations included.
@@ -625,6 +631,8 @@ impl Device {
             channel_utilisation: each(&before.channel_busy, &after.channel_busy),
             die_utilisation: each(&before.die_busy, &after.die_busy),
             link_utilisation: [0, 1].map(|way| busy(before.link_busy[way], after.link_busy[way])),
+            dram_utilisation: busy(before.dram_busy, after.dram_busy),
+            dram_row_hit_ratio: ratio(since(|c| c.dram_row_hits), since(|c| c.dram_rows)),
             host_units_written,
             flash_units_programmed,
             gc_units_moved: since(|c| c.gc_units_moved),

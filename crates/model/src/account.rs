@@ -27,6 +27,10 @@ impl Drive {
         let booked = |fifo: &crate::fifo::Fifo| {
             fifo.busy().saturating_sub(fifo.free_at().saturating_since(now))
         };
+        if let Some(cache) = &self.cache {
+            totals.dram_busy = booked(cache.dram.bus());
+            (totals.dram_rows, totals.dram_row_hits) = (cache.dram.rows, cache.dram.row_hits);
+        }
         totals.link_busy = [booked(&self.link.down), booked(&self.link.up)];
         totals.block_erases_max = self.blocks.erases.iter().copied().max().unwrap_or(0);
         totals.wear = self.wear_state();
@@ -78,7 +82,7 @@ impl Drive {
         since!(commands events host_units_written flash_units_programmed gc_units_moved
             flash_reads flash_programs gc_reads gc_programs copybacks mapping_reads mapping_programs
             merge_reads multi_plane_operations program_suspensions erase_suspensions erases gc_runs wear_levelling_runs retired_blocks read_retries cmt_lookups
-            cmt_hits cache_lookups cache_hits padded_units units_lost media_errors);
+            cmt_hits cache_lookups cache_hits dram_rows dram_row_hits padded_units units_lost media_errors);
         let subtract = |now: &mut [Span], before: &[Span]| {
             for (now, before) in now.iter_mut().zip(before) {
                 *now = now.saturating_sub(*before);
@@ -90,6 +94,7 @@ impl Drive {
         subtract(&mut totals.channel_busy, &from.channel_busy);
         subtract(&mut totals.die_busy, &from.die_busy);
         subtract(&mut totals.link_busy, &from.link_busy);
+        totals.dram_busy = totals.dram_busy.saturating_sub(from.dram_busy);
         totals
     }
 }

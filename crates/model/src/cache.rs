@@ -1,9 +1,9 @@
-//! The write cache: which units are in DRAM and not yet safe on flash, who filled it, the
-//! DRAM's access time, and the epochs that tell a flush when everything before it is done.
+//! The write cache: which units are in DRAM and not yet safe on flash, who filled it, and the
+//! epochs that tell a flush when everything before it is done.
 
 use crate::blame::HolderIndex;
-use crate::config::{self, WriteBack};
-use crate::fifo::Fifo;
+use crate::config::{self, RowPolicy, WriteBack};
+use crate::dram::{Dram, Places};
 use crate::pool::NONE;
 use crate::space::Shape;
 use hashbrown::HashMap;
@@ -23,8 +23,12 @@ pub(crate) struct Cache {
     pub(crate) oldest: u32,
     /// Commands that wait for room, oldest first.
     pub(crate) waiting: VecDeque<u32>,
-    pub(crate) dram: Fifo,
-    dram_config: config::Dram,
+    pub(crate) dram: Dram,
+    /// Where units lie in the DRAM, if that matters.
+    places: Option<Box<Places>>,
+    /// Bytes of the DRAM that the access at hand touches, if that matters: address, length.
+    touched: Vec<(u64, u32)>,
+    unit_bytes: u32,
     /// Units that became dirty in each epoch and are not on flash; the first is `epoch_base`.
     dirty: VecDeque<u32>,
     epoch_base: u32,
@@ -46,8 +50,13 @@ impl Cache {
             newest: NONE,
             oldest: NONE,
             waiting: VecDeque::new(),
-            dram: Fifo::default(),
-            dram_config: config.dram,
+            places: match config.dram.rows {
+                RowPolicy::Closed => None,
+                RowPolicy::Open { .. } => Some(Box::default()),
+            },
+            dram: Dram::new(config.dram),
+            touched: Vec::new(),
+            unit_bytes: shape.unit_bytes,
             dirty: VecDeque::from([0]),
             epoch_base: 0,
             flushes: VecDeque::new(),
@@ -83,11 +92,18 @@ impl Cache {
     pub(crate) fn add(&mut self, unit: u32, at: u32, holder: HolderIndex) {
         self.index.insert(unit, at);
         self.occupancy[usize::from(holder)] += 1;
+        if let Some(places) = &mut self.places {
+            let place = places.take(self.capacity);
+            places.put(at, place);
+        }
     }
 
     pub(crate) fn remove(&mut self, unit: u32, holder: HolderIndex) {
-        self.index.remove(&unit);
+        let at = self.index.remove(&unit);
         self.occupancy[usize::from(holder)] -= 1;
+        if let (Some(places), Some(at)) = (&mut self.places, at) {
+            places.give_back(places.of_write(at));
+        }
     }
 
     /// A unit changes hands: another holder's data replaces it.
@@ -112,14 +128,32 @@ impl Cache {
         }
     }
 
-    /// Time to move `bytes` into or out of the DRAM: each row touched is activated, and
-    /// precharged before the next.
-    pub(crate) fn access_time(&self, bytes: u32) -> Span {
-        let d = &self.dram_config;
-        let rows = u64::from(bytes.div_ceil(d.row_bytes).max(1));
-        let transfers = u64::from(bytes.div_ceil(d.width_bytes));
-        let transfer = Span::from_ps((transfers * 1_000_000).div_ceil(u64::from(d.rate_mts)));
-        (d.t_rcd + d.t_cl).times(rows) + d.t_rp.times(rows - 1) + transfer
+    /// Where in the DRAM a unit lies, if that matters.
+    #[inline]
+    pub(crate) fn place(&self, at: u32) -> Option<u32> {
+        self.places.as_ref().map(|places| places.of_write(at))
+    }
+
+    /// Notes that the access at hand touches `bytes` of a place, from its byte `from` on.
+    pub(crate) fn touch(&mut self, place: u32, from: u32, bytes: u32) {
+        let address = u64::from(place) * u64::from(self.unit_bytes);
+        self.touched.push((address + u64::from(from), bytes));
+    }
+
+    /// How long the access at hand takes, to `bytes` in all.
+    #[inline]
+    pub(crate) fn access_time(&mut self, bytes: u32) -> Span {
+        if self.places.is_none() {
+            return self.dram.closed_time(bytes);
+        }
+        self.open_time()
+    }
+
+    #[inline(never)]
+    fn open_time(&mut self) -> Span {
+        let time = self.dram.open_time(&self.touched);
+        self.touched.clear();
+        time
     }
 
     /// The present epoch; a unit that becomes dirty counts towards it.
@@ -157,7 +191,11 @@ impl Cache {
         self.occupancy.fill(0);
         (self.newest, self.oldest) = (NONE, NONE);
         self.waiting.clear();
-        self.dram.clear(now);
+        self.dram.power_cut(now);
+        self.touched.clear();
+        if let Some(places) = &mut self.places {
+            places.clear();
+        }
         self.dirty = VecDeque::from([0]);
         self.flushes.clear();
     }
@@ -178,28 +216,6 @@ impl Cache {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn dram_time_by_hand() {
-        let shape = crate::space::Shape::new(&crate::testing::small());
-        let config = config::WriteCache {
-            bytes: 1 << 20,
-            dram: config::Dram {
-                row_bytes: 8192,
-                width_bytes: 8,
-                rate_mts: 1600,
-                t_rcd: Span::from_ns(13),
-                t_cl: Span::from_ns(14),
-                t_rp: Span::from_ns(15),
-            },
-            write_back: WriteBack::Eager,
-        };
-        let cache = Cache::new(&config, &shape);
-        // 512 transfers of 625 ps.
-        assert_eq!(cache.access_time(4096), Span::from_ns(13 + 14 + 320));
-        // Two rows, one precharge between them.
-        assert_eq!(cache.access_time(16384), Span::from_ns(2 * 27 + 15 + 1280));
-    }
 
     #[test]
     fn epochs_end_when_their_units_are_clean() {

@@ -41,7 +41,8 @@ pub(crate) struct Command {
     pub(crate) admitted_bytes: u32,
     /// The epoch that a flush waits for.
     pub(crate) epoch: u32,
-    /// Sectors (first, count) that a read takes out of the cache.
+    /// Sectors (first, count) that a read takes out of the cache; for a write the places of
+    /// its units in the cache's DRAM, if that matters.
     pub(crate) pieces: Vec<(u32, u32)>,
 }
 
@@ -269,6 +270,8 @@ pub(crate) enum UnitState {
     Mapping,
     /// Waiting for the rest of its data to be read.
     Merging,
+    /// On its way out of the cache's DRAM.
+    Leaving,
     /// In its plane's queue.
     Queued,
     /// Being programmed.
@@ -324,6 +327,8 @@ pub(crate) struct WriteUnit {
     pub(crate) array: Time,
     /// The part of its wait for the die in which it waited for a free block.
     pub(crate) block_wait: Span,
+    /// How long it took to come out of the cache's DRAM.
+    pub(crate) dram: Span,
 }
 
 impl WriteUnit {
@@ -362,6 +367,7 @@ impl WriteUnit {
             started: UNSET,
             array: UNSET,
             block_wait: Span::ZERO,
+            dram: Span::ZERO,
         }
     }
 }

@@ -341,12 +341,41 @@ pub struct Dram {
     pub width_bytes: u32,
     /// Millions of transfers a second.
     pub rate_mts: u32,
+    /// Transfers in a burst, 1 to 64: what is moved is rounded up to whole bursts.
+    pub burst_length: u32,
     /// Row to column delay.
     pub t_rcd: Span,
     /// Column access latency.
     pub t_cl: Span,
     /// Row precharge.
     pub t_rp: Span,
+    /// What becomes of a row after an access.
+    pub rows: RowPolicy,
+    /// Which data cross the DRAM.
+    pub traffic: DramTraffic,
+}
+
+/// What becomes of a row after an access.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RowPolicy {
+    /// It is precharged: every access activates the rows that it touches.
+    Closed,
+    /// It stays open until another row of its bank is touched. Units lie in the DRAM one
+    /// behind the other, in the order in which they came into the cache; successive rows
+    /// belong to successive banks.
+    Open {
+        /// Banks, 1 to 1024.
+        banks: u32,
+    },
+}
+
+/// Which data cross the DRAM, beside those that the host writes to the cache or reads from it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DramTraffic {
+    /// None: what goes on between cache and flash costs the DRAM nothing.
+    Host,
+    /// Cached data on their way to the flash.
+    All,
 }
 
 /// When dirty data leaves the cache for the flash.

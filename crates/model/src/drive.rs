@@ -639,6 +639,7 @@ impl Drive {
             Event::DataInArrived { command } => self.data_in_arrived(command),
             Event::FirmwareDone { command } => self.firmware_done(command),
             Event::CacheAccessDone { command } => self.cache_access_done(command),
+            Event::UnitOutOfDram { unit } => self.queue_for_plane(unit),
             Event::ChannelDone { channel } => self.channel_done(channel),
             Event::ArrayDone { die } => self.array_done(die),
             Event::Decoded { transaction } => self.read_done(transaction),

@@ -33,6 +33,8 @@ pub(crate) enum Event {
     FirmwareDone { command: u32 },
     /// A DRAM access for a command is done.
     CacheAccessDone { command: u32 },
+    /// A unit's data have left the cache's DRAM for the flash.
+    UnitOutOfDram { unit: u32 },
     /// What the channel carried is across.
     ChannelDone { channel: u32 },
     /// A die's array operation is done.

@@ -24,6 +24,7 @@ mod check;
 mod collection;
 mod command;
 pub mod config;
+mod dram;
 mod drive;
 mod event;
 mod fault;

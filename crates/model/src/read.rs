@@ -14,17 +14,17 @@ use crate::translation::Waiter;
 use mynah_stamp::Stage;
 
 /// The sectors of a command that lie in one unit.
-struct Overlap {
+pub(crate) struct Overlap {
     /// First sector, counted from the command's first.
     first_sector: u32,
-    sectors: u32,
+    pub(crate) sectors: u32,
     /// First sector, counted from the unit's first.
-    within: u32,
+    pub(crate) within: u32,
 }
 
 impl Drive {
     #[inline(always)]
-    fn overlap(&self, command: u32, unit: u32) -> Overlap {
+    pub(crate) fn overlap(&self, command: u32, unit: u32) -> Overlap {
         let c = &self.commands[command];
         let unit_sectors = u64::from(self.shape.unit_sectors);
         let unit_start = u64::from(unit - c.first_unit) * unit_sectors;
@@ -86,6 +86,11 @@ impl Drive {
         }
         self.counters.cache_hits += 1;
         *sectors += overlap.sectors;
+        if let Some(cache) = &mut self.cache
+            && let Some(place) = cache.place(cached)
+        {
+            cache.touch(place, overlap.within * 512, overlap.sectors * 512);
+        }
         let pieces = &mut self.commands[command].pieces;
         match pieces.last_mut() {
             Some((first, count)) if *first + *count == overlap.first_sector => {

@@ -129,7 +129,7 @@ impl Drive {
     /// Whether nothing goes on inside: no commands, nothing to write or to collect, nothing on
     /// the link.
     pub fn is_at_rest(&self) -> bool {
-        let dram = self.cache.iter().map(|cache| &cache.dram);
+        let dram = self.cache.iter().map(|cache| cache.dram.bus());
         let mut first_come = self.cores.iter().chain([&self.link.down, &self.link.up]).chain(dram);
         first_come.all(|fifo| fifo.free_at() <= self.now)
             && self.commands.len() == 0

@@ -140,6 +140,12 @@ pub struct Counters {
     pub cache_lookups: u64,
     /// Units that were found in it.
     pub cache_hits: u64,
+    /// Time the cache's DRAM was busy.
+    pub dram_busy: Span,
+    /// Rows of the DRAM that accesses touched, where rows stay open.
+    pub dram_rows: u64,
+    /// Of these, rows that were open.
+    pub dram_row_hits: u64,
     /// Sum over host programs of the units a page had room for but did not get.
     pub padded_units: u64,
     /// Units whose latest data a power cut lost.

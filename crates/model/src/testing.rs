@@ -137,9 +137,12 @@ pub fn cache() -> WriteCache {
             row_bytes: 8192,
             width_bytes: 8,
             rate_mts: 1600,
+            burst_length: 8,
             t_rcd: Span::from_ns(13),
             t_cl: Span::from_ns(14),
             t_rp: Span::from_ns(15),
+            rows: RowPolicy::Closed,
+            traffic: DramTraffic::Host,
         },
         write_back: WriteBack::Eager,
     }

@@ -3,7 +3,7 @@
 
 use crate::blocks::{UNITS_PER_BLOCK_MAX, thresholds};
 use crate::config::{
-    Arbitration, Config, Fault, FaultExtent, MappingTable, MediaOperation, Placement,
+    Arbitration, Config, Fault, FaultExtent, MappingTable, MediaOperation, Placement, RowPolicy,
     UnmappedReads, VictimPolicy, WriteBack, WriteFrontiers,
 };
 use crate::flash::timing::PLANES_MAX;
@@ -179,6 +179,10 @@ impl Config {
             within("cache.dram.row_bytes", cache.dram.row_bytes.into(), 64..=1 << 20)?;
             within("cache.dram.width_bytes", cache.dram.width_bytes.into(), 1..=1024)?;
             within("cache.dram.rate_mts", cache.dram.rate_mts.into(), 1..=100_000)?;
+            within("cache.dram.burst_length", cache.dram.burst_length.into(), 1..=64)?;
+            if let RowPolicy::Open { banks } = cache.dram.rows {
+                within("cache.dram.rows.banks", banks.into(), 1..=1024)?;
+            }
             if let WriteBack::Lru { high } = cache.write_back
                 && !(0.0..1.0).contains(&high)
             {

@@ -88,6 +88,7 @@ impl Drive {
             }
             let c = &mut self.commands[command];
             c.admitted_bytes = c.request.sectors * 512;
+            self.touch_places(command);
             self.access_cache(command);
         }
         self.update_write_pressure();
@@ -119,11 +120,27 @@ impl Drive {
                 at
             }
         };
+        if let Some(place) = self.cache.as_ref().and_then(|cache| cache.place(at)) {
+            self.commands[command].pieces.push((place, 0));
+        }
         if through {
             self.commands[command].parts += 1;
             self.write_through(command, at);
         }
         true
+    }
+
+    /// Tells the cache where a write touches its DRAM, if that matters.
+    fn touch_places(&mut self, command: u32) {
+        if !self.commands[command].pieces.is_empty() {
+            let places = std::mem::take(&mut self.commands[command].pieces);
+            for (unit, (place, _)) in (self.commands[command].first_unit..).zip(places) {
+                let overlap = self.overlap(command, unit);
+                if let Some(cache) = &mut self.cache {
+                    cache.touch(place, overlap.within * 512, overlap.sectors * 512);
+                }
+            }
+        }
     }
 
     /// New data for a unit that is in the cache.
@@ -259,6 +276,33 @@ impl Drive {
     }
 
     fn queue_unit(&mut self, at: u32) {
+        if self.units[at].cached && self.cache.as_ref().is_some_and(|cache| cache.dram.takes_all())
+        {
+            return self.take_out_of_dram(at);
+        }
+        self.queue_for_plane(at);
+    }
+
+    /// A unit's data leave the cache's DRAM for the flash.
+    #[inline(never)]
+    fn take_out_of_dram(&mut self, at: u32) {
+        let now = self.now;
+        let u = &mut self.units[at];
+        u.state = UnitState::Leaving;
+        let bits = self.shape.unit_sectors.min(64);
+        let bytes = self.shape.unit_bytes / bits * u.mask.count_ones().min(bits);
+        let cache = self.cache.as_mut().expect("a cache");
+        if let Some(place) = cache.place(at) {
+            cache.touch(place, 0, bytes);
+        }
+        let length = cache.access_time(bytes);
+        let booking = cache.dram.book(now, length, u.holder, |_, _| {});
+        u.dram = booking.end.since(now);
+        self.events.push(booking.end, Event::UnitOutOfDram { unit: at });
+    }
+
+    /// A unit's data are in the controller, and can go to the flash.
+    pub(crate) fn queue_for_plane(&mut self, at: u32) {
         let content = self.units[at].content;
         let plane = match (content, self.config.placement) {
             (Content::TranslationPage(_), _) | (_, Placement::Static) => self.plane_of(content),
@@ -388,6 +432,7 @@ impl Drive {
     fn program_again(&mut self, at: u32) {
         let u = &mut self.units[at];
         u.retried = true;
+        u.dram = Span::ZERO;
         if u.from != NONE
             && let Content::Unit(unit) = u.content
         {
@@ -593,7 +638,7 @@ impl Drive {
 }
 
 /// Where a unit's time went between `from` and `now`, when its program ended.
-fn unit_spans(unit: &WriteUnit, from: Time, now: Time) -> [(Stage, Span); 5] {
+fn unit_spans(unit: &WriteUnit, from: Time, now: Time) -> [(Stage, Span); 6] {
     let upto = |at: Time| at.max(from).min(now);
     // A unit that was never programmed may have older times of an earlier program.
     let queued = upto(unit.queued);
@@ -601,8 +646,11 @@ fn unit_spans(unit: &WriteUnit, from: Time, now: Time) -> [(Stage, Span); 5] {
     let array = upto(unit.array).max(started);
     let die_wait = started.since(queued);
     let block_wait = unit.block_wait.min(die_wait);
+    let before = queued.since(from);
+    let dram = unit.dram.min(before);
     [
-        (Stage::Mapping, queued.since(from)),
+        (Stage::Mapping, before - dram),
+        (Stage::Cache, dram),
         (Stage::BlockWait, block_wait),
         (Stage::DieWait, die_wait - block_wait),
         (Stage::FlashCommand, array.since(started)),

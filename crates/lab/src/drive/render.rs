@@ -5,14 +5,14 @@ use std::fmt::Write;
 
 use mynah_model::config::{
     Arbitration, CellType, Config, Fault, FaultExtent, LinkProtocol, MappingTable, MediaOperation,
-    Namespace, PageTimes, VictimPolicy, WriteBack,
+    Namespace, PageTimes, RowPolicy, VictimPolicy, WriteBack,
 };
 use mynah_stamp::{Span, Time};
 
 use super::lower::{MAX_UNITS, print_order};
 use super::schema::{
     BusArbitrationName, CellName, FrontiersName, GranularityName, PlacementName, PrecedenceName,
-    RoundingName, SharingName, UnmappedReadsName,
+    RoundingName, SharingName, TrafficName, UnmappedReadsName,
 };
 use crate::units::{Bandwidth, Bytes, Duration, Energy, Fraction, Power, TransferRate};
 
@@ -164,6 +164,15 @@ pub(super) fn settings(config: &Config) -> Vec<Setting> {
             put("cache.dram.row", bytes(d.row_bytes.into()));
             put("cache.dram.width_bits", (d.width_bytes * 8).to_string());
             put("cache.dram.rate", quoted(TransferRate(d.rate_mts)));
+            put("cache.dram.burst_length", d.burst_length.to_string());
+            match d.rows {
+                RowPolicy::Closed => put("cache.dram.rows", quoted("closed")),
+                RowPolicy::Open { banks } => {
+                    put("cache.dram.rows", quoted("open"));
+                    put("cache.dram.banks", banks.to_string());
+                }
+            }
+            put("cache.dram.traffic", quoted(TrafficName::from(d.traffic).text()));
             put("cache.dram.t_rcd", span(d.t_rcd));
             put("cache.dram.t_cl", span(d.t_cl));
             put("cache.dram.t_rp", span(d.t_rp));

@@ -10,8 +10,8 @@ use std::fmt;
 use std::ops::Range;
 
 use mynah_model::config::{
-    BusArbitration, BusRounding, CellType, CmtGranularity, CmtSharing, Placement, Precedence,
-    UnmappedReads, WriteFrontiers,
+    BusArbitration, BusRounding, CellType, CmtGranularity, CmtSharing, DramTraffic, Placement,
+    Precedence, UnmappedReads, WriteFrontiers,
 };
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
@@ -326,6 +326,14 @@ pub(super) struct Dram {
     pub(super) width_bits: Maybe<u32>,
     /// Millions of transfers a second. Default: 1600MT/s.
     pub(super) rate: Maybe<TransferRate>,
+    /// Transfers in a burst, 1 to 64; what is moved is rounded up to whole bursts. Default: 8.
+    pub(super) burst_length: Maybe<u32>,
+    /// What becomes of a row after an access. Default: closed.
+    pub(super) rows: Maybe<RowsName>,
+    /// With `rows = "open"`: banks, 1 to 1024, each with an open row. Default: 8.
+    pub(super) banks: Maybe<u32>,
+    /// Which data cross the DRAM. Default: host.
+    pub(super) traffic: Maybe<TrafficName>,
     /// Row to column delay. Default: 13ns.
     pub(super) t_rcd: Maybe<Duration>,
     /// Column access latency. Default: 13ns.
@@ -831,6 +839,24 @@ names! {
         Eager = "eager",
         /// Least recently written first, when too much is dirty.
         Lru = "lru",
+    }
+}
+names! {
+    /// What becomes of a row of the DRAM after an access.
+    RowsName {
+        /// It is precharged: every access activates the rows that it touches.
+        Closed = "closed",
+        /// It stays open until another row of its bank is touched.
+        Open = "open",
+    }
+}
+names! {
+    /// Which data cross the cache's DRAM.
+    TrafficName = DramTraffic {
+        /// What the host writes to the cache and reads from it.
+        Host = "host",
+        /// Cached data on their way to the flash as well.
+        All = "all",
     }
 }
 names! {

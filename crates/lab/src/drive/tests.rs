@@ -421,6 +421,7 @@ fn errors_of_impossible_drives() {
             set(&["queues.entries=1", "queues.fetch_size=0"]),
             set(&["cache.size=64KiB"]),
             set(&["cache.high=50%"]),
+            set(&["cache.size=1MiB", "cache.dram.banks=4"]),
             set(&["mapping.table=cached"]),
             set(&["mapping.table=ideal", "mapping.cmt.size=1MiB"]),
             set(&["mapping.cmt.size=4KiB", "mapping.cmt.granularity=page"]),

@@ -264,6 +264,10 @@ pub(super) fn read<'d>(
                     .count32("Data_Cache_DRAM_Data_Busrt_Size", 4)?
                     .saturating_mul(2),
                 rate_mts: device.count32("Data_Cache_DRAM_Data_Rate", 800)?,
+                // It transfers what it needs, and activates the row for each access.
+                burst_length: 1,
+                rows: RowPolicy::Closed,
+                traffic: DramTraffic::Host,
                 t_rcd: ns(&device, "Data_Cache_DRAM_tRCD", 13)?,
                 t_cl: ns(&device, "Data_Cache_DRAM_tCL", 13)?,
                 t_rp: ns(&device, "Data_Cache_DRAM_tRP", 13)?,

@@ -176,6 +176,16 @@ fn cached_read_latency(config: Config) -> f64 {
     latency(&host.run_one(Operation::Read, 0, 8))
 }
 
+/// Of cached units in two rows of the DRAM, read in turn: the last.
+fn alternating_read_latency(config: Config) -> f64 {
+    let mut host = Host::new(config);
+    host.run_one(Operation::Write, 0, 32);
+    for n in 0..6 {
+        host.run_one(Operation::Read, n % 2 * 16, 8);
+    }
+    latency(&host.run_one(Operation::Read, 0, 8))
+}
+
 /// Translation pages read for random reads.
 fn mapping_reads(config: Config) -> f64 {
     let mut host = filled_with_table(config);
@@ -544,6 +554,58 @@ fn knobs() -> Vec<Knob> {
             |c| edit_cache(c, |cache| cache.dram.width_bytes = 1),
             cached_read_latency,
             1.8..=4.0,
+        ),
+        knob(
+            "cache.dram.burst_length",
+            |c| {
+                with_cache(c);
+                edit_cache(c, |cache| {
+                    (cache.dram.width_bytes, cache.dram.rate_mts) = (64, 10);
+                    cache.dram.burst_length = 1;
+                });
+            },
+            |c| edit_cache(c, |cache| cache.dram.burst_length = 64),
+            |c| {
+                let mut host = Host::new(c);
+                host.run_one(Operation::Write, 0, 8);
+                latency(&host.run_one(Operation::Read, 0, 1))
+            },
+            // 64 transfers of 100 ns in place of 8.
+            5.0..=7.0,
+        ),
+        knob(
+            "cache.dram.rows",
+            |c| {
+                with_cache(c);
+                edit_cache(c, |cache| cache.dram.t_rcd = us(5));
+            },
+            |c| edit_cache(c, |cache| cache.dram.rows = RowPolicy::Open { banks: 8 }),
+            cached_read_latency,
+            0.1..=0.4,
+        ),
+        knob(
+            "cache.dram.rows.banks",
+            |c| {
+                with_cache(c);
+                edit_cache(c, |cache| {
+                    cache.write_back = WriteBack::Lru { high: 0.9 };
+                    cache.dram.rows = RowPolicy::Open { banks: 1 };
+                    cache.dram.t_rp = us(5);
+                });
+            },
+            |c| edit_cache(c, |cache| cache.dram.rows = RowPolicy::Open { banks: 2 }),
+            alternating_read_latency,
+            0.1..=0.4,
+        ),
+        knob(
+            "cache.dram.traffic",
+            |c| {
+                with_cache(c);
+                edit_cache(c, |cache| cache.dram.rate_mts = 10);
+            },
+            |c| edit_cache(c, |cache| cache.dram.traffic = DramTraffic::All),
+            striped_writes,
+            0.45..=0.6,
         ),
         knob(
             "cache.write_back",

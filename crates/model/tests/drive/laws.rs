@@ -80,7 +80,18 @@ fn random_config(random: &mut Random) -> Config {
                 WriteBack::Lru { high: 0.5 },
                 WriteBack::Lru { high: 0.95 },
             ]),
-            ..cache()
+            dram: Dram {
+                row_bytes: random.pick(&[1024, 8192]),
+                burst_length: random.pick(&[1, 16]),
+                rate_mts: random.pick(&[50, 1600]),
+                rows: random.pick(&[
+                    RowPolicy::Closed,
+                    RowPolicy::Open { banks: 1 },
+                    RowPolicy::Open { banks: 4 },
+                ]),
+                traffic: random.pick(&[DramTraffic::Host, DramTraffic::All]),
+                ..cache().dram
+            },
         });
     }
     if random.chance(0.5) {
@@ -722,6 +733,8 @@ impl Run {
         }
         let elapsed = self.host.now().since(Time::ZERO);
         let busy = counters.channel_busy.iter().chain(&counters.die_busy);
+        let busy = busy.chain([&counters.dram_busy]);
+        assert!(counters.dram_row_hits <= counters.dram_rows);
         for &busy in busy.chain(&counters.link_busy) {
             assert!(busy <= elapsed, "busy for {busy} of {elapsed}");
         }

@@ -11,12 +11,14 @@
 //! - `amplification`: garbage collection against theory;
 //! - `scheduling`, `media`, `host`: what the rules of the scheduler, the kinds of memory and
 //!   the host's side do, in numbers;
+//! - `cache`: the cache and its DRAM, in numbers;
 //! - `refused`: drives that cannot be built.
 
 #![allow(unreachable_pub, missing_docs)]
 
 mod allocation;
 mod amplification;
+mod cache;
 mod ceilings;
 mod closed_forms;
 mod collection;

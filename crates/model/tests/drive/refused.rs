@@ -90,6 +90,20 @@ const CASES: &[Case] = &[
         "cache.dram.width_bytes",
     ),
     (
+        |c| {
+            let dram = Dram { burst_length: 65, ..cache().dram };
+            c.cache = Some(WriteCache { dram, ..cache() });
+        },
+        "cache.dram.burst_length",
+    ),
+    (
+        |c| {
+            let dram = Dram { rows: RowPolicy::Open { banks: 0 }, ..cache().dram };
+            c.cache = Some(WriteCache { dram, ..cache() });
+        },
+        "cache.dram.rows.banks",
+    ),
+    (
         |c| c.cache = Some(WriteCache { write_back: WriteBack::Lru { high: 1.5 }, ..cache() }),
         "cache.write_back.high",
     ),

@@ -1,8 +1,8 @@
 //! The controller's sections: link, queues, firmware and write cache.
 
 use super::*;
-use mynah_model::config::{Arbitration, LinkProtocol, Weights};
-use schema::ArbitrationName;
+use mynah_model::config::{Arbitration, DramTraffic, LinkProtocol, RowPolicy, Weights};
+use schema::{ArbitrationName, RowsName, TrafficName};
 
 /// Tags of native command queuing.
 pub(crate) const NCQ_TAGS: u32 = 32;
@@ -349,9 +349,12 @@ impl Check<'_> {
             row_bytes: 8192,
             width_bytes: 4,
             rate_mts: 1600,
+            burst_length: 8,
             t_rcd: ns13,
             t_cl: ns13,
             t_rp: ns13,
+            rows: RowPolicy::Closed,
+            traffic: DramTraffic::Host,
         };
         let Some(dram) = dram.map(At::get) else { return lowered };
         if let Some(width) = &dram.width_bits {
@@ -393,6 +396,26 @@ impl Check<'_> {
                 );
             }
         }
+        if let Some(length) = &dram.burst_length {
+            lowered.burst_length = self.count("cache.dram.burst_length", length, 1..=64);
+        }
+        match or(&dram.rows, RowsName::Closed) {
+            RowsName::Open => {
+                let count = |banks| self.count("cache.dram.banks", banks, 1..=1024);
+                lowered.rows = RowPolicy::Open { banks: dram.banks.as_ref().map_or(8, count) };
+            }
+            RowsName::Closed => {
+                if let Some(banks) = &dram.banks {
+                    self.moot(
+                        banks.span(),
+                        dram.rows.as_ref().map(At::span),
+                        "`cache.dram.banks` has no effect: no row stays open",
+                        "use it with `rows = \"open\"`",
+                    );
+                }
+            }
+        }
+        lowered.traffic = or(&dram.traffic, TrafficName::Host).into();
         lowered.t_rcd = self.span_or("cache.dram.t_rcd", &dram.t_rcd, ns13);
         lowered.t_cl = self.span_or("cache.dram.t_cl", &dram.t_cl, ns13);
         lowered.t_rp = self.span_or("cache.dram.t_rp", &dram.t_rp, ns13);
