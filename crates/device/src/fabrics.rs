@@ -2,7 +2,6 @@
 
 use crate::Now;
 use crate::admin::event::Events;
-use crate::admin::feature::Features;
 use crate::config::Transport;
 use crate::controller::{Controller, Role};
 use crate::guest::PCI_EXPRESS;
@@ -215,7 +214,7 @@ impl Subsystem {
             status: 0,
             keep_alive: Span::ZERO,
             last_seen: self.now.wall,
-            features: Features::default(),
+            features: self.default_features(),
             events: Events::default(),
             errors: VecDeque::new(),
             error_count: 0,
@@ -417,11 +416,12 @@ impl Subsystem {
     /// Controller level reset: I/O queues go, features and events are as in the beginning.
     pub(crate) fn reset_controller(&mut self, id: u16) {
         self.reset_self_test(id);
+        let defaults = self.default_features();
         let Some(controller) = &mut self.controllers[usize::from(id)] else { return };
         controller.status = 0;
         controller.queues_granted = controller.queues_max;
         controller.completion_queues_granted = controller.queues_max;
-        controller.features = Features::default();
+        let features = std::mem::replace(&mut controller.features, defaults);
         let requests = controller.events.reset();
         let io_queues = std::mem::take(&mut controller.io_queues);
         let admin = controller.admin_queue;
@@ -432,6 +432,7 @@ impl Subsystem {
         if let Some(slot) = self.queues.get_mut(admin) {
             slot.outstanding -= (requests as u32).min(slot.outstanding.saturating_sub(1));
         }
+        self.restore_arbitration(&features);
     }
 
     fn authentication(&mut self, queue: u32, entry: &SubmissionEntry, data: &[u8]) {

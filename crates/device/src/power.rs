@@ -190,7 +190,11 @@ impl Subsystem {
                     self.disable_guest(id);
                     self.fail_guest(id);
                 }
-                _ => self.controllers[usize::from(id)] = None,
+                _ => {
+                    if let Some(controller) = self.controllers[usize::from(id)].take() {
+                        self.restore_arbitration(&controller.features);
+                    }
+                }
             }
         }
         self.drop_commands();

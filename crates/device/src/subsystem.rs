@@ -548,6 +548,7 @@ impl Subsystem {
                 self.close(*queue, reason);
             }
         }
+        self.restore_arbitration(&controller.features);
     }
 
     /// The model's queue for a new transport queue.

@@ -9,7 +9,7 @@ use crate::config::MediaOperation;
 use crate::drive::Drive;
 use crate::event::Event;
 use crate::flash::die::{DieOperation, OperationKind};
-use crate::flash::queues::{CLASS_COLLECTION, PlaneQueues};
+use crate::flash::queues::{CLASS_COLLECTION, CLASS_MAPPING, PlaneQueues};
 use crate::flash::timing::{NO_DATA, PLANES_MAX};
 use crate::mapping::table::Content;
 use crate::pool::{List, NONE};
@@ -107,10 +107,21 @@ impl Drive {
             && self.planes[plane as usize].collection.victim == NONE
         {
             // A drive without spare blocks wears no more of them out than it has to.
-            if !self.write_protected || !self.blocks.can_program(plane, Stream::Host) {
+            if !self.write_protected || self.is_starving(plane) {
                 self.collect(plane);
             }
         }
+    }
+
+    /// Whether nothing of the host, or of the mapping that waits, can be programmed in `plane`.
+    #[cold]
+    fn is_starving(&self, plane: u32) -> bool {
+        !self.blocks.can_program(plane, Stream::Host) || self.is_mapping_starving(plane)
+    }
+
+    fn is_mapping_starving(&self, plane: u32) -> bool {
+        let waiting = &self.planes[plane as usize].queues.writes[usize::from(CLASS_MAPPING)];
+        !waiting.is_empty() && !self.blocks.can_program(plane, Stream::Translation)
     }
 
     /// Chooses a victim in `plane` and starts to move what is valid in it.
@@ -122,6 +133,9 @@ impl Drive {
             // Without anything to win, writes can only go on while there are free pages.
             if !self.blocks.can_program(plane, Stream::Host) {
                 self.give_up(plane);
+            } else if self.write_protected && self.is_mapping_starving(plane) {
+                // No host write will make anything to win: the old translation pages stay.
+                self.fail_writes_of(plane, CLASS_MAPPING);
             }
             return;
         };

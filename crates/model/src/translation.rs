@@ -164,12 +164,6 @@ impl Mapping {
         Ok(())
     }
 
-    /// Translation pages that are being updated, and are known.
-    pub(crate) fn updates(&self) -> usize {
-        let is_update = |flight: &&Flight| flight.updating && !flight.loading;
-        self.cached.as_ref().map_or(0, |cached| cached.flights.values().filter(is_update).count())
-    }
-
     /// Translation pages that are being loaded or updated.
     pub(crate) fn flights(&self) -> usize {
         self.cached.as_ref().map_or(0, |cached| cached.flights.len())
@@ -388,6 +382,9 @@ impl Drive {
             self.now,
         ));
         self.send_to_flash(unit);
+        if self.write_protected {
+            self.collect_if_needed(self.units[unit].plane);
+        }
     }
 
     /// A translation page has been programmed.

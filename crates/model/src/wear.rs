@@ -40,8 +40,12 @@ impl Drive {
     /// writes, so that it can keep what it has.
     pub(crate) fn check_spares(&mut self, plane: u32) {
         let limited = self.config.wear.endurance.is_some();
-        if limited && self.blocks.retired_of(plane) > self.spare_blocks[plane as usize] {
+        let spares = self.spare_blocks[plane as usize];
+        if limited && !self.write_protected && self.blocks.retired_of(plane) > spares {
             self.write_protected = true;
+            for plane in 0..self.shape.planes {
+                self.collect_if_needed(plane);
+            }
         }
     }
 

@@ -435,9 +435,10 @@ impl Drive {
         u.dram = Span::ZERO;
         if u.from != NONE
             && let Content::Unit(unit) = u.content
+            && let Some(slot) = self.mapping.table.slot(unit)
         {
-            // The copy to void is the one just made.
-            u.from = self.mapping.table.slot(unit).unwrap_or(NONE);
+            // The copy to void is the one just made; there is none if the unit was trimmed.
+            u.from = slot;
         }
         let plane = self.units[at].plane;
         self.enqueue_unit(at, plane);

@@ -7,6 +7,7 @@
 
 #![allow(unsafe_code)]
 
+use crate::prefetch::prefetch;
 use mynah_device::{Arena, ArenaSource};
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 use std::alloc::{Layout, handle_alloc_error};
@@ -19,9 +20,6 @@ use std::thread;
 /// Bytes of a huge page, and of others.
 const HUGE_PAGE_BYTES: usize = 2 << 20;
 const PAGE_BYTES: usize = 4096;
-/// What is brought into the cache at once; the processor follows by itself where there is more.
-const PREFETCH_BYTES_MAX: usize = 512;
-const CACHE_LINE_BYTES: usize = 64;
 
 /// Memory in huge pages, where the system has them.
 #[derive(Debug)]
@@ -103,18 +101,7 @@ impl Arena for HugeArena {
 
     #[inline]
     fn prefetch(&self, at: usize, bytes: usize) {
-        let end = at.saturating_add(bytes.min(PREFETCH_BYTES_MAX)).min(self.bytes);
-        let mut line = at / CACHE_LINE_BYTES * CACHE_LINE_BYTES;
-        while line < end {
-            #[cfg(target_arch = "x86_64")]
-            {
-                use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-                let address = self.base.as_ptr().wrapping_add(line);
-                // SAFETY: a prefetch never faults, whatever the address.
-                unsafe { _mm_prefetch::<_MM_HINT_T0>(address.cast()) };
-            }
-            line += CACHE_LINE_BYTES;
-        }
+        prefetch(self.base.as_ptr(), self.bytes, at, bytes);
     }
 }
 

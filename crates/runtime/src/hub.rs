@@ -14,6 +14,7 @@ pub use measure::{Measure, Totals};
 use crate::authenticator::Authenticator;
 use crate::clock::Rate;
 use crate::fault::{Fate, Faults, Strike};
+use crate::prefetch::CACHE_LINE_BYTES;
 use mynah_device::{Now, Output, Queue, Reply, ReplyData, ReplyKind, Subsystem, Transport};
 use mynah_stamp::{Span, Time};
 use mynah_wire::fabrics::{ConnectData, nqn};
@@ -32,7 +33,6 @@ const NEAR_OUTPUT_BYTES: usize = 128 << 10;
 const LOAN_BYTES_MIN: usize = 2048;
 /// Lent data of so many bytes are brought near before they are sent.
 const LONG_BYTES: usize = 16 << 10;
-const CACHE_LINE: usize = 64;
 const NOBODY: u32 = u32::MAX;
 
 /// Names a connection; reused when it is gone.
@@ -691,7 +691,7 @@ fn pays_as_loan(bytes: usize, output_bytes: usize) -> bool {
 /// Brings bytes into the cache. The system copies long runs that are far slower than this and
 /// the copy of what is near take together: a quarter, for 128 KiB.
 fn bring_near(bytes: &[u8]) {
-    let sum = bytes.chunks(CACHE_LINE).fold(0, |sum, line| sum ^ line[0]);
+    let sum = bytes.chunks(CACHE_LINE_BYTES).fold(0, |sum, line| sum ^ line[0]);
     std::hint::black_box(sum);
 }
 

@@ -17,6 +17,7 @@ pub mod hub;
 pub mod lateness;
 pub mod metrics;
 pub mod pacing;
+mod prefetch;
 pub mod random;
 pub mod record;
 pub mod server;

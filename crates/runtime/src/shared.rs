@@ -7,6 +7,7 @@
 
 #![allow(unsafe_code)]
 
+use crate::prefetch::prefetch;
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fstat, ftruncate, memfd_create};
 use rustix::io::Errno;
@@ -20,10 +21,6 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 const PAGE_BYTES: u64 = 4096;
 /// The largest unit that a file may have: huge pages of 1 GiB.
 const UNIT_BYTES_MAX: u64 = 1 << 30;
-/// What is brought into the cache at once by [`Shared::prefetch`]; the processor follows by itself
-/// where there is more.
-const PREFETCH_BYTES_MAX: usize = 512;
-const CACHE_LINE_BYTES: usize = 64;
 
 /// A part of a file in memory.
 #[derive(Debug)]
@@ -168,18 +165,7 @@ impl Shared {
     /// Says that bytes will soon be used; those that are not there are left out.
     #[inline]
     pub fn prefetch(&self, at: usize, bytes: usize) {
-        let end = at.saturating_add(bytes.min(PREFETCH_BYTES_MAX)).min(self.bytes);
-        let mut line = at / CACHE_LINE_BYTES * CACHE_LINE_BYTES;
-        while line < end {
-            #[cfg(target_arch = "x86_64")]
-            {
-                use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-                let address = self.base.as_ptr().wrapping_add(line);
-                // SAFETY: a prefetch never faults, whatever the address.
-                unsafe { _mm_prefetch::<_MM_HINT_T0>(address.cast()) };
-            }
-            line += CACHE_LINE_BYTES;
-        }
+        prefetch(self.base.as_ptr(), self.bytes, at, bytes);
     }
 }
 

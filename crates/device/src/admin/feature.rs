@@ -9,7 +9,7 @@ use crate::namespace::WriteProtection;
 use crate::nvm::NAMESPACE_ALL;
 use crate::nvm::reservation::Notice;
 use crate::subsystem::{Answer, Subsystem};
-use mynah_model::config::Weights;
+use mynah_model::config::{Arbitration, Queues, Weights};
 use mynah_model::io::Control;
 use mynah_stamp::Span;
 use mynah_wire::nvme::feature::{event, id, select};
@@ -88,23 +88,28 @@ impl Features {
     }
 }
 
+/// The arbitration burst that stands for no limit; others are exponents of two (Base 2.0, section
+/// 5.27.1.1).
+const BURST_UNLIMITED: u32 = 7;
+
+/// How the Arbitration feature says what a drive does; a burst that is no power of two is said
+/// as the next smaller one. Weights are counted from 0.
+fn arbitration_of(queues: &Queues) -> u32 {
+    let burst = queues.arbitration_burst.max(1).ilog2().min(BURST_UNLIMITED);
+    match queues.arbitration {
+        Arbitration::RoundRobin => burst,
+        Arbitration::Weighted(Weights { high, medium, low }) => {
+            let weight = |weight: u16| u32::from(weight.clamp(1, 256) - 1);
+            weight(high) << 24 | weight(medium) << 16 | weight(low) << 8 | burst
+        }
+    }
+}
+
 /// What a feature allows (the result of Get Features with SEL = supported).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Allows {
     change: bool,
     namespaces: bool,
-}
-
-impl Subsystem {
-    /// Passes the host's choice of burst and weights on to the model (NVMe Base Specification,
-    /// Arbitration feature).
-    fn arbitrate(&mut self, value: u32) {
-        // Weights are numbered from 0; a burst of 2^7 stands for no limit.
-        let weight = |shift: u32| (value >> shift & 0xff) as u16 + 1;
-        let weights = Weights { high: weight(24), medium: weight(16), low: weight(8) };
-        let burst = if value & 7 == 7 { u32::MAX } else { 1 << (value & 7) };
-        self.control(Control::Arbitration { burst, weights });
-    }
 }
 
 fn allows(feature: u8, role: Role) -> Option<Allows> {
@@ -187,11 +192,11 @@ impl Subsystem {
             .get((namespace as usize).wrapping_sub(1))
             .and_then(|it| it.as_ref())
             .map_or(0, |it| it.protection as u32);
+        let defaults = self.default_features();
         let controller = self.controllers[usize::from(context.controller)]
             .as_mut()
             .ok_or(Status::INTERNAL_ERROR)?;
         let queues_max = controller.queues_max;
-        let defaults = Features::default();
         let features = if current { &controller.features } else { &defaults };
         let dword11 = context.entry.dword11.get();
         let value = match feature {
@@ -291,6 +296,38 @@ impl Subsystem {
             NAMESPACE_ALL if !one => Ok(()),
             id => self.active(context.controller, id).map(|_| ()),
         }
+    }
+
+    /// Features as they are before a host changes them.
+    pub(crate) fn default_features(&self) -> Features {
+        let queues = &self.drive.config().queues;
+        Features { arbitration: arbitration_of(queues), ..Features::default() }
+    }
+
+    /// A controller that had these features has been reset or is gone: the model arbitrates as
+    /// the drive's description says, if that was changed.
+    pub(crate) fn restore_arbitration(&mut self, gone: &Features) {
+        let queues = &self.drive.config().queues;
+        if gone.arbitration == arbitration_of(queues) {
+            return;
+        }
+        let weights = match queues.arbitration {
+            Arbitration::Weighted(weights) => weights,
+            Arbitration::RoundRobin => Weights { high: 1, medium: 1, low: 1 },
+        };
+        let burst = queues.arbitration_burst;
+        self.control(Control::Arbitration { burst, weights });
+    }
+
+    /// Passes the host's choice of burst and weights on to the model.
+    fn arbitrate(&mut self, value: u32) {
+        let weight = |shift: u32| (value >> shift & 0xff) as u16 + 1;
+        let weights = Weights { high: weight(24), medium: weight(16), low: weight(8) };
+        let burst = match value & BURST_UNLIMITED {
+            BURST_UNLIMITED => u32::MAX,
+            exponent => 1 << exponent,
+        };
+        self.control(Control::Arbitration { burst, weights });
     }
 
     pub(super) fn set_features(&mut self, context: Context<'_>) -> Result<Answer, Status> {

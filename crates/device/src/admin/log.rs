@@ -5,6 +5,7 @@ use crate::controller::{CHANGED_NAMESPACES, Controller, Role};
 use crate::namespace::SECTOR_BYTES;
 use crate::nvm::NAMESPACE_ALL;
 use crate::subsystem::{Answer, Subsystem};
+use mynah_model::stats::WearState;
 use mynah_stamp::Time;
 use mynah_wire::nvme::Status;
 use mynah_wire::nvme::identify::ascii;
@@ -18,8 +19,46 @@ use zerocopy::byteorder::little_endian::U128;
 
 /// Below this share of spare blocks, in percent, a warning is given.
 const SPARE_THRESHOLD: u8 = 10;
-/// Erases that a block is taken to endure. An estimate: what TLC is rated for.
-const ENDURED_ERASES: u64 = 3000;
+/// Erases that a block is taken to endure where the drive's description does not say. An
+/// estimate: what TLC is rated for.
+const ENDURED_ERASES: u32 = 3000;
+
+/// Bits of SMART's critical warning (Base 2.0, section 5.16.1.3).
+mod warning {
+    pub(super) const SPARE: u8 = 1;
+    pub(super) const RELIABILITY: u8 = 1 << 2;
+    pub(super) const READ_ONLY: u8 = 1 << 3;
+}
+
+/// How worn the media are, as logs say it.
+struct Media {
+    /// Blocks that may still be retired, in percent of those of a new drive.
+    spare: u8,
+    /// The mean block's erases, in percent of those that it endures; 255 stands for more.
+    used: u8,
+    /// Erases that a block endures.
+    endured: u32,
+    /// Bits of the critical warning.
+    warning: u8,
+}
+
+impl Media {
+    fn new(wear: &WearState) -> Media {
+        let endured = wear.endurance.unwrap_or(ENDURED_ERASES).max(1);
+        let most = u128::from(wear.blocks.max(1)) * u128::from(endured);
+        let used = (u128::from(wear.erases) * 100 / most).min(255) as u8;
+        let spare = match wear.spare_blocks_new {
+            0 if wear.write_protected => 0,
+            0 => 100,
+            new => (u64::from(wear.spare_blocks) * 100 / u64::from(new)) as u8,
+        };
+        let when = |condition, warning| if condition { warning } else { 0 };
+        let warning = when(spare < SPARE_THRESHOLD, warning::SPARE)
+            | when(used >= 100 || wear.write_protected, warning::RELIABILITY)
+            | when(wear.write_protected, warning::READ_ONLY);
+        Media { spare, used, endured, warning }
+    }
+}
 
 /// Log pages of I/O controllers, and whether they belong to namespaces.
 const PAGES: [u8; 14] = [
@@ -139,37 +178,19 @@ impl Subsystem {
         bytes
     }
 
-    /// Share of the rated erases that the most worn block has seen, in percent.
-    fn percentage_used(&self) -> u8 {
-        let erases = u64::from(self.drive.counters().block_erases_max);
-        (erases * 100 / ENDURED_ERASES).min(255) as u8
-    }
-
-    /// Spare left, in percent: what is not used.
-    fn spare(&self) -> u8 {
-        100u8.saturating_sub(self.percentage_used())
-    }
-
-    /// Critical warnings of the media: spare (0), reliability (2).
-    fn media_warning(&self) -> u8 {
-        u8::from(self.spare() < SPARE_THRESHOLD) | u8::from(self.percentage_used() >= 100) << 2
-    }
-
-    /// SMART's critical warnings, for a controller with its temperature thresholds.
-    fn critical_warning(&self, controller: &Controller) -> u8 {
-        u8::from(controller.features.temperature_warns()) << 1 | self.media_warning()
+    fn media(&self) -> Media {
+        Media::new(&self.drive.counters().wear)
     }
 
     /// Tells hosts when the media have crossed a threshold. Looked at once a minute.
     pub(crate) fn check_media(&mut self) {
-        let warnings = self.media_warning();
-        let new = self.health.crosses(warnings);
+        let new = self.health.crosses(self.media().warning);
         let ids: Vec<u16> = self.controllers.iter().flatten().map(|it| it.id).collect();
         for id in ids {
-            if new & 1 != 0 {
+            if new & warning::SPARE != 0 {
                 self.raise(id, super::event::SPARE);
             }
-            if new & 1 << 2 != 0 {
+            if new & (warning::RELIABILITY | warning::READ_ONLY) != 0 {
                 self.raise(id, super::event::RELIABILITY);
             }
         }
@@ -178,12 +199,13 @@ impl Subsystem {
     fn smart(&self, controller: &Controller) -> Vec<u8> {
         let health = &self.health;
         let hours = (self.now.wall.as_secs_f64() / 3600.0) as u128;
-        let used = self.percentage_used();
+        let media = self.media();
+        let is_hot = controller.features.temperature_warns();
         let mut smart = Smart {
-            critical_warning: self.critical_warning(controller),
-            available_spare: self.spare(),
+            critical_warning: u8::from(is_hot) << 1 | media.warning,
+            available_spare: media.spare,
             spare_threshold: SPARE_THRESHOLD,
-            percentage_used: used,
+            percentage_used: media.used,
             data_units_read: U128::new(u128::from(health.sectors_read.div_ceil(1000))),
             data_units_written: U128::new(u128::from(health.sectors_written.div_ceil(1000))),
             host_reads: U128::new(u128::from(health.reads)),
@@ -209,13 +231,15 @@ impl Subsystem {
         let media = u128::from(counters.flash_units_programmed) * unit_bytes;
         let capacity = u128::from(self.space.sectors * SECTOR_BYTES);
         let errors: u64 = self.controllers.iter().flatten().map(|it| it.error_count).sum();
-        let used = self.percentage_used();
+        let wear = Media::new(&counters.wear);
         let mut group = EnduranceGroup {
-            available_spare: self.spare(),
+            // The group's bits are where SMART has them.
+            critical_warning: wear.warning,
+            available_spare: wear.spare,
             spare_threshold: SPARE_THRESHOLD,
-            percentage_used: used,
+            percentage_used: wear.used,
             endurance_estimate: U128::new(
-                u128::from(self.drive.config().geometry.raw_bytes()) * u128::from(ENDURED_ERASES)
+                u128::from(self.drive.config().geometry.raw_bytes()) * u128::from(wear.endured)
                     / BILLION,
             ),
             data_units_read: U128::new(sectors(health.sectors_read)),

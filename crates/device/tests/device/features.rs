@@ -1,12 +1,17 @@
 //! Features and asynchronous events.
 
 use crate::support::*;
-use mynah_device::Timing;
-use mynah_stamp::Span;
+use mynah_device::{Tap, Timing};
+use mynah_model::config::{Arbitration, Config, Weights};
+use mynah_model::io::{Completion, Control, QueueId, Request, Tag};
+use mynah_stamp::{Span, Time};
 use mynah_wire::nvme::Status;
 use mynah_wire::nvme::feature::id;
-use mynah_wire::nvme::log::page;
+use mynah_wire::nvme::log::{Smart, page};
 use mynah_wire::nvme::opcode::{admin, nvm};
+use std::cell::RefCell;
+use std::rc::Rc;
+use zerocopy::FromBytes;
 
 #[test]
 fn features_have_defaults_change_and_come_back() {
@@ -42,6 +47,58 @@ fn features_have_defaults_change_and_come_back() {
     world.call(admin, property_set(0x14, 0x0046_0001), &[]);
     let arbitration = world.call(admin, get_feature(id::ARBITRATION, 0, 0), &[]).0;
     assert_eq!(arbitration.result.get(), 0);
+}
+
+/// Notes how the model is told to arbitrate.
+struct Arbitrations(Rc<RefCell<Vec<(u32, Weights)>>>);
+
+impl Tap for Arbitrations {
+    fn command(&mut self, _: Time, _: QueueId, _: &Request) {}
+    fn ring(&mut self, _: Time, _: QueueId, _: u32) {}
+    fn data_arrived(&mut self, _: Time, _: Tag) {}
+    fn cq_freed(&mut self, _: Time, _: QueueId, _: u32) {}
+    fn control(&mut self, _: Time, control: &Control) {
+        if let Control::Arbitration { burst, weights } = control {
+            self.0.borrow_mut().push((*burst, *weights));
+        }
+    }
+    fn completed(&mut self, _: &Completion, _: Time) {}
+}
+
+#[test]
+fn arbitration_reaches_the_model_until_the_controller_is_reset_or_gone() {
+    let own = Weights { high: 16, medium: 4, low: 2 };
+    let drive = |config: &mut Config| {
+        config.queues.arbitration = Arbitration::Weighted(own);
+        config.queues.arbitration_burst = 5;
+    };
+    let mut world = World::with(Timing::Modelled, |_| {}, drive);
+    let seen = Rc::new(RefCell::new(Vec::new()));
+    world.subsystem.set_tap(Box::new(Arbitrations(Rc::clone(&seen))));
+    let (admin, _) = world.admin();
+    let read = |world: &mut World, select| {
+        world.call(admin, get_feature(id::ARBITRATION, select, 0), &[]).0.result.get()
+    };
+    // A burst of 5 is at least 2^2.
+    assert_eq!(read(&mut world, 0), 0x0f03_0102);
+    assert_eq!(
+        world.status(admin, set_feature(id::ARBITRATION, 0x0706_0503), &[]),
+        Status::SUCCESS
+    );
+    assert_eq!((read(&mut world, 0), read(&mut world, 1)), (0x0706_0503, 0x0f03_0102));
+    let set = Weights { high: 8, medium: 7, low: 6 };
+    assert_eq!(seen.take(), [(8, set)]);
+    world.call(admin, property_set(0x14, 0), &[]);
+    world.call(admin, property_set(0x14, 0x0046_0001), &[]);
+    assert_eq!((read(&mut world, 0), seen.take()), (0x0f03_0102, vec![(5, own)]));
+    // Without a limit, and then the host goes.
+    assert_eq!(
+        world.status(admin, set_feature(id::ARBITRATION, 0x0706_0507), &[]),
+        Status::SUCCESS
+    );
+    let now = world.clock();
+    world.subsystem.detach(now, admin);
+    assert_eq!(seen.take(), [(u32::MAX, set), (5, own)]);
 }
 
 #[test]
@@ -152,6 +209,44 @@ fn a_threshold_below_the_temperature_is_an_event() {
     world.log(admin, page::SMART, 512);
     world.call(admin, set_feature(id::TEMPERATURE_THRESHOLD, 302), &[]);
     assert!(world.reply_now(admin, requests[1]).is_some());
+}
+
+#[test]
+fn a_worn_out_drive_says_so() {
+    let wear = |c: &mut Config| c.wear.endurance = Some(12);
+    let mut world = World::with(Timing::Modelled, |_| {}, wear);
+    let (admin, io, _) = world.host();
+    world.call(admin, set_feature(id::ASYNCHRONOUS_EVENTS, 0xff), &[]);
+    let requests: Vec<u16> = (0..2)
+        .map(|_| world.submit(admin, entry(admin::ASYNCHRONOUS_EVENT_REQUEST, 0), &[]))
+        .collect();
+    let smart = |world: &mut World| {
+        Smart::read_from_bytes(&world.log(admin, page::SMART, 512)).expect("its length")
+    };
+    let new = smart(&mut world);
+    assert_eq!((new.available_spare, new.percentage_used, new.critical_warning), (100, 0, 0));
+    let mut blocks = 0u64;
+    let status = loop {
+        let status = world.status(io, write(blocks * 8 % 8192, 8), &[1; 4096]);
+        if status != Status::SUCCESS {
+            break status;
+        }
+        blocks += 7;
+        assert!(blocks < 1 << 20, "it never ends");
+    };
+    assert_eq!(status, Status::NAMESPACE_WRITE_PROTECTED);
+    let mut keep = log_page(page::SMART, 512, 0);
+    keep.dword10.set(keep.dword10.get() | 1 << 15);
+    let worn = Smart::read_from_bytes(&world.call(admin, keep, &[]).1).expect("its length");
+    // Spare, reliability, read only; every block has had what it endures, or nearly.
+    assert_eq!((worn.available_spare, worn.critical_warning & !4), (0, 1 | 1 << 3));
+    assert_eq!(worn.critical_warning & 4, 4);
+    assert!((60..=100).contains(&worn.percentage_used), "{}", worn.percentage_used);
+    // Looked at once a minute.
+    world.wait(Span::from_secs(61));
+    let (event, _) = world.reply_now(admin, requests[0]).expect("an event");
+    assert_eq!(event.entry.result.get() & 0xff_00ff, 0x02_0001);
+    assert_eq!(world.status(io, read(0, 8), &[]), Status::SUCCESS);
 }
 
 #[test]

@@ -1,10 +1,10 @@
 //! `mynah bench vfio-user:DIR` against `mynah serve --vfio-user DIR`: everything that is written
 //! comes back, through every kind of doorbell and completion, and after the drive was killed.
 
+use crate::support::*;
 use serde_json::Value;
-use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdout, Command, Output, Stdio};
+use std::process::Output;
 use std::time::Duration;
 
 /// A drive that is quickly built.
@@ -17,72 +17,12 @@ const SMALL: [&str; 6] = [
     "--precondition=none",
 ];
 
-/// A drive that ends with the test.
-struct Drive {
-    child: Child,
-    stdout: BufReader<ChildStdout>,
-    ready: Value,
-}
-
-impl Drive {
-    fn start(folder: &Path, args: &[&str]) -> Drive {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_mynah"))
-            .args(SMALL)
-            .arg("--vfio-user")
-            .arg(folder)
-            .args(args)
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("the program starts");
-        let mut line = String::new();
-        let mut stdout = BufReader::new(child.stdout.take().expect("its output"));
-        stdout.read_line(&mut line).expect("a line");
-        let ready = line.strip_prefix("ready ").unwrap_or_else(|| panic!("not ready: {line}"));
-        let ready = serde_json::from_str(ready).expect("JSON");
-        Drive { child, stdout, ready }
-    }
-
-    /// Ends it in order: its exit code, and what it said on both outputs.
-    fn stop(mut self) -> (i32, String, String) {
-        let pid = self.child.id().to_string();
-        assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
-        let (mut said, mut errors) = (String::new(), String::new());
-        self.stdout.read_to_string(&mut said).expect("text");
-        self.child.stderr.take().unwrap().read_to_string(&mut errors).expect("text");
-        (self.child.wait().unwrap().code().expect("an exit code"), said, errors)
-    }
-}
-
-impl Drop for Drive {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-fn start_bench(target: &str, args: &[&str]) -> Child {
-    Command::new(env!("CARGO_BIN_EXE_mynah"))
-        .args(["bench", target, "--json", "-", "--timeout", "10s"])
-        .args(args)
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("the program starts")
+fn start(folder: &Path, args: &[&str]) -> Served {
+    Served::start(mynah(&SMALL).arg("--vfio-user").arg(folder).args(args))
 }
 
 fn bench(folder: &Path, args: &[&str]) -> Output {
-    let target = format!("vfio-user:{}", folder.display());
-    start_bench(&target, args).wait_with_output().expect("it ends")
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).replace("\n  │ ", " ")
-}
-
-fn result(output: &Output) -> Value {
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-    serde_json::from_slice(&output.stdout).expect("JSON")
+    run_bench(&format!("vfio-user:{}", folder.display()), args)
 }
 
 fn folder() -> (tempfile::TempDir, PathBuf) {
@@ -119,10 +59,10 @@ fn everything_written_comes_back_through_all_kinds_of_doorbells_and_completions(
         ),
     ] {
         let (_folder, path) = folder();
-        let drive = Drive::start(&path, serve);
+        let drive = start(&path, serve);
         for load in loads {
             let output = bench(&path, &[&MIXED, *load].concat());
-            let result = result(&output);
+            let result = result(&output, 0);
             let host = &result["host"];
             assert!(host["checked_blocks"].as_u64().unwrap() > 0, "{load:?}: {host}");
             assert_eq!((&host["failed"], &host["unknown"]), (&0.into(), &0.into()), "{load:?}");
@@ -138,17 +78,12 @@ fn everything_written_comes_back_through_all_kinds_of_doorbells_and_completions(
 #[test]
 fn the_ready_line_and_what_qemu_is_given() {
     let (_folder, path) = folder();
-    let drive = Drive::start(&path, &["--speed", "max"]);
+    let drive = start(&path, &["--speed", "max"]);
     let socket = path.join("cntrl");
     assert_eq!(drive.ready["vfio_user"][0], socket.display().to_string());
     assert_eq!(drive.ready["addresses"], Value::Array(Vec::new()));
     // The folder is taken.
-    let second = Command::new(env!("CARGO_BIN_EXE_mynah"))
-        .args(SMALL)
-        .arg("--vfio-user")
-        .arg(&path)
-        .output()
-        .unwrap();
+    let second = mynah(&SMALL).arg("--vfio-user").arg(&path).output().unwrap();
     assert_eq!(second.status.code(), Some(2));
     assert!(text(&second.stderr).contains("another program serves there"));
     let (code, _, errors) = drive.stop();
@@ -165,15 +100,15 @@ fn a_drive_that_is_killed_and_comes_back_has_what_was_flushed() {
     let (top, path) = folder();
     let store = format!("file:{}", top.path().join("bytes").display());
     let serve = ["--speed", "max", "--store", &store];
-    let drive = Drive::start(&path, &serve);
+    let drive = start(&path, &serve);
     let target = format!("vfio-user:{}", path.display());
     let load = ["--rw", "randrw", "--size", "8m", "--bs", "8k", "--iodepth", "8", "--verify"];
     let more = ["--runtime", "4s", "--time_based", "--fsync", "16", "--numjobs", "2"];
     let child = start_bench(&target, &[&load[..], &more].concat());
     std::thread::sleep(Duration::from_millis(1_500));
     drop(drive);
-    let drive = Drive::start(&path, &serve);
-    let result = result(&child.wait_with_output().unwrap());
+    let drive = start(&path, &serve);
+    let result = result(&child.wait_with_output().unwrap(), 0);
     let host = &result["host"];
     assert_eq!((&host["reconnects"], &host["unknown"]), (&1.into(), &0.into()), "{host}");
     assert!(host["retried"].as_u64().unwrap() > 0, "{host}");
@@ -187,8 +122,8 @@ fn several_functions_and_tcp_serve_the_same_drive() {
     let (_folder, path) = folder();
     let other = path.with_file_name("other");
     let more = ["--vfio-user", other.to_str().unwrap(), "--tcp", "127.0.0.1:0", "--speed", "1"];
-    let drive = Drive::start(&path, &[&more[..], &["--late-bound", "1h"]].concat());
-    let tcp = format!("tcp://{}", drive.ready["addresses"][0].as_str().unwrap());
+    let drive = start(&path, &[&more[..], &["--late-bound", "1h"]].concat());
+    let tcp = format!("tcp://{}", drive.address());
     let (one, two) =
         (format!("vfio-user:{}", path.display()), format!("vfio-user:{}", other.display()));
     let children: Vec<_> = [(&one, "0"), (&two, "32m"), (&tcp, "64m")]
@@ -200,7 +135,7 @@ fn several_functions_and_tcp_serve_the_same_drive() {
         .collect();
     for child in children {
         let output = child.wait_with_output().unwrap();
-        assert_eq!(result(&output)["host"]["mismatched_blocks"], 0);
+        assert_eq!(result(&output, 0)["host"]["mismatched_blocks"], 0);
     }
     let (code, said, _) = drive.stop();
     assert_eq!(code, 0, "{said}");
@@ -213,18 +148,15 @@ fn what_a_guest_does_can_be_recorded_and_simulated_again() {
     let recording = top.path().join("run.rec");
     let file = recording.to_str().unwrap();
     let more = ["--tcp", "127.0.0.1:0", "--record", file, "--late-bound", "1h"];
-    let drive = Drive::start(&path, &more);
+    let drive = start(&path, &more);
     let load = ["--bsrange", "4k-64k", "--numjobs", "2", "--fsync", "20", "--number_ios", "300"];
-    result(&bench(&path, &[&MIXED, &load[..]].concat()));
-    let tcp = format!("tcp://{}", drive.ready["addresses"][0].as_str().unwrap());
+    result(&bench(&path, &[&MIXED, &load[..]].concat()), 0);
+    let tcp = format!("tcp://{}", drive.address());
     let over_tcp = start_bench(&tcp, &[&MIXED, &load[..]].concat());
-    result(&over_tcp.wait_with_output().unwrap());
+    result(&over_tcp.wait_with_output().unwrap(), 0);
     assert_eq!(drive.stop().0, 0);
-    let replay = Command::new(env!("CARGO_BIN_EXE_mynah"))
-        .args(["sim", "--replay", file, "--json", "-"])
-        .output()
-        .unwrap();
-    let replayed = result(&replay);
+    let replay = mynah(&["sim", "--replay", file, "--json", "-"]).output().unwrap();
+    let replayed = result(&replay, 0);
     assert_eq!(replayed["flows"].as_array().unwrap().len(), 2, "{}", replayed["flows"]);
     assert!(replayed["requests"].as_u64().unwrap() >= 1_200);
 }
@@ -232,7 +164,7 @@ fn what_a_guest_does_can_be_recorded_and_simulated_again() {
 #[test]
 fn a_client_at_a_time_and_the_next_after_it() {
     let (_folder, path) = folder();
-    let drive = Drive::start(&path, &["--speed", "max"]);
+    let drive = start(&path, &["--speed", "max"]);
     let target = format!("vfio-user:{}", path.display());
     let load = ["--rw", "randread", "--runtime", "3s", "--iodepth", "4"];
     let first = start_bench(&target, &load);
@@ -245,7 +177,7 @@ fn a_client_at_a_time_and_the_next_after_it() {
     first.kill().unwrap();
     first.wait().unwrap();
     let third = bench(&path, &["--rw", "randread", "--number_ios", "1000"]);
-    assert_eq!(result(&third)["requests"], 1_000);
+    assert_eq!(result(&third, 0)["requests"], 1_000);
     assert_eq!(drive.stop().0, 0);
 }
 
@@ -264,7 +196,7 @@ fn faults_strike_functions() {
         let (_folder, path) = folder();
         let mut serve = vec!["--late-bound", "1h"];
         faults.iter().for_each(|fault| serve.extend(["--fault", fault]));
-        let drive = Drive::start(&path, &[&serve[..], more].concat());
+        let drive = start(&path, &[&serve[..], more].concat());
         let target = format!("vfio-user:{}", path.display());
         let load =
             ["--verify", "--rw", "randrw", "--size", "4m", "--iodepth", "8", "--fsync", "20"];
@@ -272,12 +204,11 @@ fn faults_strike_functions() {
             "late" => ["--number_ios", "2000"],
             _ => ["--runtime", "4s"],
         };
-        let bench = Command::new(env!("CARGO_BIN_EXE_mynah"))
-            .args(["bench", &target, "--json", "-", "--timeout", "1s"])
+        let bench = mynah(&["bench", &target, "--json", "-", "--timeout", "1s"])
             .args(load)
             .args(run)
             .output();
-        let result = result(&bench.unwrap());
+        let result = result(&bench.unwrap(), 0);
         let host = &result["host"];
         assert_eq!((&host["mismatched_blocks"], &host["failed"]), (&0.into(), &0.into()), "{host}");
         if wanted == "late" {
@@ -297,7 +228,7 @@ fn faults_strike_functions() {
 fn options_of_the_other_transport_are_refused() {
     let (_folder, path) = folder();
     let fail = |args: &[&str], message: &str| {
-        let output = Command::new(env!("CARGO_BIN_EXE_mynah")).args(args).output().unwrap();
+        let output = mynah(args).output().unwrap();
         assert_eq!(output.status.code(), Some(2), "{args:?}");
         assert!(text(&output.stderr).contains(message), "{args:?}: {}", text(&output.stderr));
     };

@@ -1,10 +1,10 @@
 //! `mynah bench` against `mynah serve`: everything that is written comes back, whatever the
 //! connection does meanwhile, and what does not is found.
 
-use serde_json::Value;
-use std::io::{BufRead, BufReader, Read, Write};
+use crate::support::*;
+use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -22,69 +22,21 @@ const SMALL: [&str; 9] = [
     "--precondition=none",
 ];
 
-/// A target that ends with the test.
-struct Target {
-    child: Child,
-    address: String,
+fn start(args: &[&str]) -> Served {
+    Served::start(mynah(&SMALL).args(args))
 }
 
-impl Target {
-    fn start(args: &[&str]) -> Target {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_mynah"))
-            .args(SMALL)
-            .args(args)
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("the program starts");
-        let mut line = String::new();
-        let stdout = child.stdout.take().expect("its output");
-        BufReader::new(stdout).read_line(&mut line).expect("a line");
-        let ready = line.strip_prefix("ready ").unwrap_or_else(|| panic!("not ready: {line}"));
-        let ready: Value = serde_json::from_str(ready).expect("JSON");
-        let address = ready["addresses"][0].as_str().expect("an address").to_owned();
-        Target { child, address }
-    }
-
-    fn on_any_port(args: &[&str]) -> Target {
-        Target::start(&[&["--tcp", "127.0.0.1:0"], args].concat())
-    }
-}
-
-impl Drop for Target {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
+fn start_on_any_port(args: &[&str]) -> Served {
+    start(&[&["--tcp", "127.0.0.1:0"], args].concat())
 }
 
 fn bench(address: &str, args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_mynah"))
-        .args(["bench", &format!("tcp://{address}"), "--json", "-", "--timeout", "5s"])
-        .args(args)
-        .output()
-        .expect("the program starts")
-}
-
-/// What was said, without the breaks of its lines.
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).replace("\n  │ ", " ")
-}
-
-/// The result, checked against the schema.
-fn result(output: &Output, code: i32) -> Value {
-    assert_eq!(output.status.code(), Some(code), "{}", text(&output.stderr));
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/result.schema.json");
-    let schema: Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
-    let value: Value = serde_json::from_slice(&output.stdout).expect("JSON");
-    let validator = jsonschema::validator_for(&schema).unwrap();
-    let errors: Vec<_> = validator.iter_errors(&value).map(|error| error.to_string()).collect();
-    assert!(errors.is_empty(), "{errors:#?}");
-    value
+    run_bench(&format!("tcp://{address}"), args)
 }
 
 #[test]
 fn everything_written_comes_back() {
-    let target = Target::on_any_port(&["--namespace", "64MiB", "--namespace", "32MiB,4096"]);
+    let target = start_on_any_port(&["--namespace", "64MiB", "--namespace", "32MiB,4096"]);
     let mixed = ["--verify", "--rw", "randrw", "--rwmixtrim", "5", "--size", "8m"];
     // 64 KiB are asked for with R2Ts, 4 KiB go in the capsule.
     for (args, ios) in [
@@ -112,7 +64,7 @@ fn everything_written_comes_back() {
         ),
         (&["--rate_iops", "4000", "--numjobs", "2", "--number_ios", "500"], 1_000),
     ] {
-        let output = bench(&target.address, &[&mixed, args].concat());
+        let output = bench(target.address(), &[&mixed, args].concat());
         let result = result(&output, 0);
         let (flow, host) = (&result["flows"][0], &result["host"]);
         let sides = ["read", "write", "trim"].map(|side| flow[side]["ios"].as_u64().unwrap());
@@ -126,7 +78,7 @@ fn everything_written_comes_back() {
 
 #[test]
 fn what_does_not_fit_the_target_is_refused() {
-    let target = Target::on_any_port(&["--namespace", "16MiB,4096"]);
+    let target = start_on_any_port(&["--namespace", "16MiB,4096"]);
     for (args, code, message) in [
         (&["--bs", "512"][..], 2, "blocks of 4096 bytes"),
         (&["--bs", "64m", "--rw", "write", "--size", "64m"], 2, "at most"),
@@ -135,11 +87,11 @@ fn what_does_not_fit_the_target_is_refused() {
         (&["--iodepth", "60000"], 2, "--iodepth asks for 60000"),
         (&["--numjobs", "9", "--size", "32k", "--verify", "--rw", "write"], 2, "too few for 9"),
     ] {
-        let output = bench(&target.address, args);
+        let output = bench(target.address(), args);
         assert_eq!(output.status.code(), Some(code), "{args:?}: {}", text(&output.stderr));
         assert!(text(&output.stderr).contains(message), "{args:?}: {}", text(&output.stderr));
     }
-    let wrong = format!("{}/nqn.2026-11.none:such", target.address);
+    let wrong = format!("{}/nqn.2026-11.none:such", target.address());
     let output = bench(&wrong, &[]);
     assert_eq!(output.status.code(), Some(1));
     let said = text(&output.stderr);
@@ -151,9 +103,9 @@ fn a_host_proves_who_it_is() {
     const HOST: &str = include_str!("../../../fuzz/corpus/keys/secret-none");
     const CONTROLLER: &str = include_str!("../../../fuzz/corpus/keys/secret-sha512");
     let (host, controller) = (HOST.trim(), CONTROLLER.trim());
-    let target = Target::on_any_port(&["--host-key", host, "--controller-key", controller]);
+    let target = start_on_any_port(&["--host-key", host, "--controller-key", controller]);
     let few = ["--rw", "randread", "--number_ios", "100"];
-    let with = |args: &[&str]| bench(&target.address, &[&few, args].concat());
+    let with = |args: &[&str]| bench(target.address(), &[&few, args].concat());
     assert_eq!(result(&with(&["--host-key", host]), 0)["requests"], 100);
     let both = with(&["--host-key", host, "--controller-key", controller]);
     assert_eq!(result(&both, 0)["requests"], 100);
@@ -243,8 +195,8 @@ fn copy(mut from: TcpStream, mut to: TcpStream, mut look: impl FnMut(u64, &mut [
 }
 
 /// Connects through `between` to the target's subsystem.
-fn subsystem(target: &Target, between: &Between) -> String {
-    let output = bench(&target.address, &["--rw", "read", "--number_ios", "1"]);
+fn subsystem(target: &Served, between: &Between) -> String {
+    let output = bench(target.address(), &["--rw", "read", "--number_ios", "1"]);
     let found = result(&output, 0)["host"]["target"].as_str().unwrap().to_owned();
     let (_, nqn) = found.rsplit_once('/').unwrap();
     format!("{}/{nqn}", between.address)
@@ -252,9 +204,9 @@ fn subsystem(target: &Target, between: &Between) -> String {
 
 #[test]
 fn cut_connections_lose_nothing_that_was_acknowledged() {
-    let target = Target::on_any_port(&[]);
+    let target = start_on_any_port(&[]);
     let mischief = Mischief::Cut { after: 3 << 20, times: 3 };
-    let between = Between::start(&target.address, mischief);
+    let between = Between::start(target.address(), mischief);
     let through = subsystem(&target, &between);
     let load = ["--rw", "randrw", "--size", "8m", "--bssplit", "4k/80:32k/20", "--iodepth", "8"];
     let more = ["--number_ios", "4000", "--numjobs", "2", "--verify"];
@@ -269,8 +221,8 @@ fn cut_connections_lose_nothing_that_was_acknowledged() {
 
 #[test]
 fn spoilt_data_are_found() {
-    let target = Target::on_any_port(&[]);
-    let between = Between::start(&target.address, Mischief::Spoil { at: 1_000_000 });
+    let target = start_on_any_port(&[]);
+    let between = Between::start(target.address(), Mischief::Spoil { at: 1_000_000 });
     let through = subsystem(&target, &between);
     let load = ["--rw", "write", "--size", "4m", "--iodepth", "4", "--number_ios", "1024"];
     // Without a digest, the block's own checksum shows it.
@@ -280,7 +232,7 @@ fn spoilt_data_are_found() {
     let said = text(&output.stderr);
     assert!(said.contains("verify: block ") && said.contains("expected generation 1"), "{said}");
     // With one, the I/O fails.
-    let between = Between::start(&target.address, Mischief::Spoil { at: 1_000_000 });
+    let between = Between::start(target.address(), Mischief::Spoil { at: 1_000_000 });
     let through = subsystem(&target, &between);
     let output = bench(&through, &[&load[..], &["--verify", "--data-digest"]].concat());
     let found = result(&output, 1);
@@ -294,13 +246,13 @@ fn spoilt_data_are_found() {
 fn a_target_that_is_killed_and_comes_back_has_what_was_flushed() {
     let folder = tempfile::tempdir().unwrap();
     let store = format!("file:{}", folder.path().join("bytes").display());
-    let target = Target::on_any_port(&["--store", &store]);
-    let address = target.address.clone();
+    let target = start_on_any_port(&["--store", &store]);
+    let address = target.address().to_owned();
     let again = address.clone();
     let replaced = std::thread::spawn(move || {
         std::thread::sleep(Duration::from_millis(1_500));
         drop(target);
-        let target = Target::start(&["--tcp", &again, "--store", &store]);
+        let target = start(&["--tcp", &again, "--store", &store]);
         (folder, target)
     });
     let load = ["--rw", "randrw", "--size", "8m", "--bs", "8k", "--iodepth", "8"];
@@ -314,16 +266,9 @@ fn a_target_that_is_killed_and_comes_back_has_what_was_flushed() {
 
 #[test]
 fn an_interrupted_run_says_what_was_measured() {
-    let target = Target::on_any_port(&[]);
-    let mut child = Command::new(env!("CARGO_BIN_EXE_mynah"))
-        .args([
-            "bench",
-            &format!("tcp://{}", target.address),
-            "--runtime",
-            "100s",
-            "--iodepth",
-            "4",
-        ])
+    let target = start_on_any_port(&[]);
+    let address = format!("tcp://{}", target.address());
+    let mut child = mynah(&["bench", &address, "--runtime", "100s", "--iodepth", "4"])
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .spawn()
@@ -339,8 +284,8 @@ fn an_interrupted_run_says_what_was_measured() {
 
 #[test]
 fn a_target_that_stays_away_ends_the_run() {
-    let target = Target::on_any_port(&[]);
-    let address = target.address.clone();
+    let target = start_on_any_port(&[]);
+    let address = target.address().to_owned();
     let gone = std::thread::spawn(move || {
         std::thread::sleep(Duration::from_millis(1_000));
         drop(target);

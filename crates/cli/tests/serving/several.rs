@@ -1,10 +1,11 @@
 //! Several drives in one process, and a drive in parts: each is as it would be by itself.
 
+use crate::support::*;
 use serde_json::Value;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
-use std::process::{Child, ChildStdout, Command, Output, Stdio};
+use std::process::Child;
 
 /// A drive that is quickly built, of 16 channels and 8 cores.
 const SMALL: [&str; 6] = [
@@ -16,72 +17,8 @@ const SMALL: [&str; 6] = [
     "--late-bound=1h",
 ];
 
-fn mynah(args: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_mynah"));
-    command.args(args);
-    command
-}
-
-/// A serving process, ended when it is dropped.
-struct Served {
-    child: Child,
-    stdout: BufReader<ChildStdout>,
-    ready: Value,
-}
-
-impl Served {
-    fn start(args: &[&str]) -> Served {
-        let mut child = mynah(&[&SMALL, args].concat())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("the program starts");
-        let mut line = String::new();
-        let mut stdout = BufReader::new(child.stdout.take().expect("its output"));
-        stdout.read_line(&mut line).expect("a line");
-        let ready = line.strip_prefix("ready ").unwrap_or_else(|| panic!("not ready: {line}"));
-        let ready = serde_json::from_str(ready).expect("JSON");
-        Served { child, stdout, ready }
-    }
-
-    /// Ends it in order: its exit code, and what it said on both outputs.
-    fn stop(mut self) -> (i32, String, String) {
-        let pid = self.child.id().to_string();
-        assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
-        let (mut said, mut errors) = (String::new(), String::new());
-        self.stdout.read_to_string(&mut said).expect("text");
-        self.child.stderr.take().unwrap().read_to_string(&mut errors).expect("text");
-        (self.child.wait().unwrap().code().expect("an exit code"), said, errors)
-    }
-}
-
-impl Drop for Served {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-fn start_bench(target: &str, args: &[&str]) -> Child {
-    mynah(&["bench", target, "--json", "-", "--timeout", "10s"])
-        .args(args)
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("the program starts")
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).replace("\n  │ ", " ")
-}
-
-fn json(output: &Output) -> Value {
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-    serde_json::from_slice(&output.stdout).expect("JSON")
-}
-
-fn str_of(value: &Value) -> &str {
-    value.as_str().unwrap_or_else(|| panic!("{value} is no text"))
+fn start(args: &[&str]) -> Served {
+    Served::start(mynah(&SMALL).args(args))
 }
 
 /// Writes and checks over all of these targets at once.
@@ -90,7 +27,7 @@ fn use_all(targets: &[String], args: &[&str]) {
     let children: Vec<Child> =
         targets.iter().map(|target| start_bench(target, &[&load, args].concat())).collect();
     for child in children {
-        let result = json(&child.wait_with_output().unwrap());
+        let result = result(&child.wait_with_output().unwrap(), 0);
         assert_eq!(result["host"]["mismatched_blocks"], 0, "{}", result["host"]);
         assert_eq!(result["host"]["unknown"], 0, "{}", result["host"]);
     }
@@ -106,7 +43,7 @@ fn drives_of_one_process_are_drives_of_their_own() {
         ["--drives", "2", "--tcp", "127.0.0.1:0", "--vfio-user", &folder, "--name", "bay"],
         ["--store", &store, "--json", &file, "--metrics", "127.0.0.1:0", "--seed", "7"],
     ];
-    let served = Served::start(&args.concat());
+    let served = start(&args.concat());
     let drives = served.ready["drives"].as_array().unwrap().clone();
     assert_eq!(drives.len(), 2);
     for (number, drive) in drives.iter().enumerate() {
@@ -151,7 +88,7 @@ fn drives_of_one_process_are_drives_of_their_own() {
         assert!(result["run"]["cpu_s"].as_f64().unwrap() > 0.0);
     }
     // Each store is found again.
-    let again = Served::start(&args.concat());
+    let again = start(&args.concat());
     let (code, _, errors) = again.stop();
     assert_eq!(code, 0, "{errors}");
     for number in 0..2 {
@@ -163,11 +100,11 @@ fn drives_of_one_process_are_drives_of_their_own() {
 /// A host that asks at either address hears of both drives.
 #[test]
 fn discovery_lists_all_drives() {
-    let served = Served::start(&["--name", "one", "--name", "two", "--tcp", "127.0.0.1:0"]);
+    let served = start(&["--name", "one", "--name", "two", "--tcp", "127.0.0.1:0"]);
     for drive in served.ready["drives"].as_array().unwrap() {
         // Without a name only the one subsystem of a target can be meant.
         let target = format!("tcp://{}", str_of(&drive["addresses"][0]));
-        let output = start_bench(&target, &["--number_ios", "1"]).wait_with_output().unwrap();
+        let output = run_bench(&target, &["--number_ios", "1"]);
         assert_eq!(output.status.code(), Some(2), "{}", text(&output.stderr));
         let said = text(&output.stderr);
         assert!(said.contains(":one") && said.contains(":two"), "{said}");
@@ -182,7 +119,7 @@ fn a_shard_is_the_smaller_drive() {
     let top = tempfile::tempdir().unwrap();
     let place = |name: &str| top.path().join(name).to_str().unwrap().to_owned();
     let (folder, recording, file) = (place("bus"), place("run"), place("r.json"));
-    let served = Served::start(&[
+    let served = start(&[
         "--shards",
         "2",
         "--vfio-user",
@@ -204,12 +141,12 @@ fn a_shard_is_the_smaller_drive() {
         .map(|at| start_bench(&bus(at), &[&load[..], &more, &[["1", "2"][at]]].concat()))
         .collect();
     for child in children {
-        assert_eq!(json(&child.wait_with_output().unwrap())["host"]["mismatched_blocks"], 0);
+        assert_eq!(result(&child.wait_with_output().unwrap(), 0)["host"]["mismatched_blocks"], 0);
     }
     let nqn = str_of(&drives[1]["nqn"]);
     let second = format!("tcp://{}/{nqn}", str_of(&drives[1]["addresses"][0]));
     let output = start_bench(&second, &[&load[..], &more, &["2"]].concat()).wait_with_output();
-    assert_eq!(json(&output.unwrap())["host"]["mismatched_blocks"], 0);
+    assert_eq!(result(&output.unwrap(), 0)["host"]["mismatched_blocks"], 0);
     let other = start_bench(&bus(0), &["--nsid", "2", "--number_ios", "1"]).wait_with_output();
     assert_ne!(other.unwrap().status.code(), Some(0), "the other shard's namespace");
     let (code, said, errors) = served.stop();
@@ -230,7 +167,7 @@ fn a_shard_is_the_smaller_drive() {
         for set in SMALL[2..5].iter().filter(|set| !set.starts_with("--")).chain(&halves) {
             smaller.extend(["--set", set]);
         }
-        let replayed = json(&mynah(&smaller).output().unwrap());
+        let replayed = result(&mynah(&smaller).output().unwrap(), 0);
         let served = &served["results"][at];
         assert_eq!(replayed["drive_hash"], served["drive_hash"]);
         assert_eq!(replayed["device"]["channel_utilisation"].as_array().unwrap().len(), 8);
@@ -279,7 +216,7 @@ fn what_cannot_be_served_is_said() {
     fail(&bad, &["enterprise-tlc-1 cannot be served, and so none is", "bytes.1"]);
     assert!(!Path::new(&bus).join("0/cntrl").exists());
     // One drive's folder is taken.
-    let first = Served::start(&["--vfio-user", &format!("{bus}/1"), "--precondition=none"]);
+    let first = start(&["--vfio-user", &format!("{bus}/1"), "--precondition=none"]);
     let taken = ["--drives", "2", "--vfio-user", &bus, "--precondition=none", "--name", "x"];
     fail(&taken, &["x-1 cannot be served", "another program serves there"]);
     assert_eq!(first.stop().0, 0);
@@ -309,7 +246,7 @@ fn drives_keep_to_their_processors() {
     let first = own.trim().split(['-', ',']).next().expect("a processor").to_owned();
     let last = own.trim().rsplit(['-', ',']).next().expect("a processor").to_owned();
     let both = format!("{first},{last}");
-    let served = Served::start(&["--drives", "2", "--tcp", "127.0.0.1:0", "--cpus_allowed", &both]);
+    let served = start(&["--drives", "2", "--tcp", "127.0.0.1:0", "--cpus_allowed", &both]);
     // Once they answer, they are where they are to be.
     let drives = served.ready["drives"].as_array().unwrap();
     let targets = drives

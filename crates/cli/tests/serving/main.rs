@@ -1,0 +1,12 @@
+//! `mynah serve`, used by `mynah bench` and by bytes that no good host sends:
+//!
+//! - `bench`: everything that is written comes back over NVMe/TCP, whatever the connection does;
+//! - `vfio_user`: the same on the PCIe bus;
+//! - `several`: several drives in one process, and a drive in parts;
+//! - `record`: what was served is simulated again.
+
+mod bench;
+mod record;
+mod several;
+mod support;
+mod vfio_user;
