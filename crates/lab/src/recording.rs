@@ -15,9 +15,10 @@
 //! | 20..24 | sectors |
 //! | 24..32 | first sector |
 //!
-//! A completion has the time at which its command was created in 16..24, and the time at
-//! which it was rung in 24..32. All numbers are little-endian. The last record is an end mark with the number of records
-//! before it, at the drive's last time: a recording without it was cut off, and is refused.
+//! A completion has the time at which its command was created in 16..24, and the time at which it
+//! was rung in 24..32. All numbers are little-endian. The last record is an end mark with the
+//! number of records before it, at the drive's last time: a recording without it was cut off, and
+//! is refused.
 
 use mynah_model::config::{Priority, Weights};
 use mynah_model::io::{

@@ -1,13 +1,13 @@
-//! A drive divided into smaller ones, so that each can be simulated or served by a thread of its own.
+//! A drive divided into smaller ones, so that each can be simulated or served by a thread of its
+//! own.
 //!
 //! What a drive has a number of is divided evenly: channels with all their dies, firmware cores,
 //! command slots, the capacity of write cache and cached mapping table, the link's bandwidth. What
 //! a part is made of stays as it is: timing, bus, blocks, the cache's DRAM. So a part is the drive
-//! that the same file describes with [`overrides`], and all of them together have no more than the
-//! whole. What one leaves unused, the others cannot take.
+//! that the same file describes with smaller numbers of these, and all of them together have no
+//! more than the whole. What one leaves unused, the others cannot take.
 
 use crate::emulation::Emulation;
-use crate::units::{Bandwidth, Bytes};
 use mynah_model::config::{
     Config, Fault, FaultExtent, Firmware, LinkProtocol, MappingTable, Namespace,
 };
@@ -47,26 +47,6 @@ fn cores(config: &Config) -> Option<u32> {
     let Firmware { cores, read, write, trim, flush } = config.firmware;
     let is_used = [read, write, trim, flush].iter().any(|cost| !cost.is_zero());
     is_used.then_some(cores)
-}
-
-/// The `KEY=VALUE` changes to a drive file that make a part of the drive out of it, for `--set`.
-pub fn overrides(config: &Config, of: u32) -> Vec<String> {
-    let mut all = vec![format!("geometry.channels={}", config.geometry.channels / of)];
-    if let Some(cores) = cores(config) {
-        all.push(format!("firmware.cores={}", cores / of));
-    }
-    all.push(format!("queues.command_slots={}", (config.queues.command_slots / of).max(1)));
-    if !is_sata(config) {
-        let bandwidth = Bandwidth(config.link.bytes_per_s / u64::from(of));
-        all.push(format!("link.bandwidth={bandwidth}"));
-    }
-    if let Some(cache) = config.cache {
-        all.push(format!("cache.size={}", Bytes(cache.bytes / u64::from(of))));
-    }
-    if let MappingTable::Cached(table) = config.mapping.table {
-        all.push(format!("mapping.cmt.size={}", Bytes(table.bytes / u64::from(of))));
-    }
-    all
 }
 
 /// Part `index` of the drive `config`, divided into `of`: with the seed `index` higher, and with
@@ -143,7 +123,29 @@ impl Emulation {
 mod tests {
     use super::*;
     use crate::drive;
+    use crate::units::{Bandwidth, Bytes};
     use mynah_stamp::Time;
+
+    /// The `KEY=VALUE` changes to a drive file that make a part of the drive out of it, for
+    /// `--set`.
+    fn overrides(config: &Config, of: u32) -> Vec<String> {
+        let mut all = vec![format!("geometry.channels={}", config.geometry.channels / of)];
+        if let Some(cores) = cores(config) {
+            all.push(format!("firmware.cores={}", cores / of));
+        }
+        all.push(format!("queues.command_slots={}", (config.queues.command_slots / of).max(1)));
+        if !is_sata(config) {
+            let bandwidth = Bandwidth(config.link.bytes_per_s / u64::from(of));
+            all.push(format!("link.bandwidth={bandwidth}"));
+        }
+        if let Some(cache) = config.cache {
+            all.push(format!("cache.size={}", Bytes(cache.bytes / u64::from(of))));
+        }
+        if let MappingTable::Cached(table) = config.mapping.table {
+            all.push(format!("mapping.cmt.size={}", Bytes(table.bytes / u64::from(of))));
+        }
+        all
+    }
 
     fn load(name: &str, overrides: &[String]) -> Config {
         drive::load(name, overrides).unwrap().config

@@ -1,6 +1,6 @@
-//! Write amplification of a simulated pool beside what theory says, as in
-//! `docs/steady-state.md`. An argument picks one pool, to time it from outside:
-//! `cargo run --release -p mynah-model --example waf -- uniform|hotcold|separate|skewed|large|large-hotcold|table`.
+//! Write amplification of a simulated pool beside what theory says, as in `docs/steady-state.md`.
+//! An argument picks one pool, to time it from outside: `cargo run --release -p mynah-model
+//! --example waf -- uniform|hotcold|separate|skewed|large|large-hotcold|table`.
 
 use mynah_model::config::{VictimPolicy, WriteFrontiers};
 use mynah_model::steady::analytic::{mean_field, waf_fifo};

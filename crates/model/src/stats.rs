@@ -187,6 +187,8 @@ pub struct WearState {
     /// Blocks that may still be retired before the drive takes no more writes, in the plane
     /// that has the fewest left.
     pub spare_blocks: u32,
+    /// Blocks that could be retired in that plane when it was new.
+    pub spare_blocks_new: u32,
     /// Whether the drive takes no more writes.
     pub write_protected: bool,
 }

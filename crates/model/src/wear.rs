@@ -88,9 +88,15 @@ impl Drive {
     /// How worn the drive is.
     pub(crate) fn wear_state(&self) -> WearState {
         let ranges = || (0..self.shape.planes).map(|plane| self.blocks.wear_range(plane));
-        let left = (0..self.shape.planes).map(|plane| {
-            self.spare_blocks[plane as usize].saturating_sub(self.blocks.retired_of(plane))
+        let spares = self.spare_blocks.iter().zip(0..).map(|(&new, plane)| {
+            let left = if self.blocks.retired.is_empty() {
+                new
+            } else {
+                new.saturating_sub(self.blocks.retired_of(plane))
+            };
+            (left, new)
         });
+        let (spare_blocks, spare_blocks_new) = spares.min().unwrap_or((0, 0));
         WearState {
             blocks: self.blocks.erases.len() as u64,
             block_bytes: u64::from(self.shape.units_per_block) * u64::from(self.shape.unit_bytes),
@@ -99,7 +105,8 @@ impl Drive {
             erases_min: ranges().map(|(least, _)| least).min().unwrap_or(0),
             spread: ranges().map(|(least, most)| most.saturating_sub(least)).max().unwrap_or(0),
             endurance: self.config.wear.endurance,
-            spare_blocks: left.min().unwrap_or(0),
+            spare_blocks,
+            spare_blocks_new,
             write_protected: self.write_protected,
         }
     }

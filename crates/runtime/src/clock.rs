@@ -105,12 +105,6 @@ pub fn age(calendar: std::time::Duration) -> Span {
     Span::from_ns(now.saturating_sub(calendar).as_nanos() as u64)
 }
 
-/// Processor time of this process, in seconds.
-pub fn processor_seconds() -> f64 {
-    let time = clock_gettime(ClockId::ProcessCPUTime);
-    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -6,9 +6,9 @@
 //! directly, which saves the call. What a turn does for one connection is bounded, so that
 //! none keeps others waiting. Between turns the engine spins or sleeps ([`Pacing`]).
 //!
-//! Functions on the PCIe bus of guests ([`Port`]) have a turn of their own within each. Where guests
-//! ring doorbells in memory that is shared with them, nothing wakes the engine: it looks at them
-//! all the time while there is work, and after naps when there has been none for a while.
+//! Functions on the PCIe bus of guests ([`Port`]) have a turn of their own within each. Where
+//! guests ring doorbells in memory that is shared with them, nothing wakes the engine: it looks at
+//! them all the time while there is work, and after naps when there has been none for a while.
 //!
 //! Connections that have not become queues of a controller are limited in number and time,
 //! the oldest going first, and so are connections whose hosts owe data.

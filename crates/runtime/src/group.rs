@@ -1,5 +1,5 @@
-//! Several drives in one process, or the parts of one: each has a thread with its own model, its own
-//! store and its own sockets, and while they serve they share nothing.
+//! Several drives in one process, or the parts of one: each has a thread with its own model, its
+//! own store and its own sockets, and while they serve they share nothing.
 //!
 //! A drive is also built on its thread: many are built at once, and where a drive has a processor
 //! of its own, its tables lie in memory near that. None serves before all can. When one fails

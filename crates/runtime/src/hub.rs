@@ -2,10 +2,11 @@
 //! other, and between them who waits for what. No sockets and no clock, so that tests drive
 //! it in virtual time.
 //!
-//! Replies go into a connection's output when there is room, and wait with their data still
-//! in the store when the host does not read. Their data are sent from where the store has them
-//! if it has them in memory; what could not be sent is copied before anything else happens. Buffers for data from hosts are granted in
-//! turn. A completion counts as visible when its last byte has been handed to the network.
+//! Replies go into a connection's output when there is room, and wait with their data still in the
+//! store when the host does not read. Their data are sent from where the store has them if it has
+//! them in memory; what could not be sent is copied before anything else happens. Buffers for data
+//! from hosts are granted in turn. A completion counts as visible when its last byte has been
+//! handed to the network.
 
 mod measure;
 

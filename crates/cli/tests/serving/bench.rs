@@ -100,8 +100,8 @@ fn what_does_not_fit_the_target_is_refused() {
 
 #[test]
 fn a_host_proves_who_it_is() {
-    const HOST: &str = include_str!("../../../fuzz/corpus/keys/secret-none");
-    const CONTROLLER: &str = include_str!("../../../fuzz/corpus/keys/secret-sha512");
+    const HOST: &str = include_str!("../../../../fuzz/corpus/keys/secret-none");
+    const CONTROLLER: &str = include_str!("../../../../fuzz/corpus/keys/secret-sha512");
     let (host, controller) = (HOST.trim(), CONTROLLER.trim());
     let target = start_on_any_port(&["--host-key", host, "--controller-key", controller]);
     let few = ["--rw", "randread", "--number_ios", "100"];

@@ -10,9 +10,9 @@
 //! *Priorities* are the scheduler's own classes. *Reads and programs* are weighed by how long
 //! they have waited for how much work.
 //!
-//! Beyond the paper, which leaves the channel alone: where many dies of a channel read, its
-//! share of the channel is part of what a read takes, shared and alone; and data go out first
-//! for whoever is slowed down most, the next in line for the data's die included. Garbage collection keeps the
+//! Beyond the paper, which leaves the channel alone: where many dies of a channel read, its share
+//! of the channel is part of what a read takes, shared and alone; and data go out first for whoever
+//! is slowed down most, the next in line for the data's die included. Garbage collection keeps the
 //! place that the drive gives it; FLIN's division of it among flows is not modelled.
 
 use crate::blame::HolderIndex;

@@ -6,8 +6,9 @@
 //! holds. All planes of a drive that serve the same mixture of writes settle into the same
 //! statistics, so one state serves them all ([`PoolState::compositions_with_units`]).
 //!
-//! Host writes come one at a time and collection finishes at once, so the pool has
-//! `keep_free` free blocks at rest. Ages are counted in units programmed. Wear, idle collection and TRIM are not modelled.
+//! Host writes come one at a time and collection finishes at once, so the pool has `keep_free` free
+//! blocks at rest. Ages are counted in units programmed. Wear, idle collection and TRIM are not
+//! modelled.
 //!
 //! Steady means: write amplification of the last three windows differs by no more than
 //! [`TOLERANCE`] plus twice the standard error of a window. A window is as long as it takes to

@@ -1,8 +1,8 @@
 //! What holds on every run, over random drives, workloads, controls and faults.
 //!
-//! Each run has a seed, which stands in the message of every failure; `MYNAH_SEED=n` runs
-//! that one alone, and `MYNAH_RUNS=n` runs `n` times as many. In every run some features are left out altogether, so that the others
-//! are met undiluted.
+//! Each run has a seed, which stands in the message of every failure; `MYNAH_SEED=n` runs that one
+//! alone, and `MYNAH_RUNS=n` runs `n` times as many. In every run some features are left out
+//! altogether, so that the others are met undiluted.
 
 use crate::support::*;
 use mynah_model::config::*;

@@ -462,8 +462,8 @@ impl Port {
     }
 }
 
-/// Memory for doorbells, and the file that it is. The file has the doorbells where BAR 0 has them, so
-/// that both have the same offsets.
+/// Memory for doorbells, and the file that it is. The file has the doorbells where BAR 0 has them,
+/// so that both have the same offsets.
 fn new_doorbells() -> io::Result<(Shared, OwnedFd)> {
     let bytes = DOORBELLS_AT + DOORBELL_BYTES;
     let (whole, file) = Shared::create("mynah-doorbells", bytes)?;
