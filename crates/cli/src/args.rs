@@ -484,8 +484,12 @@ pub(crate) struct SourceArgs {
     /// Compute what MQSim computes, known defects included
     #[arg(long, requires = "mqsim_config")]
     pub(crate) as_mqsim: bool,
-    /// Write MQSim's drive as a drive file instead of running it
+    /// Write MQSim's drive as a drive file, and its workload as the experiment file
+    /// FILE-workload.toml, instead of running them
     #[arg(long, value_name = "FILE.toml", requires = "mqsim_config")]
+    #[arg(conflicts_with_all = ["alone", "until_steady", "load_state", "save_state", "repeat",
+                                "threads", "no_run", "json", "report", "table", "request_log",
+                                "intervals", "timeline", "record"])]
     pub(crate) convert: Option<PathBuf>,
 }
 

@@ -12,7 +12,7 @@ use mynah_lab::series::DEFAULT_INTERVAL;
 use mynah_lab::simulation::{self, DEFAULT_REQUESTS, Step};
 use mynah_lab::timeline::Window;
 use mynah_lab::workload::FlowOptions;
-use mynah_lab::{Measured, Simulation, SimulationError, drive, mqsim, output};
+use mynah_lab::{Measured, Simulation, SimulationError, drive, mqsim};
 use mynah_stamp::Span;
 use std::path::{Path, PathBuf};
 
@@ -28,7 +28,11 @@ pub(crate) fn run(args: &Sim) -> Result<bool, Failure> {
     let mut remarks = Vec::new();
     let simulations = simulations(args, &mut remarks)?;
     if let Some(path) = &args.source.convert {
-        return convert(args, path, &simulations);
+        let converted = convert(args, path, &simulations)?;
+        if !args.output.quiet {
+            remarks.iter().for_each(crate::failure::say);
+        }
+        return Ok(converted);
     }
     if args.run.no_run {
         for (_, simulation) in &simulations {
@@ -192,7 +196,7 @@ fn from_options(args: &Sim, remarks: &mut Vec<String>) -> Result<Simulation, Fai
     let mut options = args.flow.options();
     if options.rw.is_none() && options.trace.is_none() {
         options.rw = Some("randread".to_owned());
-        let closed = options.rate_iops.is_none();
+        let closed = options.rate_iops.is_none() && options.rate_interval.is_none();
         if closed && options.iodepth.is_none() {
             options.iodepth = Some("32".to_owned());
         }
@@ -264,17 +268,32 @@ pub(crate) fn named(path: &Path, scenario: &str) -> PathBuf {
     path.with_file_name(name)
 }
 
+/// Writes each simulation as a drive file and an experiment file.
 fn convert(args: &Sim, path: &Path, simulations: &[(String, Simulation)]) -> Result<bool, Failure> {
+    let of =
+        |path: &Option<PathBuf>| path.as_deref().unwrap_or(Path::new("")).display().to_string();
+    let remark = format!(
+        "Converted from MQSim's {} and {}",
+        of(&args.source.mqsim_config),
+        of(&args.source.mqsim_workload)
+    );
+    let mut files = Vec::new();
     for (name, simulation) in simulations {
-        let path = named(path, name);
-        let from = args.source.mqsim_config.as_deref().unwrap_or(Path::new("")).display();
-        let description = format!("Converted from MQSim's {from}");
-        let text = drive::to_toml(&simulation.name, &description, &simulation.config, &[]);
-        drive::parse(&path.display().to_string(), &text, &[]).map_err(SimulationError::from)?;
-        output::write(&path, &text)?;
-        if !args.output.quiet {
-            let path = path.display();
-            print::out(&format!("wrote {path}; try `mynah sim --drive {path}`\n"))?;
+        let drive = named(path, name);
+        let experiment = named(&drive, "workload");
+        let texts = simulation.to_files(&remark, &drive, &experiment)?;
+        files.push((PendingFile::create(&drive)?, texts.drive));
+        files.push((PendingFile::create(&experiment)?, texts.experiment));
+    }
+    for (file, text) in files {
+        file.finish(&text)?;
+    }
+    if !args.output.quiet {
+        for (name, _) in simulations {
+            let drive = named(path, name);
+            let experiment = named(&drive, "workload");
+            let (drive, experiment) = (drive.display(), experiment.display());
+            print::out(&format!("wrote {drive} and {experiment}; try `mynah sim {experiment}`\n"))?;
         }
     }
     Ok(false)

@@ -158,15 +158,33 @@ fn an_experiment_with_flows_that_also_run_alone() {
 }
 
 #[test]
-fn mqsims_files_run_and_become_a_drive_file() {
+fn mqsims_files_run_and_become_files_that_run_the_same() {
+    let folder = tempfile::tempdir().unwrap();
+    for case in ["a_randread4k_qd32_cmt2MB", "c_seqread8k_q8_q256_ideal"] {
+        for as_mqsim in [&[][..], &["--as-mqsim"]] {
+            let case = format!("{CONFIGS}/{case}");
+            let (drive, workload) =
+                (format!("{case}/ssdconfig.xml"), format!("{case}/workload.xml"));
+            let files = ["sim", "--mqsim-config", &drive, "--mqsim-workload", &workload];
+            let files = [&files[..], as_mqsim].concat();
+            let value =
+                result(&done(mynah(folder.path(), &[&files[..], &["--json", "-"]].concat())));
+            assert!(value["requests"].as_u64().unwrap() > 0);
+            let said =
+                done(mynah(folder.path(), &[&files[..], &["--convert", "it.toml"]].concat()));
+            assert!(said.contains("`mynah sim it-workload.toml`"), "{said}");
+            done(mynah(folder.path(), &["drives", "check", "it.toml"]));
+            let again = mynah(folder.path(), &["sim", "it-workload.toml", "--json", "-"]);
+            assert_eq!(result(&done(again)), value, "{case} {as_mqsim:?}");
+        }
+    }
+}
+
+#[test]
+fn scenarios_of_mqsim_are_results_and_files_of_their_own() {
     let folder = tempfile::tempdir().unwrap();
     let case = format!("{CONFIGS}/c_seqread8k_q8_q256_ideal");
     let (drive, workload) = (format!("{case}/ssdconfig.xml"), format!("{case}/workload.xml"));
-    let files = ["sim", "--mqsim-config", &drive, "--mqsim-workload", &workload];
-    let value = result(&done(mynah(folder.path(), &[&files[..], &["--json", "-"]].concat())));
-    assert!(value["requests"].as_u64().unwrap() > 0);
-    done(mynah(folder.path(), &[&files[..], &["--convert", "it.toml"]].concat()));
-    done(mynah(folder.path(), &["drives", "check", "it.toml"]));
     let several = std::fs::read_to_string(&workload).unwrap();
     let from = several.find("<IO_Scenario>").unwrap();
     let to = several.find("</IO_Scenario>").unwrap() + "</IO_Scenario>".len();
@@ -176,6 +194,15 @@ fn mqsims_files_run_and_become_a_drive_file() {
     let value = result(&done(mynah(folder.path(), &[&files[..], &["--json", "-"]].concat())));
     assert_eq!(value["results"].as_array().unwrap().len(), 2);
     assert_eq!(value["schema"], "mynah.results/1");
+    std::fs::create_dir(folder.path().join("sub")).unwrap();
+    done(mynah(folder.path(), &[&files[..], &["--convert", "sub/it.toml"]].concat()));
+    let second = mynah(folder.path(), &["sim", "sub/it-scenario-2-workload.toml", "--json", "-"]);
+    assert_eq!(result(&done(second)), value["results"][1]);
+    // Nothing is written unless everything can be.
+    std::fs::create_dir(folder.path().join("it-scenario-2-workload.toml")).unwrap();
+    let refused = mynah(folder.path(), &[&files[..], &["--convert", "it.toml"]].concat());
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(!folder.path().join("it-scenario-1.toml").exists());
 }
 
 #[test]

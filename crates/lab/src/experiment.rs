@@ -35,8 +35,9 @@
 //! be used is an error that shows the place.
 
 mod sweep;
+mod written;
 
-use crate::quantity::parse_time;
+use crate::quantity::{parse_count, parse_time};
 use crate::workload::{FlowOptions, FlowSpec, OptionError, Source};
 use miette::{Diagnostic, LabeledSpan, NamedSource, SourceCode};
 use mynah_model::config::{Config, Namespace};
@@ -185,7 +186,7 @@ pub struct Point {
 struct Raw {
     schema: Spanned<String>,
     drive: Spanned<String>,
-    seed: Option<Spanned<u64>>,
+    seed: Option<Spanned<Value>>,
     precondition: Option<Spanned<String>>,
     ramp_time: Option<Spanned<Value>>,
     set: Option<Spanned<Value>>,
@@ -314,6 +315,13 @@ impl Experiment {
                 Some(parsed.map_err(|m| file.error(time.span(), format!("ramp_time: {m}")))?)
             }
         };
+        let seed = match raw.seed {
+            None => None,
+            Some(seed) => {
+                let parsed = scalar(seed.get_ref()).and_then(|text| parse_count(&text));
+                Some(parsed.map_err(|m| file.error(seed.span(), format!("seed: {m}")))?)
+            }
+        };
         let mut overrides = match &raw.set {
             None => Vec::new(),
             Some(set) => overrides(set.get_ref()).map_err(|m| file.error(set.span(), m))?,
@@ -334,7 +342,7 @@ impl Experiment {
         Ok(Experiment {
             drive: raw.drive.into_inner(),
             overrides,
-            seed: raw.seed.map(Spanned::into_inner),
+            seed,
             precondition,
             ramp_time,
             flows,

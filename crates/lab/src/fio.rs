@@ -7,8 +7,10 @@
 //! load would not be what the file says.
 //!
 //! Where fio's meaning differs from a flow's: `thinktime` counts microseconds; `size` without
-//! `io_size` and `time_based` is also what a job issues; `norandommap` is always the case, so
-//! random jobs may hit a block twice before they have hit all.
+//! `io_size` and `time_based` is also what a job issues; `rate_iops` is kept to within `iodepth`,
+//! which is 1 if it is not given; a synchronous `ioengine` has one request outstanding whatever
+//! `iodepth` says; `norandommap` is always the case, so random jobs may hit a block twice before
+//! they have hit all.
 
 use crate::quantity::{parse_bytes, parse_time};
 use crate::workload::{FlowOptions, FlowSpec, Source};
@@ -91,7 +93,6 @@ const WITHOUT_EFFECT: &[&str] = &[
     "gtod_reduce",
     "hipri",
     "invalidate",
-    "ioengine",
     "iopsavgtime",
     "lat_percentiles",
     "log_avg_msec",
@@ -150,6 +151,9 @@ const OPTIONS: &[(&str, &str)] = &[
     ("thinktime_blocks", "thinktime_blocks"),
     ("time_based", "time_based"),
 ];
+
+/// The engines that have one request outstanding (fio(1), "I/O engine").
+const SYNCHRONOUS: &[&str] = &["sync", "psync", "vsync", "pvsync", "pvsync2", "mmap"];
 
 /// An option as it stands in the file.
 #[derive(Clone)]
@@ -224,6 +228,13 @@ impl Text<'_> {
 }
 
 impl FioJob {
+    /// Adds a warning that has not been given yet.
+    fn warn(&mut self, warning: String) {
+        if !self.warnings.contains(&warning) {
+            self.warnings.push(warning);
+        }
+    }
+
     /// Reads the file at `path`. An iolog that it names is looked for beside it.
     ///
     /// # Errors
@@ -282,6 +293,7 @@ impl FioJob {
 
 fn flow(file: &Text<'_>, section: &Section, job: &mut FioJob) -> Result<FlowSpec, FioError> {
     let mut options = FlowOptions::default();
+    let mut synchronous = None;
     // Where each option of the flow was set.
     let mut places: Vec<(&str, Range<usize>)> = Vec::new();
     for Setting { name, value, span } in &section.settings {
@@ -302,6 +314,8 @@ fn flow(file: &Text<'_>, section: &Section, job: &mut FioJob) -> Result<FlowSpec
                 }
                 job.ramp_time = Some(ramp);
             }
+            ("ioengine", _) if SYNCHRONOUS.contains(&value.as_str()) => synchronous = Some(value),
+            ("ioengine", _) => job.warn("ioengine has no effect on a simulated drive".into()),
             ("rwmixwrite", _) => match value.parse::<u32>() {
                 Ok(percent) if percent <= 100 => set("rwmixread", (100 - percent).to_string()),
                 _ => return fail(format!("rwmixwrite: `{value}` is not a percentage")),
@@ -332,10 +346,7 @@ fn flow(file: &Text<'_>, section: &Section, job: &mut FioJob) -> Result<FlowSpec
             }
             (_, Some((_, option))) => set(option, value.clone()),
             (_, None) if WITHOUT_EFFECT.contains(&name.as_str()) => {
-                let warning = format!("{name} has no effect on a simulated drive");
-                if !job.warnings.contains(&warning) {
-                    job.warnings.push(warning);
-                }
+                job.warn(format!("{name} has no effect on a simulated drive"));
             }
             (_, None) => {
                 let valid: Vec<&str> = OPTIONS.iter().map(|(fio, _)| *fio).collect();
@@ -351,6 +362,17 @@ fn flow(file: &Text<'_>, section: &Section, job: &mut FioJob) -> Result<FlowSpec
     }
     if options.trace.is_some() {
         options.set("trace_format", "fio");
+    }
+    if let (Some(engine), Some(depth)) = (synchronous, options.iodepth.as_deref())
+        && depth != "1"
+    {
+        job.warn(format!(
+            "ioengine={engine} has one request outstanding whatever iodepth says, as in fio"
+        ));
+        options.iodepth = None;
+    }
+    if options.rate_iops.is_some() && options.iodepth.is_none() {
+        options.iodepth = Some("1".to_owned());
     }
     if options.get("time_based") == Some("") {
         options.set("time_based", "true");
@@ -375,7 +397,7 @@ fn flow(file: &Text<'_>, section: &Section, job: &mut FioJob) -> Result<FlowSpec
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::workload::{BlockSize, Mode, Think};
+    use crate::workload::{Arrivals, BlockSize, Mode, Think};
 
     #[test]
     fn a_job_file_becomes_flows() {
@@ -406,6 +428,28 @@ mod tests {
         let text = "[a]\nrw=write\nsize=1m\nio_size=4m\n";
         let job = FioJob::parse("a.fio", text).unwrap();
         assert_eq!(job.flows[0].limits.bytes, Some(4 << 20));
+    }
+
+    #[test]
+    fn a_rate_is_kept_to_within_the_depth() {
+        let mode = |options: &str| {
+            let job = FioJob::parse("a.fio", &format!("[a]\nrw=randread\nruntime=1\n{options}"));
+            let job = job.unwrap();
+            match &job.flows[0].source {
+                Source::Synthetic(synthetic) => (synthetic.mode, job.warnings.len()),
+                Source::Trace(_) => panic!("drawn"),
+            }
+        };
+        let open = |depth| Mode::Open {
+            arrivals: Arrivals::Fixed { per_second: 500 },
+            depth: Some(depth),
+        };
+        assert_eq!(mode("rate_iops=500\niodepth=8\n"), (open(8), 0));
+        assert_eq!(mode("rate_iops=500\n"), (open(1), 0), "fio's default");
+        assert_eq!(mode("rate_iops=500\niodepth=8\nioengine=psync\n"), (open(1), 1));
+        assert_eq!(mode("iodepth=8\nioengine=sync\n"), (Mode::Closed { depth: 1 }, 1));
+        assert_eq!(mode("iodepth=1\nioengine=sync\n"), (Mode::Closed { depth: 1 }, 0));
+        assert_eq!(mode("iodepth=8\nioengine=io_uring\n"), (Mode::Closed { depth: 8 }, 1));
     }
 
     #[test]

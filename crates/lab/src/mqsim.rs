@@ -2,8 +2,8 @@
 //!
 //! Every tag of MQSim (CMU-SAFARI/MQSim at 7ec40e3) is known here. A tag whose feature the
 //! model does not have is an error that names the tag, its value and its place, unless the
-//! value changes nothing in the run at hand; then it is a warning. Unknown tags, and tags
-//! that MQSim reads and never uses, are warnings too.
+//! value changes nothing in the run at hand; then it is a warning. Unknown tags, tags that MQSim
+//! reads and never uses, and tags that another tag makes pointless are warnings too.
 //!
 //! By default the files describe a drive, and Mynah simulates that drive. With `as_mqsim`
 //! it computes what MQSim computes, defects included. The differences:
@@ -28,8 +28,12 @@
 //!   `Relay_Count` is not 1.
 //! - The mean interval of `BANDWIDTH` flows is exact; MQSim's is the result of three
 //!   integer divisions.
+//! - Wear is levelled as the tags say, and blocks endure `Block_PE_Cycles_Limit` cycles; MQSim
+//!   always opens the least worn block, and its blocks do not wear out.
 //! - Programs and erases are suspended as `CMD_Suspension_Support` says; MQSim accepts the tag
 //!   and never suspends. FLIN schedules; MQSim stops at it.
+//!
+//! Where collection is not preemptible it always goes before host I/O, in both cases.
 //!
 //! The stream of addresses is Mynah's in both cases, seeded with the flow's `Seed`: the same
 //! distribution as MQSim's, not the same numbers.
@@ -166,9 +170,17 @@ impl Diagnostic for MqsimError {
     }
 }
 
+/// Tags that change nothing in a run, for one reason.
+struct Idle {
+    file: String,
+    reason: String,
+    tags: Vec<String>,
+}
+
 /// Warnings, each said once however often its reason occurs.
 #[derive(Default)]
 struct Warnings {
+    idle: Vec<Idle>,
     /// The text with the place of its first occasion, and how many there were.
     said: Vec<(String, usize)>,
     /// Where in `said` a tag and message are.
@@ -187,12 +199,31 @@ impl Warnings {
         }
     }
 
+    /// `element` changes nothing, because `reason`. Tags with the same reason share a warning.
+    fn idle(&mut self, document: &Document, element: &Element, reason: &str) {
+        let file = document.name();
+        let mut known = self.idle.iter_mut();
+        let tag = format!("<{}>", element.name);
+        match known.find(|idle| idle.file == file && idle.reason == reason) {
+            Some(idle) if idle.tags.contains(&tag) => {}
+            Some(idle) => idle.tags.push(tag),
+            None => {
+                let (file, reason) = (file.to_owned(), reason.to_owned());
+                self.idle.push(Idle { file, reason, tags: vec![tag] });
+            }
+        }
+    }
+
     fn into_strings(self) -> Vec<String> {
         let say = |(text, count): (String, usize)| match count {
             1 => text,
             count => format!("{text} (and {} more)", count - 1),
         };
-        self.said.into_iter().map(say).collect()
+        let idle = |Idle { file, reason, tags }: Idle| {
+            let verb = if tags.len() == 1 { "has" } else { "have" };
+            format!("{file}: {} {verb} no effect: {reason}", tags.join(", "))
+        };
+        self.said.into_iter().map(say).chain(self.idle.into_iter().map(idle)).collect()
     }
 }
 

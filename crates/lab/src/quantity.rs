@@ -8,6 +8,9 @@ fn split(text: &str) -> Result<(&str, &str), String> {
     let end =
         text.find(|c: char| !(c.is_ascii_digit() || c == '.' || c == '_')).unwrap_or(text.len());
     let (number, unit) = text.split_at(end);
+    if text.starts_with('-') {
+        return Err(format!("`{text}` is less than 0"));
+    }
     if !number.starts_with(|c: char| c.is_ascii_digit()) {
         return Err(format!("`{text}` does not start with a number"));
     }
@@ -80,12 +83,14 @@ pub(crate) fn parse_share(text: &str) -> Result<f64, String> {
     if !matches!(unit, "" | "%") {
         return Err(format!("`{text}` is not a percentage"));
     }
-    let percent: f64 =
-        number.replace('_', "").parse().map_err(|_| format!("`{number}` is not a number"))?;
-    if percent > 100.0 {
+    // The nearest share to the decimal that is written, without rounding twice.
+    let share: f64 = format!("{}e-2", number.replace('_', ""))
+        .parse()
+        .map_err(|_| format!("`{number}` is not a number"))?;
+    if share > 1.0 {
         return Err(format!("`{text}` is more than 100 %"));
     }
-    Ok(percent / 100.0)
+    Ok(share)
 }
 
 /// A whole number without a unit.

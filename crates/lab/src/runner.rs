@@ -2,7 +2,7 @@
 //!
 //! Each job of a flow has a queue pair of its own. In a closed loop a job keeps its queue
 //! depth outstanding; in an open loop, and with a trace, requests come at their arrival
-//! times and wait in the host when the queue is full. Time jumps from one thing that
+//! times and wait in the host when the queue is full or enough are outstanding. Time jumps from one thing that
 //! happens to the next.
 
 use crate::experiment::Precondition;
@@ -208,10 +208,13 @@ struct Job {
     stops_at: Time,
     /// Requests in the submission queue that the controller has not fetched.
     submitted: VecDeque<u32>,
-    /// Requests that wait for room in the submission queue.
+    /// Requests that wait in the host until one of those outstanding completes.
     backlog: VecDeque<u32>,
     outstanding: u32,
+    /// A closed loop's depth.
     depth: Option<u32>,
+    /// Requests that an open loop may have outstanding.
+    most: u32,
     /// What a closed loop does beside issuing whenever it can.
     gate: Option<Box<Gate>>,
     completed: u64,
@@ -290,7 +293,7 @@ impl Runner {
                     count: namespaces,
                 });
             }
-            if let Some(depth) = flow.depth()
+            if let Some(depth) = flow.depth_max()
                 && depth >= entries
             {
                 return Err(RunError::TooDeep { flow: flow.name.clone(), depth, entries });
@@ -391,6 +394,7 @@ impl Runner {
             backlog: VecDeque::new(),
             outstanding: 0,
             depth: spec.depth(),
+            most: spec.depth_max().unwrap_or(u32::MAX).min(self.drive.config().queues.entries - 1),
             completed: 0,
             bytes: 0,
         });
@@ -860,11 +864,11 @@ impl Runner {
         }
         if let Some(planned) = self.draw(at) {
             let tag = self.admit(at, planned, now);
-            let entries = self.drive.config().queues.entries;
-            if self.jobs[at as usize].outstanding < entries - 1 {
+            let job = &mut self.jobs[at as usize];
+            if job.outstanding < job.most {
                 self.submit(at, tag)?;
             } else {
-                self.jobs[at as usize].backlog.push_back(tag);
+                job.backlog.push_back(tag);
             }
         }
         self.schedule_arrival(at);

@@ -6,7 +6,7 @@
 //! the caller to fill in ([`crate::result::Run`]), by the [`Step`]s it is told.
 
 use crate::drive::{self, DriveError, drive_hash};
-use crate::experiment::{Experiment, ExperimentError, Point, Precondition};
+use crate::experiment::{Experiment, ExperimentError, ExperimentFlow, Point, Precondition};
 use crate::fault::{self, FaultError};
 use crate::fio::{FioError, FioJob};
 use crate::mqsim;
@@ -23,9 +23,9 @@ use crate::series::Sampler;
 use crate::steady;
 use crate::summary;
 use crate::timeline::{Timeline, Window};
-use crate::units::Bytes;
+use crate::units::{Bytes, Duration};
 use crate::workload::{
-    Burst, FlowOptions, FlowSpec, Limits, Mode, OptionError, Schedule, Source, Think,
+    Arrivals, Burst, FlowOptions, FlowSpec, Limits, Mode, OptionError, Schedule, Source, Think,
 };
 use mynah_model::config::Config;
 use mynah_model::io::NamespaceId;
@@ -97,6 +97,9 @@ pub enum SimulationError {
          with --precondition fill or none"
     ))]
     Scattered,
+    /// Something that files cannot say.
+    #[error("{0}")]
+    NoFile(String),
     /// A drive that drive files cannot describe, so that no replay could rebuild it.
     #[error("the drive cannot be recorded: {0}")]
     #[diagnostic(help(
@@ -174,6 +177,15 @@ pub struct Simulation {
     pub over_time: bool,
     /// Name or file of the drive, and what is changed about it.
     source: Option<(String, Vec<String>)>,
+}
+
+/// A simulation as two files' texts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SimulationFiles {
+    /// The drive.
+    pub drive: String,
+    /// What is done to it.
+    pub experiment: String,
 }
 
 impl Simulation {
@@ -342,6 +354,57 @@ impl Simulation {
             simulation
         };
         import.scenarios.into_iter().map(each).collect()
+    }
+
+    /// A drive file to be at `drive` and an experiment file to be at `experiment`, in the same
+    /// folder, that together give the very same simulation. `remark` says where it came from.
+    /// What is measured of a run is no part of an experiment.
+    ///
+    /// # Errors
+    /// If files cannot say it.
+    pub fn to_files(
+        &self,
+        remark: &str,
+        drive: &Path,
+        experiment: &Path,
+    ) -> Result<SimulationFiles, SimulationError> {
+        let no_file = |problem: &str| SimulationError::NoFile(problem.to_owned());
+        let drive_text = drive::to_toml(&self.name, remark, &self.config, &[]);
+        let read = drive::parse(&drive.display().to_string(), &drive_text, &[])?;
+        if read.config != self.config {
+            return Err(no_file("a drive file would lose some of the drive"));
+        }
+        let folder = experiment.parent().unwrap_or(Path::new(""));
+        let name = drive.file_name().and_then(|name| name.to_str());
+        let name = name.ok_or_else(|| no_file("the drive file's name is no text"))?;
+        let mut flows = self.flows.clone();
+        for flow in &mut flows {
+            // Traces are looked for beside the experiment file.
+            if let Source::Trace(trace) = &mut flow.source
+                && !trace.is_pipe()
+                && folder != Path::new("")
+            {
+                trace.path = std::path::absolute(&trace.path)
+                    .map_err(|error| no_file(&format!("{}: {error}", trace.path.display())))?;
+            }
+        }
+        let flows = flows.into_iter().map(|spec| ExperimentFlow { spec, own_namespace: None });
+        let ramp = self.options.ramp_time;
+        let it = Experiment {
+            drive: if name.ends_with(".toml") { name.to_owned() } else { format!("./{name}") },
+            overrides: Vec::new(),
+            seed: Some(self.options.seed),
+            precondition: Some(self.options.precondition),
+            ramp_time: (!ramp.is_zero()).then_some(ramp),
+            flows: flows.collect(),
+        };
+        let text = it.to_toml(remark).map_err(|flow| {
+            no_file(&format!("flow `{flow}` is one that the options of an experiment cannot say"))
+        })?;
+        if Experiment::parse(&experiment.display().to_string(), &text)? != it {
+            return Err(no_file("an experiment file would lose some of the workload"));
+        }
+        Ok(SimulationFiles { drive: drive_text, experiment: text })
     }
 
     /// Runs it.
@@ -533,7 +596,7 @@ impl Simulation {
         }
         line(format_args!("seed: {}", self.options.seed));
         if !self.options.ramp_time.is_zero() {
-            let ramp = crate::units::Duration(self.options.ramp_time);
+            let ramp = Duration(self.options.ramp_time);
             line(format_args!("ramp: {ramp} of simulated time before results are taken"));
         }
         for flow in &self.flows {
@@ -668,13 +731,17 @@ fn flow_text(flow: &FlowSpec) -> String {
             parts.push(block_text(&synthetic.block));
             parts.push(match synthetic.mode {
                 Mode::Closed { depth } => format!("iodepth {depth}"),
-                Mode::Open(crate::workload::Arrivals::Fixed { per_second }) => {
-                    format!("{per_second} requests/s")
-                }
-                Mode::Open(crate::workload::Arrivals::Exponential { mean }) => {
-                    format!("every {} on average", crate::units::Duration(mean))
-                }
+                Mode::Open { arrivals, .. } => match arrivals {
+                    Arrivals::Fixed { per_second } => format!("{per_second} requests/s"),
+                    Arrivals::Every { interval } => format!("every {}", Duration(interval)),
+                    Arrivals::Exponential { mean } => {
+                        format!("every {} on average", Duration(mean))
+                    }
+                },
             });
+            if let Mode::Open { depth: Some(depth), .. } = synthetic.mode {
+                parts.push(format!("iodepth {depth} at most"));
+            }
         }
     }
     parts.push(format!("namespace {}", flow.namespace.0));
@@ -685,17 +752,17 @@ fn flow_text(flow: &FlowSpec) -> String {
     let Limits { requests, bytes, runtime } = flow.limits;
     parts.extend(requests.map(|requests| format!("{requests} requests{each}")));
     parts.extend(bytes.map(|bytes| format!("{}{each}", Bytes(bytes))));
-    parts.extend(runtime.map(|time: Span| format!("for {}", crate::units::Duration(time))));
+    parts.extend(runtime.map(|time: Span| format!("for {}", Duration(time))));
     let Schedule { start, burst, think } = flow.schedule;
     if !start.is_zero() {
-        parts.push(format!("from {} on", crate::units::Duration(start)));
+        parts.push(format!("from {} on", Duration(start)));
     }
     if let Some(Burst { on, off }) = burst {
-        let [on, off] = [on, off].map(crate::units::Duration);
+        let [on, off] = [on, off].map(Duration);
         parts.push(format!("{on} on and {off} off by turns"));
     }
     if let Some(Think { time, requests }) = think {
-        let time = crate::units::Duration(time);
+        let time = Duration(time);
         parts.push(format!("a pause of {time} after every {requests} requests"));
     }
     parts.join(", ")

@@ -14,6 +14,7 @@ mod options;
 mod profile;
 mod random;
 pub mod seed;
+mod written;
 
 pub use generator::{Generator, Planned};
 pub use options::{FlowOptions, OptionError};
@@ -156,7 +157,14 @@ pub enum Mode {
         depth: u32,
     },
     /// At times that do not depend on the drive.
-    Open(Arrivals),
+    Open {
+        /// When they arrive.
+        arrivals: Arrivals,
+        /// Requests that each job has outstanding at the most, at least 1; those that arrive
+        /// meanwhile wait in the host, as fio's do where its rate meets its iodepth. `None`: as
+        /// many as the queue holds.
+        depth: Option<u32>,
+    },
 }
 
 /// When the requests of an open loop arrive.
@@ -167,6 +175,11 @@ pub enum Arrivals {
     Fixed {
         /// Requests a second, of each job; at least 1.
         per_second: u64,
+    },
+    /// Evenly: request `k` of each job at exactly `k` times the interval.
+    Every {
+        /// The interval; not zero.
+        interval: Span,
     },
     /// With exponentially distributed intervals, the first before the first request.
     Exponential {
@@ -383,6 +396,15 @@ impl FlowSpec {
             Source::Synthetic(Synthetic { mode: Mode::Closed { depth }, .. }) => Some(*depth),
             Source::Synthetic(_) => None,
             Source::Trace(trace) => trace.depth,
+        }
+    }
+
+    /// How many requests each job has outstanding at the most, if the flow bounds that: a
+    /// closed loop's depth, or an open loop's.
+    pub fn depth_max(&self) -> Option<u32> {
+        match &self.source {
+            Source::Synthetic(Synthetic { mode: Mode::Open { depth, .. }, .. }) => *depth,
+            _ => self.depth(),
         }
     }
 

@@ -2,6 +2,7 @@
 
 use mynah_lab::experiment::Precondition;
 use mynah_lab::mqsim::{self, Import, MqsimError};
+use mynah_lab::simulation::Simulation;
 use mynah_lab::workload::{
     Addresses, Arrivals, BlockSize, Extent, Limits, Mix, Mode, Positions, Source, Start,
 };
@@ -221,7 +222,7 @@ fn other_flows() {
             Source::Trace(_) => panic!("a synthetic flow"),
         }
     };
-    let exponential = |mean| Mode::Open(Arrivals::Exponential { mean });
+    let exponential = |mean| Mode::Open { arrivals: Arrivals::Exponential { mean }, depth: None };
     assert_eq!(mean("12288", false), exponential(Span::from_ps(333_333_333_333)));
     assert_eq!(mean("12288", true), exponential(Span::from_ns(333_333_333)));
     assert_eq!(mean("14000", true), exponential(Span::from_ns(333_333_333)));
@@ -333,6 +334,12 @@ fn what_changes_nothing_is_let_through_with_a_warning() {
         ("Static_Wearleveling_Threshold", "100"),
         ("Preferred_suspend_erase_time_for_read", "700000"),
         ("Data_Cache_Capacitty", "100"),
+        ("Dynamic_Wearleveling_Enabled", "false"),
+        ("Use_Copyback_for_GC", "true"),
+        ("Ideal_Mapping_Table", "true"),
+        ("GC_Hard_Threshold", "0.1"),
+        ("SATA_Processing_Delay", "5"),
+        ("CMT_Sharing_Mode", "SHARED"),
     ];
     let mut said = String::new();
     for (tag, value) in inert {
@@ -396,6 +403,60 @@ fn mqsims_own_files_are_read_unchanged() {
         }
     }
     assert_eq!(runs, 16);
+}
+
+#[test]
+fn files_converted_describe_the_same_simulation() {
+    let configs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/mqsim/configs");
+    let mut imports = Vec::new();
+    for entry in std::fs::read_dir(configs).unwrap() {
+        let run = entry.unwrap().path();
+        for as_mqsim in [true, false] {
+            let (drive, workload) = (run.join("ssdconfig.xml"), run.join("workload.xml"));
+            imports.push(mqsim::load(&drive, &workload, as_mqsim).unwrap());
+        }
+    }
+    let bandwidth = flow_with("Synthetic_Generator_Type", "BANDWIDTH");
+    let trace = "<MQSim_IO_Scenarios><IO_Scenario><IO_Flow_Parameter_Set_Trace_Based>
+        <Priority_Class>URGENT</Priority_Class><Die_IDs>1</Die_IDs>
+        <File_Path>a&amp;b.trace</File_Path><Percentage_To_Be_Executed>50</Percentage_To_Be_Executed>
+        <Relay_Count>3</Relay_Count><Time_Unit>MICROSECOND</Time_Unit>
+        </IO_Flow_Parameter_Set_Trace_Based></IO_Scenario></MQSim_IO_Scenarios>";
+    for (drive, workload) in [
+        (drive_with("Seed", "-7"), WORKLOAD.to_owned()),
+        (drive_with("Flash_Channel_Count", "3"), flow_with("Address_Distribution", "STREAMING")),
+        (
+            drive_with("Queue_Fetch_Size", "77"),
+            with(&bandwidth, "Bandwidth", "12345", "<Stop_Time>"),
+        ),
+        (drive_with("HostInterface_Type", "SATA"), read_only()),
+        (drive_with("Overprovisioning_Ratio", "0.123456"), trace.to_owned()),
+        (drive_with("GC_Exec_Threshold", "0.0333"), flow_with("Working_Set_Percentage", "7")),
+        (with(DRIVE, "CMD_Suspension_Support", "PROGRAM_ERASE", ""), WORKLOAD.to_owned()),
+        (with(DRIVE, "Block_No_Per_Plane", "64", "</Flash_Parameter_Set>"), read_only()),
+    ] {
+        for as_mqsim in [true, false] {
+            imports.push(parse(&drive, &workload, as_mqsim).unwrap());
+        }
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let (drive, experiment) = (folder.path().join("it.toml"), folder.path().join("it-work.toml"));
+    for simulation in imports.into_iter().flat_map(Simulation::from_mqsim) {
+        let files = simulation.to_files("From a test", &drive, &experiment).unwrap();
+        std::fs::write(&drive, files.drive).unwrap();
+        std::fs::write(&experiment, files.experiment).unwrap();
+        let read = Simulation::from_experiment(&experiment, &[]).unwrap();
+        assert_eq!((&read.name, &read.config), (&simulation.name, &simulation.config));
+        assert_eq!(read.options.seed, simulation.options.seed);
+        assert_eq!(read.options.precondition, simulation.options.precondition);
+        let mut flows = simulation.flows;
+        for flow in &mut flows {
+            if let Source::Trace(trace) = &mut flow.source {
+                trace.path = std::path::absolute(&trace.path).unwrap();
+            }
+        }
+        assert_eq!(read.flows, flows);
+    }
 }
 
 #[test]

@@ -122,7 +122,7 @@ fn what_cannot_be_used_is_shown_with_its_place() {
         ("[1, 0]", "[0]\nnamespace = 2"),
         ("\"log\"", "\"flow-1\""),
         ("rw = \"write\"", "rw = \"write"),
-        ("rate_iops = \"1000\"", "rate_iops = \"1000\"\niodepth = 4"),
+        ("rate_iops = \"1000\"", "rate_iops = \"1000\"\nrate_interval = \"1ms\""),
     ];
     let mut said = String::new();
     for (old, new) in edits {
@@ -175,7 +175,8 @@ fn a_sweep_that_cannot_be_run_is_refused() {
         ("bs = [4096]", "cannot be varied"),
         ("\"seed, set.gc.start\" = [1, 2]", "a list of 2"),
         ("\"flow.log.bs\" = [[4096]]", "not a list"),
-        ("seed = [\"x\"]", "not a number"),
+        ("seed = [\"x\"]", "seed: `x` does not start with a number"),
+        ("seed = [-1]", "seed: `-1` is less than 0"),
     ] {
         let text = format!("{EXPERIMENT}\n[sweep]\n{sweep}\n");
         let error = Experiment::parse_points("e.toml", &text).unwrap_err().to_string();

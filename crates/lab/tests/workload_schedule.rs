@@ -144,3 +144,28 @@ fn options_without_effect_are_refused() {
         assert!(error.contains(said), "{options}: {error}");
     }
 }
+
+#[test]
+fn a_rate_is_kept_to_within_the_depth() {
+    let run = |options: &str| {
+        let mut simulation = Simulation::on("enterprise-tlc").unwrap();
+        simulation = simulation.set("geometry.blocks_per_plane=48").unwrap();
+        simulation = simulation.set("over_provisioning=20%").unwrap();
+        simulation = simulation.precondition(mynah_lab::experiment::Precondition::Fill);
+        let measured = simulation.flow("flow", options).unwrap().run().unwrap();
+        measured.result.flows[0].read.clone()
+    };
+    // Slow enough for the depth not to matter, the two are one.
+    let free = run("rw=randread rate_iops=5000 number_ios=2000");
+    assert_eq!(run("rw=randread rate_iops=5000 iodepth=8 number_ios=2000"), free);
+    // Too fast, requests are issued as in a closed loop, and wait in the host before that.
+    let closed = run("rw=randread iodepth=4 number_ios=4000");
+    let bound = run("rw=randread rate_iops=10000000 iodepth=4 number_ios=4000");
+    assert!((bound.iops / closed.iops - 1.0).abs() < 0.02, "{} {}", bound.iops, closed.iops);
+    let mean = |lat: &Option<mynah_lab::result::Latency>| lat.as_ref().unwrap().mean;
+    assert!((mean(&bound.lat_ns) / mean(&closed.lat_ns) - 1.0).abs() < 0.02);
+    assert!(mean(&bound.e2e_ns) > 100.0 * mean(&closed.e2e_ns));
+    // After a time in which the drive fell behind, it catches up with the rate.
+    let late = run("rw=randread rate_interval=20us iodepth=4 number_ios=4000");
+    assert!((late.iops / 50_000.0 - 1.0).abs() < 0.02, "{}", late.iops);
+}

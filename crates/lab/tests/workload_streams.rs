@@ -183,7 +183,8 @@ fn open_loop_requests_arrive_at_their_times() {
 
     let mut random = flow(&[("number_ios", "100000")]);
     if let Source::Synthetic(synthetic) = &mut random.source {
-        synthetic.mode = Mode::Open(Arrivals::Exponential { mean: Span::from_us(10) });
+        synthetic.mode =
+            Mode::Open { arrivals: Arrivals::Exponential { mean: Span::from_us(10) }, depth: None };
     }
     let planned = draw(&random, 1, 100_000);
     let mean = planned.last().unwrap().arrival.unwrap().as_ns_f64() / 100_000.0;
@@ -220,7 +221,8 @@ fn a_seed_is_a_stream_for_ever() {
     );
     let mut open = flow(&[("number_ios", "100")]);
     if let Source::Synthetic(synthetic) = &mut open.source {
-        synthetic.mode = Mode::Open(Arrivals::Exponential { mean: Span::from_us(10) });
+        synthetic.mode =
+            Mode::Open { arrivals: Arrivals::Exponential { mean: Span::from_us(10) }, depth: None };
     }
     let arrivals: Vec<Time> = draw(&open, 42, 3).iter().map(|p| p.arrival.unwrap()).collect();
     insta::assert_debug_snapshot!("seed_42_arrivals", arrivals);
@@ -249,7 +251,11 @@ fn what_cannot_run_says_why() {
         &[("bs", "4k"), ("bsrange", "4k-8k")],
         &[("bssplit", "4k/60:8k/30")],
         &[("iodepth", "0")],
-        &[("iodepth", "8"), ("rate_iops", "100")],
+        &[("rate_interval", "8us"), ("rate_iops", "100")],
+        &[("rate_interval", "0s")],
+        &[("rate_iops", "2000000000000")],
+        &[("rw", "read"), ("sequential_positions", "shared")],
+        &[("rw", "randread"), ("sequential_start", "random")],
         &[("rwmixread", "70")],
         &[("rw", "randrw"), ("rwmixread", "70"), ("rwmixtrim", "40")],
         &[("random_distribution", "zipf:1.1")],

@@ -51,8 +51,9 @@ flow_args! {
     /// connection and thread [default: 1]
     #[arg(long, value_name = "N")]
     numjobs,
-    /// I/Os a second of each job, evenly spaced whatever the drive does, in place of iodepth;
-    /// latencies also count from the moment at which an I/O was meant to be issued
+    /// I/Os a second of each job, evenly spaced whatever the drive does; with --iodepth, no more
+    /// than that are outstanding. Latencies also count from the moment at which an I/O was meant
+    /// to be issued
     #[arg(long = "rate_iops", alias = "rate-iops", value_name = "N")]
     rate_iops,
     /// Percentage of reads in rw and randrw [default: half of what trims leave]
@@ -135,7 +136,11 @@ flow_args! {
     /// Normally distributed block sizes
     #[arg(long, value_name = "MEAN/DEVIATION")]
     bsnormal,
-    /// How requests arrive with --rate_iops: linear (evenly) or poisson [default: linear]
+    /// In place of --rate_iops, the time between two requests of a job, as in 35us
+    #[arg(long = "rate_interval", alias = "rate-interval", value_name = "TIME")]
+    rate_interval,
+    /// How requests arrive with --rate_iops or --rate_interval: linear (evenly) or poisson
+    /// [default: linear]
     #[arg(long = "rate_process", alias = "rate-process", value_name = "HOW")]
     rate_process,
     /// When the flow begins, after the run; a bare number counts seconds [default: 0]
@@ -156,6 +161,13 @@ flow_args! {
     /// In turns of so many requests the first ones are random and the rest is sequential
     #[arg(long = "random_turn", alias = "random-turn", value_name = "N")]
     random_turn,
+    /// Where a sequential flow starts: beginning, or random [default: beginning]
+    #[arg(long = "sequential_start", alias = "sequential-start", value_name = "WHERE")]
+    sequential_start,
+    /// In a sequential flow of reads and writes, whether each go on from their own last request
+    /// (each) or all from the last one (shared) [default: each]
+    #[arg(long = "sequential_positions", alias = "sequential-positions", value_name = "HOW")]
+    sequential_positions,
     /// The namespace, from 1 [default: 1]
     #[arg(long, value_name = "N")]
     namespace,

@@ -111,10 +111,7 @@ fn change(
         Some(Target::Top("drive")) => raw.drive = Spanned::new(span(), text),
         Some(Target::Top("precondition")) => raw.precondition = Some(Spanned::new(span(), text)),
         Some(Target::Top("ramp_time")) => raw.ramp_time = Some(Spanned::new(span(), value.clone())),
-        Some(Target::Top(_)) => {
-            let seed = text.parse().map_err(|_| format!("seed: `{text}` is not a number"))?;
-            raw.seed = Some(Spanned::new(span(), seed));
-        }
+        Some(Target::Top(_)) => raw.seed = Some(Spanned::new(span(), value.clone())),
         Some(Target::Set(key)) => {
             raw.more.push(Override { key: key.to_owned(), value: text });
         }

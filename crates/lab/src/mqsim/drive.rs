@@ -26,10 +26,12 @@ struct Missing<'d> {
 
 /// The drive file, read.
 pub(super) struct Drive<'d> {
-    document: &'d Document,
+    pub(super) document: &'d Document,
     /// The drive with its write cache, and without namespaces.
     pub(super) config: Config,
     pub(super) precondition: Precondition,
+    /// `CMT_Sharing_Mode`, where there is a table to share.
+    pub(super) cmt_sharing: Option<&'d Element>,
     missing: Vec<Missing<'d>>,
 }
 
@@ -119,9 +121,6 @@ const FLASH: &[&str] = &[
     "Page_Metadat_Capacity",
 ];
 
-/// Tags that MQSim reads, or means to read, and never uses.
-const UNUSED: &[&str] = &[];
-
 /// Delays longer than this are typing errors: about a quarter of an hour.
 const MAX_NS: u64 = 1_000_000_000_000;
 
@@ -154,11 +153,9 @@ pub(super) fn read<'d>(
     {
         warnings.add(document, element, "no log is written; --intervals writes one");
     }
-    for tag in UNUSED {
-        if let Some(element) = device.get(tag) {
-            warnings.add(document, element, "MQSim has no use for this tag, and neither has Mynah");
-        }
-    }
+    host.count("ResponseTime_Logging_Period_Length", 0..=u64::MAX)?;
+    let log = "no log is written; --intervals writes one";
+    host.idle(&["ResponseTime_Logging_Period_Length"], log, warnings);
     let geometry = geometry(&device, &flash)?;
     let mut missing = Vec::new();
     refuse_unsupported(&device, as_mqsim, &mut missing)?;
@@ -166,18 +163,29 @@ pub(super) fn read<'d>(
     let ns = |section: &Section<'_>, tag: &str, default: u64| {
         section.count(tag, 0..=MAX_NS).map(|ns| Span::from_ns(ns.unwrap_or(default)))
     };
+    let cells = [("SLC", CellType::Slc), ("MLC", CellType::Mlc), ("TLC", CellType::Tlc)];
+    let cell = flash.choice("Flash_Technology", &cells)?.unwrap_or(CellType::Mlc);
     let page_times = |kind: &str, default: u64| {
         let time = |bit: &str| ns(&flash, &format!("Page_{kind}_Latency_{bit}"), default);
         let (lsb, csb, msb) = (time("LSB")?, time("CSB")?, time("MSB")?);
+        let (csb, msb) = match cell {
+            CellType::Slc => (lsb, lsb),
+            CellType::Mlc => (lsb, msb),
+            _ => (csb, msb),
+        };
         Ok::<_, MqsimError>(PageTimes { lsb, csb, msb, fourth: msb, fifth: msb })
     };
+    const CSB: [&str; 2] = ["Page_Read_Latency_CSB", "Page_Program_Latency_CSB"];
+    const MSB: [&str; 2] = ["Page_Read_Latency_MSB", "Page_Program_Latency_MSB"];
+    match cell {
+        CellType::Slc => flash.idle(&[CSB, MSB].concat(), "SLC has no such pages", warnings),
+        CellType::Mlc => flash.idle(&CSB, "MLC has no such pages", warnings),
+        _ => {}
+    }
+    let spare = "spare bytes are not transferred, as in MQSim";
+    flash.idle(&["Page_Metadat_Capacity"], spare, warnings);
     let flash_timing = FlashTiming {
-        cell: flash
-            .choice(
-                "Flash_Technology",
-                &[("SLC", CellType::Slc), ("MLC", CellType::Mlc), ("TLC", CellType::Tlc)],
-            )?
-            .unwrap_or(CellType::Mlc),
+        cell,
         read: page_times("Read", 75_000)?,
         program: page_times("Program", 750_000)?,
         erase: ns(&flash, "Block_Erase_Latency", 3_800_000)?,
@@ -274,13 +282,13 @@ pub(super) fn read<'d>(
             },
             write_back: WriteBack::Eager,
         }),
-        mapping: mapping(&device, geometry.page_bytes, as_mqsim)?,
+        mapping: mapping(&device, geometry.page_bytes, as_mqsim, warnings)?,
         plane_order: plane_order(&device)?,
         placement: Placement::Static,
         over_provisioning: device.number("Overprovisioning_Ratio", 1.0)?.unwrap_or(0.07),
-        wear: wear(&device, as_mqsim)?,
+        wear: wear(&device, &flash, as_mqsim, warnings)?,
         energy: None,
-        gc: gc(document, &device, geometry.blocks_per_plane, warnings)?,
+        gc: gc(document, &device, geometry.blocks_per_plane, as_mqsim, warnings)?,
         scheduler: scheduler(&device, &flash, as_mqsim, warnings)?,
         namespaces: Vec::new(),
         faults: Vec::new(),
@@ -290,26 +298,33 @@ pub(super) fn read<'d>(
         .get("HostInterface_Type")
         .is_some_and(|element| element.text.eq_ignore_ascii_case("SATA"))
     {
-        true => with_sata(config, &host, as_mqsim)?,
-        false => config,
+        true => with_sata(config, &host, as_mqsim, warnings)?,
+        false => {
+            host.count("SATA_Processing_Delay", 0..=MAX_NS)?;
+            host.idle(&["SATA_Processing_Delay"], "the drive is NVMe", warnings);
+            config
+        }
     };
     let steady = device.flag("Enabled_Preconditioning")?.unwrap_or(true);
     let precondition = if steady { Precondition::Steady } else { Precondition::None };
-    // Read for their validity only: they time features that are off.
-    for (section, tag) in [
-        (&host, "SATA_Processing_Delay"),
-        (&host, "ResponseTime_Logging_Period_Length"),
-        (&flash, "Block_PE_Cycles_Limit"),
-    ] {
-        section.count(tag, 0..=u64::MAX)?;
-    }
-    Ok(Drive { document, config, precondition, missing })
+    let cached = config.mapping.table != MappingTable::Ideal;
+    let cmt_sharing = device.get("CMT_Sharing_Mode").filter(|_| cached);
+    Ok(Drive { document, config, precondition, cmt_sharing, missing })
 }
 
 /// MQSim's SATA drive is an NVMe drive behind an adapter that takes its time, whose queues
 /// share one of `IO_Queue_Depth` entries. Otherwise it is a drive at 6 Gb/s, about which the
 /// file says nothing, with the 32 tags of native command queuing at the most.
-fn with_sata(config: Config, host: &Section<'_>, as_mqsim: bool) -> Result<Config, MqsimError> {
+fn with_sata(
+    config: Config,
+    host: &Section<'_>,
+    as_mqsim: bool,
+    warnings: &mut Warnings,
+) -> Result<Config, MqsimError> {
+    if !as_mqsim {
+        let lanes = "the drive is SATA, which is taken to be 6 Gb/s (MQSim crosses PCIe as well)";
+        host.idle(&["PCIe_Lane_Bandwidth", "PCIe_Lane_Count"], lanes, warnings);
+    }
     let adapter = Span::from_ns(host.count("SATA_Processing_Delay", 0..=MAX_NS)?.unwrap_or(0));
     let depth = config.queues.entries;
     let link = match as_mqsim {
@@ -390,8 +405,8 @@ fn scheduler(
         (device, erase_for_read, erase),
         (device, ERASE_FOR_WRITE, erase),
     ] {
-        if let Some(element) = section.get(tag).filter(|_| !used) {
-            warnings.add(section.document, element, "no effect: nothing of the kind is suspended");
+        if !used {
+            section.idle(&[tag], "nothing of the kind is suspended", warnings);
         }
     }
     let policy = device.get("Transaction_Scheduling_Policy").map(|element| element.text.as_str());
@@ -439,7 +454,12 @@ fn geometry(device: &Section<'_>, flash: &Section<'_>) -> Result<Geometry, Mqsim
     Ok(geometry)
 }
 
-fn mapping(device: &Section<'_>, page_bytes: u32, as_mqsim: bool) -> Result<Mapping, MqsimError> {
+fn mapping(
+    device: &Section<'_>,
+    page_bytes: u32,
+    as_mqsim: bool,
+    warnings: &mut Warnings,
+) -> Result<Mapping, MqsimError> {
     let shared = if as_mqsim { CmtSharing::Private } else { CmtSharing::Shared };
     let table = CachedTable {
         bytes: device.count("CMT_Capacity", 1..=u64::MAX)?.unwrap_or(2 << 20),
@@ -456,6 +476,10 @@ fn mapping(device: &Section<'_>, page_bytes: u32, as_mqsim: bool) -> Result<Mapp
         write_back: !as_mqsim,
     };
     let ideal = device.flag("Ideal_Mapping_Table")?.unwrap_or(false);
+    if ideal {
+        let tags = ["CMT_Capacity", "CMT_Sharing_Mode"];
+        device.idle(&tags, "the mapping table is ideal", warnings);
+    }
     Ok(Mapping {
         unit_bytes: page_bytes,
         table: if ideal { MappingTable::Ideal } else { MappingTable::Cached(table) },
@@ -500,6 +524,7 @@ fn gc<'d>(
     document: &'d Document,
     device: &Section<'d>,
     blocks: u32,
+    as_mqsim: bool,
     warnings: &mut Warnings,
 ) -> Result<Gc, MqsimError> {
     let threshold = device.number("GC_Exec_Threshold", 1.0)?.unwrap_or(0.05);
@@ -513,7 +538,13 @@ fn gc<'d>(
         ));
     }
     let preemptible = device.flag("Preemptible_GC_Enabled")?.unwrap_or(true);
-    let urgent = ((hard * f64::from(blocks)) as u32).max(1).min(start);
+    let urgent = if preemptible {
+        ((hard * f64::from(blocks)) as u32).max(1).min(start)
+    } else {
+        let reason = "collection is not preemptible, and always goes first";
+        device.idle(&["GC_Hard_Threshold"], reason, warnings);
+        start
+    };
     let d = blocks.ilog2().max(1);
     let victim = device.choice(
         "GC_Block_Selection_Policy",
@@ -533,12 +564,17 @@ fn gc<'d>(
                        has it; MQSim asks for as many invalid pages as the occupancy amounts to";
         warnings.add(document, element, message);
     }
+    let copyback = device.flag("Use_Copyback_for_GC")?.unwrap_or(false);
+    if let Some(element) = device.get("Use_Copyback_for_GC").filter(|_| as_mqsim && copyback) {
+        let message = "MQSim's copyback does not work; this run's does";
+        warnings.add(document, element, message);
+    }
     Ok(Gc {
         victim: victim.unwrap_or(VictimPolicy::DChoices { d }),
         start: share(start, blocks),
         urgent: share(urgent, blocks),
         preemptible,
-        copyback: device.flag("Use_Copyback_for_GC")?.unwrap_or(false),
+        copyback,
         paced: false,
         reserve_blocks: RESERVE_BLOCKS,
         frontiers: WriteFrontiers::Separate,
@@ -547,15 +583,35 @@ fn gc<'d>(
     })
 }
 
-/// Levelling as the file has it. MQSim itself always opens the least worn block, and its
-/// static levelling compares the numbers of blocks instead of their erases: `as_mqsim` leaves
-/// that out.
-fn wear(device: &Section<'_>, as_mqsim: bool) -> Result<Wear, MqsimError> {
+/// Levelling as the file has it, and blocks that endure as many cycles as it says. MQSim itself
+/// always opens the least worn block, its static levelling compares the numbers of blocks instead
+/// of their erases, and its blocks endure for ever: `as_mqsim` leaves that out.
+fn wear(
+    device: &Section<'_>,
+    flash: &Section<'_>,
+    as_mqsim: bool,
+    warnings: &mut Warnings,
+) -> Result<Wear, MqsimError> {
+    const LEVELLING: [&str; 3] = [
+        "Dynamic_Wearleveling_Enabled",
+        "Static_Wearleveling_Enabled",
+        "Static_Wearleveling_Threshold",
+    ];
+    const LIMIT: &str = "Block_PE_Cycles_Limit";
+    let endurance = flash.count(LIMIT, 1..=u64::from(i32::MAX as u32))?.unwrap_or(10_000) as u32;
     let dynamic = device.flag("Dynamic_Wearleveling_Enabled")?.unwrap_or(true);
     let levels = device.flag("Static_Wearleveling_Enabled")?.unwrap_or(true);
     let threshold =
         device.count("Static_Wearleveling_Threshold", 2..=1 << 30)?.unwrap_or(100) as u32;
+    if as_mqsim {
+        let reason = "MQSim opens the least worn block whatever is said here";
+        device.idle(&LEVELLING, reason, warnings);
+        flash.idle(&[LIMIT], "MQSim's blocks do not wear out", warnings);
+    } else if !levels {
+        device.idle(&LEVELLING[2..], "static levelling is off", warnings);
+    }
     Ok(Wear {
+        endurance: (!as_mqsim).then_some(endurance),
         dynamic: dynamic || as_mqsim,
         static_threshold: (levels && !as_mqsim).then_some(threshold),
         ..Wear::default()

@@ -14,7 +14,9 @@ use crate::workload::{
     Addresses, Arrivals, BlockSize, Extent, FlowSpec, Limits, Mix, Mode, Positions, SECTOR_BYTES,
     Schedule, Source, Start, Synthetic, TraceSource,
 };
-use mynah_model::config::{Config, Geometry, Namespace, Priority};
+use mynah_model::config::{
+    CachedTable, CmtSharing, Config, Geometry, MappingTable, Namespace, Priority,
+};
 use mynah_model::io::NamespaceId;
 use mynah_stamp::Span;
 use std::path::PathBuf;
@@ -126,6 +128,14 @@ fn scenario(
     let usage =
         Use { writes: flows.iter().any(|flow| flow.spec.modifies()), caches, flows: flows.len() };
     drive.check(&usage, warnings)?;
+    if let Some(element) = drive.cmt_sharing.filter(|_| flows.len() > 1)
+        && let MappingTable::Cached(CachedTable { sharing: CmtSharing::Private, .. }) =
+            config.mapping.table
+    {
+        let message = "in MQSim each flow has a table of the full size whatever this says, and \
+                       so it has in this run";
+        warnings.add(drive.document, element, message);
+    }
     if !caches {
         config.cache = None;
     }
@@ -284,7 +294,8 @@ fn flow<'d>(
     let known = [COMMON, if synthetic { SYNTHETIC } else { TRACE }].concat();
     let section = Section::new(document, Some(element), &known, &[], warnings)?;
     let (source, limits) = if synthetic {
-        (Source::Synthetic(source(&section, as_mqsim)?), limits(&section)?)
+        let drawn = source(&section, as_mqsim, warnings)?;
+        (Source::Synthetic(drawn), limits(&section, warnings)?)
     } else {
         (Source::Trace(trace(&section, as_mqsim, warnings)?), Limits::default())
     };
@@ -310,6 +321,15 @@ fn flow<'d>(
             ("LOW", Priority::Low),
         ],
     )?;
+    let scheduler = &drive.config.scheduler;
+    if !scheduler.priority_classes && scheduler.flin.is_none() {
+        let reason = "the scheduling policy has no priority classes";
+        section.idle(&["Priority_Class"], reason, warnings);
+    }
+    if drive.precondition == Precondition::None {
+        let reason = "the drive is not preconditioned (--precondition would do so)";
+        section.idle(&["Initial_Occupancy_Percentage"], reason, warnings);
+    }
     let geometry = &drive.config.geometry;
     let occupancy = section.count("Initial_Occupancy_Percentage", 1..=100)?;
     Ok(Flow {
@@ -337,10 +357,12 @@ fn flow<'d>(
     })
 }
 
-fn limits(section: &Section<'_>) -> Result<Limits, MqsimError> {
+fn limits(section: &Section<'_>, warnings: &mut Warnings) -> Result<Limits, MqsimError> {
     // Time is counted in picoseconds and ends after 213 days.
     let stop = section.count("Stop_Time", 0..=u64::MAX / 1000)?.unwrap_or(0);
     if stop > 0 {
+        let reason = "<Stop_Time> ends the flow";
+        section.idle(&["Total_Requests_To_Generate"], reason, warnings);
         return Ok(Limits { runtime: Some(Span::from_ns(stop)), ..Limits::default() });
     }
     match section.count("Total_Requests_To_Generate", 0..=u64::MAX)?.unwrap_or(0) {
@@ -363,7 +385,11 @@ fn needed<T>(
     value?.ok_or_else(|| section.missing(tag))
 }
 
-fn source(section: &Section<'_>, as_mqsim: bool) -> Result<Synthetic, MqsimError> {
+fn source(
+    section: &Section<'_>,
+    as_mqsim: bool,
+    warnings: &mut Warnings,
+) -> Result<Synthetic, MqsimError> {
     let count = |tag, range| needed(section, tag, section.count(tag, range));
     let size = count("Average_Request_Size", 1..=u64::from(u32::MAX))?;
     let normal = section
@@ -374,6 +400,7 @@ fn source(section: &Section<'_>, as_mqsim: bool) -> Result<Synthetic, MqsimError
         let deviation = count("Variance_Request_Size", 0..=u64::from(u32::MAX))? as f64;
         BlockSize::Normal { mean: size as f64, deviation }
     } else {
+        section.idle(&["Variance_Request_Size"], "requests have a fixed size", warnings);
         BlockSize::Fixed(size as u32)
     };
     #[derive(Clone, Copy)]
@@ -382,17 +409,37 @@ fn source(section: &Section<'_>, as_mqsim: bool) -> Result<Synthetic, MqsimError
         Uniform,
         HotCold,
     }
+    const DISTRIBUTION: &str = "Address_Distribution";
+    const MIXED: &str = "MIXED_STREAMING_RANDOM";
+    if let Some(element) = section.get(DISTRIBUTION)
+        && element.text.eq_ignore_ascii_case(MIXED)
+    {
+        let message = format!(
+            "MQSim's manual has {MIXED}, but no tag says how many requests are random, and MQSim \
+             does not read it; in an experiment file, percentage_random says it"
+        );
+        return Err(section.document.error(element, message));
+    }
     let distribution = section.choice(
-        "Address_Distribution",
+        DISTRIBUTION,
         &[
             ("STREAMING", Distribution::Streaming),
             ("RANDOM_UNIFORM", Distribution::Uniform),
             ("RANDOM_HOTCOLD", Distribution::HotCold),
         ],
     );
-    let addresses = match needed(section, "Address_Distribution", distribution)? {
+    let distribution = needed(section, DISTRIBUTION, distribution)?;
+    if !matches!(distribution, Distribution::HotCold) {
+        let reason = "no addresses are hotter than others";
+        section.idle(&["Percentage_of_Hot_Region"], reason, warnings);
+    }
+    let read = count("Read_Percentage", 0..=100)? as f64 / 100.0;
+    let addresses = match distribution {
         Distribution::Streaming => {
-            Addresses::Sequential { start: Start::Random, positions: Positions::Shared }
+            // Requests of one kind go on where the last one ended either way.
+            let mixed = read > 0.0 && read < 1.0;
+            let positions = if mixed { Positions::Shared } else { Positions::EachOperation };
+            Addresses::Sequential { start: Start::Random, positions }
         }
         Distribution::Uniform => Addresses::Uniform,
         Distribution::HotCold => {
@@ -402,17 +449,24 @@ fn source(section: &Section<'_>, as_mqsim: bool) -> Result<Synthetic, MqsimError
     };
     let align_sectors = match section.flag("Generated_Aligned_Addresses")? {
         Some(true) => count("Address_Alignment_Unit", 1..=u64::from(u32::MAX))?,
-        _ => 1,
+        _ => {
+            section.idle(&["Address_Alignment_Unit"], "addresses are not aligned", warnings);
+            1
+        }
     };
     let open = section
         .choice("Synthetic_Generator_Type", &[("QUEUE_DEPTH", false), ("BANDWIDTH", true)])?;
     let mode = if open.unwrap_or(false) {
-        Mode::Open(Arrivals::Exponential { mean: interval(section, size, as_mqsim)? })
+        let reason = "the flow has a bandwidth, however many requests are outstanding";
+        section.idle(&["Average_No_of_Reqs_in_Queue"], reason, warnings);
+        let mean = interval(section, size, as_mqsim)?;
+        Mode::Open { arrivals: Arrivals::Exponential { mean }, depth: None }
     } else {
+        let reason = "the flow keeps a number of requests outstanding";
+        section.idle(&["Bandwidth"], reason, warnings);
         let depth = count("Average_No_of_Reqs_in_Queue", 1..=65_535)? as u32;
         Mode::Closed { depth }
     };
-    let read = count("Read_Percentage", 0..=100)? as f64 / 100.0;
     let working_set = section.count("Working_Set_Percentage", 1..=100)?.unwrap_or(100);
     Ok(Synthetic {
         mode,

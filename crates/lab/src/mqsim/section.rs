@@ -51,6 +51,15 @@ impl<'d> Section<'d> {
         self.values.iter().find(|(name, _)| *name == tag).map(|&(_, element)| element)
     }
 
+    /// Warns that those of `tags` that are given, and not as 0, change nothing, because
+    /// `reason`.
+    pub(super) fn idle(&self, tags: &[&str], reason: &str, warnings: &mut Warnings) {
+        let given = tags.iter().filter_map(|tag| self.get(tag));
+        for element in given.filter(|element| element.text != "0") {
+            warnings.idle(self.document, element, reason);
+        }
+    }
+
     /// The error that `tag` is needed and not there.
     pub(super) fn missing(&self, tag: &str) -> MqsimError {
         let element = self.element.unwrap_or(&self.document.root);

@@ -47,6 +47,11 @@ impl Document {
         Ok(Document { name: name.to_owned(), text, root })
     }
 
+    /// The file's name.
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
     /// An error about `element`.
     pub(super) fn error(&self, element: &Element, message: impl Into<String>) -> MqsimError {
         fail(&self.name, &self.text, element.at, Some(&element.name), message)

@@ -310,23 +310,35 @@ impl FlowSpec {
                  requests or a higher rate are needed",
             )
         };
-        let (clock, interval) = match mode {
-            Mode::Closed { depth: 0 } => {
+        let arrivals = match mode {
+            Mode::Closed { depth: 0 } | Mode::Open { depth: Some(0), .. } => {
                 return Err(self.error("an iodepth of 0 issues nothing; at least 1 is needed"));
             }
             Mode::Closed { .. } => return Ok(Clock::Closed),
-            Mode::Open(Arrivals::Fixed { per_second: 0 }) => {
+            Mode::Open { arrivals, .. } => arrivals,
+        };
+        let (clock, interval) = match arrivals {
+            Arrivals::Fixed { per_second: 0 } => {
                 return Err(self.error("a rate_iops of 0 issues nothing; at least 1 is needed"));
             }
-            Mode::Open(Arrivals::Fixed { per_second: rate }) => {
+            Arrivals::Fixed { per_second: rate } => {
                 let (step, step_remainder) = (PS_PER_S / rate, PS_PER_S % rate);
                 let clock = Clock::Fixed { next: 0, step, remainder: 0, step_remainder, rate };
                 (clock, step + 1)
             }
-            Mode::Open(Arrivals::Exponential { mean: Span::ZERO }) => {
+            Arrivals::Every { interval: Span::ZERO } => {
+                return Err(self.error("an interval of 0 between requests has no meaning"));
+            }
+            Arrivals::Every { interval } => {
+                let step = interval.as_ps();
+                let clock =
+                    Clock::Fixed { next: 0, step, remainder: 0, step_remainder: 0, rate: 1 };
+                (clock, step)
+            }
+            Arrivals::Exponential { mean: Span::ZERO } => {
                 return Err(self.error("a mean interval of 0 has no meaning"));
             }
-            Mode::Open(Arrivals::Exponential { mean }) => {
+            Arrivals::Exponential { mean } => {
                 (Clock::Exponential { now: 0, mean_ps: mean.as_ps() as f64 }, mean.as_ps())
             }
         };

@@ -69,10 +69,13 @@ flow_options! {
     iodepth,
     /// Queue pairs, each with its own stream and limits; 1 if not given.
     numjobs,
-    /// Requests a second of each job, evenly spaced whatever the drive does, in place of
-    /// `iodepth`.
+    /// Requests a second of each job, evenly spaced whatever the drive does. With `iodepth`, no
+    /// more than that are outstanding, and the others wait in the host.
     rate_iops,
-    /// `linear`, or `poisson`: with exponentially distributed intervals; needs `rate_iops`.
+    /// In place of `rate_iops`, the time between two requests of a job.
+    rate_interval,
+    /// `linear`, or `poisson`: with exponentially distributed intervals; needs `rate_iops` or
+    /// `rate_interval`.
     rate_process,
     /// When the flow begins, after the run; a bare number counts seconds.
     startdelay,
@@ -93,6 +96,12 @@ flow_options! {
     percentage_random,
     /// In turns of so many requests the first ones are random, and the rest is sequential.
     random_turn,
+    /// Where a sequential flow starts in its working set: at the `beginning`, or at a `random`
+    /// place of it, each job at another.
+    sequential_start,
+    /// In a sequential flow of several kinds of requests, whether `each` kind goes on where its
+    /// last request ended, as in fio, or all of them together (`shared`).
+    sequential_positions,
     /// Where the working set starts, in bytes or percent of the namespace.
     offset,
     /// The working set's length, in bytes or percent of the namespace; all of it if not given.
@@ -150,6 +159,28 @@ pub struct OptionError {
     pub problem: String,
 }
 
+/// The highest rate of requests: one in each picosecond.
+pub(super) const RATE_MAX: u64 = 1_000_000_000_000;
+
+pub(super) const PRIORITIES: [(&str, Priority); 4] = [
+    ("urgent", Priority::Urgent),
+    ("high", Priority::High),
+    ("medium", Priority::Medium),
+    ("low", Priority::Low),
+];
+pub(super) const ACTIONS: [(&str, TraceAction); 3] =
+    [("D", TraceAction::Issued), ("Q", TraceAction::Queued), ("C", TraceAction::Completed)];
+pub(super) const TICKS: [(&str, Span); 5] = [
+    ("ps", Span::from_ps(1)),
+    ("ns", Span::from_ns(1)),
+    ("us", Span::from_us(1)),
+    ("ms", Span::from_ms(1)),
+    ("s", Span::from_secs(1)),
+];
+const STARTS: [(&str, Start); 2] = [("beginning", Start::Beginning), ("random", Start::Random)];
+const POSITIONS: [(&str, Positions); 2] =
+    [("each", Positions::EachOperation), ("shared", Positions::Shared)];
+
 /// What `rw` says.
 struct Access {
     random: bool,
@@ -169,17 +200,7 @@ impl FlowOptions {
         Ok(FlowSpec {
             name: self.name.clone().unwrap_or_else(|| default_name.to_owned()),
             namespace: NamespaceId(self.positive("namespace", 1, u32::MAX)?),
-            priority: self
-                .choice(
-                    "priority",
-                    &[
-                        ("urgent", Priority::Urgent),
-                        ("high", Priority::High),
-                        ("medium", Priority::Medium),
-                        ("low", Priority::Low),
-                    ],
-                )?
-                .unwrap_or_default(),
+            priority: self.choice("priority", &PRIORITIES)?.unwrap_or_default(),
             jobs: self.positive("numjobs", 1, 65_535)?,
             source,
             limits: Limits {
@@ -197,8 +218,8 @@ impl FlowOptions {
     }
 
     fn schedule(&self) -> Result<Schedule, OptionError> {
-        let open =
-            self.rate_iops.is_some() || self.trace.is_some() && !self.flag("trace_no_stall")?;
+        let rate = self.rate_iops.is_some() || self.rate_interval.is_some();
+        let open = rate || self.trace.is_some() && !self.flag("trace_no_stall")?;
         if open {
             for option in ["thinktime", "thinktime_blocks"] {
                 self.refuse(option, "requests arrive at their times, so this has no effect")?;
@@ -238,9 +259,12 @@ impl FlowOptions {
             "bsnormal",
             "blockalign",
             "rate_iops",
+            "rate_interval",
             "rate_process",
             "percentage_random",
             "random_turn",
+            "sequential_start",
+            "sequential_positions",
             "rwmixread",
             "rwmixtrim",
             "random_distribution",
@@ -276,16 +300,7 @@ impl FlowOptions {
         Ok(TraceSource {
             path: PathBuf::from(path),
             format,
-            action: self
-                .choice(
-                    "trace_action",
-                    &[
-                        ("D", TraceAction::Issued),
-                        ("Q", TraceAction::Queued),
-                        ("C", TraceAction::Completed),
-                    ],
-                )?
-                .unwrap_or_default(),
+            action: self.choice("trace_action", &ACTIONS)?.unwrap_or_default(),
             speed: self
                 .read("trace_speed", |text| {
                     match text.trim_end_matches('%').trim().parse::<f64>() {
@@ -296,18 +311,7 @@ impl FlowOptions {
                 .unwrap_or(1.0),
             depth,
             writes: self.distribution("trace_distribution")?,
-            tick: self
-                .choice(
-                    "trace_time_unit",
-                    &[
-                        ("ps", Span::from_ps(1)),
-                        ("ns", Span::from_ns(1)),
-                        ("us", Span::from_us(1)),
-                        ("ms", Span::from_ms(1)),
-                        ("s", Span::from_secs(1)),
-                    ],
-                )?
-                .unwrap_or(format.tick()),
+            tick: self.choice("trace_time_unit", &TICKS)?.unwrap_or(format.tick()),
             remap: self
                 .choice("trace_remap", &[("none", Remap::Refuse), ("modulo", Remap::Modulo)])?
                 .unwrap_or_default(),
@@ -362,21 +366,33 @@ impl FlowOptions {
     }
 
     fn mode(&self) -> Result<Mode, OptionError> {
-        if self.rate_iops.is_none() {
-            self.refuse("rate_process", "without rate_iops this has no effect")?;
+        if self.rate_iops.is_none() && self.rate_interval.is_none() {
+            self.refuse("rate_process", "without rate_iops or rate_interval this has no effect")?;
             return Ok(Mode::Closed { depth: self.positive("iodepth", 1, 65_535)? });
         }
-        self.refuse(
-            "iodepth",
-            "with rate_iops requests arrive at their times however many are outstanding, so \
-             this has no effect; leave out one of the two",
-        )?;
-        let per_second = self.read("rate_iops", positive(parse_count))?.unwrap_or(1);
-        let process = self.choice("rate_process", &[("linear", false), ("poisson", true)])?;
-        Ok(Mode::Open(match process.unwrap_or(false) {
-            false => Arrivals::Fixed { per_second },
-            true => Arrivals::Exponential { mean: Span::from_ps(1_000_000_000_000 / per_second) },
-        }))
+        if self.rate_iops.is_some() {
+            self.refuse("rate_interval", "rate_iops already says how often requests arrive")?;
+        }
+        let per_second = self.read("rate_iops", |text| match positive(parse_count)(text)? {
+            rate if rate <= RATE_MAX => Ok(rate),
+            _ => Err(format!("at most {RATE_MAX}: time is counted in picoseconds")),
+        })?;
+        let interval = self.read("rate_interval", |text| match parse_time(text)? {
+            Span::ZERO => Err("requests are some time apart".into()),
+            interval => Ok(interval),
+        })?;
+        let poisson = self.choice("rate_process", &[("linear", false), ("poisson", true)])?;
+        let arrivals = match (poisson.unwrap_or(false), per_second, interval) {
+            (false, Some(per_second), _) => Arrivals::Fixed { per_second },
+            (true, Some(rate), _) => Arrivals::Exponential { mean: Span::from_ps(RATE_MAX / rate) },
+            (false, None, interval) => Arrivals::Every { interval: interval.unwrap_or_default() },
+            (true, None, mean) => Arrivals::Exponential { mean: mean.unwrap_or_default() },
+        };
+        let depth = match self.iodepth {
+            Some(_) => Some(self.positive("iodepth", 1, 65_535)?),
+            None => None,
+        };
+        Ok(Mode::Open { arrivals, depth })
     }
 
     fn mix(&self, access: &Access) -> Result<Mix, OptionError> {
@@ -405,10 +421,21 @@ impl FlowOptions {
                 "addresses are sequential, so this has no effect; randread, randwrite, randrw \
                  and randtrim have random ones",
             )?;
+            if access.mix.is_some() {
+                self.refuse(
+                    "sequential_positions",
+                    "all requests are of one kind, so this has no effect",
+                )?;
+            }
+            let start = self.choice("sequential_start", &STARTS)?;
+            let positions = self.choice("sequential_positions", &POSITIONS)?;
             return Ok(Addresses::Sequential {
-                start: Start::Beginning,
-                positions: Positions::EachOperation,
+                start: start.unwrap_or(Start::Beginning),
+                positions: positions.unwrap_or(Positions::EachOperation),
             });
+        }
+        for option in ["sequential_start", "sequential_positions"] {
+            self.refuse(option, "addresses are random, so this has no effect")?;
         }
         let Some(random) = self.read("percentage_random", parse_share)? else {
             self.refuse("random_turn", "without percentage_random this has no effect")?;

@@ -378,6 +378,7 @@ fn plans(
             namespace,
             generator,
             depth: flow.depth().map(|depth| depth as usize),
+            depth_max: flow.depth_max().map_or(usize::MAX, |depth| depth as usize),
             bytes_max: bytes_max as usize,
             ramp: load.ramp,
             end: flow.limits.runtime.map_or(Time::MAX, |runtime| Time::ZERO + runtime),
@@ -401,7 +402,7 @@ fn entries(load: &Load, facts: Facts) -> Result<u16, LoadError> {
             ))),
         };
     }
-    let Some(depth) = load.flow.depth() else {
+    let Some(depth) = load.flow.depth_max() else {
         return Ok(OPEN_ENTRIES.min(most) as u16);
     };
     // One entry of a queue is always free; the last I/O may wait for it here.

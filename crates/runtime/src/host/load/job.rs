@@ -38,6 +38,8 @@ pub(super) struct Plan {
     pub(super) generator: Generator,
     /// I/Os outstanding; `None`: they come at their times.
     pub(super) depth: Option<usize>,
+    /// I/Os outstanding at the most, whenever they come.
+    pub(super) depth_max: usize,
     /// The longest I/O, in bytes.
     pub(super) bytes_max: usize,
     pub(super) ramp: Span,
@@ -318,7 +320,7 @@ impl<'a, S: Source> Job<'a, S> {
     /// The next I/O of the load, if it may be issued now.
     fn next_load(&mut self, start: Time, now: Time) -> Option<Io> {
         let plan = &self.plan;
-        if plan.depth.is_some_and(|depth| self.outstanding >= depth) {
+        if self.outstanding >= plan.depth_max {
             return None;
         }
         if plan.flush_every > 0 && self.writes_to_flush >= plan.flush_every {

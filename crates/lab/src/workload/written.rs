@@ -1,0 +1,294 @@
+//! A flow as options: what [`FlowOptions::flow`] reads, written. For flows that came from
+//! elsewhere and are to become part of an experiment file.
+//!
+//! Every value is written so that it is read as the very same; only what differs from the
+//! default is written.
+
+use super::options::{ACTIONS, PRIORITIES, RATE_MAX, TICKS};
+use super::{
+    Addresses, Arrivals, BlockSize, Burst, Extent, FlowOptions, FlowSpec, Mix, Mode, Positions,
+    SECTOR_BYTES, Source, Start, Synthetic, Think, TraceSource,
+};
+use crate::trace::{Remap, TraceAction, TraceFormat};
+use mynah_model::config::Priority;
+use mynah_stamp::Span;
+
+impl FlowOptions {
+    /// The options that stand for `flow`; `None` if options cannot say it exactly. A trace's
+    /// path is written as it is.
+    pub fn of(flow: &FlowSpec) -> Option<FlowOptions> {
+        let mut options = match &flow.source {
+            Source::Synthetic(synthetic) => drawn(synthetic),
+            Source::Trace(trace) => replayed(trace),
+        };
+        options.name = Some(flow.name.clone());
+        options.namespace = unless(flow.namespace.0, 1);
+        options.numjobs = unless(flow.jobs, 1);
+        if flow.priority != Priority::default() {
+            options.priority = named(&PRIORITIES, flow.priority);
+        }
+        options.number_ios = flow.limits.requests.map(|requests| requests.to_string());
+        options.io_size = flow.limits.bytes.map(bytes);
+        options.runtime = flow.limits.runtime.map(time);
+        if !flow.schedule.start.is_zero() {
+            options.startdelay = Some(time(flow.schedule.start));
+        }
+        let turns = |Burst { on, off }| format!("{}/{}", time(on), time(off));
+        options.burst = flow.schedule.burst.map(turns);
+        if let Some(Think { time: pause, requests }) = flow.schedule.think {
+            options.thinktime = Some(time(pause));
+            options.thinktime_blocks = unless(requests, 1);
+        }
+        options.randseed = flow.seed.map(|seed| seed.to_string());
+        options.occupancy = flow.occupancy.map(percent);
+        // Read again, so that nothing is lost in silence.
+        let same = options.flow("").is_ok_and(|read| read == *flow);
+        same.then_some(options)
+    }
+}
+
+fn drawn(synthetic: &Synthetic) -> FlowOptions {
+    let mut options = FlowOptions::default();
+    let Synthetic { mode, mix, addresses, block, align_sectors, offset, size } = synthetic;
+    let random = !matches!(addresses, Addresses::Sequential { .. });
+    let kind = match *mix {
+        Mix::READ => "read",
+        Mix::WRITE => "write",
+        Mix::TRIM => "trim",
+        _ => "rw",
+    };
+    options.rw = Some(if random { format!("rand{kind}") } else { kind.to_owned() });
+    if kind == "rw" {
+        options.rwmixread = Some(percent(mix.read));
+        options.rwmixtrim = (mix.trim > 0.0).then(|| percent(mix.trim));
+    }
+    let depth;
+    match *mode {
+        Mode::Closed { depth: outstanding } => depth = unless(outstanding, 1),
+        Mode::Open { arrivals, depth: most } => {
+            depth = most.map(|most| most.to_string());
+            match arrivals {
+                Arrivals::Fixed { per_second } => options.rate_iops = Some(per_second.to_string()),
+                Arrivals::Every { interval } => options.rate_interval = Some(time(interval)),
+                Arrivals::Exponential { mean } => {
+                    options.rate_process = Some("poisson".to_owned());
+                    let rate = RATE_MAX.checked_div(mean.as_ps()).filter(|rate| *rate > 0);
+                    match rate.filter(|rate| RATE_MAX / rate == mean.as_ps()) {
+                        Some(rate) => options.rate_iops = Some(rate.to_string()),
+                        None => options.rate_interval = Some(time(mean)),
+                    }
+                }
+            }
+        }
+    }
+    options.iodepth = depth;
+    match *addresses {
+        Addresses::Sequential { start, positions } => {
+            options.sequential_start = (start == Start::Random).then(|| "random".to_owned());
+            options.sequential_positions =
+                (positions == Positions::Shared).then(|| "shared".to_owned());
+        }
+        Addresses::Mixed { random, turn } => {
+            options.percentage_random = Some(percent(random));
+            options.random_turn = turn.map(|turn| turn.to_string());
+        }
+        Addresses::Uniform => {}
+        _ => options.random_distribution = Some(distribution(addresses)),
+    }
+    let smallest = match block {
+        BlockSize::Fixed(length) => {
+            options.bs = Some(sectors(*length));
+            *length
+        }
+        BlockSize::Range { min, max } => {
+            options.bsrange = Some(format!("{}-{}", sectors(*min), sectors(*max)));
+            *min
+        }
+        BlockSize::Split(parts) => {
+            let part = |(length, share): &(u32, u32)| format!("{}/{share}", sectors(*length));
+            options.bssplit = Some(parts.iter().map(part).collect::<Vec<_>>().join(":"));
+            parts.iter().map(|&(length, _)| length).min().unwrap_or(1)
+        }
+        BlockSize::Normal { mean, deviation } => {
+            let in_bytes = |sectors: f64| bytes((sectors * SECTOR_BYTES as f64).round() as u64);
+            options.bsnormal = Some(format!("{}/{}", in_bytes(*mean), in_bytes(*deviation)));
+            1
+        }
+    };
+    if *align_sectors != u64::from(smallest) {
+        options.blockalign = align_sectors.checked_mul(SECTOR_BYTES).map(bytes);
+    }
+    options.offset = (*offset != Extent::ZERO).then(|| extent(*offset));
+    options.size = (*size != Extent::ALL).then(|| extent(*size));
+    options
+}
+
+fn replayed(trace: &TraceSource) -> FlowOptions {
+    let mut options = FlowOptions::default();
+    let TraceSource { path, format, action, tick, speed, depth, writes, remap, share, repeat } =
+        trace;
+    options.trace = path.to_str().map(str::to_owned);
+    options.trace_format = named(&TraceFormat::ALL, *format);
+    if *action != TraceAction::default() {
+        options.trace_action = named(&ACTIONS, *action);
+    }
+    if *tick != format.tick() {
+        options.trace_time_unit = named(&TICKS, *tick);
+    }
+    if *speed != 1.0 {
+        options.trace_speed = Some(percent(*speed));
+    }
+    if let Some(depth) = depth {
+        options.trace_no_stall = Some("true".to_owned());
+        options.iodepth = unless(*depth, 1);
+    }
+    options.trace_distribution = writes.as_ref().map(distribution);
+    if *remap == Remap::Modulo {
+        options.trace_remap = Some("modulo".to_owned());
+    }
+    if *share != 1.0 {
+        options.trace_percent = Some(percent(*share));
+    }
+    options.trace_repeat = unless(*repeat, 1);
+    options
+}
+
+fn distribution(addresses: &Addresses) -> String {
+    match addresses {
+        Addresses::Zipf { theta } => format!("zipf:{theta}"),
+        Addresses::HotCold { hot_access, hot_space } => {
+            format!("hotcold:{}/{}", percent(*hot_access), percent(*hot_space))
+        }
+        _ => "random".to_owned(),
+    }
+}
+
+/// `value`, unless it is the default.
+fn unless(value: u32, default: u32) -> Option<String> {
+    (value != default).then(|| value.to_string())
+}
+
+fn named<T: Copy + PartialEq>(choices: &[(&str, T)], value: T) -> Option<String> {
+    choices.iter().find(|(_, choice)| *choice == value).map(|&(name, _)| name.to_owned())
+}
+
+/// `value` in the largest of `units` that holds a whole number of it.
+fn whole(value: u64, units: &[(&str, u64)]) -> String {
+    let fits = |(_, factor): &&(&str, u64)| value != 0 && value.is_multiple_of(*factor);
+    let (name, factor) = units.iter().find(fits).copied().unwrap_or(("", 1));
+    format!("{}{name}", value / factor)
+}
+
+fn bytes(value: u64) -> String {
+    whole(value, &[("t", 1 << 40), ("g", 1 << 30), ("m", 1 << 20), ("k", 1 << 10)])
+}
+
+fn sectors(length: u32) -> String {
+    bytes(u64::from(length) * SECTOR_BYTES)
+}
+
+fn time(value: Span) -> String {
+    let units = [
+        ("s", 1_000_000_000_000),
+        ("ms", 1_000_000_000),
+        ("us", 1_000_000),
+        ("ns", 1000),
+        ("ps", 1),
+    ];
+    match value {
+        Span::ZERO => "0s".to_owned(),
+        value => whole(value.as_ps(), &units),
+    }
+}
+
+fn extent(value: Extent) -> String {
+    match value {
+        Extent::Bytes(value) => bytes(value),
+        Extent::Share(share) => percent(share),
+    }
+}
+
+/// A share as the percentage that is read as the very same share: its decimals, two places on.
+fn percent(share: f64) -> String {
+    let text = share.to_string();
+    let (whole, decimals) = text.split_once('.').unwrap_or((&text, ""));
+    let decimals = format!("{decimals:0<2}");
+    let (near, far) = decimals.split_at(2);
+    let percent = format!("{whole}{near}");
+    let percent = match percent.trim_start_matches('0') {
+        "" => "0",
+        digits => digits,
+    };
+    match far {
+        "" => format!("{percent}%"),
+        far => format!("{percent}.{far}%"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn flow(options: &str) -> FlowSpec {
+        let mut read = FlowOptions::default();
+        for word in options.split(' ') {
+            let (option, value) = word.split_once('=').unwrap();
+            assert!(read.set(option, value), "{option}");
+        }
+        read.flow("it").unwrap()
+    }
+
+    #[test]
+    fn what_is_written_is_read_as_the_same() {
+        for options in [
+            "rw=read runtime=3ms",
+            "rw=randrw rwmixread=70 rwmixtrim=7 bs=16k iodepth=32 number_ios=5 namespace=2",
+            "rw=rw sequential_start=random sequential_positions=shared io_size=3g",
+            "rw=trim bsrange=4k-64k blockalign=8k numjobs=3 io_size=513",
+            "rw=randwrite bssplit=4k/60:512/40 random_distribution=zipf:1.17 runtime=1",
+            "rw=randread bsnormal=4097/1000 random_distribution=hotcold:90/33.3 runtime=1",
+            "rw=randread percentage_random=12.34 random_turn=100 runtime=1",
+            "rw=randread rate_iops=3 iodepth=7 runtime=1 burst=10ms/0s startdelay=1ps",
+            "rw=randread rate_iops=70000 rate_process=poisson runtime=1",
+            "rw=randread rate_interval=333333333ns rate_process=poisson runtime=1",
+            "rw=randread rate_interval=35us runtime=1",
+            "rw=randread thinktime=5us thinktime_blocks=9 runtime=1 offset=10% size=512",
+            "rw=randread runtime=1 priority=urgent occupancy=75 randseed=18446744073709551609",
+            "trace=a.csv trace_format=msr trace_speed=250 trace_percent=9 trace_repeat=2",
+            "trace=a trace_format=blkparse trace_action=Q trace_no_stall=true iodepth=9",
+            "trace=a trace_time_unit=us trace_remap=modulo trace_distribution=zipf:0.9",
+        ] {
+            let spec = flow(options);
+            let written = FlowOptions::of(&spec).unwrap_or_else(|| panic!("{options}"));
+            assert_eq!(written.flow("another").unwrap(), spec, "{options}");
+        }
+        let whole = flow("rw=randread runtime=1");
+        let written = FlowOptions::of(&whole).unwrap();
+        let given = FlowOptions::NAMES.iter().filter(|name| written.get(name).is_some());
+        assert_eq!(given.collect::<Vec<_>>(), [&"name", &"rw", &"bs", &"runtime"]);
+    }
+
+    #[test]
+    fn what_options_cannot_say_is_not_written() {
+        let mut spec = flow("rw=randread runtime=1");
+        let Source::Synthetic(synthetic) = &mut spec.source else { panic!("drawn") };
+        synthetic.block = BlockSize::Normal { mean: 0.3, deviation: 0.0 };
+        assert_eq!(FlowOptions::of(&spec), None);
+    }
+
+    proptest! {
+        #[test]
+        fn shares_are_exact(share in 0.0f64..=1.0) {
+            let text = percent(share);
+            prop_assert_eq!(crate::quantity::parse_share(&text), Ok(share), "{}", text);
+        }
+
+        #[test]
+        fn times_and_sizes_are_exact(value: u64) {
+            let read = crate::quantity::parse_time(&time(Span::from_ps(value)));
+            prop_assert_eq!(read, Ok(Span::from_ps(value)));
+            prop_assert_eq!(crate::quantity::parse_bytes(&bytes(value)), Ok(value));
+        }
+    }
+}
