@@ -33,7 +33,7 @@ pub(crate) fn run(args: &Bench) -> Result<bool, Failure> {
     let flow = flow(args, &mut remarks)?;
     let target = match args.target.strip_prefix("vfio-user:") {
         Some(folder) => Where::VfioUser(vfio_user(args, folder)?),
-        None => Where::Tcp(tcp(args)?),
+        None => Where::Tcp(Box::new(tcp(args)?)),
     };
     let load = Load {
         target,

@@ -107,7 +107,7 @@ fn serve_and_use(path: &Path, flow: &FlowSpec) -> Result<(RunResult, Outcome), F
         Server::new(prepared, ServeOptions { poll: Poll::Always, ..ServeOptions::default() })?;
     server.subsystem_mut().set_tap(tap);
     let load = Load {
-        target: Where::Tcp(Options {
+        target: Where::Tcp(Box::new(Options {
             address: server.addresses()[0].to_string(),
             subsystem_nqn: server.nqn().to_owned(),
             host_nqn: default_host_nqn(),
@@ -117,7 +117,7 @@ fn serve_and_use(path: &Path, flow: &FlowSpec) -> Result<(RunResult, Outcome), F
             digests: Digests::default(),
             keep_alive: TIMEOUT,
             timeout: TIMEOUT,
-        }),
+        })),
         flow: flow.clone(),
         seed: 1,
         queue_entries: None,

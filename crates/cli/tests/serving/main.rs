@@ -3,10 +3,12 @@
 //! - `bench`: everything that is written comes back over NVMe/TCP, whatever the connection does;
 //! - `vfio_user`: the same on the PCIe bus;
 //! - `several`: several drives in one process, and a drive in parts;
-//! - `record`: what was served is simulated again.
+//! - `record`: what was served is simulated again;
+//! - `tls`: connections that are encrypted.
 
 mod bench;
 mod record;
 mod several;
 mod support;
+mod tls;
 mod vfio_user;

@@ -49,7 +49,7 @@ const SPINS_SHARED: u32 = 20;
 #[derive(Clone, Debug)]
 pub enum Where {
     /// A subsystem over TCP.
-    Tcp(Options),
+    Tcp(Box<Options>),
     /// A PCIe function over vfio-user.
     VfioUser(VfioUserOptions),
 }
