@@ -41,6 +41,10 @@ pub(crate) fn run(
 
     let bar = BatchBar::new(args.output.quiet, runs.len());
     let one = |index: usize, simulation: &Simulation| -> Option<Run> {
+        // Short runs end before they ask whether to go on.
+        if BatchBar::is_interrupted() {
+            return None;
+        }
         let mut meter = Meter::of_thread();
         let measured = simulation.run_watched(&mut |step| {
             meter.step(step);

@@ -160,6 +160,11 @@ impl BatchBar {
         BatchBar { bar, shares: (0..runs).map(|_| AtomicU64::new(0)).collect() }
     }
 
+    /// Whether no more runs are to begin.
+    pub(crate) fn is_interrupted() -> bool {
+        INTERRUPTED.load(Ordering::Relaxed)
+    }
+
     /// Run `run` does `step`; false if it is to end.
     pub(crate) fn step(&self, run: usize, step: Step<'_>) -> bool {
         if let Some(bar) = &self.bar {

@@ -12,13 +12,14 @@ use mynah_lab::series::DEFAULT_INTERVAL;
 use mynah_lab::simulation::{self, DEFAULT_REQUESTS, Step};
 use mynah_lab::timeline::Window;
 use mynah_lab::workload::FlowOptions;
-use mynah_lab::{Measured, Simulation, SimulationError, drive, mqsim};
+use mynah_lab::{Measured, Simulation, SimulationError, drive, mqsim, units};
 use mynah_stamp::Span;
 use std::path::{Path, PathBuf};
 
 /// Simulates; whether it was interrupted.
 pub(crate) fn run(args: &Sim) -> Result<bool, Failure> {
     refuse_flow_options(args)?;
+    refuse_overwriting(args)?;
     if let Some(recording) = &args.source.replay {
         let outputs = Outputs::create(args, &[String::new()])?;
         let measured = replay(args, recording)?;
@@ -109,6 +110,60 @@ fn refuse_flow_options(args: &Sim) -> Result<(), Failure> {
     }
 }
 
+/// Refuses to write two things into one file, or over what is read.
+fn refuse_overwriting(args: &Sim) -> Result<(), Failure> {
+    let Sim { experiment, source, run, output, .. } = args;
+    let not_a_stream = |path: &&PathBuf| path.as_path() != Path::new("-");
+    let trace = args.flow.options().trace.map(PathBuf::from);
+    let drive = args.drive.drive.as_ref().map(PathBuf::from);
+    let read = [
+        ("the experiment", experiment.as_ref()),
+        ("--drive", drive.as_ref()),
+        ("--trace", trace.as_ref().filter(not_a_stream)),
+        ("--fio", source.fio.as_ref()),
+        ("--replay", source.replay.as_ref()),
+        ("--mqsim-config", source.mqsim_config.as_ref()),
+        ("--mqsim-workload", source.mqsim_workload.as_ref()),
+    ];
+    let written = [
+        ("--convert", source.convert.as_ref()),
+        ("--save-state", run.save_state.as_ref()),
+        ("--json", output.json.as_ref().filter(not_a_stream)),
+        ("--report", output.report.as_ref()),
+        ("--table", output.table.as_ref()),
+        ("--request-log", output.request_log.as_ref()),
+        ("--intervals", output.intervals.as_ref()),
+        ("--timeline", output.timeline.as_ref()),
+        ("--record", output.record.as_ref()),
+    ];
+    let mut taken: Vec<(&str, PathBuf)> = Vec::new();
+    for (option, path) in read {
+        let path = path.filter(|path| path.is_file());
+        taken.extend(path.and_then(|path| place(path)).map(|place| (option, place)));
+    }
+    for (option, path) in written {
+        let Some((path, place)) = path.and_then(|path| Some((path, place(path)?))) else {
+            continue;
+        };
+        if let Some((other, _)) = taken.iter().find(|(_, taken)| *taken == place) {
+            let message = format!("{option} would write over {other}: both are {}", path.display());
+            return Err(Failure::usage(message, Some("name another file")));
+        }
+        taken.push((option, place));
+    }
+    Ok(())
+}
+
+/// Where an ordinary file is or would be, whatever way its path takes.
+fn place(path: &Path) -> Option<PathBuf> {
+    if std::fs::metadata(path).is_ok_and(|metadata| !metadata.is_file()) {
+        return None;
+    }
+    let folder = path.parent().filter(|folder| *folder != Path::new(""));
+    let folder = folder.unwrap_or(Path::new("."));
+    Some(folder.canonicalize().unwrap_or_else(|_| folder.to_owned()).join(path.file_name()?))
+}
+
 /// Runs with progress, and fills in what it cost.
 pub(crate) fn watched(
     quiet: bool,
@@ -183,11 +238,8 @@ fn simulations(
 
 /// The simulation that the drive's and the flow's options describe.
 fn from_options(args: &Sim, remarks: &mut Vec<String>) -> Result<Simulation, Failure> {
-    let mut simulation =
-        Simulation::on(args.drive.drive.as_deref().unwrap_or(drive::shipped()[0].name))?;
-    for assignment in &args.drive.set {
-        simulation = simulation.set(assignment)?;
-    }
+    let drive = args.drive.drive.as_deref().unwrap_or(drive::shipped()[0].name);
+    let mut simulation = Simulation::on_changed(drive, &args.drive.set)?;
     if let Some(path) = &args.source.fio {
         let (simulation, warnings) = simulation.fio(path)?;
         remarks.extend(warnings.iter().map(|warning| format!("warning: {warning}")));
@@ -239,10 +291,19 @@ fn adjust(args: &Sim, mut simulation: Simulation) -> Result<Simulation, Failure>
     Ok(simulation)
 }
 
+/// The shortest interval: no command is as fast, and every interval is a row for each flow.
+const INTERVAL_MIN: Span = Span::from_us(1);
+
 /// How long an interval is.
 fn interval(args: &Sim) -> Result<Span, Failure> {
     match &args.output.interval {
-        Some(text) => crate::values::interval("--interval", text),
+        Some(text) => match crate::values::interval("--interval", text)? {
+            interval if interval < INTERVAL_MIN => {
+                let least = units::Duration(INTERVAL_MIN);
+                Err(Failure::usage(format!("--interval {text}: at least {least}"), None))
+            }
+            interval => Ok(interval),
+        },
         None => Ok(DEFAULT_INTERVAL),
     }
 }

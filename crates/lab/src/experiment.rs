@@ -37,6 +37,7 @@
 mod sweep;
 mod written;
 
+use crate::input;
 use crate::quantity::{parse_count, parse_time};
 use crate::workload::{FlowOptions, FlowSpec, OptionError, Source};
 use miette::{Diagnostic, LabeledSpan, NamedSource, SourceCode};
@@ -199,6 +200,9 @@ struct Raw {
     more: Vec<Override>,
 }
 
+/// The longest line that is shown with an error in it, in bytes.
+const LINE_SHOWN: usize = 1000;
+
 type RawFlow = BTreeMap<Spanned<String>, Spanned<Value>>;
 
 /// The file, for messages.
@@ -211,11 +215,14 @@ impl Text<'_> {
     fn error(&self, span: Range<usize>, message: impl Into<String>) -> ExperimentError {
         let start = span.start.min(self.text.len());
         let line = self.text.as_bytes()[..start].iter().filter(|&&b| b == b'\n').count() + 1;
+        // Nobody finds anything in a line that is longer than a screen.
+        let shown = self.text.lines().nth(line - 1).is_none_or(|line| line.len() <= LINE_SHOWN);
+        let source = shown.then(|| NamedSource::new(self.name, self.text.to_owned()));
         ExperimentError(Box::new(Details {
             file: self.name.to_owned(),
             line: Some(line),
             message: message.into(),
-            source: Some(NamedSource::new(self.name, self.text.to_owned())),
+            source,
             span: start..span.end.clamp(start, self.text.len()),
         }))
     }
@@ -237,7 +244,7 @@ impl Experiment {
     /// If it cannot be used.
     pub fn load_points(path: &Path) -> Result<Vec<Point>, ExperimentError> {
         let name = path.display().to_string();
-        let text = std::fs::read_to_string(path).map_err(|error| {
+        let text = input::read_text(path).map_err(|error| {
             ExperimentError(Box::new(Details {
                 file: name.clone(),
                 line: None,

@@ -19,9 +19,6 @@ use mynah_stamp::Span;
 use std::ops::Range;
 use std::path::Path;
 
-/// The largest file that is read, in bytes.
-pub const MAX_FILE: u64 = 16 << 20;
-
 /// A job file, read.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FioJob {
@@ -251,11 +248,7 @@ impl FioJob {
                 help: None,
             }))
         };
-        let size = std::fs::metadata(path).map_err(|error| fail(error.to_string()))?.len();
-        if size > MAX_FILE {
-            return Err(fail(format!("more than {MAX_FILE} bytes")));
-        }
-        let text = std::fs::read_to_string(path).map_err(|error| fail(error.to_string()))?;
+        let text = crate::input::read_text(path).map_err(|error| fail(error.to_string()))?;
         let mut job = FioJob::parse(&name, &text)?;
         let folder = path.parent().unwrap_or(Path::new(""));
         for flow in &mut job.flows {

@@ -2,7 +2,11 @@
 //! replay their corpora through. Nothing here may panic, hang or allocate without bound.
 
 use crate::recording::Recording;
+use crate::saved_state;
 use crate::trace::{LineParser, TraceAction, TraceFormat, TraceReader};
+use mynah_model::Drive;
+use mynah_model::io::NamespaceId;
+use mynah_model::precondition::{Occupancy, UpdateClass};
 use std::path::Path;
 
 /// Reads a trace in every format.
@@ -59,7 +63,7 @@ pub fn recording(data: &[u8]) {
     let overrides = ["geometry.blocks_per_plane=64", "geometry.channels=1"].map(String::from);
     let drive = || {
         let drive = crate::drive::load("enterprise-tlc", &overrides).ok()?;
-        mynah_model::Drive::new(drive.config).ok()
+        Drive::new(drive.config).ok()
     };
     if let (Ok(recording), Some(mut drive)) = (open(), drive()) {
         let _ = recording.replay(&mut drive, |_, _| true);
@@ -71,4 +75,56 @@ pub fn recording(data: &[u8]) {
             left > 0
         });
     }
+}
+
+/// A drive of a few hundred pages, with a cached mapping table.
+fn tiny_drive() -> Option<Drive> {
+    let overrides = [
+        "geometry.channels=1",
+        "geometry.chips_per_channel=1",
+        "geometry.dies_per_chip=2",
+        "geometry.planes_per_die=1",
+        "geometry.blocks_per_plane=32",
+        "geometry.pages_per_block=8",
+        "over_provisioning=50%",
+        "mapping.cmt.size=8KiB",
+    ];
+    let drive = crate::drive::load("mqsim", &overrides.map(String::from)).ok()?;
+    Drive::new(drive.config).ok()
+}
+
+/// Reads a saved state: the bytes as a file, and as the part of a file that is the model's.
+pub fn saved_state(data: &[u8]) {
+    if let Some(mut drive) = tiny_drive() {
+        let path = Path::new("fuzz.state");
+        let _ = saved_state::read(&mut drive, path, data, data.len() as u64);
+    }
+    restores(data);
+}
+
+/// Whether the tiny drive takes `data`, to the last byte, as its state.
+fn restores(data: &[u8]) -> bool {
+    let Some(mut drive) = tiny_drive() else { return false };
+    let mut left = data;
+    let restored = drive.restore_state(&mut |bytes| {
+        let Some((taken, rest)) = left.split_at_checked(bytes.len()) else { return false };
+        bytes.copy_from_slice(taken);
+        left = rest;
+        true
+    });
+    restored.is_ok() && left.is_empty()
+}
+
+/// The model's part of a state that [`saved_state`]'s drive takes. `None` if it takes none.
+pub fn saved_state_sample() -> Option<Vec<u8>> {
+    let mut drive = tiny_drive()?;
+    let namespace = NamespaceId(1);
+    let units =
+        drive.namespace_sectors(namespace)? / u64::from(drive.config().mapping.unit_bytes / 512);
+    let class = UpdateClass { first: 0, units, weight: 1.0, write_share: 1.0, saturated: true };
+    let occupancy = [Occupancy { namespace, classes: vec![class] }];
+    drive.precondition_with(&occupancy, &[]).ok()?;
+    let mut bytes = Vec::new();
+    drive.save_state(&mut |piece| bytes.extend_from_slice(piece)).ok()?;
+    restores(&bytes).then_some(bytes)
 }

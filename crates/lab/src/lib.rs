@@ -37,6 +37,7 @@ pub mod emulation;
 pub mod fault;
 pub mod fio;
 pub mod histogram;
+mod input;
 mod observers;
 pub mod output;
 mod quantity;

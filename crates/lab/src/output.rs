@@ -50,6 +50,11 @@ impl PendingFile {
         }
     }
 
+    /// Where the file will be.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Where to write until then.
     pub fn temporary(&self) -> &Path {
         &self.temporary

@@ -7,7 +7,7 @@
 
 use crate::experiment::Precondition;
 use crate::observers::Observers;
-use crate::output::OutputError;
+use crate::output::{OutputError, PendingFile};
 use crate::recorder::Recorder;
 use crate::recording::Tape;
 use crate::request_log::RequestLogError;
@@ -258,7 +258,7 @@ pub struct Runner {
     /// Preconditioning took more than ranges to describe.
     scattered: bool,
     rounds: Option<Box<Rounds>>,
-    save: Option<(PathBuf, String)>,
+    save: Option<(PendingFile, String)>,
     notes: Vec<String>,
     completed: u64,
     warm: u32,
@@ -411,9 +411,9 @@ impl Runner {
         &mut self.drive
     }
 
-    /// Saves the drive's state, called `name`, to `path` when the run is over.
-    pub fn save_state(&mut self, path: PathBuf, name: String) {
-        self.save = Some((path, name));
+    /// Saves the drive's state, called `name`, to `file` when the run is over.
+    pub fn save_state(&mut self, file: PendingFile, name: String) {
+        self.save = Some((file, name));
     }
 
     /// Lets everything end that is under way, and writes what is in the cache.
@@ -638,10 +638,10 @@ impl Runner {
         // Kept only so that bringing mapping entries near is not optimised away.
         std::hint::black_box(self.warm);
         let (counters, blame, end) = (self.drive.counters(), self.drive.blame(), self.drive.now());
-        if let Some((path, name)) = self.save.take() {
+        if let Some((file, name)) = self.save.take() {
             let after = format!("after {} requests, at {end}", self.completed);
             self.bring_to_rest()?;
-            saved_state::save(&mut self.drive, &name, &after, &path)?;
+            saved_state::save(&mut self.drive, &name, &after, file)?;
         }
         let mut recorder = self.recorder;
         let (mut counters_before, mut blame_before) = Default::default();

@@ -15,6 +15,8 @@ use std::io::{BufReader, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 
 const MAGIC: &[u8] = b"mynah.state/1\n";
+/// What states of all versions begin with.
+const ANY_VERSION: &[u8] = b"mynah.state/";
 /// The longest header.
 const HEADER_MAX: u32 = 1 << 20;
 const CHECKSUM: usize = 32;
@@ -76,7 +78,7 @@ pub enum SavedStateError {
     Output(#[from] OutputError),
 }
 
-/// Saves `drive`, which is at rest, to the file at `path`.
+/// Saves `drive`, which is at rest, to `file`.
 ///
 /// # Errors
 /// If it is not at rest, or the file cannot be written.
@@ -84,9 +86,9 @@ pub fn save(
     drive: &mut Drive,
     name: &str,
     after: &str,
-    path: &Path,
+    file: PendingFile,
 ) -> Result<(), SavedStateError> {
-    let file = PendingFile::create(path)?;
+    let path = file.path().to_owned();
     let header = StateHeader {
         drive: name.to_owned(),
         drive_hash: drive_hash(drive.config()),
@@ -114,7 +116,7 @@ pub fn save(
     };
     match written() {
         Ok(Ok(())) => Ok(file.keep()?),
-        Ok(Err(error)) => Err(SavedStateError::State { path: path.into(), error }),
+        Ok(Err(error)) => Err(SavedStateError::State { path, error }),
         Err(error) => Err(file.error(error).into()),
     }
 }
@@ -126,7 +128,11 @@ pub fn save(
 pub fn load(drive: &mut Drive, path: &Path) -> Result<StateHeader, SavedStateError> {
     let io = |error| SavedStateError::Io { path: path.into(), error };
     let file = File::open(path).map_err(io)?;
-    let length = file.metadata().map_err(io)?.len();
+    let metadata = file.metadata().map_err(io)?;
+    if metadata.is_dir() {
+        return Err(io(std::io::ErrorKind::IsADirectory.into()));
+    }
+    let length = metadata.len();
     let input = BufReader::with_capacity(1 << 20, file);
     read(drive, path, input, length)
 }
@@ -153,8 +159,12 @@ pub fn read(
         read.is_ok()
     };
     let mut magic = [0; MAGIC.len()];
-    if !take(&mut magic) || magic != MAGIC {
-        return Err(format("not a saved state of this version (mynah.state/1)"));
+    let begun = take(&mut magic);
+    if begun && magic != MAGIC && magic.starts_with(ANY_VERSION) {
+        return Err(format("saved by another version of Mynah; this one reads mynah.state/1"));
+    }
+    if !begun || magic != MAGIC {
+        return Err(format("not a saved state (mynah.state/1)"));
     }
     let mut size = [0; 4];
     if !take(&mut size) {
@@ -238,7 +248,11 @@ mod tests {
             (&|bytes| *bytes.last_mut().unwrap() ^= 1, "checksum"),
             (&|bytes| bytes.extend([0; 40]), "more in it"),
             (&|bytes| bytes[7] ^= 1, "not a saved state"),
+            (&|bytes| bytes[12] = b'2', "another version"),
             (&|bytes| bytes.truncate(10), "too early"),
+            (&|bytes| bytes.truncate(40), "not a saved state"),
+            (&|bytes| bytes.clear(), "too early"),
+            (&|bytes| bytes[14..18].fill(0xff), "header is too long"),
         ] {
             let mut damaged = bytes.clone();
             change(&mut damaged);

@@ -194,9 +194,21 @@ impl Simulation {
     /// # Errors
     /// If there is no such drive, or it is not possible.
     pub fn on(name_or_path: &str) -> Result<Simulation, SimulationError> {
-        let file = drive::load(name_or_path, &[])?;
+        Simulation::on_changed(name_or_path, &[])
+    }
+
+    /// The same of a drive with changes, `KEY=VALUE` each, that only need to be possible
+    /// together.
+    ///
+    /// # Errors
+    /// If there is no such drive, or it is not possible.
+    pub fn on_changed(
+        name_or_path: &str,
+        changes: &[String],
+    ) -> Result<Simulation, SimulationError> {
+        let file = drive::load(name_or_path, changes)?;
         Ok(Simulation {
-            source: Some((name_or_path.to_owned(), Vec::new())),
+            source: Some((name_or_path.to_owned(), changes.to_vec())),
             ..Simulation::with(&file.name, file.config)
         })
     }
@@ -428,7 +440,7 @@ impl Simulation {
         let mut pending = Vec::new();
         self.observe(&mut runner, &mut pending)?;
         if let Some(path) = &self.save_state {
-            runner.save_state(path.clone(), self.name.clone());
+            runner.save_state(PendingFile::create(path)?, self.name.clone());
         }
         if let Some(path) = &self.record {
             let file = PendingFile::create(path)?;

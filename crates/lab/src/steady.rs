@@ -93,7 +93,8 @@ impl Rounds {
     }
 
     /// A round is over. Takes what was recorded, and leaves the recorder at the beginning of
-    /// the next; whether the drive is in steady state.
+    /// the next; whether the search is over: the drive is in steady state, or there were
+    /// rounds enough.
     pub(crate) fn close(&mut self, recorder: &mut Recorder, drive: &Drive) -> bool {
         let now = drive.now();
         let finished = recorder.clone();
@@ -106,7 +107,7 @@ impl Rounds {
             self.last.pop_front();
         }
         self.next = now + self.every;
-        self.is_steady()
+        self.is_steady() || self.iops.len() as u64 >= ROUNDS_MAX
     }
 
     fn is_steady(&self) -> bool {

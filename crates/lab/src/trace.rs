@@ -57,6 +57,17 @@ pub enum TraceError {
         #[help]
         help: String,
     },
+    /// It holds no requests.
+    #[error("{file}: {problem}")]
+    Nothing {
+        /// The file.
+        file: String,
+        /// What it holds instead.
+        problem: String,
+        /// What is valid.
+        #[help]
+        help: String,
+    },
     /// The file as a whole cannot be used.
     #[error("{file}: {problem}")]
     File {
@@ -400,10 +411,12 @@ impl TraceStream {
             match record {
                 Some(record) => break record,
                 None if self.seen == 0 => {
-                    return Err(TraceError::File {
-                        file: self.reader.file.clone(),
-                        problem: "no requests to replay".into(),
-                    });
+                    let mut problem = "no requests to replay".to_owned();
+                    if self.reader.skipped > 0 {
+                        problem += &format!(", and {} lines of other kinds", self.reader.skipped);
+                    }
+                    let (format, file) = (self.source.format, self.reader.file.clone());
+                    return Err(TraceError::Nothing { file, problem, help: format.help().into() });
                 }
                 None if self.replays_left == 0 => return Ok(None),
                 None => {

@@ -5,7 +5,7 @@ use mynah_lab::fuzzing;
 #[path = "../../../fuzz/replay.rs"]
 mod replay;
 
-use replay::replay;
+use replay::{replay, vary};
 
 #[test]
 fn trace_lines() {
@@ -35,4 +35,12 @@ fn experiment_files() {
 #[test]
 fn recordings() {
     replay("recording", fuzzing::recording);
+}
+
+#[test]
+fn saved_states() {
+    replay("saved_state", fuzzing::saved_state);
+    // The layout changes with the model, so that one is made that is surely taken.
+    let sample = fuzzing::saved_state_sample().expect("a state that the drive takes");
+    vary(&sample, &fuzzing::saved_state);
 }

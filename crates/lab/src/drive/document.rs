@@ -306,8 +306,8 @@ impl<'i> Document<'i> {
         }
         let message = message
             .trim()
-            .replace("expected u32", "expected a whole number from 0")
-            .replace("expected u64", "expected a whole number from 0");
+            .replace("expected u32", "expected a whole number from 0 to 4294967295")
+            .replace("expected u64", "expected a whole number from 0 to 18446744073709551615");
         let message = match path.as_str() {
             "" => message,
             path => format!("{path}: {message}"),

@@ -16,10 +16,12 @@ mod schema;
 use std::fmt::Write;
 use std::path::Path;
 
+use mynah_model::ConfigError;
 use mynah_model::config::Config;
 use sha2::{Digest, Sha256};
 
 use crate::fault::{self, FaultError};
+use crate::input;
 
 pub use document::DriveError;
 use document::{Document, Problem, choices, nearest, override_text};
@@ -81,12 +83,12 @@ pub fn load(name_or_path: &str, overrides: &[String]) -> Result<DriveFile, Drive
         return parse(&format!("{} (shipped)", drive.name), drive.text, overrides);
     }
     let path = Path::new(name_or_path);
-    match std::fs::read_to_string(path) {
+    match input::read_text(path) {
         Ok(text) => parse(name_or_path, &text, overrides),
         Err(error) => {
             let names: Vec<&str> = shipped().iter().map(|drive| drive.name).collect();
             let is_path = path.extension().is_some() || path.components().count() > 1;
-            let message = if is_path && error.kind() != std::io::ErrorKind::NotFound {
+            let message = if error.kind() != std::io::ErrorKind::NotFound {
                 format!("cannot read the drive file `{name_or_path}`: {error}")
             } else if is_path {
                 format!("there is no drive file `{name_or_path}`")
@@ -112,6 +114,9 @@ pub fn parse(origin: &str, text: &str, overrides: &[String]) -> Result<DriveFile
     }
     let file: schema::File = document.read()?;
     let config = lower::lower(&document, &file).map_err(DriveError::new)?;
+    if let Err(error) = config.check() {
+        return Err(impossible(&document, &error).into());
+    }
     let settings = sourced(&document, &config)?;
     Ok(DriveFile {
         name: file.name.get().clone(),
@@ -123,6 +128,54 @@ pub fn parse(origin: &str, text: &str, overrides: &[String]) -> Result<DriveFile
         overrides: overrides.to_vec(),
         settings,
     })
+}
+
+/// What the model says of a drive that it cannot build, in the words and at the place of the
+/// file.
+fn impossible(document: &Document<'_>, error: &ConfigError) -> Problem {
+    let key = file_key(error.key);
+    let message = format!("`{key}`: {}", error.problem);
+    let paths = document.paths();
+    // The key, or the innermost section that would hold it.
+    let mut place = key;
+    loop {
+        if let Some(entry) = paths.get(place) {
+            return document.problem(message, entry.value.clone(), "not possible", None);
+        }
+        match place.rsplit_once('.') {
+            Some((section, _)) => place = section,
+            None => return Problem::nowhere(message, Some(format!("change `{key}`"))),
+        }
+    }
+}
+
+/// What drive files call a field of the model's configuration.
+fn file_key(field: &'static str) -> &'static str {
+    match field {
+        "bus.width_bytes" => "bus.width_bits",
+        "cache.bytes" => "cache.size",
+        "cache.dram.width_bytes" => "cache.dram.width_bits",
+        "cache.dram.rows.banks" => "cache.dram.banks",
+        "cache.write_back.high" => "cache.high",
+        "gc.victim.d" => "gc.d",
+        "gc.victim.pages" => "gc.invalid_pages",
+        "geometry.page_bytes" => "geometry.page_size",
+        "link.bytes_per_s" => "link.bandwidth",
+        "mapping.cached.bytes" => "mapping.cmt.size",
+        "mapping.cached.entry_bytes" => "mapping.cmt.entry",
+        "mapping.cached.load_bytes" => "mapping.cmt.load",
+        "namespaces" => "namespace",
+        "placement" => "allocation.placement",
+        "plane_order" => "allocation.order",
+        "scheduler.suspend_erase_for_writes" => "scheduler.suspend_erase.for_writes",
+        "wear.initial" => "wear.initial_cycles",
+        "wear.reads.decode" => "wear.decode",
+        "wear.reads.retries" => "wear.retries",
+        field => {
+            let units = ["_bytes", "_mts", "_mw", "_nj"];
+            units.iter().find_map(|unit| field.strip_suffix(unit)).unwrap_or(field)
+        }
+    }
 }
 
 /// Identifies a drive by what it does: the first 16 hexadecimal digits of the SHA-256 of its

@@ -543,3 +543,11 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn what_the_model_cannot_build_is_said_in_the_words_of_the_file() {
+    let set = ["mapping.table=cached", "mapping.cmt.size=1KiB"].map(String::from);
+    let error = super::load("mqsim", &set).unwrap_err();
+    let messages: Vec<_> = error.messages().collect();
+    assert_eq!(messages, ["`mapping.cmt.size`: 1024 is less than one flash page (8192)"]);
+}
