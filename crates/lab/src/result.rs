@@ -334,6 +334,15 @@ pub struct Device {
     /// Flash pages that garbage collection moved without crossing a channel.
     #[serde(default)]
     pub copybacks: u64,
+    /// Merges of hybrid mapping that copied nothing: a log block became a data block.
+    #[serde(default)]
+    pub switch_merges: u64,
+    /// Those that copied what a log block lacked to become a data block.
+    #[serde(default)]
+    pub partial_merges: u64,
+    /// Those that copied a logical block to another block.
+    #[serde(default)]
+    pub full_merges: u64,
     /// Translation pages read.
     pub mapping_reads: u64,
     /// Translation pages programmed.
@@ -639,6 +648,9 @@ impl Device {
             gc_reads: since(|c| c.gc_reads),
             gc_programs: since(|c| c.gc_programs),
             copybacks: since(|c| c.copybacks),
+            switch_merges: since(|c| c.switch_merges),
+            partial_merges: since(|c| c.partial_merges),
+            full_merges: since(|c| c.full_merges),
             mapping_reads: since(|c| c.mapping_reads),
             mapping_programs: since(|c| c.mapping_programs),
             merge_reads: since(|c| c.merge_reads),

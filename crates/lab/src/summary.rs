@@ -136,6 +136,11 @@ fn write_device(out: &mut String, result: &Result, device: &Device) -> std::fmt:
         write!(out, "  writes: WAF {waf:.2}; GC reclaimed {gc_runs} blocks")?;
         writeln!(out, " and moved {} units", device.gc_units_moved)?;
     }
+    let &Device { switch_merges, partial_merges, full_merges, .. } = device;
+    if switch_merges + partial_merges + full_merges > 0 {
+        write!(out, "  merges: {switch_merges} switch, {partial_merges} partial")?;
+        writeln!(out, ", {full_merges} full")?;
+    }
     if let Some(ratio) = device.cmt_hit_ratio {
         writeln!(out, "  mapping table: {} of {} CMT hits", percent(ratio), device.cmt_lookups)?;
     }

@@ -117,6 +117,22 @@ impl Blocks {
         blocks
     }
 
+    /// Where a hybrid mapping says what is filled with what, there are no open blocks, and none
+    /// is collected.
+    pub(crate) fn hybrid(
+        shape: Shape,
+        gc: &Gc,
+        wear: &Wear,
+        random: Xoshiro256PlusPlus,
+        lives: Xoshiro256PlusPlus,
+    ) -> Blocks {
+        let mut blocks = Blocks::new(shape, gc, wear, random, lives);
+        (blocks.start, blocks.urgent) = (0, 0);
+        blocks.frontiers.fill([Frontier { block: NONE, next_page: 0 }; STREAMS]);
+        blocks.one_frontier = false;
+        blocks
+    }
+
     pub(crate) fn new(
         shape: Shape,
         gc: &Gc,
@@ -229,12 +245,25 @@ impl Blocks {
                 *stamp = self.clock;
             }
         }
-        let block = match self.dynamic || !self.levelling.is_empty() {
+        let block = self.take_free_for(plane, stream).expect("a free block");
+        self.frontiers[plane as usize][index] = Frontier { block, next_page: 0 };
+    }
+
+    fn take_free_for(&mut self, plane: u32, stream: Stream) -> Option<u32> {
+        match self.dynamic || !self.levelling.is_empty() {
             false => self.free[plane as usize].pop_front(),
             true => self.take_free_by_wear(plane, stream),
-        };
-        let block = block.expect("a free block");
-        self.frontiers[plane as usize][index] = Frontier { block, next_page: 0 };
+        }
+    }
+
+    /// Takes a free block of `plane`, if there is one.
+    pub(crate) fn take_free(&mut self, plane: u32) -> Option<u32> {
+        self.take_free_for(plane, Stream::Host)
+    }
+
+    /// No block may be collected: a restored drive says itself what each is.
+    pub(crate) fn forbid_collection(&mut self) {
+        self.valid.iter_mut().for_each(|valid| *valid |= INELIGIBLE);
     }
 
     /// The free block to open where wear is levelled.

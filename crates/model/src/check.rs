@@ -42,6 +42,12 @@ impl Drive {
                 _ => self.space_of(unit).planes.contains(&plane),
             };
             hold(fits, || format!("unit {unit} is in slot {slot} of plane {plane}"))?;
+            if let Some(hybrid) = &self.hybrid {
+                let home = self.home_of(Content::Unit(unit));
+                hold(hybrid.may_hold(slot, home), || {
+                    format!("unit {unit} with place {home} is in slot {slot}")
+                })?;
+            }
             valid[self.shape.block_of_slot(slot) as usize] += 1;
         }
         for page in 0..table.translation_pages() {
@@ -86,6 +92,13 @@ impl Drive {
             for frontier in self.blocks.frontiers_of(plane as usize) {
                 if frontier.block != NONE {
                     seen[(frontier.block - first) as usize] += 1;
+                }
+            }
+            if let Some(hybrid) = &self.hybrid {
+                let data = &hybrid.data[first as usize..(first + blocks) as usize];
+                let data = data.iter().copied().filter(|&block| block != NONE);
+                for block in data.chain(hybrid.pools[plane as usize].used()) {
+                    seen[(block - first) as usize] += 1;
                 }
             }
             let victim = self.planes[plane as usize].collection.victim;

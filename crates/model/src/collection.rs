@@ -263,6 +263,9 @@ impl Drive {
     /// A page of the victim has been read: what is still valid goes to the collected
     /// pages' open block.
     pub(crate) fn page_collected(&mut self, plane: u32, slot: u32) {
+        if self.hybrid.is_some() {
+            return self.source_read(plane, slot);
+        }
         let collection = &mut self.planes[plane as usize].collection;
         collection.reading -= 1;
         if collection.broken {
@@ -355,6 +358,9 @@ impl Drive {
 
     /// A collected unit has been programmed, or is void.
     pub(crate) fn collected_unit_done(&mut self, plane: u32) {
+        if self.hybrid.is_some() {
+            return self.copied(plane);
+        }
         self.planes[plane as usize].collection.units -= 1;
         self.collect_on(plane);
     }
@@ -376,6 +382,9 @@ impl Drive {
             self.blocks.put_free(block);
         }
         self.counters.gc_runs += 1;
+        if self.hybrid.is_some() {
+            return self.erased_in_pool(plane);
+        }
         self.planes[plane as usize].collection.erasing = false;
         self.end_collection(plane);
         if !self.level_if_needed(plane) {
@@ -387,7 +396,7 @@ impl Drive {
     }
 
     /// No block of `plane` can be won back: what waits to be written there fails.
-    fn give_up(&mut self, plane: u32) {
+    pub(crate) fn give_up(&mut self, plane: u32) {
         self.planes[plane as usize].read_only = true;
         self.fail_writes(plane);
     }

@@ -390,15 +390,32 @@ pub enum WriteBack {
     },
 }
 
-/// Logical to physical mapping, page level.
+/// Logical to physical mapping.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Mapping {
     /// Bytes that one mapping entry covers: the page, or the page divided by a power of two.
     pub unit_bytes: u32,
+    /// What may be where.
+    pub scheme: MappingScheme,
     /// Where the table lives.
     pub table: MappingTable,
     /// What a read of an address that was never written does.
     pub unmapped_reads: UnmappedReads,
+}
+
+/// What may be where on flash.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MappingScheme {
+    /// Any unit in any page (page-level mapping).
+    Page,
+    /// Pages have their places in data blocks, and what is overwritten goes to a few log
+    /// blocks, which are merged into data blocks: FAST (Lee et al., ACM TECS 6(3), 2007). A
+    /// unit is a page, its plane follows from its address, and all tables are in DRAM. Merges
+    /// take the place of garbage collection: of [`Gc`] only `preemptible` acts.
+    Hybrid {
+        /// Log blocks of each plane, at least 2. One is for sequential writes.
+        log_blocks: u32,
+    },
 }
 
 /// Where the mapping table lives.
@@ -487,9 +504,9 @@ pub struct Gc {
     /// Collection takes precedence over host I/O below this share: the hard threshold of
     /// preemptible collection.
     pub urgent: f64,
-    /// Whether host I/O may go between the page moves of a collection that is not urgent. If
-    /// not, a die that has begun to collect a block does nothing else until the block is
-    /// erased (but reads that were queued before the erase).
+    /// Whether host I/O may go between the page moves of a collection that is not urgent, or
+    /// of a merge. If not, a die that has begun to collect a block does nothing else until the
+    /// block is erased (but reads that were queued before the erase).
     pub preemptible: bool,
     /// Whether pages all of whose units are valid are moved within their plane, without
     /// crossing the channel.

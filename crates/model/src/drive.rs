@@ -6,7 +6,7 @@ use crate::blocks::Blocks;
 use crate::cache::Cache;
 use crate::collection::PlaneState;
 use crate::command::{Command, Piece, ThroughWaiter, Transaction, WriteUnit};
-use crate::config::{Config, Placement, Precedence};
+use crate::config::{Config, MappingScheme, Placement, Precedence};
 use crate::event::{Event, EventQueue};
 use crate::fault::Faults;
 use crate::fifo::Fifo;
@@ -20,6 +20,7 @@ use crate::front::Said;
 use crate::host::HostInterface;
 use crate::io::{Brief, Completed, Completion, Control, Output, QueueId, QueueKind, Request, Tag};
 use crate::link::Link;
+use crate::mapping::hybrid::Hybrid;
 use crate::mapping::table::Content;
 use crate::placement::Stripe;
 use crate::pool::Pool;
@@ -97,6 +98,8 @@ pub struct Drive {
     pub(crate) cores: Vec<Fifo>,
     pub(crate) cache: Option<Cache>,
     pub(crate) mapping: Mapping,
+    /// What each block is, where that is not for the allocator to say.
+    pub(crate) hybrid: Option<Box<Hybrid>>,
     pub(crate) namespaces: Vec<NamespaceSpace>,
     pub(crate) blocks: Blocks,
     /// Whether what reads take depends on wear.
@@ -201,9 +204,22 @@ impl Drive {
             cores: (0..config.firmware.cores).map(|_| Fifo::default()).collect(),
             cache: config.cache.map(|cache| Cache::new(&cache, &shape)),
             mapping: Mapping::new(&config, &shape, &plan),
-            blocks: match config.flash.rewritable {
-                true => Blocks::rewritable(shape, &config.gc, &config.wear, gc_random, lives),
-                false => Blocks::new(shape, &config.gc, &config.wear, gc_random, lives),
+            hybrid: match config.mapping.scheme {
+                MappingScheme::Page => None,
+                MappingScheme::Hybrid { log_blocks } => {
+                    Some(Box::new(Hybrid::new(&config, &shape, &plan.namespaces, log_blocks)))
+                }
+            },
+            blocks: match config.mapping.scheme {
+                MappingScheme::Hybrid { .. } => {
+                    Blocks::hybrid(shape, &config.gc, &config.wear, gc_random, lives)
+                }
+                MappingScheme::Page if config.flash.rewritable => {
+                    Blocks::rewritable(shape, &config.gc, &config.wear, gc_random, lives)
+                }
+                MappingScheme::Page => {
+                    Blocks::new(shape, &config.gc, &config.wear, gc_random, lives)
+                }
             },
             worn_reads: config.wear.reads.is_some(),
             spare_blocks: plan.spare_blocks,
@@ -221,7 +237,9 @@ impl Drive {
             chip_busy: vec![false; lanes as usize],
             flash: FlashTimes::new(&config),
             pages_in_flight: crate::collection::PAGES_IN_FLIGHT.max(shape.pages_per_program + 1),
-            plain_programs: !config.flash.rewritable && !config.flash.one_shot,
+            plain_programs: !config.flash.rewritable
+                && !config.flash.one_shot
+                && config.mapping.scheme == MappingScheme::Page,
             interrupts: !Hold::all(&config).is_empty() || config.scheduler.flin.is_some(),
             holds: Hold::all(&config),
             weighs_reads: config.scheduler.write_deadline.is_some()

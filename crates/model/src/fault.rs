@@ -123,6 +123,7 @@ impl Drive {
         let first = self.dies[die as usize].first_plane;
         for plane in first..first + self.shape.planes_per_die {
             self.fail_writes(plane);
+            self.abandon_merge(plane);
             for class in 0..self.planes[plane as usize].queues.reads.len() {
                 loop {
                     let list = &mut self.planes[plane as usize].queues.reads[class];
@@ -278,6 +279,7 @@ impl Drive {
                 // What had not been moved is still there; a begun erase is repeated.
                 self.blocks.put_back(victim);
             }
+            self.power_cut_in_pool(plane);
         }
         self.faults.powered = false;
         self.events.push(now + recovery, Event::PowerRestored);
@@ -289,6 +291,7 @@ impl Drive {
         self.faults.powered = true;
         for plane in 0..self.shape.planes {
             self.collect_if_needed(plane);
+            self.merge_if_needed(plane);
         }
     }
 
@@ -338,6 +341,9 @@ impl Drive {
             }
             if !self.config.flash.rewritable {
                 self.mapping.table.clear_slot(place);
+            }
+            if let Some(hybrid) = &mut self.hybrid {
+                hybrid.spoil(self.shape.block_of_slot(place));
             }
             at = next;
         }

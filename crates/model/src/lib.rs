@@ -36,6 +36,7 @@ mod host;
 pub mod io;
 mod link;
 mod mapping;
+mod merge;
 mod placement;
 mod pool;
 pub mod precondition;

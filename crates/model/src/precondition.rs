@@ -6,7 +6,9 @@
 //! writes ([`crate::steady`]), and gives every plane blocks like that: which unit is where
 //! is drawn at random, open blocks are filled to a random degree, and the cached mapping
 //! table holds recently used entries. All planes with the same kinds of data share one
-//! computation.
+//! computation. With hybrid mapping it is the log blocks that settle ([`logs`]).
+
+mod logs;
 
 use crate::blocks::{Frontier, Stream};
 use crate::config::{VictimPolicy, WriteFrontiers};
@@ -173,20 +175,11 @@ impl Drive {
             let written = occupancy.iter().flat_map(|o| &o.classes).any(|class| class.weight > 0.0);
             return Ok(Preconditioned { expected_waf: written.then_some(1.0), ..filled });
         }
-        let ranges = self.begin_precondition(occupancy)?;
-        let mut classes: Vec<DriveClass> = Vec::new();
-        for (first, class) in ranges {
-            match self.heat_of(first, heats)? {
-                None => classes.push(DriveClass { first, class, heat: None }),
-                Some(heat) => {
-                    classes.extend(heat.weights.iter().enumerate().map(|(id, weight)| {
-                        let class = UpdateClass { weight: *weight, ..class };
-                        DriveClass { first, class, heat: Some(id as u8) }
-                    }))
-                }
-            }
+        if self.hybrid.is_some() {
+            return self.precondition_logs(occupancy, heats);
         }
-        let classes = &classes[..];
+        let ranges = self.begin_precondition(occupancy)?;
+        let classes = &self.drive_classes(ranges, heats)?[..];
         let mut random = Xoshiro256PlusPlus::seed_from_u64(self.config.seed ^ 0x7374_6561_6479);
         let mut states: Vec<(Vec<ClassKey>, PoolState)> = Vec::new();
         let mut scratch = Scratch::default();
@@ -226,6 +219,27 @@ impl Drive {
         self.warm_tables(classes, heats, &mut random);
         let written = classes.iter().any(|class| class.class.weight > 0.0);
         Ok(Preconditioned { units, expected_waf: written.then_some(waf) })
+    }
+
+    /// The classes of all units: those of ranges, or those of their heat.
+    fn drive_classes(
+        &self,
+        ranges: Vec<(u32, UpdateClass)>,
+        heats: &[(NamespaceId, Heat)],
+    ) -> Result<Vec<DriveClass>, PreconditionError> {
+        let mut classes: Vec<DriveClass> = Vec::new();
+        for (first, class) in ranges {
+            match self.heat_of(first, heats)? {
+                None => classes.push(DriveClass { first, class, heat: None }),
+                Some(heat) => {
+                    classes.extend(heat.weights.iter().enumerate().map(|(id, weight)| {
+                        let class = UpdateClass { weight: *weight, ..class };
+                        DriveClass { first, class, heat: Some(id as u8) }
+                    }))
+                }
+            }
+        }
+        Ok(classes)
     }
 
     /// The heat of the namespace that `first` belongs to.
@@ -316,6 +330,15 @@ impl Drive {
     fn lay_down(&mut self, unit: u32, plane: u32) {
         if self.config.flash.rewritable {
             let slot = self.home_of(Content::Unit(unit));
+            self.mapping.table.map(Content::Unit(unit), slot);
+            self.blocks.add_valid(self.shape.block_of_slot(slot), 1);
+            return;
+        }
+        let home = if self.hybrid.is_some() { self.home_of(Content::Unit(unit)) } else { 0 };
+        if let Some(hybrid) = &mut self.hybrid {
+            let blocks = &mut self.blocks;
+            let free = blocks.free_blocks(plane);
+            let slot = hybrid.take(home, free, || blocks.take_free(plane).expect("a free block"));
             self.mapping.table.map(Content::Unit(unit), slot);
             self.blocks.add_valid(self.shape.block_of_slot(slot), 1);
             return;

@@ -139,6 +139,7 @@ impl Drive {
             && self.mapping.flights() == 0
             && self.cache.as_ref().is_none_or(|cache| cache.is_empty())
             && self.planes.iter().all(|plane| plane.collection.is_over())
+            && self.merges_are_over()
             && self.dies.iter().all(|die| die.is_idle())
             && self.faults.powered
     }
@@ -176,6 +177,9 @@ impl Drive {
         out.numbers(self.levelled.iter().map(count));
         out.numbers(self.stripes.iter().map(|stripe| stripe.at));
         out.numbers(self.stripes.iter().map(|stripe| stripe.left));
+        if let Some(hybrid) = &self.hybrid {
+            hybrid.save(out);
+        }
         Ok(())
     }
 
@@ -239,6 +243,10 @@ impl Drive {
                 return Err(StateError::Damaged("a stripe".into()));
             }
             self.stripes[namespace] = Stripe { at, left };
+        }
+        if let Some(hybrid) = &mut self.hybrid {
+            hybrid.restore(input)?;
+            self.blocks.forbid_collection();
         }
         self.check().map_err(|broken| StateError::Damaged(broken.to_string()))?;
         self.restart_counters();

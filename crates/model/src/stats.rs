@@ -110,6 +110,13 @@ pub struct Counters {
     /// Flash pages moved within their plane without crossing the channel; they count as read
     /// and programmed, too.
     pub copybacks: u64,
+    /// Merges of hybrid mapping, one for each logical block: log blocks that became data
+    /// blocks as they were,
+    pub switch_merges: u64,
+    /// log blocks that became data blocks after the rest had been copied to them,
+    pub partial_merges: u64,
+    /// and logical blocks that were copied to another block as a whole.
+    pub full_merges: u64,
     /// Translation pages read.
     pub mapping_reads: u64,
     /// Translation pages programmed.

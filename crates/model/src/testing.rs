@@ -85,6 +85,7 @@ pub fn small() -> Config {
         cache: None,
         mapping: Mapping {
             unit_bytes: 4096,
+            scheme: MappingScheme::Page,
             table: MappingTable::Ideal,
             unmapped_reads: UnmappedReads::Zeroes,
         },

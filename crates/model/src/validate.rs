@@ -3,8 +3,8 @@
 
 use crate::blocks::{UNITS_PER_BLOCK_MAX, thresholds};
 use crate::config::{
-    Arbitration, Config, Fault, FaultExtent, MappingTable, MediaOperation, Placement, RowPolicy,
-    UnmappedReads, VictimPolicy, WriteBack, WriteFrontiers,
+    Arbitration, Config, Fault, FaultExtent, MappingScheme, MappingTable, MediaOperation,
+    Placement, RowPolicy, UnmappedReads, VictimPolicy, WriteBack, WriteFrontiers,
 };
 use crate::flash::timing::PLANES_MAX;
 use crate::space::{NamespaceSpace, pages_per_program, planes_in_order};
@@ -216,6 +216,7 @@ impl Config {
         self.validate_wear()?;
         self.validate_scheduler()?;
         self.validate_rewritable()?;
+        self.validate_hybrid()?;
         self.validate_faults()
     }
 
@@ -287,6 +288,40 @@ impl Config {
         }
         if self.gc.copyback || self.gc.paced || self.wear.static_threshold.is_some() {
             return refuse("gc", "nothing to collect");
+        }
+        Ok(())
+    }
+
+    fn validate_hybrid(&self) -> Result<(), ConfigError> {
+        let MappingScheme::Hybrid { log_blocks } = self.mapping.scheme else { return Ok(()) };
+        let refuse = |key, what: &str| fail(key, format!("hybrid mapping has {what}"));
+        within("mapping.log_blocks", log_blocks.into(), 2..=self.geometry.blocks_per_plane.into())?;
+        if self.mapping.unit_bytes != self.geometry.page_bytes {
+            return refuse("mapping.unit_bytes", "mapping units of a page");
+        }
+        if self.flash.rewritable {
+            return refuse("flash.rewritable", "logs, which memory without erase does not need");
+        }
+        if self.flash.one_shot {
+            return refuse(
+                "flash.one_shot",
+                "a place for each page, so pages are programmed alone",
+            );
+        }
+        if self.mapping.table != MappingTable::Ideal {
+            return refuse("mapping.table", "tables so small that they are in DRAM");
+        }
+        if self.mapping.unmapped_reads != UnmappedReads::Zeroes {
+            return refuse("mapping.unmapped_reads", "no place for what was never written");
+        }
+        if self.placement != Placement::Static {
+            return refuse("placement", "a plane for every address");
+        }
+        if self.gc.copyback || self.gc.paced || self.gc.idle_after.is_some() {
+            return refuse("gc", "merges instead of collection");
+        }
+        if self.wear.static_threshold.is_some() {
+            return refuse("wear.static_threshold", "a place for each page, so data are not moved");
         }
         Ok(())
     }
@@ -438,6 +473,7 @@ impl Config {
         let mut load = vec![0u64; g.planes() as usize];
         let mut namespaces = Vec::new();
         let rewritable = self.flash.rewritable;
+        let hybrid = matches!(self.mapping.scheme, MappingScheme::Hybrid { .. });
         for (namespace, planes) in self.namespaces.iter().zip(orders) {
             // The paper's and MQSim's rule: each plane's visible share, divided by those who
             // share the plane, in whole pages.
@@ -460,10 +496,14 @@ impl Config {
             let mut offsets = Vec::new();
             for &plane in &planes {
                 let load = &mut load[plane as usize];
-                if rewritable {
+                if rewritable || hybrid {
                     offsets.push(u32::try_from(*load).unwrap_or(u32::MAX));
                 }
                 *load += (stripe + table_stripe) * units_per_page;
+                if hybrid {
+                    // A logical block belongs to one namespace.
+                    *load = load.next_multiple_of(g.pages_per_block.into());
+                }
             }
             if base + units + translation_base + tables > UNITS_MAX {
                 return fail("namespaces", "the namespaces are larger than the drive");
@@ -478,15 +518,18 @@ impl Config {
             base += units;
             translation_base += tables;
         }
-        let (spare_blocks, plane_room) = if rewritable {
-            if load.iter().any(|&load| load > units_per_plane) {
-                return fail("namespaces", "the namespaces are larger than the drive");
-            }
-            let none = vec![0; g.planes() as usize];
-            (none, 0)
-        } else {
-            self.check_room(&load)?
-        };
+        let (spare_blocks, plane_room) =
+            if let MappingScheme::Hybrid { log_blocks } = self.mapping.scheme {
+                (self.check_room_for_logs(&load, log_blocks)?, 0)
+            } else if rewritable {
+                if load.iter().any(|&load| load > units_per_plane) {
+                    return fail("namespaces", "the namespaces are larger than the drive");
+                }
+                let none = vec![0; g.planes() as usize];
+                (none, 0)
+            } else {
+                self.check_room(&load)?
+            };
         Ok(Plan {
             namespaces,
             units: base as u32,
@@ -496,6 +539,29 @@ impl Config {
             spare_blocks,
             plane_room,
         })
+    }
+
+    /// Every plane has to hold a data block for each of its logical blocks, the log blocks,
+    /// and one block to merge to. Returns how many blocks each could do without.
+    fn check_room_for_logs(&self, load: &[u64], log_blocks: u32) -> Result<Vec<u32>, ConfigError> {
+        let g = &self.geometry;
+        let needed = |load: &u64| load / u64::from(g.pages_per_block) + u64::from(log_blocks) + 1;
+        let blocks = u64::from(g.blocks_per_plane);
+        if let Some(most) = load.iter().map(needed).max()
+            && most > blocks
+        {
+            return fail(
+                "over_provisioning",
+                format!(
+                    "a plane would need {most} blocks and has {blocks}: one for each {} pages of \
+                     the logical space, {log_blocks} log blocks and one to merge to: raise the \
+                     over-provisioning or the number of blocks, make the namespaces smaller or \
+                     the log shorter",
+                    g.pages_per_block
+                ),
+            );
+        }
+        Ok(load.iter().map(|load| (blocks - needed(load)) as u32).collect())
     }
 
     /// Every plane has to hold its share and still be able to collect garbage. Returns how

@@ -328,6 +328,7 @@ impl Drive {
     /// A unit that became void in its queue.
     pub(crate) fn drop_void_unit(&mut self, at: u32) {
         let u = &self.units[at];
+        let plane = u.plane;
         if u.holder == GARBAGE_COLLECTION && u.from != NONE {
             let plane = u.from / self.shape.units_per_plane;
             self.units.remove(at);
@@ -337,6 +338,9 @@ impl Drive {
         } else {
             // It was written again before it was dropped.
             self.queue_unit(at);
+        }
+        if self.hybrid.is_some() {
+            self.merge_if_needed(plane);
         }
     }
 
@@ -404,6 +408,9 @@ impl Drive {
             }
             at = next;
         }
+        if !self.plain_programs && self.hybrid.is_some() {
+            self.programmed_in_pool(slot, fails);
+        }
     }
 
     /// Whether an injected fault spoils the program of a page.
@@ -433,6 +440,10 @@ impl Drive {
         let u = &mut self.units[at];
         u.retried = true;
         u.dram = Span::ZERO;
+        if u.from != NONE && self.hybrid.is_some() {
+            let plane = u.plane;
+            return self.copy_failed(plane, at);
+        }
         if u.from != NONE
             && let Content::Unit(unit) = u.content
             && let Some(slot) = self.mapping.table.slot(unit)

@@ -2,7 +2,8 @@
 //! done that just went on.
 
 use mynah_model::config::{
-    CachedTable, CmtGranularity, CmtSharing, Config, MappingTable, Placement, VictimPolicy,
+    CachedTable, CmtGranularity, CmtSharing, Config, MappingScheme, MappingTable, Placement,
+    VictimPolicy,
 };
 use mynah_model::io::*;
 use mynah_model::testing::{cache, small};
@@ -95,7 +96,7 @@ proptest! {
         before in prop::collection::vec(any::<u64>(), 1..4000),
         after in prop::collection::vec(any::<u64>(), 1..1500),
         cached: bool,
-        mapped in 0..3u8,
+        mapped in 0..4u8,
         policy in 0..5u8,
         worn: bool,
         placed in 0..3u8,
@@ -117,7 +118,12 @@ proptest! {
             config.wear.dynamic = true;
             config.wear.static_threshold = Some(3);
         }
-        if mapped > 0 {
+        if mapped == 3 {
+            config.mapping.scheme = MappingScheme::Hybrid { log_blocks: 3 };
+            config.mapping.unit_bytes = config.geometry.page_bytes;
+            config.placement = Placement::Static;
+            config.wear.static_threshold = None;
+        } else if mapped > 0 {
             config.mapping.table = MappingTable::Cached(CachedTable {
                 bytes: 16 << 10,
                 granularity: [CmtGranularity::Entry, CmtGranularity::Page][usize::from(mapped - 1)],

@@ -12,14 +12,16 @@ use std::ops::Range;
 
 use mynah_model::config::{
     Bus, BusCycles, BusRounding, CachedTable, CellType, Config, Dimension, Dram, Fault, Firmware,
-    FlashTiming, Flin, Gc, Geometry, Link, Mapping, MappingTable, Namespace, PageTimes, Placement,
-    PlaneOrder, Precedence, Queues, Scheduler, Suspension, UnmappedReads, VictimPolicy, WriteBack,
-    WriteCache, WriteFrontiers,
+    FlashTiming, Flin, Gc, Geometry, Link, Mapping, MappingScheme, MappingTable, Namespace,
+    PageTimes, Placement, PlaneOrder, Precedence, Queues, Scheduler, Suspension, UnmappedReads,
+    VictimPolicy, WriteBack, WriteCache, WriteFrontiers,
 };
 use mynah_stamp::Span;
 
 use super::document::{Document, Problem};
-use super::schema::{self, At, File, Maybe, Protocol, TableName, VictimName, WriteBackName};
+use super::schema::{
+    self, At, File, MappingName, Maybe, Protocol, TableName, VictimName, WriteBackName,
+};
 use crate::fault;
 use crate::units::{Bandwidth, Bytes, Duration, Fraction, TransferRate};
 
@@ -76,6 +78,10 @@ pub(super) fn lower(document: &Document<'_>, file: &File) -> Result<Config, Vec<
         return Err(check.problems);
     }
     let mapping = check.mapping(file, &geometry, unit_bytes);
+    let hybrid = mapping.scheme != MappingScheme::Page;
+    if hybrid {
+        check.hybrid(file, &geometry, unit_bytes);
+    }
     let config = Config {
         geometry,
         flash: check.flash(file),
@@ -86,21 +92,28 @@ pub(super) fn lower(document: &Document<'_>, file: &File) -> Result<Config, Vec<
         cache: check.cache(file, &geometry),
         mapping,
         plane_order: check.order(&file.allocation),
-        placement: file
-            .allocation
-            .placement
-            .as_ref()
-            .map_or(Placement::Static, |placement| (*placement.get()).into()),
+        placement: match &file.allocation.placement {
+            Some(placement) if !hybrid => (*placement.get()).into(),
+            _ => Placement::Static,
+        },
         over_provisioning: check.over_provisioning(file),
-        gc: check.gc(file, &geometry),
-        wear: check.wear(&file.wear),
+        gc: match hybrid {
+            true => check.gc_of_merges(file, &geometry),
+            false => check.gc(&file.gc, &geometry),
+        },
+        wear: match hybrid {
+            true => mynah_model::config::Wear { static_threshold: None, ..check.wear(&file.wear) },
+            false => check.wear(&file.wear),
+        },
         energy: check.energy(file),
         scheduler: check.scheduler(file),
         namespaces: check.namespaces(file, &geometry, unit_bytes),
         faults: Vec::new(),
         seed: or(&file.seed, 1),
     };
-    if check.problems.is_empty() && !config.flash.rewritable {
+    if check.problems.is_empty() && hybrid {
+        check.room_for_logs(file, &config);
+    } else if check.problems.is_empty() && !config.flash.rewritable {
         check.room(file, &config);
     }
     let faults = check.faults(file, &config);

@@ -4,8 +4,8 @@
 use std::fmt::Write;
 
 use mynah_model::config::{
-    Arbitration, CellType, Config, Fault, FaultExtent, LinkProtocol, MappingTable, MediaOperation,
-    Namespace, PageTimes, RowPolicy, VictimPolicy, WriteBack,
+    Arbitration, CellType, Config, Fault, FaultExtent, LinkProtocol, MappingScheme, MappingTable,
+    MediaOperation, Namespace, PageTimes, RowPolicy, VictimPolicy, WriteBack,
 };
 use mynah_stamp::{Span, Time};
 
@@ -181,9 +181,20 @@ pub(super) fn settings(config: &Config) -> Vec<Setting> {
 
     let m = &config.mapping;
     put("mapping.unit", bytes(m.unit_bytes.into()));
-    let table = if matches!(m.table, MappingTable::Ideal) { "ideal" } else { "cached" };
-    put("mapping.table", quoted(table));
-    if !config.flash.rewritable {
+    let hybrid = match m.scheme {
+        MappingScheme::Page => {
+            put("mapping.kind", quoted("page"));
+            let table = if matches!(m.table, MappingTable::Ideal) { "ideal" } else { "cached" };
+            put("mapping.table", quoted(table));
+            false
+        }
+        MappingScheme::Hybrid { log_blocks } => {
+            put("mapping.kind", quoted("hybrid"));
+            put("mapping.log_blocks", log_blocks.to_string());
+            true
+        }
+    };
+    if !config.flash.rewritable && !hybrid {
         put("mapping.unmapped_reads", quoted(UnmappedReadsName::from(m.unmapped_reads).text()));
     }
     if let MappingTable::Cached(cmt) = &m.table {
@@ -206,7 +217,9 @@ pub(super) fn settings(config: &Config) -> Vec<Setting> {
     put("allocation.order", quoted(print_order(config.plane_order)));
     put("allocation.placement", quoted(PlacementName::from(config.placement).text()));
 
-    if !f.rewritable {
+    if hybrid {
+        put("gc.preemptible", config.gc.preemptible.to_string());
+    } else if !f.rewritable {
         let gc = &config.gc;
         match gc.victim {
             VictimPolicy::Greedy => put("gc.victim", quoted("greedy")),

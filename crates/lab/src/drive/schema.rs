@@ -342,13 +342,18 @@ pub(super) struct Dram {
     pub(super) t_rp: Maybe<Duration>,
 }
 
-/// Logical to physical mapping, page level.
+/// Logical to physical mapping.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Mapping {
     /// Bytes that one mapping entry covers: the page, or the page divided by a power of two.
     /// Default: the page.
     pub(super) unit: Maybe<Bytes>,
+    /// What may be where on flash. Default: page.
+    pub(super) kind: Maybe<MappingName>,
+    /// With `kind = "hybrid"`: log blocks of each plane, at least 2, of which one is for
+    /// sequential writes. Default: 8.
+    pub(super) log_blocks: Maybe<u32>,
     /// Where the table lives. Default: cached if there is a `[mapping.cmt]`, else ideal.
     pub(super) table: Maybe<TableName>,
     /// What a read of an address that was never written does. Default: zeroes.
@@ -857,6 +862,16 @@ names! {
         Host = "host",
         /// Cached data on their way to the flash as well.
         All = "all",
+    }
+}
+names! {
+    /// What may be where on flash.
+    MappingName {
+        /// Any unit in any page.
+        Page = "page",
+        /// Pages in data blocks, each in its place; what is overwritten in log blocks, which
+        /// are merged into data blocks (FAST).
+        Hybrid = "hybrid",
     }
 }
 names! {

@@ -1,6 +1,6 @@
 use miette::{Diagnostic, GraphicalReportHandler, GraphicalTheme};
 use mynah_model::config::{
-    CmtSharing, Fault, MappingTable, MediaOperation, Placement, VictimPolicy,
+    CmtSharing, Fault, MappingScheme, MappingTable, MediaOperation, Placement, VictimPolicy,
 };
 use proptest::prelude::*;
 
@@ -261,6 +261,51 @@ fn allocation_is_as_the_file_says() {
     ] {
         assert_eq!(config(&[&format!("allocation.placement={name}")]).placement, placement);
     }
+}
+
+#[test]
+fn hybrid_mapping_is_as_the_file_says() {
+    let config = |overrides: &[&str]| {
+        let loaded = small(overrides).unwrap_or_else(|e| panic!("{}", shown(&e)));
+        let text = to_toml(&loaded.name, "", &loaded.config, &[]);
+        let again = parse("written.toml", &text, &[]).unwrap_or_else(|e| panic!("{}", shown(&e)));
+        assert_eq!(again.config, loaded.config, "{text}");
+        loaded.config
+    };
+    assert_eq!(config(&[]).mapping.scheme, MappingScheme::Page);
+    let hybrid = ["mapping.kind=hybrid", "mapping.unit=16KiB", "gc.preemptible=false"];
+    let eight = config(&hybrid);
+    assert_eq!(eight.mapping.scheme, MappingScheme::Hybrid { log_blocks: 8 });
+    assert!(!eight.gc.preemptible);
+    let three = config(&[&hybrid[..], &["mapping.log_blocks=3"]].concat());
+    assert_eq!(three.mapping.scheme, MappingScheme::Hybrid { log_blocks: 3 });
+    // What the file says otherwise is made moot by an override that comes later.
+    let over = ["mapping.cmt.size=1MiB", "gc.victim=fifo", "gc.copyback=true"];
+    let placed = ["allocation.placement=striped", "wear.static_threshold=9"];
+    let all = [&over[..], &placed[..], &hybrid[..]].concat();
+    assert_eq!(config(&all), eight);
+}
+
+#[test]
+fn errors_of_hybrid_mapping() {
+    const HYBRID: &str = "[mapping]\nkind = \"hybrid\"\n";
+    let with = |text: &str| edited("[mapping]\nunit = \"4KiB\"\n", &format!("{HYBRID}{text}"));
+    snapshot!(
+        [
+            set(&["mapping.log_blocks=8"]),
+            set(&["mapping.kind=fast"]),
+            set(&["mapping.kind=hybrid"]),
+            with("log_blocks = 1\n"),
+            with("log_blocks = 30\n"),
+            with("table = \"cached\"\ncmt = { size = \"1MiB\" }\n"),
+            with("unmapped_reads = \"allocate\"\n"),
+            with("[allocation]\nplacement = \"striped\"\n"),
+            with("[gc]\nvictim = \"fifo\"\nidle_after = \"1ms\"\nreserve_blocks = 4\n"),
+            with("[wear]\nstatic_threshold = 50\n"),
+            set(&["mapping.kind=hybrid", "mapping.unit=16KiB", "flash.one_shot=true"]),
+        ]
+        .join("----\n")
+    );
 }
 
 #[test]

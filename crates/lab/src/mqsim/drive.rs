@@ -482,6 +482,7 @@ fn mapping(
     }
     Ok(Mapping {
         unit_bytes: page_bytes,
+        scheme: MappingScheme::Page,
         table: if ideal { MappingTable::Ideal } else { MappingTable::Cached(table) },
         unmapped_reads: if as_mqsim { UnmappedReads::Allocate } else { UnmappedReads::Zeroes },
     })

@@ -75,8 +75,10 @@ impl Drive {
         if let Some(class) = self.dies[die as usize].host_class(0) {
             return self.pick_read(first, class);
         }
-        if self.config.gc.paced
-            && (first..last).any(|plane| self.planes[plane as usize].collection.is_due())
+        // Host writes wait for what is merged.
+        if (self.hybrid.is_some()
+            || self.config.gc.paced
+                && (first..last).any(|plane| self.planes[plane as usize].collection.is_due()))
             && let Some(pick) = self.pick_collection(first)
         {
             return Some(pick);
@@ -202,7 +204,10 @@ impl Drive {
                 Stream::Host,
             ),
         };
-        full && self.blocks.can_program(plane, stream)
+        full && match self.plain_programs || self.hybrid.is_none() {
+            true => self.blocks.can_program(plane, stream),
+            false => self.can_program_in_pool(plane, class),
+        }
     }
 
     /// Whether a read of a plane that was queued before one of its erases still waits: it may

@@ -249,7 +249,18 @@ impl Drive {
     /// The page offset that a program has.
     #[inline(always)]
     fn next_page(&self, pick: Pick, stream: Stream) -> u32 {
-        if self.plain_programs || !self.config.flash.rewritable {
+        if self.plain_programs {
+            return self.blocks.next_page(pick.plane, stream);
+        }
+        self.next_page_otherwise(pick, stream)
+    }
+
+    #[inline(never)]
+    fn next_page_otherwise(&self, pick: Pick, stream: Stream) -> u32 {
+        if let Some(hybrid) = &self.hybrid {
+            return self.next_page_in_pool(hybrid, pick.plane, pick.class);
+        }
+        if !self.config.flash.rewritable {
             return self.blocks.next_page(pick.plane, stream);
         }
         let list = self.planes[pick.plane as usize].queues.writes[usize::from(pick.class)];
@@ -345,6 +356,10 @@ impl Drive {
                 if self.is_void(unit) {
                     self.units[unit].state = UnitState::Mapping;
                     self.defer(Deferred::VoidUnit(unit));
+                    if !self.plain_programs && self.hybrid.is_some() {
+                        // Where the next one goes is another question.
+                        break 'classes;
+                    }
                     continue;
                 }
                 self.units.push_back(&mut chosen, unit);
@@ -394,6 +409,9 @@ impl Drive {
     fn take_pages(&mut self, pick: Pick, stream: Stream, first: u32, pages: u32) -> u32 {
         if self.config.flash.rewritable {
             return self.home_of(self.units[first].content);
+        }
+        if self.hybrid.is_some() {
+            return self.take_page_in_pool(pick.plane, pick.class, first);
         }
         let slot = self.blocks.take_page(pick.plane, stream);
         for _ in 1..pages {

@@ -143,6 +143,9 @@ impl Drive {
         if self.interrupts {
             self.unit_may_interrupt(unit, die);
         }
+        if !self.plain_programs && self.hybrid.is_some() && class != CLASS_COLLECTION {
+            self.merge_if_needed(plane);
+        }
     }
 
     /// The same of a unit.

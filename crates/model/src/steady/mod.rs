@@ -8,5 +8,6 @@
 
 pub mod analytic;
 mod engine;
+pub(crate) mod log;
 pub mod pool;
 mod resample;

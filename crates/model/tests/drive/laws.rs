@@ -225,7 +225,15 @@ fn random_config(random: &mut Random) -> Config {
         config.gc.paced = false;
         config.wear.static_threshold = None;
     }
-    // As much over-provisioning as it takes.
+    if random.chance(0.1) {
+        make_hybrid(&mut config, random);
+    }
+    make_valid(&mut config);
+    config
+}
+
+/// As much over-provisioning as it takes.
+fn make_valid(config: &mut Config) {
     while config.check().is_err() && config.over_provisioning < 0.95 {
         config.over_provisioning += 0.05;
         if config.over_provisioning > 0.8 {
@@ -234,7 +242,23 @@ fn random_config(random: &mut Random) -> Config {
             config.geometry.blocks_per_plane += 8;
         }
     }
-    config
+}
+
+/// Hybrid mapping, and nothing that it excludes.
+pub(crate) fn make_hybrid(config: &mut Config, random: &mut Random) {
+    config.mapping = Mapping {
+        unit_bytes: config.geometry.page_bytes,
+        scheme: MappingScheme::Hybrid { log_blocks: random.range(2, 5) as u32 },
+        table: MappingTable::Ideal,
+        unmapped_reads: UnmappedReads::Zeroes,
+    };
+    config.flash.one_shot = false;
+    config.flash.rewritable = false;
+    config.placement = Placement::Static;
+    config.gc.copyback = false;
+    config.gc.paced = false;
+    config.gc.idle_after = None;
+    config.wear.static_threshold = None;
 }
 
 fn random_suspension(random: &mut Random) -> Suspension {
@@ -763,10 +787,14 @@ pub(crate) fn seeds(first: u64, count: u64) -> Vec<u64> {
     }
 }
 
-fn run(seed: u64, faults: bool) {
+fn run(seed: u64, faults: bool, hybrid: bool) {
     let _seed = Seed(seed);
     let mut random = Random(seed);
     let mut config = random_config(&mut random);
+    if hybrid {
+        make_hybrid(&mut config, &mut random);
+        make_valid(&mut config);
+    }
     config.check().expect("a valid drive");
     if faults {
         add_faults(&mut config, &mut random);
@@ -781,14 +809,21 @@ fn run(seed: u64, faults: bool) {
 #[test]
 fn laws_hold_without_faults() {
     for seed in seeds(0, 1000) {
-        run(seed, false);
+        run(seed, false, false);
     }
 }
 
 #[test]
 fn laws_hold_with_faults() {
     for seed in seeds(1_000_000, 1000) {
-        run(seed, true);
+        run(seed, true, false);
+    }
+}
+
+#[test]
+fn laws_hold_with_hybrid_mapping() {
+    for seed in seeds(3_000_000, 600) {
+        run(seed, seed % 2 == 1, true);
     }
 }
 

@@ -24,6 +24,7 @@ mod closed_forms;
 mod collection;
 mod contract;
 mod host;
+mod hybrid;
 mod knobs;
 mod laws;
 mod media;

@@ -37,7 +37,103 @@ impl Check<'_> {
         };
         let unmapped_reads =
             mapping.unmapped_reads.as_ref().map_or(UnmappedReads::Zeroes, |u| (*u.get()).into());
-        Mapping { unit_bytes, table, unmapped_reads }
+        let scheme = match or(&mapping.kind, MappingName::Page) {
+            MappingName::Page => {
+                if let Some(log_blocks) = &mapping.log_blocks {
+                    self.moot(
+                        log_blocks.span(),
+                        mapping.kind.as_ref().map(At::span),
+                        "`mapping.log_blocks` has no effect: there is no log",
+                        "use it with `kind = \"hybrid\"`",
+                    );
+                }
+                return Mapping { unit_bytes, scheme: MappingScheme::Page, table, unmapped_reads };
+            }
+            MappingName::Hybrid => {
+                let most = geometry.blocks_per_plane;
+                let log_blocks = mapping.log_blocks.as_ref();
+                let log_blocks =
+                    log_blocks.map_or(8, |at| self.count("mapping.log_blocks", at, 2..=most));
+                MappingScheme::Hybrid { log_blocks }
+            }
+        };
+        // What else it says has been refused, or an override has made it moot.
+        let (table, unmapped_reads) = (MappingTable::Ideal, UnmappedReads::Zeroes);
+        Mapping { unit_bytes, scheme, table, unmapped_reads }
+    }
+
+    /// What a drive with hybrid mapping cannot have.
+    pub(super) fn hybrid(&mut self, file: &File, geometry: &Geometry, unit_bytes: u32) {
+        let page = Bytes(geometry.page_bytes.into());
+        if let Some(unit) = file.mapping.unit.as_ref().filter(|_| unit_bytes != geometry.page_bytes)
+        {
+            self.wrong(
+                "hybrid mapping has mapping units of a page",
+                unit,
+                "not the page",
+                Some(format!("remove it, or use `unit = \"{page}\"`")),
+            );
+        }
+        let flash = file.flash.get();
+        for (set, message) in [
+            (&flash.rewritable, "rewritable memory needs no log blocks"),
+            (&flash.one_shot, "hybrid mapping programs each page alone, in its place"),
+        ] {
+            if let Some(set) = set.as_ref().filter(|set| *set.get()) {
+                let help = "remove it, or use `mapping.kind = \"page\"`".to_owned();
+                self.wrong(message, set, "not with hybrid mapping", Some(help));
+            }
+        }
+        let cause = file.mapping.kind.as_ref().map(At::span);
+        let (mapping, gc) = (&file.mapping, &file.gc);
+        let table = mapping.table.as_ref().filter(|table| *table.get() == TableName::Cached);
+        let reads = mapping.unmapped_reads.as_ref();
+        let reads = reads.filter(|reads| *reads.get() != schema::UnmappedReadsName::Zeroes);
+        let placement = file.allocation.placement.as_ref();
+        let placement = placement.filter(|at| *at.get() != schema::PlacementName::Static);
+        for (span, message) in [
+            (table.map(At::span), "this has no effect: the tables of hybrid mapping are small"),
+            (mapping.cmt.as_ref().map(At::span), "the tables of hybrid mapping are not cached"),
+            (reads.map(At::span), "hybrid mapping has no page for what was never written"),
+            (placement.map(At::span), "with hybrid mapping an address says its plane"),
+            (
+                file.wear.static_threshold.as_ref().map(At::span),
+                "data blocks of hybrid mapping are not moved to level wear",
+            ),
+        ] {
+            if let Some(span) = span {
+                self.moot(span, cause.clone(), message, "remove it, or use `kind = \"page\"`");
+            }
+        }
+        for span in [
+            gc.victim.as_ref().map(At::span),
+            gc.d.as_ref().map(At::span),
+            gc.invalid_pages.as_ref().map(At::span),
+            gc.start.as_ref().map(At::span),
+            gc.urgent.as_ref().map(At::span),
+            gc.copyback.as_ref().map(At::span),
+            gc.paced.as_ref().map(At::span),
+            gc.reserve_blocks.as_ref().map(At::span),
+            gc.write_frontiers.as_ref().map(At::span),
+            gc.idle_after.as_ref().map(At::span),
+            gc.idle_target.as_ref().map(At::span),
+        ]
+        .into_iter()
+        .flatten()
+        {
+            self.moot(
+                span,
+                cause.clone(),
+                "this has no effect: hybrid mapping merges log blocks instead of collecting",
+                "remove it: of `[gc]` only `preemptible` acts",
+            );
+        }
+    }
+
+    /// What merges take from the section on collection.
+    pub(super) fn gc_of_merges(&mut self, file: &File, geometry: &Geometry) -> Gc {
+        let gc = schema::Gc { preemptible: file.gc.preemptible.clone(), ..schema::Gc::default() };
+        self.gc(&gc, geometry)
     }
 
     fn cmt(&mut self, file: &File, cmt: &schema::Cmt, geometry: &Geometry) -> CachedTable {
@@ -152,8 +248,7 @@ impl Check<'_> {
         share.get().0
     }
 
-    pub(super) fn gc(&mut self, file: &File, geometry: &Geometry) -> Gc {
-        let gc = &file.gc;
+    pub(super) fn gc(&mut self, gc: &schema::Gc, geometry: &Geometry) -> Gc {
         let name = or(&gc.victim, VictimName::Greedy);
         if let Some(d) = gc.d.as_ref().filter(|_| name != VictimName::DChoices) {
             let message = match name {

@@ -84,6 +84,28 @@ impl Check<'_> {
         }
     }
 
+    /// Whether data blocks, log blocks and a block to merge to fit each plane.
+    pub(super) fn room_for_logs(&mut self, file: &File, config: &Config) {
+        let pages = config.geometry.pages() / u64::from(config.geometry.planes());
+        let offered = (pages as f64 * (1.0 - config.over_provisioning)) as u64;
+        if self.logical_units(file, config, offered).is_none() {
+            return;
+        }
+        let Err(error) = config.check() else { return };
+        let place = [&file.over_provisioning.as_ref().map(At::span)]
+            .into_iter()
+            .chain([&file.mapping.log_blocks.as_ref().map(At::span)])
+            .flatten()
+            .max_by_key(|span| (self.document.layer(span), span.start))
+            .cloned();
+        self.at(
+            place.unwrap_or_else(|| file.geometry.span()),
+            "the drive cannot hold what it offers to the host and its log".to_owned(),
+            "too little room",
+            Some(error.problem),
+        );
+    }
+
     /// Mapping units of the fullest plane that the host can write, or `None` when the
     /// namespaces do not fit (and that was said).
     fn logical_units(&mut self, file: &File, config: &Config, offered: u64) -> Option<u64> {
