@@ -327,9 +327,10 @@ impl Drive {
             self.mapping.table.clear_slot(to + place);
         }
         self.planes[plane as usize].collection.units += count;
-        self.counters.flash_programs += 1;
-        self.counters.gc_programs += 1;
-        self.counters.copybacks += 1;
+        let pages = u64::from(self.shape.flash_planes);
+        self.counters.flash_programs += pages;
+        self.counters.gc_programs += pages;
+        self.counters.copybacks += pages;
         let time = self.flash.program(self.shape.page_of_slot(to));
         let state = &mut self.dies[die as usize];
         state.transfers = 0;
@@ -372,16 +373,17 @@ impl Drive {
         self.transactions.remove(transaction);
         let failed =
             self.faults.any_erases && self.faults.strikes(MediaOperation::Erase, |_, _| false);
+        let blocks = u64::from(self.shape.flash_planes);
         if failed || self.blocks.is_worn_out(block) {
             self.counters.media_errors += u64::from(failed);
-            self.counters.retired_blocks += 1;
+            self.counters.retired_blocks += blocks;
             self.blocks.retire(block);
             self.check_spares(plane);
         } else {
-            self.counters.erases += 1;
+            self.counters.erases += blocks;
             self.blocks.put_free(block);
         }
-        self.counters.gc_runs += 1;
+        self.counters.gc_runs += blocks;
         if self.hybrid.is_some() {
             return self.erased_in_pool(plane);
         }

@@ -47,6 +47,24 @@ pub struct Config {
     pub seed: u64,
 }
 
+impl Config {
+    /// Planes that a mapping unit lies across: 1 unless it is larger than a page.
+    pub fn planes_per_unit(&self) -> u32 {
+        (self.mapping.unit_bytes / self.geometry.page_bytes).max(1)
+    }
+
+    /// The drive as its translation layer sees it: the planes that a mapping unit lies across
+    /// are one, of larger pages.
+    pub fn with_joined_planes(&self) -> Config {
+        let planes = self.planes_per_unit();
+        let mut joined = self.clone();
+        joined.geometry.planes_per_die /= planes;
+        joined.geometry.page_bytes *= planes;
+        joined.geometry.page_spare_bytes *= planes;
+        joined
+    }
+}
+
 /// The flash array's shape. All counts are at least 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Geometry {
@@ -393,7 +411,11 @@ pub enum WriteBack {
 /// Logical to physical mapping.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Mapping {
-    /// Bytes that one mapping entry covers: the page, or the page divided by a power of two.
+    /// Bytes that one mapping entry covers: the page, the page divided by a power of two, or a
+    /// power of two of pages, at most one of each plane of a die. Such a unit lies across
+    /// planes, at the same page of the same block of each: it is programmed by one multi-plane
+    /// operation, and of it those pages are read that are wanted. These planes' blocks are
+    /// filled, collected, erased and retired together.
     pub unit_bytes: u32,
     /// What may be where.
     pub scheme: MappingScheme,

@@ -191,7 +191,7 @@ impl Drive {
             .map(|die| {
                 let channel = die / shape.dies_per_channel;
                 let bit = 1 << (die % shape.dies_per_channel);
-                Die::new(channel, bit, die * geometry.planes_per_die)
+                Die::new(channel, bit, die * shape.planes_per_die)
             })
             .collect();
         let mut drive = Drive {

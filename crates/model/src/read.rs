@@ -304,7 +304,7 @@ fn sector_mask(unit_sectors: u32, first: u32, sectors: u32) -> u64 {
 }
 
 /// The bits that must be set for `sectors` sectors from `first` on to be there.
-fn needed_mask(unit_sectors: u32, first: u32, sectors: u32) -> u64 {
+pub(crate) fn needed_mask(unit_sectors: u32, first: u32, sectors: u32) -> u64 {
     let per_bit = unit_sectors.div_ceil(64);
     let (from, to) = (first / per_bit, (first + sectors).div_ceil(per_bit));
     (u64::MAX >> (64 - (to - from))) << from

@@ -5,6 +5,10 @@
 //! page. A logical unit belongs to one plane for ever: units of one page's worth are spread
 //! over the namespace's planes in the order of [`PlaneOrder`](crate::config::PlaneOrder)
 //! (static allocation).
+//!
+//! Where a unit is larger than a page, the planes that it lies across count as one plane, and
+//! their pages at the same place as one page: so the whole model calls them, but for what flash
+//! commands take and for what is counted.
 
 use crate::config::{Config, Dimension, Namespace};
 
@@ -23,6 +27,8 @@ pub(crate) struct Shape {
     pub(crate) unit_sectors: u32,
     pub(crate) unit_bytes: u32,
     pub(crate) page_bytes: u32,
+    /// Planes of the flash, and so its pages and blocks, in what counts as one.
+    pub(crate) flash_planes: u32,
     /// Units that one program takes at most.
     pub(crate) units_per_program: u32,
     /// Pages that one program takes: those of a word line in one-shot programs.
@@ -31,6 +37,8 @@ pub(crate) struct Shape {
 
 impl Shape {
     pub(crate) fn new(config: &Config) -> Shape {
+        let flash_planes = config.planes_per_unit();
+        let config = &config.with_joined_planes();
         let g = config.geometry;
         let units_per_page = g.page_bytes / config.mapping.unit_bytes;
         let units_per_block = units_per_page * g.pages_per_block;
@@ -47,6 +55,7 @@ impl Shape {
             unit_sectors: config.mapping.unit_bytes / 512,
             unit_bytes: config.mapping.unit_bytes,
             page_bytes: g.page_bytes,
+            flash_planes,
             units_per_program: units_per_page * pages_per_program(config),
             pages_per_program: pages_per_program(config),
         }

@@ -64,7 +64,7 @@ impl Config {
     pub(crate) fn validate(&self) -> Result<Plan, ConfigError> {
         self.validate_geometry()?;
         self.validate_parts()?;
-        let plan = self.lay_out()?;
+        let plan = self.with_joined_planes().lay_out()?;
         for fault in &self.faults {
             if let Fault::Media { extent: FaultExtent::Units { namespace, last, .. }, .. } = *fault
             {
@@ -100,19 +100,30 @@ impl Config {
             );
         }
         let unit = self.mapping.unit_bytes;
+        let (larger, smaller) = (unit.max(g.page_bytes), unit.min(g.page_bytes));
+        let planes = larger / g.page_bytes;
         if unit == 0
             || !unit.is_multiple_of(512)
-            || !g.page_bytes.is_multiple_of(unit)
-            || !(g.page_bytes / unit).is_power_of_two()
+            || !larger.is_multiple_of(smaller)
+            || !(larger / smaller).is_power_of_two()
+            || !g.planes_per_die.is_multiple_of(planes)
         {
             return fail(
                 "mapping.unit_bytes",
                 format!(
-                    "{unit} is neither the page ({} bytes) nor the page divided by a power of two",
-                    g.page_bytes
+                    "{unit} is neither the page ({} bytes), nor the page divided by a power of \
+                     two, nor pages of a power of two of planes that divides a die's {}",
+                    g.page_bytes, g.planes_per_die
                 ),
             );
         }
+        if planes > 1 && !self.scheduler.multi_plane {
+            return fail("scheduler.multi_plane", "a mapping unit lies across several planes");
+        }
+        if planes > 1 && self.namespaces.iter().any(|namespace| !namespace.planes.is_empty()) {
+            return fail("namespace.planes", "a mapping unit lies across several planes");
+        }
+        let g = &self.with_joined_planes().geometry;
         let units_per_block = g.page_bytes / unit * g.pages_per_block;
         if units_per_block > UNITS_PER_BLOCK_MAX {
             return fail(

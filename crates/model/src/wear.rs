@@ -28,7 +28,7 @@ impl Drive {
             return false;
         }
         let Some(block) = self.blocks.take_least_worn(plane, threshold) else { return false };
-        self.counters.wear_levelling_runs += 1;
+        self.counters.wear_levelling_runs += u64::from(self.shape.flash_planes);
         self.levelled_last[plane as usize] = true;
         self.levelled[plane as usize] = (written, count);
         self.blocks.levelling[plane as usize] = true;
@@ -97,16 +97,19 @@ impl Drive {
             (left, new)
         });
         let (spare_blocks, spare_blocks_new) = spares.min().unwrap_or((0, 0));
+        let joined = u64::from(self.shape.flash_planes);
+        let joined_bytes = u64::from(self.shape.units_per_block) * u64::from(self.shape.unit_bytes);
+        let erases: u64 = self.blocks.erases.iter().map(|&erases| u64::from(erases)).sum();
         WearState {
-            blocks: self.blocks.erases.len() as u64,
-            block_bytes: u64::from(self.shape.units_per_block) * u64::from(self.shape.unit_bytes),
+            blocks: self.blocks.erases.len() as u64 * joined,
+            block_bytes: joined_bytes / joined,
             unit_bytes: u64::from(self.shape.unit_bytes),
-            erases: self.blocks.erases.iter().map(|&erases| u64::from(erases)).sum(),
+            erases: erases * joined,
             erases_min: ranges().map(|(least, _)| least).min().unwrap_or(0),
             spread: ranges().map(|(least, most)| most.saturating_sub(least)).max().unwrap_or(0),
             endurance: self.config.wear.endurance,
-            spare_blocks,
-            spare_blocks_new,
+            spare_blocks: spare_blocks * joined as u32,
+            spare_blocks_new: spare_blocks_new * joined as u32,
             write_protected: self.write_protected,
         }
     }

@@ -267,22 +267,31 @@ impl Check<'_> {
             .take_while(|size| *size >= 512 && size.is_multiple_of(512))
             .map(|size| Bytes(size).to_string())
             .collect();
-        let help = Some(format!("valid units for this page size: {}", sizes.join(", ")));
-        if bytes > page {
+        let across: Vec<String> = std::iter::successors(Some(2), |planes| Some(planes * 2))
+            .take_while(|planes| *planes <= u64::from(geometry.planes_per_die))
+            .filter(|planes| u64::from(geometry.planes_per_die).is_multiple_of(*planes))
+            .map(|planes| Bytes(page * planes).to_string())
+            .collect();
+        let valid = [across.iter().rev().cloned().collect(), sizes].concat().join(", ");
+        let help = Some(format!("valid units for this page size and these planes: {valid}"));
+        let (larger, smaller) = (bytes.max(page), bytes.min(page));
+        let divides = bytes > 0 && bytes.is_multiple_of(512) && larger.is_multiple_of(smaller);
+        let power = divides && (larger / smaller).is_power_of_two();
+        let planes = larger / page;
+        if bytes > page && !(power && u64::from(geometry.planes_per_die).is_multiple_of(planes)) {
             self.wrong(
                 format!(
-                    "a mapping unit of {} larger than the page is not supported yet",
+                    "a mapping unit larger than the page ({}) has a page in each of a power of two \
+                     of a die's {} planes, so it cannot be {}",
+                    Bytes(page),
+                    geometry.planes_per_die,
                     unit.get()
                 ),
                 unit,
-                &format!("the page is {}", Bytes(page)),
+                "does not lie evenly across planes",
                 help,
             );
-        } else if bytes == 0
-            || !bytes.is_multiple_of(512)
-            || !page.is_multiple_of(bytes)
-            || !(page / bytes).is_power_of_two()
-        {
+        } else if !power {
             self.wrong(
                 format!(
                     "`mapping.unit` must be the page ({}) divided by a power of two, not {}",
@@ -293,8 +302,27 @@ impl Check<'_> {
                 "does not divide the page",
                 help,
             );
+        } else if planes > 1 {
+            self.across_planes(file);
         }
         u32::try_from(bytes).unwrap_or(geometry.page_bytes)
+    }
+
+    /// What a drive cannot have whose mapping units lie across planes.
+    fn across_planes(&mut self, file: &File) {
+        let multi_plane = file.scheduler.multi_plane.as_ref().filter(|at| !*at.get());
+        let multi_plane = multi_plane.map(|at| (at.span(), "`scheduler.multi_plane` must be on"));
+        let planes = file.namespace.iter().filter_map(|at| at.get().planes.first());
+        let planes = planes.map(|at| (at.span(), "a namespace cannot have some planes of a die"));
+        let refused: Vec<_> = multi_plane.into_iter().chain(planes).collect();
+        for (span, message) in refused {
+            self.at(
+                span,
+                format!("{message}: mapping units lie across planes"),
+                "not with units larger than a page",
+                Some("remove it, or use `mapping.unit` of a page or less".to_owned()),
+            );
+        }
     }
 
     /// Whether the model can number every mapping unit of the flash.

@@ -346,8 +346,8 @@ pub(super) struct Dram {
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Mapping {
-    /// Bytes that one mapping entry covers: the page, or the page divided by a power of two.
-    /// Default: the page.
+    /// Bytes that one mapping entry covers: the page, the page divided by a power of two, or a
+    /// page in each of a power of two of planes of a die. Default: the page.
     pub(super) unit: Maybe<Bytes>,
     /// What may be where on flash. Default: page.
     pub(super) kind: Maybe<MappingName>,

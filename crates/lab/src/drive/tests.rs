@@ -264,6 +264,17 @@ fn allocation_is_as_the_file_says() {
 }
 
 #[test]
+fn mapping_units_may_lie_across_planes() {
+    let loaded = small(&["mapping.unit=32KiB"]).unwrap_or_else(|e| panic!("{}", shown(&e)));
+    assert_eq!(loaded.config.mapping.unit_bytes, 32768);
+    assert_eq!(loaded.config.planes_per_unit(), 2);
+    loaded.config.check().unwrap();
+    let text = to_toml(&loaded.name, "", &loaded.config, &[]);
+    let again = parse("written.toml", &text, &[]).unwrap_or_else(|e| panic!("{}", shown(&e)));
+    assert_eq!(again.config, loaded.config, "{text}");
+}
+
+#[test]
 fn hybrid_mapping_is_as_the_file_says() {
     let config = |overrides: &[&str]| {
         let loaded = small(overrides).unwrap_or_else(|e| panic!("{}", shown(&e)));
@@ -454,7 +465,9 @@ fn errors_of_impossible_drives() {
             set(&["geometry.blocks_per_plane=5000000"]),
             set(&["geometry.channels=4294967295"]),
             set(&["geometry.blocks_per_plane=4294967295", "geometry.pages_per_block=4294967295"]),
-            set(&["mapping.unit=32KiB"]),
+            set(&["mapping.unit=64KiB"]),
+            set(&["mapping.unit=32KiB", "scheduler.multi_plane=false"]),
+            set(&["mapping.unit=32KiB", "namespace.0.planes=[1]"]),
             set(&["mapping.unit=3KiB"]),
             set(&["bus.rate=1800MT/s"]),
             set(&["bus.protocol=nv-ddr2"]),

@@ -15,6 +15,7 @@ use crate::flash::scheduler::Deferred;
 use crate::flash::timing::PLANES_MAX;
 use crate::mapping::table::Content;
 use crate::pool::{List, NONE};
+use crate::read::needed_mask;
 use mynah_stamp::Span;
 
 impl Drive {
@@ -93,7 +94,11 @@ impl Drive {
         let state = &mut self.dies[die as usize];
         state.work.take_reads(pick.class, planes as u32);
         state.take_turn(0, pick.class);
-        let command = self.flash.read_command(planes);
+        let pages = match self.shape.flash_planes {
+            1 => planes,
+            _ => self.pages_read(&operation),
+        };
+        let command = self.flash.read_command(pages);
         if self.interrupts {
             self.note_slowdowns_of_reads(die, &operation.items[..planes]);
         }
@@ -107,6 +112,52 @@ impl Drive {
             array += self.retries_of(&operation);
         }
         self.occupy(die, holder, operation, command, array);
+    }
+
+    /// Pages of the flash that are wanted of units that lie across planes. Counts those that
+    /// are more than one of each unit.
+    #[cold]
+    #[inline(never)]
+    fn pages_read(&mut self, operation: &DieOperation) -> usize {
+        let page = self.shape.page_bytes / self.shape.flash_planes;
+        let mut pages = 0;
+        for &transaction in &operation.items[..usize::from(operation.planes)] {
+            let t = &self.transactions[transaction];
+            let count = match t.purpose {
+                Purpose::Read => {
+                    let from = self.commands[t.owner].into_first + t.first_sector;
+                    let from = from % self.shape.unit_sectors * 512;
+                    (from + t.sectors * 512).div_ceil(page) - from / page
+                }
+                Purpose::Merge => self.pages_missing(t.owner),
+                Purpose::Load => t.bytes.div_ceil(page),
+                Purpose::Collect | Purpose::Copyback | Purpose::Update | Purpose::Erase => {
+                    self.shape.flash_planes
+                }
+            };
+            let others = u64::from(count - 1);
+            self.counters.flash_reads += others;
+            match self.transactions[transaction].purpose {
+                Purpose::Collect | Purpose::Copyback => self.counters.gc_reads += others,
+                Purpose::Load | Purpose::Update => self.counters.mapping_reads += others,
+                Purpose::Merge => self.counters.merge_reads += others,
+                Purpose::Read | Purpose::Erase => {}
+            }
+            pages += count;
+        }
+        self.counters.multi_plane_operations += u64::from(operation.planes == 1 && pages > 1);
+        pages as usize
+    }
+
+    /// Pages of the flash that have something a partly written unit lacks; at least one.
+    fn pages_missing(&self, unit: u32) -> u32 {
+        let mask = self.units[unit].mask;
+        let sectors = self.shape.unit_sectors / self.shape.flash_planes;
+        let lacks = |page: &u32| {
+            let wanted = needed_mask(self.shape.unit_sectors, page * sectors, sectors);
+            mask & wanted != wanted
+        };
+        ((0..self.shape.flash_planes).filter(lacks).count() as u32).max(1)
     }
 
     /// A read's command, which takes `command`, goes out; returns whose it is.
@@ -211,6 +262,7 @@ impl Drive {
         self.dies[die as usize].take_turn(1, pick.class);
         let planes = usize::from(operation.planes);
         let pages = u64::from(pages);
+        let programs = planes as u64 * pages * u64::from(self.shape.flash_planes);
         let transfer = match !self.plain_programs && self.config.flash.rewritable {
             true => operation.items[..planes].iter().map(|&unit| self.changes_of(unit)).sum(),
             false => self.flash.page_transfer.times(planes as u64),
@@ -228,11 +280,13 @@ impl Drive {
                 unit = u.next;
             }
         }
-        self.counters.flash_programs += planes as u64 * pages;
+        self.counters.flash_programs += programs;
+        let joined = self.shape.flash_planes > 1 && planes == 1;
+        self.counters.multi_plane_operations += u64::from(joined);
         match pick.class {
             CLASS_MAPPING => self.counters.mapping_programs += planes as u64 * pages,
             CLASS_COLLECTION => {
-                self.counters.gc_programs += planes as u64 * pages;
+                self.counters.gc_programs += programs;
                 if self.config.gc.paced {
                     self.pages_moved(&operation.slots[..planes]);
                 }
@@ -471,6 +525,8 @@ impl Drive {
             self.transactions[item].started = now;
         }
         let holder = self.transactions[transaction].holder;
+        let joined = self.shape.flash_planes > 1 && planes == 1;
+        self.counters.multi_plane_operations += u64::from(joined);
         let command = self.flash.erase_command(planes);
         if self.holds.is_empty() {
             self.occupy(die, holder, operation, command, self.flash.erase);

@@ -14,7 +14,7 @@ pub(crate) const PLANES_MAX: usize = 8;
 pub(crate) const NO_DATA: u32 = u32::MAX;
 
 pub(crate) struct FlashTimes {
-    /// Command and address time by number of planes less one.
+    /// Command and address time by number of planes less one; of reads, planes of the flash.
     read_command: [Span; PLANES_MAX],
     program_command: [Span; PLANES_MAX],
     erase_command: [Span; PLANES_MAX],
@@ -46,6 +46,8 @@ impl FlashTimes {
         let carried = u64::from(page)
             + if config.bus.transfer_spare { config.geometry.page_spare_bytes.into() } else { 0 };
         let pages = config.geometry.pages_per_block;
+        let joined = config.planes_per_unit();
+        let across = u64::from(joined);
         let one_shot = config.flash.one_shot;
         let times = |times: PageTimes, extra: Span| -> Vec<Span> {
             (0..pages).map(|n| page_time(config.flash.cell, one_shot, times, n) + extra).collect()
@@ -61,11 +63,13 @@ impl FlashTimes {
                 c.t_cs + c.t_wc.times(6 * n) + c.t_dbsy.times(n - 1) + c.t_wb + c.t_rr
             }),
             program_command: planes(&|n| {
+                let n = n * across;
                 let earlier = c.t_wc.times(5) + c.t_adl + c.t_wpst + c.t_cals + c.t_wb + c.t_dbsy;
                 let last = c.t_wc.times(6) + c.t_adl + c.t_wpst + c.t_wpsth + c.t_wb;
                 c.t_cs + earlier.times(n - 1) + last
             }),
             erase_command: planes(&|n| {
+                let n = n * across;
                 let each = c.t_wc.times(4) + c.t_wb;
                 c.t_cs + each + (c.t_dbsy + each).times(n - 1)
             }),
@@ -84,8 +88,8 @@ impl FlashTimes {
             sectors: vec![],
         };
         flash.sectors =
-            (0..=page / 512).map(|sectors| flash.transfer_time(sectors * 512)).collect();
-        flash.page_transfer = flash.transfer(page);
+            (0..=page / 512 * joined).map(|sectors| flash.transfer_time(sectors * 512)).collect();
+        flash.page_transfer = flash.transfer(page).times(across);
         flash
     }
 

@@ -227,6 +227,15 @@ fn random_config(random: &mut Random) -> Config {
     }
     if random.chance(0.1) {
         make_hybrid(&mut config, random);
+    } else if config.geometry.planes_per_die > 1 && !config.flash.rewritable && random.chance(0.4) {
+        // Units larger than a page lie across planes.
+        let planes = if config.geometry.planes_per_die == 4 { random.pick(&[2, 4]) } else { 2 };
+        config.mapping.unit_bytes = config.geometry.page_bytes * planes;
+        config.scheduler.multi_plane = true;
+        config.namespaces.iter_mut().for_each(|namespace| namespace.planes.clear());
+        if let MappingTable::Cached(cached) = &mut config.mapping.table {
+            cached.bytes = cached.bytes.max(u64::from(config.mapping.unit_bytes));
+        }
     }
     make_valid(&mut config);
     config
@@ -736,14 +745,15 @@ impl Run {
     fn check_counters(&self) {
         let counters = self.host.drive.counters();
         let config = self.host.drive.config();
-        let units_per_page = u64::from(config.geometry.page_bytes / config.mapping.unit_bytes);
+        let page = u64::from(config.geometry.page_bytes);
+        let unit = u64::from(config.mapping.unit_bytes);
         assert_eq!(counters.gc_runs, counters.erases + counters.retired_blocks);
         assert!(counters.copybacks <= counters.gc_programs);
         let explained = counters.gc_reads + counters.mapping_reads + counters.merge_reads;
         assert!(counters.flash_reads >= explained);
         let programs = counters.flash_programs - counters.mapping_programs;
         assert!(
-            programs * units_per_page >= counters.flash_units_programmed + counters.padded_units
+            programs * page >= (counters.flash_units_programmed + counters.padded_units) * unit
         );
         assert!(counters.cmt_hits <= counters.cmt_lookups);
         assert!(counters.cache_hits <= counters.cache_lookups);

@@ -12,6 +12,7 @@
 //! - `scheduling`, `media`, `host`: what the rules of the scheduler, the kinds of memory and
 //!   the host's side do, in numbers;
 //! - `cache`: the cache and its DRAM, in numbers;
+//! - `hybrid`, `large_units`: mappings other than by page;
 //! - `refused`: drives that cannot be built.
 
 #![allow(unreachable_pub, missing_docs)]
@@ -26,6 +27,7 @@ mod contract;
 mod host;
 mod hybrid;
 mod knobs;
+mod large_units;
 mod laws;
 mod media;
 mod refused;

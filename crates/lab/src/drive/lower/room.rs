@@ -6,6 +6,7 @@ impl Check<'_> {
     /// Whether what the host may write, the translation pages, the open blocks and the
     /// reserve fit each plane, and whether collection can ever reach its goal.
     pub(super) fn room(&mut self, file: &File, config: &Config) {
+        let config = &config.with_joined_planes();
         let geometry = &config.geometry;
         let unit = u64::from(config.mapping.unit_bytes);
         let block = u64::from(geometry.pages_per_block) * (u64::from(geometry.page_bytes) / unit);
