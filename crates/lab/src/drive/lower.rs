@@ -80,7 +80,7 @@ pub(super) fn lower(document: &Document<'_>, file: &File) -> Result<Config, Vec<
     let mapping = check.mapping(file, &geometry, unit_bytes);
     let hybrid = mapping.scheme != MappingScheme::Page;
     if hybrid {
-        check.hybrid(file, &geometry, unit_bytes);
+        check.hybrid(file);
     }
     let config = Config {
         geometry,
@@ -263,6 +263,17 @@ impl Check<'_> {
     fn unit(&mut self, file: &File, geometry: &Geometry) -> u32 {
         let Some(unit) = &file.mapping.unit else { return geometry.page_bytes };
         let (bytes, page) = (unit.get().0, u64::from(geometry.page_bytes));
+        if or(&file.mapping.kind, MappingName::Page) == MappingName::Hybrid {
+            if bytes != page {
+                self.moot(
+                    unit.span(),
+                    file.mapping.kind.as_ref().map(At::span),
+                    "hybrid mapping has mapping units of a page",
+                    &format!("remove it, or use `unit = \"{}\"`", Bytes(page)),
+                );
+            }
+            return geometry.page_bytes;
+        }
         let sizes: Vec<String> = std::iter::successors(Some(page), |size| Some(size / 2))
             .take_while(|size| *size >= 512 && size.is_multiple_of(512))
             .map(|size| Bytes(size).to_string())

@@ -284,6 +284,8 @@ fn hybrid_mapping_is_as_the_file_says() {
         loaded.config
     };
     assert_eq!(config(&[]).mapping.scheme, MappingScheme::Page);
+    // The file's unit is not the page; the override comes later.
+    assert_eq!(config(&["mapping.kind=hybrid"]).mapping.unit_bytes, 16384);
     let hybrid = ["mapping.kind=hybrid", "mapping.unit=16KiB", "gc.preemptible=false"];
     let eight = config(&hybrid);
     assert_eq!(eight.mapping.scheme, MappingScheme::Hybrid { log_blocks: 8 });
@@ -305,7 +307,7 @@ fn errors_of_hybrid_mapping() {
         [
             set(&["mapping.log_blocks=8"]),
             set(&["mapping.kind=fast"]),
-            set(&["mapping.kind=hybrid"]),
+            with("unit = \"4KiB\"\n"),
             with("log_blocks = 1\n"),
             with("log_blocks = 30\n"),
             with("table = \"cached\"\ncmt = { size = \"1MiB\" }\n"),

@@ -63,17 +63,7 @@ impl Check<'_> {
     }
 
     /// What a drive with hybrid mapping cannot have.
-    pub(super) fn hybrid(&mut self, file: &File, geometry: &Geometry, unit_bytes: u32) {
-        let page = Bytes(geometry.page_bytes.into());
-        if let Some(unit) = file.mapping.unit.as_ref().filter(|_| unit_bytes != geometry.page_bytes)
-        {
-            self.wrong(
-                "hybrid mapping has mapping units of a page",
-                unit,
-                "not the page",
-                Some(format!("remove it, or use `unit = \"{page}\"`")),
-            );
-        }
+    pub(super) fn hybrid(&mut self, file: &File) {
         let flash = file.flash.get();
         for (set, message) in [
             (&flash.rewritable, "rewritable memory needs no log blocks"),
