@@ -375,18 +375,14 @@ impl Drive {
         self.merge_on(plane);
     }
 
-    /// A page that was not copied has been programmed to `slot`, or could not be.
+    /// A page of the host has been programmed to `slot`, or could not be.
     #[cold]
     #[inline(never)]
     pub(crate) fn programmed_in_pool(&mut self, slot: u32, fails: bool) {
         let plane = slot / self.shape.units_per_plane;
         let block = self.shape.block_of_slot(slot);
         let Some(hybrid) = &mut self.hybrid else { return };
-        let pool = &mut hybrid.pools[plane as usize];
-        if pool.merge.is_some() {
-            return;
-        }
-        pool.programs -= 1;
+        hybrid.pools[plane as usize].programs -= 1;
         if fails {
             hybrid.spoil(block);
         }

@@ -376,6 +376,9 @@ impl Drive {
     #[inline(always)]
     pub(crate) fn page_programmed(&mut self, first: u32, slot: u32) {
         let fails = self.faults.any_programs && self.program_fails(first);
+        // A copy may end its merge.
+        let of_host =
+            !self.plain_programs && self.hybrid.is_some() && self.units[first].from == NONE;
         let mut at = first;
         let mut used = 0;
         while at != NONE {
@@ -408,7 +411,7 @@ impl Drive {
             }
             at = next;
         }
-        if !self.plain_programs && self.hybrid.is_some() {
+        if of_host {
             self.programmed_in_pool(slot, fails);
         }
     }

@@ -307,3 +307,36 @@ fn the_steady_state_is_the_one_that_writes_lead_to() {
         assert_close("later", later, expected, 0.03);
     }
 }
+
+/// A page that cannot be programmed spoils the block that it was for: a log block for
+/// sequential writes is copied instead of becoming a data block, and a copy is begun anew in
+/// another block.
+#[test]
+fn a_failed_program_spoils_the_block_that_it_was_for() {
+    let third = FaultExtent::Units { namespace: 1, first: 2, last: 2 };
+    let mut host = Host::new(small_with(|c| {
+        c.geometry = Geometry {
+            channels: 1,
+            chips_per_channel: 1,
+            dies_per_chip: 1,
+            planes_per_die: 1,
+            blocks_per_plane: 16,
+            pages_per_block: 4,
+            page_bytes: 4096,
+            page_spare_bytes: 0,
+        };
+        c.mapping.scheme = log(3);
+        c.namespaces[0].units = Some(16);
+        c.faults = vec![Fault::Media { operation: MediaOperation::Program, extent: third }];
+    }));
+    fill(&mut host);
+    // S: 0 1, and 2 fails. A full merge; its copy of 2 fails, too, and that block is erased;
+    // another succeeds, and S and the data block are erased. R1: 2 3.
+    write(&mut host, [0, 1, 2, 3]);
+    let c = host.drive.counters();
+    assert_eq!((c.switch_merges, c.partial_merges, c.full_merges), (0, 0, 1));
+    assert_eq!((c.erases, c.media_errors, c.retired_blocks), (3, 2, 0));
+    // A page of a data block for which there is no more use does no harm to the block.
+    write(&mut host, [4, 5, 6, 7]);
+    assert_eq!(host.drive.counters().switch_merges, 1);
+}
