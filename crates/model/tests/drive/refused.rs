@@ -39,7 +39,7 @@ const CASES: &[Case] = &[
         "geometry",
     ),
     (|c| c.mapping.unit_bytes = 0, "mapping.unit_bytes"),
-    (|c| c.mapping.unit_bytes = 16384, "mapping.unit_bytes"),
+    (|c| c.mapping.unit_bytes = 32768, "mapping.unit_bytes"),
     (|c| c.mapping.unit_bytes = 768, "mapping.unit_bytes"),
     (
         |c| (c.geometry.pages_per_block, c.mapping.unit_bytes) = (1 << 15, 4096),
