@@ -108,6 +108,7 @@ enum Kind {
     Format = 9,
     PowerCut = 10,
     Arbitration = 11,
+    WriteBack = 12,
     Completed = 64,
     End = 255,
 }
@@ -189,6 +190,7 @@ impl Record {
             Kind::Format,
             Kind::PowerCut,
             Kind::Arbitration,
+            Kind::WriteBack,
             Kind::Completed,
             Kind::End,
         ]
@@ -351,6 +353,7 @@ impl Tape {
             Control::Abort(queue, tag) => Record { queue: queue.0, tag: tag.0, ..new(Kind::Abort) },
             Control::Format(namespace) => Record { namespace: namespace.0, ..new(Kind::Format) },
             Control::PowerCut => new(Kind::PowerCut),
+            Control::WriteBack => new(Kind::WriteBack),
             Control::Arbitration { burst, weights } => Record {
                 sectors: burst,
                 queue: weights.high,
@@ -666,6 +669,7 @@ fn feed(drive: &mut Drive, record: &Record) -> Result<Option<Request>, FeedError
         Kind::Abort => drive.control(at, Control::Abort(queue, tag))?,
         Kind::Format => drive.control(at, Control::Format(NamespaceId(record.namespace)))?,
         Kind::PowerCut => drive.control(at, Control::PowerCut)?,
+        Kind::WriteBack => drive.control(at, Control::WriteBack)?,
         Kind::Arbitration => {
             let weight = |weight: u32| u16::try_from(weight).unwrap_or(u16::MAX).clamp(1, 256);
             let weights = Weights {

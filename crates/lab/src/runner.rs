@@ -16,11 +16,13 @@ use crate::saved_state::{self, SavedStateError, StateHeader};
 use crate::series::Series;
 use crate::steady::{Found, Rounds};
 use crate::trace::Mended;
-use crate::workload::{FlowSpec, Generator, Planned, Schedule, WorkloadError, WriteProfile, heat};
+use crate::workload::history::{self, History, Pace};
+use crate::workload::{
+    FlowSpec, Generator, Planned, SECTOR_BYTES, Schedule, WorkloadError, WriteProfile, heat,
+};
 use mynah_model::config::{Config, Fault};
 use mynah_model::io::{
-    Brief, Completed, Control, FlowId, NamespaceId, Operation, Queue, QueueId, QueueKind, Request,
-    Tag,
+    Brief, Completed, Control, FlowId, NamespaceId, Queue, QueueId, QueueKind, Request, Tag,
 };
 use mynah_model::precondition::{Heat, Occupancy, PreconditionError, Preconditioned, UpdateClass};
 use mynah_model::stats::{Blame, Counters};
@@ -265,7 +267,15 @@ pub struct Runner {
     /// The drive reads submission queue entries by itself. Not when everything that goes into
     /// it is written down, nor when the run may end at any output.
     drive_fetches: bool,
+    /// The flows' past has to warm the data cache first.
+    warms_cache: bool,
 }
+
+/// How many accesses of the flows' past are looked at to warm the data cache, if that does not
+/// fill it before: so many for each unit of its capacity, and at least and at most so many.
+const WARMING_ROUNDS: u64 = 16;
+const WARMING_LEAST: u64 = 1 << 14;
+const WARMING_MOST: u64 = 1 << 25;
 
 impl Runner {
     /// Builds and preconditions the drive, and puts the flows in front of it.
@@ -351,6 +361,7 @@ impl Runner {
             completed: 0,
             warm: 0,
             drive_fetches: options.stop_at.is_none(),
+            warms_cache: precondition == Precondition::Steady,
         };
         runner.set_horizon();
         for (index, flow) in flows.iter().enumerate() {
@@ -400,6 +411,41 @@ impl Runner {
         });
     }
 
+    /// Leaves the data cache as the flows' past would have left it.
+    fn warm_cache(&mut self) -> Result<(), RunError> {
+        let Some(cache) = self.drive.config().cache else { return Ok(()) };
+        if self.tape.is_some() {
+            self.notes.push("the data cache is empty at the start of a recorded run".into());
+            return Ok(());
+        }
+        let (g, flash) = (self.drive.config().geometry, self.drive.config().flash);
+        let waf = self.preconditioned.as_ref().and_then(|found| found.expected_waf).unwrap_or(1.0);
+        let program = flash.program.lsb.as_ps() as f64 * 1e-12 * waf.max(1.0);
+        let pace = Pace {
+            cache_sectors: cache.bytes / SECTOR_BYTES,
+            read_s: flash.read.lsb.as_ps() as f64 * 1e-12,
+            writes_per_s: f64::from(g.planes()) / program.max(1e-12),
+        };
+        let mut histories = vec![];
+        for (index, flow) in self.specs.iter().enumerate() {
+            if !self.jobs.iter().any(|job| job.flow as usize == index) {
+                continue;
+            }
+            let capacity = self.drive.namespace_sectors(flow.namespace).unwrap_or(0);
+            match History::new(flow, capacity, self.seed, index as u32, pace)? {
+                Some(history) => histories.push(history),
+                None => self.notes.push(format!(
+                    "flow `{}`: what it did before is not known, and has not warmed the cache",
+                    flow.name
+                )),
+            }
+        }
+        let units = cache.bytes / u64::from(self.drive.config().mapping.unit_bytes);
+        let accesses = units.saturating_mul(WARMING_ROUNDS).clamp(WARMING_LEAST, WARMING_MOST);
+        self.drive.warm_cache(history::by_turns(histories, accesses))?;
+        Ok(())
+    }
+
     /// Who else watches the run.
     pub(crate) fn observe(&mut self, observers: Observers) {
         self.observers = Some(Box::new(observers));
@@ -418,30 +464,9 @@ impl Runner {
 
     /// Lets everything end that is under way, and writes what is in the cache.
     fn bring_to_rest(&mut self) -> Result<(), RunError> {
-        const QUEUE: QueueId = QueueId(1);
         self.drain()?;
-        self.control(self.drive.now(), Control::Reset)?;
-        let queue = Queue {
-            id: QUEUE,
-            kind: QueueKind::Memory,
-            flow: FlowId(0),
-            priority: Default::default(),
-            completion_entries: self.drive.config().queues.entries,
-        };
-        self.control(self.drive.now(), Control::CreateQueue(queue))?;
-        for namespace in 1..=self.drive.config().namespaces.len() as u32 {
-            let flush = Request {
-                tag: Tag(0),
-                operation: Operation::Flush,
-                namespace: NamespaceId(namespace),
-                sector: 0,
-                sectors: 0,
-            };
-            self.drive
-                .submit(self.drive.now(), QUEUE, flush)
-                .map_err(|error| RunError::Input(error, self.seed))?;
-            self.drain()?;
-        }
+        self.control(self.drive.now(), Control::WriteBack)?;
+        self.drain()?;
         self.control(self.drive.now(), Control::Reset)
     }
 
@@ -670,6 +695,9 @@ impl Runner {
 
     /// Creates the queues and submits what comes first.
     fn start(&mut self) -> Result<(), RunError> {
+        if self.warms_cache {
+            self.warm_cache()?;
+        }
         let now = self.drive.now();
         let entries = self.drive.config().queues.entries;
         for at in 0..self.jobs.len() {

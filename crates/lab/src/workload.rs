@@ -10,6 +10,7 @@
 
 mod generator;
 pub mod heat;
+pub(crate) mod history;
 mod options;
 mod profile;
 mod random;

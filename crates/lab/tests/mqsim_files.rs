@@ -248,20 +248,12 @@ fn other_flows() {
 
 #[test]
 fn what_cannot_be_used_is_named_with_its_place() {
-    let traced = |mode: &str| {
-        format!(
-            "<MQSim_IO_Scenarios><IO_Scenario><IO_Flow_Parameter_Set_Trace_Based>
-<File_Path>x</File_Path><Device_Level_Data_Caching_Mode>{mode}</Device_Level_Data_Caching_Mode>
-</IO_Flow_Parameter_Set_Trace_Based></IO_Scenario></MQSim_IO_Scenarios>"
-        )
-    };
     let drives = [
         ("HostInterface_Type", "SCSI"),
         ("Address_Mapping", "HYBRID"),
         ("Transaction_Scheduling_Policy", "FIFO"),
         ("GC_Block_Selection_Policy", "LRU"),
         ("Use_Copyback_for_GC", "perhaps"),
-        ("Caching_Mechanism", "SIMPLE"),
         ("CMD_Suspension_Support", "ALWAYS"),
         ("Memory_Type", "PCM"),
         ("Flash_Comm_Protocol", "NVDDR3"),
@@ -287,8 +279,7 @@ fn what_cannot_be_used_is_named_with_its_place() {
         ("Stop_Time", "99999999999999999999"),
         ("Channel_IDs", "0,2"),
         ("Channel_IDs", "0,,1"),
-        ("Device_Level_Data_Caching_Mode", "READ_CACHE"),
-        ("Device_Level_Data_Caching_Mode", "WRITE_READ_CACHE"),
+        ("Device_Level_Data_Caching_Mode", "CACHE"),
         ("Priority_Class", "TOP"),
         ("Initial_Occupancy_Percentage", "0"),
     ];
@@ -306,7 +297,9 @@ fn what_cannot_be_used_is_named_with_its_place() {
     say(parse(&few, WORKLOAD, false));
     let odd = with(DRIVE, "Page_Capacity", "4000", "</Flash_Parameter_Set>");
     say(parse(&odd, WORKLOAD, false));
-    say(parse(DRIVE, &traced("WRITE_READ_CACHE"), false));
+    let simple = drive_with("Caching_Mechanism", "SIMPLE");
+    say(parse(&simple, &flow_with("Device_Level_Data_Caching_Mode", "READ_CACHE"), false));
+    say(parse(&simple, &flow_with("Device_Level_Data_Caching_Mode", "WRITE_CACHE"), true));
     say(parse(DRIVE, &WORKLOAD.replace("<Read_Percentage>70</Read_Percentage>", ""), false));
     say(parse(DRIVE, "<MQSim_IO_Scenarios></MQSim_IO_Scenarios>", false));
     say(parse(DRIVE, "<MQSim_IO_Scenarios><IO_Scenario/></MQSim_IO_Scenarios>", false));
@@ -496,4 +489,47 @@ proptest! {
             }
         }
     }
+}
+
+/// Two flows that read and write, with these modes.
+fn two_flows(modes: [&str; 2]) -> String {
+    let flow = |mode| {
+        let one = flow_with("Device_Level_Data_Caching_Mode", mode);
+        let (from, to) = (one.find("<IO_Flow").unwrap(), one.find("</IO_Scenario>").unwrap());
+        one[from..to].to_owned()
+    };
+    let [first, second] = modes.map(flow);
+    format!("<MQSim_IO_Scenarios><IO_Scenario>{first}{second}</IO_Scenario></MQSim_IO_Scenarios>")
+}
+
+#[test]
+fn caching_modes_and_partitions_are_what_the_flows_ask_for() {
+    use mynah_model::config::{CacheMode, CacheSharing, Caching};
+    let config = |drive: &str, modes| {
+        parse(drive, &two_flows(modes), false).unwrap().scenarios.remove(0).config
+    };
+    let modes = |modes| {
+        let config = config(DRIVE, modes);
+        let caching = [0, 1].map(|flow| config.namespaces[flow].caching);
+        (config.cache.map(|cache| cache.mode), caching)
+    };
+    use Caching::{Cache, Only};
+    assert_eq!(modes(["TURNED_OFF", "TURNED_OFF"]), (None, [Cache, Cache]));
+    assert_eq!(modes(["WRITE_CACHE", "WRITE_CACHE"]), (Some(CacheMode::Write), [Cache, Cache]));
+    assert_eq!(modes(["READ_CACHE", "READ_CACHE"]), (Some(CacheMode::Read), [Cache, Cache]));
+    let (mode, caching) = modes(["WRITE_READ_CACHE", "TURNED_OFF"]);
+    assert_eq!((mode, caching), (Some(CacheMode::Both), [Cache, Only(None)]));
+    let (mode, caching) = modes(["WRITE_CACHE", "READ_CACHE"]);
+    assert_eq!(mode, Some(CacheMode::Both));
+    assert_eq!(caching, [Only(Some(CacheMode::Write)), Only(Some(CacheMode::Read))]);
+    let parted = drive_with("Data_Cache_Sharing_Mode", "EQUAL_PARTITIONING");
+    let sharing = |drive: &str| config(drive, ["WRITE_CACHE"; 2]).cache.unwrap().sharing;
+    assert_eq!(sharing(DRIVE), CacheSharing::Shared);
+    assert_eq!(sharing(&parted), CacheSharing::PerNamespace);
+    // One flow has all of it either way.
+    let alone = parse(&parted, WORKLOAD, false).unwrap().scenarios.remove(0).config;
+    assert_eq!(alone.cache.unwrap().sharing, CacheSharing::Shared);
+    // SIMPLE is the same cache, for writes of flows that share it.
+    let simple = drive_with("Caching_Mechanism", "SIMPLE");
+    assert_eq!(config(&simple, ["WRITE_CACHE"; 2]), config(DRIVE, ["WRITE_CACHE"; 2]));
 }

@@ -15,7 +15,7 @@ pub(crate) type HolderIndex = u16;
 
 pub(crate) const GARBAGE_COLLECTION: HolderIndex = 0;
 pub(crate) const MAPPING_TABLE: HolderIndex = 1;
-const FIRST_FLOW: HolderIndex = 2;
+pub(crate) const FIRST_FLOW: HolderIndex = 2;
 
 pub(crate) fn flow_holder(flow: FlowId) -> HolderIndex {
     FIRST_FLOW + flow.0

@@ -168,10 +168,15 @@ impl Drive {
 
     fn check_cache(&self) -> Result<(), BrokenInvariant> {
         let Some(cache) = &self.cache else { return Ok(()) };
+        cache.check().map_err(BrokenInvariant)?;
         let contents = cache.contents();
-        hold(contents.len() <= cache.capacity(), || {
-            format!("{} units are cached, {} fit", contents.len(), cache.capacity())
-        })?;
+        if let Some(clean) = &cache.clean {
+            for (unit, _) in (0..cache.parts.len()).flat_map(|part| clean.contents(part)) {
+                hold(self.mapping.table.slot(unit).is_some(), || {
+                    format!("unit {unit} is clean in the cache, but not on flash")
+                })?;
+            }
+        }
         let mut dirty = 0;
         for (unit, at) in contents {
             let u = &self.units[at];

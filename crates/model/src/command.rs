@@ -291,7 +291,7 @@ pub(crate) struct ThroughWaiter {
 pub(crate) struct WriteUnit {
     pub(crate) content: Content,
     pub(crate) state: UnitState,
-    /// Part of the write cache.
+    /// In the cache, and dirty.
     pub(crate) cached: bool,
     /// Overwritten while it was being programmed.
     pub(crate) rewritten: bool,
@@ -303,6 +303,8 @@ pub(crate) struct WriteUnit {
     pub(crate) retried: bool,
     pub(crate) class: u8,
     pub(crate) holder: HolderIndex,
+    /// The part of the cache that it fills.
+    pub(crate) part: u16,
     pub(crate) watched: bool,
     /// The command that waits for it (no cache), or `NONE`.
     pub(crate) command: u32,
@@ -350,6 +352,7 @@ impl WriteUnit {
             retried: false,
             class,
             holder,
+            part: 0,
             watched: false,
             command: NONE,
             next: NONE,

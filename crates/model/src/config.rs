@@ -21,8 +21,8 @@ pub struct Config {
     pub queues: Queues,
     /// The controller's processors.
     pub firmware: Firmware,
-    /// The write cache, if the drive has one.
-    pub cache: Option<WriteCache>,
+    /// The data cache, if the drive has one.
+    pub cache: Option<DataCache>,
     /// Logical to physical mapping.
     pub mapping: Mapping,
     /// The order in which consecutive pages are spread over the flash.
@@ -338,15 +338,65 @@ pub struct Firmware {
     pub flush: Span,
 }
 
-/// A write-back cache in DRAM.
+/// A data cache in DRAM.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct WriteCache {
+pub struct DataCache {
     /// Capacity for data.
     pub bytes: u64,
+    /// What it holds.
+    pub mode: CacheMode,
+    /// How flows share the capacity.
+    pub sharing: CacheSharing,
+    /// Whether what is in it and not yet on flash outlives a power cut: it is in the cache
+    /// again when the drive has recovered. Flush and write-through then wait for the DRAM
+    /// only.
+    pub power_loss_protection: bool,
     /// The DRAM behind it.
     pub dram: Dram,
     /// When data leaves for the flash.
     pub write_back: WriteBack,
+}
+
+/// What a data cache holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CacheMode {
+    /// What was written lately and is not on flash yet: a write completes when its data are in
+    /// the cache.
+    Write,
+    /// What was read lately. A write completes when its data are on flash.
+    Read,
+    /// Both, and what was written lately and is on flash already.
+    Both,
+}
+
+impl CacheMode {
+    /// Whether writes complete in the cache.
+    pub fn writes(self) -> bool {
+        self != CacheMode::Read
+    }
+
+    /// Whether what was read stays in the cache.
+    pub fn reads(self) -> bool {
+        self != CacheMode::Write
+    }
+
+    /// Whether all of `other` is part of this.
+    pub fn includes(self, other: CacheMode) -> bool {
+        self == CacheMode::Both || self == other
+    }
+}
+
+/// How flows share the data cache. What is clean and was used least recently makes way for
+/// what is new; where all is dirty, writes wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CacheSharing {
+    /// One cache for all.
+    Shared,
+    /// Each namespace has an equal part.
+    PerNamespace,
+    /// Each flow has an equal part, counted from flow 0 to the highest for which a queue has
+    /// been created. A unit stays in the part of the flow that brought it in.
+    PerFlow,
 }
 
 /// The DRAM's access model: row activation, column access, burst transfer; one access at a
@@ -392,7 +442,7 @@ pub enum RowPolicy {
 pub enum DramTraffic {
     /// None: what goes on between cache and flash costs the DRAM nothing.
     Host,
-    /// Cached data on their way to the flash.
+    /// Cached data on their way to the flash, and data from the flash that stay in the cache.
     All,
 }
 
@@ -759,12 +809,31 @@ pub struct Namespace {
     pub dies: Vec<u32>,
     /// Planes of each die it may use; empty: all.
     pub planes: Vec<u32>,
+    /// What of it the data cache holds.
+    pub caching: Caching,
+}
+
+/// What of a namespace the data cache holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Caching {
+    /// What the cache's mode says.
+    #[default]
+    Cache,
+    /// This, which the cache's mode includes; `None`: nothing.
+    Only(Option<CacheMode>),
 }
 
 impl Namespace {
     /// A namespace over the whole drive.
     pub fn whole_drive() -> Namespace {
-        Namespace { units: None, channels: vec![], chips: vec![], dies: vec![], planes: vec![] }
+        Namespace {
+            units: None,
+            channels: vec![],
+            chips: vec![],
+            dies: vec![],
+            planes: vec![],
+            caching: Caching::Cache,
+        }
     }
 }
 

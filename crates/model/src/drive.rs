@@ -97,6 +97,8 @@ pub struct Drive {
     pub(crate) link: Link,
     pub(crate) cores: Vec<Fifo>,
     pub(crate) cache: Option<Cache>,
+    /// Whether what was read stays in the cache.
+    pub(crate) reads_cached: bool,
     pub(crate) mapping: Mapping,
     /// What each block is, where that is not for the allocator to say.
     pub(crate) hybrid: Option<Box<Hybrid>>,
@@ -202,7 +204,8 @@ impl Drive {
             host: HostInterface::new(config.queues),
             link: Link::new(config.link),
             cores: (0..config.firmware.cores).map(|_| Fifo::default()).collect(),
-            cache: config.cache.map(|cache| Cache::new(&cache, &shape)),
+            cache: config.cache.map(|cache| Cache::new(&cache, plan.namespaces.len(), &shape)),
+            reads_cached: config.cache.is_some_and(|cache| cache.mode.reads()),
             mapping: Mapping::new(&config, &shape, &plan),
             hybrid: match config.mapping.scheme {
                 MappingScheme::Page => None,
@@ -461,6 +464,7 @@ impl Drive {
             }
             Control::Abort(queue, tag) => self.abort(queue, tag),
             Control::Format(namespace) => self.format(namespace),
+            Control::WriteBack => self.write_back(),
             Control::PowerCut => self.power_cut(mynah_stamp::Span::ZERO),
         }
         self.settle();
@@ -624,7 +628,7 @@ impl Drive {
         Ok(())
     }
 
-    fn grow_holders(&mut self, holders: usize) {
+    pub(crate) fn grow_holders(&mut self, holders: usize) {
         if holders > self.holders {
             self.holders = holders;
             self.blame.grow(holders);

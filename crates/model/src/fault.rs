@@ -1,6 +1,6 @@
 //! Injected faults: media errors, slow and dead dies, power cuts.
 
-use crate::command::UnitState;
+use crate::command::{UnitState, WriteUnit};
 use crate::config::{Config, Fault, FaultExtent, MediaOperation};
 use crate::drive::Drive;
 use crate::event::Event;
@@ -8,6 +8,7 @@ use crate::flash::die::{Die, OperationKind};
 use crate::flash::scheduler::Deferred;
 use crate::mapping::table::Content;
 use crate::pool::{Linked, NONE};
+use hashbrown::HashMap;
 use mynah_stamp::{Span, Time};
 use rand::Rng;
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -224,12 +225,24 @@ impl Drive {
                 }
             }
         }
-        // Data that was only in DRAM is lost; data that was being programmed has been
-        // dealt with.
+        // Data that was only in DRAM is lost, if nothing protects it; data that was being
+        // programmed has been dealt with.
+        let mut kept = vec![];
         if let Some(cache) = &self.cache {
+            // Least recently written first; before them what was on its way.
+            let age: HashMap<u32, usize> =
+                self.cached_by_age().enumerate().map(|(age, at)| (at, age + 1)).collect();
             for (unit, at) in cache.contents() {
                 let u = &self.units[at];
-                if !u.trimmed && (u.state != UnitState::Programming || u.rewritten) {
+                if cache.protected && !u.trimmed {
+                    let unit = WriteUnit {
+                        cached: true,
+                        part: u.part,
+                        mask: u.mask,
+                        ..WriteUnit::new(u.content, u.class, u.holder, now)
+                    };
+                    kept.push((age.get(&at).copied(), unit));
+                } else if !u.trimmed && (u.state != UnitState::Programming || u.rewritten) {
                     self.lost_units.push(unit);
                     self.counters.units_lost += 1;
                 }
@@ -254,6 +267,10 @@ impl Drive {
         }
         if let Some(cache) = &mut self.cache {
             cache.power_cut(now);
+        }
+        kept.sort_by_key(|(age, _)| *age);
+        for (_, unit) in kept {
+            self.keep_unit(unit);
         }
         self.mapping.power_cut();
         if let Some(flin) = &mut self.flin {
@@ -293,6 +310,30 @@ impl Drive {
             self.collect_if_needed(plane);
             self.merge_if_needed(plane);
         }
+        // What a protected cache has kept goes on as it would have.
+        self.evict_surplus();
+    }
+
+    /// Units that stay in the cache, least recently written of each part first.
+    fn cached_by_age(&self) -> impl Iterator<Item = u32> {
+        let parts = self.cache.iter().flat_map(|cache| &cache.parts);
+        parts.flat_map(|part| {
+            let first = (part.oldest != NONE).then_some(part.oldest);
+            std::iter::successors(first, |&at| {
+                let newer = self.units[at].newer;
+                (newer != NONE).then_some(newer)
+            })
+        })
+    }
+
+    /// Puts data that a power cut has not taken back into the cache.
+    fn keep_unit(&mut self, unit: WriteUnit) {
+        let (holder, part, content) = (unit.holder, usize::from(unit.part), unit.content);
+        let at = self.units.insert(unit);
+        let (Some(cache), Content::Unit(of)) = (&mut self.cache, content) else { return };
+        self.units[at].epoch = cache.dirtied();
+        cache.add(of, at, holder, part);
+        self.link_newest_cached(at);
     }
 
     fn schedule_faults_after(&mut self, now: Time) {
@@ -320,7 +361,7 @@ impl Drive {
                 Content::TranslationPage(_) => self.shape.units_per_page,
             };
             if self.config.flash.rewritable {
-                self.undo_overwrite(content, place, before);
+                self.undo_overwrite(at, content, place, before);
             } else if self.mapping.table.content(place) == Some(content) {
                 self.blocks.remove_valid(self.shape.block_of_slot(place), weight);
                 // The old copy counts unless its block has been erased or used again.
@@ -334,6 +375,7 @@ impl Drive {
                 }
                 if let Content::Unit(unit) = content
                     && self.units[at].from == NONE
+                    && !self.is_protected(at)
                 {
                     self.lost_units.push(unit);
                     self.counters.units_lost += 1;
@@ -350,13 +392,20 @@ impl Drive {
     }
 
     /// What was being overwritten in place is neither old nor new.
-    fn undo_overwrite(&mut self, content: Content, place: u32, before: Option<u32>) {
+    fn undo_overwrite(&mut self, at: u32, content: Content, place: u32, before: Option<u32>) {
         if let Content::Unit(unit) = content {
             if before.is_none() && self.mapping.table.unmap(unit).is_some() {
                 self.blocks.remove_valid(self.shape.block_of_slot(place), 1);
             }
-            self.lost_units.push(unit);
-            self.counters.units_lost += 1;
+            if !self.is_protected(at) {
+                self.lost_units.push(unit);
+                self.counters.units_lost += 1;
+            }
         }
+    }
+
+    /// Whether a unit is in a cache that outlives a power cut.
+    fn is_protected(&self, at: u32) -> bool {
+        self.units[at].cached && self.cache.as_ref().is_some_and(|cache| cache.protected)
     }
 }

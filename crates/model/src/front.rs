@@ -556,21 +556,20 @@ impl Drive {
     /// back.
     pub(crate) fn abort(&mut self, queue: QueueId, tag: Tag) {
         let Some(queue) = self.host.find(queue) else { return };
+        let commands = &self.commands;
         let found = self.cache.as_mut().and_then(|cache| {
-            let commands = &self.commands;
-            let at = cache.waiting.iter().position(|&index| {
+            cache.abandon_wait(|index| {
                 let c = &commands[index];
                 c.queue == queue && c.request.tag == tag && c.cursor == c.first_unit
-            })?;
-            cache.waiting.remove(at)
+            })
         });
-        if let Some(command) = found {
+        if let Some((command, part)) = found {
             let now = self.now;
             let c = &mut self.commands[command];
             c.end_stage(Stage::CacheWait, now);
             c.completion.status = Status::Aborted;
             self.finish(command);
-            self.update_write_pressure();
+            self.update_write_pressure(part);
         }
     }
 

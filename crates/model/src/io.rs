@@ -105,6 +105,8 @@ pub enum Control {
     Abort(QueueId, Tag),
     /// Deallocates every unit of a namespace.
     Format(NamespaceId),
+    /// Writes what is in the cache to the flash, protected from power cuts or not.
+    WriteBack,
     /// The power fails now. See [`crate::config::Fault::PowerCut`].
     PowerCut,
 }

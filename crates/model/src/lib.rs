@@ -1,7 +1,7 @@
 //! A deterministic model of an NVMe SSD in time.
 //!
 //! [`Drive`] takes commands and says when data moves and when they complete, to the
-//! picosecond: host queues, link, firmware, write cache, mapping, garbage collection, flash
+//! picosecond: host queues, link, firmware, data cache, mapping, garbage collection, flash
 //! scheduling, buses and dies. It has no clock, no threads, no sockets and no payload
 //! bytes; whoever drives it decides whether its time is simulated or the wall clock's.
 //!
@@ -21,6 +21,7 @@ mod blame;
 mod blocks;
 mod cache;
 mod check;
+mod clean;
 mod collection;
 mod command;
 pub mod config;
@@ -50,6 +51,7 @@ pub mod steady;
 pub mod testing;
 mod translation;
 mod validate;
+pub mod warm;
 mod wear;
 mod write;
 

@@ -48,7 +48,7 @@ impl Drive {
     pub(crate) fn begin_read(&mut self, command: u32) {
         let c = &self.commands[command];
         let (first, end) = (c.first_unit, c.end_unit);
-        let cached = self.cache.as_ref().is_some_and(|cache| !cache.is_empty());
+        let cached = self.cache.as_ref().is_some_and(|cache| !cache.is_useless());
         let mut from_cache = 0;
         // One part stands for the whole until everything has been looked at.
         self.commands[command].parts = 1;
@@ -74,23 +74,28 @@ impl Drive {
     /// Whether the cache has all that the command wants of `unit`.
     fn read_from_cache(&mut self, command: u32, unit: u32, sectors: &mut u32) -> bool {
         self.counters.cache_lookups += 1;
-        let Some(cached) = self.cache.as_ref().and_then(|cache| cache.find(unit)) else {
-            return false;
-        };
-        let u = &self.units[cached];
         let overlap = self.overlap(command, unit);
         let wanted = needed_mask(self.shape.unit_sectors, overlap.within, overlap.sectors);
-        if u.mask & wanted != wanted || u.trimmed {
-            // What is not here is on flash; the whole is read from there.
-            return false;
+        let Some(cache) = &mut self.cache else { return false };
+        let place = match cache.find(unit) {
+            Some(cached) => {
+                let u = &self.units[cached];
+                if u.mask & wanted != wanted || u.trimmed {
+                    // What is not here is on flash; the whole is read from there.
+                    return false;
+                }
+                cache.place(cached)
+            }
+            None => match cache.clean.as_mut().and_then(|clean| clean.read(unit, wanted)) {
+                None => return false,
+                place => place,
+            },
+        };
+        if let Some(place) = place {
+            cache.touch(place, overlap.within * 512, overlap.sectors * 512);
         }
         self.counters.cache_hits += 1;
         *sectors += overlap.sectors;
-        if let Some(cache) = &mut self.cache
-            && let Some(place) = cache.place(cached)
-        {
-            cache.touch(place, overlap.within * 512, overlap.sectors * 512);
-        }
         let pieces = &mut self.commands[command].pieces;
         match pieces.last_mut() {
             Some((first, count)) if *first + *count == overlap.first_sector => {
@@ -173,6 +178,9 @@ impl Drive {
         match purpose {
             Purpose::Read => {
                 let (first_sector, sectors) = (t.first_sector, t.sectors);
+                if self.reads_cached {
+                    self.fill_cache(transaction);
+                }
                 self.send_piece(owner, first_sector, sectors);
                 let t = &self.transactions[transaction];
                 let spans = [
@@ -203,6 +211,47 @@ impl Drive {
                 self.translation_read_for_update(owner);
             }
             Purpose::Copyback | Purpose::Erase => unreachable!("these transfer no data"),
+        }
+    }
+
+    /// Data that a host read has brought from the flash stay in the cache.
+    #[cold]
+    #[inline(never)]
+    fn fill_cache(&mut self, transaction: u32) {
+        let t = &self.transactions[transaction];
+        let (command, page) = (t.owner, t.slot);
+        let (first_sector, sectors) = (t.first_sector, t.sectors);
+        let c = &self.commands[command];
+        let (flow, namespace) = (c.flow, c.request.namespace.0 as usize - 1);
+        if !self.namespaces[namespace].caches_reads {
+            return;
+        }
+        let from = c.into_first + first_sector;
+        let first = c.first_unit + from / self.shape.unit_sectors;
+        let last = c.first_unit + (from + sectors - 1) / self.shape.unit_sectors;
+        for unit in first..=last {
+            // What was overwritten or deallocated since the read began is not filled in.
+            let slot = self.mapping.table.slot(unit);
+            if slot.map(|slot| self.shape.page_start(slot)) != Some(page) {
+                continue;
+            }
+            let overlap = self.overlap(command, unit);
+            let mask = sector_mask(self.shape.unit_sectors, overlap.within, overlap.sectors);
+            let mask = complete_mask(self.shape.unit_sectors, mask);
+            let Some(cache) = &mut self.cache else { return };
+            let part = cache.part_of(flow, namespace);
+            if mask == 0 || cache.find(unit).is_some() || !cache.fill(unit, mask, part) {
+                continue;
+            }
+            if cache.dram.takes_all() {
+                let bytes = overlap.sectors * 512;
+                if let Some(place) = cache.clean_place(unit) {
+                    cache.touch(place, overlap.within * 512, bytes);
+                }
+                // Nobody waits for this, but others wait behind it.
+                let length = cache.access_time(bytes);
+                cache.dram.book(self.now, length, flow, |_, _| {});
+            }
         }
     }
 
@@ -290,7 +339,7 @@ impl Drive {
 
 /// The bits that `sectors` sectors from `first` on cover in a unit's mask. Units of more
 /// than 64 sectors have one bit for several; partly covered bits do not count.
-fn sector_mask(unit_sectors: u32, first: u32, sectors: u32) -> u64 {
+pub(crate) fn sector_mask(unit_sectors: u32, first: u32, sectors: u32) -> u64 {
     if sectors >= unit_sectors {
         return u64::MAX;
     }

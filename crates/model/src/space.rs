@@ -126,6 +126,9 @@ pub(crate) struct NamespaceSpace {
     pub(crate) translation_base: u32,
     /// Planes that successive pages' worth of units belong to, repeating.
     pub(crate) planes: Vec<u32>,
+    /// Whether the data cache takes its writes, and holds what was read of it.
+    pub(crate) caches_writes: bool,
+    pub(crate) caches_reads: bool,
     /// The first of each of these planes' pages that is the namespace's, where units have a
     /// place for ever.
     pub(crate) offsets: Vec<u32>,

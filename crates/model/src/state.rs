@@ -137,7 +137,7 @@ impl Drive {
             && self.units.len() == 0
             && self.transactions.len() == 0
             && self.mapping.flights() == 0
-            && self.cache.as_ref().is_none_or(|cache| cache.is_empty())
+            && self.cache.as_ref().is_none_or(|cache| cache.is_clean())
             && self.planes.iter().all(|plane| plane.collection.is_over())
             && self.merges_are_over()
             && self.dies.iter().all(|die| die.is_idle())
@@ -179,6 +179,9 @@ impl Drive {
         out.numbers(self.stripes.iter().map(|stripe| stripe.left));
         if let Some(hybrid) = &self.hybrid {
             hybrid.save(out);
+        }
+        if let Some(clean) = self.cache.as_ref().and_then(|cache| cache.clean.as_ref()) {
+            clean.save(out);
         }
         Ok(())
     }
@@ -247,6 +250,9 @@ impl Drive {
         if let Some(hybrid) = &mut self.hybrid {
             hybrid.restore(input)?;
             self.blocks.forbid_collection();
+        }
+        if let Some(cache) = &mut self.cache {
+            cache.restore(self.mapping.table.units(), input)?;
         }
         self.check().map_err(|broken| StateError::Damaged(broken.to_string()))?;
         self.restart_counters();

@@ -131,9 +131,12 @@ pub fn small() -> Config {
 }
 
 /// One megabyte that writes back at once.
-pub fn cache() -> WriteCache {
-    WriteCache {
+pub fn cache() -> DataCache {
+    DataCache {
         bytes: 1 << 20,
+        mode: CacheMode::Write,
+        sharing: CacheSharing::Shared,
+        power_loss_protection: false,
         dram: Dram {
             row_bytes: 8192,
             width_bytes: 8,

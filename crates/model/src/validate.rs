@@ -3,8 +3,8 @@
 
 use crate::blocks::{UNITS_PER_BLOCK_MAX, thresholds};
 use crate::config::{
-    Arbitration, Config, Fault, FaultExtent, MappingScheme, MappingTable, MediaOperation,
-    Placement, RowPolicy, UnmappedReads, VictimPolicy, WriteBack, WriteFrontiers,
+    Arbitration, CacheMode, Caching, Config, Fault, FaultExtent, MappingScheme, MappingTable,
+    MediaOperation, Placement, RowPolicy, UnmappedReads, VictimPolicy, WriteBack, WriteFrontiers,
 };
 use crate::flash::timing::PLANES_MAX;
 use crate::space::{NamespaceSpace, pages_per_program, planes_in_order};
@@ -187,6 +187,12 @@ impl Config {
                 );
             }
             within("cache.bytes", cache.bytes / u64::from(self.mapping.unit_bytes), 1..=1 << 28)?;
+            if cache.power_loss_protection && !cache.mode.writes() {
+                return fail(
+                    "cache.power_loss_protection",
+                    "a cache of reads holds nothing that is not on flash",
+                );
+            }
             within("cache.dram.row_bytes", cache.dram.row_bytes.into(), 64..=1 << 20)?;
             within("cache.dram.width_bytes", cache.dram.width_bytes.into(), 1..=1024)?;
             within("cache.dram.rate_mts", cache.dram.rate_mts.into(), 1..=100_000)?;
@@ -446,6 +452,14 @@ impl Config {
                     return fail(key, "a number is given twice");
                 }
             }
+            if let Caching::Only(asked) = namespace.caching {
+                let mode = self.cache.map(|cache| cache.mode);
+                let part = |asked| mode.is_some_and(|mode| mode.includes(asked));
+                if mode.is_none() || !asked.is_none_or(part) {
+                    let problem = "the cache does not hold that: see its mode";
+                    return fail("namespace.caching", problem);
+                }
+            }
             let planes = planes_in_order(self, namespace);
             planes.iter().for_each(|&plane| sharing[plane as usize] += 1);
             orders.push(planes);
@@ -519,7 +533,14 @@ impl Config {
             if base + units + translation_base + tables > UNITS_MAX {
                 return fail("namespaces", "the namespaces are larger than the drive");
             }
+            let mode = self.cache.map(|cache| cache.mode);
+            let cached = match namespace.caching {
+                Caching::Cache => mode,
+                Caching::Only(mode) => mode,
+            };
             namespaces.push(NamespaceSpace {
+                caches_writes: cached.is_some_and(CacheMode::writes),
+                caches_reads: cached.is_some_and(CacheMode::reads),
                 base: base as u32,
                 units: units as u32,
                 translation_base: translation_base as u32,

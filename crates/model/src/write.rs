@@ -2,7 +2,7 @@
 
 use crate::blame::GARBAGE_COLLECTION;
 use crate::command::{ThroughWaiter, UnitState, WriteUnit};
-use crate::config::{MediaOperation, Placement};
+use crate::config::{CacheSharing, MediaOperation, Placement};
 use crate::drive::Drive;
 use crate::event::Event;
 use crate::io::{Operation, Status};
@@ -26,15 +26,16 @@ impl Drive {
         }
         self.counters.host_units_written += u64::from(c.end_unit - c.first_unit);
         c.parts = 1;
+        let (first, end) = (c.first_unit, c.end_unit);
+        let (flow, namespace) = (c.flow, c.request.namespace.0 as usize - 1);
         match &mut self.cache {
-            Some(cache) => {
-                cache.waiting.push_back(command);
-                if cache.waiting.len() == 1 {
-                    self.admit();
+            Some(cache) if self.namespaces[namespace].caches_writes => {
+                let part = cache.part_of(flow, namespace);
+                if cache.wait(part, command) {
+                    self.admit(part);
                 }
             }
-            None => {
-                let (first, end) = (c.first_unit, c.end_unit);
+            _ => {
                 for unit in first..end {
                     self.commands[command].parts += 1;
                     let write = self.new_unit(command, unit, false);
@@ -58,16 +59,17 @@ impl Drive {
         self.units.insert(write)
     }
 
-    /// Lets waiting writes into the cache, oldest first, as far as there is room.
-    pub(crate) fn admit(&mut self) {
+    /// Lets writes that wait for room in a part of the cache in, oldest first, as far as there
+    /// is any.
+    pub(crate) fn admit(&mut self, part: usize) {
         let now = self.now;
         while let Some(cache) = &self.cache
-            && let Some(&command) = cache.waiting.front()
+            && let Some(command) = cache.first_waiting(part)
         {
             let end = self.commands[command].end_unit;
             while self.commands[command].cursor < end {
                 let unit = self.commands[command].cursor;
-                if !self.admit_unit(command, unit) {
+                if !self.admit_unit(command, unit, part) {
                     break;
                 }
                 self.commands[command].cursor += 1;
@@ -76,13 +78,13 @@ impl Drive {
                 break;
             }
             let cache = self.cache.as_mut().expect("a cache");
-            cache.waiting.pop_front();
+            cache.end_wait(part);
             let c = &mut self.commands[command];
             let (flow, wait) = (c.flow, now.since(c.mark));
             if !wait.is_zero() {
                 c.end_stage(Stage::CacheWait, now);
                 let blame = &mut self.blame;
-                cache.split_wait(wait, |holder, span| {
+                cache.split_wait(part, wait, |holder, span| {
                     blame.add(flow, Resource::CacheSpace, holder, span);
                 });
             }
@@ -91,14 +93,15 @@ impl Drive {
             self.touch_places(command);
             self.access_cache(command);
         }
-        self.update_write_pressure();
+        self.update_write_pressure(part);
     }
 
-    /// Puts one unit into the cache; false if there is no room.
-    fn admit_unit(&mut self, command: u32, unit: u32) -> bool {
-        let through = self.commands[command].request.operation == Operation::WriteThrough;
+    /// Puts one unit into a part of the cache; false if there is no room.
+    fn admit_unit(&mut self, command: u32, unit: u32, part: usize) -> bool {
         self.counters.cache_lookups += 1;
         let cache = self.cache.as_mut().expect("a cache");
+        let through =
+            self.commands[command].request.operation == Operation::WriteThrough && !cache.protected;
         let at = match cache.find(unit) {
             Some(at) => {
                 self.counters.cache_hits += 1;
@@ -106,16 +109,23 @@ impl Drive {
                 at
             }
             None => {
-                if !cache.has_room() {
+                if !cache.make_room(part) {
                     // It is looked up again when there is room.
                     self.counters.cache_lookups -= 1;
                     return false;
                 }
+                let known = cache.forget(unit);
                 let epoch = cache.dirtied();
                 let holder = self.commands[command].flow;
                 let at = self.new_unit(command, unit, true);
-                self.units[at].epoch = epoch;
-                self.cache.as_mut().expect("a cache").add(unit, at, holder);
+                let u = &mut self.units[at];
+                (u.epoch, u.part) = (epoch, part as u16);
+                if let Some(known) = known {
+                    // What is on flash of it need not be read.
+                    u.mask = complete_mask(self.shape.unit_sectors, u.mask | known);
+                    self.counters.cache_hits += 1;
+                }
+                self.cache.as_mut().expect("a cache").add(unit, at, holder, part);
                 self.cached(at);
                 at
             }
@@ -156,7 +166,7 @@ impl Drive {
             complete_mask(self.shape.unit_sectors, u.mask | added)
         };
         u.trimmed = false;
-        cache.rehold(u.holder, holder);
+        cache.rehold(usize::from(u.part), u.holder, holder);
         u.holder = holder;
         match u.state {
             UnitState::Programming if !u.rewritten => {
@@ -175,46 +185,79 @@ impl Drive {
     /// recently written and the cache is full enough.
     fn cached(&mut self, at: u32) {
         let cache = self.cache.as_ref().expect("a cache");
-        match cache.high {
+        let part = usize::from(self.units[at].part);
+        match cache.parts[part].high {
             None => self.send_to_flash(at),
             Some(high) => {
-                let over = cache.len() > high;
+                let leaves = cache.parts[part].dirty > high || cache.must_leave();
                 self.units[at].state = UnitState::Cached;
                 self.link_newest_cached(at);
-                if over || !cache_flushes_empty(self.cache.as_ref()) {
-                    self.evict_oldest();
+                if leaves {
+                    self.evict_oldest(part);
                 }
             }
         }
     }
 
-    fn evict_oldest(&mut self) {
-        let oldest = self.cache.as_ref().map_or(NONE, |cache| cache.oldest);
+    pub(crate) fn evict_oldest(&mut self, part: usize) {
+        let oldest = self.cache.as_ref().map_or(NONE, |cache| cache.parts[part].oldest);
         if oldest != NONE {
             self.unlink_cached(oldest);
             self.send_to_flash(oldest);
         }
     }
 
-    fn link_newest_cached(&mut self, at: u32) {
+    /// Sends everything that stays in the cache to flash.
+    pub(crate) fn evict_all(&mut self) {
+        for part in 0..self.cache.as_ref().map_or(0, |cache| cache.parts.len()) {
+            while self.cache.as_ref().is_some_and(|cache| cache.parts[part].oldest != NONE) {
+                self.evict_oldest(part);
+            }
+        }
+    }
+
+    /// Sends what is more than may stay in the cache to flash.
+    pub(crate) fn evict_surplus(&mut self) {
+        for part in 0..self.cache.as_ref().map_or(0, |cache| cache.parts.len()) {
+            let surplus = self.cache.as_ref().map_or(0, |cache| {
+                cache.parts[part].dirty.saturating_sub(cache.dirty_at_rest(part, false))
+            });
+            for _ in 0..surplus {
+                self.evict_oldest(part);
+            }
+        }
+    }
+
+    /// Writes what is in the cache to flash.
+    pub(crate) fn write_back(&mut self) {
+        if let Some(cache) = self.cache.as_mut().filter(|cache| !cache.is_clean()) {
+            cache.draining = true;
+            self.evict_all();
+            self.update_write_pressure(0);
+        }
+    }
+
+    pub(crate) fn link_newest_cached(&mut self, at: u32) {
         let cache = self.cache.as_mut().expect("a cache");
-        let before = std::mem::replace(&mut cache.newest, at);
+        let list = &mut cache.parts[usize::from(self.units[at].part)];
+        let before = std::mem::replace(&mut list.newest, at);
         (self.units[at].newer, self.units[at].older) = (NONE, before);
         match before {
-            NONE => cache.oldest = at,
+            NONE => list.oldest = at,
             before => self.units[before].newer = at,
         }
     }
 
-    fn unlink_cached(&mut self, at: u32) {
+    pub(crate) fn unlink_cached(&mut self, at: u32) {
         let cache = self.cache.as_mut().expect("a cache");
+        let list = &mut cache.parts[usize::from(self.units[at].part)];
         let (newer, older) = (self.units[at].newer, self.units[at].older);
         match newer {
-            NONE => cache.newest = older,
+            NONE => list.newest = older,
             newer => self.units[newer].older = older,
         }
         match older {
-            NONE => cache.oldest = newer,
+            NONE => list.oldest = newer,
             older => self.units[older].newer = newer,
         }
     }
@@ -334,7 +377,7 @@ impl Drive {
             self.units.remove(at);
             self.collected_unit_done(plane);
         } else if u.trimmed {
-            self.unit_clean(at);
+            self.unit_clean(at, false);
         } else {
             // It was written again before it was dropped.
             self.queue_unit(at);
@@ -368,7 +411,19 @@ impl Drive {
                 self.collected_mapping_changed(unit);
             } else {
                 self.mapping_changed(unit);
+                if self.reads_cached {
+                    self.forget_clean(unit);
+                }
             }
+        }
+    }
+
+    /// What the cache has of a unit is not what it will be on flash.
+    #[cold]
+    #[inline(never)]
+    fn forget_clean(&mut self, unit: u32) {
+        if let Some(cache) = &mut self.cache {
+            cache.forget(unit);
         }
     }
 
@@ -470,12 +525,13 @@ impl Drive {
             self.part_done(command, &spans);
             return;
         }
-        self.unit_clean(at);
+        self.unit_clean(at, true);
     }
 
-    /// What a cached unit held is on flash, or need not be. If it was overwritten meanwhile
-    /// it starts again; otherwise it leaves the cache.
-    fn unit_clean(&mut self, at: u32) {
+    /// What a cached unit held is on flash, or (not `programmed`) need not be. If it was
+    /// overwritten meanwhile it starts again; otherwise it leaves the cache, or is clean if
+    /// reads may find it there.
+    fn unit_clean(&mut self, at: u32, programmed: bool) {
         let u = &mut self.units[at];
         if !u.cached {
             // A write without a cache that was trimmed before it was programmed.
@@ -488,11 +544,16 @@ impl Drive {
         u.epoch = u.rewrite_epoch;
         u.through = false;
         u.retried = false;
-        let (content, holder) = (u.content, u.holder);
+        let (content, holder, part) = (u.content, u.holder, usize::from(u.part));
+        let keep = (programmed && !u.trimmed).then_some(u.mask);
         let cache = self.cache.as_mut().expect("a cache");
         cache.cleaned(epoch);
         if !again && let Content::Unit(unit) = content {
-            cache.remove(unit, holder);
+            let reads =
+                cache.clean.is_some() && self.namespaces[self.namespace_index(unit)].caches_reads;
+            let cache = self.cache.as_mut().expect("a cache");
+            cache.remove(unit, holder, part, keep.filter(|_| reads));
+            cache.draining &= !cache.is_clean();
             self.units.remove(at);
         }
         if !self.through_waiters.is_empty()
@@ -521,7 +582,15 @@ impl Drive {
             self.cached(at);
         }
         self.finish_flushes();
-        self.admit();
+        self.admit(part);
+        if self.config.cache.is_some_and(|cache| cache.sharing == CacheSharing::PerFlow) {
+            // Who came later may wait for those who had more until then.
+            for other in 0..self.cache.as_ref().map_or(0, |cache| cache.parts.len()) {
+                if other != part && self.cache.as_ref().is_some_and(|cache| cache.is_waited_for()) {
+                    self.admit(other);
+                }
+            }
+        }
     }
 
     /// A unit cannot be programmed: its die is dead or its plane has no space left.
@@ -547,7 +616,7 @@ impl Drive {
                 for waiter in self.through_waiters.get(&at).into_iter().flatten() {
                     self.commands[waiter.command].completion.status = Status::WriteFault;
                 }
-                self.unit_clean(at);
+                self.unit_clean(at, false);
             }
             Content::Unit(_) => {
                 let spans = [(Stage::DieWait, now.since(u.created))];
@@ -561,9 +630,9 @@ impl Drive {
 
     /// Host pages need not be full before they are programmed while someone waits for room
     /// in the cache or for a flush.
-    pub(crate) fn update_write_pressure(&mut self) {
+    pub(crate) fn update_write_pressure(&mut self, part: usize) {
         let Some(cache) = &self.cache else { return };
-        let pressure = !cache.waiting.is_empty() || !cache.flushes.is_empty();
+        let pressure = cache.is_waited_for() || cache.must_leave();
         if pressure && !self.write_pressure {
             for plane in 0..self.shape.planes {
                 if self.planes[plane as usize].queues.host_units > 0 {
@@ -573,23 +642,25 @@ impl Drive {
             }
         }
         self.write_pressure = pressure;
-        if pressure && self.cache.as_ref().is_some_and(|cache| !cache.has_room()) {
+        if let Some(cache) = &self.cache
+            && cache.first_waiting(part).is_some()
+            && !cache.has_room(part)
+        {
             // Room comes only from units on their way: if none is, the oldest sets out.
-            self.evict_oldest();
+            self.evict_oldest(cache.part_in_the_way(part));
         }
     }
 
     pub(crate) fn begin_flush(&mut self, command: u32) {
-        let epoch = self.cache.as_mut().and_then(|cache| cache.end_epoch());
+        let volatile = self.cache.as_mut().filter(|cache| !cache.protected);
+        let epoch = volatile.and_then(|cache| cache.end_epoch());
         self.commands[command].parts = 1;
         match (epoch, &mut self.cache) {
             (Some(epoch), Some(cache)) => {
                 self.commands[command].epoch = epoch;
                 cache.flushes.push_back(command);
-                while self.cache.as_ref().is_some_and(|cache| cache.oldest != NONE) {
-                    self.evict_oldest();
-                }
-                self.update_write_pressure();
+                self.evict_all();
+                self.update_write_pressure(0);
             }
             _ => self.part_done(command, &[]),
         }
@@ -634,12 +705,15 @@ impl Drive {
 
     /// Deallocates one unit, in the cache and on flash.
     pub(crate) fn trim_unit(&mut self, unit: u32) {
+        if let Some(cache) = &mut self.cache {
+            cache.forget(unit);
+        }
         if let Some(at) = self.cache.as_ref().and_then(|cache| cache.find(unit)) {
             let u = &mut self.units[at];
             u.trimmed = true;
             if u.state == UnitState::Cached {
                 self.unlink_cached(at);
-                self.unit_clean(at);
+                self.unit_clean(at, false);
             }
         }
         self.unmap(unit);
@@ -671,8 +745,4 @@ fn unit_spans(unit: &WriteUnit, from: Time, now: Time) -> [(Stage, Span); 6] {
         (Stage::FlashCommand, array.since(started)),
         (Stage::FlashArray, now.since(array)),
     ]
-}
-
-fn cache_flushes_empty(cache: Option<&crate::cache::Cache>) -> bool {
-    cache.is_none_or(|cache| cache.flushes.is_empty())
 }

@@ -2,8 +2,8 @@
 //! done that just went on.
 
 use mynah_model::config::{
-    CachedTable, CmtGranularity, CmtSharing, Config, MappingScheme, MappingTable, Placement,
-    VictimPolicy,
+    CacheMode, CachedTable, CmtGranularity, CmtSharing, Config, MappingScheme, MappingTable,
+    Placement, VictimPolicy,
 };
 use mynah_model::io::*;
 use mynah_model::testing::{cache, small};
@@ -86,6 +86,7 @@ fn requests(seeds: &[u64], units: u64) -> Vec<(Operation, u64, u32)> {
 
 /// Writes what is in the cache, so that the drive comes to rest.
 fn flush(drive: &mut Drive) {
+    drive.control(drive.now(), Control::WriteBack).unwrap();
     run(drive, &[(Operation::Flush, 0, 0)]);
 }
 
@@ -96,6 +97,7 @@ proptest! {
         before in prop::collection::vec(any::<u64>(), 1..4000),
         after in prop::collection::vec(any::<u64>(), 1..1500),
         cached: bool,
+        reads: bool,
         mapped in 0..4u8,
         policy in 0..5u8,
         worn: bool,
@@ -105,6 +107,11 @@ proptest! {
         let mut config = small();
         config.seed = seed;
         config.cache = cached.then(cache);
+        if let Some(cache) = config.cache.as_mut().filter(|_| reads) {
+            cache.mode = CacheMode::Both;
+            cache.bytes = 256 << 10;
+            cache.power_loss_protection = worn;
+        }
         config.gc.victim = [
             VictimPolicy::Greedy,
             VictimPolicy::DChoices { d: 3 },

@@ -143,14 +143,6 @@ fn allows(feature: u8, role: Role) -> Option<Allows> {
     Some(Allows { change, namespaces })
 }
 
-/// The features there are, for the log of features.
-pub(super) fn supported() -> impl Iterator<Item = (u8, bool, bool)> {
-    (0..=255).filter_map(|feature| {
-        let allows = allows(feature, Role::Io)?;
-        Some((feature, allows.change, allows.namespaces))
-    })
-}
-
 fn invalid() -> Status {
     Status::INVALID_FIELD.do_not_retry()
 }
@@ -161,11 +153,27 @@ fn queue_counts((submission, completion): (u16, u16)) -> u32 {
 }
 
 impl Subsystem {
+    /// What a host may do with a feature; the volatile write cache has one only where there is
+    /// such a cache (NVMe Base, Volatile Write Cache).
+    fn allows(&self, feature: u8, role: Role) -> Option<Allows> {
+        let there = feature != id::VOLATILE_WRITE_CACHE || self.has_volatile_cache();
+        allows(feature, role).filter(|_| there)
+    }
+
+    /// The features there are, for the log of features.
+    pub(super) fn supported_features(&self) -> Vec<(u8, bool, bool)> {
+        let all = (0..=255).filter_map(|feature| {
+            let allows = self.allows(feature, Role::Io)?;
+            Some((feature, allows.change, allows.namespaces))
+        });
+        all.collect()
+    }
+
     pub(super) fn get_features(&mut self, context: Context<'_>) -> Result<Answer, Status> {
         let dword10 = context.entry.dword10.get();
         let (feature, which) = (dword10 as u8, (dword10 >> 8 & 7) as u8);
         let role = self.role(context)?;
-        let allows = allows(feature, role).ok_or(invalid())?;
+        let allows = self.allows(feature, role).ok_or(invalid())?;
         if which == select::SUPPORTED {
             let bits = u64::from(allows.namespaces) << 1 | u64::from(allows.change) << 2;
             return Ok(Answer::Done(bits));
@@ -335,7 +343,7 @@ impl Subsystem {
         let dword10 = entry.dword10.get();
         let feature = dword10 as u8;
         let role = self.role(context)?;
-        let allows = allows(feature, role).ok_or(invalid())?;
+        let allows = self.allows(feature, role).ok_or(invalid())?;
         if dword10 >> 31 != 0 {
             return Err(Status::FEATURE_NOT_SAVEABLE.do_not_retry());
         }

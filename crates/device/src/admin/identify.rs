@@ -254,8 +254,8 @@ impl Subsystem {
         page.optional_commands.set(0x1ff);
         // Compare and Write.
         page.fused.set(1);
-        // Present, and Flush takes all namespaces (2:1).
-        page.volatile_write_cache = 0b111;
+        // Present (0), and Flush takes all namespaces (2:1).
+        page.volatile_write_cache = 0b110 | u8::from(self.has_volatile_cache());
         // Write protection, and until a power cycle.
         page.write_protection = 0b11;
         page.copy_formats.set(1);

@@ -153,7 +153,7 @@ impl Subsystem {
             }
             page::CHANGED_NAMESPACES => self.changed_namespaces(context.controller, keeps_event),
             page::COMMANDS_SUPPORTED => Ok(effects(controller)),
-            page::FEATURES_SUPPORTED => Ok(features()),
+            page::FEATURES_SUPPORTED => Ok(features(&self.supported_features())),
             page::ENDURANCE_GROUP if specific == identify::GROUP as u16 => {
                 Ok(self.endurance_group())
             }
@@ -415,9 +415,9 @@ fn effects(controller: &Controller) -> Vec<u8> {
 }
 
 /// Which features there are and what changing them touches.
-fn features() -> Vec<u8> {
+fn features(supported: &[(u8, bool, bool)]) -> Vec<u8> {
     let mut page = vec![0; 1024];
-    for (identifier, _, of_namespaces) in feature::supported() {
+    for &(identifier, _, of_namespaces) in supported {
         // Scope: a namespace (20) or the controller (21).
         let scope = if of_namespaces { 1 << 20 } else { 1 << 21 };
         let at = usize::from(identifier) * 4;

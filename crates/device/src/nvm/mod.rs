@@ -167,6 +167,12 @@ impl Subsystem {
         self.sanitize.is_under_way()
     }
 
+    /// Whether data that a write has completed with can be lost with the power.
+    pub(crate) fn has_volatile_cache(&self) -> bool {
+        let cache = self.drive.config().cache;
+        cache.is_some_and(|cache| cache.mode.writes() && !cache.power_loss_protection)
+    }
+
     /// Whether writes have to be on flash before they complete.
     pub(crate) fn through(&self, entry: &SubmissionEntry) -> bool {
         entry.dword12.get() & 1 << 30 != 0 || !self.write_cache

@@ -250,6 +250,33 @@ fn a_worn_out_drive_says_so() {
 }
 
 #[test]
+fn a_protected_cache_is_not_volatile() {
+    let protect = |drive: &mut mynah_model::config::Config| {
+        if let Some(cache) = &mut drive.cache {
+            cache.power_loss_protection = true;
+        }
+    };
+    let mut world = World::with(Timing::Modelled, |_| {}, protect);
+    let (admin, io, _) = world.host();
+    // Identify Controller, byte 525: VWC.
+    assert_eq!(world.identify(admin, 1, 0)[525], 0b110);
+    for entry in
+        [get_feature(id::VOLATILE_WRITE_CACHE, 0, 0), set_feature(id::VOLATILE_WRITE_CACHE, 0)]
+    {
+        assert_eq!(plain(world.status(admin, entry, &[])), Status::INVALID_FIELD);
+    }
+    let before = world.now;
+    let mut through = write(0, 8);
+    through.dword12.set(7 | 1 << 30);
+    world.status(io, through, &[1; 4096]);
+    world.status(io, entry(mynah_wire::nvme::opcode::nvm::FLUSH, 1), &[]);
+    assert!(world.now.since(before) < Span::from_us(50));
+    let mut world = World::new(Timing::Modelled);
+    let (admin, _, _) = world.host();
+    assert_eq!(world.identify(admin, 1, 0)[525], 0b111);
+}
+
+#[test]
 fn without_a_write_cache_writes_are_on_flash() {
     let mut world = World::new(Timing::Modelled);
     let (admin, io, _) = world.host();

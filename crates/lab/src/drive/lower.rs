@@ -11,10 +11,10 @@ mod wear;
 use std::ops::Range;
 
 use mynah_model::config::{
-    Bus, BusCycles, BusRounding, CachedTable, CellType, Config, Dimension, Dram, Fault, Firmware,
-    FlashTiming, Flin, Gc, Geometry, Link, Mapping, MappingScheme, MappingTable, Namespace,
-    PageTimes, Placement, PlaneOrder, Precedence, Queues, Scheduler, Suspension, UnmappedReads,
-    VictimPolicy, WriteBack, WriteCache, WriteFrontiers,
+    Bus, BusCycles, BusRounding, CachedTable, CellType, Config, DataCache, Dimension, Dram, Fault,
+    Firmware, FlashTiming, Flin, Gc, Geometry, Link, Mapping, MappingScheme, MappingTable,
+    Namespace, PageTimes, Placement, PlaneOrder, Precedence, Queues, Scheduler, Suspension,
+    UnmappedReads, VictimPolicy, WriteBack, WriteFrontiers,
 };
 use mynah_stamp::Span;
 

@@ -4,15 +4,15 @@
 use std::fmt::Write;
 
 use mynah_model::config::{
-    Arbitration, CellType, Config, Fault, FaultExtent, LinkProtocol, MappingScheme, MappingTable,
-    MediaOperation, Namespace, PageTimes, RowPolicy, VictimPolicy, WriteBack,
+    Arbitration, Caching, CellType, Config, Fault, FaultExtent, LinkProtocol, MappingScheme,
+    MappingTable, MediaOperation, Namespace, PageTimes, RowPolicy, VictimPolicy, WriteBack,
 };
 use mynah_stamp::{Span, Time};
 
 use super::lower::{MAX_UNITS, print_order};
 use super::schema::{
-    BusArbitrationName, CellName, FrontiersName, GranularityName, PlacementName, PrecedenceName,
-    RoundingName, SharingName, TrafficName, UnmappedReadsName,
+    BusArbitrationName, CacheModeName, CacheSharingName, CellName, FrontiersName, GranularityName,
+    PlacementName, PrecedenceName, RoundingName, SharingName, TrafficName, UnmappedReadsName,
 };
 use crate::units::{Bandwidth, Bytes, Duration, Energy, Fraction, Power, TransferRate};
 
@@ -153,7 +153,14 @@ pub(super) fn settings(config: &Config) -> Vec<Setting> {
         None => put("cache.size", bytes(0)),
         Some(cache) => {
             put("cache.size", bytes(cache.bytes));
+            put("cache.mode", quoted(CacheModeName::from(cache.mode).text()));
+            put("cache.sharing", quoted(CacheSharingName::from(cache.sharing).text()));
+            if cache.mode.writes() {
+                let protected = cache.power_loss_protection.to_string();
+                put("cache.power_loss_protection", protected);
+            }
             match cache.write_back {
+                _ if !cache.mode.writes() => {}
                 WriteBack::Eager => put("cache.write_back", quoted("eager")),
                 WriteBack::Lru { high } => {
                     put("cache.write_back", quoted("lru"));
@@ -330,6 +337,10 @@ pub(super) fn settings(config: &Config) -> Vec<Setting> {
             put(&path("chips"), format!("{:?}", namespace.chips));
             put(&path("dies"), format!("{:?}", namespace.dies));
             put(&path("planes"), format!("{:?}", namespace.planes));
+            if let Caching::Only(only) = namespace.caching {
+                let only = only.map_or("off", |mode| CacheModeName::from(mode).text());
+                put(&path("cache"), quoted(only));
+            }
         }
     }
     for (index, fault) in config.faults.iter().enumerate() {

@@ -10,8 +10,8 @@ use std::fmt;
 use std::ops::Range;
 
 use mynah_model::config::{
-    BusArbitration, BusRounding, CellType, CmtGranularity, CmtSharing, DramTraffic, Placement,
-    Precedence, UnmappedReads, WriteFrontiers,
+    BusArbitration, BusRounding, CacheMode, CacheSharing, CellType, CmtGranularity, CmtSharing,
+    DramTraffic, Placement, Precedence, UnmappedReads, WriteFrontiers,
 };
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
@@ -91,7 +91,7 @@ pub(super) struct File {
     /// The controller's processors.
     #[serde(default)]
     pub(super) firmware: Firmware,
-    /// The write cache. Default: none.
+    /// The data cache. Default: none.
     pub(super) cache: Maybe<Cache>,
     /// Logical to physical mapping.
     #[serde(default)]
@@ -301,12 +301,20 @@ pub(super) struct Firmware {
     pub(super) flush: Maybe<Duration>,
 }
 
-/// A write-back cache in DRAM.
+/// A data cache in DRAM.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Cache {
     /// Capacity for data: at least one flash page for each plane; 0 switches the cache off.
     pub(super) size: At<Bytes>,
+    /// What it holds. Default: write.
+    pub(super) mode: Maybe<CacheModeName>,
+    /// How flows share the capacity. Default: shared.
+    pub(super) sharing: Maybe<CacheSharingName>,
+    /// Whether what is in it and not yet on flash outlives a power cut. Flush and Force Unit
+    /// Access then wait for the DRAM only, and hosts see no volatile write cache. Default:
+    /// false.
+    pub(super) power_loss_protection: Maybe<bool>,
     /// When dirty data leaves for the flash. Default: eager.
     pub(super) write_back: Maybe<WriteBackName>,
     /// With `write_back = "lru"`: the dirty share above which data is written back.
@@ -602,6 +610,8 @@ pub(super) struct Namespace {
     /// Planes of each die it may use, from 0. Default: all.
     #[serde(default)]
     pub(super) planes: Vec<At<u32>>,
+    /// What of it the data cache holds. Default: what `cache.mode` says.
+    pub(super) cache: Maybe<NamespaceCacheName>,
 }
 
 /// A fault to inject: the kind and the settings of `--fault KIND:SETTING=VALUE,…`.
@@ -847,6 +857,41 @@ names! {
     }
 }
 names! {
+    /// What the data cache holds.
+    CacheModeName = CacheMode {
+        /// What was written lately and is not on flash yet.
+        Write = "write",
+        /// What was read lately; writes complete when they are on flash.
+        Read = "read",
+        /// Both, and what was written lately and is on flash already.
+        Both = "both",
+    }
+}
+names! {
+    /// What of a namespace the data cache holds.
+    NamespaceCacheName {
+        /// Nothing.
+        Off = "off",
+        /// What was written lately and is not on flash yet.
+        Write = "write",
+        /// What was read lately.
+        Read = "read",
+        /// Both.
+        Both = "both",
+    }
+}
+names! {
+    /// How flows share the data cache.
+    CacheSharingName = CacheSharing {
+        /// One cache for all.
+        Shared = "shared",
+        /// Each namespace has an equal part.
+        PerNamespace = "per-namespace",
+        /// Each flow has an equal part.
+        PerFlow = "per-flow",
+    }
+}
+names! {
     /// What becomes of a row of the DRAM after an access.
     RowsName {
         /// It is precharged: every access activates the rows that it touches.
@@ -860,7 +905,8 @@ names! {
     TrafficName = DramTraffic {
         /// What the host writes to the cache and reads from it.
         Host = "host",
-        /// Cached data on their way to the flash as well.
+        /// Cached data on their way to the flash as well, and what stays in the cache of what
+        /// comes from there.
         All = "all",
     }
 }

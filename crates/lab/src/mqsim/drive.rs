@@ -12,9 +12,11 @@ use mynah_stamp::Span;
 pub(super) struct Use {
     /// Any flow writes.
     pub(super) writes: bool,
-    /// Any write goes through the data cache.
+    /// Any flow uses the data cache; any for its reads.
     pub(super) caches: bool,
-    pub(super) flows: usize,
+    pub(super) caches_reads: bool,
+    /// Flows have parts of the cache.
+    pub(super) partitions: bool,
 }
 
 /// A setting the model does not have, and when that matters.
@@ -27,11 +29,13 @@ struct Missing<'d> {
 /// The drive file, read.
 pub(super) struct Drive<'d> {
     pub(super) document: &'d Document,
-    /// The drive with its write cache, and without namespaces.
+    /// The drive with its data cache, and without namespaces.
     pub(super) config: Config,
     pub(super) precondition: Precondition,
     /// `CMT_Sharing_Mode`, where there is a table to share.
     pub(super) cmt_sharing: Option<&'d Element>,
+    /// `Data_Cache_Sharing_Mode`.
+    pub(super) cache_sharing: Option<&'d Element>,
     missing: Vec<Missing<'d>>,
 }
 
@@ -263,7 +267,7 @@ pub(super) fn read<'d>(
             trim: Span::ZERO,
             flush: Span::ZERO,
         },
-        cache: Some(WriteCache {
+        cache: Some(DataCache {
             bytes: device.count("Data_Cache_Capacity", 1..=u64::MAX)?.unwrap_or(512 << 20),
             dram: Dram {
                 row_bytes: device.count32("Data_Cache_DRAM_Row_Size", 8192)?,
@@ -280,6 +284,18 @@ pub(super) fn read<'d>(
                 t_cl: ns(&device, "Data_Cache_DRAM_tCL", 13)?,
                 t_rp: ns(&device, "Data_Cache_DRAM_tRP", 13)?,
             },
+            mode: CacheMode::Both,
+            // Each flow has a namespace of its own.
+            sharing: device
+                .choice(
+                    "Data_Cache_Sharing_Mode",
+                    &[
+                        ("SHARED", CacheSharing::Shared),
+                        ("EQUAL_PARTITIONING", CacheSharing::PerNamespace),
+                    ],
+                )?
+                .unwrap_or(CacheSharing::Shared),
+            power_loss_protection: false,
             write_back: WriteBack::Eager,
         }),
         mapping: mapping(&device, geometry.page_bytes, as_mqsim, warnings)?,
@@ -309,7 +325,8 @@ pub(super) fn read<'d>(
     let precondition = if steady { Precondition::Steady } else { Precondition::None };
     let cached = config.mapping.table != MappingTable::Ideal;
     let cmt_sharing = device.get("CMT_Sharing_Mode").filter(|_| cached);
-    Ok(Drive { document, config, precondition, cmt_sharing, missing })
+    let cache_sharing = device.get("Data_Cache_Sharing_Mode");
+    Ok(Drive { document, config, precondition, cmt_sharing, cache_sharing, missing })
 }
 
 /// MQSim's SATA drive is an NVMe drive behind an adapter that takes its time, whose queues
@@ -639,7 +656,7 @@ fn refuse_unsupported<'d>(
     type Value = (&'static str, Option<(&'static str, When)>);
     let always: When = |_| true;
     let caches: When = |usage| usage.caches;
-    let shares_cache: When = |usage| usage.caches && usage.flows > 1;
+    let exceeds_simple: When = |usage| usage.caches_reads || usage.partitions;
     let device_tags: &[(&str, &[Value])] = &[
         ("Memory_Type", &[("FLASH", None)]),
         ("HostInterface_Type", &[("NVME", None), ("SATA", None)]),
@@ -647,17 +664,14 @@ fn refuse_unsupported<'d>(
             "Caching_Mechanism",
             &[
                 ("ADVANCED", None),
+                // The same, as it is meant, for writes of flows that share it.
                 (
                     "SIMPLE",
-                    Some(("the cache is ADVANCED (MQSim stops at its first write)", caches)),
+                    Some(match as_mqsim {
+                        true => ("MQSim stops at its first use", caches),
+                        false => ("it is for writes, and shared", exceeds_simple),
+                    }),
                 ),
-            ],
-        ),
-        (
-            "Data_Cache_Sharing_Mode",
-            &[
-                ("SHARED", None),
-                ("EQUAL_PARTITIONING", Some(("flows share one data cache", shares_cache))),
             ],
         ),
         (

@@ -15,7 +15,8 @@ use crate::workload::{
     Schedule, Source, Start, Synthetic, TraceSource,
 };
 use mynah_model::config::{
-    CachedTable, CmtSharing, Config, Geometry, MappingTable, Namespace, Priority,
+    CacheMode, CacheSharing, CachedTable, Caching, CmtSharing, Config, DataCache, Geometry,
+    MappingTable, Namespace, Priority,
 };
 use mynah_model::io::NamespaceId;
 use mynah_stamp::Span;
@@ -124,10 +125,24 @@ fn scenario(
     }
 
     let mut config = drive.config.clone();
-    let caches = caches(document, &flows, as_mqsim, warnings)?;
-    let usage =
-        Use { writes: flows.iter().any(|flow| flow.spec.modifies()), caches, flows: flows.len() };
+    let mode = cache_flows(document, &mut flows, as_mqsim, warnings);
+    config.cache = config.cache.zip(mode).map(|(cache, mode)| {
+        let sharing = if flows.len() > 1 { cache.sharing } else { CacheSharing::Shared };
+        DataCache { mode, sharing, ..cache }
+    });
+    let usage = Use {
+        writes: flows.iter().any(|flow| flow.spec.modifies()),
+        caches: mode.is_some(),
+        caches_reads: mode.is_some_and(CacheMode::reads),
+        partitions: config.cache.is_some_and(|cache| cache.sharing != CacheSharing::Shared),
+    };
     drive.check(&usage, warnings)?;
+    if let Some(element) = drive.cache_sharing.filter(|_| !usage.partitions)
+        && drive.config.cache.is_some_and(|cache| cache.sharing != CacheSharing::Shared)
+    {
+        let text = format!("{} has no effect in this run", element.text);
+        warnings.add(drive.document, element, text);
+    }
     if let Some(element) = drive.cmt_sharing.filter(|_| flows.len() > 1)
         && let MappingTable::Cached(CachedTable { sharing: CmtSharing::Private, .. }) =
             config.mapping.table
@@ -135,9 +150,6 @@ fn scenario(
         let message = "in MQSim each flow has a table of the full size whatever this says, and \
                        so it has in this run";
         warnings.add(drive.document, element, message);
-    }
-    if !caches {
-        config.cache = None;
     }
     let geometry = config.geometry;
     let sharing = sharing(&geometry, &flows);
@@ -194,44 +206,54 @@ fn leave_out_untouched(
     }
 }
 
-/// Whether writes go through the data cache. The model has one cache for all flows, and it
-/// caches writes only.
-fn caches(
+/// Says of each flow's namespace what of it the data cache holds, as far as the flow makes use
+/// of it; returns what the cache holds of all, or `None` if it is not used.
+fn cache_flows(
     document: &Document,
-    flows: &[Flow<'_>],
+    flows: &mut [Flow<'_>],
     as_mqsim: bool,
     warnings: &mut Warnings,
-) -> Result<bool, MqsimError> {
-    let mut caches: Option<bool> = None;
+) -> Option<CacheMode> {
+    let mode = |writes, reads| match (writes, reads) {
+        (false, false) => None,
+        (true, false) => Some(CacheMode::Write),
+        (false, true) => Some(CacheMode::Read),
+        (true, true) => Some(CacheMode::Both),
+    };
+    let asked = |flow: &Flow<'_>| {
+        let asked = flow.caching.map_or(CachingMode::Off, |(_, mode)| mode);
+        let writes = matches!(asked, CachingMode::Write | CachingMode::WriteRead);
+        let reads = matches!(asked, CachingMode::Read | CachingMode::WriteRead);
+        (writes && flow.spec.modifies(), reads && flow.reads)
+    };
+    let all = flows
+        .iter()
+        .map(asked)
+        .fold((false, false), |all, (writes, reads)| (all.0 | writes, all.1 | reads));
+    let all = mode(all.0, all.1)?;
     for flow in flows {
-        let Some((element, mode)) = flow.caching else { continue };
-        if flow.reads && matches!(mode, CachingMode::Read | CachingMode::WriteRead) {
-            let message = format!(
-                "{} is not modelled: reads are not cached; WRITE_CACHE and TURNED_OFF are valid",
-                element.text
-            );
-            return Err(document.error(element, message));
-        }
-        if !flow.spec.modifies() {
-            continue;
-        }
-        let cached = matches!(mode, CachingMode::Write | CachingMode::WriteRead);
-        if caches.is_some_and(|others| others != cached) {
-            let message = format!(
-                "{} is not modelled next to the mode of the flows before it: all flows that \
-                 write use the cache, or none does",
-                element.text
-            );
-            return Err(document.error(element, message));
-        }
-        if cached && as_mqsim {
-            let message = "MQSim keeps pages that are written twice within a second; here every \
-                           page is written back at once";
+        let (writes, reads) = asked(flow);
+        let own = mode(writes, reads);
+        // What a flow never does need not be kept apart.
+        let differs = (!writes && all.writes() && flow.spec.modifies())
+            || (!reads && all.reads() && flow.reads);
+        flow.namespace.caching = if differs { Caching::Only(own) } else { Caching::Cache };
+        if let Some((element, _)) = flow.caching.filter(|_| as_mqsim && writes) {
+            let message = match reads {
+                false => {
+                    "MQSim keeps pages that are written twice within a second; here every page is \
+                     written back at once"
+                }
+                true => {
+                    "MQSim keeps pages that are written twice within a second, and drops the \
+                     others when they are on flash; here every page is written back at once, and \
+                     stays"
+                }
+            };
             warnings.add(document, element, message);
         }
-        caches = Some(cached);
     }
-    Ok(caches.unwrap_or(false))
+    Some(all)
 }
 
 /// For each plane, how many flows use it.
@@ -352,6 +374,7 @@ fn flow<'d>(
             chips: section.ids("Chip_IDs", geometry.chips_per_channel)?,
             dies: section.ids("Die_IDs", geometry.dies_per_chip)?,
             planes: section.ids("Plane_IDs", geometry.planes_per_die)?,
+            caching: Caching::Cache,
         },
         reads,
     })

@@ -183,7 +183,12 @@ impl Rehost {
                     feed(drive, &Record { tag, ..*record })?;
                 }
             }
-            Kind::DeleteQueue | Kind::Reset | Kind::Format | Kind::PowerCut | Kind::Arbitration => {
+            Kind::DeleteQueue
+            | Kind::Reset
+            | Kind::Format
+            | Kind::PowerCut
+            | Kind::Arbitration
+            | Kind::WriteBack => {
                 feed(drive, record)?;
             }
             // What this drive does itself, or has no need of.

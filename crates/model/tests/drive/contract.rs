@@ -15,7 +15,7 @@ fn busy() -> Config {
         c.geometry.blocks_per_plane = 16;
         c.geometry.pages_per_block = 8;
         c.over_provisioning = 0.5;
-        c.cache = Some(WriteCache { bytes: 128 << 10, ..cache() });
+        c.cache = Some(DataCache { bytes: 128 << 10, ..cache() });
         c.mapping.table = MappingTable::Cached(cached_table(8192));
         c.firmware.read = Span::from_ns(700);
         c.link.interrupt = Span::from_ns(300);
@@ -307,7 +307,7 @@ fn a_reset_answers_nothing_and_leaves_a_working_drive() {
 fn an_abort_calls_back_what_waits_for_the_cache() {
     // Room for 16 units: the second write of 16 waits.
     let mut host = Host::new(small_with(|c| {
-        c.cache = Some(WriteCache { bytes: 64 << 10, ..cache() });
+        c.cache = Some(DataCache { bytes: 64 << 10, ..cache() });
     }));
     let first = host.send(Operation::Write, 0, 128);
     let second = host.send(Operation::Write, 128, 128);
@@ -339,7 +339,7 @@ fn a_format_deallocates_everything() {
 #[test]
 fn a_power_cut_loses_what_was_not_flushed() {
     let mut host = Host::new(small_with(|c| {
-        c.cache = Some(WriteCache { write_back: WriteBack::Lru { high: 0.9 }, ..cache() });
+        c.cache = Some(DataCache { write_back: WriteBack::Lru { high: 0.9 }, ..cache() });
     }));
     for n in 0..4 {
         host.run_one(Operation::Write, n * 8, 8);

@@ -176,6 +176,45 @@ fn cached_read_latency(config: Config) -> f64 {
     latency(&host.run_one(Operation::Read, 0, 8))
 }
 
+/// Of a unit that was read before.
+fn second_read_latency(config: Config) -> f64 {
+    let mut host = filled(config);
+    host.run_one(Operation::Read, 0, 8);
+    latency(&host.run_one(Operation::Read, 0, 8))
+}
+
+/// The mean latency of single writes of flow 0 while flow 1 writes as fast as it can, on the
+/// same namespace or on the other.
+pub(crate) fn light_writes(config: Config, apart: bool) -> f64 {
+    let mut host = Host::new(config);
+    host.create(memory_queue(2));
+    let mut sum = 0.0;
+    let mut heavy = 0u64;
+    let mut outstanding = [0, 0];
+    let (mut due, mut done_of_light) = (Span::from_ms(5), 0u32);
+    while done_of_light < 50 {
+        while outstanding[1] < 32 {
+            let mut request = host.request(Operation::Write, 4096 + heavy * 7 % 500 * 16, 16);
+            request.namespace = NamespaceId(if apart { 2 } else { 1 });
+            host.submit(QueueId(2), request);
+            heavy += 1;
+            outstanding[1] += 1;
+        }
+        if outstanding[0] == 0 && host.now().as_ps() >= due.as_ps() {
+            host.send(Operation::Write, u64::from(done_of_light % 20) * 16, 16);
+            outstanding[0] = 1;
+        }
+        let done = host.next().expect("writes complete");
+        outstanding[usize::from(done.queue.0) - 1] -= 1;
+        if done.queue == QUEUE {
+            sum += latency(&done);
+            done_of_light += 1;
+            due += Span::from_ms(2);
+        }
+    }
+    sum / 50.0
+}
+
 /// Of cached units in two rows of the DRAM, read in turn: the last.
 fn alternating_read_latency(config: Config) -> f64 {
     let mut host = Host::new(config);
@@ -250,7 +289,7 @@ fn with_cache(c: &mut Config) {
     c.cache = Some(cache());
 }
 
-fn edit_cache(c: &mut Config, change: impl FnOnce(&mut WriteCache)) {
+fn edit_cache(c: &mut Config, change: impl FnOnce(&mut DataCache)) {
     change(c.cache.as_mut().expect("a cache"));
 }
 
@@ -554,6 +593,51 @@ fn knobs() -> Vec<Knob> {
             |c| edit_cache(c, |cache| cache.dram.width_bytes = 1),
             cached_read_latency,
             1.8..=4.0,
+        ),
+        knob(
+            "cache.mode both",
+            with_cache,
+            |c| edit_cache(c, |cache| cache.mode = CacheMode::Both),
+            second_read_latency,
+            0.01..=0.1,
+        ),
+        knob(
+            "cache.mode read",
+            with_cache,
+            |c| edit_cache(c, |cache| cache.mode = CacheMode::Read),
+            write_latency,
+            50.0..=300.0,
+        ),
+        knob(
+            "cache.sharing per flow",
+            |c| c.cache = Some(DataCache { bytes: 128 << 10, ..cache() }),
+            |c| edit_cache(c, |cache| cache.sharing = CacheSharing::PerFlow),
+            |c| light_writes(c, false),
+            0.0001..=0.05,
+        ),
+        knob(
+            "cache.sharing per namespace",
+            |c| {
+                two_namespaces(c);
+                c.cache = Some(DataCache { bytes: 128 << 10, ..cache() });
+            },
+            |c| edit_cache(c, |cache| cache.sharing = CacheSharing::PerNamespace),
+            |c| light_writes(c, true),
+            0.0001..=0.05,
+        ),
+        knob(
+            "cache.power_loss_protection",
+            with_cache,
+            |c| edit_cache(c, |cache| cache.power_loss_protection = true),
+            |c| latency(&Host::new(c).run_one(Operation::WriteThrough, 0, 16)),
+            0.005..=0.02,
+        ),
+        knob(
+            "namespaces.caching",
+            with_cache,
+            |c| c.namespaces[0].caching = Caching::Only(None),
+            write_latency,
+            50.0..=300.0,
         ),
         knob(
             "cache.dram.burst_length",

@@ -73,8 +73,15 @@ fn random_config(random: &mut Random) -> Config {
     let planes = u64::from(config.geometry.planes());
     if random.chance(0.6) {
         let pages = planes * random.range(1, 4);
-        config.cache = Some(WriteCache {
+        config.cache = Some(DataCache {
             bytes: pages * u64::from(config.geometry.page_bytes),
+            mode: random.pick(&[CacheMode::Write, CacheMode::Both, CacheMode::Read]),
+            sharing: random.pick(&[
+                CacheSharing::Shared,
+                CacheSharing::PerNamespace,
+                CacheSharing::PerFlow,
+            ]),
+            power_loss_protection: false,
             write_back: random.pick(&[
                 WriteBack::Eager,
                 WriteBack::Lru { high: 0.5 },
@@ -217,6 +224,13 @@ fn random_config(random: &mut Random) -> Config {
         }
         config.namespaces = vec![first, second];
     }
+    if let Some(cache) = &mut config.cache {
+        cache.power_loss_protection = cache.mode.writes() && random.chance(0.4);
+        if cache.mode == CacheMode::Both && random.chance(0.3) {
+            let caching = [None, Some(CacheMode::Write), Some(CacheMode::Read)];
+            config.namespaces[0].caching = Caching::Only(random.pick(&caching));
+        }
+    }
     if config.flash.one_shot || config.flash.rewritable {
         config.gc.copyback = false;
     }
@@ -353,6 +367,8 @@ struct Run {
     counted_to: Time,
     gc_runs: u64,
     durable: bool,
+    /// What was acknowledged outlives a power cut.
+    protected: bool,
     allocates: bool,
     controls: bool,
     last: Time,
@@ -373,6 +389,7 @@ impl Run {
             )
         };
         let durable = !config.faults.iter().any(fragile) && config.wear.endurance.is_none();
+        let protected = config.cache.is_none_or(|cache| cache.power_loss_protection);
         let allocates = config.mapping.unmapped_reads == UnmappedReads::Allocate;
         let unit_sectors = u64::from(config.mapping.unit_bytes / 512);
         let namespaces = config.namespaces.len();
@@ -413,6 +430,7 @@ impl Run {
             counted_to: Time::ZERO,
             gc_runs: 0,
             durable,
+            protected,
             allocates,
             controls,
             last: Time::ZERO,
@@ -552,7 +570,7 @@ impl Run {
                         (true, false) => Some(operation != Operation::Trim),
                         _ => None,
                     };
-                    if success && operation == Operation::WriteThrough {
+                    if success && (operation == Operation::WriteThrough || self.protected) {
                         unit.durable = unit.version;
                     }
                 }
@@ -640,6 +658,7 @@ impl Run {
                     }
                 }
             }
+            5 if self.random.chance(0.5) => self.host.control(Control::WriteBack),
             _ => {
                 self.host.control(Control::PowerCut);
                 self.recover();
@@ -757,7 +776,8 @@ impl Run {
         );
         assert!(counters.cmt_hits <= counters.cmt_lookups);
         assert!(counters.cache_hits <= counters.cache_lookups);
-        let plain = config.cache.is_none() && config.faults.is_empty() && !self.controls;
+        let uncached = |cache: DataCache| cache.mode == CacheMode::Read;
+        let plain = config.cache.is_none_or(uncached) && config.faults.is_empty() && !self.controls;
         if plain {
             assert_eq!(
                 counters.flash_units_programmed - counters.gc_units_moved,
@@ -848,6 +868,7 @@ fn blame_is_conserved() {
         let mut random = Random(seed);
         let mut config = random_config(&mut random);
         config.cache = None;
+        config.namespaces.iter_mut().for_each(|namespace| namespace.caching = Caching::Cache);
         config.mapping.table = MappingTable::Ideal;
         let firmware = config.firmware.read;
         let unit = u64::from(config.mapping.unit_bytes / 512);

@@ -65,50 +65,65 @@ const CASES: &[Case] = &[
     // Too small for its thresholds.
     (|c| c.over_provisioning = 0.01, "over_provisioning"),
     (|c| c.geometry.blocks_per_plane = 5, "over_provisioning"),
-    (|c| c.cache = Some(WriteCache { bytes: 0, ..cache() }), "cache.bytes"),
-    (|c| c.cache = Some(WriteCache { bytes: 4096, ..cache() }), "cache.bytes"),
-    (|c| c.cache = Some(WriteCache { bytes: u64::MAX, ..cache() }), "cache.bytes"),
+    (|c| c.cache = Some(DataCache { bytes: 0, ..cache() }), "cache.bytes"),
+    (|c| c.cache = Some(DataCache { bytes: 4096, ..cache() }), "cache.bytes"),
+    (|c| c.cache = Some(DataCache { bytes: u64::MAX, ..cache() }), "cache.bytes"),
+    (
+        |c| {
+            let mode = CacheMode::Read;
+            c.cache = Some(DataCache { mode, power_loss_protection: true, ..cache() });
+        },
+        "cache.power_loss_protection",
+    ),
+    (|c| c.namespaces[0].caching = Caching::Only(None), "namespace.caching"),
+    (
+        |c| {
+            c.cache = Some(cache());
+            c.namespaces[0].caching = Caching::Only(Some(CacheMode::Both));
+        },
+        "namespace.caching",
+    ),
     (
         |c| {
             let dram = Dram { rate_mts: 0, ..cache().dram };
-            c.cache = Some(WriteCache { dram, ..cache() });
+            c.cache = Some(DataCache { dram, ..cache() });
         },
         "cache.dram.rate_mts",
     ),
     (
         |c| {
             let dram = Dram { row_bytes: 0, ..cache().dram };
-            c.cache = Some(WriteCache { dram, ..cache() });
+            c.cache = Some(DataCache { dram, ..cache() });
         },
         "cache.dram.row_bytes",
     ),
     (
         |c| {
             let dram = Dram { width_bytes: 0, ..cache().dram };
-            c.cache = Some(WriteCache { dram, ..cache() });
+            c.cache = Some(DataCache { dram, ..cache() });
         },
         "cache.dram.width_bytes",
     ),
     (
         |c| {
             let dram = Dram { burst_length: 65, ..cache().dram };
-            c.cache = Some(WriteCache { dram, ..cache() });
+            c.cache = Some(DataCache { dram, ..cache() });
         },
         "cache.dram.burst_length",
     ),
     (
         |c| {
             let dram = Dram { rows: RowPolicy::Open { banks: 0 }, ..cache().dram };
-            c.cache = Some(WriteCache { dram, ..cache() });
+            c.cache = Some(DataCache { dram, ..cache() });
         },
         "cache.dram.rows.banks",
     ),
     (
-        |c| c.cache = Some(WriteCache { write_back: WriteBack::Lru { high: 1.5 }, ..cache() }),
+        |c| c.cache = Some(DataCache { write_back: WriteBack::Lru { high: 1.5 }, ..cache() }),
         "cache.write_back.high",
     ),
     (
-        |c| c.cache = Some(WriteCache { write_back: WriteBack::Lru { high: f64::NAN }, ..cache() }),
+        |c| c.cache = Some(DataCache { write_back: WriteBack::Lru { high: f64::NAN }, ..cache() }),
         "cache.write_back.high",
     ),
     (|c| c.mapping.table = MappingTable::Cached(cached_table(0)), "mapping.cached.bytes"),

@@ -1,8 +1,8 @@
-//! The controller's sections: link, queues, firmware and write cache.
+//! The controller's sections: link, queues, firmware and data cache.
 
 use super::*;
-use mynah_model::config::{Arbitration, DramTraffic, LinkProtocol, RowPolicy, Weights};
-use schema::{ArbitrationName, RowsName, TrafficName};
+use mynah_model::config::{Arbitration, CacheMode, DramTraffic, LinkProtocol, RowPolicy, Weights};
+use schema::{ArbitrationName, CacheModeName, CacheSharingName, RowsName, TrafficName};
 
 /// Tags of native command queuing.
 pub(crate) const NCQ_TAGS: u32 = 32;
@@ -282,10 +282,13 @@ impl Check<'_> {
         lowered
     }
 
-    pub(super) fn cache(&mut self, file: &File, geometry: &Geometry) -> Option<WriteCache> {
+    pub(super) fn cache(&mut self, file: &File, geometry: &Geometry) -> Option<DataCache> {
         let cache = file.cache.as_ref()?.get();
         let bytes = cache.size.get().0;
         let spans = [
+            cache.mode.as_ref().map(At::span),
+            cache.sharing.as_ref().map(At::span),
+            cache.power_loss_protection.as_ref().map(At::span),
             cache.write_back.as_ref().map(At::span),
             cache.high.as_ref().map(At::span),
             cache.dram.as_ref().map(At::span),
@@ -305,7 +308,7 @@ impl Check<'_> {
         if bytes < least {
             self.wrong(
                 format!(
-                    "a write cache of {} cannot hold one flash page for each plane",
+                    "a cache of {} cannot hold one flash page for each plane",
                     cache.size.get()
                 ),
                 &cache.size,
@@ -316,6 +319,34 @@ impl Check<'_> {
                     geometry.planes(),
                     Bytes(u64::from(geometry.page_bytes))
                 )),
+            );
+        }
+        let mode: CacheMode = or(&cache.mode, CacheModeName::Write).into();
+        if !mode.writes() {
+            let pointless = [
+                cache.power_loss_protection.as_ref().filter(|at| *at.get()).map(At::span),
+                cache.write_back.as_ref().map(At::span),
+                cache.high.as_ref().map(At::span),
+            ];
+            for span in pointless.into_iter().flatten() {
+                self.moot(
+                    span,
+                    cache.mode.as_ref().map(At::span),
+                    "this has no effect: the cache holds nothing that is not on flash",
+                    "use it with `mode = \"write\"` or `\"both\"`",
+                );
+            }
+        }
+        let sharing = or(&cache.sharing, CacheSharingName::Shared);
+        if let Some(at) = &cache.sharing
+            && sharing == CacheSharingName::PerNamespace
+            && file.namespace.len() < 2
+        {
+            self.moot(
+                at.span(),
+                None,
+                "`cache.sharing` has no effect: there is one namespace",
+                "use `\"per-flow\"`, or describe more namespaces",
             );
         }
         let write_back = match or(&cache.write_back, WriteBackName::Eager) {
@@ -340,7 +371,14 @@ impl Check<'_> {
                 WriteBack::Lru { high }
             }
         };
-        Some(WriteCache { bytes, dram: self.dram(cache.dram.as_ref()), write_back })
+        Some(DataCache {
+            bytes,
+            mode,
+            sharing: sharing.into(),
+            power_loss_protection: or(&cache.power_loss_protection, false) && mode.writes(),
+            dram: self.dram(cache.dram.as_ref()),
+            write_back,
+        })
     }
 
     fn dram(&mut self, dram: Option<&At<schema::Dram>>) -> Dram {

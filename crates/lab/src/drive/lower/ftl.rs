@@ -2,6 +2,8 @@
 //! namespaces.
 
 use super::*;
+use mynah_model::config::{CacheMode, Caching};
+use schema::NamespaceCacheName;
 
 impl Check<'_> {
     pub(super) fn mapping(&mut self, file: &File, geometry: &Geometry, unit_bytes: u32) -> Mapping {
@@ -476,6 +478,10 @@ impl Check<'_> {
                 }
                 bytes / u64::from(unit)
             });
+            let caching = namespace
+                .cache
+                .as_ref()
+                .map_or(Caching::Cache, |asked| self.namespace_cache(file, asked, &name("cache")));
             let g = geometry;
             namespaces.push(Namespace {
                 units,
@@ -483,9 +489,42 @@ impl Check<'_> {
                 chips: self.indices(&name("chips"), &namespace.chips, g.chips_per_channel),
                 dies: self.indices(&name("dies"), &namespace.dies, g.dies_per_chip),
                 planes: self.indices(&name("planes"), &namespace.planes, g.planes_per_die),
+                caching,
             });
         }
         namespaces
+    }
+
+    /// What of a namespace the cache holds: some of what it holds at all.
+    fn namespace_cache(
+        &mut self,
+        file: &File,
+        asked: &At<NamespaceCacheName>,
+        name: &str,
+    ) -> Caching {
+        let only = match asked.get() {
+            NamespaceCacheName::Off => None,
+            NamespaceCacheName::Write => Some(CacheMode::Write),
+            NamespaceCacheName::Read => Some(CacheMode::Read),
+            NamespaceCacheName::Both => Some(CacheMode::Both),
+        };
+        let cache = file.cache.as_ref().map(At::get).filter(|cache| cache.size.get().0 > 0);
+        let Some(cache) = cache else {
+            let help = Some("remove it, or give the cache a size".to_owned());
+            self.wrong(format!("`{name}` has no effect: there is no cache"), asked, "this", help);
+            return Caching::Cache;
+        };
+        let mode: CacheMode = or(&cache.mode, schema::CacheModeName::Write).into();
+        if only.is_some_and(|only| !mode.includes(only)) {
+            self.wrong(
+                format!("`{name}` asks for more than the cache holds"),
+                asked,
+                "more than `cache.mode`",
+                Some("`cache.mode = \"both\"` allows all".to_owned()),
+            );
+            return Caching::Cache;
+        }
+        Caching::Only(only)
     }
 
     fn indices(&mut self, name: &str, list: &[At<u32>], count: u32) -> Vec<u32> {

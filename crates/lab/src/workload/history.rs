@@ -1,0 +1,125 @@
+//! What flows did before a run began, for the data cache to be warm with: their own requests,
+//! drawn from streams of their own, and those of several flows by turns.
+
+use super::generator::{Generator, Planned};
+use super::{Addresses, FlowSpec, Limits, Mode, Source, WorkloadError};
+use mynah_model::io::FlowId;
+use mynah_model::warm::Access;
+
+/// The past of one flow, without end.
+pub(crate) struct History {
+    flow: FlowId,
+    spec: FlowSpec,
+    generator: Generator,
+    saturated: bool,
+    /// Where a sequential flow is: it has just come round to where it begins.
+    round: Option<Round>,
+    /// Requests by turns with other flows.
+    pub(crate) turns: u32,
+}
+
+/// What the drive is capable of, roughly.
+#[derive(Clone, Copy)]
+pub(crate) struct Pace {
+    pub(crate) cache_sectors: u64,
+    /// How long a read takes, in seconds.
+    pub(crate) read_s: f64,
+    /// Writes that the flash takes in a second.
+    pub(crate) writes_per_s: f64,
+}
+
+struct Round {
+    base: u64,
+    span: u64,
+    next: u64,
+}
+
+impl History {
+    /// The past of the flow that is `index`-th of its run, in which it has gone over
+    /// `cache_sectors` at least. `None` if nobody can say what it was: of a trace, and of a
+    /// flow that is sequential in part.
+    pub(crate) fn new(
+        flow: &FlowSpec,
+        capacity_sectors: u64,
+        run_seed: u64,
+        index: u32,
+        pace: Pace,
+    ) -> Result<Option<History>, WorkloadError> {
+        let Source::Synthetic(synthetic) = &flow.source else { return Ok(None) };
+        let (base, span) = flow.working_set(synthetic, capacity_sectors)?;
+        let round = match synthetic.addresses {
+            Addresses::Mixed { .. } => return Ok(None),
+            Addresses::Sequential { .. } => {
+                let align = synthetic.align_sectors.max(1);
+                let before = pace.cache_sectors.min(span) / align * align;
+                Some(Round { base, span, next: span.saturating_sub(before) / align * align })
+            }
+            _ => None,
+        };
+        let mut synthetic = synthetic.clone();
+        // Times do not matter, and none is too late.
+        synthetic.mode = Mode::Closed { depth: 1 };
+        let turns = flow.depth().unwrap_or(1).saturating_mul(flow.jobs).clamp(1, 1 << 16);
+        let spec = FlowSpec {
+            // A job beyond those of the run: another stream of the same kind.
+            jobs: flow.jobs.saturating_add(1),
+            limits: Limits { requests: Some(u64::MAX), ..Limits::default() },
+            schedule: super::Schedule::default(),
+            source: Source::Synthetic(synthetic),
+            ..flow.clone()
+        };
+        let generator = spec.generator(capacity_sectors, run_seed, index, flow.jobs)?;
+        let (read, write) = match &flow.source {
+            Source::Synthetic(synthetic) => (synthetic.mix.read, synthetic.mix.write()),
+            Source::Trace(_) => (1.0, 0.0),
+        };
+        // A closed loop whose writes cost it nothing waits for its reads.
+        let outstanding = f64::from(flow.depth().unwrap_or(0)) * f64::from(flow.jobs);
+        let writes_per_s = outstanding * write / (read * pace.read_s).max(1e-12);
+        Ok(Some(History {
+            flow: FlowId(index as u16),
+            spec,
+            generator,
+            saturated: writes_per_s > pace.writes_per_s
+                && flow.schedule == super::Schedule::default(),
+            round,
+            turns,
+        }))
+    }
+
+    /// The next access.
+    pub(crate) fn next(&mut self) -> Option<Access> {
+        let Planned { operation, mut sector, sectors, .. } = self.generator.next()?;
+        if let Some(round) = &mut self.round {
+            if round.next + u64::from(sectors) > round.span {
+                round.next = 0;
+            }
+            sector = round.base + round.next;
+            round.next += u64::from(sectors);
+        }
+        let namespace = self.spec.namespace;
+        Some(Access {
+            flow: self.flow,
+            namespace,
+            operation,
+            sector,
+            sectors,
+            saturated: self.saturated,
+        })
+    }
+}
+
+/// The pasts of several flows, each with its requests by turns.
+pub(crate) fn by_turns(mut all: Vec<History>, accesses: u64) -> impl Iterator<Item = Access> {
+    let (mut at, mut left) = (0, all.first().map_or(0, |first| first.turns));
+    let mut accesses = accesses;
+    std::iter::from_fn(move || {
+        if left == 0 && !all.is_empty() {
+            at = (at + 1) % all.len();
+            left = all[at].turns;
+        }
+        accesses = accesses.checked_sub(1)?;
+        left = left.saturating_sub(1);
+        all.get_mut(at)?.next()
+    })
+}

@@ -1,0 +1,122 @@
+//! The data cache is warm when a preconditioned drive is given its first request: its first
+//! moments are like those of a drive that has run for long.
+
+use mynah_lab::drive;
+use mynah_lab::experiment::Precondition;
+use mynah_lab::recorder::Kind;
+use mynah_lab::runner::{Outcome, RunOptions, Runner};
+use mynah_lab::workload::FlowOptions;
+use mynah_stamp::Span;
+
+/// 2 GiB of MQSim's flash.
+const DRIVE: [&str; 8] = [
+    "geometry.channels=2",
+    "geometry.chips_per_channel=2",
+    "geometry.dies_per_chip=1",
+    "geometry.planes_per_die=2",
+    "geometry.blocks_per_plane=128",
+    // Little to collect, and nothing that waits for it.
+    "over_provisioning=45%",
+    "gc.preemptible=true",
+    "cache.size=16MiB",
+];
+
+struct First {
+    /// Share of look-ups in the cache that hit.
+    hits: f64,
+    reads_us: f64,
+    writes_us: f64,
+}
+
+/// The first `interval` after `ramp`, the mean of some seeds.
+fn first(
+    overrides: &[&str],
+    flow: &[(&str, &str)],
+    precondition: Precondition,
+    (ramp, interval): (Span, Span),
+) -> First {
+    const SEEDS: u64 = 6;
+    let overrides: Vec<String> = DRIVE.iter().chain(overrides).map(|&t| t.to_owned()).collect();
+    let config = drive::load("mqsim", &overrides).unwrap_or_else(|e| panic!("{e}")).config;
+    let mut options = FlowOptions::default();
+    let runtime = format!("{}ns", (ramp + interval).as_ps() / 1000);
+    let common = [("bs", "8k"), ("size", "75%"), ("occupancy", "75"), ("runtime", &*runtime)];
+    for (name, value) in common.iter().chain(flow) {
+        assert!(options.set(name, *value), "{name}");
+    }
+    let flow = options.flow("flow").unwrap();
+    let mut sum = First { hits: 0.0, reads_us: 0.0, writes_us: 0.0 };
+    for seed in 1..=SEEDS {
+        let options = RunOptions { seed, precondition, ramp_time: ramp, ..RunOptions::default() };
+        let runner = Runner::new(config.clone(), std::slice::from_ref(&flow), &options).unwrap();
+        let Outcome { recorder, counters, .. } = runner.run(|_| true).unwrap();
+        let mean = |kind| {
+            let latencies = recorder.latencies(0, kind);
+            latencies.and_then(|latencies| latencies.mean_ns()).unwrap_or(0.0) / 1e3
+        };
+        let share = 1.0 / SEEDS as f64;
+        sum.hits += share * counters.cache_hits as f64 / counters.cache_lookups.max(1) as f64;
+        sum.reads_us += share * mean(Kind::Read);
+        sum.writes_us += share * mean(Kind::Write);
+    }
+    sum
+}
+
+#[track_caller]
+fn close(what: &str, found: f64, expected: f64, tolerance: f64) {
+    let off = found / expected - 1.0;
+    assert!(off.abs() <= tolerance, "{what}: {found} beside {expected}, {:+.1} %", off * 100.0);
+}
+
+#[test]
+fn the_first_moments_are_those_of_a_drive_that_has_run() {
+    let overrides = ["cache.mode=both", "cache.write_back=lru", "cache.high=50%"];
+    // Slow enough for the flash to keep up with the writes.
+    let flow = [
+        ("rw", "randrw"),
+        ("rwmixread", "95"),
+        ("iodepth", "1"),
+        ("random_distribution", "zipf:1.1"),
+    ];
+    let interval = Span::from_ms(50);
+    let run = |precondition, ramp| first(&overrides, &flow, precondition, (ramp, interval));
+    let warmed = run(Precondition::Steady, Span::ZERO);
+    let ran = run(Precondition::Steady, Span::from_ms(3000));
+    let cold = run(Precondition::Fill, Span::ZERO);
+    println!(
+        "hits: warmed {:.4}, after a run {:.4}, cold {:.4}; reads, us: {:.1}, {:.1}, {:.1}",
+        warmed.hits, ran.hits, cold.hits, warmed.reads_us, ran.reads_us, cold.reads_us
+    );
+    close("hits", warmed.hits, ran.hits, 0.03);
+    close("reads", warmed.reads_us, ran.reads_us, 0.1);
+    assert!(cold.hits < 0.9 * ran.hits, "an empty cache hits as often");
+}
+
+#[test]
+fn writers_find_the_cache_full() {
+    let flow = [("rw", "randwrite"), ("iodepth", "64")];
+    let interval = Span::from_ms(300);
+    let run = |precondition, ramp| first(&[], &flow, precondition, (ramp, interval));
+    let warmed = run(Precondition::Steady, Span::ZERO);
+    let ran = run(Precondition::Steady, Span::from_ms(3000));
+    let cold = run(Precondition::Fill, Span::ZERO);
+    println!(
+        "writes, us: warmed {:.1}, after a run {:.1}, cold {:.1}",
+        warmed.writes_us, ran.writes_us, cold.writes_us
+    );
+    close("writes", warmed.writes_us, ran.writes_us, 0.2);
+    assert!(cold.writes_us < 0.5 * ran.writes_us, "an empty cache takes writes at once");
+}
+
+#[test]
+fn a_sequential_flow_has_just_come_round() {
+    // What it read last is the end of its range, and it begins at the start: no hits if the
+    // range is larger than the cache, all hits if it is not.
+    let run = |size| {
+        let flow = [("rw", "read"), ("iodepth", "4"), ("size", size)];
+        let overrides = ["cache.mode=read"];
+        first(&overrides, &flow, Precondition::Steady, (Span::ZERO, Span::from_ms(10))).hits
+    };
+    let (large, small) = (run("64MiB"), run("8MiB"));
+    assert!(large == 0.0 && small > 0.999, "{large} {small}");
+}

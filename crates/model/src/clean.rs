@@ -1,0 +1,204 @@
+//! What the data cache holds of what is on flash: units that were read or written lately, the
+//! least recently used of a part leaving first.
+
+use crate::pool::NONE;
+use crate::state::Writer;
+use hashbrown::HashMap;
+use rustc_hash::FxBuildHasher;
+
+/// Units whose data on flash are in the cache as well.
+#[derive(Default)]
+pub(crate) struct Clean {
+    index: HashMap<u32, u32, FxBuildHasher>,
+    entries: Vec<Entry>,
+    /// First free entry; the others follow in `older`.
+    free: u32,
+    lists: Vec<List>,
+}
+
+struct Entry {
+    unit: u32,
+    /// Its place in the DRAM, if that matters.
+    place: u32,
+    /// Sectors that are here, as in a write unit.
+    mask: u64,
+    newer: u32,
+    older: u32,
+    part: u16,
+}
+
+#[derive(Clone, Copy)]
+struct List {
+    newest: u32,
+    oldest: u32,
+    len: usize,
+}
+
+/// What has left.
+pub(crate) struct Left {
+    pub(crate) place: u32,
+    pub(crate) mask: u64,
+}
+
+impl Clean {
+    pub(crate) fn new() -> Clean {
+        Clean { free: NONE, ..Clean::default() }
+    }
+
+    pub(crate) fn grow(&mut self, parts: usize) {
+        let empty = List { newest: NONE, oldest: NONE, len: 0 };
+        self.lists.resize(parts.max(self.lists.len()), empty);
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.index.len()
+    }
+
+    /// Units of a part.
+    pub(crate) fn len_of(&self, part: usize) -> usize {
+        self.lists[part].len
+    }
+
+    /// The place of a unit of which all of `wanted` is here; it becomes the newest.
+    pub(crate) fn read(&mut self, unit: u32, wanted: u64) -> Option<u32> {
+        let &at = self.index.get(&unit)?;
+        if self.entries[at as usize].mask & wanted != wanted {
+            return None;
+        }
+        self.renew(at);
+        Some(self.entries[at as usize].place)
+    }
+
+    /// The place of a unit that is here.
+    pub(crate) fn place(&self, unit: u32) -> Option<u32> {
+        let &at = self.index.get(&unit)?;
+        Some(self.entries[at as usize].place)
+    }
+
+    /// Adds sectors to a unit that is here; false if it is not.
+    pub(crate) fn add(&mut self, unit: u32, mask: u64) -> bool {
+        let Some(&at) = self.index.get(&unit) else { return false };
+        self.entries[at as usize].mask |= mask;
+        self.renew(at);
+        true
+    }
+
+    /// Puts in a unit that is not here.
+    pub(crate) fn insert(&mut self, unit: u32, mask: u64, part: usize, place: u32) {
+        let entry = Entry { unit, place, mask, newer: NONE, older: NONE, part: part as u16 };
+        let at = match self.free {
+            NONE => {
+                self.entries.push(entry);
+                self.entries.len() as u32 - 1
+            }
+            at => {
+                self.free = self.entries[at as usize].older;
+                self.entries[at as usize] = entry;
+                at
+            }
+        };
+        self.index.insert(unit, at);
+        self.lists[part].len += 1;
+        self.link_newest(at);
+    }
+
+    /// Takes a unit out, if it is here.
+    pub(crate) fn remove(&mut self, unit: u32) -> Option<Left> {
+        let at = self.index.remove(&unit)?;
+        self.unlink(at);
+        let entry = &mut self.entries[at as usize];
+        self.lists[usize::from(entry.part)].len -= 1;
+        entry.older = std::mem::replace(&mut self.free, at);
+        Some(Left { place: entry.place, mask: entry.mask })
+    }
+
+    /// Takes out what was used least recently of a part; its place.
+    pub(crate) fn evict(&mut self, part: usize) -> Option<Left> {
+        match self.lists[part].oldest {
+            NONE => None,
+            oldest => self.remove(self.entries[oldest as usize].unit),
+        }
+    }
+
+    pub(crate) fn clear(&mut self) {
+        let parts = self.lists.len();
+        *self = Clean::new();
+        self.grow(parts);
+    }
+
+    /// The units of a part, least recently used first, and what of each is here.
+    pub(crate) fn contents(&self, part: usize) -> impl Iterator<Item = (u32, u64)> {
+        let mut at = self.lists[part].oldest;
+        std::iter::from_fn(move || {
+            let entry = self.entries.get(at as usize)?;
+            at = entry.newer;
+            Some((entry.unit, entry.mask))
+        })
+    }
+
+    pub(crate) fn save(&self, out: &mut Writer<'_>) {
+        out.number(self.lists.len() as u64);
+        for part in 0..self.lists.len() {
+            let all: Vec<_> = self.contents(part).collect();
+            out.numbers(all.iter().map(|&(unit, _)| unit));
+            for quarter in 0..4 {
+                out.numbers(all.iter().map(|&(_, mask)| (mask >> (16 * quarter)) as u32 & 0xffff));
+            }
+        }
+    }
+
+    fn renew(&mut self, at: u32) {
+        self.unlink(at);
+        self.link_newest(at);
+    }
+
+    fn link_newest(&mut self, at: u32) {
+        let list = &mut self.lists[usize::from(self.entries[at as usize].part)];
+        let before = std::mem::replace(&mut list.newest, at);
+        match before {
+            NONE => list.oldest = at,
+            before => self.entries[before as usize].newer = at,
+        }
+        let entry = &mut self.entries[at as usize];
+        (entry.newer, entry.older) = (NONE, before);
+    }
+
+    fn unlink(&mut self, at: u32) {
+        let Entry { newer, older, part, .. } = self.entries[at as usize];
+        let list = &mut self.lists[usize::from(part)];
+        match newer {
+            NONE => list.newest = older,
+            newer => self.entries[newer as usize].older = older,
+        }
+        match older {
+            NONE => list.oldest = newer,
+            older => self.entries[older as usize].newer = newer,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_least_recently_used_leaves_first() {
+        let mut clean = Clean::new();
+        clean.grow(2);
+        for unit in 0..3 {
+            clean.insert(unit, 0b11, 0, unit + 10);
+        }
+        clean.insert(9, 0b1, 1, 19);
+        assert_eq!(clean.read(0, 0b10), Some(10));
+        assert_eq!(clean.read(9, 0b10), None);
+        assert!(clean.add(9, 0b10) && !clean.add(8, 1));
+        assert_eq!(clean.read(9, 0b11), Some(19));
+        assert_eq!(clean.evict(0).map(|left| left.place), Some(11));
+        assert_eq!(clean.remove(2).map(|left| left.place), Some(12));
+        assert_eq!(clean.contents(0).collect::<Vec<_>>(), [(0, 0b11)]);
+        clean.insert(5, 1, 0, 15);
+        assert_eq!(clean.contents(0).map(|(unit, _)| unit).collect::<Vec<_>>(), [0, 5]);
+        assert_eq!((clean.len(), clean.len_of(0), clean.len_of(1)), (3, 2, 1));
+        assert!(clean.evict(0).is_some() && clean.evict(0).is_some() && clean.evict(0).is_none());
+    }
+}

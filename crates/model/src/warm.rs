@@ -1,0 +1,193 @@
+//! Warming the data cache: what a history of accesses leaves in it, without their taking any
+//! time. The cached mapping table is warmed by preconditioning ([`crate::precondition`]).
+
+use crate::blame::{HolderIndex, flow_holder};
+use crate::command::{UnitState, WriteUnit};
+use crate::config::Priority;
+use crate::drive::Drive;
+use crate::flash::queues::CLASS_HOST;
+use crate::io::{FlowId, NamespaceId, Operation};
+use crate::mapping::table::Content;
+use crate::pool::NONE;
+use crate::precondition::PreconditionError;
+use crate::read::{complete_mask, sector_mask};
+use mynah_stamp::Time;
+
+/// After how many accesses it is seen whether the cache is full: enough for every flow to have
+/// been there.
+const LOOK_EVERY: u64 = 1024;
+
+/// An access of the past.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Access {
+    /// Whose.
+    pub flow: FlowId,
+    /// To which namespace.
+    pub namespace: NamespaceId,
+    /// What it did.
+    pub operation: Operation,
+    /// First sector.
+    pub sector: u64,
+    /// Number of sectors.
+    pub sectors: u32,
+    /// Whether its flow writes as fast as the drive takes it: then the cache is found full, and
+    /// what is more than may stay in it on its way to the flash.
+    pub saturated: bool,
+}
+
+impl Drive {
+    /// Leaves the data cache as the accesses of `history`, oldest first, leave it: with what was
+    /// used last, as much of it dirty as may be. Takes as many as fill the cache; returns how
+    /// many. Only what is on flash is warmed, so lay that down first.
+    ///
+    /// # Errors
+    /// [`PreconditionError::Used`] if the drive has been used.
+    pub fn warm_cache(
+        &mut self,
+        history: impl IntoIterator<Item = Access>,
+    ) -> Result<u64, PreconditionError> {
+        if self.now != Time::ZERO || self.counters.commands > 0 || self.commands.len() > 0 {
+            return Err(PreconditionError::Used);
+        }
+        let mut taken = 0u64;
+        let mut saturated = vec![];
+        if self.cache.is_some() {
+            for access in history {
+                taken += 1;
+                self.warm_with(access, &mut saturated);
+                if taken.is_multiple_of(LOOK_EVERY) && self.is_warm(&saturated) {
+                    break;
+                }
+            }
+        }
+        self.evict_surplus();
+        self.settle();
+        self.restart_counters();
+        Ok(taken)
+    }
+
+    /// Whether more accesses would only replace what is in the cache.
+    fn is_warm(&self, saturated: &[bool]) -> bool {
+        let Some(cache) = &self.cache else { return true };
+        (0..cache.parts.len()).all(|part| {
+            let all = saturated.get(part).copied().unwrap_or(false);
+            cache.is_filled(part, all)
+        })
+    }
+
+    fn warm_with(&mut self, access: Access, saturated: &mut Vec<bool>) {
+        let Some(index) = (access.namespace.0 as usize).checked_sub(1) else { return };
+        let Some(space) = self.namespaces.get(index) else { return };
+        let (reads, writes) = (space.caches_reads, space.caches_writes);
+        let (base, units) = (space.base, u64::from(space.units));
+        let holder = flow_holder(access.flow);
+        self.grow_holders(usize::from(holder) + 1);
+        let Some(part) = self.cache.as_ref().map(|cache| cache.part_of(holder, index)) else {
+            return;
+        };
+        if part >= saturated.len() {
+            saturated.resize(part + 1, false);
+        }
+        let unit_sectors = u64::from(self.shape.unit_sectors);
+        let end = access.sector + u64::from(access.sectors);
+        let last = end.div_ceil(unit_sectors).min(units);
+        for unit in access.sector / unit_sectors..last {
+            let start = unit * unit_sectors;
+            let from = access.sector.max(start) - start;
+            let to = end.min(start + unit_sectors) - start;
+            let mask =
+                sector_mask(self.shape.unit_sectors, from as u32, to.saturating_sub(from) as u32);
+            let mask = complete_mask(self.shape.unit_sectors, mask);
+            let unit = base + unit as u32;
+            let dirty = self.cache.as_ref().and_then(|cache| cache.find(unit));
+            match access.operation {
+                _ if self.mapping.table.slot(unit).is_none() || mask == 0 => {}
+                Operation::Read if reads && dirty.is_none() => {
+                    if let Some(cache) = &mut self.cache {
+                        cache.fill(unit, mask, part);
+                    }
+                }
+                Operation::Write | Operation::WriteThrough if writes => {
+                    saturated[part] |= access.saturated;
+                    match dirty {
+                        Some(at) => {
+                            self.units[at].mask =
+                                complete_mask(self.shape.unit_sectors, self.units[at].mask | mask);
+                            self.unlink_cached(at);
+                            self.link_newest_cached(at);
+                        }
+                        None => self.warm_dirty(unit, mask, holder, part, reads),
+                    }
+                    self.trim_dirty(part, saturated[part]);
+                }
+                Operation::Write | Operation::WriteThrough => {
+                    if let Some(cache) = &mut self.cache {
+                        cache.forget(unit);
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn warm_dirty(&mut self, unit: u32, mask: u64, holder: HolderIndex, part: usize, reads: bool) {
+        let Some(cache) = &mut self.cache else { return };
+        if !cache.make_room(part) {
+            self.age(part, reads);
+        }
+        let Some(cache) = &mut self.cache else { return };
+        if !cache.make_room(part) {
+            return;
+        }
+        let known = cache.forget(unit).unwrap_or(0);
+        let epoch = cache.dirtied();
+        let at = self.units.insert(WriteUnit {
+            cached: true,
+            state: UnitState::Cached,
+            mask: complete_mask(self.shape.unit_sectors, mask | known),
+            epoch,
+            part: part as u16,
+            ..WriteUnit::new(
+                Content::Unit(unit),
+                CLASS_HOST + Priority::default() as u8,
+                holder,
+                Time::ZERO,
+            )
+        });
+        if let Some(cache) = &mut self.cache {
+            cache.add(unit, at, holder, part);
+        }
+        self.link_newest_cached(at);
+    }
+
+    /// Takes what is more than a part holds of dirty units as written to flash.
+    fn trim_dirty(&mut self, part: usize, saturated: bool) {
+        while let Some(cache) = &self.cache
+            && cache.parts[part].dirty > cache.dirty_at_rest(part, saturated)
+        {
+            let (oldest, reads) = (cache.parts[part].oldest, cache.clean.is_some());
+            if oldest == NONE {
+                return;
+            }
+            self.age(part, reads);
+        }
+    }
+
+    /// The oldest dirty unit of a part is on flash: it leaves, or is clean.
+    fn age(&mut self, part: usize, reads: bool) {
+        let Some(oldest) = self.cache.as_ref().map(|cache| cache.parts[part].oldest) else {
+            return;
+        };
+        if oldest == NONE {
+            return;
+        }
+        self.unlink_cached(oldest);
+        let u = &self.units[oldest];
+        let (content, holder, epoch, mask) = (u.content, u.holder, u.epoch, u.mask);
+        self.units.remove(oldest);
+        if let (Some(cache), Content::Unit(unit)) = (&mut self.cache, content) {
+            cache.cleaned(epoch);
+            cache.remove(unit, holder, part, reads.then_some(mask));
+        }
+    }
+}
