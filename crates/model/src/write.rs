@@ -583,8 +583,9 @@ impl Drive {
         }
         self.finish_flushes();
         self.admit(part);
-        if self.config.cache.is_some_and(|cache| cache.sharing == CacheSharing::PerFlow) {
-            // Who came later may wait for those who had more until then.
+        if self.config.cache.is_some_and(|cache| cache.sharing != CacheSharing::Shared) {
+            // Others may wait for whoever had more before parts were made smaller, or for the
+            // only room there is.
             for other in 0..self.cache.as_ref().map_or(0, |cache| cache.parts.len()) {
                 if other != part && self.cache.as_ref().is_some_and(|cache| cache.is_waited_for()) {
                     self.admit(other);
