@@ -70,6 +70,18 @@ fn the_same_seed_gives_the_same_bytes() {
 }
 
 #[test]
+fn changes_that_only_make_sense_together_may_come_in_any_order() {
+    let folder = tempfile::tempdir().unwrap();
+    let hashes =
+        [["firmware.cores=3", "firmware.read=500ns"], ["firmware.read=500ns", "firmware.cores=3"]]
+            .map(|[first, second]| {
+                let args = ["--set", first, "--set", second, "--number_ios", "10", "--json", "-"];
+                result(&done(sim(folder.path(), &args)))["drive_hash"].clone()
+            });
+    assert_eq!(hashes[0], hashes[1]);
+}
+
+#[test]
 fn a_recording_replays_in_another_process() {
     let folder = tempfile::tempdir().unwrap();
     let log = |name| std::fs::read_to_string(folder.path().join(name)).unwrap();

@@ -592,10 +592,15 @@ impl Drive {
         let Some(space) = self.namespaces.get((namespace.0 as usize).wrapping_sub(1)) else {
             return 0;
         };
-        self.mapping.table.touch(sectors.filter_map(|sector| {
+        let units = sectors.filter_map(|sector| {
             let (unit, _) = self.shape.split_sectors(sector);
             (unit < u64::from(space.units)).then(|| space.base + unit as u32)
-        }))
+        });
+        if self.mapping.is_cached() {
+            units.fold(0, |sum, unit| sum ^ self.warm_cached(unit))
+        } else {
+            self.mapping.table.touch(units)
+        }
     }
 
     #[inline]

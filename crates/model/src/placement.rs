@@ -53,16 +53,23 @@ impl Drive {
             .unwrap_or(0)
     }
 
-    /// The plane with room for which the fewest units wait, from the one after `at` on.
+    /// The plane with room for which the fewest units wait, from the one after `at` on; among
+    /// those, one whose die is idle.
     fn least_loaded(&self, planes: &[u32], at: u32) -> u32 {
-        let count = planes.len() as u32;
-        let load = |at: &u32| {
-            let plane = planes[*at as usize];
+        const NOTHING: (u32, bool) = (0, false);
+        let (first, second) = planes.split_at(at as usize + 1);
+        let after = (at + 1..).zip(second).chain((0..).zip(first));
+        let mut best = None;
+        for (at, &plane) in after {
             let die = &self.dies[self.shape.die_of_plane(plane) as usize];
-            (self.planes[plane as usize].queues.host_units, !die.is_idle())
-        };
-        let after = (1..=count).map(|step| (at + step) % count);
-        let with_room = after.filter(|&at| self.has_room(planes[at as usize]));
-        with_room.min_by_key(load).unwrap_or_else(|| self.next_with_room(planes, at))
+            let load = (self.planes[plane as usize].queues.host_units, !die.is_idle());
+            if best.is_none_or(|(least, _)| load < least) && self.has_room(plane) {
+                best = Some((load, at));
+                if load == NOTHING {
+                    break;
+                }
+            }
+        }
+        best.map_or_else(|| self.next_with_room(planes, at), |(_, at)| at)
     }
 }

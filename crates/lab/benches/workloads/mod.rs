@@ -23,7 +23,7 @@ pub(crate) struct Workload {
     pub(crate) requests: u64,
 }
 
-pub(crate) const WORKLOADS: [Workload; 5] = [
+pub(crate) const WORKLOADS: [Workload; 6] = [
     Workload {
         name: "random-reads",
         about: "4 KiB random reads, QD 32, ideal table",
@@ -66,6 +66,21 @@ pub(crate) const WORKLOADS: [Workload; 5] = [
         requests: 2_000_000,
     },
     Workload {
+        name: "everything-on",
+        about: "8 KiB random, 70 % reads, QD 32, steady, 75 % occupied, every policy on, CMT hits",
+        overrides: &EVERYTHING,
+        flows: &[&[
+            ("rw", "randrw"),
+            ("rwmixread", "70"),
+            ("bs", "8k"),
+            ("iodepth", "32"),
+            ("size", "75%"),
+            ("occupancy", "75"),
+        ]],
+        precondition: Precondition::Steady,
+        requests: 2_000_000,
+    },
+    Workload {
         name: "preconditioning",
         about: "preconditioning for 8 KiB random writes, 75 % occupied",
         overrides: &["mapping.table=ideal"],
@@ -73,6 +88,43 @@ pub(crate) const WORKLOADS: [Workload; 5] = [
         precondition: Precondition::Steady,
         requests: 0,
     },
+];
+
+/// What costs time on the way of a request and does not exclude something else here.
+const EVERYTHING: [&str; 33] = [
+    "mapping.cmt.size=1GiB",
+    "mapping.cmt.granularity=page",
+    "cache.dram.rows=open",
+    "cache.dram.traffic=all",
+    "queues.arbitration=weighted",
+    "queues.high_weight=8",
+    "queues.medium_weight=4",
+    "queues.low_weight=2",
+    "firmware.cores=16",
+    "firmware.read=500ns",
+    "firmware.write=500ns",
+    "link.fetch_prp_lists=true",
+    "gc.victim=cost-benefit",
+    "gc.paced=true",
+    "gc.idle_after=1ms",
+    "allocation.placement=least-loaded",
+    "wear.dynamic=true",
+    "wear.static_threshold=100",
+    "wear.endurance=3000",
+    "wear.endurance_deviation=5%",
+    "wear.retries=[{cycles=0,mean=0.01},{cycles=3000,mean=0.5}]",
+    "wear.retry=60us",
+    "wear.decode=[{cycles=0,time=\"1us\"},{cycles=3000,time=\"5us\"}]",
+    "scheduler.suspend_program={latency=\"20us\"}",
+    "scheduler.suspend_erase={latency=\"30us\"}",
+    "scheduler.write_deadline=5ms",
+    "scheduler.cache_program=true",
+    "scheduler.flin={}",
+    "energy.read=50uJ",
+    "energy.program=300uJ",
+    "energy.erase=2mJ",
+    "energy.channel=100mW",
+    "energy.idle=1W",
 ];
 
 /// What a run cost.

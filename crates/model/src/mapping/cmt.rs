@@ -72,6 +72,14 @@ impl Cmt {
         }
     }
 
+    /// Reads what [`Cmt::lookup`] of the same will read and change, to bring it near.
+    pub(crate) fn touch(&self, unit: u32, translation_page: u32) -> u32 {
+        let Some(&at) = self.index.get(&self.key(unit, translation_page)) else { return 0 };
+        let Entry { newer, older, .. } = self.entries[at as usize];
+        let near = |at: u32| self.entries.get(at as usize).map_or(0, |entry| entry.key);
+        near(newer) ^ near(older)
+    }
+
     /// Whether the entry of `unit` is cached; does not count as a use.
     pub(crate) fn contains(&self, unit: u32, translation_page: u32) -> bool {
         self.index.contains_key(&self.key(unit, translation_page))
