@@ -1,10 +1,9 @@
+//! See `mynah_device::fuzzing`.
 #![no_main]
 
+#[path = "../drive.rs"]
+mod drive;
+
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
-    let overrides = ["geometry.blocks_per_plane=64", "geometry.channels=1"].map(String::from);
-    if let Ok(drive) = mynah_lab::drive::load("enterprise-tlc", &overrides)
-        && let Ok(drive) = mynah_model::Drive::new(drive.config)
-    {
-        mynah_device::fuzzing::commands(drive, data);
-    }
+    mynah_device::fuzzing::commands(drive::small().expect("a small drive"), data);
 });

@@ -6,7 +6,7 @@
 //! writes ([`crate::steady`]), and gives every plane blocks like that: which unit is where
 //! is drawn at random, open blocks are filled to a random degree, and the cached mapping
 //! table holds recently used entries. All planes with the same kinds of data share one
-//! computation. With hybrid mapping it is the log blocks that settle ([`logs`]).
+//! computation. With hybrid mapping it is the log blocks that settle (`precondition/logs.rs`).
 
 mod logs;
 
