@@ -12,16 +12,15 @@ use workloads::{WORKLOADS, run};
 
 /// Blocks a plane: 80 GiB, since setting up counts too.
 const BLOCKS: u32 = 320;
-const FEW: u64 = 20_000;
-const MANY: u64 = 60_000;
 
-/// What a request may cost, some 10 % above what was last measured. Lower it after an
-/// improvement.
-const LIMITS: [(&str, f64); 4] = [
-    ("random-reads", 4_650.0),
-    ("cmt-misses", 6_980.0),
-    ("steady-writes", 9_070.0),
-    ("two-sequential", 4_940.0),
+/// Requests of the two runs of a workload, and what each may cost: some 5 % above what was last
+/// measured. Lower it after an improvement. Writes are counted when the data cache, which starts
+/// full, and its way to the flash have come to rest.
+const LIMITS: [(&str, u64, u64, f64); 4] = [
+    ("random-reads", 20_000, 60_000, 4_650.0),
+    ("cmt-misses", 20_000, 60_000, 6_980.0),
+    ("steady-writes", 150_000, 200_000, 10_300.0),
+    ("two-sequential", 20_000, 60_000, 4_940.0),
 ];
 
 fn main() {
@@ -40,10 +39,10 @@ fn main() {
     }
     let mut exceeded = false;
     println!("{:<17} {:>12} {:>8}  instructions for each request", "workload", "measured", "limit");
-    for (name, limit) in LIMITS {
+    for (name, few, many, limit) in LIMITS {
         let flows = WORKLOADS.iter().find(|w| w.name == name).unwrap().flows.len() as u64;
-        let difference = instructions(name, MANY) - instructions(name, FEW);
-        let each = difference as f64 / ((MANY - FEW) * flows) as f64;
+        let difference = instructions(name, many) - instructions(name, few);
+        let each = difference as f64 / ((many - few) * flows) as f64;
         println!("{name:<17} {each:>12.1} {limit:>8}");
         exceeded |= each > limit;
     }

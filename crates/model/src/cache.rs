@@ -164,16 +164,22 @@ impl Cache {
     }
 
     /// Whether a part has room for one more dirty unit, when what is clean has made way.
+    #[inline]
     pub(crate) fn has_room(&self, part: usize) -> bool {
-        self.parts[part].dirty < self.parts[part].capacity && self.index.len() < self.capacity
+        let p = &self.parts[part];
+        p.dirty < p.capacity && self.index.len() < self.capacity
     }
 
     /// Makes room for one more unit of a part, dirty or not; false if it is full of dirty
     /// units.
+    #[inline]
     pub(crate) fn make_room(&mut self, part: usize) -> bool {
-        if !self.has_room(part) {
-            return false;
-        }
+        self.has_room(part) && (self.clean.is_none() || self.make_room_of_clean(part))
+    }
+
+    /// Has what is clean make way, where that is needed.
+    #[inline(never)]
+    fn make_room_of_clean(&mut self, part: usize) -> bool {
         let Some(clean) = &mut self.clean else { return true };
         let p = &self.parts[part];
         let left = if p.dirty + clean.len_of(part) >= p.capacity {
@@ -223,10 +229,12 @@ impl Cache {
         self.index.get(&unit).copied()
     }
 
+    #[inline]
     pub(crate) fn add(&mut self, unit: u32, at: u32, holder: HolderIndex, part: usize) {
         self.index.insert(unit, at);
-        self.parts[part].count(holder, 1);
-        self.parts[part].dirty += 1;
+        let p = &mut self.parts[part];
+        p.count(holder, 1);
+        p.dirty += 1;
         if let Some(places) = &mut self.places {
             let place = places.take(self.capacity);
             places.put(at, place);
@@ -234,6 +242,7 @@ impl Cache {
     }
 
     /// A dirty unit leaves; its data stay as those of `keep`, if any.
+    #[inline]
     pub(crate) fn remove(
         &mut self,
         unit: u32,
@@ -242,8 +251,17 @@ impl Cache {
         keep: Option<u64>,
     ) {
         let at = self.index.remove(&unit);
-        self.parts[part].count(holder, -1);
-        self.parts[part].dirty -= 1;
+        let p = &mut self.parts[part];
+        p.count(holder, -1);
+        p.dirty -= 1;
+        if self.places.is_some() || keep.is_some() {
+            self.keep_or_free(unit, at, part, keep);
+        }
+    }
+
+    /// The place of a unit that has left: its data stay there, or it is free.
+    #[inline(never)]
+    fn keep_or_free(&mut self, unit: u32, at: Option<u32>, part: usize, keep: Option<u64>) {
         let place = match (&self.places, at) {
             (Some(places), Some(at)) => places.of_write(at),
             _ => NONE,
@@ -309,6 +327,7 @@ impl Cache {
     }
 
     /// What is on flash of a unit will not be what the cache has of it; what that was.
+    #[inline]
     pub(crate) fn forget(&mut self, unit: u32) -> Option<u64> {
         let left = self.clean.as_mut()?.remove(unit)?;
         if let Some(places) = &mut self.places {

@@ -71,6 +71,7 @@ impl Dram {
     }
 
     /// Time of an access to `bytes` with closed rows, wherever they are.
+    #[inline]
     pub(crate) fn closed_time(&self, bytes: u32) -> Span {
         let d = &self.config;
         let rows = u64::from(bytes.div_ceil(d.row_bytes).max(1));
