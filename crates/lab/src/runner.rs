@@ -411,13 +411,18 @@ impl Runner {
         });
     }
 
+    /// Starts with an empty data cache: a recording says how its drive was prepared, and not
+    /// what flows did before.
+    pub(crate) fn keep_cache_cold(&mut self) {
+        let warms = std::mem::take(&mut self.warms_cache);
+        if warms && self.drive.config().cache.is_some() {
+            self.notes.push("the data cache is empty at the start of a recorded run".into());
+        }
+    }
+
     /// Leaves the data cache as the flows' past would have left it.
     fn warm_cache(&mut self) -> Result<(), RunError> {
         let Some(cache) = self.drive.config().cache else { return Ok(()) };
-        if self.tape.is_some() {
-            self.notes.push("the data cache is empty at the start of a recorded run".into());
-            return Ok(());
-        }
         let (g, flash) = (self.drive.config().geometry, self.drive.config().flash);
         let waf = self.preconditioned.as_ref().and_then(|found| found.expected_waf).unwrap_or(1.0);
         let program = flash.program.lsb.as_ps() as f64 * 1e-12 * waf.max(1.0);

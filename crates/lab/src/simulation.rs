@@ -444,6 +444,7 @@ impl Simulation {
         }
         if let Some(path) = &self.record {
             let file = PendingFile::create(path)?;
+            runner.keep_cache_cold();
             let header = self.header(&runner)?;
             let tape = Tape::create(file.temporary(), &header).map_err(|e| file.error(e))?;
             runner.record(tape);
