@@ -291,10 +291,10 @@ fn over_time(out: &mut String, series: &Series) -> std::fmt::Result {
     chart("Latency that 99 % do not exceed", p99, &duration)?;
     let depth = each_flow(&|point, flow| flow.outstanding_ps as f64 / 1e12 / point.seconds());
     chart("I/Os outstanding, mean", depth, &count)?;
-    if series.points.iter().any(|point| point.host_units > 0) {
-        let waf = |point: &Point| match point.host_units {
+    if series.points.iter().any(|point| point.host_bytes > 0) {
+        let waf = |point: &Point| match point.host_bytes {
             0 => f64::NAN,
-            written => point.flash_units as f64 / written as f64,
+            written => point.flash_bytes as f64 / written as f64,
         };
         let line = |height: &dyn Fn(&Point) -> f64| {
             vec![Line { colour: 0, points: points(series, height) }]

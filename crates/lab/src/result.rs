@@ -323,6 +323,9 @@ pub struct Device {
     pub dram_row_hit_ratio: Option<f64>,
     /// Mapping units that hosts wrote.
     pub host_units_written: u64,
+    /// Bytes that hosts wrote: a write of a part of a unit counts as that part.
+    #[serde(default)]
+    pub host_bytes_written: u64,
     /// Mapping units programmed with user data, relocations included.
     pub flash_units_programmed: u64,
     /// Mapping units that garbage collection moved.
@@ -624,10 +627,10 @@ impl Device {
         let (cmt_lookups, cache_lookups) = (since(|c| c.cmt_lookups), since(|c| c.cache_lookups));
         let host_units_written = since(|c| c.host_units_written);
         let flash_units_programmed = since(|c| c.flash_units_programmed);
-        let waf = ratio(flash_units_programmed, host_units_written);
+        let host_bytes_written = since(|c| c.host_bytes_written);
+        let waf = ratio(flash_units_programmed * after.wear.unit_bytes, host_bytes_written);
         let seconds = interval.as_ps() as f64 * 1e-12;
-        let units_per_s = if seconds > 0.0 { host_units_written as f64 / seconds } else { 0.0 };
-        let bytes_per_s = units_per_s * after.wear.unit_bytes as f64;
+        let bytes_per_s = if seconds > 0.0 { host_bytes_written as f64 / seconds } else { 0.0 };
         let wear = Wear::new(after, since(|c| c.wear_levelling_runs), waf, bytes_per_s);
         Device {
             waf,
@@ -643,6 +646,7 @@ impl Device {
             dram_utilisation: busy(before.dram_busy, after.dram_busy),
             dram_row_hit_ratio: ratio(since(|c| c.dram_row_hits), since(|c| c.dram_rows)),
             host_units_written,
+            host_bytes_written,
             flash_units_programmed,
             gc_units_moved: since(|c| c.gc_units_moved),
             gc_reads: since(|c| c.gc_reads),
@@ -741,6 +745,7 @@ pub(crate) mod sample;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use mynah_model::stats::WearState;
 
     fn assert_valid(json: &str) {
         let schema = serde_json::from_str(&json_schema()).unwrap();
@@ -859,14 +864,15 @@ mod tests {
         assert_eq!(said, [("a", "die", "mapping", 1_000.0), ("flow 1", "die", "gc", 2_000.0)]);
 
         let before = Counters {
-            host_units_written: 100,
+            host_bytes_written: 51_200,
             flash_units_programmed: 900,
             channel_busy: vec![Span::from_us(10)],
             ..Counters::default()
         };
         let after = Counters {
-            host_units_written: 200,
-            flash_units_programmed: 1_100,
+            host_bytes_written: 102_400,
+            flash_units_programmed: 1_000,
+            wear: WearState { unit_bytes: 1_024, ..WearState::default() },
             channel_busy: vec![Span::from_us(60)],
             ..Counters::default()
         };

@@ -41,10 +41,10 @@ pub struct Point {
     pub measured: bool,
     /// Each flow.
     pub flows: Vec<FlowPoint>,
-    /// Mapping units that hosts wrote.
-    pub host_units: u64,
-    /// Mapping units programmed.
-    pub flash_units: u64,
+    /// Bytes that hosts wrote.
+    pub host_bytes: u64,
+    /// Bytes of the mapping units programmed.
+    pub flash_bytes: u64,
     /// Free blocks at its end.
     pub free_blocks: u64,
 }
@@ -97,8 +97,8 @@ impl Point {
 
     fn merge(&mut self, other: Point) {
         self.end = other.end;
-        self.host_units += other.host_units;
-        self.flash_units += other.flash_units;
+        self.host_bytes += other.host_bytes;
+        self.flash_bytes += other.flash_bytes;
         self.free_blocks = other.free_blocks;
         for (flow, more) in self.flows.iter_mut().zip(other.flows) {
             flow.merge(more);
@@ -318,8 +318,9 @@ impl Sampler {
             end,
             measured: self.measured,
             flows: self.flows.iter_mut().map(point_of).collect(),
-            host_units: device.host_units_written,
-            flash_units: device.flash_units_programmed,
+            host_bytes: device.host_bytes_written,
+            flash_bytes: device.flash_units_programmed
+                * u64::from(drive.config().mapping.unit_bytes),
             free_blocks: drive.gauges().free_blocks,
         };
         self.series.points.push(point);

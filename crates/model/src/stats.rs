@@ -95,6 +95,8 @@ pub struct Counters {
     pub events: u64,
     /// Mapping units that hosts wrote (each rewrite counts, cached or not).
     pub host_units_written: u64,
+    /// Bytes that hosts wrote: a write of a part of a unit counts as that part.
+    pub host_bytes_written: u64,
     /// Mapping units that user data programs carried, relocations included.
     pub flash_units_programmed: u64,
     /// Mapping units that garbage collection moved.
@@ -201,10 +203,11 @@ pub struct WearState {
 }
 
 impl Counters {
-    /// Write amplification: units programmed for each unit that left the host's hands.
-    /// `None` before anything was written. Rewrites absorbed by the cache lower it.
+    /// Write amplification: bytes programmed for each byte that a host wrote. `None` before
+    /// anything was written. Rewrites absorbed by the cache lower it, writes of parts of units
+    /// raise it.
     pub fn write_amplification(&self) -> Option<f64> {
-        (self.host_units_written > 0)
-            .then(|| self.flash_units_programmed as f64 / self.host_units_written as f64)
+        let programmed = self.flash_units_programmed as f64 * self.wear.unit_bytes as f64;
+        (self.host_bytes_written > 0).then(|| programmed / self.host_bytes_written as f64)
     }
 }

@@ -25,6 +25,7 @@ impl Drive {
             return self.part_done(command, &[]);
         }
         self.counters.host_units_written += u64::from(c.end_unit - c.first_unit);
+        self.counters.host_bytes_written += u64::from(c.request.sectors) * 512;
         c.parts = 1;
         let (first, end) = (c.first_unit, c.end_unit);
         let (flow, namespace) = (c.flow, c.request.namespace.0 as usize - 1);

@@ -119,7 +119,7 @@ type Busy = (&'static str, &'static str, fn(&Snapshot) -> &[Span]);
 /// Latencies: name, meaning, value.
 type Distribution = (&'static str, &'static str, fn(&Snapshot) -> &Histogram);
 
-const COUNTS: [Count; 15] = [
+const COUNTS: [Count; 16] = [
     ("failed_commands", "Commands that failed", |it| it.totals.failed),
     ("refused_connections", "Connections ended for misbehaviour, or refused", |it| it.refused),
     ("flash_reads", "Flash pages read, all causes", |it| it.counters.flash_reads),
@@ -130,6 +130,7 @@ const COUNTS: [Count; 15] = [
         it.counters.gc_units_moved
     }),
     ("host_units_written", "Mapping units that hosts wrote", |it| it.counters.host_units_written),
+    ("host_bytes_written", "Bytes that hosts wrote", |it| it.counters.host_bytes_written),
     ("flash_units_programmed", "Mapping units programmed with user data", |it| {
         it.counters.flash_units_programmed
     }),

@@ -3,7 +3,7 @@
 use super::{Parts, Result, Run};
 use crate::recorder::Recorder;
 use mynah_model::io::{Completion, FlowId, Operation, QueueId, Status, Tag};
-use mynah_model::stats::{Blame, Counters, Holder, Resource};
+use mynah_model::stats::{Blame, Counters, Holder, Resource, WearState};
 use mynah_stamp::{Span, Stage, StageSpans, Time};
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -89,6 +89,7 @@ pub(crate) fn contended() -> Result {
         commands: 25_000,
         events: 412_345,
         host_units_written: 20_000,
+        host_bytes_written: 20_000 * 4096,
         flash_units_programmed: 54_200,
         gc_units_moved: 34_200,
         flash_reads: 47_000,
@@ -114,6 +115,7 @@ pub(crate) fn contended() -> Result {
         die_busy: (0..32).map(|die| share(560 + die * 37 % 190)).collect(),
         link_busy: [share(110), share(310)],
         block_erases_max: 12,
+        wear: WearState { unit_bytes: 4096, ..WearState::default() },
         ..Counters::default()
     };
     Result::new(Parts {

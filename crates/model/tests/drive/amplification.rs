@@ -107,3 +107,15 @@ fn idle_collection_does_not_count_as_host_writes() {
     host.finish();
     assert_eq!(host.drive.counters().host_units_written, 2);
 }
+
+#[test]
+fn writes_of_parts_of_units_are_amplified() {
+    // One sector of each unit of 8: the whole unit is programmed.
+    let mut host = Host::new(small_with(|c| c.cache = None));
+    for unit in 0..100 {
+        host.run_one(Operation::Write, unit * 8 + 3, 1);
+    }
+    let counters = host.drive.counters();
+    assert_eq!((counters.host_units_written, counters.host_bytes_written), (100, 51_200));
+    assert_eq!(counters.write_amplification(), Some(8.0));
+}

@@ -712,9 +712,10 @@ fn knobs() -> Vec<Knob> {
         knob(
             "mapping.unit_bytes",
             nothing,
+            // Writes of 4 KiB are parts of it.
             |c| c.mapping.unit_bytes = 8192,
             amplification,
-            0.4..=0.95,
+            1.2..=1.7,
         ),
         knob("mapping.table", nothing, |c| table(c, |_| ()), miss_latency, 1.8..=2.0),
         knob(
