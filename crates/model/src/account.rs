@@ -83,10 +83,14 @@ impl Drive {
         macro_rules! since {
             ($($field:ident)+) => { $(totals.$field -= from.$field;)+ };
         }
-        since!(commands events host_units_written host_bytes_written flash_units_programmed gc_units_moved
-            flash_reads flash_programs gc_reads gc_programs copybacks switch_merges partial_merges full_merges mapping_reads mapping_programs
-            merge_reads multi_plane_operations program_suspensions erase_suspensions erases gc_runs wear_levelling_runs retired_blocks read_retries cmt_lookups
-            cmt_hits cache_lookups cache_hits dram_rows dram_row_hits padded_units units_lost media_errors);
+        since!(
+            commands events host_units_written host_bytes_written flash_units_programmed
+            gc_units_moved flash_reads flash_programs gc_reads gc_programs copybacks switch_merges
+            partial_merges full_merges mapping_reads mapping_programs merge_reads
+            multi_plane_operations program_suspensions erase_suspensions erases gc_runs
+            wear_levelling_runs retired_blocks read_retries cmt_lookups cmt_hits cache_lookups
+            cache_hits dram_rows dram_row_hits padded_units units_lost media_errors
+        );
         let subtract = |now: &mut [Span], before: &[Span]| {
             for (now, before) in now.iter_mut().zip(before) {
                 *now = now.saturating_sub(*before);

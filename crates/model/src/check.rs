@@ -175,6 +175,9 @@ impl Drive {
                 hold(self.mapping.table.slot(unit).is_some(), || {
                     format!("unit {unit} is clean in the cache, but not on flash")
                 })?;
+                hold(self.stays_when_clean(unit), || {
+                    format!("unit {unit} is clean in the cache, which is not for its reads")
+                })?;
             }
         }
         let mut dirty = 0;

@@ -116,7 +116,7 @@ impl Drive {
                             self.unlink_cached(at);
                             self.link_newest_cached(at);
                         }
-                        None => self.warm_dirty(unit, mask, holder, part, reads),
+                        None => self.warm_dirty(unit, mask, holder, part),
                     }
                     self.trim_dirty(part, saturated[part]);
                 }
@@ -130,10 +130,10 @@ impl Drive {
         }
     }
 
-    fn warm_dirty(&mut self, unit: u32, mask: u64, holder: HolderIndex, part: usize, reads: bool) {
+    fn warm_dirty(&mut self, unit: u32, mask: u64, holder: HolderIndex, part: usize) {
         let Some(cache) = &mut self.cache else { return };
         if !cache.make_room(part) {
-            self.age(part, reads);
+            self.age(part);
         }
         let Some(cache) = &mut self.cache else { return };
         if !cache.make_room(part) {
@@ -165,16 +165,15 @@ impl Drive {
         while let Some(cache) = &self.cache
             && cache.parts[part].dirty > cache.dirty_at_rest(part, saturated)
         {
-            let (oldest, reads) = (cache.parts[part].oldest, cache.clean.is_some());
-            if oldest == NONE {
+            if cache.parts[part].oldest == NONE {
                 return;
             }
-            self.age(part, reads);
+            self.age(part);
         }
     }
 
     /// The oldest dirty unit of a part is on flash: it leaves, or is clean.
-    fn age(&mut self, part: usize, reads: bool) {
+    fn age(&mut self, part: usize) {
         let Some(oldest) = self.cache.as_ref().map(|cache| cache.parts[part].oldest) else {
             return;
         };
@@ -185,7 +184,9 @@ impl Drive {
         let u = &self.units[oldest];
         let (content, holder, epoch, mask) = (u.content, u.holder, u.epoch, u.mask);
         self.units.remove(oldest);
-        if let (Some(cache), Content::Unit(unit)) = (&mut self.cache, content) {
+        let Content::Unit(unit) = content else { return };
+        let reads = self.stays_when_clean(unit);
+        if let Some(cache) = &mut self.cache {
             cache.cleaned(epoch);
             cache.remove(unit, holder, part, reads.then_some(mask));
         }

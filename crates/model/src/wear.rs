@@ -88,14 +88,11 @@ impl Drive {
     /// How worn the drive is.
     pub(crate) fn wear_state(&self) -> WearState {
         let ranges = || (0..self.shape.planes).map(|plane| self.blocks.wear_range(plane));
-        let spares = self.spare_blocks.iter().zip(0..).map(|(&new, plane)| {
-            let left = if self.blocks.retired.is_empty() {
-                new
-            } else {
-                new.saturating_sub(self.blocks.retired_of(plane))
-            };
-            (left, new)
-        });
+        let spares = self
+            .spare_blocks
+            .iter()
+            .zip(0..)
+            .map(|(&new, plane)| (new.saturating_sub(self.blocks.retired_of(plane)), new));
         let (spare_blocks, spare_blocks_new) = spares.min().unwrap_or((0, 0));
         let joined = u64::from(self.shape.flash_planes);
         let joined_bytes = u64::from(self.shape.units_per_block) * u64::from(self.shape.unit_bytes);

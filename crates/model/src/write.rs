@@ -529,6 +529,12 @@ impl Drive {
         self.unit_clean(at, true);
     }
 
+    /// Whether a unit that is on flash stays in the cache for reads.
+    #[inline]
+    pub(crate) fn stays_when_clean(&self, unit: u32) -> bool {
+        self.reads_cached && self.namespaces[self.namespace_index(unit)].caches_reads
+    }
+
     /// What a cached unit held is on flash, or (not `programmed`) need not be. If it was
     /// overwritten meanwhile it starts again; otherwise it leaves the cache, or is clean if
     /// reads may find it there.
@@ -550,10 +556,9 @@ impl Drive {
         let cache = self.cache.as_mut().expect("a cache");
         cache.cleaned(epoch);
         if !again && let Content::Unit(unit) = content {
-            let reads =
-                cache.clean.is_some() && self.namespaces[self.namespace_index(unit)].caches_reads;
+            let keep = keep.filter(|_| self.stays_when_clean(unit));
             let cache = self.cache.as_mut().expect("a cache");
-            cache.remove(unit, holder, part, keep.filter(|_| reads));
+            cache.remove(unit, holder, part, keep);
             cache.draining &= !cache.is_clean();
             self.units.remove(at);
         }

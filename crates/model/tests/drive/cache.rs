@@ -379,3 +379,36 @@ fn saturated_writers_find_a_warmed_cache_full() {
     host.finish();
     host.drive.check_quiet().expect("nothing is left");
 }
+
+#[test]
+fn warming_keeps_no_reads_of_namespaces_that_have_none() {
+    use mynah_model::precondition::{Occupancy, UpdateClass};
+    use mynah_model::warm::Access;
+    let mut config = cached(|cache| {
+        cache.mode = CacheMode::Both;
+        cache.bytes = 1 << 20;
+        cache.write_back = WriteBack::Lru { high: 0.1 };
+    });
+    let writes = Caching::Only(Some(CacheMode::Write));
+    config.namespaces =
+        vec![Namespace::whole_drive(), Namespace { caching: writes, ..Namespace::whole_drive() }];
+    let mut host = Host::new(config);
+    let class =
+        UpdateClass { first: 0, units: 2000, weight: 1.0, write_share: 0.5, saturated: false };
+    let both = [1, 2].map(|id| Occupancy { namespace: NamespaceId(id), classes: vec![class] });
+    host.drive.fill(&both).expect("a fresh drive");
+    let mut random = Random(9);
+    let history: Vec<Access> = (0..10_000)
+        .map(|n| Access {
+            flow: FlowId(0),
+            namespace: NamespaceId(1 + n % 2),
+            operation: Operation::Write,
+            sector: random.below(2000) * 8,
+            sectors: 8,
+            saturated: false,
+        })
+        .collect();
+    host.drive.warm_cache(history).expect("a fresh drive");
+    // Including that nothing clean is of the second.
+    host.drive.check().expect("the invariants hold");
+}
