@@ -214,7 +214,9 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "FACTOR|max", default_value = "1")]
     pub(crate) speed: String,
     /// Where the bytes are: ram (as far as written), file:PATH, or pattern (nowhere). Several
-    /// drives or shards have PATH.0, PATH.1 and so on
+    /// drives or shards have PATH.0, PATH.1 and so on. A drive that ends in order leaves its own
+    /// state in PATH.state and goes on from there; otherwise it is preconditioned anew, and says
+    /// why (see docs/serving.md)
     #[arg(long, value_name = "STORE", default_value = "ram")]
     pub(crate) store: String,
     /// A namespace, with blocks of 512 or 4096 bytes; may be repeated. The shards of a drive take

@@ -393,6 +393,7 @@ fn options(args: &Serve) -> Result<ServeOptions, Failure> {
             DoorbellsArg::Trapped => DoorbellMode::Trapped,
         },
         store: store(&args.store)?,
+        state_anew: args.drive.precondition.is_some().then_some("--precondition asks for that"),
         speed: speed(&args.speed)?,
         namespaces: namespaces.collect::<Result<_, _>>()?,
         allowed_hosts: args.allow_host.clone(),

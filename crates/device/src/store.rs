@@ -30,6 +30,9 @@ pub enum StoreError {
     Write,
 }
 
+/// Names one saved state of a drive: bytes that (but for chance) no other state has, not all zero.
+pub type StateId = [u8; 16];
+
 /// The longest description that a store keeps, in bytes.
 pub const DESCRIPTION_BYTES_MAX: usize = 60 << 10;
 
@@ -91,9 +94,15 @@ pub trait Store {
         false
     }
 
-    /// Puts everything on stable storage and notes that it was closed in order. The last call;
-    /// the only one that may block.
-    fn close(&mut self) -> Result<(), StoreError> {
+    /// Notes on stable storage that the bytes are in use, so that what was saved with them does not
+    /// belong to them any more. The first call; it may block.
+    fn begin(&mut self) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    /// Puts everything on stable storage and notes that it was closed in order, and which saved
+    /// state of the drive belongs to the bytes. The last call; it may block.
+    fn close(&mut self, _state: Option<StateId>) -> Result<(), StoreError> {
         Ok(())
     }
 

@@ -17,6 +17,7 @@ use crate::output::{Authentication, Media, Output, Queue, Reply, ReplyData, Repl
 use crate::power::{self, Before};
 use crate::queue::{State, TransportQueue};
 use crate::slots::{NONE, Slots};
+use crate::store::StateId;
 use crate::tap::Tap;
 use crate::timestamp::Timestamp;
 use crate::{Now, Store, StoreError};
@@ -40,6 +41,9 @@ pub struct Wakeup {
 
 /// The model's queue for the subsystem's own work (deallocation of deleted namespaces).
 pub(crate) const OWN_QUEUE: QueueId = QueueId(u16::MAX);
+
+/// A drive comes to rest within this time, or not at all.
+const REST_MAX: Span = Span::from_secs(3600);
 
 /// How often the media are looked at for thresholds crossed.
 const CHECK_INTERVAL: Span = Span::from_secs(60);
@@ -463,13 +467,52 @@ impl Subsystem {
         matches!(state, Some(State::Admin | State::Io))
     }
 
-    /// Puts everything on stable storage, and notes that the store was closed in order. The
-    /// last call; it may block.
+    /// Has the store note that it is in use. To be called before anything else is done; it may
+    /// block.
+    ///
+    /// # Errors
+    /// If that cannot be noted.
+    pub fn open_store(&mut self) -> Result<(), StoreError> {
+        self.store.begin()
+    }
+
+    /// Puts everything on stable storage, and notes that the store was closed in order, and which
+    /// saved state of the drive belongs to it. The last call; it may block.
     ///
     /// # Errors
     /// If something that was written may be lost.
-    pub fn close_store(&mut self) -> Result<(), StoreError> {
-        self.store.close()
+    pub fn close_store(&mut self, state: Option<StateId>) -> Result<(), StoreError> {
+        self.store.close(state)
+    }
+
+    /// Writes what is in the drive's cache to the flash and lets everything end, for as long as
+    /// that takes on the model's clock, so that the drive can be saved. Commands under way are not
+    /// answered any more, and no listener is told. `None` if the drive does not come to rest before
+    /// its power fails, or if it was not asked at all.
+    pub fn bring_to_rest(&mut self) -> Option<&mut Drive> {
+        if self.config.timing == Timing::Immediate {
+            return None;
+        }
+        let end = self.drive.now() + REST_MAX;
+        let end = self.power_cuts.front().map_or(end, |&cut| end.min(cut));
+        for control in [Control::Reset, Control::WriteBack] {
+            self.drive.control(self.drive.now(), control).ok()?;
+            loop {
+                // Whoever would answer has gone.
+                while self.drive.poll().is_some() {}
+                match self.drive.next_at() {
+                    Some(at) if at < end => self.drive.advance(at),
+                    Some(_) => return None,
+                    None => break,
+                }
+            }
+        }
+        // Messages that are still on the link cross it.
+        let last = self.drive.now() + Span::from_us(1);
+        if last < end {
+            self.drive.advance(last);
+        }
+        Some(&mut self.drive).filter(|drive| drive.is_at_rest())
     }
 
     /// Does some microseconds of work that will be needed later; whether it did any. To be

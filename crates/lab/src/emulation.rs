@@ -6,12 +6,14 @@ use crate::fault;
 use crate::recording::Header;
 use crate::replay::Preparation;
 use crate::runner::RunError;
+use crate::saved_state::{self, StateHeader};
 use crate::simulation::SimulationError;
 use mynah_model::Drive;
 use mynah_model::config::Config;
 use mynah_model::io::NamespaceId;
 use mynah_model::precondition::{Occupancy, Preconditioned, UpdateClass};
 use mynah_stamp::Span;
+use std::path::Path;
 
 /// A drive that is to be served, and the state it starts in.
 ///
@@ -51,6 +53,38 @@ impl Emulation {
         Ok(self)
     }
 
+    /// [`drive_hash`] of it.
+    pub fn hash(&self) -> String {
+        drive_hash(&self.config)
+    }
+
+    /// Whether the drive can be built.
+    ///
+    /// # Errors
+    /// If it cannot.
+    pub fn check(&self) -> Result<(), SimulationError> {
+        Ok(self.config.check().map_err(RunError::Drive)?)
+    }
+
+    /// Builds the drive, and puts it into the state that was saved at `state`, in place of
+    /// preconditioning.
+    ///
+    /// # Errors
+    /// If it cannot be built, or the state cannot be read, is damaged or another drive's.
+    pub fn restore(self, state: &Path) -> Result<Prepared, SimulationError> {
+        let mut drive = Drive::new(self.config).map_err(RunError::Drive)?;
+        let header = saved_state::load(&mut drive, state).map_err(RunError::from)?;
+        Ok(Prepared {
+            hash: drive_hash(drive.config()),
+            name: self.name,
+            precondition: Precondition::None,
+            preconditioned: None,
+            restored: Some(header),
+            occupancy: Vec::new(),
+            drive,
+        })
+    }
+
     /// Builds and preconditions the drive.
     ///
     /// # Errors
@@ -80,6 +114,7 @@ impl Emulation {
             name: self.name,
             precondition: self.precondition,
             preconditioned,
+            restored: None,
             occupancy,
             drive,
         })
@@ -98,6 +133,8 @@ pub struct Prepared {
     pub precondition: Precondition,
     /// What preconditioning found.
     pub preconditioned: Option<Preconditioned>,
+    /// The saved state that it was given instead.
+    pub restored: Option<StateHeader>,
     occupancy: Vec<Occupancy>,
 }
 
@@ -105,8 +142,12 @@ impl Prepared {
     /// The header of a recording that begins now, before the drive's first input.
     ///
     /// # Errors
-    /// If the drive cannot be written as a drive file.
+    /// If the drive cannot be written as a drive file, or begins in a saved state, which no
+    /// recording holds.
     pub fn header(&self) -> Result<Header, SimulationError> {
+        if self.restored.is_some() {
+            return Err(SimulationError::SavedStart);
+        }
         let preparation = Preparation {
             name: &self.name,
             precondition: self.precondition,

@@ -11,7 +11,7 @@ use mynah_model::{Drive, StateError};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::fs::File;
-use std::io::{BufReader, BufWriter, Read, Write};
+use std::io::{BufReader, BufWriter, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 const MAGIC: &[u8] = b"mynah.state/1\n";
@@ -78,7 +78,10 @@ pub enum SavedStateError {
     Output(#[from] OutputError),
 }
 
-/// Saves `drive`, which is at rest, to `file`.
+/// SHA-256 over all of a state's file before it.
+pub type Checksum = [u8; CHECKSUM];
+
+/// Saves `drive`, which is at rest, to `file`, on stable storage. Returns its checksum.
 ///
 /// # Errors
 /// If it is not at rest, or the file cannot be written.
@@ -87,7 +90,7 @@ pub fn save(
     name: &str,
     after: &str,
     file: PendingFile,
-) -> Result<(), SavedStateError> {
+) -> Result<Checksum, SavedStateError> {
     let path = file.path().to_owned();
     let header = StateHeader {
         drive: name.to_owned(),
@@ -95,7 +98,7 @@ pub fn save(
         after: after.to_owned(),
     };
     let header = serde_json::to_vec(&header).expect("a header is plain data");
-    let mut written = || -> std::io::Result<Result<(), StateError>> {
+    let mut written = || -> std::io::Result<Result<Checksum, StateError>> {
         let out = File::options().write(true).truncate(true).open(file.temporary())?;
         let mut out = BufWriter::with_capacity(1 << 20, out);
         let (mut checksum, mut failed) = (Sha256::new(), Ok(()));
@@ -110,15 +113,36 @@ pub fn save(
         write(&header);
         let saved = drive.save_state(&mut write);
         failed?;
-        out.write_all(&checksum.finalize())?;
+        let checksum = Checksum::from(checksum.finalize());
+        out.write_all(&checksum)?;
         out.flush()?;
-        Ok(saved)
+        let out = out.get_ref();
+        // There is nothing to wait for where the file is a pipe, say.
+        if out.metadata()?.is_file() {
+            out.sync_all()?;
+        }
+        Ok(saved.map(|()| checksum))
     };
     match written() {
-        Ok(Ok(())) => Ok(file.keep()?),
+        Ok(Ok(checksum)) => {
+            file.keep()?;
+            Ok(checksum)
+        }
         Ok(Err(error)) => Err(SavedStateError::State { path, error }),
         Err(error) => Err(file.error(error).into()),
     }
+}
+
+/// The checksum that the file at `path` ends with, if it has one and is what it says.
+///
+/// # Errors
+/// If the file cannot be read, or is too short.
+pub fn checksum(path: &Path) -> std::io::Result<Checksum> {
+    let mut file = File::open(path)?;
+    file.seek(SeekFrom::End(-(CHECKSUM as i64)))?;
+    let mut checksum = [0; CHECKSUM];
+    file.read_exact(&mut checksum)?;
+    Ok(checksum)
 }
 
 /// Gives `drive`, which has not been used, the state in the file at `path`.

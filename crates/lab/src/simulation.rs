@@ -107,6 +107,10 @@ pub enum SimulationError {
          written as one"
     ))]
     Unwritable(String),
+    /// A recording cannot be made of a drive that begins in a saved state.
+    #[error("a recording does not hold the saved state that the drive begins in")]
+    #[diagnostic(help("precondition the drive instead"))]
+    SavedStart,
 }
 
 impl SimulationError {

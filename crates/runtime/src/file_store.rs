@@ -5,6 +5,9 @@
 //! has finished when everything accepted before it is on stable storage. When a write or a
 //! flush has failed, no later one succeeds: what the kernel dropped once cannot be flushed
 //! again, and a drive that cannot keep its promise must say so.
+//!
+//! While the store is in use its header says so. Closed in order, it names the saved state of the
+//! drive that belongs to the bytes, if there is one.
 
 mod backlog;
 mod disk;
@@ -16,7 +19,7 @@ use crate::workers::Workers;
 use backlog::{Backlog, Content, Operation, Patch};
 use disk::Disk;
 use header::{DRIVE_BYTES_MAX, Header, NoHeader, SLOTS_BYTES};
-use mynah_device::store::DESCRIPTION_BYTES_MAX;
+use mynah_device::store::{DESCRIPTION_BYTES_MAX, StateId};
 use mynah_device::{Ready, Store, StoreError, StoreJob};
 use rustix::fs::FlockOperation;
 use rustix::io::Errno;
@@ -71,19 +74,100 @@ pub enum Found {
     },
 }
 
+/// A file, held by this process, that is a drive's store or can become one.
+#[derive(Debug)]
+pub struct StoreFile {
+    path: PathBuf,
+    file: File,
+    bytes: u64,
+    /// `None`: it holds nothing yet.
+    header: Option<Header>,
+}
+
+impl StoreFile {
+    /// Opens the file at `path`, or makes one. What an earlier run left in it stays as it is.
+    pub fn open(path: &Path) -> Result<StoreFile, OpenError> {
+        let fail = |problem| OpenError { path: path.to_owned(), problem };
+        StoreFile::locked(path).map_err(fail)
+    }
+
+    fn locked(path: &Path) -> Result<StoreFile, Problem> {
+        let options = File::options().read(true).write(true).create(true).truncate(false).clone();
+        let file = options.open(path)?;
+        match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => {}
+            Err(Errno::WOULDBLOCK) => return Err(Problem::InUse),
+            Err(error) => return Err(io::Error::from(error).into()),
+        }
+        let bytes = file.metadata()?.len();
+        let mut header = None;
+        if bytes > 0 {
+            let slots_at = bytes.checked_sub(SLOTS_BYTES).ok_or(Problem::Foreign)?;
+            let mut slots = vec![0; SLOTS_BYTES as usize];
+            file.read(slots_at, &mut slots)?;
+            match Header::newest(&slots) {
+                // A run that was killed while it made the file leaves one that holds nothing.
+                Err(NoHeader::Foreign) if is_hole(&file, bytes)? => {}
+                Err(NoHeader::Foreign) => return Err(Problem::Foreign),
+                Err(NoHeader::Format(format)) => return Err(Problem::Format(format)),
+                Ok(found) => header = Some(found),
+            }
+        }
+        Ok(StoreFile { path: path.to_owned(), file, bytes, header })
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Whether an earlier run has left bytes in it.
+    pub fn is_used(&self) -> bool {
+        self.header.is_some()
+    }
+
+    /// Whether the run before has closed it in order.
+    pub fn is_closed(&self) -> bool {
+        self.header.as_ref().is_some_and(|header| header.clean)
+    }
+
+    /// Whether the bytes were written for this drive (its hash).
+    pub fn is_of(&self, drive: &str) -> bool {
+        self.header.as_ref().is_some_and(|header| header.drive == name_of(drive))
+    }
+
+    /// The saved state of the drive that belongs to the bytes, if there is one.
+    pub fn state(&self) -> Option<StateId> {
+        self.header.as_ref().filter(|header| header.clean)?.state
+    }
+}
+
+/// As much of a drive's hash as a header holds.
+fn name_of(drive: &str) -> String {
+    let mut name = drive.to_owned();
+    while name.len() > DRIVE_BYTES_MAX {
+        name.pop();
+    }
+    name
+}
+
 /// A drive's bytes in a file.
 pub type FileStore = DiskStore<Workers<Task, Done>>;
 
 impl FileStore {
-    /// Opens the store at `path`, or makes one, for a drive of so many bytes; `drive` names the
-    /// drive (its hash). Blocks.
+    /// A store in this file, for a drive of so many bytes; `drive` names the drive (its hash).
+    /// What the file says of itself stays as it is until [`Store::begin`]. Blocks.
+    ///
+    /// # Errors
+    /// If the file cannot hold that drive, or not be used.
     pub fn open(
-        path: &Path,
+        file: StoreFile,
         data_bytes: u64,
         drive: &str,
     ) -> Result<(FileStore, Found), OpenError> {
-        let fail = |problem| OpenError { path: path.to_owned(), problem };
-        let (disk, header, found) = open_file(path, data_bytes, drive).map_err(fail)?;
+        let path = file.path.clone();
+        let fail = |problem| OpenError { path: path.clone(), problem };
+        let (disk, header, found) = fit(file, data_bytes, drive).map_err(fail)?;
         let disk = Arc::new(disk);
         let workers = Workers::new("mynah-disk", THREADS, {
             let disk = disk.clone();
@@ -99,62 +183,40 @@ impl FileStore {
     }
 }
 
-fn open_file(path: &Path, data_bytes: u64, drive: &str) -> Result<(File, Header, Found), Problem> {
-    let options = File::options().read(true).write(true).create(true).truncate(false).clone();
-    let file = options.open(path)?;
-    match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
-        Ok(()) => {}
-        Err(Errno::WOULDBLOCK) => return Err(Problem::InUse),
-        Err(error) => return Err(io::Error::from(error).into()),
-    }
-    let file_bytes = file.metadata()?.len();
+/// Gives a file the size that a drive needs, or checks that it has it; the header to go on from.
+fn fit(file: StoreFile, data_bytes: u64, drive: &str) -> Result<(File, Header, Found), Problem> {
     let wanted_bytes = data_bytes
         .checked_next_multiple_of(4096)
         .and_then(|bytes| bytes.checked_add(SLOTS_BYTES))
         .filter(|&bytes| bytes <= i64::MAX as u64)
         .ok_or(Problem::TooLarge(data_bytes))?;
-    let fresh = Header {
-        sequence: 0,
-        data_bytes,
-        drive: drive.chars().take(DRIVE_BYTES_MAX / 4).collect(),
-        clean: false,
-        description: Vec::new(),
-    };
-    let (header, found) = if file_bytes == 0 {
-        file.set_len(wanted_bytes)?;
-        (fresh, Found::Nothing)
-    } else {
-        let slots_at = file_bytes.checked_sub(SLOTS_BYTES).ok_or(Problem::Foreign)?;
-        let mut slots = vec![0; SLOTS_BYTES as usize];
-        file.read(slots_at, &mut slots)?;
-        // A run that was killed while it made the file leaves one that holds nothing.
-        let header = match Header::newest(&slots) {
-            Err(NoHeader::Foreign) if is_hole(&file, file_bytes)? => {
-                file.set_len(wanted_bytes)?;
-                None
-            }
-            Err(NoHeader::Foreign) => return Err(Problem::Foreign),
-            Err(NoHeader::Format(format)) => return Err(Problem::Format(format)),
-            Ok(header) => Some(header),
-        };
-        match header {
-            None => (fresh, Found::Nothing),
-            Some(header) if header.data_bytes != data_bytes || file_bytes != wanted_bytes => {
-                return Err(Problem::Size { file: header.data_bytes, drive: data_bytes });
-            }
-            Some(header) => {
-                let found =
-                    Found::Bytes { same_drive: header.drive == fresh.drive, closed: header.clean };
-                let sequence = header.sequence + 1;
-                (Header { sequence, description: header.description, ..fresh }, found)
-            }
+    let same_drive = file.is_of(drive);
+    let StoreFile { path, file, bytes, header } = file;
+    let (header, found) = match header {
+        None => {
+            file.set_len(wanted_bytes)?;
+            file.sync_all()?;
+            let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+            File::open(folder.unwrap_or(Path::new(".")))?.sync_all()?;
+            let header = Header {
+                sequence: 0,
+                data_bytes,
+                drive: String::new(),
+                clean: false,
+                state: None,
+                description: Vec::new(),
+            };
+            (header, Found::Nothing)
+        }
+        Some(header) if header.data_bytes != data_bytes || bytes != wanted_bytes => {
+            return Err(Problem::Size { file: header.data_bytes, drive: data_bytes });
+        }
+        Some(header) => {
+            let closed = header.clean;
+            (header, Found::Bytes { same_drive, closed })
         }
     };
-    file.write(header.at(), &header.encode())?;
-    file.sync_all()?;
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    File::open(folder.unwrap_or(Path::new(".")))?.sync_all()?;
-    Ok((file, header, found))
+    Ok((file, Header { drive: name_of(drive), ..header }, found))
 }
 
 /// Whether a file has no byte that was ever written.
@@ -284,7 +346,7 @@ struct Syncing {
 }
 
 impl<E: Executor> DiskStore<E> {
-    /// A store whose header on stable storage is `header`.
+    /// A store whose header on stable storage is `header`, but for the drive's name perhaps.
     fn new(disk: Arc<dyn Disk>, executor: E, header: Header) -> DiskStore<E> {
         DiskStore {
             disk,
@@ -323,6 +385,7 @@ impl<E: Executor> DiskStore<E> {
 
     fn change(&mut self, at: u64, bytes: u64, content: Content) -> Ready {
         debug_assert!(at + bytes <= self.header.data_bytes, "outside the store");
+        debug_assert!(!self.header.clean, "a change before the store is in use");
         if self.failed {
             let job = self.new_job(Job::Change);
             self.finished.push_back((job, Err(StoreError::Write)));
@@ -521,9 +584,17 @@ impl<E: Executor> Store for DiskStore<E> {
         Some(self.header.description.as_slice()).filter(|description| !description.is_empty())
     }
 
-    fn close(&mut self) -> Result<(), StoreError> {
+    fn begin(&mut self) -> Result<(), StoreError> {
+        self.header.clean = false;
+        self.header.state = None;
+        self.header_changed = true;
+        self.flush_now()
+    }
+
+    fn close(&mut self, state: Option<StateId>) -> Result<(), StoreError> {
         self.flush_now()?;
         self.header.clean = true;
+        self.header.state = state;
         self.header_changed = true;
         self.flush_now()
     }

@@ -9,7 +9,7 @@ use crate::clock::{self, Clock, Rate};
 use crate::cpus::Cpus;
 use crate::engine::Control;
 use crate::record::Recording;
-use crate::server::{ServeError, ServeOptions, Server, Speed};
+use crate::server::{ServeError, ServeOptions, Server, Speed, Start, StartError};
 use crate::status;
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 use mynah_device::Neighbour;
@@ -57,6 +57,15 @@ pub enum Cause {
     /// Its thread has ended without a word.
     #[error("the thread that served it has failed")]
     Thread,
+}
+
+impl From<StartError> for Cause {
+    fn from(error: StartError) -> Cause {
+        match error {
+            StartError::Drive(error) => Cause::Drive(error),
+            StartError::Store(error) => Cause::Serve(error.into()),
+        }
+    }
 }
 
 /// A drive that failed.
@@ -237,26 +246,30 @@ impl Drop for Group {
 fn serve(
     plan: Plan,
     up: impl FnOnce(Up),
-    start: &Receiver<Vec<Neighbour>>,
+    started: &Receiver<Vec<Neighbour>>,
 ) -> Result<Option<RunResult>, Cause> {
-    let Plan { name, emulation, options, record, status, complain } = plan;
+    let Plan { name, emulation, mut options, record, status, complain } = plan;
+    if record.is_some() {
+        let reason = "a recording begins in a state that can be made again";
+        options.state_anew = options.state_anew.or(Some(reason));
+    }
     // Only what the engine uses is to lie near its processor. Threads that work for it, which
     // start below, are not to disturb it there.
     let anywhere = Cpus::usable().map_err(ServeError::from)?;
     if let Some(cpus) = &options.cpus {
         cpus.keep_to().map_err(ServeError::from)?;
     }
-    let mut prepared = emulation.prepare()?;
+    let mut start = Start::new(emulation, &options)?;
     if options.cpus.is_some() {
         anywhere.keep_to().map_err(ServeError::from)?;
     }
     if !options.vfio_user.is_empty() && options.speed != Speed::Max {
         // As its functions will, and a recording's header has to say.
-        prepared.drive.report_moves(true);
+        start.drive_mut().drive.report_moves(true);
     }
-    let recording = record.as_deref().map(|path| Recording::begin(path, &prepared));
+    let recording = record.as_deref().map(|path| Recording::begin(path, start.drive()));
     let (recording, tap) = recording.transpose()?.unzip();
-    let mut server = Server::new(prepared, options)?;
+    let mut server = Server::new(start, options)?;
     if let Some(tap) = tap {
         server.subsystem_mut().set_tap(tap);
     }
@@ -273,7 +286,7 @@ fn serve(
         control: server.control(),
         neighbour: server.neighbour(),
     });
-    let Ok(others) = start.recv() else { return Ok(None) };
+    let Ok(others) = started.recv() else { return Ok(None) };
     server.subsystem_mut().set_neighbours(others);
     let (setup, clock) = (clock::thread_cpu(), Clock::start(Rate::REAL));
     let served = server.run()?;

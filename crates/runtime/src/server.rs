@@ -1,25 +1,26 @@
 //! A drive served: put together from what somebody asked for, run until it is told to end,
 //! and turned into a result.
 
-use crate::arena;
+mod store;
+
+pub use store::{Start, StartError, state_path};
+
 use crate::authenticator::{Authenticator, Secrets};
 use crate::clock::{Clock, Rate};
 use crate::cpus::Cpus;
 use crate::engine::{Control, Engine, EngineLimits, Told, copy_descriptor};
 use crate::fault::{ConnectionFault, Faults};
-use crate::file_store::{self, FileStore, Found, Trouble};
+use crate::file_store::{self, Trouble};
 use crate::hub::{Hub, Measure};
 use crate::pacing::Poll;
 use crate::vfio_user::{DoorbellMode, ListenError, Listener, Port, PortError, Say};
 pub use mynah_device::{NamespaceConfig as Namespace, Shard};
 use mynah_device::{
-    Neighbour, Now, PatternStore, Port as Listed, RamStore, Store, Subsystem, SubsystemConfig,
-    SubsystemError, Timing, Transport,
+    Neighbour, Now, Port as Listed, Subsystem, SubsystemConfig, SubsystemError, Timing, Transport,
 };
-use mynah_lab::emulation::Prepared;
 use mynah_lab::result::{Parts, Result as RunResult, Run};
 use mynah_lab::units::Duration;
-use mynah_model::Drive;
+use mynah_model::stats::{Blame, Counters};
 use mynah_stamp::{Span, Time};
 use mynah_wire::tcp::target::Settings;
 use rustix::fd::OwnedFd;
@@ -28,6 +29,7 @@ use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use store::Opened;
 
 /// NQNs of subsystems begin with this, unless they are given in full.
 const NQN_PREFIX: &str = "nqn.2026-11.io.github.mynah-ssd:";
@@ -68,6 +70,9 @@ pub struct ServeOptions {
     pub doorbells: DoorbellMode,
     /// Where the bytes are.
     pub store: StoreKind,
+    /// Why the drive's own state is made anew even if one was saved with the bytes; `None`: it is
+    /// not.
+    pub state_anew: Option<&'static str>,
     /// How fast the drive is.
     pub speed: Speed,
     /// Which part of a subsystem it is.
@@ -106,6 +111,7 @@ impl Default for ServeOptions {
             vfio_user: Vec::new(),
             doorbells: DoorbellMode::default(),
             store: StoreKind::Ram,
+            state_anew: None,
             speed: Speed::Modelled(Rate::REAL),
             shard: Shard::WHOLE,
             namespaces: Vec::new(),
@@ -225,7 +231,8 @@ impl Server {
     ///
     /// # Errors
     /// See [`ServeError`].
-    pub fn new(drive: Prepared, options: ServeOptions) -> Result<Server, ServeError> {
+    pub fn new(start: impl Into<Start>, options: ServeOptions) -> Result<Server, ServeError> {
+        let mut start = start.into();
         raise_descriptor_limit();
         let mut listeners = Vec::new();
         let mut addresses = Vec::new();
@@ -236,6 +243,8 @@ impl Server {
             listeners.push(listener);
         }
         let mut notes = Vec::new();
+        let Opened { store, waker, trouble } = store::open(&options, &mut start, &mut notes)?;
+        let drive = start.drive;
         let identity = Identity {
             nqn: nqn(options.name.as_deref().unwrap_or(&drive.name)),
             name: drive.name,
@@ -243,8 +252,6 @@ impl Server {
             seed: drive.drive.config().seed,
         };
         let drive = drive.drive;
-        let Opened { store, waker, trouble } =
-            open_store(&options, &identity.hash, &drive, &mut notes)?;
         let timing = match options.speed {
             Speed::Modelled(_) => Timing::Modelled,
             Speed::Max => Timing::Immediate,
@@ -374,7 +381,11 @@ impl Server {
     ///
     /// # Errors
     /// If the operating system fails.
-    pub fn run(self) -> Result<Served, ServeError> {
+    pub fn run(mut self) -> Result<Served, ServeError> {
+        if self.subsystem.open_store().is_err() {
+            let problem = self.trouble.message().unwrap_or("it cannot be written").to_owned();
+            return Err(ServeError::System(io::Error::other(format!("the store: {problem}"))));
+        }
         let rate = match self.options.speed {
             Speed::Modelled(rate) => rate,
             Speed::Max => Rate::REAL,
@@ -424,11 +435,15 @@ impl Server {
         }
         let (mut subsystem, measure) = engine.run()?;
         let mut notes = self.notes;
-        if subsystem.close_store().is_err() {
+        let drive = subsystem.drive();
+        let (end, counters, blame) = (drive.now(), drive.counters(), drive.blame());
+        let state = store::save(&mut subsystem, &self.identity.name, &self.options, &mut notes);
+        if subsystem.close_store(state).is_err() {
             notes.push("what was written since the last flush may be lost".to_owned());
         }
         notes.extend(self.trouble.message().map(|problem| format!("the store: {problem}")));
-        Ok(Served { identity: self.identity, options: self.options, subsystem, measure, notes })
+        let (identity, options) = (self.identity, self.options);
+        Ok(Served { identity, options, end, counters, blame, measure, notes })
     }
 }
 
@@ -437,7 +452,9 @@ impl Server {
 pub struct Served {
     identity: Identity,
     options: ServeOptions,
-    subsystem: Subsystem,
+    end: Time,
+    counters: Counters,
+    blame: Vec<Blame>,
     measure: Measure,
     notes: Vec<String>,
 }
@@ -445,21 +462,20 @@ pub struct Served {
 impl Served {
     /// When serving ended, on the drive's clock.
     pub fn end(&self) -> Time {
-        self.subsystem.drive().now()
+        self.end
     }
 
     /// The result; `run` says what it cost the machine.
     pub fn result(&self, run: Run) -> RunResult {
-        let drive = self.subsystem.drive();
         let mut result = RunResult::new(Parts {
             drive: &self.identity.name,
             drive_hash: &self.identity.hash,
             seed: self.identity.seed,
             recorder: self.measure.recorder(),
             counters_before: &Default::default(),
-            counters: &drive.counters(),
+            counters: &self.counters,
             blame_before: &[],
-            blame: &drive.blame(),
+            blame: &self.blame,
             alone: None,
             run,
         });
@@ -472,59 +488,6 @@ impl Served {
             result.untrusted = lateness.verdict(self.options.late_bound, median);
         }
         result
-    }
-}
-
-/// A store, and how it is heard of.
-struct Opened {
-    store: Box<dyn Store>,
-    /// Rings when the store has finished something.
-    waker: Option<OwnedFd>,
-    trouble: Trouble,
-}
-
-impl Opened {
-    /// A store that never has anything to say.
-    fn silent(store: Box<dyn Store>) -> Opened {
-        Opened { store, waker: None, trouble: Trouble::default() }
-    }
-}
-
-fn open_store(
-    options: &ServeOptions,
-    hash: &str,
-    drive: &Drive,
-    notes: &mut Vec<String>,
-) -> Result<Opened, ServeError> {
-    let bytes = Subsystem::store_bytes(drive);
-    match &options.store {
-        StoreKind::Ram => Ok(Opened::silent(Box::new(RamStore::from_source(arena::source())))),
-        StoreKind::Pattern => {
-            notes.push("store pattern: nothing that was written was kept".to_owned());
-            Ok(Opened::silent(Box::new(PatternStore)))
-        }
-        StoreKind::File(path) => {
-            let (store, found) = FileStore::open(path, bytes, hash)?;
-            let waker = copy_descriptor(store.wake_descriptor())?;
-            if let Found::Bytes { same_drive, closed } = found {
-                let how = match closed {
-                    true => "as they were left",
-                    false => {
-                        "as of the last flush or newer, because the run before did not end \
-                              in order"
-                    }
-                };
-                notes.push(format!(
-                    "{}: the bytes are {how}; the drive's own state is made anew",
-                    path.display()
-                ));
-                if !same_drive {
-                    notes.push(format!("{}: was written by another drive", path.display()));
-                }
-            }
-            let trouble = store.trouble();
-            Ok(Opened { store: Box::new(store), waker: Some(waker), trouble })
-        }
     }
 }
 

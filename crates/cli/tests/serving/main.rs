@@ -3,11 +3,13 @@
 //! - `bench`: everything that is written comes back over NVMe/TCP, whatever the connection does;
 //! - `vfio_user`: the same on the PCIe bus;
 //! - `several`: several drives in one process, and a drive in parts;
+//! - `restart`: a drive comes back from its file, its own state too, or says why not;
 //! - `record`: what was served is simulated again;
 //! - `tls`: connections that are encrypted.
 
 mod bench;
 mod record;
+mod restart;
 mod several;
 mod support;
 mod tls;

@@ -4,7 +4,7 @@
 //! turn: a slot is overwritten only when the other one is on stable storage, so one of them is
 //! whole whenever the power fails.
 
-use mynah_device::store::DESCRIPTION_BYTES_MAX;
+use mynah_device::store::{DESCRIPTION_BYTES_MAX, StateId};
 use zerocopy::byteorder::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
@@ -13,7 +13,7 @@ const SLOT_BYTES: u64 = 64 << 10;
 /// Bytes of both.
 pub(super) const SLOTS_BYTES: u64 = 2 * SLOT_BYTES;
 /// Bytes that identify a drive.
-pub(super) const DRIVE_BYTES_MAX: usize = 64;
+pub(super) const DRIVE_BYTES_MAX: usize = 48;
 
 const MAGIC: [u8; 8] = *b"MynahSto";
 const FORMAT: u32 = 1;
@@ -29,6 +29,8 @@ struct Layout {
     sequence: U64,
     data_bytes: U64,
     drive: [u8; DRIVE_BYTES_MAX],
+    /// Zeros: none.
+    state: StateId,
     description_bytes: U32,
     /// CRC32C of everything else, this field taken as zero.
     checksum: U32,
@@ -44,6 +46,8 @@ pub(super) struct Header {
     pub(super) drive: String,
     /// Whether the store was closed in order.
     pub(super) clean: bool,
+    /// Which of the drive's own states belongs to the bytes.
+    pub(super) state: Option<StateId>,
     pub(super) description: Vec<u8>,
 }
 
@@ -80,6 +84,7 @@ impl Header {
             sequence: U64::new(self.sequence),
             data_bytes: U64::new(self.data_bytes),
             drive,
+            state: self.state.unwrap_or_default(),
             description_bytes: U32::new(self.description.len() as u32),
             checksum: U32::ZERO,
         };
@@ -112,6 +117,7 @@ impl Header {
             data_bytes: layout.data_bytes.get(),
             drive: String::from_utf8_lossy(drive).into_owned(),
             clean: layout.flags.get() & CLEAN != 0,
+            state: Some(layout.state).filter(|state| *state != StateId::default()),
             description: description.to_vec(),
         })
     }
@@ -138,6 +144,7 @@ mod tests {
             data_bytes: 10_000,
             drive: "a hash".to_owned(),
             clean: sequence == 3,
+            state: (sequence == 3).then_some([7; 16]),
             description: description.to_vec(),
         };
         let mut slots = vec![0; SLOTS_BYTES as usize];

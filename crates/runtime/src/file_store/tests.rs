@@ -10,6 +10,10 @@ const SECTOR: u64 = 512;
 /// Sectors of the drive in these tests.
 const SECTORS: u64 = 24;
 
+/// The drive's states before and after.
+const BEFORE: StateId = [3; 16];
+const AFTER: StateId = [4; 16];
+
 /// One step of a disk, as it was recorded.
 #[derive(Clone, Debug)]
 enum Step {
@@ -247,7 +251,8 @@ fn harness() -> Harness {
         sequence: 4,
         data_bytes,
         drive: "drive".to_owned(),
-        clean: false,
+        clean: true,
+        state: Some(BEFORE),
         description: vec![1],
     };
     let mut content = vec![0; (slots_at(data_bytes) + SLOTS_BYTES) as usize];
@@ -258,6 +263,7 @@ fn harness() -> Harness {
     let steps = Steps { disk: disk.clone(), waiting, running, done, begun: 0 };
     let mut store = DiskStore::new(disk.clone(), steps, header);
     store.backlog_bytes_max = 12 << 10;
+    assert_eq!(store.begin(), Ok(()));
     let book = Book {
         versions: vec![vec![0]; SECTORS as usize],
         descriptions: vec![vec![1]],
@@ -406,7 +412,8 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 192, ..ProptestConfig::default() })]
 
     /// Cut at every point, with unsynced sectors lost and kept in any combination, the disk
-    /// holds everything that was flushed, or something newer; and a header that is whole.
+    /// holds everything that was flushed, or something newer; and a header that is whole, and
+    /// names a state of the drive only if that belongs to the bytes.
     #[test]
     fn what_was_flushed_survives_any_power_cut(actions in actions(), seed: u64) {
         let mut harness = harness();
@@ -414,7 +421,7 @@ proptest! {
         run(&mut harness, &actions);
         let (mut store, disk, mut book) = harness;
         let closing = disk.0.lock().unwrap().steps.len();
-        prop_assert_eq!(store.close(), Ok(()));
+        prop_assert_eq!(store.close(Some(AFTER)), Ok(()));
         let steps = disk.0.lock().unwrap().steps.clone();
         let (floor, description) = book.state();
         book.promises.push((steps.len(), floor, description));
@@ -431,16 +438,18 @@ proptest! {
             let header = Header::newest(&image[slots_at(SECTORS * SECTOR) as usize..]);
             let header = header.expect("a whole header");
             prop_assert!(book.descriptions[*described..].contains(&header.description));
-            prop_assert!(!header.clean || cut > closing);
-            if header.clean {
-                let (last, _) = book.state();
+            prop_assert_eq!(header.clean, header.state.is_some());
+            prop_assert!(header.state != Some(AFTER) || cut > closing);
+            // A state is named beside the very bytes that it was named with.
+            if let Some(state) = header.state {
+                let last = if state == BEFORE { vec![0; SECTORS as usize] } else { book.state().0 };
                 for (at, bytes) in image[..(SECTORS * SECTOR) as usize].chunks(512).enumerate() {
                     prop_assert_eq!(version_of(bytes, at), book.versions[at][last[at]]);
                 }
             }
         }
         let header = Header::newest(&disk.0.lock().unwrap().content[slots_at(SECTORS * SECTOR) as usize..]);
-        prop_assert!(header.unwrap().clean);
+        prop_assert_eq!(header.unwrap().state, Some(AFTER));
     }
 }
 
@@ -460,7 +469,7 @@ fn a_failed_write_fails_every_later_flush() {
         assert_eq!(store.finished(), Some((write, Err(StoreError::Write))));
     }
     assert_eq!(store.trouble().message(), Some("it takes no more writes: broken"));
-    assert_eq!(store.close(), Err(StoreError::Write));
+    assert_eq!(store.close(None), Err(StoreError::Write));
     // What was accepted is still seen.
     let Ready::Later(fetch) = store.fetch(0, 512) else { panic!("no job") };
     assert_eq!(store.finished(), Some((fetch, Ok(()))));
@@ -502,6 +511,10 @@ fn a_forgotten_fetch_leaves_nothing() {
     assert!(store.jobs.is_empty());
 }
 
+fn open(path: &Path, bytes: u64, drive: &str) -> Result<(FileStore, Found), OpenError> {
+    FileStore::open(StoreFile::open(path)?, bytes, drive)
+}
+
 fn read_all(store: &mut FileStore, at: u64, bytes: usize) -> Vec<u8> {
     let Ready::Later(job) = store.fetch(at, bytes as u32) else { panic!("no job") };
     loop {
@@ -526,34 +539,42 @@ fn a_file_keeps_bytes_and_description_and_is_refused_where_it_does_not_fit() {
     let data: Vec<u8> = (0..300_000u32).map(|n| (n % 251) as u8).collect();
     let at = size - (1 << 20);
     {
-        let (mut store, found) = FileStore::open(&path, size, "hash").expect("a new store");
+        let (mut store, found) = open(&path, size, "hash").expect("a new store");
         assert_eq!((found, store.description()), (Found::Nothing, None));
+        assert_eq!(store.begin(), Ok(()));
         store.write(at, &data);
         store.discard(at + 4096, 100_352);
         store.describe(b"two namespaces");
         assert_eq!(&read_all(&mut store, at, 4096), &data[..4096]);
-        let in_use = FileStore::open(&path, size, "hash").map(drop).unwrap_err();
+        let in_use = open(&path, size, "hash").map(drop).unwrap_err();
         assert!(in_use.to_string().ends_with("another process is using it"), "{in_use}");
-        assert_eq!(store.close(), Ok(()));
+        assert_eq!(store.close(Some([5; 16])), Ok(()));
     }
     let blocks = |path: &Path| {
         std::os::unix::fs::MetadataExt::blocks(&std::fs::metadata(path).expect("metadata"))
     };
     assert!(blocks(&path) * 512 < 1 << 20, "{} blocks", blocks(&path));
-    for closed in [true, false] {
-        let (mut store, found) = FileStore::open(&path, size, "hash").expect("a store");
+    for (used, closed) in [(false, true), (true, true), (true, false)] {
+        let file = StoreFile::open(&path).expect("a file");
+        assert_eq!(file.state(), closed.then_some([5; 16]));
+        assert_eq!((file.is_used(), file.is_closed()), (true, closed));
+        assert_eq!((file.is_of("hash"), file.is_of("another")), (true, false));
+        drop(file);
+        let (mut store, found) = open(&path, size, "hash").expect("a store");
         assert_eq!(found, Found::Bytes { same_drive: true, closed });
         assert_eq!(store.description(), Some(&b"two namespaces"[..]));
         let back = read_all(&mut store, at, data.len());
         assert_eq!(&back[..4096], &data[..4096]);
         assert!(back[4096..104_448].iter().all(|&byte| byte == 0));
         assert_eq!(&back[104_448..], &data[104_448..]);
-        // Not closed: the next run must be told.
+        // Not closed: the next run must be told, unless this one was never in use.
+        if used {
+            assert_eq!(store.begin(), Ok(()));
+        }
     }
-    let (_, found) = FileStore::open(&path, size, "another").expect("a store");
+    let (_, found) = open(&path, size, "another").expect("a store");
     assert_eq!(found, Found::Bytes { same_drive: false, closed: false });
-    let text =
-        |path: &Path, size| FileStore::open(path, size, "hash").map(drop).unwrap_err().to_string();
+    let text = |path: &Path, size| open(path, size, "hash").map(drop).unwrap_err().to_string();
     let sizes = format!("holds a drive of {size} bytes, but this drive has 4096");
     assert!(text(&path, 4096).ends_with(&sizes));
     let foreign = folder.path().join("letters");
