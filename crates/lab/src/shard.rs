@@ -2,14 +2,15 @@
 //! own.
 //!
 //! What a drive has a number of is divided evenly: channels with all their dies, firmware cores,
-//! command slots, the capacity of write cache and cached mapping table, the link's bandwidth. What
-//! a part is made of stays as it is: timing, bus, blocks, the cache's DRAM. So a part is the drive
-//! that the same file describes with smaller numbers of these, and all of them together have no
-//! more than the whole. What one leaves unused, the others cannot take.
+//! command slots, the capacity of write cache and cached mapping table, counters of hot data and
+//! how soon they forget, the link's bandwidth. What a part is made of stays as it is: timing, bus,
+//! blocks, the cache's DRAM. So a part is the drive that the same file describes with smaller
+//! numbers of these, and all of them together have no more than the whole. What one leaves unused,
+//! the others cannot take.
 
 use crate::emulation::Emulation;
 use mynah_model::config::{
-    Config, Fault, FaultExtent, Firmware, LinkProtocol, MappingTable, Namespace,
+    Config, Fault, FaultExtent, Firmware, LinkProtocol, MappingTable, Namespace, WriteFrontiers,
 };
 
 /// A drive that cannot be divided so.
@@ -84,6 +85,10 @@ pub fn part(config: &Config, index: u32, of: u32) -> Result<Config, ShardError> 
     }
     if let MappingTable::Cached(table) = &mut part.mapping.table {
         table.bytes /= u64::from(of);
+    }
+    if let WriteFrontiers::HotCold(hot) = &mut part.gc.frontiers {
+        hot.counters = hot.counters.map(|counters| (counters / of).max(16));
+        hot.decay = hot.decay.map(|decay| (decay / of).max(1));
     }
     part.seed = part.seed.wrapping_add(index.into());
     part.faults.clear();

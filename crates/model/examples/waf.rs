@@ -4,12 +4,16 @@
 
 use mynah_model::config::{VictimPolicy, WriteFrontiers};
 use mynah_model::steady::analytic::{mean_field, waf_fifo};
-use mynah_model::steady::pool::{Class, Pool, PoolState};
+use mynah_model::steady::pool::{Class, HotShare, Pool, PoolState};
 
 fn pool(blocks: u32, units_per_block: u32, shares: &[(f64, f64)], rho: f64) -> Pool {
     let keep_free = 8;
     let valid = f64::from(blocks - keep_free) * f64::from(units_per_block) * rho;
-    let class = |&(space, weight): &(f64, f64)| Class { units: (valid * space) as u64, weight };
+    let class = |&(space, weight): &(f64, f64)| Class {
+        units: (valid * space) as u64,
+        weight,
+        hot: HotShare::default(),
+    };
     Pool {
         blocks,
         units_per_block,

@@ -20,6 +20,32 @@ pub(crate) enum Stream {
     Host,
     Collected,
     Translation,
+    /// What of both is hot, where that has blocks of its own.
+    HotHost,
+    HotCollected,
+}
+
+impl Stream {
+    /// Whether it carries what hosts write.
+    #[inline]
+    pub(crate) fn is_host(self) -> bool {
+        matches!(self, Stream::Host | Stream::HotHost)
+    }
+
+    /// Whether it carries what collection moves.
+    #[inline]
+    pub(crate) fn is_collected(self) -> bool {
+        matches!(self, Stream::Collected | Stream::HotCollected)
+    }
+}
+
+/// Which streams fill the same blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sharing {
+    All,
+    None,
+    /// Host and collected units that are alike in being hot or cold.
+    Heat,
 }
 
 /// A block being filled.
@@ -56,7 +82,7 @@ pub(crate) struct Blocks {
     pub(crate) read_frontiers: Vec<Frontier>,
     /// Where the next search for a victim starts in each plane, so that ties take turns.
     cursor: Vec<u32>,
-    one_frontier: bool,
+    sharing: Sharing,
     policy: VictimPolicy,
     /// When each block was filled (FIFO) or last changed (cost-benefit), on `clock`; empty
     /// for policies that do not ask.
@@ -113,7 +139,7 @@ impl Blocks {
         (blocks.start, blocks.urgent) = (0, 0);
         // There is always a place for what is written.
         blocks.frontiers.fill([Frontier { block: NONE, next_page: 0 }; STREAMS]);
-        blocks.one_frontier = false;
+        blocks.sharing = Sharing::None;
         blocks
     }
 
@@ -129,7 +155,7 @@ impl Blocks {
         let mut blocks = Blocks::new(shape, gc, wear, random, lives);
         (blocks.start, blocks.urgent) = (0, 0);
         blocks.frontiers.fill([Frontier { block: NONE, next_page: 0 }; STREAMS]);
-        blocks.one_frontier = false;
+        blocks.sharing = Sharing::None;
         blocks
     }
 
@@ -162,7 +188,11 @@ impl Blocks {
             frontiers: vec![[closed; STREAMS]; shape.planes as usize],
             read_frontiers: Vec::new(),
             cursor: vec![0; shape.planes as usize],
-            one_frontier: gc.frontiers == WriteFrontiers::One,
+            sharing: match gc.frontiers {
+                WriteFrontiers::One => Sharing::All,
+                WriteFrontiers::Separate => Sharing::None,
+                WriteFrontiers::HotCold(_) => Sharing::Heat,
+            },
             policy: gc.victim,
             stamps: if gc.victim.needs_age() { vec![0; blocks as usize] } else { vec![] },
             clock: CLOCK_START,
@@ -184,14 +214,36 @@ impl Blocks {
     }
 
     #[inline]
-    fn frontier_index(&self, stream: Stream) -> usize {
-        if self.one_frontier { 0 } else { stream as usize }
+    fn frontier_index(&self, plane: u32, stream: Stream) -> usize {
+        match self.sharing {
+            Sharing::None => stream as usize,
+            Sharing::All => 0,
+            Sharing::Heat => self.index_by_heat(plane, stream),
+        }
+    }
+
+    /// The same where hot units have blocks of their own. What collection moves goes to the
+    /// other open block where the right one is full and none is free: it has to go somewhere.
+    #[inline(never)]
+    fn index_by_heat(&self, plane: u32, stream: Stream) -> usize {
+        let index = match stream {
+            Stream::Host | Stream::Collected => 0,
+            Stream::HotHost | Stream::HotCollected => 1,
+            Stream::Translation => return 2,
+        };
+        let frontiers = &self.frontiers[plane as usize];
+        let is_full = |index: usize| frontiers[index].next_page == self.shape.pages_per_block;
+        let elsewhere = stream.is_collected()
+            && is_full(index)
+            && self.free[plane as usize].is_empty()
+            && !is_full(1 - index);
+        if elsewhere { 1 - index } else { index }
     }
 
     /// The block that `stream` fills in `plane`.
     #[inline]
     pub(crate) fn frontier(&self, plane: u32, stream: Stream) -> Frontier {
-        self.frontiers[plane as usize][self.frontier_index(stream)]
+        self.frontiers[plane as usize][self.frontier_index(plane, stream)]
     }
 
     /// The page offset that the next program of `stream` in `plane` would have.
@@ -210,18 +262,29 @@ impl Blocks {
     pub(crate) fn can_program(&self, plane: u32, stream: Stream) -> bool {
         let free = self.free[plane as usize].len();
         let room = self.frontier(plane, stream).next_page < self.shape.pages_per_block;
-        match (stream, room) {
-            (Stream::Collected, true) => true,
-            (Stream::Collected, false) => free >= 1,
-            (_, true) => !self.one_frontier || free >= self.reserve,
-            (_, false) => free > self.reserve,
+        let shared = match self.sharing {
+            Sharing::None => false,
+            Sharing::All => true,
+            Sharing::Heat => stream != Stream::Translation,
+        };
+        match (stream.is_collected(), room) {
+            (true, true) => true,
+            (true, false) => free >= 1,
+            (false, true) => !shared || free >= self.reserve,
+            (false, false) => free > self.reserve,
         }
+    }
+
+    /// Whether the host's data, whichever they are, can be programmed in `plane` now.
+    pub(crate) fn can_program_host(&self, plane: u32) -> bool {
+        self.can_program(plane, Stream::Host)
+            && (self.sharing != Sharing::Heat || self.can_program(plane, Stream::HotHost))
     }
 
     /// Takes the next page for `stream`; returns its first slot. Opens a block if needed.
     #[inline]
     pub(crate) fn take_page(&mut self, plane: u32, stream: Stream) -> u32 {
-        let index = self.frontier_index(stream);
+        let index = self.frontier_index(plane, stream);
         if self.frontiers[plane as usize][index].next_page == self.shape.pages_per_block {
             self.open_next(plane, stream);
         }
@@ -237,7 +300,7 @@ impl Blocks {
     #[cold]
     #[inline(never)]
     fn open_next(&mut self, plane: u32, stream: Stream) {
-        let index = self.frontier_index(stream);
+        let index = self.frontier_index(plane, stream);
         let full = self.frontiers[plane as usize][index].block;
         if full != NONE {
             self.valid[full as usize] &= !INELIGIBLE;
@@ -272,7 +335,7 @@ impl Blocks {
         let free = &mut self.free[plane as usize];
         let wear = |at: &usize| self.erases[free[*at] as usize];
         let levels = self.levelling.get(plane as usize).is_some_and(|&levels| levels);
-        let at = if levels && stream == Stream::Collected {
+        let at = if levels && stream.is_collected() {
             (0..free.len()).max_by_key(wear)
         } else if self.dynamic {
             (0..free.len()).min_by_key(wear)
@@ -356,7 +419,7 @@ impl Blocks {
     }
 
     fn swap_read_frontier(&mut self, plane: u32, at: usize) {
-        let index = self.frontier_index(Stream::Host);
+        let index = self.frontier_index(plane, Stream::Host);
         let host = &mut self.frontiers[plane as usize][index];
         std::mem::swap(host, &mut self.read_frontiers[at]);
     }
@@ -422,7 +485,7 @@ impl Blocks {
 
     /// Makes a block the one that `stream` fills. One that is open already is closed.
     pub(crate) fn open(&mut self, plane: u32, stream: Stream, frontier: Frontier) {
-        let index = self.frontier_index(stream);
+        let index = self.frontier_index(plane, stream);
         let before = std::mem::replace(&mut self.frontiers[plane as usize][index], frontier);
         if before.block != NONE {
             self.valid[before.block as usize] &= !INELIGIBLE;

@@ -3,6 +3,7 @@
 use crate::command::UnitState;
 use crate::config::Placement;
 use crate::drive::Drive;
+use crate::flash::queues::CLASS_COLLECTION;
 use crate::mapping::table::Content;
 use crate::pool::NONE;
 
@@ -152,10 +153,31 @@ impl Drive {
                 hold(reads == counted, || {
                     format!("die {die} counts {counted} reads, {reads} wait")
                 })?;
-                let writes = count(&|plane| (queues(plane).writes[class].head, true));
+                let hot = |plane: u32| match self.hot_queues.get(plane as usize) {
+                    Some(queues) => (queues.writes[class].head, true),
+                    None => (NONE, true),
+                };
+                let writes = count(&|plane| (queues(plane).writes[class].head, true)) + count(&hot);
                 let counted = state.work.writes(class as u8);
                 hold(writes == counted, || {
                     format!("die {die} counts {counted} writes, {writes} wait")
+                })?;
+            }
+            for plane in planes.clone().filter(|_| self.hotness.is_some()) {
+                let queues = &self.hot_queues[plane as usize];
+                let mut units = [0; 2];
+                for (class, list) in queues.writes.iter().enumerate() {
+                    let mut at = list.head;
+                    while at != NONE {
+                        hold(self.units[at].hot, || format!("cold unit {at} waits with hot ones"))?;
+                        let collected = class == usize::from(CLASS_COLLECTION);
+                        units[usize::from(collected)] += 1;
+                        at = crate::pool::Linked::next(&self.units[at]);
+                    }
+                }
+                let counted = [queues.host_units, queues.collected_units];
+                hold(units == counted, || {
+                    format!("plane {plane} counts {counted:?} hot units, {units:?} wait")
                 })?;
             }
             let ready = self.channels[state.channel as usize].ready & state.bit != 0;

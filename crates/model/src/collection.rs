@@ -5,7 +5,7 @@
 use crate::blame::GARBAGE_COLLECTION;
 use crate::blocks::Stream;
 use crate::command::{Extent, Purpose, Transaction, WriteUnit};
-use crate::config::MediaOperation;
+use crate::config::{Config, MediaOperation, WriteFrontiers};
 use crate::drive::Drive;
 use crate::event::Event;
 use crate::flash::die::{DieOperation, OperationKind};
@@ -13,11 +13,22 @@ use crate::flash::queues::{CLASS_COLLECTION, CLASS_MAPPING, PlaneQueues};
 use crate::flash::timing::{NO_DATA, PLANES_MAX};
 use crate::mapping::table::Content;
 use crate::pool::{List, NONE};
+use crate::space::Shape;
 use mynah_stamp::Span;
 
 /// Pages of a victim that are read or programmed at a time. An estimate: enough to keep a
 /// plane's die busy, few enough that little is buffered.
 pub(crate) const PAGES_IN_FLIGHT: u32 = 4;
+
+/// Pages of a victim that are read or programmed at a time in a drive: more than may wait for
+/// others to fill a program.
+pub(crate) fn pages_in_flight(config: &Config, shape: &Shape) -> u32 {
+    let open = match config.gc.frontiers {
+        WriteFrontiers::HotCold(_) => 2,
+        WriteFrontiers::One | WriteFrontiers::Separate => 1,
+    };
+    PAGES_IN_FLIGHT.max(open * shape.pages_per_program + 1)
+}
 
 /// A plane's queues and its collection.
 #[derive(Clone)]
@@ -116,7 +127,7 @@ impl Drive {
     /// Whether nothing of the host, or of the mapping that waits, can be programmed in `plane`.
     #[cold]
     fn is_starving(&self, plane: u32) -> bool {
-        !self.blocks.can_program(plane, Stream::Host) || self.is_mapping_starving(plane)
+        !self.blocks.can_program_host(plane) || self.is_mapping_starving(plane)
     }
 
     fn is_mapping_starving(&self, plane: u32) -> bool {
@@ -131,7 +142,7 @@ impl Drive {
         }
         let Some(victim) = self.blocks.take_victim(plane) else {
             // Without anything to win, writes can only go on while there are free pages.
-            if !self.blocks.can_program(plane, Stream::Host) {
+            if !self.blocks.can_program_host(plane) {
                 self.give_up(plane);
             } else if self.write_protected && self.is_mapping_starving(plane) {
                 // No host write will make anything to win: the old translation pages stay.
@@ -275,6 +286,7 @@ impl Drive {
             let Some(content) = self.mapping.table.content(slot) else { continue };
             let unit = self.units.insert(WriteUnit {
                 from: slot,
+                hot: self.is_hot(content),
                 ..WriteUnit::new(content, CLASS_COLLECTION, GARBAGE_COLLECTION, self.now)
             });
             self.planes[plane as usize].collection.units += 1;
@@ -295,7 +307,9 @@ impl Drive {
         let units_per_page = self.shape.units_per_page;
         let valid =
             (from..from + units_per_page).any(|slot| self.mapping.table.content(slot).is_some());
-        let room = self.blocks.can_program(plane, Stream::Collected);
+        let stream = self.stream_of_copyback(from);
+        let room = self.blocks.can_program(plane, stream);
+        let collection = &mut self.planes[plane as usize].collection;
         if collection.broken || self.dies[die as usize].dead || !valid || !room {
             let stuck = valid && !room;
             collection.broken |= stuck;
@@ -305,7 +319,7 @@ impl Drive {
             self.transferred(die);
             return self.collect_on(plane);
         }
-        let to = self.blocks.take_page(plane, Stream::Collected);
+        let to = self.blocks.take_page(plane, stream);
         let now = self.now;
         let mut units = List::EMPTY;
         let mut count = 0;
@@ -339,7 +353,7 @@ impl Drive {
             planes: 1,
             items: [NONE; PLANES_MAX],
             slots: [NONE; PLANES_MAX],
-            stream: Stream::Collected,
+            stream,
         };
         (operation.items[0], operation.slots[0]) = (units.head, to);
         state.operation = Some(operation);

@@ -301,6 +301,8 @@ pub(crate) struct WriteUnit {
     pub(crate) trimmed: bool,
     /// Its program failed once already.
     pub(crate) retried: bool,
+    /// It goes to a block of hot units.
+    pub(crate) hot: bool,
     pub(crate) class: u8,
     pub(crate) holder: HolderIndex,
     /// The part of the cache that it fills.
@@ -350,6 +352,7 @@ impl WriteUnit {
             through: false,
             trimmed: false,
             retried: false,
+            hot: false,
             class,
             holder,
             part: 0,

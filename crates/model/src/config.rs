@@ -590,7 +590,7 @@ pub struct Gc {
     /// Free blocks of each plane that only collection may use, at least 1. Host writes wait
     /// when no more are left.
     pub reserve_blocks: u32,
-    /// Whether host writes and collected pages fill the same blocks.
+    /// What fills the same blocks.
     pub frontiers: WriteFrontiers,
     /// Collect when a plane's die has been idle this long, up to `idle_target`.
     pub idle_after: Option<Span>,
@@ -700,13 +700,37 @@ impl VictimPolicy {
     }
 }
 
-/// Whether host writes and collected pages fill the same blocks.
+/// What fills the same blocks of a plane. The table of a cached mapping has blocks of its own,
+/// unless there is one frontier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WriteFrontiers {
     /// One open block in each plane.
     One,
-    /// One open block for host writes, one for collected pages.
+    /// One open block for host writes, one for collected pages (the double write frontier of
+    /// Van Houdt, Performance Evaluation 82, 2014).
     Separate,
+    /// One open block for hot units, one for cold ones, be they written by hosts or collected
+    /// (the hot/cold write frontiers of the same paper).
+    HotCold(HotData),
+}
+
+/// Which units are hot: those that were written often lately, as counters of four bits
+/// remember it (Hsieh, Kuo and Chang, ACM Transactions on Storage 2(1), 2006).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HotData {
+    /// Counters, in whole sixteens, at least 16. With fewer than mapping units, each unit has
+    /// two, which it shares with others. `None`: one for each mapping unit.
+    pub counters: Option<u32>,
+    /// Writes of units to flash in which every counter is halved once, at least one for each 16
+    /// counters. `None`: as many as counters.
+    pub decay: Option<u32>,
+    /// The count from which on a unit is hot, 1 to 15.
+    pub threshold: u8,
+}
+
+impl HotData {
+    /// A counter for each unit; hot from a count of 4 on, as in the paper.
+    pub const DEFAULT: HotData = HotData { counters: None, decay: None, threshold: 4 };
 }
 
 /// Flash transaction scheduling.

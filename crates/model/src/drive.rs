@@ -6,18 +6,20 @@ use crate::blocks::Blocks;
 use crate::cache::Cache;
 use crate::collection::PlaneState;
 use crate::command::{Command, Piece, ThroughWaiter, Transaction, WriteUnit};
-use crate::config::{Config, MappingScheme, Placement, Precedence};
+use crate::config::{Config, MappingScheme, Placement, Precedence, WriteFrontiers};
 use crate::event::{Event, EventQueue};
 use crate::fault::Faults;
 use crate::fifo::Fifo;
 use crate::flash::channel::Channel;
 use crate::flash::die::Die;
 use crate::flash::flin::Flin;
+use crate::flash::heat::HotQueues;
 use crate::flash::hold::Hold;
 use crate::flash::scheduler::Deferred;
 use crate::flash::timing::FlashTimes;
 use crate::front::Said;
 use crate::host::HostInterface;
+use crate::hotness::Hotness;
 use crate::io::{Brief, Completed, Completion, Control, Output, QueueId, QueueKind, Request, Tag};
 use crate::link::Link;
 use crate::mapping::hybrid::Hybrid;
@@ -120,6 +122,10 @@ pub struct Drive {
     /// has emptied since.
     pub(crate) levelled: Vec<(u64, u32)>,
     pub(crate) planes: Vec<PlaneState>,
+    /// Which units are hot, where that decides to which blocks they go, and what of them waits
+    /// for each plane; nothing elsewhere.
+    pub(crate) hotness: Option<Box<Hotness>>,
+    pub(crate) hot_queues: Vec<HotQueues>,
     pub(crate) dies: Vec<Die>,
     pub(crate) channels: Vec<Channel>,
     pub(crate) chip_busy: Vec<bool>,
@@ -128,7 +134,7 @@ pub struct Drive {
     pub(crate) holds: Vec<Hold>,
     /// Pages of a victim that are read or programmed at a time.
     pub(crate) pages_in_flight: u32,
-    /// Whether every program takes the next page of an open block.
+    /// Whether every program takes the next page of an open block, the one for what it is.
     pub(crate) plain_programs: bool,
     /// Whether anything is interrupted or treated fairly: what most drives do without.
     pub(crate) interrupts: bool,
@@ -160,7 +166,7 @@ pub struct Drive {
     pub(crate) lost_units: Vec<u32>,
     /// What dies and channels did and nobody has taken, if anybody wants to.
     pub(crate) activity: Option<Vec<Activity>>,
-    order: u64,
+    pub(crate) order: u64,
     /// When counting began, and what was booked on the link by then.
     pub(crate) counting_since: Time,
     pub(crate) counting_offset: Counters,
@@ -233,14 +239,25 @@ impl Drive {
             levelled_last: vec![false; shape.planes as usize],
             levelled: vec![(0, 0); shape.planes as usize],
             planes: vec![PlaneState::default(); shape.planes as usize],
+            hot_queues: match config.gc.frontiers {
+                WriteFrontiers::HotCold(_) => {
+                    vec![HotQueues::default(); shape.planes as usize]
+                }
+                _ => vec![],
+            },
+            hotness: match &config.gc.frontiers {
+                WriteFrontiers::HotCold(data) => Some(Box::new(Hotness::new(data, plan.units))),
+                _ => None,
+            },
             dies,
             channels: (0..geometry.channels)
                 .map(|channel| Channel::new(channel * shape.dies_per_channel))
                 .collect(),
             chip_busy: vec![false; lanes as usize],
             flash: FlashTimes::new(&config),
-            pages_in_flight: crate::collection::PAGES_IN_FLIGHT.max(shape.pages_per_program + 1),
-            plain_programs: !config.flash.rewritable
+            pages_in_flight: crate::collection::pages_in_flight(&config, &shape),
+            plain_programs: !matches!(config.gc.frontiers, WriteFrontiers::HotCold(_))
+                && !config.flash.rewritable
                 && !config.flash.one_shot
                 && config.mapping.scheme == MappingScheme::Page,
             interrupts: !Hold::all(&config).is_empty() || config.scheduler.flin.is_some(),

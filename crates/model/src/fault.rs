@@ -5,6 +5,7 @@ use crate::config::{Config, Fault, FaultExtent, MediaOperation};
 use crate::drive::Drive;
 use crate::event::Event;
 use crate::flash::die::{Die, OperationKind};
+use crate::flash::heat::HotQueues;
 use crate::flash::scheduler::Deferred;
 use crate::mapping::table::Content;
 use crate::pool::{Linked, NONE};
@@ -185,7 +186,12 @@ impl Drive {
         loop {
             let queues = &mut self.planes[plane as usize].queues;
             let list = &mut queues.writes[usize::from(class)];
-            let Some(unit) = self.units.pop_front(list) else { break };
+            let Some(unit) = self.units.pop_front(list) else {
+                if !self.take_hot_list(plane, class) {
+                    break;
+                }
+                continue;
+            };
             let u = &self.units[unit];
             match class {
                 crate::flash::queues::CLASS_MAPPING => {}
@@ -297,6 +303,10 @@ impl Drive {
                 self.blocks.put_back(victim);
             }
             self.power_cut_in_pool(plane);
+        }
+        self.hot_queues.fill(HotQueues::default());
+        if let Some(hotness) = &mut self.hotness {
+            hotness.clear();
         }
         self.faults.powered = false;
         self.events.push(now + recovery, Event::PowerRestored);

@@ -4,6 +4,7 @@ pub(crate) mod channel;
 pub(crate) mod choice;
 pub(crate) mod die;
 pub(crate) mod flin;
+pub(crate) mod heat;
 pub(crate) mod hold;
 pub(crate) mod operation;
 pub(crate) mod queues;

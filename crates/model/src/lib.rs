@@ -34,6 +34,7 @@ mod flash;
 mod front;
 mod gauge;
 mod host;
+mod hotness;
 pub mod io;
 mod link;
 mod mapping;

@@ -8,6 +8,7 @@
 //! table holds recently used entries. All planes with the same kinds of data share one
 //! computation. With hybrid mapping it is the log blocks that settle (`precondition/logs.rs`).
 
+mod heat;
 mod logs;
 
 use crate::blocks::{Frontier, Stream};
@@ -16,7 +17,9 @@ use crate::drive::Drive;
 use crate::io::NamespaceId;
 use crate::mapping::table::Content;
 use crate::pool::NONE;
-use crate::steady::pool::{BlockComposition, BlockRole, Class, Pool, PoolError, PoolState};
+use crate::steady::pool::{
+    BlockComposition, BlockRole, Class, HotShare, Pool, PoolError, PoolState,
+};
 use crate::validate::ConfigError;
 use mynah_stamp::Time;
 use rand::Rng;
@@ -74,6 +77,8 @@ struct DriveClass {
     class: UpdateClass,
     /// Which units of the range, if not all.
     heat: Option<u8>,
+    /// What of it is taken for hot.
+    hot: HotShare,
 }
 
 /// Why a drive cannot be preconditioned.
@@ -127,6 +132,8 @@ struct PlaneClass {
     saturated: bool,
     /// Which units of the range, if not all.
     heat: Option<u8>,
+    /// What of it is taken for hot.
+    hot: HotShare,
 }
 
 impl Drive {
@@ -179,7 +186,9 @@ impl Drive {
             return self.precondition_logs(occupancy, heats);
         }
         let ranges = self.begin_precondition(occupancy)?;
-        let classes = &self.drive_classes(ranges, heats)?[..];
+        let mut classes = self.drive_classes(ranges, heats)?;
+        self.count_writes(&mut classes, heats);
+        let classes = &classes[..];
         let mut random = Xoshiro256PlusPlus::seed_from_u64(self.config.seed ^ 0x7374_6561_6479);
         let mut states: Vec<(Vec<ClassKey>, PoolState)> = Vec::new();
         let mut scratch = Scratch::default();
@@ -230,11 +239,13 @@ impl Drive {
         let mut classes: Vec<DriveClass> = Vec::new();
         for (first, class) in ranges {
             match self.heat_of(first, heats)? {
-                None => classes.push(DriveClass { first, class, heat: None }),
+                None => {
+                    classes.push(DriveClass { first, class, heat: None, hot: HotShare::default() })
+                }
                 Some(heat) => {
                     classes.extend(heat.weights.iter().enumerate().map(|(id, weight)| {
                         let class = UpdateClass { weight: *weight, ..class };
-                        DriveClass { first, class, heat: Some(id as u8) }
+                        DriveClass { first, class, heat: Some(id as u8), hot: HotShare::default() }
                     }))
                 }
             }
@@ -370,8 +381,9 @@ impl Drive {
     ) -> Vec<PlaneClass> {
         classes
             .iter()
-            .map(|&DriveClass { first, class, heat }| PlaneClass {
+            .map(|&DriveClass { first, class, heat, hot }| PlaneClass {
                 heat,
+                hot,
                 first,
                 end: first + class.units as u32,
                 weight: class.weight,
@@ -446,6 +458,7 @@ impl Drive {
                 .map(|(class, &units)| Class {
                     units,
                     weight: if total > 0.0 { class.weight } else { 0.0 },
+                    hot: class.hot,
                 })
                 .collect(),
             victim: match self.config.gc.victim {
@@ -537,6 +550,7 @@ impl Drive {
             let stream = match composition.role {
                 BlockRole::Full => None,
                 BlockRole::HostFrontier => Some(Stream::Host),
+                BlockRole::HotFrontier => Some(Stream::HotHost),
                 BlockRole::CollectionFrontier => Some(Stream::Collected),
             };
             let open = stream.filter(|_| written < self.shape.units_per_block);
@@ -626,7 +640,7 @@ impl Drive {
             for _ in 0..uses {
                 let at = random_share(random) * total;
                 let which = upto.partition_point(|&sum| sum <= at).min(ours.len() - 1);
-                let (at, &DriveClass { first, class, heat }) = ours[which];
+                let (at, &DriveClass { first, class, heat, .. }) = ours[which];
                 let unit = match heat {
                     None => first + below(random, class.units as u32),
                     Some(_) => {

@@ -180,6 +180,9 @@ impl Drive {
         if let Some(hybrid) = &self.hybrid {
             hybrid.save(out);
         }
+        if let Some(hotness) = &self.hotness {
+            hotness.save(out);
+        }
         if let Some(clean) = self.cache.as_ref().and_then(|cache| cache.clean.as_ref()) {
             clean.save(out);
         }
@@ -250,6 +253,9 @@ impl Drive {
         if let Some(hybrid) = &mut self.hybrid {
             hybrid.restore(input)?;
             self.blocks.forbid_collection();
+        }
+        if let Some(hotness) = &mut self.hotness {
+            hotness.restore(input)?;
         }
         if let Some(cache) = &mut self.cache {
             cache.restore(self.mapping.table.units(), input)?;

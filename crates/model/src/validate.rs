@@ -3,10 +3,12 @@
 
 use crate::blocks::{UNITS_PER_BLOCK_MAX, thresholds};
 use crate::config::{
-    Arbitration, CacheMode, Caching, Config, Fault, FaultExtent, MappingScheme, MappingTable,
-    MediaOperation, Placement, RowPolicy, UnmappedReads, VictimPolicy, WriteBack, WriteFrontiers,
+    Arbitration, CacheMode, Caching, Config, Fault, FaultExtent, HotData, MappingScheme,
+    MappingTable, MediaOperation, Placement, RowPolicy, UnmappedReads, VictimPolicy, WriteBack,
+    WriteFrontiers,
 };
 use crate::flash::timing::PLANES_MAX;
+use crate::hotness::COUNTERS_PER_WORD;
 use crate::space::{NamespaceSpace, pages_per_program, planes_in_order};
 
 /// Why a drive cannot be built. `key` is the field at fault, as in `geometry.channels`.
@@ -65,6 +67,15 @@ impl Config {
         self.validate_geometry()?;
         self.validate_parts()?;
         let plan = self.with_joined_planes().lay_out()?;
+        if let WriteFrontiers::HotCold(HotData { counters, decay, .. }) = self.gc.frontiers {
+            let counters = counters.unwrap_or(plan.units);
+            if counters > plan.units {
+                let problem = format!("{counters}: the drive has {} mapping units", plan.units);
+                return fail("gc.hot.counters", problem);
+            }
+            let least = counters.div_ceil(COUNTERS_PER_WORD);
+            within("gc.hot.decay", decay.unwrap_or(least).into(), least.into()..=u32::MAX.into())?;
+        }
         for fault in &self.faults {
             if let Fault::Media { extent: FaultExtent::Units { namespace, last, .. }, .. } = *fault
             {
@@ -230,11 +241,29 @@ impl Config {
                 return fail(key, format!("{share} is not within 0 to 1"));
             }
         }
+        self.validate_hot_data()?;
         self.validate_wear()?;
         self.validate_scheduler()?;
         self.validate_rewritable()?;
         self.validate_hybrid()?;
         self.validate_faults()
+    }
+
+    fn validate_hot_data(&self) -> Result<(), ConfigError> {
+        let WriteFrontiers::HotCold(data) = self.gc.frontiers else { return Ok(()) };
+        let refuse = |problem: &str| fail("gc.frontiers", format!("hot and cold data: {problem}"));
+        within("gc.hot.threshold", data.threshold.into(), 1..=15)?;
+        let least = COUNTERS_PER_WORD;
+        if let Some(counters) = data.counters {
+            within("gc.hot.counters", counters.into(), least.into()..=u32::MAX.into())?;
+        }
+        if self.flash.rewritable || self.mapping.scheme != MappingScheme::Page {
+            return refuse("every unit has its place");
+        }
+        if self.scheduler.flin.is_some() {
+            return refuse("FLIN orders the writes of a plane in one queue");
+        }
+        Ok(())
     }
 
     fn validate_wear(&self) -> Result<(), ConfigError> {
@@ -603,7 +632,7 @@ impl Config {
         let (start, _) = thresholds(&self.gc, g.blocks_per_plane);
         let open = match self.gc.frontiers {
             WriteFrontiers::One => 1,
-            WriteFrontiers::Separate => match self.mapping.table {
+            WriteFrontiers::Separate | WriteFrontiers::HotCold(_) => match self.mapping.table {
                 MappingTable::Ideal => 2,
                 MappingTable::Cached(_) => 3,
             },

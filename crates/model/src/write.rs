@@ -348,6 +348,9 @@ impl Drive {
     /// A unit's data are in the controller, and can go to the flash.
     pub(crate) fn queue_for_plane(&mut self, at: u32) {
         let content = self.units[at].content;
+        if let (Some(hotness), Content::Unit(unit)) = (&mut self.hotness, content) {
+            self.units[at].hot = hotness.write(unit);
+        }
         let plane = match (content, self.config.placement) {
             (Content::TranslationPage(_), _) | (_, Placement::Static) => self.plane_of(content),
             (Content::Unit(unit), _) => self.place(unit),

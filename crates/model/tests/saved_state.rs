@@ -2,8 +2,8 @@
 //! done that just went on.
 
 use mynah_model::config::{
-    CacheMode, CachedTable, CmtGranularity, CmtSharing, Config, MappingScheme, MappingTable,
-    Placement, VictimPolicy,
+    CacheMode, CachedTable, CmtGranularity, CmtSharing, Config, HotData, MappingScheme,
+    MappingTable, Placement, VictimPolicy, WriteFrontiers,
 };
 use mynah_model::io::*;
 use mynah_model::testing::{cache, small};
@@ -102,6 +102,7 @@ proptest! {
         policy in 0..5u8,
         worn: bool,
         placed in 0..3u8,
+        sorted: bool,
         seed: u64,
     ) {
         let mut config = small();
@@ -111,6 +112,12 @@ proptest! {
             cache.mode = CacheMode::Both;
             cache.bytes = 256 << 10;
             cache.power_loss_protection = worn;
+        }
+        if sorted {
+            config.gc.frontiers = WriteFrontiers::HotCold(HotData {
+                decay: Some(1000),
+                ..HotData::DEFAULT
+            });
         }
         config.gc.victim = [
             VictimPolicy::Greedy,
@@ -129,6 +136,7 @@ proptest! {
             config.mapping.scheme = MappingScheme::Hybrid { log_blocks: 3 };
             config.mapping.unit_bytes = config.geometry.page_bytes;
             config.placement = Placement::Static;
+            config.gc.frontiers = WriteFrontiers::Separate;
             config.wear.static_threshold = None;
         } else if mapped > 0 {
             config.mapping.table = MappingTable::Cached(CachedTable {

@@ -115,6 +115,7 @@ pub(super) fn lower(document: &Document<'_>, file: &File) -> Result<Config, Vec<
         check.room_for_logs(file, &config);
     } else if check.problems.is_empty() && !config.flash.rewritable {
         check.room(file, &config);
+        check.hot_data(file, &config);
     }
     let faults = check.faults(file, &config);
     if check.problems.is_empty() { Ok(Config { faults, ..config }) } else { Err(check.problems) }
@@ -494,6 +495,7 @@ impl Check<'_> {
             file.gc.urgent.as_ref().map(At::span),
             file.gc.reserve_blocks.as_ref().map(At::span),
             file.gc.write_frontiers.as_ref().map(At::span),
+            file.gc.hot.as_ref().map(At::span),
             file.gc.idle_after.as_ref().map(At::span),
             file.scheduler.suspend_erase.as_ref().map(At::span),
         ];

@@ -6,13 +6,14 @@ use std::fmt::Write;
 use mynah_model::config::{
     Arbitration, Caching, CellType, Config, Fault, FaultExtent, LinkProtocol, MappingScheme,
     MappingTable, MediaOperation, Namespace, PageTimes, RowPolicy, VictimPolicy, WriteBack,
+    WriteFrontiers,
 };
 use mynah_stamp::{Span, Time};
 
 use super::lower::{MAX_UNITS, print_order};
 use super::schema::{
-    BusArbitrationName, CacheModeName, CacheSharingName, CellName, FrontiersName, GranularityName,
-    PlacementName, PrecedenceName, RoundingName, SharingName, TrafficName, UnmappedReadsName,
+    BusArbitrationName, CacheModeName, CacheSharingName, CellName, GranularityName, PlacementName,
+    PrecedenceName, RoundingName, SharingName, TrafficName, UnmappedReadsName,
 };
 use crate::units::{Bandwidth, Bytes, Duration, Energy, Fraction, Power, TransferRate};
 
@@ -249,7 +250,20 @@ pub(super) fn settings(config: &Config) -> Vec<Setting> {
         put("gc.copyback", gc.copyback.to_string());
         put("gc.paced", gc.paced.to_string());
         put("gc.reserve_blocks", gc.reserve_blocks.to_string());
-        put("gc.write_frontiers", quoted(FrontiersName::from(gc.frontiers).text()));
+        match gc.frontiers {
+            WriteFrontiers::One => put("gc.write_frontiers", quoted("one")),
+            WriteFrontiers::Separate => put("gc.write_frontiers", quoted("separate")),
+            WriteFrontiers::HotCold(hot) => {
+                put("gc.write_frontiers", quoted("hot-cold"));
+                if let Some(counters) = hot.counters {
+                    put("gc.hot.counters", counters.to_string());
+                }
+                if let Some(decay) = hot.decay {
+                    put("gc.hot.decay", decay.to_string());
+                }
+                put("gc.hot.threshold", hot.threshold.to_string());
+            }
+        }
         if let Some(after) = gc.idle_after {
             put("gc.idle_after", span(after));
             put("gc.idle_target", quoted(Fraction(gc.idle_target)));

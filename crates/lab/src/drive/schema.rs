@@ -11,7 +11,7 @@ use std::ops::Range;
 
 use mynah_model::config::{
     BusArbitration, BusRounding, CacheMode, CacheSharing, CellType, CmtGranularity, CmtSharing,
-    DramTraffic, Placement, Precedence, UnmappedReads, WriteFrontiers,
+    DramTraffic, Placement, Precedence, UnmappedReads,
 };
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
@@ -432,13 +432,30 @@ pub(super) struct Gc {
     pub(super) paced: Maybe<bool>,
     /// Free blocks of each plane that only collection may use, at least 1. Default: 2.
     pub(super) reserve_blocks: Maybe<u32>,
-    /// Whether host writes and collected pages fill the same blocks. Default: separate.
+    /// What fills the same blocks. Default: separate.
     pub(super) write_frontiers: Maybe<FrontiersName>,
+    /// With `write_frontiers = "hot-cold"`: what is hot.
+    pub(super) hot: Maybe<HotData>,
     /// Collect when a plane's die has been idle this long. Default: never.
     pub(super) idle_after: Maybe<Duration>,
     /// With `idle_after`: the share of free blocks that idle collection aims for.
     /// Default: `start`.
     pub(super) idle_target: Maybe<Fraction>,
+}
+
+/// Which data are hot: those that were written often lately. Each write of a mapping unit to
+/// flash counts in counters of 4 bits, which are halved one after the other.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct HotData {
+    /// Counters, at least 16; two take a byte. With fewer than mapping units, each unit has two
+    /// of them, which it shares with others. Default: one for each mapping unit.
+    pub(super) counters: Maybe<u32>,
+    /// Writes of mapping units to flash in which every counter is halved once; at least one for
+    /// each 16 counters. Default: as many as counters.
+    pub(super) decay: Maybe<u32>,
+    /// The count from which on a unit is hot, 1 to 15. Default: 4.
+    pub(super) threshold: Maybe<u32>,
 }
 
 /// What wear does, and how it is levelled.
@@ -989,11 +1006,14 @@ names! {
     }
 }
 names! {
-    /// Whether host writes and collected pages fill the same blocks.
-    FrontiersName = WriteFrontiers {
-        /// One open block in each plane.
+    /// What fills the same blocks.
+    FrontiersName {
+        /// Everything: there is one open block in each plane.
         One = "one",
-        /// One for host writes, one for collected pages.
+        /// Host writes in one open block of each plane, what collection moves in another.
         Separate = "separate",
+        /// Hot data in one open block of each plane, cold data in another, be they written by
+        /// the host or moved by collection.
+        HotCold = "hot-cold",
     }
 }

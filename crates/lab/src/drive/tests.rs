@@ -1,6 +1,7 @@
 use miette::{Diagnostic, GraphicalReportHandler, GraphicalTheme};
 use mynah_model::config::{
-    CmtSharing, Fault, MappingScheme, MappingTable, MediaOperation, Placement, VictimPolicy,
+    CmtSharing, Fault, HotData, MappingScheme, MappingTable, MediaOperation, Placement,
+    VictimPolicy, WriteFrontiers,
 };
 use proptest::prelude::*;
 
@@ -242,6 +243,32 @@ fn collection_is_as_the_file_says() {
     assert!(!gc(&["gc.preemptible=false"]).preemptible);
     assert!(gc(&["gc.copyback=true"]).copyback);
     assert!(gc(&["gc.paced=true"]).paced);
+    assert_eq!(usual.frontiers, WriteFrontiers::Separate);
+    assert_eq!(gc(&["gc.write_frontiers=one"]).frontiers, WriteFrontiers::One);
+    let apart = "gc.write_frontiers=hot-cold";
+    assert_eq!(gc(&[apart]).frontiers, WriteFrontiers::HotCold(HotData::DEFAULT));
+    let given = ["gc.hot.counters=160", "gc.hot.decay=10", "gc.hot.threshold=7"];
+    let hot = HotData { counters: Some(160), decay: Some(10), threshold: 7 };
+    assert_eq!(gc(&[&[apart], &given[..]].concat()).frontiers, WriteFrontiers::HotCold(hot));
+}
+
+#[test]
+fn errors_of_hot_and_cold_data() {
+    const GC: &str = "[gc]\nwrite_frontiers = \"hot-cold\"\n";
+    let with = |text: &str| edited("[mapping]\n", &format!("{GC}{text}[mapping]\n"));
+    let hybrid = format!("{GC}hot = {{}}\n[mapping]\nkind = \"hybrid\"\n");
+    snapshot!(
+        [
+            set(&["gc.write_frontiers=warm"]),
+            set(&["gc.hot.threshold=3"]),
+            with("hot = { counters = 15, threshold = 16 }\n"),
+            with("hot = { counters = 100_000_000 }\n"),
+            with("hot = { counters = 1600, decay = 99 }\n"),
+            with("[scheduler]\nflin = {}\n"),
+            edited("[mapping]\nunit = \"4KiB\"\n", &hybrid),
+        ]
+        .join("----\n")
+    );
 }
 
 #[test]

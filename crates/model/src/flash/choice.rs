@@ -118,7 +118,7 @@ impl Drive {
         let write = self.pick_host_write(die);
         let (Some(read), Some(write)) = (read, write) else { return read.or(write) };
         let scheduler = &self.config.scheduler;
-        let unit = self.planes[write.plane as usize].queues.writes[usize::from(write.class)].head;
+        let unit = self.first_to_program(write.plane, write.class);
         let waited = self.now.since(self.units[unit].queued);
         let write_goes = match scheduler.write_deadline {
             Some(deadline) if waited >= deadline => true,
@@ -177,15 +177,28 @@ impl Drive {
         (first_plane..first_plane + self.shape.planes_per_die)
             .filter(|&plane| self.can_program(plane, class))
             .map(|plane| {
-                let head = self.planes[plane as usize].queues.writes[usize::from(class)].head;
+                let head = self.first_to_program(plane, class);
                 Pick { kind: OperationKind::Program, class, plane, order: self.units[head].order }
             })
             .min_by_key(|pick| pick.order)
     }
 
+    /// The first unit of the page of `class` that would be programmed in `plane`, where one
+    /// can be.
+    #[inline]
+    fn first_to_program(&self, plane: u32, class: u8) -> u32 {
+        if !self.plain_programs && self.hotness.is_some() {
+            return self.first_by_heat(plane, class);
+        }
+        self.planes[plane as usize].queues.writes[usize::from(class)].head
+    }
+
     /// Whether a page of `class` can be programmed in `plane` now: there is something to
     /// program, enough to fill the page or a reason not to wait, and a place for it.
     pub(super) fn can_program(&self, plane: u32, class: u8) -> bool {
+        if !self.plain_programs && self.hotness.is_some() {
+            return self.stream_by_heat(plane, class).is_some();
+        }
         let state = &self.planes[plane as usize];
         if state.queues.writes[usize::from(class)].is_empty() {
             return false;

@@ -230,7 +230,7 @@ impl Drive {
         };
         let Some(suspension) = self.suspension(operation.kind) else { return Chance::Never };
         let Hold { present, next, .. } = self.holds[die as usize];
-        let collects = operation.stream == Stream::Collected;
+        let collects = operation.stream.is_collected();
         if next.is_some()
             || state.work.some & EXCLUSIVE != 0
             || present.suspensions >= suspension.limit
@@ -364,7 +364,7 @@ impl Drive {
             plane: self.dies[die as usize].first_plane,
             order: 0,
         };
-        let collects = held.operation.stream == Stream::Collected;
+        let collects = held.operation.stream.is_collected();
         let exclusive = self.dies[die as usize].work.some & EXCLUSIVE != 0;
         if exclusive
             || self.now.since(held.since) >= longest

@@ -222,11 +222,14 @@ impl Drive {
     pub(super) fn start_program(&mut self, die: u32, pick: Pick) {
         let lane = self.lane(die);
         let channel = self.dies[die as usize].channel as usize;
-        let stream = match pick.class {
+        let mut stream = match pick.class {
             CLASS_MAPPING => Stream::Translation,
             CLASS_COLLECTION => Stream::Collected,
             _ => Stream::Host,
         };
+        if !self.plain_programs && self.hotness.is_some() {
+            stream = self.stream_by_heat(pick.plane, pick.class).unwrap_or(stream);
+        }
         let mut operation = DieOperation {
             kind: OperationKind::Program,
             planes: 0,
@@ -243,6 +246,7 @@ impl Drive {
             for plane in first_plane..first_plane + self.shape.planes_per_die {
                 if plane != pick.plane
                     && self.can_program(plane, pick.class)
+                    && (self.plain_programs || self.fills(plane, pick.class, stream))
                     && self.next_page(Pick { plane, ..pick }, stream) == page
                 {
                     let other = Pick { plane, ..pick };
@@ -377,6 +381,9 @@ impl Drive {
             false => self.pages_in_program(self.next_page(pick, operation.stream)),
         };
         let capacity = self.shape.units_per_page * pages;
+        if !self.plain_programs && self.hotness.is_some() && pick.class != CLASS_MAPPING {
+            return self.program_page_by_heat(operation, pick, holder, (lane, channel), pages);
+        }
         let mut chosen = List::EMPTY;
         let (mut count, mut used) = (0, 0);
         // A host page takes units of every priority once it is going to be programmed.
@@ -445,7 +452,7 @@ impl Drive {
             } else {
                 self.map_word_line(chosen.head, slot, capacity, lane, channel);
             }
-            if operation.stream == Stream::Host && !whole_page {
+            if operation.stream.is_host() && !whole_page {
                 self.counters.padded_units += u64::from(capacity - count);
                 if self.config.gc.paced {
                     self.planes[pick.plane as usize].collection.host_page_programmed();
@@ -460,7 +467,7 @@ impl Drive {
 
     /// The place of a program that is not just the next page; returns its first slot.
     #[inline(never)]
-    fn take_pages(&mut self, pick: Pick, stream: Stream, first: u32, pages: u32) -> u32 {
+    pub(super) fn take_pages(&mut self, pick: Pick, stream: Stream, first: u32, pages: u32) -> u32 {
         if self.config.flash.rewritable {
             return self.home_of(self.units[first].content);
         }
@@ -476,7 +483,14 @@ impl Drive {
 
     /// Maps units to their places in the pages from `slot` on.
     #[inline(never)]
-    fn map_word_line(&mut self, first: u32, slot: u32, capacity: u32, lane: usize, channel: usize) {
+    pub(super) fn map_word_line(
+        &mut self,
+        first: u32,
+        slot: u32,
+        capacity: u32,
+        lane: usize,
+        channel: usize,
+    ) {
         let (mut unit, mut used, mut filled) = (first, 0, 0);
         while unit != NONE {
             let rest = self.charge_unit_wait(unit, lane, channel);

@@ -133,7 +133,11 @@ impl Drive {
                 queues.forced += u32::from(forced);
             }
         }
-        self.units.push_back(&mut queues.writes[usize::from(class)], unit);
+        if self.units[unit].hot {
+            self.enqueue_hot(unit, plane);
+        } else {
+            self.units.push_back(&mut queues.writes[usize::from(class)], unit);
+        }
         self.dies[die as usize].work.add_write(class);
         if watched {
             self.unsettled = true;

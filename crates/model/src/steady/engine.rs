@@ -15,6 +15,7 @@
 use rand::Rng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
+use super::pool::HotShare;
 use crate::blocks::cost_benefit;
 use crate::config::{VictimPolicy, WriteFrontiers};
 
@@ -75,6 +76,8 @@ struct ClassState {
     units: usize,
     /// Valid units in each block.
     counts: Vec<u16>,
+    /// What of it goes to the hot frontier, if there is one.
+    hot: HotShare,
 }
 
 pub(super) struct Engine {
@@ -89,6 +92,9 @@ pub(super) struct Engine {
     free: Vec<usize>,
     host: Open,
     collected: Option<Open>,
+    /// The frontier of hot units; `host` is then that of cold ones, and both take what is
+    /// collected.
+    hot: Option<Open>,
     /// When each block was filled (FIFO) or last changed (cost-benefit), in units written and
     /// copied; empty for other policies.
     stamps: Vec<u64>,
@@ -118,7 +124,12 @@ impl Engine {
         let mut score = vec![FREE; blocks];
         let mut classes: Vec<ClassState> = weights
             .iter()
-            .map(|_| ClassState { tickets: vec![], units: 0, counts: vec![0; blocks] })
+            .map(|_| ClassState {
+                tickets: vec![],
+                units: 0,
+                counts: vec![0; blocks],
+                hot: HotShare::default(),
+            })
             .collect();
         for (block, counts) in filled.iter().enumerate() {
             score[block] = counts.iter().sum();
@@ -158,11 +169,21 @@ impl Engine {
             free,
             host,
             collected: None,
+            hot: None,
             stamps,
             cursor: 0,
             rng,
             tally,
         }
+    }
+
+    /// The same, with a frontier of its own for what of each class is hot.
+    pub(super) fn with_heat(mut self, shares: impl Iterator<Item = HotShare>) -> Engine {
+        for (class, hot) in self.classes.iter_mut().zip(shares) {
+            class.hot = hot;
+        }
+        self.hot = Some(self.open());
+        self
     }
 
     pub(super) fn tally(&self) -> Tally {
@@ -181,6 +202,10 @@ impl Engine {
         self.collected
     }
 
+    pub(super) fn hot_frontier(&self) -> Option<Open> {
+        self.hot
+    }
+
     pub(super) fn is_free(&self, block: usize) -> bool {
         self.score[block] == FREE
     }
@@ -197,6 +222,9 @@ impl Engine {
     /// Performs host writes, and the collections they cause, and leaves the host's frontier
     /// with room. False: stopped early because collections have copied `copied_max` units.
     pub(super) fn run(&mut self, host_writes: u64, copied_max: u64) -> bool {
+        if self.hot.is_some() {
+            return self.run_by_heat(host_writes, copied_max);
+        }
         let mut left = host_writes;
         loop {
             while self.host.written == self.rules.units_per_block {
@@ -255,6 +283,83 @@ impl Engine {
         }
     }
 
+    /// [`Engine::run`] with a frontier for hot units, and one for cold ones.
+    fn run_by_heat(&mut self, host_writes: u64, copied_max: u64) -> bool {
+        let mut left = host_writes;
+        loop {
+            while let Some(hot) = self.hot
+                && let Some(full) = [self.host, hot]
+                    .into_iter()
+                    .find(|open| open.written == self.rules.units_per_block)
+            {
+                let open = self.replace_open(full);
+                self.set_frontier(full.block == hot.block, open);
+                if !self.make_room(copied_max) {
+                    return false;
+                }
+            }
+            if left == 0 {
+                return true;
+            }
+            left -= 1;
+            let class = self.draw_class();
+            let is_hot = draw_share(&mut self.rng, self.classes[class].hot.of_writes);
+            let clock = self.tally.clock();
+            let frontier = match (is_hot, &mut self.hot) {
+                (true, Some(hot)) => hot,
+                _ => &mut self.host,
+            };
+            frontier.written += 1;
+            let to = frontier.block;
+            self.score[to] += 1;
+            self.tally.host_writes += 1;
+            let state = &mut self.classes[class];
+            let from = state.replace(&mut self.rng, &self.tag, &mut self.score, self.tag[to]);
+            state.counts[to] += 1;
+            if self.rules.victim == VictimPolicy::CostBenefit {
+                self.stamps[from] = clock;
+            }
+        }
+    }
+
+    fn set_frontier(&mut self, hot: bool, open: Open) {
+        match hot {
+            true => self.hot = Some(open),
+            false => self.host = open,
+        }
+    }
+
+    /// Copies the victim's units to the frontiers of hot and of cold units.
+    fn copy_by_heat(&mut self, victim: usize) {
+        let mut cold: Vec<u16> = vec![0; self.classes.len()];
+        let mut hot = cold.clone();
+        for (at, class) in self.classes.iter().enumerate() {
+            for _ in 0..class.counts[victim] {
+                match draw_share(&mut self.rng, class.hot.of_units) {
+                    true => hot[at] += 1,
+                    false => cold[at] += 1,
+                }
+            }
+        }
+        for (is_hot, mut moving) in [(false, cold), (true, hot)] {
+            let mut frontier = match (is_hot, self.hot) {
+                (true, Some(hot)) => hot,
+                _ => self.host,
+            };
+            let room = self.rules.units_per_block - frontier.written;
+            let count: u16 = moving.iter().sum();
+            if count > room {
+                let rest = split(&mut self.rng, &mut moving, room);
+                self.append(&moving, &mut frontier);
+                moving = rest;
+                frontier = self.replace_open(frontier);
+            }
+            self.append(&moving, &mut frontier);
+            self.set_frontier(is_hot, frontier);
+        }
+        self.empty(victim);
+    }
+
     /// The class of the next host write.
     #[inline]
     fn draw_class(&mut self) -> usize {
@@ -279,6 +384,11 @@ impl Engine {
     /// free ones. False: stopped early.
     fn refill(&mut self, copied_max: u64) -> bool {
         self.host = self.replace_open(self.host);
+        self.make_room(copied_max)
+    }
+
+    /// Collects if too few blocks are free. False: stopped early.
+    fn make_room(&mut self, copied_max: u64) -> bool {
         if self.free.len() >= self.rules.collect_below as usize {
             return true;
         }
@@ -333,6 +443,7 @@ impl Engine {
                 Some(open) => open,
                 None => self.open(),
             },
+            WriteFrontiers::HotCold(_) => return self.copy_by_heat(victim),
         };
         let frontier = if frontier.written == 0 {
             self.swap(victim, valid, frontier)
@@ -340,7 +451,7 @@ impl Engine {
             self.copy(victim, valid, frontier)
         };
         match self.rules.frontiers {
-            WriteFrontiers::One => self.host = frontier,
+            WriteFrontiers::One | WriteFrontiers::HotCold(_) => self.host = frontier,
             WriteFrontiers::Separate => self.collected = Some(frontier),
         }
     }
@@ -367,13 +478,18 @@ impl Engine {
             frontier = self.replace_open(frontier);
         }
         self.append(&moving, &mut frontier);
+        self.empty(victim);
+        frontier
+    }
+
+    /// The units of `victim` have been copied: it is free.
+    fn empty(&mut self, victim: usize) {
         for class in &mut self.classes {
             class.counts[victim] = 0;
         }
         self.retire_tickets(victim);
         self.score[victim] = FREE;
         self.free.push(victim);
-        frontier
     }
 
     fn append(&mut self, moving: &[u16], frontier: &mut Open) {
@@ -501,11 +617,12 @@ impl Engine {
         }
         assert_eq!(kinds[0], self.free.len());
         assert!(self.free.iter().all(|&block| self.is_free(block)));
-        for open in [Some(self.host), self.collected].into_iter().flatten() {
+        for open in [Some(self.host), self.hot, self.collected].into_iter().flatten() {
             assert!(self.score[open.block] & OPEN != 0 && !self.is_free(open.block));
             assert!(self.score[open.block] & !OPEN <= open.written && open.written <= b);
         }
-        assert_eq!(kinds[1], 1 + usize::from(self.collected.is_some()));
+        let more = [self.hot, self.collected].iter().flatten().count();
+        assert_eq!(kinds[1], 1 + more);
         for (index, class) in self.classes.iter().enumerate() {
             let counted: usize = class.counts.iter().map(|&count| usize::from(count)).sum();
             assert_eq!(counted, class.units);
@@ -545,6 +662,15 @@ impl ClassState {
         score[block] -= 1;
         self.counts[block] = self.counts[block].wrapping_sub(1);
         block
+    }
+}
+
+/// True with probability `share`.
+fn draw_share(rng: &mut impl Rng, share: f64) -> bool {
+    match share {
+        0.0 => false,
+        1.0 => true,
+        _ => ((rng.next_u64() >> 11) as f64) < share * (1u64 << 53) as f64,
     }
 }
 

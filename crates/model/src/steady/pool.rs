@@ -64,10 +64,10 @@ pub struct Pool {
     /// Which block is collected. The blocks of d-choices are drawn with replacement. Of
     /// `RandomP`, `pages` counts units here.
     pub victim: VictimPolicy,
-    /// Whether host writes and collected units fill the same blocks.
+    /// What fills the same blocks.
     pub frontiers: WriteFrontiers,
-    /// Collection starts when fewer than this many blocks are free: at least 1, and at least 2
-    /// with separate frontiers.
+    /// Collection starts when fewer than this many blocks are free: at least as many as there
+    /// are frontiers.
     pub collect_below: u32,
     /// Collection ends when this many blocks are free; at least `collect_below`.
     pub keep_free: u32,
@@ -83,6 +83,17 @@ pub struct Class {
     /// The share of host writes that goes to this class, relative to the other weights; 0 for
     /// data that is never rewritten.
     pub weight: f64,
+    /// What of it counts as hot, with frontiers for hot and cold units.
+    pub hot: HotShare,
+}
+
+/// What of a class is taken for hot. Which units are is drawn anew each time.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct HotShare {
+    /// Of what the host writes, 0 to 1.
+    pub of_writes: f64,
+    /// Of what is collected, 0 to 1.
+    pub of_units: f64,
 }
 
 /// A pool that cannot be.
@@ -94,6 +105,9 @@ pub enum PoolError {
     /// No class, or too many.
     #[error("a pool has 1 to {MAX_CLASSES} classes, not {0}")]
     Classes(usize),
+    /// A share is no share.
+    #[error("a share is a number from 0 to 1, not {0}")]
+    HotShare(f64),
     /// A weight is negative, infinite or not a number.
     #[error("a weight is a finite number of at least 0, not {0}")]
     Weight(f64),
@@ -131,8 +145,11 @@ pub enum PoolError {
 pub enum BlockRole {
     /// All its units have been written.
     Full,
-    /// It is open for host writes (and for collected units if frontiers are shared).
+    /// It is open for host writes (and for collected units if frontiers are shared), or for
+    /// cold units.
     HostFrontier,
+    /// It is open for hot units.
+    HotFrontier,
     /// It is open for collected units.
     CollectionFrontier,
 }
@@ -226,6 +243,9 @@ impl Pool {
             _ => self.sequential_fill(),
         };
         let mut engine = Engine::new(rules, self.blocks as usize, &weights, &filled, rng);
+        if let WriteFrontiers::HotCold(_) = self.frontiers {
+            engine = engine.with_heat(self.classes.iter().map(|class| class.hot));
+        }
         let windows = self.run_to_rest(&mut engine);
         self.snapshot(&engine, windows)
     }
@@ -233,7 +253,7 @@ impl Pool {
     fn open_blocks(&self) -> u32 {
         match self.frontiers {
             WriteFrontiers::One => 1,
-            WriteFrontiers::Separate => 2,
+            WriteFrontiers::Separate | WriteFrontiers::HotCold(_) => 2,
         }
     }
 
@@ -257,6 +277,11 @@ impl Pool {
         for (index, class) in self.classes.iter().enumerate() {
             if !(class.weight >= 0.0 && class.weight.is_finite()) {
                 return Err(PoolError::Weight(class.weight));
+            }
+            for share in [class.hot.of_writes, class.hot.of_units] {
+                if !(0.0..=1.0).contains(&share) {
+                    return Err(PoolError::HotShare(share));
+                }
             }
             if class.units == 0 && class.weight > 0.0 {
                 return Err(PoolError::EmptyClass(index));
@@ -445,7 +470,7 @@ impl Pool {
     fn snapshot(&self, engine: &Engine, windows: Windows) -> PoolState {
         let mut blocks = Vec::with_capacity(engine.blocks());
         let host = engine.host_frontier();
-        let collected = engine.collection_frontier();
+        let (hot, collected) = (engine.hot_frontier(), engine.collection_frontier());
         let composition = |block: usize, written: u32, role: BlockRole| BlockComposition {
             valid: std::array::from_fn(|class| {
                 if class < self.classes.len() { engine.count(block, class) } else { 0 }
@@ -456,9 +481,11 @@ impl Pool {
         };
         let open = |open: Open, role| composition(open.block, u32::from(open.written), role);
         blocks.push(open(host, BlockRole::HostFrontier));
+        blocks.extend(hot.map(|block| open(block, BlockRole::HotFrontier)));
         blocks.extend(collected.map(|block| open(block, BlockRole::CollectionFrontier)));
         for block in 0..engine.blocks() {
-            let is_open = block == host.block || collected.is_some_and(|open| open.block == block);
+            let others = [hot, collected].into_iter().flatten();
+            let is_open = block == host.block || others.into_iter().any(|open| open.block == block);
             if !engine.is_free(block) && !is_open {
                 blocks.push(composition(block, self.units_per_block, BlockRole::Full));
             }

@@ -124,6 +124,13 @@ fn skewed_amplification(config: Config) -> f64 {
     host.drive.counters().write_amplification().expect("written")
 }
 
+/// Frontiers for hot and cold units.
+fn hot_cold(change: impl FnOnce(&mut HotData)) -> WriteFrontiers {
+    let mut hot = HotData::DEFAULT;
+    change(&mut hot);
+    WriteFrontiers::HotCold(hot)
+}
+
 fn erases(config: Config) -> f64 {
     run_overwrites(config).drive.counters().erases as f64
 }
@@ -886,6 +893,34 @@ fn knobs() -> Vec<Knob> {
             |c| c.gc.frontiers = WriteFrontiers::One,
             amplification,
             0.5..=0.99,
+        ),
+        knob(
+            "gc.frontiers hot-cold",
+            nothing,
+            |c| c.gc.frontiers = hot_cold(|_| ()),
+            skewed_amplification,
+            0.5..=0.97,
+        ),
+        knob(
+            "gc.frontiers.hot.counters",
+            |c| c.gc.frontiers = hot_cold(|_| ()),
+            |c| c.gc.frontiers = hot_cold(|hot| hot.counters = Some(64)),
+            skewed_amplification,
+            1.03..=2.0,
+        ),
+        knob(
+            "gc.frontiers.hot.decay",
+            |c| c.gc.frontiers = hot_cold(|_| ()),
+            |c| c.gc.frontiers = hot_cold(|hot| hot.decay = Some(400)),
+            skewed_amplification,
+            1.03..=2.0,
+        ),
+        knob(
+            "gc.frontiers.hot.threshold",
+            |c| c.gc.frontiers = hot_cold(|_| ()),
+            |c| c.gc.frontiers = hot_cold(|hot| hot.threshold = 15),
+            skewed_amplification,
+            1.03..=2.0,
         ),
         knob(
             "gc.idle_after",

@@ -150,7 +150,13 @@ fn random_config(random: &mut Random) -> Config {
         copyback: random.chance(0.3),
         paced: random.chance(0.3),
         reserve_blocks: random.range(1, 2) as u32,
-        frontiers: random.pick(&[WriteFrontiers::One, WriteFrontiers::Separate]),
+        frontiers: random.pick(&[
+            WriteFrontiers::One,
+            WriteFrontiers::Separate,
+            WriteFrontiers::HotCold(HotData::DEFAULT),
+            // Few counters that forget soon, so that much is hot.
+            WriteFrontiers::HotCold(HotData { counters: Some(16), decay: Some(200), threshold: 2 }),
+        ]),
         idle_after: random.pick(&[None, Some(Span::from_us(100))]),
         idle_target: 0.3,
     };
@@ -195,6 +201,9 @@ fn random_config(random: &mut Random) -> Config {
             fairness: random.pick(&[0.3, 0.6, 1.0]),
         }),
     };
+    if let WriteFrontiers::HotCold(_) = config.gc.frontiers {
+        config.scheduler.flin = None;
+    }
     if config.scheduler.suspend_erase.is_some() && random.chance(0.5) {
         config.scheduler.suspend_erase_for_writes = Some(Span::from_us(random.range(0, 1000)));
     }
@@ -237,6 +246,7 @@ fn random_config(random: &mut Random) -> Config {
     if config.flash.rewritable {
         config.placement = Placement::Static;
         config.gc.paced = false;
+        config.gc.frontiers = WriteFrontiers::Separate;
         config.wear.static_threshold = None;
     }
     if random.chance(0.1) {
@@ -280,6 +290,7 @@ pub(crate) fn make_hybrid(config: &mut Config, random: &mut Random) {
     config.placement = Placement::Static;
     config.gc.copyback = false;
     config.gc.paced = false;
+    config.gc.frontiers = WriteFrontiers::Separate;
     config.gc.idle_after = None;
     config.wear.static_threshold = None;
 }

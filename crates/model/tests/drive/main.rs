@@ -25,6 +25,7 @@ mod closed_forms;
 mod collection;
 mod contract;
 mod host;
+mod hot_cold;
 mod hybrid;
 mod knobs;
 mod large_units;

@@ -9,6 +9,12 @@ use mynah_stamp::{Span, Time};
 /// A change, and the field that the error must name.
 type Case = (fn(&mut Config), &'static str);
 
+fn hot_cold(change: impl FnOnce(&mut HotData)) -> WriteFrontiers {
+    let mut hot = HotData::DEFAULT;
+    change(&mut hot);
+    WriteFrontiers::HotCold(hot)
+}
+
 const CASES: &[Case] = &[
     (|c| c.geometry.channels = 0, "geometry.channels"),
     (|c| c.geometry.channels = u32::MAX, "geometry.channels"),
@@ -44,6 +50,31 @@ const CASES: &[Case] = &[
     (
         |c| (c.geometry.pages_per_block, c.mapping.unit_bytes) = (1 << 15, 4096),
         "mapping.unit_bytes",
+    ),
+    (|c| c.gc.frontiers = hot_cold(|hot| hot.threshold = 0), "gc.hot.threshold"),
+    (|c| c.gc.frontiers = hot_cold(|hot| hot.threshold = 16), "gc.hot.threshold"),
+    (|c| c.gc.frontiers = hot_cold(|hot| hot.counters = Some(15)), "gc.hot.counters"),
+    (|c| c.gc.frontiers = hot_cold(|hot| hot.counters = Some(u32::MAX)), "gc.hot.counters"),
+    (|c| c.gc.frontiers = hot_cold(|hot| hot.decay = Some(10)), "gc.hot.decay"),
+    (
+        |c| {
+            c.gc.frontiers = hot_cold(|_| ());
+            c.mapping.scheme = MappingScheme::Hybrid { log_blocks: 4 };
+        },
+        "gc.frontiers",
+    ),
+    (
+        |c| {
+            c.gc.frontiers = hot_cold(|_| ());
+            let (epoch, rate) = (Span::from_ms(10), 1_000_000);
+            c.scheduler.flin = Some(Flin {
+                epoch,
+                read_bytes_per_s: rate,
+                write_bytes_per_s: rate,
+                fairness: 0.6,
+            });
+        },
+        "gc.frontiers",
     ),
     (|c| c.bus.width_bytes = 0, "bus.width_bytes"),
     (|c| c.bus.rate_mts = 0, "bus.rate_mts"),

@@ -2,8 +2,8 @@
 //! namespaces.
 
 use super::*;
-use mynah_model::config::{CacheMode, Caching};
-use schema::NamespaceCacheName;
+use mynah_model::config::{CacheMode, Caching, HotData};
+use schema::{FrontiersName, NamespaceCacheName};
 
 impl Check<'_> {
     pub(super) fn mapping(&mut self, file: &File, geometry: &Geometry, unit_bytes: u32) -> Mapping {
@@ -107,6 +107,7 @@ impl Check<'_> {
             gc.paced.as_ref().map(At::span),
             gc.reserve_blocks.as_ref().map(At::span),
             gc.write_frontiers.as_ref().map(At::span),
+            gc.hot.as_ref().map(At::span),
             gc.idle_after.as_ref().map(At::span),
             gc.idle_target.as_ref().map(At::span),
         ]
@@ -338,12 +339,63 @@ impl Check<'_> {
             copyback: or(&gc.copyback, false),
             paced: or(&gc.paced, false) && preemptible,
             reserve_blocks,
-            frontiers: gc
-                .write_frontiers
-                .as_ref()
-                .map_or(WriteFrontiers::Separate, |at| (*at.get()).into()),
+            frontiers: self.frontiers(gc),
             idle_after,
             idle_target: or(&gc.idle_target, start).0,
+        }
+    }
+
+    fn frontiers(&mut self, gc: &schema::Gc) -> WriteFrontiers {
+        let name = or(&gc.write_frontiers, FrontiersName::Separate);
+        if let Some(hot) = gc.hot.as_ref().filter(|_| name != FrontiersName::HotCold) {
+            self.moot(
+                hot.span(),
+                gc.write_frontiers.as_ref().map(At::span),
+                "`[gc.hot]` has no effect: hot and cold data are not told apart",
+                "use it with `write_frontiers = \"hot-cold\"`",
+            );
+        }
+        match name {
+            FrontiersName::One => WriteFrontiers::One,
+            FrontiersName::Separate => WriteFrontiers::Separate,
+            FrontiersName::HotCold => {
+                let hot = gc.hot.as_ref().map(|at| at.get().clone()).unwrap_or_default();
+                let least = |name, at: &Maybe<u32>, least| (name, at.clone(), least);
+                let [counters, decay] = [
+                    least("gc.hot.counters", &hot.counters, 16),
+                    least("gc.hot.decay", &hot.decay, 1),
+                ]
+                .map(|(name, at, least)| at.map(|at| self.count(name, &at, least..=u32::MAX)));
+                let threshold =
+                    hot.threshold.as_ref().map_or(HotData::DEFAULT.threshold.into(), |at| {
+                        self.count("gc.hot.threshold", at, 1..=15)
+                    });
+                WriteFrontiers::HotCold(HotData { counters, decay, threshold: threshold as u8 })
+            }
+        }
+    }
+
+    /// What a drive that tells hot from cold data cannot have.
+    pub(super) fn hot_data(&mut self, file: &File, config: &Config) {
+        let WriteFrontiers::HotCold(_) = config.gc.frontiers else { return };
+        if let (Some(flin), Some(frontiers)) = (&file.scheduler.flin, &file.gc.write_frontiers) {
+            let (message, label) =
+                ("FLIN orders the writes of a plane in one queue", "not with hot and cold data");
+            let later = self.document.layer(&flin.span()) > self.document.layer(&frontiers.span());
+            let span = if later { flin.span() } else { frontiers.span() };
+            let help = "remove it, or use `gc.write_frontiers = \"separate\"`".to_owned();
+            self.at(span, message.to_owned(), label, Some(help));
+            return;
+        }
+        let Err(error) = config.check() else { return };
+        let hot = file.gc.hot.as_ref().map(At::get);
+        let place = match error.key {
+            "gc.hot.counters" => hot.and_then(|hot| hot.counters.as_ref()),
+            "gc.hot.decay" => hot.and_then(|hot| hot.decay.as_ref()),
+            _ => None,
+        };
+        if let Some(place) = place {
+            self.wrong(format!("`{}`: {}", error.key, error.problem), place, "out of range", None);
         }
     }
 

@@ -16,7 +16,7 @@ impl Check<'_> {
         let translation = translation_units(config, logical);
         let frontiers = match config.gc.frontiers {
             WriteFrontiers::One => 1,
-            WriteFrontiers::Separate => 2,
+            WriteFrontiers::Separate | WriteFrontiers::HotCold(_) => 2,
         };
         let open = frontiers + u64::from(matches!(config.mapping.table, MappingTable::Cached(_)));
         let used = (logical + translation).div_ceil(block);

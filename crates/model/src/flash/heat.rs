@@ -1,0 +1,258 @@
+//! Programs where hot and cold units go to blocks of their own: what waits for a plane waits in
+//! two queues of each class, and a page takes units of one of them. A page that must not wait
+//! until it is full is filled up with units of the other: what is not separated then would be
+//! padding.
+
+use crate::blame::HolderIndex;
+use crate::blocks::Stream;
+use crate::drive::Drive;
+use crate::flash::choice::Pick;
+use crate::flash::die::DieOperation;
+use crate::flash::queues::{CLASS_COLLECTION, CLASS_HOST, CLASS_MAPPING, CLASSES};
+use crate::flash::scheduler::Deferred;
+use crate::mapping::table::Content;
+use crate::pool::{Linked, List, NONE};
+
+/// Pages of each plane that may go before host units that somebody waits for and that do not
+/// fill a page, because they themselves are full. An estimate: enough for units of the rarer
+/// kind to come together.
+const PATIENCE: u64 = 16;
+
+/// Hot units that wait for a plane.
+#[derive(Clone)]
+pub(crate) struct HotQueues {
+    pub(crate) writes: [List; CLASSES],
+    /// Those of hosts, and those that are collected.
+    pub(crate) host_units: u32,
+    pub(crate) collected_units: u32,
+}
+
+impl Default for HotQueues {
+    fn default() -> Self {
+        HotQueues { writes: [List::EMPTY; CLASSES], host_units: 0, collected_units: 0 }
+    }
+}
+
+/// What fills the blocks of cold and of hot units.
+fn streams(class: u8) -> [Stream; 2] {
+    match class {
+        CLASS_COLLECTION => [Stream::Collected, Stream::HotCollected],
+        _ => [Stream::Host, Stream::HotHost],
+    }
+}
+
+impl Drive {
+    /// Whether what is collected is hot.
+    #[inline]
+    pub(crate) fn is_hot(&self, content: Content) -> bool {
+        match (&self.hotness, content) {
+            (Some(hotness), Content::Unit(unit)) => hotness.is_hot(unit),
+            _ => false,
+        }
+    }
+
+    /// Where the page at `slot`, which is moved as it is, belongs: with most of its units.
+    pub(crate) fn stream_of_copyback(&self, slot: u32) -> Stream {
+        if self.hotness.is_none() {
+            return Stream::Collected;
+        }
+        let units = slot..slot + self.shape.units_per_page;
+        let valid = units.filter_map(|slot| self.mapping.table.content(slot));
+        let (hot, cold): (Vec<Content>, Vec<Content>) = valid.partition(|&it| self.is_hot(it));
+        if hot.len() > cold.len() { Stream::HotCollected } else { Stream::Collected }
+    }
+
+    /// Puts a hot unit into its plane's queue.
+    #[cold]
+    pub(super) fn enqueue_hot(&mut self, unit: u32, plane: u32) {
+        let class = self.units[unit].class;
+        let queues = &mut self.hot_queues[plane as usize];
+        match class {
+            CLASS_COLLECTION => queues.collected_units += 1,
+            _ => queues.host_units += 1,
+        }
+        self.units.push_back(&mut queues.writes[usize::from(class)], unit);
+    }
+
+    /// Puts hot units of `class` where cold ones wait, of which there are none left; false if
+    /// there are no hot ones either.
+    pub(crate) fn take_hot_list(&mut self, plane: u32, class: u8) -> bool {
+        let Some(queues) = self.hot_queues.get_mut(plane as usize) else { return false };
+        let list = std::mem::replace(&mut queues.writes[usize::from(class)], List::EMPTY);
+        let mut at = list.head;
+        while at != NONE {
+            match class {
+                CLASS_COLLECTION => queues.collected_units -= 1,
+                _ => queues.host_units -= 1,
+            }
+            at = self.units[at].next();
+        }
+        self.planes[plane as usize].queues.writes[usize::from(class)] = list;
+        !list.is_empty()
+    }
+
+    /// The first cold and the first hot unit of `class` that wait for `plane`.
+    fn heads(&self, plane: u32, class: u8) -> [u32; 2] {
+        let class = usize::from(class);
+        let cold = &self.planes[plane as usize].queues.writes[class];
+        [cold.head, self.hot_queues[plane as usize].writes[class].head]
+    }
+
+    /// Of which heat the next page of `class` in `plane` is, if one can be programmed now. Full
+    /// pages go first, the one whose first unit has waited longest before the other; then what
+    /// must not wait.
+    fn heat_to_program(&self, plane: u32, class: u8) -> Option<usize> {
+        let heads = self.heads(plane, class);
+        let (state, hot) = (&self.planes[plane as usize], &self.hot_queues[plane as usize]);
+        let (units, is_due) = match class {
+            CLASS_COLLECTION => {
+                let hot = hot.collected_units;
+                ([state.queues.collected_units - hot, hot], state.collection.is_read())
+            }
+            _ => {
+                let (all, hot) = (state.queues.host_units, hot.host_units);
+                ([all - hot, hot], state.queues.forced > 0 || self.write_pressure)
+            }
+        };
+        let older = match heads {
+            [NONE, NONE] => return None,
+            [cold, NONE] => (cold, 0),
+            [NONE, hot] => (hot, 1),
+            [cold, hot] if self.units[cold].order < self.units[hot].order => (cold, 0),
+            [_, hot] => (hot, 1),
+        };
+        let (head, older) = older;
+        let other = 1 - older;
+        let is_full = |heat: usize| units[heat] >= self.shape.units_per_program;
+        let can = |heat: usize| {
+            heads[heat] != NONE && self.blocks.can_program(plane, streams(class)[heat])
+        };
+        let since = self.order - self.units[head].order;
+        let program = u64::from(self.shape.planes) * u64::from(self.shape.units_per_program);
+        let patient = class == CLASS_COLLECTION || since <= PATIENCE * program;
+        if is_full(older) && can(older) {
+            return Some(older);
+        }
+        if is_full(other) && can(other) && (!is_due || patient || !can(older)) {
+            return Some(other);
+        }
+        if !is_due {
+            return None;
+        }
+        [older, other].into_iter().find(|&heat| can(heat))
+    }
+
+    /// Which blocks the next page of `class` in `plane` goes to, if one can be programmed now.
+    pub(super) fn stream_by_heat(&self, plane: u32, class: u8) -> Option<Stream> {
+        if class == CLASS_MAPPING {
+            let waits = !self.planes[plane as usize].queues.writes[usize::from(class)].is_empty();
+            let can = waits && self.blocks.can_program(plane, Stream::Translation);
+            return can.then_some(Stream::Translation);
+        }
+        Some(streams(class)[self.heat_to_program(plane, class)?])
+    }
+
+    /// Whether the next page of `class` in `plane` goes to blocks of `stream`: a program of
+    /// several planes is of one kind.
+    pub(super) fn fills(&self, plane: u32, class: u8, stream: Stream) -> bool {
+        self.hotness.is_none() || self.stream_by_heat(plane, class) == Some(stream)
+    }
+
+    /// The first unit of the next page of `class` in `plane`.
+    pub(super) fn first_by_heat(&self, plane: u32, class: u8) -> u32 {
+        let heat = match class {
+            CLASS_MAPPING => 0,
+            _ => self.heat_to_program(plane, class).unwrap_or(0),
+        };
+        self.heads(plane, class)[heat]
+    }
+
+    /// [`Drive::program_page`] of units that are hot or cold, in a program of `pages` pages.
+    #[inline(never)]
+    pub(super) fn program_page_by_heat(
+        &mut self,
+        operation: &mut DieOperation,
+        pick: Pick,
+        holder: &mut Option<HolderIndex>,
+        (lane, channel): (usize, usize),
+        pages: u32,
+    ) {
+        let stream = operation.stream;
+        let capacity = self.shape.units_per_page * pages;
+        let (chosen, count) = self.take_by_heat(pick, stream, capacity);
+        if count == 0 {
+            return;
+        }
+        let slot = self.take_pages(pick, stream, chosen.head, pages);
+        let at = usize::from(operation.planes);
+        (operation.items[at], operation.slots[at]) = (chosen.head, slot);
+        operation.planes += 1;
+        holder.get_or_insert(self.units[chosen.head].holder);
+        self.map_word_line(chosen.head, slot, capacity, lane, channel);
+        if stream.is_host() {
+            self.counters.padded_units += u64::from(capacity - count);
+            if self.config.gc.paced {
+                self.planes[pick.plane as usize].collection.host_page_programmed();
+            }
+        }
+        self.collect_if_needed(pick.plane);
+        self.break_off_if_stuck(pick.plane);
+    }
+
+    /// Takes what one program of `stream` carries out of a plane's queues; how many units. What
+    /// has become void on the way is dropped.
+    fn take_by_heat(&mut self, pick: Pick, stream: Stream, capacity: u32) -> (List, u32) {
+        let die = self.shape.die_of_plane(pick.plane) as usize;
+        let heat = usize::from(matches!(stream, Stream::HotHost | Stream::HotCollected));
+        let first = usize::from(pick.class);
+        let classes = match pick.class {
+            CLASS_COLLECTION => first..first + 1,
+            _ => usize::from(CLASS_HOST)..usize::from(CLASS_COLLECTION),
+        };
+        let (mut chosen, mut count, mut used) = (List::EMPTY, 0, 0u32);
+        for heat in [heat, 1 - heat] {
+            let others = classes.clone().filter(|&class| class != first);
+            for class in std::iter::once(first).chain(others) {
+                loop {
+                    let queues = &mut self.planes[pick.plane as usize].queues;
+                    let hot = &mut self.hot_queues[pick.plane as usize];
+                    let list = match heat {
+                        0 => &mut queues.writes[class],
+                        _ => &mut hot.writes[class],
+                    };
+                    let Some(next) = (!list.is_empty()).then_some(list.head) else { break };
+                    let units = self.shape.units_per_page;
+                    let after = match self.units[next].content {
+                        Content::Unit(_) => used + 1,
+                        Content::TranslationPage(_) => used.next_multiple_of(units) + units,
+                    };
+                    if after > capacity {
+                        return (chosen, count);
+                    }
+                    let Some(unit) = self.units.pop_front(list) else { break };
+                    let u = &self.units[unit];
+                    match class as u8 {
+                        CLASS_COLLECTION => {
+                            queues.collected_units -= 1;
+                            hot.collected_units -= heat as u32;
+                        }
+                        _ => {
+                            queues.host_units -= 1;
+                            hot.host_units -= heat as u32;
+                            queues.forced -= u32::from(!u.cached || u.through);
+                        }
+                    }
+                    self.dies[die].work.take_write(class as u8);
+                    if self.is_void(unit) {
+                        self.units[unit].state = crate::command::UnitState::Mapping;
+                        self.defer(Deferred::VoidUnit(unit));
+                        continue;
+                    }
+                    self.units.push_back(&mut chosen, unit);
+                    (count, used) = (count + 1, after);
+                }
+            }
+        }
+        (chosen, count)
+    }
+}

@@ -1,0 +1,121 @@
+//! Hot and cold units in blocks of their own: what that does to write amplification, and that
+//! nothing else suffers.
+
+use crate::support::*;
+use mynah_model::config::*;
+use mynah_model::io::*;
+use mynah_model::precondition::{Occupancy, UpdateClass};
+use mynah_model::steady::analytic::mean_field;
+
+const HOT_COLD: WriteFrontiers = WriteFrontiers::HotCold(HotData::DEFAULT);
+const BLOCKS: u32 = 512;
+const PAGES: u32 = 64;
+const FREE: u32 = 6;
+const RHO: f64 = 0.8;
+
+/// One plane, of whose blocks that are not kept free [`RHO`] holds data.
+fn one_plane(frontiers: WriteFrontiers, victim: VictimPolicy) -> Config {
+    small_with(|c| {
+        c.geometry = Geometry {
+            channels: 1,
+            chips_per_channel: 1,
+            dies_per_chip: 1,
+            planes_per_die: 1,
+            blocks_per_plane: BLOCKS,
+            pages_per_block: PAGES,
+            page_bytes: 4096,
+            page_spare_bytes: 0,
+        };
+        (c.gc.victim, c.gc.frontiers) = (victim, frontiers);
+        c.gc.start = f64::from(FREE) / f64::from(BLOCKS);
+        c.gc.urgent = c.gc.start;
+        c.namespaces[0].units = Some((RHO * f64::from((BLOCKS - FREE) * PAGES)) as u64);
+    })
+}
+
+fn units_of(host: &Host) -> u64 {
+    host.drive.namespace_sectors(NAMESPACE).expect("one") / 8
+}
+
+/// Writes `rounds` times as many units as there are, a share `writes` of them to a share
+/// `space` of all; write amplification.
+fn write(host: &mut Host, rounds: u64, (space, writes): (f64, f64), random: &mut Random) -> f64 {
+    let units = units_of(host);
+    let hot = (units as f64 * space) as u64;
+    host.drive.restart_counters();
+    host.closed_loop(4, (units * rounds) as usize, |_| {
+        let is_hot = random.chance(writes);
+        let unit = if is_hot { random.below(hot) } else { random.range(hot, units - 1) };
+        (Operation::Write, unit * 8, 8)
+    });
+    host.drive.check().expect("the invariants hold");
+    host.drive.counters().write_amplification().expect("written")
+}
+
+fn settled(frontiers: WriteFrontiers, victim: VictimPolicy, skew: (f64, f64)) -> f64 {
+    let mut host = Host::new(one_plane(frontiers, victim));
+    fill(&mut host);
+    let mut random = Random(11);
+    write(&mut host, 12, skew, &mut random);
+    write(&mut host, 6, skew, &mut random)
+}
+
+const SKEWED: (f64, f64) = (0.1, 0.9);
+const UNIFORM: (f64, f64) = (0.5, 0.5);
+
+#[test]
+fn under_greedy_collection_skewed_writes_amplify_as_uniform_ones_do() {
+    // Blocks of either kind are collected at the same number of valid units, so each kind
+    // behaves as a pool of its own that is as full as the whole under uniform writes.
+    let theory = mean_field(PAGES, RHO, VictimPolicy::Greedy).expect("in the domain").waf;
+    let greedy = |frontiers| settled(frontiers, VictimPolicy::Greedy, SKEWED);
+    let (one, separate) = (greedy(WriteFrontiers::One), greedy(WriteFrontiers::Separate));
+    let apart = greedy(HOT_COLD);
+    assert_close("told apart", apart, theory, 0.06);
+    assert!(apart < 0.78 * one && apart < 0.88 * separate, "{apart}: {one}, {separate}");
+}
+
+#[test]
+fn uniform_writes_amplify_as_ever() {
+    let greedy = |frontiers| settled(frontiers, VictimPolicy::Greedy, UNIFORM);
+    let (separate, apart) = (greedy(WriteFrontiers::Separate), greedy(HOT_COLD));
+    assert_close("told apart", apart, separate, 0.015);
+}
+
+#[test]
+fn cost_benefit_leaves_cold_blocks_alone() {
+    let worth = |frontiers| settled(frontiers, VictimPolicy::CostBenefit, SKEWED);
+    let (separate, apart) = (worth(WriteFrontiers::Separate), worth(HOT_COLD));
+    assert!(apart < 0.85 * separate, "{apart}, {separate}");
+}
+
+#[test]
+fn preconditioning_agrees() {
+    for (victim, skew) in [
+        (VictimPolicy::Greedy, SKEWED),
+        (VictimPolicy::Greedy, UNIFORM),
+        // Where what is hot is not clear.
+        (VictimPolicy::Greedy, (0.3, 0.6)),
+        (VictimPolicy::CostBenefit, SKEWED),
+    ] {
+        let written = settled(HOT_COLD, victim, skew);
+        let mut host = Host::new(one_plane(HOT_COLD, victim));
+        let units = units_of(&host);
+        let hot = (units as f64 * skew.0) as u64;
+        let class = |first, units, weight| UpdateClass {
+            first,
+            units,
+            weight,
+            write_share: 1.0,
+            saturated: true,
+        };
+        let classes = vec![class(0, hot, skew.1), class(hot, units - hot, 1.0 - skew.1)];
+        let occupancy = [Occupancy { namespace: NAMESPACE, classes }];
+        let expected = host.drive.precondition(&occupancy).expect("a steady state");
+        host.drive.check().expect("the invariants hold");
+        let expected = expected.expected_waf.expect("it is written");
+        let after = write(&mut host, 2, skew, &mut Random(12));
+        assert_close(&format!("{victim:?}, {skew:?}: expected"), expected, written, 0.03);
+        assert_close(&format!("{victim:?}, {skew:?}: after it"), after, written, 0.03);
+    }
+}
