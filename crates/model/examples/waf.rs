@@ -2,7 +2,7 @@
 //! An argument picks one pool, to time it from outside: `cargo run --release -p mynah-model
 //! --example waf -- uniform|hotcold|separate|skewed|large|large-hotcold|table`.
 
-use mynah_model::config::{VictimPolicy, WriteFrontiers};
+use mynah_model::config::{HotData, VictimPolicy, WriteFrontiers};
 use mynah_model::steady::analytic::{mean_field, waf_fifo};
 use mynah_model::steady::pool::{Class, HotShare, Pool, PoolState};
 
@@ -63,13 +63,25 @@ fn table() {
         println!();
     }
     println!();
-    println!("| hot space / writes | one frontier | separate frontiers |");
-    println!("|---|---|---|");
+    frontiers("greedy, 2,048 x 256", &|shares| pool(2048, 256, shares, 0.8));
+    frontiers("greedy, 1,024 x 64", &|shares| pool(1024, 64, shares, 0.8));
+    frontiers("cost-benefit, 1,024 x 64", &|shares| Pool {
+        victim: VictimPolicy::CostBenefit,
+        ..pool(1024, 64, shares, 0.8)
+    });
+}
+
+fn frontiers(name: &str, pool: &dyn Fn(&[(f64, f64)]) -> Pool) {
+    println!("| {name}: hot space / writes | one | separate | hot and cold |");
+    println!("|---|---|---|---|");
     for (space, writes) in [(0.5, 0.5), (0.2, 0.8), (0.1, 0.9), (0.05, 0.95)] {
         let shares = [(space, writes), (1.0 - space, 1.0 - writes)];
         print!("| {space} / {writes} |");
-        for frontiers in [WriteFrontiers::One, WriteFrontiers::Separate] {
-            let state = settle(&Pool { frontiers, ..pool(2048, 256, &shares, 0.8) });
+        let told_apart = WriteFrontiers::HotCold(HotData::DEFAULT);
+        for frontiers in [WriteFrontiers::One, WriteFrontiers::Separate, told_apart] {
+            let mut pool = Pool { frontiers, ..pool(&shares) };
+            pool.classes[0].hot = HotShare { of_writes: 1.0, of_units: 1.0 };
+            let state = settle(&pool);
             print!(" {:.3}{} |", state.waf, if state.steady { "" } else { " (not steady)" });
         }
         println!();

@@ -119,3 +119,66 @@ fn preconditioning_agrees() {
         assert_close(&format!("{victim:?}, {skew:?}: after it"), after, written, 0.03);
     }
 }
+
+#[test]
+fn pages_of_several_units_are_of_one_kind() {
+    // Four units a page, a cache that is always full, two planes that program together.
+    let waf = |frontiers| {
+        let mut host = Host::new(Config {
+            geometry: Geometry {
+                planes_per_die: 2,
+                blocks_per_plane: 128,
+                pages_per_block: 32,
+                page_bytes: 16_384,
+                ..one_plane(frontiers, VictimPolicy::CostBenefit).geometry
+            },
+            namespaces: vec![Namespace::whole_drive()],
+            over_provisioning: 0.25,
+            cache: Some(DataCache { bytes: 1 << 19, ..cache() }),
+            ..one_plane(frontiers, VictimPolicy::CostBenefit)
+        });
+        fill(&mut host);
+        let mut random = Random(13);
+        write(&mut host, 8, SKEWED, &mut random);
+        let waf = write(&mut host, 4, SKEWED, &mut random);
+        let counters = host.drive.counters();
+        let padded = counters.padded_units as f64 / counters.flash_units_programmed as f64;
+        assert!(padded < 0.01, "{padded}");
+        waf
+    };
+    let (separate, apart) = (waf(WriteFrontiers::Separate), waf(HOT_COLD));
+    assert!(apart < 0.9 * separate, "{apart}, {separate}");
+}
+
+#[test]
+fn what_is_rare_is_not_left_waiting() {
+    // Without a cache a host waits for each write. Hot pages are always full; one cold unit in
+    // fifty never fills one.
+    let mut host = Host::new(small_with(|c| {
+        c.gc.frontiers = HOT_COLD;
+        c.cache = None;
+        c.geometry.page_bytes = 16_384;
+        (c.geometry.channels, c.geometry.planes_per_die) = (1, 1);
+        (c.geometry.chips_per_channel, c.geometry.dies_per_chip) = (1, 1);
+    }));
+    fill(&mut host);
+    let units = units_of(&host);
+    let mut random = Random(14);
+    let mut cold = vec![];
+    let done = host.closed_loop(64, 6000, |n| {
+        let is_cold = n > 2000 && n % 50 == 0;
+        if is_cold {
+            cold.push(n as u32);
+        }
+        let unit = if is_cold { random.range(64, units - 1) } else { random.below(64) };
+        (Operation::Write, unit * 8, 8)
+    });
+    let latency = |done: &Completion| done.at.since(done.rung).as_ps() as f64;
+    let mean = |of: &dyn Fn(u32) -> bool| {
+        let waits: Vec<f64> = done.iter().filter(|it| of(it.tag.0)).map(latency).collect();
+        assert!(waits.len() > 50);
+        waits.iter().sum::<f64>() / waits.len() as f64
+    };
+    let (hot, cold) = (mean(&|tag| !cold.contains(&tag)), mean(&|tag| cold.contains(&tag)));
+    assert!(cold < 4.0 * hot, "{cold}, {hot}");
+}
