@@ -63,15 +63,15 @@ fn table() {
         println!();
     }
     println!();
-    frontiers("greedy, 2,048 x 256", &|shares| pool(2048, 256, shares, 0.8));
-    frontiers("greedy, 1,024 x 64", &|shares| pool(1024, 64, shares, 0.8));
-    frontiers("cost-benefit, 1,024 x 64", &|shares| Pool {
+    frontiers("greedy, 2,048 x 256", |shares| pool(2048, 256, shares, 0.8));
+    frontiers("greedy, 1,024 x 64", |shares| pool(1024, 64, shares, 0.8));
+    frontiers("cost-benefit, 1,024 x 64", |shares| Pool {
         victim: VictimPolicy::CostBenefit,
         ..pool(1024, 64, shares, 0.8)
     });
 }
 
-fn frontiers(name: &str, pool: &dyn Fn(&[(f64, f64)]) -> Pool) {
+fn frontiers(name: &str, pool: impl Fn(&[(f64, f64)]) -> Pool) {
     println!("| {name}: hot space / writes | one | separate | hot and cold |");
     println!("|---|---|---|---|");
     for (space, writes) in [(0.5, 0.5), (0.2, 0.8), (0.1, 0.9), (0.05, 0.95)] {
