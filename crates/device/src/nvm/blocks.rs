@@ -1,7 +1,7 @@
 //! Blocks brought together from the store, and what then happens to them; writes that keep
 //! what they replace; commands that need a namespace for themselves.
 
-use super::protection::{METADATA_BYTES, complement};
+use super::protection::{METADATA_BYTES, brought_together, complement};
 use crate::command::{BlockRun, Blocks, Overwrite, Segment, Then, Work};
 use crate::namespace::SECTOR_BYTES;
 use crate::output::{Queue, ReplyData, ReplyKind};
@@ -28,6 +28,7 @@ impl Deferred {
 /// Where blocks lie in the store: first byte and bytes.
 pub(super) struct Place {
     pub(super) data: (u64, u64),
+    /// The room for their metadata ([`super::protection::spread`]).
     pub(super) metadata: Option<(u64, u64)>,
 }
 
@@ -40,10 +41,8 @@ impl Subsystem {
         let parts = namespace.parts(start * per_block, blocks * per_block);
         let place = |part: crate::namespace::Extent| Place {
             data: (part.store, part.sectors * SECTOR_BYTES),
-            // One item of metadata for each block, close together.
-            metadata: (format.metadata > 0).then(|| {
-                (self.metadata_place(part.store), part.sectors / per_block * METADATA_BYTES as u64)
-            }),
+            metadata: (format.metadata > 0)
+                .then(|| (self.metadata_place(part.store), part.sectors * METADATA_BYTES as u64)),
         };
         parts.map(place).collect()
     }
@@ -126,7 +125,9 @@ impl Subsystem {
             return self.finish(index, ReplyData::None);
         }
         let data = self.collect(&data);
-        let mut metadata = self.collect(&metadata);
+        let block_sectors =
+            self.namespaces[namespace].as_ref().map_or(1, |it| it.format.block_sectors());
+        let mut metadata = brought_together(self.collect(&metadata), block_sectors);
         complement(&mut metadata);
         if let Err((status, block)) = self.check(namespace, &runs, &data, &metadata) {
             if let Some(command) = self.commands.get_mut(index) {

@@ -1,7 +1,7 @@
 //! Dataset Management, Write Zeroes, Write Uncorrectable (NVM Command Set 1.0, sections
 //! 3.2.3, 3.2.7, 3.2.8).
 
-use super::protection::{Check, METADATA_BYTES, complement};
+use super::protection::{Check, METADATA_BYTES, complement, spread};
 use super::{Access, check_range};
 use crate::command::Overwrite;
 use crate::namespace::SECTOR_BYTES;
@@ -159,6 +159,7 @@ impl Subsystem {
             }
             complement(&mut metadata);
             done += count as u32;
+            let metadata = spread(&metadata, format.block_sectors());
             parts.extend(place.metadata.map(|(at, _)| (at, metadata)));
         }
         if let Some(namespace) = &mut self.namespaces[at] {

@@ -1,6 +1,6 @@
 //! Read, Write, Flush.
 
-use super::protection::{Check, METADATA_BYTES, complement};
+use super::protection::{Check, METADATA_BYTES, complement, spread};
 use super::{Access, NAMESPACE_ALL, check_range, check_room};
 use crate::command::{BlockRun, Command, Overwrite, Step, Then, Work};
 use crate::config::Timing;
@@ -303,7 +303,7 @@ impl Subsystem {
             target.uncorrectable.clear(start, blocks);
             target.settle();
         }
-        let shift = target.format.shift;
+        let (shift, block_sectors) = (target.format.shift, target.format.block_sectors());
         let mut overwrite = Overwrite { parts: vec![], discards: vec![], flush: through };
         let mut done = 0;
         for place in self.places(namespace, start, blocks) {
@@ -317,7 +317,7 @@ impl Subsystem {
             if let Some((at, _)) = place.metadata {
                 let (from, to) = (done >> shift, end >> shift);
                 let part = &metadata[from * METADATA_BYTES..to * METADATA_BYTES];
-                overwrite.parts.push((at, part.to_vec()));
+                overwrite.parts.push((at, spread(part, block_sectors)));
             }
             done = end;
         }

@@ -2,7 +2,8 @@
 //!
 //! Metadata have 8 bytes, all of them protection information where a namespace has any. The
 //! store holds their complement: what was never written then reads as all ones, which is
-//! what the specification wants of deallocated blocks.
+//! what the specification wants of deallocated blocks. Each sector has room of its own for them; those
+//! of a larger block lie in that of its first sector.
 
 use crate::namespace::Format;
 use mynah_wire::nvme::protection::{ProtectionInformation, guard};
@@ -115,6 +116,32 @@ pub(crate) fn complement(bytes: &mut [u8]) {
     }
 }
 
+/// Items of metadata as they lie in the store, where a block has so many sectors: each in the room
+/// of its block's first sector.
+pub(crate) fn spread(items: &[u8], block_sectors: u64) -> Vec<u8> {
+    if block_sectors == 1 {
+        return items.to_vec();
+    }
+    let room = METADATA_BYTES * block_sectors as usize;
+    let mut all = vec![0; items.len() * block_sectors as usize];
+    for (place, item) in all.chunks_exact_mut(room).zip(items.chunks_exact(METADATA_BYTES)) {
+        place[..METADATA_BYTES].copy_from_slice(item);
+    }
+    all
+}
+
+/// Items of metadata out of the store, one behind the other.
+pub(crate) fn brought_together(mut all: Vec<u8>, block_sectors: u64) -> Vec<u8> {
+    if block_sectors > 1 {
+        let room = METADATA_BYTES * block_sectors as usize;
+        for block in 0..all.len() / room {
+            all.copy_within(block * room..block * room + METADATA_BYTES, block * METADATA_BYTES);
+        }
+        all.truncate(all.len() / block_sectors as usize);
+    }
+    all
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -143,6 +170,20 @@ mod tests {
             assert_eq!(moved, expected);
             assert_eq!(check.verify(format(kind), 9, &other, &[0xff; 8]), Ok(()), "escape");
         }
+    }
+
+    #[test]
+    fn items_of_blocks_lie_in_the_room_of_their_first_sectors() {
+        let items: Vec<u8> = (1..=24).collect();
+        assert_eq!(spread(&items, 1), items);
+        let all = spread(&items, 8);
+        assert_eq!(all.len(), 3 * 64);
+        for (at, byte) in all.iter().enumerate() {
+            let expected = if at % 64 < 8 { items[at / 64 * 8 + at % 64] } else { 0 };
+            assert_eq!(*byte, expected, "byte {at}");
+        }
+        assert_eq!(brought_together(all, 8), items);
+        assert_eq!(brought_together(items.clone(), 1), items);
     }
 
     #[test]

@@ -77,6 +77,36 @@ fn metadata_travel_with_their_blocks() {
     assert_eq!(world.status(io, compare, &other), Status::COMPARE_FAILURE);
 }
 
+/// What belongs to a block is found with it, however the blocks are written and read.
+#[test]
+fn metadata_of_large_blocks_are_found_one_by_one() {
+    for (index, size) in [(2, 512), (3, 4096)] {
+        let mut world = World::new(Timing::Modelled);
+        let (admin, io, _) = world.host();
+        assert_eq!(format(&mut world, admin, index, 0), Status::SUCCESS);
+        let unit = size + 8;
+        let mut data = pattern(3, 24 * unit);
+        assert_eq!(world.status(io, write(3, 24), &data), Status::SUCCESS);
+        let one = |at: usize| at * unit..(at + 1) * unit;
+        for at in 0..24 {
+            assert_eq!(world.call(io, read(3 + at as u64, 1), &[]).1, data[one(at)], "block {at}");
+        }
+        // Single blocks, copies and zeroes among them leave the others as they are.
+        let other = pattern(5, unit);
+        for at in [2, 3, 9] {
+            assert_eq!(world.status(io, write(3 + at as u64, 1), &other), Status::SUCCESS);
+            data[one(at)].copy_from_slice(&other);
+        }
+        let zeroes = blocks(nvm::WRITE_ZEROES, 1, 3 + 12, 3);
+        assert_eq!(world.status(io, zeroes, &[]), Status::SUCCESS);
+        data[12 * unit..15 * unit].fill(0);
+        for (first, count) in [(0, 24), (1, 2), (2, 9), (8, 16), (11, 5)] {
+            let back = world.call(io, read(3 + first as u64, count as u32), &[]).1;
+            assert_eq!(back, data[first * unit..(first + count) * unit], "{count} from {first}");
+        }
+    }
+}
+
 #[test]
 fn protection_is_made_stripped_and_checked() {
     for kind in 1..=3 {
