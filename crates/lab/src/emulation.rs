@@ -8,12 +8,17 @@ use crate::replay::Preparation;
 use crate::runner::RunError;
 use crate::saved_state::{self, StateHeader};
 use crate::simulation::SimulationError;
+use crate::workload::history;
 use mynah_model::Drive;
 use mynah_model::config::Config;
 use mynah_model::io::NamespaceId;
 use mynah_model::precondition::{Occupancy, Preconditioned, UpdateClass};
+use mynah_model::warm::Access;
 use mynah_stamp::Span;
 use std::path::Path;
+
+/// Share of the accesses of the past that are writes: nobody knows.
+const WRITE_SHARE: f64 = 0.5;
 
 /// A drive that is to be served, and the state it starts in.
 ///
@@ -24,7 +29,8 @@ pub struct Emulation {
     pub name: String,
     /// The drive.
     pub config: Config,
-    /// How it is prepared. Steady means: after a long time of writes all over the drive.
+    /// How it is prepared. Steady means: after a long time of reads and writes all over the
+    /// drive, which have warmed the data cache, too.
     pub precondition: Precondition,
 }
 
@@ -95,8 +101,13 @@ impl Emulation {
         let everything = |namespace: u32| {
             let namespace = NamespaceId(namespace);
             let units = drive.namespace_sectors(namespace).unwrap_or(0) / unit_sectors;
-            let class =
-                UpdateClass { first: 0, units, weight: 1.0, write_share: 0.5, saturated: false };
+            let class = UpdateClass {
+                first: 0,
+                units,
+                weight: 1.0,
+                write_share: WRITE_SHARE,
+                saturated: false,
+            };
             Occupancy { namespace, classes: vec![class] }
         };
         let occupancy: Vec<Occupancy> = match self.precondition {
@@ -109,6 +120,13 @@ impl Emulation {
             Precondition::Steady => Some(drive.precondition(&occupancy)),
         };
         let preconditioned = preconditioned.transpose().map_err(RunError::Precondition)?;
+        let warmed = match self.precondition {
+            Precondition::Steady => {
+                let past = history::anywhere(&drive, WRITE_SHARE);
+                drive.warm_cache(past).map_err(RunError::Precondition)?
+            }
+            _ => 0,
+        };
         Ok(Prepared {
             hash: drive_hash(drive.config()),
             name: self.name,
@@ -116,6 +134,7 @@ impl Emulation {
             preconditioned,
             restored: None,
             occupancy,
+            warmed,
             drive,
         })
     }
@@ -136,6 +155,7 @@ pub struct Prepared {
     /// The saved state that it was given instead.
     pub restored: Option<StateHeader>,
     occupancy: Vec<Occupancy>,
+    warmed: u64,
 }
 
 impl Prepared {
@@ -157,6 +177,12 @@ impl Prepared {
             notes: &[],
         };
         preparation.header(&self.drive, Vec::new())
+    }
+
+    /// The accesses that have warmed the data cache, for such a recording
+    /// ([`crate::recording::Tape::past`]).
+    pub fn past(&self) -> impl Iterator<Item = Access> + use<> {
+        history::anywhere(&self.drive, WRITE_SHARE).take(self.warmed as usize)
     }
 }
 

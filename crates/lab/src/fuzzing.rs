@@ -65,10 +65,14 @@ pub fn recording(data: &[u8]) {
         let drive = crate::drive::load("enterprise-tlc", &overrides).ok()?;
         Drive::new(drive.config).ok()
     };
-    if let (Ok(recording), Some(mut drive)) = (open(), drive()) {
+    if let (Ok(mut recording), Some(mut drive)) = (open(), drive())
+        && recording.warm(&mut drive).is_ok()
+    {
         let _ = recording.replay(&mut drive, |_, _| true);
     }
-    if let (Ok(recording), Some(mut drive)) = (open(), drive()) {
+    if let (Ok(mut recording), Some(mut drive)) = (open(), drive())
+        && recording.warm(&mut drive).is_ok()
+    {
         let mut left = 10_000;
         let _ = recording.resimulate(&mut drive, |_, _| {
             left -= 1;

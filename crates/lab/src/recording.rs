@@ -16,7 +16,10 @@
 //! | 24..32 | first sector |
 //!
 //! A completion has the time at which its command was created in 16..24, and the time at which it
-//! was rung in 24..32. All numbers are little-endian. The last record is an end mark with the
+//! was rung in 24..32. All numbers are little-endian. The first records, at time 0, are the accesses
+//! that the drive's data cache was warmed with, if it was: whose, in place of the queue, and what
+//! they did, with the highest bit set for flows that write as fast as the drive lets them
+//! (`mynah.recording/1` has none: its cache was empty). The last record is an end mark with the
 //! number of records before it, at the drive's last time: a recording without it was cut off, and
 //! is refused.
 
@@ -25,6 +28,7 @@ use mynah_model::io::{
     Completion, Control, FlowId, NamespaceId, Operation, Output, Queue, QueueId, QueueKind,
     Request, Tag,
 };
+use mynah_model::warm::Access;
 use mynah_model::{Drive, InputError};
 use mynah_stamp::Time;
 use serde::{Deserialize, Serialize};
@@ -40,6 +44,8 @@ const MAGIC: &[u8; 8] = b"MYNAHREC";
 const RECORD_BYTES: usize = 32;
 /// Most commands that one doorbell write announces: a queue has no more entries.
 const RING_MAX: u32 = 1 << 16;
+/// In the code of an access of the past: its flow writes as fast as the drive lets it.
+const SATURATED: u8 = 0x80;
 /// Longest header that is read.
 const HEADER_BYTES_MAX: u32 = 16 << 20;
 
@@ -47,7 +53,7 @@ const HEADER_BYTES_MAX: u32 = 16 << 20;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Header {
-    /// Always `mynah.recording/1`.
+    /// [`SCHEMA`], or [`SCHEMA_COLD`] of an earlier version.
     pub schema: String,
     /// The drive's name.
     pub drive: String,
@@ -91,8 +97,12 @@ pub struct OccupancyRange {
     pub saturated: bool,
 }
 
-/// The schema that this version writes and reads.
-pub const SCHEMA: &str = "mynah.recording/1";
+/// The schema that this version writes.
+pub const SCHEMA: &str = "mynah.recording/2";
+
+/// The schema before that, which is read as well: without what warmed the data cache, which was
+/// empty.
+pub const SCHEMA_COLD: &str = "mynah.recording/1";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
@@ -109,6 +119,7 @@ enum Kind {
     PowerCut = 10,
     Arbitration = 11,
     WriteBack = 12,
+    Past = 13,
     Completed = 64,
     End = 255,
 }
@@ -142,23 +153,24 @@ impl Record {
 
     /// The command that was handed over.
     fn request(&self) -> Result<Request, FeedError> {
-        let operation = [
-            Operation::Read,
-            Operation::Write,
-            Operation::WriteThrough,
-            Operation::Trim,
-            Operation::Flush,
-            Operation::Other,
-        ]
-        .into_iter()
-        .find(|&operation| operation as u8 == self.code)
-        .ok_or(FeedError::Code(self.code))?;
         Ok(Request {
             tag: Tag(self.tag),
-            operation,
+            operation: operation(self.code)?,
             namespace: NamespaceId(self.namespace),
             sector: self.sector,
             sectors: self.sectors,
+        })
+    }
+
+    /// The access that warmed the data cache.
+    fn access(&self) -> Result<Access, FeedError> {
+        Ok(Access {
+            flow: FlowId(self.queue),
+            namespace: NamespaceId(self.namespace),
+            operation: operation(self.code & !SATURATED)?,
+            sector: self.sector,
+            sectors: self.sectors,
+            saturated: self.code & SATURATED != 0,
         })
     }
 
@@ -191,6 +203,7 @@ impl Record {
             Kind::PowerCut,
             Kind::Arbitration,
             Kind::WriteBack,
+            Kind::Past,
             Kind::Completed,
             Kind::End,
         ]
@@ -207,6 +220,21 @@ impl Record {
             sector: u64_at(24),
         })
     }
+}
+
+/// The operation that a record names.
+fn operation(code: u8) -> Result<Operation, FeedError> {
+    [
+        Operation::Read,
+        Operation::Write,
+        Operation::WriteThrough,
+        Operation::Trim,
+        Operation::Flush,
+        Operation::Other,
+    ]
+    .into_iter()
+    .find(|&operation| operation as u8 == code)
+    .ok_or(FeedError::Code(code))
 }
 
 /// Why a recording cannot be replayed.
@@ -292,6 +320,21 @@ impl Tape {
     fn write(&mut self, record: Record) -> io::Result<()> {
         self.records += 1;
         self.writer.write_all(&record.to_bytes())
+    }
+
+    /// An access that the data cache was warmed with, before anything else; oldest first.
+    ///
+    /// # Errors
+    /// See [`Tape::ring`].
+    pub fn past(&mut self, access: &Access) -> io::Result<()> {
+        self.write(Record {
+            code: access.operation as u8 | (u8::from(access.saturated) * SATURATED),
+            queue: access.flow.0,
+            namespace: access.namespace.0,
+            sectors: access.sectors,
+            sector: access.sector,
+            ..Record::new(Time::ZERO, Kind::Past)
+        })
     }
 
     /// The host rang.
@@ -417,6 +460,9 @@ pub struct Recording {
     path: PathBuf,
     header: Header,
     reader: BufReader<Box<dyn Read>>,
+    /// Records of the past that have been read, and the record behind them.
+    past: u64,
+    behind_past: Option<Record>,
 }
 
 impl Recording {
@@ -454,15 +500,54 @@ impl Recording {
             .map_err(|error| RecordingError::Io { path: path.into(), error })?;
         let header: Header = serde_json::from_slice(&header)
             .map_err(|error| format(format!("its header: {error}")))?;
-        if header.schema != SCHEMA {
+        if header.schema != SCHEMA && header.schema != SCHEMA_COLD {
             return Err(format(format!("schema `{}`, not `{SCHEMA}`", header.schema)));
         }
-        Ok(Recording { path: path.into(), header, reader })
+        Ok(Recording { path: path.into(), header, reader, past: 0, behind_past: None })
     }
 
     /// What was recorded.
     pub fn header(&self) -> &Header {
         &self.header
+    }
+
+    /// Warms the data cache of `drive`, which has been preconditioned, with what warmed that of
+    /// the recorded drive, or with as much of it as fills it.
+    ///
+    /// # Errors
+    /// If the file is damaged, or the drive has been used.
+    pub fn warm(&mut self, drive: &mut Drive) -> Result<(), RecordingError> {
+        let Some(first) = self.next_access()? else { return Ok(()) };
+        let mut failed = None;
+        let others = std::iter::from_fn(|| match self.next_access() {
+            Ok(access) => access,
+            Err(error) => {
+                failed = Some(error);
+                None
+            }
+        });
+        let mut past = std::iter::once(first).chain(others).fuse();
+        let warmed = drive.warm_cache(&mut past);
+        past.for_each(drop);
+        match (failed, warmed) {
+            (Some(error), _) => Err(error),
+            (None, Err(error)) => Err(self.damaged(&error.to_string())),
+            (None, Ok(_)) => Ok(()),
+        }
+    }
+
+    /// The next access that warmed the data cache.
+    fn next_access(&mut self) -> Result<Option<Access>, RecordingError> {
+        let record = self.next_record(self.past)?;
+        if record.kind != Kind::Past {
+            self.behind_past = Some(record);
+            return Ok(None);
+        }
+        self.past += 1;
+        match record.access() {
+            Ok(access) => Ok(Some(access)),
+            Err(error) => Err(self.damaged(&error.to_string())),
+        }
     }
 
     /// Feeds the recorded inputs to `drive`, which must be in the recorded state, and
@@ -479,7 +564,7 @@ impl Recording {
         let mut expected = VecDeque::new();
         let mut flows = hashbrown::HashMap::new();
         let mut requests = hashbrown::HashMap::new();
-        for number in 0.. {
+        for number in self.past.. {
             let record = self.next_record(number)?;
             let diverged = |problem: String| RecordingError::Diverged { record: number, problem };
             // Run to the record's time; what comes out has to be what was recorded.
@@ -577,7 +662,7 @@ impl Recording {
         mut watch: impl FnMut(&mut Drive, Replayed<'_>) -> bool,
     ) -> Result<(), RecordingError> {
         let mut host = Rehost::default();
-        for number in 0.. {
+        for number in self.past.. {
             let record = match host.ahead.pop_front() {
                 Some(record) => record,
                 None => self.next_record(number)?,
@@ -610,6 +695,9 @@ impl Recording {
     }
 
     fn next_record(&mut self, number: u64) -> Result<Record, RecordingError> {
+        if let Some(record) = self.behind_past.take() {
+            return Ok(record);
+        }
         let mut bytes = [0; RECORD_BYTES];
         self.reader
             .read_exact(&mut bytes)
@@ -628,6 +716,8 @@ enum FeedError {
     Code(u8),
     #[error("{0} commands rung at once")]
     TooMany(u32),
+    #[error("what warmed the data cache comes after the beginning")]
+    LatePast,
     #[error("a command reaches to byte {end}, but this drive ends at {capacity}")]
     TooSmall { end: u64, capacity: u64 },
 }
@@ -679,6 +769,7 @@ fn feed(drive: &mut Drive, record: &Record) -> Result<Option<Request>, FeedError
             };
             drive.control(at, Control::Arbitration { burst: record.sectors, weights })?;
         }
+        Kind::Past => return Err(FeedError::LatePast),
         Kind::Completed | Kind::End => {}
     }
     Ok(None)

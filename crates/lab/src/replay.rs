@@ -79,7 +79,7 @@ pub fn replay(
     request_log: Option<&Path>,
     watch: &mut dyn FnMut(Step<'_>) -> bool,
 ) -> Result<Measured, SimulationError> {
-    let recording = Recording::open(path)?;
+    let mut recording = Recording::open(path)?;
     let header = recording.header().clone();
     let mut file = match drive {
         Some(name) => drive::load(name, overrides)?,
@@ -98,6 +98,7 @@ pub fn replay(
     let mut device = Drive::new(config).map_err(RunError::Drive)?;
     device.report_moves(header.report_moves);
     let preconditioned = precondition(&mut device, path, &header, occupied(&header.occupancy))?;
+    recording.warm(&mut device)?;
     let here = format!("{:016x}", device.state_hash());
     if here != header.state_hash {
         let recorded = header.state_hash.clone();
@@ -122,7 +123,7 @@ pub fn resimulate(
     faults: &[String],
     watch: &mut dyn FnMut(Step<'_>) -> bool,
 ) -> Result<Measured, SimulationError> {
-    let recording = Recording::open(path)?;
+    let mut recording = Recording::open(path)?;
     let header = recording.header().clone();
     let mut file = match drive {
         Some(name) => drive::load(name, overrides)?,
@@ -142,6 +143,7 @@ pub fn resimulate(
         &device,
     );
     let preconditioned = precondition(&mut device, path, &header, occupancy)?;
+    recording.warm(&mut device)?;
     let ours = Header { drive_hash: file.hash, ..header };
     let mut listener = Listener::new(&ours, None)?;
     watch(Step::Started);

@@ -26,6 +26,7 @@ use mynah_model::io::{
 };
 use mynah_model::precondition::{Heat, Occupancy, PreconditionError, Preconditioned, UpdateClass};
 use mynah_model::stats::{Blame, Counters};
+use mynah_model::warm::Access;
 use mynah_model::{ConfigError, Drive, InputError};
 use mynah_stamp::{Span, Time};
 use std::cmp::Reverse;
@@ -269,13 +270,9 @@ pub struct Runner {
     drive_fetches: bool,
     /// The flows' past has to warm the data cache first.
     warms_cache: bool,
+    /// How many accesses of it have done so.
+    warmed: u64,
 }
-
-/// How many accesses of the flows' past are looked at to warm the data cache, if that does not
-/// fill it before: so many for each unit of its capacity, and at least and at most so many.
-const WARMING_ROUNDS: u64 = 16;
-const WARMING_LEAST: u64 = 1 << 14;
-const WARMING_MOST: u64 = 1 << 25;
 
 impl Runner {
     /// Builds and preconditions the drive, and puts the flows in front of it.
@@ -362,6 +359,7 @@ impl Runner {
             warm: 0,
             drive_fetches: options.stop_at.is_none(),
             warms_cache: precondition == Precondition::Steady,
+            warmed: 0,
         };
         runner.set_horizon();
         for (index, flow) in flows.iter().enumerate() {
@@ -411,23 +409,34 @@ impl Runner {
         });
     }
 
-    /// Starts with an empty data cache: a recording says how its drive was prepared, and not
-    /// what flows did before.
-    pub(crate) fn keep_cache_cold(&mut self) {
-        let warms = std::mem::take(&mut self.warms_cache);
-        if warms && self.drive.config().cache.is_some() {
-            self.notes.push("the data cache is empty at the start of a recorded run".into());
+    /// Leaves the data cache as the flows' past would have left it, unless it is so already.
+    pub(crate) fn warm_cache(&mut self) -> Result<(), RunError> {
+        if std::mem::take(&mut self.warms_cache) && self.drive.config().cache.is_some() {
+            let mut notes = vec![];
+            let past = self.past(&mut notes)?;
+            self.warmed = self.drive.warm_cache(past)?;
+            self.notes.append(&mut notes);
         }
+        Ok(())
     }
 
-    /// Leaves the data cache as the flows' past would have left it.
-    fn warm_cache(&mut self) -> Result<(), RunError> {
-        let Some(cache) = self.drive.config().cache else { return Ok(()) };
+    /// Writes down what the data cache was warmed with.
+    pub(crate) fn record_past(&self, tape: &mut Tape) -> Result<(), RunError> {
+        let past = self.past(&mut vec![])?.take(self.warmed as usize);
+        past.into_iter().try_for_each(|access| tape.past(&access)).map_err(RunError::Recording)
+    }
+
+    /// What the flows did before; what of it nobody knows is said in `notes`.
+    fn past(
+        &self,
+        notes: &mut Vec<String>,
+    ) -> Result<impl Iterator<Item = Access> + use<>, RunError> {
+        let cache_bytes = self.drive.config().cache.map_or(0, |cache| cache.bytes);
         let (g, flash) = (self.drive.config().geometry, self.drive.config().flash);
         let waf = self.preconditioned.as_ref().and_then(|found| found.expected_waf).unwrap_or(1.0);
         let program = flash.program.lsb.as_ps() as f64 * 1e-12 * waf.max(1.0);
         let pace = Pace {
-            cache_sectors: cache.bytes / SECTOR_BYTES,
+            cache_sectors: cache_bytes / SECTOR_BYTES,
             read_s: flash.read.lsb.as_ps() as f64 * 1e-12,
             writes_per_s: f64::from(g.planes()) / program.max(1e-12),
         };
@@ -439,16 +448,13 @@ impl Runner {
             let capacity = self.drive.namespace_sectors(flow.namespace).unwrap_or(0);
             match History::new(flow, capacity, self.seed, index as u32, pace)? {
                 Some(history) => histories.push(history),
-                None => self.notes.push(format!(
+                None => notes.push(format!(
                     "flow `{}`: what it did before is not known, and has not warmed the cache",
                     flow.name
                 )),
             }
         }
-        let units = cache.bytes / u64::from(self.drive.config().mapping.unit_bytes);
-        let accesses = units.saturating_mul(WARMING_ROUNDS).clamp(WARMING_LEAST, WARMING_MOST);
-        self.drive.warm_cache(history::by_turns(histories, accesses))?;
-        Ok(())
+        Ok(history::by_turns(histories, history::accesses_most(self.drive.config())))
     }
 
     /// Who else watches the run.
@@ -700,9 +706,7 @@ impl Runner {
 
     /// Creates the queues and submits what comes first.
     fn start(&mut self) -> Result<(), RunError> {
-        if self.warms_cache {
-            self.warm_cache()?;
-        }
+        self.warm_cache()?;
         let now = self.drive.now();
         let entries = self.drive.config().queues.entries;
         for at in 0..self.jobs.len() {

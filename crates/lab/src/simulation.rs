@@ -448,9 +448,10 @@ impl Simulation {
         }
         if let Some(path) = &self.record {
             let file = PendingFile::create(path)?;
-            runner.keep_cache_cold();
+            runner.warm_cache()?;
             let header = self.header(&runner)?;
-            let tape = Tape::create(file.temporary(), &header).map_err(|e| file.error(e))?;
+            let mut tape = Tape::create(file.temporary(), &header).map_err(|e| file.error(e))?;
+            runner.record_past(&mut tape)?;
             runner.record(tape);
             pending.push(file);
         }

@@ -3,10 +3,15 @@
 
 use mynah_lab::drive;
 use mynah_lab::experiment::Precondition;
+use mynah_lab::recording::{RecordingError, SCHEMA, SCHEMA_COLD};
 use mynah_lab::recorder::Kind;
+use mynah_lab::replay::{replay, resimulate};
 use mynah_lab::runner::{Outcome, RunOptions, Runner};
+use mynah_lab::simulation::{Simulation, SimulationError};
 use mynah_lab::workload::FlowOptions;
+use mynah_lab::{Measured, result::Result as RunResult};
 use mynah_stamp::Span;
+use std::path::Path;
 
 /// 2 GiB of MQSim's flash.
 const DRIVE: [&str; 8] = [
@@ -119,4 +124,101 @@ fn a_sequential_flow_has_just_come_round() {
     };
     let (large, small) = (run("64MiB"), run("8MiB"));
     assert!(large == 0.0 && small > 0.999, "{large} {small}");
+}
+
+/// Two flows that find much in the cache, and some of it dirty.
+fn hot() -> Simulation {
+    let cache = ["cache.mode=both", "cache.write_back=lru", "cache.high=50%", "cache.size=4MiB"];
+    let changes: Vec<_> = DRIVE[..7].iter().chain(&cache).map(|&text| text.to_owned()).collect();
+    let simulation = Simulation::on_changed("mqsim", &changes).unwrap();
+    let flow = "bs=4k size=6MiB number_ios=500";
+    simulation
+        .flow("mixed", &format!("rw=randrw rwmixread=80 iodepth=4 {flow}"))
+        .unwrap()
+        .flow("reader", &format!("rw=randread iodepth=2 offset=512MiB {flow}"))
+        .unwrap()
+}
+
+fn json(measured: &Measured) -> String {
+    RunResult { run: Default::default(), ..measured.result.clone() }.to_json()
+}
+
+fn hits(measured: &Measured) -> f64 {
+    measured.result.device.as_ref().unwrap().cache_hit_ratio.unwrap()
+}
+
+fn again(path: &Path) -> Result<Measured, SimulationError> {
+    replay(path, None, &[], &[], None, &mut |_| true)
+}
+
+#[test]
+fn recording_a_run_changes_nothing_of_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("run.rec");
+    let plain = hot();
+    let expected = plain.run().unwrap();
+    let mut recorded = plain.clone();
+    recorded.record = Some(path.clone());
+    assert_eq!(json(&recorded.run().unwrap()), json(&expected));
+    // It hits from the first request on because the cache is warm: the same run from a drive
+    // whose cache is empty does not.
+    let cold = plain.precondition(Precondition::Fill).run().unwrap();
+    println!("hits: warm {:.3}, cold {:.3}", hits(&expected), hits(&cold));
+    assert!(hits(&expected) > 1.4 * hits(&cold));
+
+    let replayed = again(&path).unwrap();
+    assert_eq!(json(&replayed), json(&expected));
+    let other = ["flash.read=100us".to_owned()];
+    let other = resimulate(&path, None, &other, &[], &mut |_| true).unwrap();
+    assert!((hits(&other) - hits(&expected)).abs() < 0.01, "{}", hits(&other));
+}
+
+#[test]
+fn a_recording_without_its_past_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("run.rec");
+    let mut recorded = hot();
+    recorded.record = Some(path.clone());
+    recorded.run().unwrap();
+    let bytes = std::fs::read(&path).unwrap();
+    let header = 12 + u32::from_le_bytes(bytes[8..12].try_into().unwrap()) as usize;
+    let past = bytes[header..].chunks(32).take_while(|record| record[8] == 13).count();
+    assert!(past > 1000, "{past}");
+    let without = [&bytes[..header], &bytes[header + 32 * past..]].concat();
+    std::fs::write(&path, without).unwrap();
+    let refused = again(&path).unwrap_err();
+    let is_other =
+        matches!(&refused, SimulationError::Recording(RecordingError::OtherState { .. }));
+    assert!(is_other, "{refused}");
+    // With another access it is another past.
+    let mut changed = bytes.clone();
+    let last = header + 32 * (past - 1);
+    changed[last + 25] ^= 1;
+    std::fs::write(&path, changed).unwrap();
+    assert!(again(&path).is_err());
+    // Nor may it come later.
+    let mut late = bytes.clone();
+    let first = header + 32 * past;
+    late.copy_within(first..first + 32, last);
+    late[first..first + 32].copy_from_slice(&bytes[last..last + 32]);
+    std::fs::write(&path, late).unwrap();
+    assert!(again(&path).is_err());
+}
+
+#[test]
+fn recordings_of_the_version_before_are_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("run.rec");
+    // Its runs began with an empty cache, as those of a drive that was written once do.
+    let mut recorded = hot().precondition(Precondition::Fill);
+    recorded.record = Some(path.clone());
+    let expected = json(&recorded.run().unwrap());
+    let mut bytes = std::fs::read(&path).unwrap();
+    let at = bytes.windows(SCHEMA.len()).position(|it| it == SCHEMA.as_bytes()).unwrap();
+    bytes[at..at + SCHEMA.len()].copy_from_slice(SCHEMA_COLD.as_bytes());
+    std::fs::write(&path, &bytes).unwrap();
+    assert_eq!(json(&again(&path).unwrap()), expected);
+    bytes[at + SCHEMA.len() - 1] = b'9';
+    std::fs::write(&path, &bytes).unwrap();
+    assert!(again(&path).unwrap_err().to_string().contains("mynah.recording/9"));
 }

@@ -1,6 +1,8 @@
 //! Counters as the outside sees them: what happened since counting began.
 
 use crate::drive::Drive;
+use crate::mapping::table::Content;
+use crate::pool::NONE;
 use crate::stats::Counters;
 use mynah_stamp::Span;
 
@@ -57,7 +59,8 @@ impl Drive {
     }
 
     /// A number that two drives of the same configuration share only if (but for chance)
-    /// they are in the same state of mapping and blocks. For drives without commands inside.
+    /// they are in the same state of mapping, blocks and data cache. For drives without commands
+    /// inside.
     pub fn state_hash(&self) -> u64 {
         let mut hash = StateHash::default();
         self.mapping.table.hash(&mut hash);
@@ -74,7 +77,29 @@ impl Drive {
             hybrid.used().for_each(|block| hash.add(block));
             hybrid.pools.iter().for_each(|pool| hash.add(pool.random_next));
         }
+        self.hash_cache(&mut hash);
         hash.0
+    }
+
+    /// Adds what the data cache holds, in the order of its age; nothing if that is nothing.
+    fn hash_cache(&self, hash: &mut StateHash) {
+        let Some(cache) = &self.cache else { return };
+        for (number, part) in cache.parts.iter().enumerate() {
+            let mut at = part.oldest;
+            while at != NONE {
+                let unit = &self.units[at];
+                if let Content::Unit(content) = unit.content {
+                    hash.add_cached(content, unit.mask);
+                }
+                at = unit.newer;
+            }
+            if let Some(clean) = &cache.clean {
+                clean.contents(number).for_each(|(unit, mask)| hash.add_cached(unit, mask));
+            }
+        }
+        if !cache.is_clean() {
+            hash.add(cache.len() as u32);
+        }
     }
 
     pub(crate) fn counters_now(&self) -> Counters {
@@ -120,5 +145,9 @@ impl StateHash {
     #[inline]
     pub(crate) fn add(&mut self, number: u32) {
         self.0 = (self.0 ^ u64::from(number)).wrapping_mul(0x0000_0100_0000_01b3).rotate_left(23);
+    }
+
+    fn add_cached(&mut self, unit: u32, mask: u64) {
+        [unit, mask as u32, (mask >> 32) as u32].into_iter().for_each(|number| self.add(number));
     }
 }

@@ -89,7 +89,7 @@ impl Drive {
             saturated.resize(part + 1, false);
         }
         let unit_sectors = u64::from(self.shape.unit_sectors);
-        let end = access.sector + u64::from(access.sectors);
+        let end = access.sector.saturating_add(access.sectors.into());
         let last = end.div_ceil(unit_sectors).min(units);
         for unit in access.sector / unit_sectors..last {
             let start = unit * unit_sectors;

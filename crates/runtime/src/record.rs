@@ -93,12 +93,17 @@ impl Recording {
         let file = PendingFile::create(path)?;
         let out = File::create(file.temporary()).map_err(|error| file.error(error))?;
         let (blocks, waiting) = sync_channel(BLOCKS_MAX);
-        let tape = Tape::new(Box::new(Blocks(blocks)), &header).map_err(|e| file.error(e))?;
-        let state = Arc::new(Mutex::new(State { tape: Some(tape), error: None }));
         let writer = std::thread::Builder::new()
             .name("recording".into())
             .spawn(move || write_blocks(out, &waiting))
             .map_err(|error| file.error(error))?;
+        let mut state = State { tape: None, error: None };
+        let tape = Tape::new(Box::new(Blocks(blocks)), &header).map_err(|e| file.error(e))?;
+        state.tape = Some(tape);
+        for access in drive.past() {
+            state.write(|tape| tape.past(&access));
+        }
+        let state = Arc::new(Mutex::new(state));
         let listener = Listener(Arc::clone(&state));
         Ok((Recording { state, writer, file }, Box::new(listener)))
     }
@@ -168,8 +173,15 @@ mod tests {
     use mynah_stamp::Span;
 
     fn small() -> Prepared {
-        let overrides =
-            ["geometry.blocks_per_plane=48", "over_provisioning=20%"].map(str::to_owned);
+        let overrides = [
+            "geometry.blocks_per_plane=48",
+            "over_provisioning=20%",
+            "cache.mode=both",
+            "cache.write_back=lru",
+            "cache.high=50%",
+            "cache.size=8MiB",
+        ]
+        .map(str::to_owned);
         let mut emulation = Emulation::on("enterprise-tlc", &overrides).unwrap();
         emulation.precondition = Precondition::Steady;
         emulation.prepare().unwrap()
@@ -180,6 +192,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("run.rec");
         let mut prepared = small();
+        // The cache is warm: half of it with what was written, the rest with what was read.
+        let units = 8 << 20 >> 12;
+        assert!(prepared.past().count() >= units);
+        assert_eq!(prepared.drive.gauges().cached_units, units as u32 / 2);
         let (recording, mut tap) = Recording::begin(&path, &prepared).unwrap();
         let drive = &mut prepared.drive;
         let queue = Queue {

@@ -188,7 +188,8 @@ impl Rehost {
             | Kind::Format
             | Kind::PowerCut
             | Kind::Arbitration
-            | Kind::WriteBack => {
+            | Kind::WriteBack
+            | Kind::Past => {
                 feed(drive, record)?;
             }
             // What this drive does itself, or has no need of.

@@ -1,10 +1,27 @@
 //! What flows did before a run began, for the data cache to be warm with: their own requests,
-//! drawn from streams of their own, and those of several flows by turns.
+//! drawn from streams of their own, and those of several flows by turns. Where no flows are
+//! known, requests all over the drive.
 
 use super::generator::{Generator, Planned};
-use super::{Addresses, FlowSpec, Limits, Mode, Source, WorkloadError};
-use mynah_model::io::FlowId;
+use super::random::{Bounded, bound, chance};
+use super::{Addresses, FlowSpec, Limits, Mode, SECTOR_BYTES, Source, WorkloadError, seed};
+use mynah_model::Drive;
+use mynah_model::config::Config;
+use mynah_model::io::{FlowId, NamespaceId, Operation};
 use mynah_model::warm::Access;
+
+/// How many accesses are looked at to warm the data cache, if that does not fill it before: so
+/// many for each unit of its capacity, and at least and at most so many.
+const ROUNDS: u64 = 16;
+const LEAST: u64 = 1 << 14;
+const MOST: u64 = 1 << 25;
+
+/// How many accesses of the past are looked at to warm the data cache of a drive, at most.
+pub(crate) fn accesses_most(config: &Config) -> u64 {
+    let Some(cache) = config.cache else { return 0 };
+    let units = cache.bytes / u64::from(config.mapping.unit_bytes);
+    units.saturating_mul(ROUNDS).clamp(LEAST, MOST)
+}
 
 /// The past of one flow, without end.
 pub(crate) struct History {
@@ -122,4 +139,37 @@ pub(crate) fn by_turns(mut all: Vec<History>, accesses: u64) -> impl Iterator<It
         left = left.saturating_sub(1);
         all.get_mut(at)?.next()
     })
+}
+
+/// The past of a drive whose hosts nobody knows: the first flow's requests of a mapping unit each,
+/// uniform over all namespaces, of which a share of `writes` writes.
+pub(crate) fn anywhere(drive: &Drive, writes: f64) -> impl Iterator<Item = Access> + use<> {
+    let unit_sectors = u64::from(drive.config().mapping.unit_bytes) / SECTOR_BYTES;
+    let namespaces: Vec<(NamespaceId, u64)> = (1..=drive.config().namespaces.len() as u32)
+        .map(NamespaceId)
+        .map(|id| (id, drive.namespace_sectors(id).unwrap_or(0) / unit_sectors))
+        .collect();
+    let units = namespaces.iter().map(|(_, units)| units).sum::<u64>();
+    let draw = (units > 0).then(|| Bounded::new(units));
+    let write_below = bound(writes);
+    let mut rng = seed::stream(seed::derive(drive.config().seed, 0, None, seed::ALL_JOBS));
+    let most = accesses_most(drive.config());
+    std::iter::from_fn(move || {
+        let write = chance(&mut rng) < write_below;
+        let mut unit = draw?.draw(&mut rng);
+        let (namespace, _) = namespaces.iter().find(|(_, units)| {
+            let here = unit < *units;
+            unit -= if here { 0 } else { *units };
+            here
+        })?;
+        Some(Access {
+            flow: FlowId(0),
+            namespace: *namespace,
+            operation: if write { Operation::Write } else { Operation::Read },
+            sector: unit * unit_sectors,
+            sectors: unit_sectors as u32,
+            saturated: false,
+        })
+    })
+    .take(most as usize)
 }
