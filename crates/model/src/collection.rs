@@ -97,6 +97,14 @@ impl Collection {
         self.pages.is_empty() && self.reading == 0
     }
 
+    /// About how many moves it takes to win the block back, the erase included.
+    pub(crate) fn moves_left(&self, units_per_page: u32) -> u32 {
+        match self.victim {
+            NONE => 0,
+            _ => self.pages.len() as u32 + self.reading + self.units.div_ceil(units_per_page) + 1,
+        }
+    }
+
     /// The host has programmed a page of its plane.
     pub(crate) fn host_page_programmed(&mut self) {
         if self.victim != NONE {
@@ -345,6 +353,9 @@ impl Drive {
         self.counters.flash_programs += pages;
         self.counters.gc_programs += pages;
         self.counters.copybacks += pages;
+        if let Some(flin) = &mut self.flin {
+            flin.collected(die, 1);
+        }
         let time = self.flash.program(self.shape.page_of_slot(to));
         let state = &mut self.dies[die as usize];
         state.transfers = 0;
@@ -398,6 +409,9 @@ impl Drive {
             self.blocks.put_free(block);
         }
         self.counters.gc_runs += blocks;
+        if let Some(flin) = &mut self.flin {
+            flin.block_collected(self.shape.die_of_plane(plane));
+        }
         if self.hybrid.is_some() {
             return self.erased_in_pool(plane);
         }

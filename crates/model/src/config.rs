@@ -803,20 +803,25 @@ pub struct Flin {
     /// An intensive flow that is slowed down most moves ahead of others while the ratio of
     /// the least to the largest mean slowdown is below this, 0 to 1.
     pub fairness: f64,
+    /// Whether urgent collection is divided among the flows whose writes have caused it: a
+    /// program waits for its flow's share of it, and reads are weighed against both. If not,
+    /// urgent collection goes before all host I/O. Of no consequence where collection is not
+    /// preemptible.
+    pub divides_collection: bool,
 }
 
 /// Priority of a submission queue (NVMe Base, Create I/O Submission Queue, QPRIO).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 #[repr(u8)]
 pub enum Priority {
-    /// Always first.
+    /// Always first; with FLIN, eight turns of fifteen.
     Urgent,
-    /// Four turns of seven.
+    /// Four turns of seven, or of fifteen.
     #[default]
     High,
-    /// Two turns of seven.
+    /// Two turns of seven, or of fifteen.
     Medium,
-    /// One turn of seven.
+    /// One turn of seven, or of fifteen.
     Low,
 }
 

@@ -199,7 +199,9 @@ impl Drive {
             .map(|die| {
                 let channel = die / shape.dies_per_channel;
                 let bit = 1 << (die % shape.dies_per_channel);
-                Die::new(channel, bit, die * shape.planes_per_die)
+                let mut die = Die::new(channel, bit, die * shape.planes_per_die);
+                die.urgent_takes_turns = config.scheduler.flin.is_some();
+                die
             })
             .collect();
         let mut drive = Drive {

@@ -55,6 +55,7 @@ pub const FLIN: Flin = Flin {
     read_bytes_per_s: 33_554_432,
     write_bytes_per_s: 262_144,
     fairness: 0.6,
+    divides_collection: true,
 };
 
 /// The configuration that `file` describes, or everything that is wrong with it.

@@ -339,6 +339,9 @@ pub(super) fn settings(config: &Config) -> Vec<Setting> {
         put("scheduler.flin.read_threshold", quoted(Bandwidth(flin.read_bytes_per_s)));
         put("scheduler.flin.write_threshold", quoted(Bandwidth(flin.write_bytes_per_s)));
         put("scheduler.flin.fairness", quoted(Fraction(flin.fairness)));
+        if config.gc.preemptible && !hybrid && !f.rewritable {
+            put("scheduler.flin.divides_collection", flin.divides_collection.to_string());
+        }
     }
 
     if config.namespaces != [Namespace::whole_drive()] {

@@ -606,6 +606,9 @@ pub(super) struct Flin {
     /// An intensive flow that is slowed down most moves ahead of others while the ratio of
     /// the least to the largest mean slowdown is below this. Default: 60%.
     pub(super) fairness: Maybe<Fraction>,
+    /// Whether urgent collection is divided among the flows whose writes have caused it; if not,
+    /// it goes before all host I/O. Default: true.
+    pub(super) divides_collection: Maybe<bool>,
 }
 
 /// A range of logical space and the flash it may use.

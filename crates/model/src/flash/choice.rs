@@ -58,6 +58,11 @@ impl Drive {
         }
         let urgent = (first..last).any(|plane| self.blocks.is_urgent(plane));
         if urgent {
+            if self.config.scheduler.flin.is_some_and(|flin| flin.divides_collection)
+                && self.hybrid.is_none()
+            {
+                return self.pick_dividing_collection(die);
+            }
             return self
                 .pick_collection(first)
                 .or_else(|| {
@@ -86,7 +91,7 @@ impl Drive {
         self.pick_host_write(die).or_else(|| self.pick_collection(first))
     }
 
-    fn pick_collection(&self, first_plane: u32) -> Option<Pick> {
+    pub(super) fn pick_collection(&self, first_plane: u32) -> Option<Pick> {
         self.pick_read(first_plane, CLASS_COLLECTION)
             .or_else(|| self.pick_write(first_plane, CLASS_COLLECTION))
             .or_else(|| self.pick_erase(first_plane))
@@ -122,7 +127,7 @@ impl Drive {
         let waited = self.now.since(self.units[unit].queued);
         let write_goes = match scheduler.write_deadline {
             Some(deadline) if waited >= deadline => true,
-            _ if self.flin.is_some() => self.program_has_waited_more(read, waited),
+            _ if self.flin.is_some() => self.program_has_waited_more(read, waited, 0),
             _ => scheduler.precedence == Precedence::Oldest && write.order < read.order,
         };
         Some(if write_goes { write } else { read })

@@ -5,8 +5,13 @@ use crate::flash::queues::{CLASS_HOST, HOST_CLASSES, WRITES, Work};
 use crate::flash::timing::PLANES_MAX;
 use mynah_stamp::{Span, Time};
 
-/// Turns of high, medium and low priority before the next round (as MQSim).
-pub(super) const TURNS: [u8; 3] = [4, 2, 1];
+/// Turns of urgent, high, medium and low priority before the next round. Urgent work has no need
+/// of turns (as MQSim) but with FLIN, where each class has twice those of the next.
+const TURNS: [u8; 4] = [8, 4, 2, 1];
+
+/// Turns in the order in which they are packed: of reads (0) or writes (1), and the class.
+const PLACES: [(usize, usize); 8] =
+    [(1, 0), (0, 0), (0, 1), (0, 2), (0, 3), (1, 1), (1, 2), (1, 3)];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OperationKind {
@@ -38,7 +43,9 @@ pub(crate) struct Die {
     pub(crate) transfers: u8,
     /// What waits in its planes' queues.
     pub(crate) work: Work,
-    pub(super) turns: [[u8; 3]; 2],
+    turns: [[u8; 4]; 2],
+    /// Whether urgent work takes turns with the other classes.
+    pub(crate) urgent_takes_turns: bool,
     pub(crate) idle_since: Time,
     pub(crate) dead: bool,
     /// What it does may be suspended, or be followed by the next program without a pause:
@@ -58,6 +65,7 @@ impl Die {
             transfers: 0,
             work: Work::default(),
             turns: [TURNS; 2],
+            urgent_takes_turns: false,
             idle_since: Time::ZERO,
             dead: false,
             interruptible: false,
@@ -78,16 +86,17 @@ impl Die {
         }
     }
 
-    /// The turns that are left, packed into a number.
+    /// The turns that are left, packed into a number; those of urgent work in the highest places.
     pub(crate) fn turns_left(&self) -> u32 {
-        self.turns.as_flattened().iter().fold(0, |packed, &turns| packed << 4 | u32::from(turns))
+        PLACES.iter().fold(0, |packed, &(which, class)| {
+            packed << 4 | u32::from(self.turns[which][class])
+        })
     }
 
     /// Takes what [`Die::turns_left`] said.
     pub(crate) fn set_turns_left(&mut self, mut packed: u32) {
-        for (turns, most) in self.turns.as_flattened_mut().iter_mut().zip([TURNS; 2].concat()).rev()
-        {
-            *turns = (packed as u8 & 0xf).min(most);
+        for &(which, class) in PLACES.iter().rev() {
+            self.turns[which][class] = (packed as u8 & 0xf).min(TURNS[class]);
             packed >>= 4;
         }
     }
@@ -98,26 +107,26 @@ impl Die {
         let waiting = self.work.some >> (which as u32 * WRITES + u32::from(CLASS_HOST));
         match waiting & HOST_CLASSES {
             0 => None,
-            urgent if urgent & 1 != 0 => Some(CLASS_HOST),
+            urgent if urgent & 1 != 0 && !self.urgent_takes_turns => Some(CLASS_HOST),
             0b10 => Some(CLASS_HOST + 1),
-            others => self.host_class_in_turn(which, others >> 1),
+            others => self.host_class_in_turn(which, others),
         }
     }
 
-    /// The class whose turn it is among those below the most urgent one.
+    /// The class whose turn it is among some.
     pub(super) fn host_class_in_turn(&mut self, which: usize, others: u32) -> Option<u8> {
         let turns = &mut self.turns[which];
-        let next = |turns: &[u8; 3]| (0..3).find(|&n| others & 1 << n != 0 && turns[n] > 0);
+        let next = |turns: &[u8; 4]| (0..4).find(|&n| others & 1 << n != 0 && turns[n] > 0);
         let chosen = next(turns).or_else(|| {
             *turns = TURNS;
             next(turns)
         })?;
-        Some(CLASS_HOST + 1 + chosen as u8)
+        Some(CLASS_HOST + chosen as u8)
     }
 
     #[inline]
     pub(super) fn take_turn(&mut self, which: usize, class: u8) {
-        let turn = usize::from(class).wrapping_sub(usize::from(CLASS_HOST) + 1);
+        let turn = usize::from(class).wrapping_sub(usize::from(CLASS_HOST));
         if let Some(turns) = self.turns[which].get_mut(turn) {
             *turns = turns.saturating_sub(1);
         }

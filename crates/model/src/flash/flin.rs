@@ -7,21 +7,30 @@
 //! flow been alone. An intensive flow that was slowed down most on the average moves ahead of
 //! others at once while fairness is below the threshold; nobody moves past it.
 //!
-//! *Priorities* are the scheduler's own classes. *Reads and programs* are weighed by how long
-//! they have waited for how much work.
+//! *Arbitration.* The first read and the first program are those of the priority class whose turn
+//! it is; each class has twice the turns of the next, 8:4:2:1.
+//!
+//! *Selection.* The two are compared by their proportional waits: how long each will have waited if
+//! the other goes first, over how long it takes itself. Where collection is urgent, it is the
+//! programs that have caused it: the first program waits until the share of it has been done that its
+//! flow has in the units written at the die since a block was collected there. What that
+//! takes is part of both waits. A flow that only reads has no share, and what nobody waits to write
+//! needs no collection.
 //!
 //! Beyond the paper, which leaves the channel alone: where many dies of a channel read, its share
 //! of the channel is part of what a read takes, shared and alone; and data go out first for whoever
-//! is slowed down most, the next in line for the data's die included. Garbage collection keeps the
-//! place that the drive gives it; FLIN's division of it among flows is not modelled.
+//! is slowed down most, the next in line for the data's die included; reads that come while a program
+//! waits for its share of collection are weighed against what is left of it. Not modelled: that a flow
+//! whose data are mostly invalid makes collection cheaper, for whose pages those are is not counted.
 
 use crate::blame::HolderIndex;
+use crate::blocks::Stream;
 use crate::command::{UNSET, UnitState};
 use crate::config;
 use crate::drive::Drive;
 use crate::flash::choice::Pick;
 use crate::flash::die::OperationKind;
-use crate::flash::queues::{CLASS_COLLECTION, CLASS_HOST};
+use crate::flash::queues::{CLASS_COLLECTION, CLASS_HOST, CLASS_MAPPING};
 use crate::mapping::table::Content;
 use crate::pool::{Linked, List, NONE};
 use mynah_stamp::{Span, Time};
@@ -44,6 +53,8 @@ pub(crate) struct Flin {
     outstanding: Vec<u32>,
     active_dies: Vec<u32>,
     dies_per_channel: usize,
+    /// What each die's next host program waits for.
+    owed: Vec<Option<Owed>>,
     /// Estimates for each transaction and each write unit that is queued.
     notes: [Vec<Note>; 2],
     queue: Vec<Entry>,
@@ -56,6 +67,15 @@ struct Share {
     intensive: bool,
     slowdowns: f64,
     count: u32,
+    /// Units written since a block was collected.
+    written: u32,
+}
+
+/// Collection that a program waits for.
+#[derive(Clone, Copy)]
+struct Owed {
+    holder: HolderIndex,
+    moves: u32,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -107,6 +127,7 @@ impl Flin {
             outstanding: Vec::new(),
             active_dies: Vec::new(),
             dies_per_channel: dies / drive.geometry.channels as usize,
+            owed: vec![None; dies],
             notes: [Vec::new(), Vec::new()],
             queue: Vec::new(),
             config,
@@ -149,6 +170,33 @@ impl Flin {
     pub(crate) fn clear(&mut self) {
         self.outstanding.fill(0);
         self.active_dies.fill(0);
+        self.owed.fill(None);
+    }
+
+    /// Pages of a die's collections are being programmed, or blocks erased.
+    pub(crate) fn collected(&mut self, die: u32, moves: u32) {
+        if let Some(owed) = &mut self.owed[die as usize] {
+            owed.moves = owed.moves.saturating_sub(moves);
+        }
+    }
+
+    /// A block of a die has been won back.
+    pub(crate) fn block_collected(&mut self, die: u32) {
+        for holder in 0..self.holders as HolderIndex {
+            self.share(holder, WRITES, die).written = 0;
+        }
+    }
+
+    /// How many of `moves` a program of `holder` waits for.
+    fn moves_owed(&mut self, holder: HolderIndex, die: u32, moves: u32) -> u32 {
+        if let Some(owed) = self.owed[die as usize].filter(|owed| owed.holder == holder) {
+            return owed.moves.min(moves);
+        }
+        let own = u64::from(self.share(holder, WRITES, die).written);
+        let all: u64 = (0..self.holders as HolderIndex)
+            .map(|other| u64::from(self.share(other, WRITES, die).written))
+            .sum();
+        (u64::from(moves) * own).div_ceil(all.max(1)) as u32
     }
 
     fn share(&mut self, holder: HolderIndex, kind: usize, die: u32) -> &mut Share {
@@ -496,6 +544,9 @@ impl Drive {
                 if is_host(self.units[at].class) {
                     let entry = self.unit_entry(&flin, at);
                     flin.add_slowdown(WRITES, die, entry);
+                    let share = flin.share(entry.holder, WRITES, die);
+                    share.written = share.written.saturating_add(1);
+                    flin.owed[die as usize] = None;
                 }
                 at = self.units[at].next();
             }
@@ -503,15 +554,82 @@ impl Drive {
         self.flin = Some(flin);
     }
 
-    /// Whether a program that has waited for `waited` has waited longer for its work than a
-    /// read has for its own.
-    pub(super) fn program_has_waited_more(&self, read: Pick, waited: Span) -> bool {
+    /// Whether a program that has waited for `waited`, and has `moves` of collection to wait for,
+    /// will have waited longer for its work than a read for its own, each if the other goes first.
+    pub(super) fn program_has_waited_more(&self, read: Pick, waited: Span, moves: u32) -> bool {
         let list = self.planes[read.plane as usize].queues.reads[usize::from(read.class)];
         let read_waited = self.now.saturating_since(self.transactions[list.head].queued);
         let read_service = self.read_service(list.head, 1);
         let program = self.flash.program_mean + self.flash.page_transfer;
+        let moved = self.flash.read_command(1) + self.flash.read(0) + self.flash.page_transfer;
+        let collection = (moved + program).times(moves.into());
         let product = |a: Span, b: Span| u128::from(a.as_ps()) * u128::from(b.as_ps());
-        product(waited, read_service) > product(read_waited, program)
+        product(waited + read_service + collection, read_service)
+            > product(read_waited + program + collection, program)
+    }
+
+    /// What `die` does next where collection in it is urgent, and divided among those who have
+    /// caused it.
+    #[inline(never)]
+    pub(super) fn pick_dividing_collection(&mut self, die: u32) -> Option<Pick> {
+        let first = self.dies[die as usize].first_plane;
+        let class = self.dies[die as usize].host_class(0);
+        let read = class.and_then(|class| self.pick_read(first, class));
+        let write = self.pick_host_write(die);
+        let unit = match write {
+            Some(Pick { plane, class, .. }) => {
+                Some(self.planes[plane as usize].queues.writes[usize::from(class)].head)
+            }
+            None => self.unit_without_place(first),
+        };
+        let Some(unit) = unit else { return read.or_else(|| self.pick_collection(first)) };
+        let (holder, waited) = (self.units[unit].holder, self.now.since(self.units[unit].queued));
+        let planes = first..first + self.shape.planes_per_die;
+        let left = planes.map(|plane| {
+            self.planes[plane as usize].collection.moves_left(self.shape.units_per_page)
+        });
+        let left = left.sum();
+        let moves = match &mut self.flin {
+            Some(flin) if is_host(self.units[unit].class) => flin.moves_owed(holder, die, left),
+            _ => 0,
+        };
+        // What has no place needs a block, whoever has taken the others.
+        let moves = if write.is_none() { moves.max(1) } else { moves };
+        if let Some(read) = read {
+            let is_due = self.config.scheduler.write_deadline.is_some_and(|most| waited >= most);
+            if !is_due && !self.program_has_waited_more(read, waited, moves) {
+                return Some(read);
+            }
+        }
+        if let Some(flin) = &mut self.flin {
+            flin.owed[die as usize] = Some(Owed { holder, moves });
+        }
+        // While collection waits for data of its own, the die need not.
+        match moves {
+            0 => write,
+            _ => self.pick_collection(first).or(read).or(write),
+        }
+    }
+
+    /// The first unit of the mapping or of hosts that waits for a free block in a die whose
+    /// first plane is `first`.
+    fn unit_without_place(&self, first: u32) -> Option<u32> {
+        let mut oldest = None;
+        for plane in first..first + self.shape.planes_per_die {
+            let writes = &self.planes[plane as usize].queues.writes;
+            for class in CLASS_MAPPING..CLASS_COLLECTION {
+                let head = writes[usize::from(class)].head;
+                let stream = match class {
+                    CLASS_MAPPING => Stream::Translation,
+                    _ => Stream::Host,
+                };
+                if head != NONE && !self.blocks.can_program(plane, stream) {
+                    let order = self.units[head].order;
+                    oldest = Some((order, head)).min(oldest.or(Some((u64::MAX, NONE))));
+                }
+            }
+        }
+        oldest.map(|(_, head)| head)
     }
 
     /// Whether a read of the block that begins with `slot` waits in `plane`.
@@ -606,6 +724,35 @@ mod tests {
         // Nobody passes his own flow.
         queue.insert(2, entry(5, 3, 0));
         assert_eq!(position(&queue, 0), 3);
+    }
+
+    #[test]
+    fn collection_is_owed_by_those_who_wrote() {
+        let drive = crate::testing::small();
+        let parameters = config::Flin {
+            epoch: Span::from_ms(10),
+            read_bytes_per_s: 0,
+            write_bytes_per_s: 0,
+            fairness: 0.6,
+            divides_collection: true,
+        };
+        let mut flin = Flin::new(parameters, &drive);
+        flin.grow(5);
+        // Nobody has written, so nobody has caused it.
+        assert_eq!(flin.moves_owed(2, 0, 100), 0);
+        flin.share(2, WRITES, 0).written = 30;
+        flin.share(3, WRITES, 0).written = 10;
+        flin.share(3, WRITES, 1).written = 1000;
+        assert_eq!([2, 3, 4].map(|holder| flin.moves_owed(holder, 0, 100)), [75, 25, 0]);
+        // A part of a move is one.
+        assert_eq!(flin.moves_owed(3, 0, 1), 1);
+        // What has been done is owed no more, and what another program owes is another matter.
+        flin.owed[0] = Some(Owed { holder: 2, moves: 75 });
+        flin.collected(0, 70);
+        assert_eq!([2, 3].map(|holder| flin.moves_owed(holder, 0, 100)), [5, 25]);
+        flin.block_collected(0);
+        assert_eq!(flin.moves_owed(3, 0, 100), 0);
+        assert_eq!(flin.moves_owed(3, 1, 100), 100);
     }
 
     #[test]

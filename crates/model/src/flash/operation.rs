@@ -291,6 +291,9 @@ impl Drive {
             CLASS_MAPPING => self.counters.mapping_programs += planes as u64 * pages,
             CLASS_COLLECTION => {
                 self.counters.gc_programs += programs;
+                if let Some(flin) = &mut self.flin {
+                    flin.collected(die, (planes as u64 * pages) as u32);
+                }
                 if self.config.gc.paced {
                     self.pages_moved(&operation.slots[..planes]);
                 }
@@ -537,6 +540,9 @@ impl Drive {
         let planes = usize::from(operation.planes);
         for &item in &operation.items[..planes] {
             self.transactions[item].started = now;
+        }
+        if let Some(flin) = &mut self.flin {
+            flin.collected(die, planes as u32);
         }
         let holder = self.transactions[transaction].holder;
         let joined = self.shape.flash_planes > 1 && planes == 1;

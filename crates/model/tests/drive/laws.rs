@@ -199,6 +199,7 @@ fn random_config(random: &mut Random) -> Config {
             read_bytes_per_s: random.pick(&[0, 10_000_000]),
             write_bytes_per_s: random.pick(&[0, 10_000_000]),
             fairness: random.pick(&[0.3, 0.6, 1.0]),
+            divides_collection: random.chance(0.7),
         }),
     };
     if let WriteFrontiers::HotCold(_) = config.gc.frontiers {

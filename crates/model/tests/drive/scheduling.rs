@@ -4,8 +4,9 @@
 use crate::support::*;
 use mynah_model::config::*;
 use mynah_model::io::*;
+use mynah_model::precondition::{Occupancy, UpdateClass};
 use mynah_model::stats::Counters;
-use mynah_stamp::Span;
+use mynah_stamp::{Span, Time};
 
 fn us(us: u64) -> Span {
     Span::from_us(us)
@@ -254,6 +255,17 @@ fn contention(config: &Config) -> [f64; 4] {
     [slowdowns[0], slowdowns[1], least / most, 1.0 / slowdowns[0] + 1.0 / slowdowns[1]]
 }
 
+/// With the parameters in MQSim's source.
+fn mqsims_flin() -> Flin {
+    Flin {
+        epoch: Span::from_ms(10),
+        read_bytes_per_s: 33_554_432,
+        write_bytes_per_s: 262_144,
+        fairness: 0.6,
+        divides_collection: true,
+    }
+}
+
 #[test]
 fn flin_keeps_two_flows_alike() {
     let figure_8 = |flin| {
@@ -268,16 +280,122 @@ fn flin_keeps_two_flows_alike() {
             c.scheduler.flin = flin;
         })
     };
-    let flin = Flin {
-        epoch: Span::from_ms(10),
-        read_bytes_per_s: 33_554_432,
-        write_bytes_per_s: 262_144,
-        fairness: 0.6,
-    };
+    let flin = mqsims_flin();
     let plain = contention(&figure_8(None));
     let fair = contention(&figure_8(Some(flin)));
     println!("slowdown 1, slowdown 2, fairness, weighted speedup: {plain:.3?}, FLIN {fair:.3?}");
     assert!(plain[2] < 0.4, "{plain:?}");
     assert!(fair[2] >= 0.6, "{fair:?}");
     assert!(fair[3] >= plain[3], "{fair:?} after {plain:?}");
+}
+
+#[test]
+fn flin_gives_each_class_twice_the_turns_of_the_next() {
+    let shares = |flin: Option<Flin>| {
+        let config = small_with(|c| {
+            c.geometry.channels = 1;
+            c.geometry.chips_per_channel = 1;
+            c.geometry.planes_per_die = 1;
+            c.queues.fetch_size = 512;
+            c.scheduler.priority_classes = true;
+            c.scheduler.flin = flin;
+        });
+        let mut host = Host::without_queues(config, Manner { submits: true, ..Manner::default() });
+        let classes = [Priority::Urgent, Priority::High, Priority::Medium, Priority::Low];
+        for (at, priority) in classes.into_iter().enumerate() {
+            host.create(Queue { priority, ..memory_queue(at as u16 + 1) });
+        }
+        fill(&mut host);
+        let units = host.drive.namespace_sectors(NAMESPACE).expect("one") / 8;
+        let mut random = Random(4);
+        // Each class has as much outstanding that it always has something to take its turn.
+        for queue in 1..=4 {
+            for _ in 0..64 {
+                let request = host.request(Operation::Read, random.below(units) * 8, 8);
+                host.submit(QueueId(queue), request);
+            }
+        }
+        let mut counts = [0.0; 4];
+        for done in 0..9000 {
+            let queue = host.next().expect("reads go on").queue;
+            if done >= 1500 {
+                counts[usize::from(queue.0) - 1] += 1.0 / 500.0;
+            }
+            let request = host.request(Operation::Read, random.below(units) * 8, 8);
+            host.submit(queue, request);
+        }
+        counts
+    };
+    let fair = shares(Some(mqsims_flin()));
+    let plain = shares(None);
+    println!("reads of each class in fifteen: FLIN {fair:.2?}, urgent first {plain:.2?}");
+    for (share, turns) in fair.into_iter().zip([8.0, 4.0, 2.0, 1.0]) {
+        assert_close("turns of fifteen", share, turns, 0.02);
+    }
+    assert!(plain[0] > 14.9, "{plain:?}");
+}
+
+/// Mean latencies, in us, of a flow of random 4 KiB `operation`s and of one of random 4 KiB writes,
+/// over a second of a drive that collects all the time; whoever has no depth is not there.
+fn beside_a_writer(config: &Config, operation: Operation, depths: [usize; 2]) -> [f64; 2] {
+    let mut host =
+        Host::without_queues(config.clone(), Manner { submits: true, ..Manner::default() });
+    let units = host.drive.namespace_sectors(NAMESPACE).expect("one") / 8;
+    let class =
+        UpdateClass { first: 0, units, weight: 1.0, write_share: 1.0, saturated: true };
+    host.drive
+        .precondition(&[Occupancy { namespace: NAMESPACE, classes: vec![class] }])
+        .expect("it has a steady state");
+    host.create(memory_queue(1));
+    host.create(memory_queue(2));
+    let mut random = Random(7);
+    let operations = [operation, Operation::Write];
+    let mut sums = [(0.0, 0.0); 2];
+    for queue in 0..2 {
+        for _ in 0..depths[queue] {
+            let request = host.request(operations[queue], random.below(units) * 8, 8);
+            host.submit(QueueId(queue as u16 + 1), request);
+        }
+    }
+    let (begin, end) = (Time::ZERO + Span::from_ms(100), Time::ZERO + Span::from_ms(1100));
+    while let Some(done) = host.next_until(end) {
+        let queue = usize::from(done.queue.0) - 1;
+        if done.at > begin {
+            let sum = &mut sums[queue];
+            *sum = (sum.0 + done.at.since(done.rung).as_ps() as f64 / 1e6, sum.1 + 1.0);
+        }
+        let request = host.request(operations[queue], random.below(units) * 8, 8);
+        host.submit(done.queue, request);
+    }
+    host.drive.check().expect("the invariants hold");
+    assert!(host.drive.counters().gc_runs > 100 || operation == Operation::Read && depths[1] == 0);
+    sums.map(|(sum, count)| sum / count)
+}
+
+#[test]
+fn flin_divides_collection_among_those_who_cause_it() {
+    let outcome = |operation, depth, divides_collection| {
+        let config = small_with(|c| {
+            c.scheduler.flin = Some(Flin { divides_collection, ..mqsims_flin() });
+        });
+        let [alone, _] = beside_a_writer(&config, operation, [depth, 0]);
+        let [_, writer_alone] = beside_a_writer(&config, operation, [0, 32]);
+        let [shared, writer_shared] = beside_a_writer(&config, operation, [depth, 32]);
+        let slowdowns = [shared / alone, writer_shared / writer_alone];
+        let (least, most) = (slowdowns[0].min(slowdowns[1]), slowdowns[0].max(slowdowns[1]));
+        [slowdowns[0], slowdowns[1], least / most, 1.0 / slowdowns[0] + 1.0 / slowdowns[1]]
+    };
+    for (what, operation, depth) in [
+        ("reader", Operation::Read, 2),
+        ("light writer", Operation::Write, 1),
+    ] {
+        let plain = outcome(operation, depth, false);
+        let divided = outcome(operation, depth, true);
+        println!(
+            "slowdown of {what}, of writer, fairness, weighted speedup: {plain:.3?}, divided \
+             {divided:.3?}"
+        );
+        assert!(divided[2] > 1.1 * plain[2], "{what}: {divided:?} after {plain:?}");
+        assert!(divided[3] > plain[3], "{what}: {divided:?} after {plain:?}");
+    }
 }

@@ -445,7 +445,7 @@ impl Check<'_> {
                 .and_then(|at| at.get().for_writes.as_ref())
                 .map(|at| self.span("scheduler.suspend_erase.for_writes", at)),
             cache_program: or(&scheduler.cache_program, false),
-            flin: scheduler.flin.as_ref().map(|at| self.flin(at.get())),
+            flin: scheduler.flin.as_ref().map(|at| self.flin(file, at.get())),
         }
     }
 
@@ -482,7 +482,7 @@ impl Check<'_> {
         }
     }
 
-    fn flin(&mut self, flin: &schema::Flin) -> Flin {
+    fn flin(&mut self, file: &File, flin: &schema::Flin) -> Flin {
         let epoch = self.span_or("scheduler.flin.epoch", &flin.epoch, FLIN.epoch);
         if let Some(at) = flin.epoch.as_ref().filter(|_| epoch.is_zero()) {
             self.wrong("`scheduler.flin.epoch` must be longer than 0", at, "too short", None);
@@ -498,7 +498,32 @@ impl Check<'_> {
                 .as_ref()
                 .map_or(FLIN.write_bytes_per_s, |at| at.get().0),
             fairness: or(&flin.fairness, Fraction(FLIN.fairness)).0,
+            divides_collection: self.divides_collection(file, flin),
         }
+    }
+
+    fn divides_collection(&mut self, file: &File, flin: &schema::Flin) -> bool {
+        let Some(divides) = &flin.divides_collection else { return FLIN.divides_collection };
+        let exclusive = file.gc.preemptible.as_ref().filter(|preemptible| !preemptible.get());
+        let rewritable = file.flash.get().rewritable.as_ref().filter(|at| *at.get());
+        let hybrid = file.mapping.kind.as_ref().filter(|at| *at.get() == MappingName::Hybrid);
+        let reasons = [
+            (exclusive.map(At::span), "a collection is not interrupted once it has begun"),
+            (rewritable.map(At::span), "rewritable memory needs no collection"),
+            (hybrid.map(At::span), "log blocks are merged, not collected"),
+        ];
+        for (reason, why) in reasons {
+            if reason.is_some() {
+                self.moot(
+                    divides.span(),
+                    reason,
+                    &format!("`scheduler.flin.divides_collection` has no effect: {why}"),
+                    "remove it",
+                );
+                return FLIN.divides_collection;
+            }
+        }
+        *divides.get()
     }
 
     pub(super) fn namespaces(
