@@ -87,6 +87,7 @@ impl Emulation {
             preconditioned: None,
             restored: Some(header),
             occupancy: Vec::new(),
+            warmed: 0,
             drive,
         })
     }

@@ -3,8 +3,8 @@
 
 use mynah_lab::drive;
 use mynah_lab::experiment::Precondition;
-use mynah_lab::recording::{RecordingError, SCHEMA, SCHEMA_COLD};
 use mynah_lab::recorder::Kind;
+use mynah_lab::recording::{RecordingError, SCHEMA, SCHEMA_COLD};
 use mynah_lab::replay::{replay, resimulate};
 use mynah_lab::runner::{Outcome, RunOptions, Runner};
 use mynah_lab::simulation::{Simulation, SimulationError};

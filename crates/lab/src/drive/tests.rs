@@ -1,6 +1,6 @@
 use miette::{Diagnostic, GraphicalReportHandler, GraphicalTheme};
 use mynah_model::config::{
-    CmtSharing, Fault, HotData, MappingScheme, MappingTable, MediaOperation, Placement,
+    CmtSharing, Fault, Flin, HotData, MappingScheme, MappingTable, MediaOperation, Placement,
     VictimPolicy, WriteFrontiers,
 };
 use proptest::prelude::*;
@@ -269,6 +269,29 @@ fn errors_of_hot_and_cold_data() {
         ]
         .join("----\n")
     );
+}
+
+#[test]
+fn flin_is_as_the_file_says() {
+    let flin = |overrides: &[&str]| {
+        let loaded = small(overrides).unwrap_or_else(|e| panic!("{}", shown(&e)));
+        let text = to_toml(&loaded.name, "", &loaded.config, &[]);
+        let again = parse("written.toml", &text, &[]).unwrap_or_else(|e| panic!("{}", shown(&e)));
+        assert_eq!(again.config, loaded.config, "{text}");
+        loaded.config.scheduler.flin
+    };
+    assert_eq!(flin(&["scheduler.flin={}"]), Some(FLIN));
+    let whole = flin(&["scheduler.flin.divides_collection=false"]);
+    assert_eq!(whole, Some(Flin { divides_collection: false, ..FLIN }));
+    // Where there is nothing to divide, it has no effect.
+    let kept = ["scheduler.flin.fairness=30%", "gc.preemptible=false"];
+    assert_eq!(flin(&kept), Some(Flin { fairness: 0.3, ..FLIN }));
+    let hybrid = ["mapping.kind=hybrid", "mapping.unit=16KiB"];
+    for others in [&["gc.preemptible=false"][..], &hybrid] {
+        let all = [others, &["scheduler.flin.divides_collection=false"]].concat();
+        let refused = shown(&small(&all).unwrap_err());
+        assert!(refused.contains("`scheduler.flin.divides_collection` has no effect"), "{refused}");
+    }
 }
 
 #[test]

@@ -88,9 +88,9 @@ impl Die {
 
     /// The turns that are left, packed into a number; those of urgent work in the highest places.
     pub(crate) fn turns_left(&self) -> u32 {
-        PLACES.iter().fold(0, |packed, &(which, class)| {
-            packed << 4 | u32::from(self.turns[which][class])
-        })
+        PLACES
+            .iter()
+            .fold(0, |packed, &(which, class)| packed << 4 | u32::from(self.turns[which][class]))
     }
 
     /// Takes what [`Die::turns_left`] said.

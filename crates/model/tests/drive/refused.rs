@@ -72,6 +72,7 @@ const CASES: &[Case] = &[
                 read_bytes_per_s: rate,
                 write_bytes_per_s: rate,
                 fairness: 0.6,
+                divides_collection: true,
             });
         },
         "gc.frontiers",
