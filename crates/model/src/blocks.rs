@@ -2,12 +2,14 @@
 //! which one to collect.
 
 mod state;
+mod superblock;
 
-use crate::config::{Gc, VictimPolicy, Wear, WriteFrontiers};
+use crate::config::{CollectionUnit, Gc, VictimPolicy, Wear, WriteFrontiers};
 use crate::pool::NONE;
 use crate::space::Shape;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use std::collections::VecDeque;
+use superblock::Superblocks;
 
 /// Marks a block that must not be collected: free, being filled, being collected, retired.
 const INELIGIBLE: u16 = 0x8000;
@@ -106,6 +108,8 @@ pub(crate) struct Blocks {
     /// Erases that each block endures; empty if there is no end.
     endurance: Vec<u32>,
     random: Xoshiro256PlusPlus,
+    /// Which blocks are collected together, if not each alone.
+    pub(crate) superblocks: Option<Box<Superblocks>>,
 }
 
 /// A draw from (very nearly) the standard normal distribution: the sum of twelve uniform ones.
@@ -210,6 +214,8 @@ impl Blocks {
             },
             endurance,
             random,
+            superblocks: (gc.unit == CollectionUnit::Superblock)
+                .then(|| Box::new(Superblocks::new(shape.planes, blocks))),
         }
     }
 
@@ -310,6 +316,9 @@ impl Blocks {
         }
         let block = self.take_free_for(plane, stream).expect("a free block");
         self.frontiers[plane as usize][index] = Frontier { block, next_page: 0 };
+        if let Some(superblocks) = &mut self.superblocks {
+            superblocks.join(plane, index, block);
+        }
     }
 
     fn take_free_for(&mut self, plane: u32, stream: Stream) -> Option<u32> {
@@ -486,6 +495,11 @@ impl Blocks {
     /// Makes a block the one that `stream` fills. One that is open already is closed.
     pub(crate) fn open(&mut self, plane: u32, stream: Stream, frontier: Frontier) {
         let index = self.frontier_index(plane, stream);
+        if let Some(superblocks) = &mut self.superblocks
+            && self.frontiers[plane as usize][index].block != frontier.block
+        {
+            superblocks.join(plane, index, frontier.block);
+        }
         let before = std::mem::replace(&mut self.frontiers[plane as usize][index], frontier);
         if before.block != NONE {
             self.valid[before.block as usize] &= !INELIGIBLE;
@@ -642,13 +656,21 @@ impl Blocks {
     pub(crate) fn put_free(&mut self, block: u32) {
         debug_assert_eq!(self.valid(block), 0, "block {block} holds valid units");
         self.valid[block as usize] = INELIGIBLE;
+        self.leave_superblock(block);
         self.erases[block as usize] += 1;
         self.free[self.shape.plane_of_block(block) as usize].push_back(block);
+    }
+
+    fn leave_superblock(&mut self, block: u32) {
+        if let Some(superblocks) = &mut self.superblocks {
+            superblocks.leave(self.shape.plane_of_block(block), block);
+        }
     }
 
     /// Takes a block out of use for ever.
     pub(crate) fn retire(&mut self, block: u32) {
         self.valid[block as usize] = INELIGIBLE;
+        self.leave_superblock(block);
         self.retired.push(block);
         self.gone.resize(self.valid.len(), false);
         self.gone[block as usize] = true;

@@ -25,6 +25,9 @@ impl Drive {
     pub fn check(&self) -> Result<(), BrokenInvariant> {
         self.check_mapping()?;
         self.check_blocks()?;
+        if let Some(superblocks) = &self.blocks.superblocks {
+            superblocks.check().map_err(BrokenInvariant)?;
+        }
         self.check_queues()?;
         self.check_cache()
     }

@@ -148,17 +148,70 @@ impl Drive {
         if self.dies[self.shape.die_of_plane(plane) as usize].dead {
             return;
         }
-        let Some(victim) = self.blocks.take_victim(plane) else {
-            // Without anything to win, writes can only go on while there are free pages.
-            if !self.blocks.can_program_host(plane) {
-                self.give_up(plane);
-            } else if self.write_protected && self.is_mapping_starving(plane) {
-                // No host write will make anything to win: the old translation pages stay.
-                self.fail_writes_of(plane, CLASS_MAPPING);
-            }
+        if self.blocks.superblocks.is_some() {
+            return self.collect_superblock(plane);
+        }
+        match self.blocks.take_victim(plane) {
+            Some(victim) => self.collect_block(plane, victim),
+            None => self.nothing_to_collect(plane),
+        }
+    }
+
+    /// Nothing in `plane` is worth collecting.
+    fn nothing_to_collect(&mut self, plane: u32) {
+        // Without anything to win, writes can only go on while there are free pages.
+        if !self.blocks.can_program_host(plane) {
+            self.give_up(plane);
+        } else if self.write_protected && self.is_mapping_starving(plane) {
+            // No host write will make anything to win: the old translation pages stay.
+            self.fail_writes_of(plane, CLASS_MAPPING);
+        }
+    }
+
+    /// Chooses a superblock with a block in `plane`, and starts to empty its blocks, if no other
+    /// is being emptied. A plane on a dead die stays as it is for ever.
+    fn collect_superblock(&mut self, plane: u32) {
+        if self.is_collecting() {
             return;
+        }
+        let works = |at: u32| {
+            let dead = self.dies[self.shape.die_of_plane(at) as usize].dead;
+            !dead && (at == plane || !self.planes[at as usize].read_only)
         };
-        self.collect_block(plane, victim);
+        let usable: Vec<bool> = (0..self.shape.planes).map(works).collect();
+        match self.blocks.take_superblock(plane, &usable) {
+            Some(blocks) => {
+                for block in blocks {
+                    self.collect_block(self.shape.plane_of_block(block), block);
+                }
+            }
+            None => self.nothing_to_collect(plane),
+        }
+    }
+
+    /// Whether any plane empties a block.
+    fn is_collecting(&self) -> bool {
+        (0..self.shape.planes).any(|plane| {
+            !self.planes[plane as usize].collection.is_over()
+                && !self.dies[self.shape.die_of_plane(plane) as usize].dead
+        })
+    }
+
+    /// A plane has emptied its block, or died: if it was the last of a superblock, another may
+    /// be due.
+    pub(crate) fn collect_next_superblock(&mut self) {
+        if self.blocks.superblocks.is_none() {
+            return;
+        }
+        for plane in 0..self.shape.planes {
+            if self.is_collecting() {
+                return;
+            }
+            // A plane that was given up has been tried.
+            if !self.planes[plane as usize].read_only {
+                self.collect_if_needed(plane);
+            }
+        }
     }
 
     /// Starts to move what is valid in `victim`, which has been marked.
@@ -244,6 +297,7 @@ impl Drive {
                 self.blocks.put_back(victim);
                 self.mark_channel(self.dies[self.shape.die_of_plane(plane) as usize].channel);
                 self.give_up(plane);
+                self.collect_next_superblock();
             }
         } else if collection.reading == 0 && collection.units == 0 && !collection.erasing {
             collection.erasing = true;
@@ -420,6 +474,7 @@ impl Drive {
         if !self.level_if_needed(plane) {
             self.collect_if_needed(plane);
         }
+        self.collect_next_superblock();
         let die = self.shape.die_of_plane(plane);
         let channel = self.dies[die as usize].channel;
         self.mark_channel(channel);

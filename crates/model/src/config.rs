@@ -569,8 +569,10 @@ pub struct PlaneOrder(pub [Dimension; 4]);
 /// Garbage collection.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Gc {
-    /// Which block is collected.
+    /// Which block is collected, or superblock.
     pub victim: VictimPolicy,
+    /// What is collected at a time.
+    pub unit: CollectionUnit,
     /// Collection starts when fewer than this share of a plane's blocks are free.
     pub start: f64,
     /// Collection takes precedence over host I/O below this share: the hard threshold of
@@ -698,6 +700,18 @@ impl VictimPolicy {
     pub(crate) fn needs_age(self) -> bool {
         matches!(self, VictimPolicy::Fifo | VictimPolicy::CostBenefit)
     }
+}
+
+/// What is collected at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CollectionUnit {
+    /// A block: each plane collects by itself.
+    Block,
+    /// A superblock: blocks that the planes have filled in the same turn, one of each. When any
+    /// plane is short of free blocks, a superblock is chosen among those with a block in it, by
+    /// the valid units of all its blocks; each plane empties and erases its own. One is
+    /// collected at a time.
+    Superblock,
 }
 
 /// What fills the same blocks of a plane. The table of a cached mapping has blocks of its own,

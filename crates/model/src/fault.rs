@@ -146,6 +146,7 @@ impl Drive {
             self.channels[channel as usize].ready &= !bit;
         }
         self.mark_channel(channel);
+        self.collect_next_superblock();
     }
 
     /// A transaction whose die is dead: host reads end in an error, the drive's own are

@@ -12,11 +12,12 @@ mod heat;
 mod logs;
 
 use crate::blocks::{Frontier, Stream};
-use crate::config::{VictimPolicy, WriteFrontiers};
+use crate::config::{CollectionUnit, VictimPolicy, WriteFrontiers};
 use crate::drive::Drive;
 use crate::io::NamespaceId;
 use crate::mapping::table::Content;
 use crate::pool::NONE;
+use crate::steady::analytic::MAX_UNITS_PER_BLOCK;
 use crate::steady::pool::{
     BlockComposition, BlockRole, Class, HotShare, Pool, PoolError, PoolState,
 };
@@ -194,6 +195,9 @@ impl Drive {
         let mut scratch = Scratch::default();
         self.stagger_translation(&mut random);
         let (mut waf, mut units) = (0.0, 0);
+        let together = self.config.gc.unit == CollectionUnit::Superblock;
+        let alike = random.clone();
+        let mut full_blocks = vec![vec![]; self.shape.planes as usize];
         for plane in 0..self.shape.planes {
             let here = self.classes_of_plane(plane, classes, heats);
             if here.is_empty() {
@@ -210,7 +214,11 @@ impl Drive {
             let at = match states.iter().position(|(known, _)| *known == key) {
                 Some(at) => at,
                 None => {
-                    let state = self.pool_of_plane(plane, &here, &counts).settle()?;
+                    let pool = self.pool_of_plane(plane, &here, &counts);
+                    let mut state = pool.settle()?;
+                    if together {
+                        state.waf = self.of_superblocks(&pool).settle()?.waf;
+                    }
                     states.push((key, state));
                     states.len() - 1
                 }
@@ -218,12 +226,19 @@ impl Drive {
             let state = &states[at].1;
             waf += state.waf / f64::from(self.shape.planes);
             let spread = self.kept_free(&here);
-            let kept = spread.start() + below(&mut random, spread.clone().count() as u32) as usize;
+            // The blocks of a superblock lose their units together.
+            let mut drawn = if together { alike.clone() } else { random.clone() };
+            let kept = spread.start() + below(&mut drawn, spread.clone().count() as u32) as usize;
             let blocks = self.blocks.free_blocks(plane).saturating_sub(kept);
-            let mut compositions = state.compositions_with_units(blocks, &counts, &mut random)?;
-            self.stagger(&mut compositions, &mut random);
-            self.realise(plane, &here, heats, &compositions, &mut scratch, &mut random);
+            let mut compositions = state.compositions_with_units(blocks, &counts, &mut drawn)?;
+            self.stagger(&mut compositions, &mut drawn);
+            if !together {
+                random = drawn;
+            }
+            full_blocks[plane as usize] =
+                self.realise(plane, &here, heats, &compositions, &mut scratch, &mut random);
         }
+        self.blocks.put_together(&full_blocks);
         self.restart_counters();
         self.warm_tables(classes, heats, &mut random);
         let written = classes.iter().any(|class| class.class.weight > 0.0);
@@ -474,6 +489,25 @@ impl Drive {
         }
     }
 
+    /// A pool whose blocks are the superblocks of planes like the one of `pool`: as large as a
+    /// pool's blocks can be, if theirs are larger.
+    fn of_superblocks(&self, pool: &Pool) -> Pool {
+        let most = MAX_UNITS_PER_BLOCK / pool.units_per_block;
+        let planes = self.shape.planes.min(most).max(1);
+        let classes =
+            pool.classes.iter().map(|of| Class { units: of.units * u64::from(planes), ..*of });
+        let victim = match pool.victim {
+            VictimPolicy::RandomP { pages } => VictimPolicy::RandomP { pages: pages * planes },
+            victim => victim,
+        };
+        Pool {
+            units_per_block: pool.units_per_block * planes,
+            classes: classes.collect(),
+            victim,
+            ..pool.clone()
+        }
+    }
+
     /// Fills open blocks to a random degree, as they are found at a random moment; what
     /// they lose or gain comes from the full ones.
     fn stagger(&self, compositions: &mut [BlockComposition], random: &mut Xoshiro256PlusPlus) {
@@ -532,7 +566,7 @@ impl Drive {
         }
     }
 
-    /// Gives `plane` blocks of the given compositions.
+    /// Gives `plane` blocks of the given compositions; returns those that are full, in order.
     fn realise(
         &mut self,
         plane: u32,
@@ -541,7 +575,8 @@ impl Drive {
         compositions: &[BlockComposition],
         scratch: &mut Scratch,
         random: &mut Xoshiro256PlusPlus,
-    ) {
+    ) -> Vec<u32> {
+        let mut full = vec![];
         scratch.slots.iter_mut().for_each(Vec::clear);
         scratch.slots.resize(classes.len(), Vec::new());
         for composition in compositions {
@@ -557,6 +592,8 @@ impl Drive {
             if let Some(stream) = open {
                 let next_page = written / self.shape.units_per_page;
                 self.blocks.open(plane, stream, Frontier { block, next_page });
+            } else {
+                full.push(block);
             }
             self.blocks.set_written(block, composition.valid_units(), open.is_some());
             // While one plane programs a page, so do the others.
@@ -607,6 +644,7 @@ impl Drive {
             scratch.runs = runs;
             debug_assert_eq!(next, slots.len());
         }
+        full
     }
 
     /// Lets the cached mapping tables see as many uses, drawn at random, as it takes for

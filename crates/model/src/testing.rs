@@ -99,6 +99,7 @@ pub fn small() -> Config {
         over_provisioning: 0.25,
         gc: Gc {
             victim: VictimPolicy::Greedy,
+            unit: CollectionUnit::Block,
             start: 0.1,
             urgent: 0.07,
             preemptible: true,

@@ -3,9 +3,9 @@
 
 use crate::blocks::{UNITS_PER_BLOCK_MAX, thresholds};
 use crate::config::{
-    Arbitration, CacheMode, Caching, Config, Fault, FaultExtent, HotData, MappingScheme,
-    MappingTable, MediaOperation, Placement, RowPolicy, UnmappedReads, VictimPolicy, WriteBack,
-    WriteFrontiers,
+    Arbitration, CacheMode, Caching, CollectionUnit, Config, Fault, FaultExtent, HotData,
+    MappingScheme, MappingTable, MediaOperation, Namespace, Placement, RowPolicy, UnmappedReads,
+    VictimPolicy, WriteBack, WriteFrontiers,
 };
 use crate::flash::timing::PLANES_MAX;
 use crate::hotness::COUNTERS_PER_WORD;
@@ -242,6 +242,7 @@ impl Config {
             }
         }
         self.validate_hot_data()?;
+        self.validate_superblocks()?;
         self.validate_wear()?;
         self.validate_scheduler()?;
         self.validate_rewritable()?;
@@ -262,6 +263,23 @@ impl Config {
         }
         if self.scheduler.flin.is_some() {
             return refuse("FLIN orders the writes of a plane in one queue");
+        }
+        Ok(())
+    }
+
+    fn validate_superblocks(&self) -> Result<(), ConfigError> {
+        if self.gc.unit == CollectionUnit::Block {
+            return Ok(());
+        }
+        if self.flash.rewritable || self.mapping.scheme != MappingScheme::Page {
+            return fail("gc.unit", "superblocks are collected, and here nothing is");
+        }
+        let all = |namespace: &Namespace| {
+            let Namespace { channels, chips, dies, planes, .. } = namespace;
+            [channels, chips, dies, planes].iter().all(|list| list.is_empty())
+        };
+        if !self.namespaces.iter().all(all) {
+            return fail("gc.unit", "a superblock has a block in every plane, a namespace not");
         }
         Ok(())
     }

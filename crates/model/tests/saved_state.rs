@@ -2,8 +2,8 @@
 //! done that just went on.
 
 use mynah_model::config::{
-    CacheMode, CachedTable, CmtGranularity, CmtSharing, Config, HotData, MappingScheme,
-    MappingTable, Placement, VictimPolicy, WriteFrontiers,
+    CacheMode, CachedTable, CmtGranularity, CmtSharing, CollectionUnit, Config, HotData,
+    MappingScheme, MappingTable, Placement, VictimPolicy, WriteFrontiers,
 };
 use mynah_model::io::*;
 use mynah_model::testing::{cache, small};
@@ -103,6 +103,7 @@ proptest! {
         worn: bool,
         placed in 0..3u8,
         sorted: bool,
+        together: bool,
         seed: u64,
     ) {
         let mut config = small();
@@ -118,6 +119,9 @@ proptest! {
                 decay: Some(1000),
                 ..HotData::DEFAULT
             });
+        }
+        if together {
+            config.gc.unit = CollectionUnit::Superblock;
         }
         config.gc.victim = [
             VictimPolicy::Greedy,
@@ -137,6 +141,7 @@ proptest! {
             config.mapping.unit_bytes = config.geometry.page_bytes;
             config.placement = Placement::Static;
             config.gc.frontiers = WriteFrontiers::Separate;
+            config.gc.unit = CollectionUnit::Block;
             config.wear.static_threshold = None;
         } else if mapped > 0 {
             config.mapping.table = MappingTable::Cached(CachedTable {

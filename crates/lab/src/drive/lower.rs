@@ -117,6 +117,7 @@ pub(super) fn lower(document: &Document<'_>, file: &File) -> Result<Config, Vec<
     } else if check.problems.is_empty() && !config.flash.rewritable {
         check.room(file, &config);
         check.hot_data(file, &config);
+        check.superblocks(file, &config);
     }
     let faults = check.faults(file, &config);
     if check.problems.is_empty() { Ok(Config { faults, ..config }) } else { Err(check.problems) }
@@ -491,6 +492,7 @@ impl Check<'_> {
             file.mapping.cmt.as_ref().map(|cmt| cmt.get().size.span()),
             file.mapping.unmapped_reads.as_ref().map(At::span),
             file.gc.victim.as_ref().map(At::span),
+            file.gc.unit.as_ref().map(At::span),
             file.gc.d.as_ref().map(At::span),
             file.gc.start.as_ref().map(At::span),
             file.gc.urgent.as_ref().map(At::span),

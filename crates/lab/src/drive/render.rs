@@ -12,8 +12,9 @@ use mynah_stamp::{Span, Time};
 
 use super::lower::{MAX_UNITS, print_order};
 use super::schema::{
-    BusArbitrationName, CacheModeName, CacheSharingName, CellName, GranularityName, PlacementName,
-    PrecedenceName, RoundingName, SharingName, TrafficName, UnmappedReadsName,
+    BusArbitrationName, CacheModeName, CacheSharingName, CellName, CollectionUnitName,
+    GranularityName, PlacementName, PrecedenceName, RoundingName, SharingName, TrafficName,
+    UnmappedReadsName,
 };
 use crate::units::{Bandwidth, Bytes, Duration, Energy, Fraction, Power, TransferRate};
 
@@ -244,6 +245,7 @@ pub(super) fn settings(config: &Config) -> Vec<Setting> {
             VictimPolicy::Fifo => put("gc.victim", quoted("fifo")),
             VictimPolicy::CostBenefit => put("gc.victim", quoted("cost-benefit")),
         }
+        put("gc.unit", quoted(CollectionUnitName::from(gc.unit).text()));
         put("gc.start", quoted(Fraction(gc.start)));
         put("gc.urgent", quoted(Fraction(gc.urgent)));
         put("gc.preemptible", gc.preemptible.to_string());

@@ -11,7 +11,7 @@ use std::ops::Range;
 
 use mynah_model::config::{
     BusArbitration, BusRounding, CacheMode, CacheSharing, CellType, CmtGranularity, CmtSharing,
-    DramTraffic, Placement, Precedence, UnmappedReads,
+    CollectionUnit, DramTraffic, Placement, Precedence, UnmappedReads,
 };
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
@@ -409,6 +409,8 @@ pub(super) struct Allocation {
 pub(super) struct Gc {
     /// Which block is collected. Default: greedy.
     pub(super) victim: Maybe<VictimName>,
+    /// What is collected at a time. Default: block.
+    pub(super) unit: Maybe<CollectionUnitName>,
     /// With `victim = "d-choices"`: blocks drawn. Default: 10.
     pub(super) d: Maybe<u32>,
     /// With `victim = "random-p"`: pages' worth of invalid data that a victim has at least.
@@ -995,6 +997,16 @@ names! {
         Fifo = "fifo",
         /// The block with the most age times room won over data to move.
         CostBenefit = "cost-benefit",
+    }
+}
+names! {
+    /// What is collected at a time.
+    CollectionUnitName = CollectionUnit {
+        /// A block: each plane collects by itself.
+        Block = "block",
+        /// A superblock: the blocks, one of each plane, that the planes have filled in the same
+        /// turn. It is chosen by what is valid in all of them.
+        Superblock = "superblock",
     }
 }
 names! {

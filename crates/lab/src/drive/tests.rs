@@ -1,7 +1,7 @@
 use miette::{Diagnostic, GraphicalReportHandler, GraphicalTheme};
 use mynah_model::config::{
-    CmtSharing, Fault, Flin, HotData, MappingScheme, MappingTable, MediaOperation, Placement,
-    VictimPolicy, WriteFrontiers,
+    CmtSharing, CollectionUnit, Fault, Flin, HotData, MappingScheme, MappingTable, MediaOperation,
+    Placement, VictimPolicy, WriteFrontiers,
 };
 use proptest::prelude::*;
 
@@ -243,6 +243,8 @@ fn collection_is_as_the_file_says() {
     assert!(!gc(&["gc.preemptible=false"]).preemptible);
     assert!(gc(&["gc.copyback=true"]).copyback);
     assert!(gc(&["gc.paced=true"]).paced);
+    assert_eq!(usual.unit, CollectionUnit::Block);
+    assert_eq!(gc(&["gc.unit=superblock"]).unit, CollectionUnit::Superblock);
     assert_eq!(usual.frontiers, WriteFrontiers::Separate);
     assert_eq!(gc(&["gc.write_frontiers=one"]).frontiers, WriteFrontiers::One);
     let apart = "gc.write_frontiers=hot-cold";
@@ -250,6 +252,20 @@ fn collection_is_as_the_file_says() {
     let given = ["gc.hot.counters=160", "gc.hot.decay=10", "gc.hot.threshold=7"];
     let hot = HotData { counters: Some(160), decay: Some(10), threshold: 7 };
     assert_eq!(gc(&[&[apart], &given[..]].concat()).frontiers, WriteFrontiers::HotCold(hot));
+}
+
+#[test]
+fn errors_of_superblocks() {
+    let part = "[gc]\nunit = \"superblock\"\n[[namespace]]\nplanes = [0]\n[mapping]\n";
+    let hybrid = "[gc]\nunit = \"superblock\"\n[mapping]\nkind = \"hybrid\"\n";
+    snapshot!(
+        [
+            set(&["gc.unit=stripe"]),
+            edited("[mapping]\n", part),
+            edited("[mapping]\nunit = \"4KiB\"\n", hybrid),
+        ]
+        .join("----\n")
+    );
 }
 
 #[test]

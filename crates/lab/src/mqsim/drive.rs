@@ -595,6 +595,7 @@ fn gc<'d>(
         copyback,
         paced: false,
         reserve_blocks: RESERVE_BLOCKS,
+        unit: CollectionUnit::Block,
         frontiers: WriteFrontiers::Separate,
         idle_after: None,
         idle_target: share(start, blocks),

@@ -28,6 +28,9 @@ impl Blocks {
         let seed = self.random.next_u64();
         self.random = generator(seed);
         out.number(seed);
+        if let Some(superblocks) = &self.superblocks {
+            superblocks.save(out);
+        }
     }
 
     /// `valid` are the valid units of each block.
@@ -92,6 +95,9 @@ impl Blocks {
             return damaged("a block from the future");
         }
         self.random = generator(input.number()?);
+        if let Some(superblocks) = &mut self.superblocks {
+            superblocks.restore(self.shape.blocks_per_plane, input)?;
+        }
         let open = self.frontiers.iter().flatten().chain(&self.read_frontiers);
         let open = open.map(|frontier| frontier.block).filter(|block| *block != NONE);
         let free = self.free.iter().flatten().copied();

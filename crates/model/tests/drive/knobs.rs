@@ -832,6 +832,13 @@ fn knobs() -> Vec<Knob> {
             1.1..=3.0,
         ),
         knob(
+            "gc.unit",
+            |c| (c.placement, c.geometry.pages_per_block) = (Placement::Striped, 8),
+            |c| c.gc.unit = CollectionUnit::Superblock,
+            amplification,
+            1.02..=2.0,
+        ),
+        knob(
             "gc.victim.d",
             |c| c.gc.victim = VictimPolicy::DChoices { d: 2 },
             |c| c.gc.victim = VictimPolicy::DChoices { d: 8 },

@@ -144,6 +144,11 @@ fn random_config(random: &mut Random) -> Config {
             VictimPolicy::Fifo,
             VictimPolicy::CostBenefit,
         ]),
+        unit: random.pick(&[
+            CollectionUnit::Block,
+            CollectionUnit::Block,
+            CollectionUnit::Superblock,
+        ]),
         start,
         urgent: start / 2.0,
         preemptible: random.chance(0.7),
@@ -232,6 +237,9 @@ fn random_config(random: &mut Random) -> Config {
         } else if random.chance(0.3) {
             first.planes = vec![0];
         }
+        if !first.channels.is_empty() || !first.planes.is_empty() {
+            config.gc.unit = CollectionUnit::Block;
+        }
         config.namespaces = vec![first, second];
     }
     if let Some(cache) = &mut config.cache {
@@ -248,6 +256,7 @@ fn random_config(random: &mut Random) -> Config {
         config.placement = Placement::Static;
         config.gc.paced = false;
         config.gc.frontiers = WriteFrontiers::Separate;
+        config.gc.unit = CollectionUnit::Block;
         config.wear.static_threshold = None;
     }
     if random.chance(0.1) {
@@ -292,6 +301,7 @@ pub(crate) fn make_hybrid(config: &mut Config, random: &mut Random) {
     config.gc.copyback = false;
     config.gc.paced = false;
     config.gc.frontiers = WriteFrontiers::Separate;
+    config.gc.unit = CollectionUnit::Block;
     config.gc.idle_after = None;
     config.wear.static_threshold = None;
 }

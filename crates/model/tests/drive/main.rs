@@ -33,5 +33,6 @@ mod laws;
 mod media;
 mod refused;
 mod scheduling;
+mod superblocks;
 mod support;
 mod wear;

@@ -2,7 +2,7 @@
 //! namespaces.
 
 use super::*;
-use mynah_model::config::{CacheMode, Caching, HotData};
+use mynah_model::config::{CacheMode, Caching, CollectionUnit, HotData};
 use schema::{FrontiersName, NamespaceCacheName};
 
 impl Check<'_> {
@@ -99,6 +99,7 @@ impl Check<'_> {
         }
         for span in [
             gc.victim.as_ref().map(At::span),
+            gc.unit.as_ref().map(At::span),
             gc.d.as_ref().map(At::span),
             gc.invalid_pages.as_ref().map(At::span),
             gc.start.as_ref().map(At::span),
@@ -333,6 +334,7 @@ impl Check<'_> {
         }
         Gc {
             victim,
+            unit: gc.unit.as_ref().map_or(CollectionUnit::Block, |at| (*at.get()).into()),
             start: start.0,
             urgent: urgent.0,
             preemptible,
@@ -396,6 +398,31 @@ impl Check<'_> {
         };
         if let Some(place) = place {
             self.wrong(format!("`{}`: {}", error.key, error.problem), place, "out of range", None);
+        }
+    }
+
+    /// Where superblocks cannot be: they have a block in every plane.
+    pub(super) fn superblocks(&mut self, file: &File, config: &Config) {
+        let Some(unit) = &file.gc.unit else { return };
+        if config.gc.unit == CollectionUnit::Block {
+            return;
+        }
+        if config.with_joined_planes().geometry.planes() == 1 {
+            let message = "`gc.unit` has no effect: a superblock of one plane is a block";
+            return self.moot(unit.span(), Some(file.geometry.span()), message, "remove it");
+        }
+        let parts = file.namespace.iter().map(At::get).flat_map(|namespace| {
+            [&namespace.channels, &namespace.chips, &namespace.dies, &namespace.planes]
+        });
+        if let Some(part) = parts.flatten().next() {
+            let later = self.document.layer(&part.span()) > self.document.layer(&unit.span());
+            self.at(
+                if later { part.span() } else { unit.span() },
+                "a superblock has a block in every plane, and a namespace has planes of its own"
+                    .to_owned(),
+                "not both",
+                Some("use `gc.unit = \"block\"`, or give every namespace all planes".to_owned()),
+            );
         }
     }
 
