@@ -51,6 +51,20 @@ const CASES: &[Case] = &[
         |c| (c.geometry.pages_per_block, c.mapping.unit_bytes) = (1 << 15, 4096),
         "mapping.unit_bytes",
     ),
+    (
+        |c| {
+            c.gc.unit = CollectionUnit::Superblock;
+            c.namespaces[0].channels = vec![0];
+        },
+        "gc.unit",
+    ),
+    (
+        |c| {
+            c.gc.unit = CollectionUnit::Superblock;
+            c.mapping.scheme = MappingScheme::Hybrid { log_blocks: 4 };
+        },
+        "gc.unit",
+    ),
     (|c| c.gc.frontiers = hot_cold(|hot| hot.threshold = 0), "gc.hot.threshold"),
     (|c| c.gc.frontiers = hot_cold(|hot| hot.threshold = 16), "gc.hot.threshold"),
     (|c| c.gc.frontiers = hot_cold(|hot| hot.counters = Some(15)), "gc.hot.counters"),

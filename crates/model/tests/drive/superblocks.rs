@@ -61,7 +61,6 @@ fn superblocks_amplify_as_blocks_of_their_size_do() {
     let theory = |units| mean_field(units, RHO, VictimPolicy::Greedy).expect("in the domain").waf;
     let block = settled(drive(CollectionUnit::Block, |_| ()));
     let superblock = settled(drive(CollectionUnit::Superblock, |_| ()));
-    println!("{block} {} {superblock} {}", theory(PAGES), theory(PAGES * PLANES));
     assert_close("blocks", block, theory(PAGES), 0.03);
     assert_close("superblocks", superblock, theory(PAGES * PLANES), 0.03);
     assert!(superblock > 1.08 * block, "{superblock}, {block}");
@@ -103,7 +102,6 @@ fn policies_choose_among_superblocks() {
     let worth = waf(VictimPolicy::CostBenefit);
     let random = waf(VictimPolicy::Random);
     let invalid = waf(VictimPolicy::RandomP { pages: PAGES / 2 });
-    println!("{greedy} {draws} {below} {fifo} {worth} {random} {invalid}");
     let size = PAGES * PLANES;
     for (name, here, policy) in [
         ("three draws", draws, VictimPolicy::DChoices { d: 3 }),
@@ -151,7 +149,6 @@ fn preconditioning_expects_it() {
         let mut random = Random(24);
         let (at_once, after) =
             (write(&mut host, 0.5, &mut random), write(&mut host, 3.0, &mut random));
-        println!("{victim:?}: {written} {expected} {at_once} {after}");
         assert_close("expected", expected, written, 0.03);
         assert_close("at once", at_once, written, 0.1);
         assert_close("after a while", after, written, 0.03);
