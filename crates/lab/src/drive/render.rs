@@ -4,9 +4,9 @@
 use std::fmt::Write;
 
 use mynah_model::config::{
-    Arbitration, Caching, CellType, Config, Fault, FaultExtent, LinkProtocol, MappingScheme,
-    MappingTable, MediaOperation, Namespace, PageTimes, RowPolicy, VictimPolicy, WriteBack,
-    WriteFrontiers,
+    Arbitration, Caching, CellType, CollectionUnit, Config, Fault, FaultExtent, LinkProtocol,
+    MappingScheme, MappingTable, MediaOperation, Namespace, PageTimes, RowPolicy, VictimPolicy,
+    WriteBack, WriteFrontiers,
 };
 use mynah_stamp::{Span, Time};
 
@@ -245,7 +245,10 @@ pub(super) fn settings(config: &Config) -> Vec<Setting> {
             VictimPolicy::Fifo => put("gc.victim", quoted("fifo")),
             VictimPolicy::CostBenefit => put("gc.victim", quoted("cost-benefit")),
         }
-        put("gc.unit", quoted(CollectionUnitName::from(gc.unit).text()));
+        // Left out where it is the default, as drives described before it was there have it.
+        if gc.unit != CollectionUnit::Block {
+            put("gc.unit", quoted(CollectionUnitName::from(gc.unit).text()));
+        }
         put("gc.start", quoted(Fraction(gc.start)));
         put("gc.urgent", quoted(Fraction(gc.urgent)));
         put("gc.preemptible", gc.preemptible.to_string());
