@@ -2,32 +2,35 @@
 //!
 //! Each job of a flow has a queue pair of its own. In a closed loop a job keeps its queue
 //! depth outstanding; in an open loop, and with a trace, requests come at their arrival
-//! times and wait in the host when the queue is full or enough are outstanding. Time jumps from one thing that
-//! happens to the next.
+//! times and wait in the host when the queue is full or enough are outstanding. Time jumps from
+//! one thing that happens to the next.
+
+mod error;
+mod occupancy;
+
+pub use error::RunError;
+pub use occupancy::occupancy;
 
 use crate::experiment::Precondition;
 use crate::observers::Observers;
-use crate::output::{OutputError, PendingFile};
+use crate::output::PendingFile;
 use crate::recorder::Recorder;
 use crate::recording::Tape;
-use crate::request_log::RequestLogError;
 use crate::result::Steady;
-use crate::saved_state::{self, SavedStateError, StateHeader};
+use crate::saved_state::{self, StateHeader};
 use crate::series::Series;
 use crate::steady::{Found, Rounds};
 use crate::trace::Mended;
 use crate::workload::history::{self, History, Pace};
-use crate::workload::{
-    FlowSpec, Generator, Planned, SECTOR_BYTES, Schedule, WorkloadError, WriteProfile, heat,
-};
+use crate::workload::{FlowSpec, Generator, Planned, SECTOR_BYTES, Schedule};
+use mynah_model::Drive;
 use mynah_model::config::{Config, Fault};
 use mynah_model::io::{
     Brief, Completed, Control, FlowId, NamespaceId, Queue, QueueId, QueueKind, Request, Tag,
 };
-use mynah_model::precondition::{Heat, Occupancy, PreconditionError, Preconditioned, UpdateClass};
+use mynah_model::precondition::{Occupancy, Preconditioned};
 use mynah_model::stats::{Blame, Counters};
 use mynah_model::warm::Access;
-use mynah_model::{ConfigError, Drive, InputError};
 use mynah_stamp::{Span, Time};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -39,83 +42,6 @@ const DRAWN_AHEAD: usize = 32;
 
 /// Completions between two looks at the progress callback.
 const PROGRESS_EVERY: u64 = 1 << 14;
-
-/// Why a run could not start or go on.
-#[derive(Debug, thiserror::Error, miette::Diagnostic)]
-pub enum RunError {
-    /// The drive cannot be built.
-    #[error("the drive cannot be built: {0}")]
-    #[diagnostic(help("change `{}` in the drive file, or with --set", .0.key))]
-    Drive(#[from] ConfigError),
-    /// The drive cannot be preconditioned.
-    #[error("the drive cannot be preconditioned: {0}")]
-    #[diagnostic(help(
-        "give it more spare flash (over_provisioning, gc.start), fill less of it (occupancy), or \
-         start from an empty drive (--precondition none)"
-    ))]
-    Precondition(#[from] PreconditionError),
-    /// A flow does not fit the drive, or its trace is faulty.
-    #[error(transparent)]
-    #[diagnostic(transparent)]
-    Workload(#[from] WorkloadError),
-    /// A flow names a namespace that does not exist.
-    #[error("flow `{flow}` wants namespace {namespace}, but the drive has {count}")]
-    #[diagnostic(help(
-        "namespaces count from 1; a drive gets more with [[namespace]] in its file"
-    ))]
-    NoSuchNamespace {
-        /// Which flow.
-        flow: String,
-        /// What it wants.
-        namespace: u32,
-        /// How many there are.
-        count: usize,
-    },
-    /// More queues than identifiers.
-    #[error("the flows need {0} queues; a drive has at most 65,535")]
-    #[diagnostic(help("every job has a queue pair of its own: lower numjobs"))]
-    TooManyQueues(u64),
-    /// A queue depth that the drive's queues cannot hold.
-    #[error(
-        "flow `{flow}`: an iodepth of {depth} does not fit a queue of {entries} entries, one of which stays empty"
-    )]
-    #[diagnostic(help(
-        "lower iodepth, spread it over numjobs, or raise the drive's queues.entries"
-    ))]
-    TooDeep {
-        /// Which flow.
-        flow: String,
-        /// Its queue depth.
-        depth: u32,
-        /// Entries of the drive's queues.
-        entries: u32,
-    },
-    /// The request log could not be written.
-    #[error(transparent)]
-    RequestLog(#[from] RequestLogError),
-    /// A saved state.
-    #[error(transparent)]
-    #[diagnostic(transparent)]
-    State(#[from] SavedStateError),
-    /// The intervals or the timeline could not be written.
-    #[error(transparent)]
-    #[diagnostic(transparent)]
-    Output(#[from] OutputError),
-    /// The recording could not be written.
-    #[error("the recording cannot be written: {0}")]
-    Recording(std::io::Error),
-    /// The simulated time came near its end, 213 days.
-    #[error("the simulated time passed {0}; a run ends at 213 days at the latest")]
-    TooLong(Time),
-    /// Commands are outstanding, and nothing will ever happen: a fault of the model.
-    #[error(
-        "{0} commands are outstanding, but nothing more happens (seed {1}); please report this"
-    )]
-    Stuck(u64, u64),
-    /// The drive refused an input: a fault of the runner.
-    #[error("the drive refused an input: {0} (seed {1}); please report this")]
-    Input(InputError, u64),
-}
 
 /// How a run is to be made.
 #[derive(Clone, Debug)]
@@ -211,8 +137,10 @@ struct Job {
     stops_at: Time,
     /// Requests in the submission queue that the controller has not fetched.
     submitted: VecDeque<u32>,
-    /// Requests that wait in the host until one of those outstanding completes.
-    backlog: VecDeque<u32>,
+    /// When an open loop's last request arrived, and whether it waits in the host until one of
+    /// those outstanding completes. What arrives behind it is not drawn before.
+    arrived: Time,
+    waits: bool,
     outstanding: u32,
     /// A closed loop's depth.
     depth: Option<u32>,
@@ -320,7 +248,7 @@ impl Runner {
             _ => occupancy(&drive, flows, unit_sectors, &mut notes)?,
         };
         let heats = match precondition {
-            Precondition::Steady => heats(&drive, flows, unit_sectors, options.seed)?,
+            Precondition::Steady => occupancy::heats(&drive, flows, unit_sectors, options.seed)?,
             _ => vec![],
         };
         let preconditioned = match precondition {
@@ -400,7 +328,8 @@ impl Runner {
             stops_at: if gated { Time::ZERO } else { stops_at },
             gate: gated.then(|| Box::new(gate)),
             submitted: VecDeque::new(),
-            backlog: VecDeque::new(),
+            arrived: Time::ZERO,
+            waits: false,
             outstanding: 0,
             depth: spec.depth(),
             most: spec.depth_max().unwrap_or(u32::MAX).min(self.drive.config().queues.entries - 1),
@@ -779,8 +708,8 @@ impl Runner {
         self.cq_freed(now, queue)?;
         if closed {
             self.submit_next(at)?;
-        } else if let Some(waiting) = self.jobs[at as usize].backlog.pop_front() {
-            self.submit(at, waiting)?;
+        } else if self.jobs[at as usize].waits {
+            self.submit_waiting(at, now)?;
         }
         Ok(())
     }
@@ -856,17 +785,23 @@ impl Runner {
         Ok(())
     }
 
-    /// Draws the next request of a job.
+    /// Takes the next request of a job.
     #[inline]
     fn draw(&mut self, at: u32) -> Option<Planned> {
+        let planned = self.peek(at)?;
+        self.jobs[at as usize].next_ahead += 1;
+        Some(planned)
+    }
+
+    /// The next request of a job.
+    #[inline]
+    fn peek(&mut self, at: u32) -> Option<Planned> {
         let job = &mut self.jobs[at as usize];
         if job.next_ahead == job.ahead.len() {
             self.draw_ahead(at);
         }
-        let job = &mut self.jobs[at as usize];
-        let planned = job.ahead.get(job.next_ahead).copied()?;
-        job.next_ahead += 1;
-        Some(planned)
+        let job = &self.jobs[at as usize];
+        job.ahead.get(job.next_ahead).copied()
     }
 
     /// Draws the next batch of a job's requests, which do not depend on what the drive does.
@@ -884,31 +819,54 @@ impl Runner {
         self.warm ^= self.drive.warm(job.namespace, sectors);
     }
 
+    /// When an open loop's next request arrives: not before the one before it.
+    fn next_arrival(&mut self, at: u32) -> Option<Time> {
+        let planned = self.peek(at)?;
+        let last = self.jobs[at as usize].arrived;
+        Some(planned.arrival.map_or(last, |arrival| arrival.max(last)))
+    }
+
     fn schedule_arrival(&mut self, at: u32) {
-        let next = self.draw(at);
-        if let Some(planned) = next {
-            let arrival = planned.arrival.unwrap_or(self.drive.now()).max(self.drive.now());
-            // It is drawn again when it arrives.
-            self.jobs[at as usize].next_ahead -= 1;
+        if let Some(arrival) = self.next_arrival(at) {
             self.arrivals.push(Reverse((arrival, at)));
         }
     }
 
     /// An open loop's request arrives.
     fn arrive(&mut self, at: u32, now: Time) -> Result<(), RunError> {
-        if self.jobs[at as usize].depth.is_some() {
+        let job = &mut self.jobs[at as usize];
+        if job.depth.is_some() {
             return self.resume(at);
         }
-        if let Some(planned) = self.draw(at) {
-            let tag = self.admit(at, planned, now);
-            let job = &mut self.jobs[at as usize];
-            if job.outstanding < job.most {
-                self.submit(at, tag)?;
-            } else {
-                job.backlog.push_back(tag);
+        job.arrived = now;
+        if job.outstanding == job.most {
+            job.waits = true;
+            return Ok(());
+        }
+        self.submit_arrived(at)?;
+        self.schedule_arrival(at);
+        Ok(())
+    }
+
+    /// Submits the request of an open loop that arrived last.
+    fn submit_arrived(&mut self, at: u32) -> Result<(), RunError> {
+        let Some(planned) = self.draw(at) else { return Ok(()) };
+        let tag = self.admit(at, planned, self.jobs[at as usize].arrived);
+        self.submit(at, tag)
+    }
+
+    /// There is room for the request that waits; the next one may have arrived meanwhile, and
+    /// waits then. However far arrivals are ahead of the drive, only one is held.
+    #[inline(never)]
+    fn submit_waiting(&mut self, at: u32, now: Time) -> Result<(), RunError> {
+        self.submit_arrived(at)?;
+        match self.next_arrival(at) {
+            Some(arrival) if arrival <= now => self.jobs[at as usize].arrived = arrival,
+            next => {
+                self.jobs[at as usize].waits = false;
+                self.arrivals.extend(next.map(|arrival| Reverse((arrival, at))));
             }
         }
-        self.schedule_arrival(at);
         Ok(())
     }
 
@@ -926,7 +884,13 @@ impl Runner {
         let pending = Pending { job: at, request, created };
         match self.pending.get_mut(tag as usize) {
             Some(place) => *place = pending,
-            None => self.pending.push(pending),
+            None => {
+                debug_assert!(
+                    self.pending.len() < self.jobs.iter().map(|job| job.most as usize).sum(),
+                    "a request is held that is not issued"
+                );
+                self.pending.push(pending);
+            }
         }
         tag
     }
@@ -986,143 +950,6 @@ pub(crate) fn power_note(drive: &Drive, unanswered: u64) -> String {
         drive.now(),
         drive.counters().units_lost
     )
-}
-
-/// What the flows leave on each namespace: the ranges they write, by how often, and around
-/// them what was written once.
-///
-/// # Errors
-/// If a flow does not fit its namespace.
-pub fn occupancy(
-    drive: &Drive,
-    flows: &[FlowSpec],
-    unit_sectors: u32,
-    notes: &mut Vec<String>,
-) -> Result<Vec<Occupancy>, RunError> {
-    let mut all = vec![];
-    for index in 0..drive.config().namespaces.len() {
-        let namespace = NamespaceId(index as u32 + 1);
-        let sectors = drive.namespace_sectors(namespace).unwrap_or(0);
-        let units = sectors / u64::from(unit_sectors);
-        let ours: Vec<_> = flows.iter().filter(|flow| flow.namespace == namespace).collect();
-        let share = ours
-            .iter()
-            .filter_map(|flow| flow.occupancy)
-            .fold(None, |most, share| Some(f64::max(most.unwrap_or(0.0), share)));
-        let occupied = match share {
-            Some(share) => ((units as f64 * share) as u64).min(units),
-            None => units,
-        };
-        let mut ranges: Vec<UpdateClass> = vec![];
-        for flow in &ours {
-            let profile = flow.write_profile(sectors, unit_sectors)?;
-            let write_share = if flow.modifies() { 1.0 } else { 0.0 };
-            // A closed loop writes as fast as the drive lets it.
-            let saturated = flow.depth().is_some();
-            let mut add = |first: u64, count: u64, weight: f64| {
-                let count = count.min(units.saturating_sub(first));
-                if count > 0 {
-                    ranges.push(UpdateClass {
-                        first,
-                        units: count,
-                        weight,
-                        write_share,
-                        saturated,
-                    });
-                }
-            };
-            match profile {
-                WriteProfile::None => {}
-                WriteProfile::Uniform { first_unit, units } => add(first_unit, units, 1.0),
-                WriteProfile::HotCold { first_unit, units, hot_units, hot_access } => {
-                    add(first_unit, hot_units, hot_access);
-                    add(first_unit + hot_units, units - hot_units, 1.0 - hot_access);
-                }
-                WriteProfile::Sequential { first_unit, units } => {
-                    notes.push(format!(
-                        "flow `{}`: preconditioned as for uniform writes over its range, not \
-                         sequential ones",
-                        flow.name
-                    ));
-                    add(first_unit, units, 1.0);
-                }
-                WriteProfile::Mixed { first_unit, units } => {
-                    notes.push(format!(
-                        "flow `{}`: preconditioned as for uniform writes over its range, not \
-                         partly sequential ones",
-                        flow.name
-                    ));
-                    add(first_unit, units, 1.0);
-                }
-                // In steady state each unit counts by itself: see [`heats`].
-                WriteProfile::Zipf { first_unit, units, .. } => add(first_unit, units, 1.0),
-            }
-        }
-        let classes = partition(&ranges, occupied);
-        if !classes.is_empty() {
-            all.push(Occupancy { namespace, classes });
-        }
-    }
-    Ok(all)
-}
-
-/// How often each unit is rewritten on those namespaces where that follows no ranges.
-///
-/// # Errors
-/// If a flow does not fit its namespace, or a trace cannot be read, or not twice.
-fn heats(
-    drive: &Drive,
-    flows: &[FlowSpec],
-    unit_sectors: u32,
-    seed: u64,
-) -> Result<Vec<(NamespaceId, Heat)>, RunError> {
-    let mut all = vec![];
-    for index in 0..drive.config().namespaces.len() {
-        let namespace = NamespaceId(index as u32 + 1);
-        let ours = || flows.iter().enumerate().filter(|(_, flow)| flow.namespace == namespace);
-        if !ours().any(|(_, flow)| flow.is_scattered()) {
-            continue;
-        }
-        let sectors = drive.namespace_sectors(namespace).unwrap_or(0);
-        let mut weights = vec![0.0; (sectors / u64::from(unit_sectors)) as usize];
-        for (at, flow) in ours() {
-            flow.add_weights(&mut weights, sectors, unit_sectors, seed, at as u32)?;
-        }
-        all.extend(heat::classes(&weights).map(|heat| (namespace, heat)));
-    }
-    Ok(all)
-}
-
-/// Cuts overlapping ranges into pieces whose weights add up, limits them to the occupied
-/// units, and adds what is occupied and never rewritten.
-fn partition(ranges: &[UpdateClass], occupied: u64) -> Vec<UpdateClass> {
-    let mut cuts = vec![0, occupied];
-    for range in ranges {
-        cuts.push(range.first.min(occupied));
-        cuts.push((range.first + range.units).min(occupied));
-    }
-    cuts.sort_unstable();
-    cuts.dedup();
-    let mut classes: Vec<UpdateClass> = vec![];
-    for pair in cuts.windows(2) {
-        let (first, end) = (pair[0], pair[1]);
-        let mut class = UpdateClass {
-            first,
-            units: end - first,
-            weight: 0.0,
-            write_share: 0.0,
-            saturated: false,
-        };
-        for range in ranges {
-            if range.first < end && first < range.first + range.units {
-                class.weight += range.weight * (end - first) as f64 / range.units as f64;
-                class.write_share = f64::max(class.write_share, range.write_share);
-                class.saturated |= range.saturated;
-            }
-        }
-        classes.push(class);
-    }
-    classes
 }
 
 impl std::fmt::Debug for Runner {

@@ -168,4 +168,10 @@ fn a_rate_is_kept_to_within_the_depth() {
     // After a time in which the drive fell behind, it catches up with the rate.
     let late = run("rw=randread rate_interval=20us iodepth=4 number_ios=4000");
     assert!((late.iops / 50_000.0 - 1.0).abs() < 0.02, "{}", late.iops);
+    // What waits was created when it arrived, not when it was issued.
+    for options in ["rate_iops=10000000 iodepth=4", "rate_iops=10000000"] {
+        let times = created(&format!("rw=randread {options} number_ios=4000"));
+        let late = |(at, ns): (usize, &f64)| (ns - 100.0 * at as f64).abs() > 0.01;
+        assert!(!times.iter().enumerate().any(late), "{options}: {:?}", &times[..9]);
+    }
 }

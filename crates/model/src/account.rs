@@ -2,7 +2,6 @@
 
 use crate::drive::Drive;
 use crate::mapping::table::Content;
-use crate::pool::NONE;
 use crate::stats::Counters;
 use mynah_stamp::Span;
 
@@ -85,13 +84,10 @@ impl Drive {
     fn hash_cache(&self, hash: &mut StateHash) {
         let Some(cache) = &self.cache else { return };
         for (number, part) in cache.parts.iter().enumerate() {
-            let mut at = part.oldest;
-            while at != NONE {
-                let unit = &self.units[at];
+            for (_, unit) in part.resting.oldest_first(self.units.as_slice()) {
                 if let Content::Unit(content) = unit.content {
                     hash.add_cached(content, unit.mask);
                 }
-                at = unit.newer;
             }
             if let Some(clean) = &cache.clean {
                 clean.contents(number).for_each(|(unit, mask)| hash.add_cached(unit, mask));

@@ -7,6 +7,7 @@ use crate::clean::Clean;
 use crate::config::{self, CacheSharing, RowPolicy, WriteBack};
 use crate::dram::{Dram, Places};
 use crate::pool::NONE;
+use crate::recency::Recency;
 use crate::space::Shape;
 use crate::state::{Reader, StateError};
 use hashbrown::HashMap;
@@ -50,8 +51,8 @@ pub(crate) struct Part {
     pub(crate) dirty: usize,
     /// Of these, how many each holder has; not kept where a part is one flow's.
     occupancy: Vec<u32>,
-    pub(crate) newest: u32,
-    pub(crate) oldest: u32,
+    /// Those of them that are not on their way to the flash.
+    pub(crate) resting: Recency,
     /// Commands that wait for room, oldest first.
     waiting: VecDeque<u32>,
 }
@@ -75,7 +76,7 @@ impl Cache {
             index: HashMap::default(),
             parts: vec![],
             waiting: 0,
-            clean: config.mode.reads().then(|| Box::new(Clean::new())),
+            clean: config.mode.reads().then(|| Box::new(Clean::default())),
             places: match config.dram.rows {
                 RowPolicy::Closed => None,
                 RowPolicy::Open { .. } => Some(Box::default()),
@@ -105,8 +106,7 @@ impl Cache {
             high: None,
             dirty: 0,
             occupancy: vec![],
-            newest: NONE,
-            oldest: NONE,
+            resting: Recency::EMPTY,
             waiting: VecDeque::new(),
         };
         self.parts.resize_with(parts, empty);
@@ -220,7 +220,7 @@ impl Cache {
         if self.parts[part].dirty >= self.parts[part].capacity {
             return part;
         }
-        let fullest = |at: &usize| (self.parts[*at].oldest != NONE, self.parts[*at].dirty);
+        let fullest = |at: &usize| (!self.parts[*at].resting.is_empty(), self.parts[*at].dirty);
         (0..self.parts.len()).max_by_key(fullest).unwrap_or(part)
     }
 
@@ -479,7 +479,7 @@ impl Cache {
         for part in &mut self.parts {
             part.dirty = 0;
             part.occupancy.fill(0);
-            (part.newest, part.oldest) = (NONE, NONE);
+            part.resting = Recency::EMPTY;
             part.waiting.clear();
         }
         self.waiting = 0;

@@ -1,7 +1,7 @@
 //! What the data cache holds of what is on flash: units that were read or written lately, the
 //! least recently used of a part leaving first.
 
-use crate::pool::NONE;
+use crate::recency::{Neighbours, Recency, Recent};
 use crate::state::Writer;
 use hashbrown::HashMap;
 use rustc_hash::FxBuildHasher;
@@ -11,8 +11,7 @@ use rustc_hash::FxBuildHasher;
 pub(crate) struct Clean {
     index: HashMap<u32, u32, FxBuildHasher>,
     entries: Vec<Entry>,
-    /// First free entry; the others follow in `older`.
-    free: u32,
+    free: Vec<u32>,
     lists: Vec<List>,
 }
 
@@ -22,15 +21,22 @@ struct Entry {
     place: u32,
     /// Sectors that are here, as in a write unit.
     mask: u64,
-    newer: u32,
-    older: u32,
+    neighbours: Neighbours,
     part: u16,
+}
+
+impl Recent for Entry {
+    fn neighbours(&self) -> Neighbours {
+        self.neighbours
+    }
+    fn neighbours_mut(&mut self) -> &mut Neighbours {
+        &mut self.neighbours
+    }
 }
 
 #[derive(Clone, Copy)]
 struct List {
-    newest: u32,
-    oldest: u32,
+    used: Recency,
     len: usize,
 }
 
@@ -41,12 +47,8 @@ pub(crate) struct Left {
 }
 
 impl Clean {
-    pub(crate) fn new() -> Clean {
-        Clean { free: NONE, ..Clean::default() }
-    }
-
     pub(crate) fn grow(&mut self, parts: usize) {
-        let empty = List { newest: NONE, oldest: NONE, len: 0 };
+        let empty = List { used: Recency::EMPTY, len: 0 };
         self.lists.resize(parts.max(self.lists.len()), empty);
     }
 
@@ -85,55 +87,51 @@ impl Clean {
 
     /// Puts in a unit that is not here.
     pub(crate) fn insert(&mut self, unit: u32, mask: u64, part: usize, place: u32) {
-        let entry = Entry { unit, place, mask, newer: NONE, older: NONE, part: part as u16 };
-        let at = match self.free {
-            NONE => {
-                self.entries.push(entry);
-                self.entries.len() as u32 - 1
-            }
-            at => {
-                self.free = self.entries[at as usize].older;
+        let neighbours = Neighbours::NONE;
+        let entry = Entry { unit, place, mask, neighbours, part: part as u16 };
+        let at = match self.free.pop() {
+            Some(at) => {
                 self.entries[at as usize] = entry;
                 at
             }
+            None => {
+                self.entries.push(entry);
+                self.entries.len() as u32 - 1
+            }
         };
         self.index.insert(unit, at);
-        self.lists[part].len += 1;
-        self.link_newest(at);
+        let list = &mut self.lists[part];
+        list.len += 1;
+        list.used.add(&mut self.entries, at);
     }
 
     /// Takes a unit out, if it is here.
     pub(crate) fn remove(&mut self, unit: u32) -> Option<Left> {
         let at = self.index.remove(&unit)?;
-        self.unlink(at);
-        let entry = &mut self.entries[at as usize];
-        self.lists[usize::from(entry.part)].len -= 1;
-        entry.older = std::mem::replace(&mut self.free, at);
-        Some(Left { place: entry.place, mask: entry.mask })
+        self.free.push(at);
+        let Entry { place, mask, part, .. } = self.entries[at as usize];
+        let list = &mut self.lists[usize::from(part)];
+        list.len -= 1;
+        list.used.remove(&mut self.entries, at);
+        Some(Left { place, mask })
     }
 
     /// Takes out what was used least recently of a part; its place.
     pub(crate) fn evict(&mut self, part: usize) -> Option<Left> {
-        match self.lists[part].oldest {
-            NONE => None,
-            oldest => self.remove(self.entries[oldest as usize].unit),
-        }
+        let oldest = self.lists[part].used.oldest()?;
+        self.remove(self.entries[oldest as usize].unit)
     }
 
     pub(crate) fn clear(&mut self) {
         let parts = self.lists.len();
-        *self = Clean::new();
+        *self = Clean::default();
         self.grow(parts);
     }
 
     /// The units of a part, least recently used first, and what of each is here.
     pub(crate) fn contents(&self, part: usize) -> impl Iterator<Item = (u32, u64)> {
-        let mut at = self.lists[part].oldest;
-        std::iter::from_fn(move || {
-            let entry = self.entries.get(at as usize)?;
-            at = entry.newer;
-            Some((entry.unit, entry.mask))
-        })
+        let entries = self.lists[part].used.oldest_first(&self.entries);
+        entries.map(|(_, entry)| (entry.unit, entry.mask))
     }
 
     pub(crate) fn save(&self, out: &mut Writer<'_>) {
@@ -148,32 +146,8 @@ impl Clean {
     }
 
     fn renew(&mut self, at: u32) {
-        self.unlink(at);
-        self.link_newest(at);
-    }
-
-    fn link_newest(&mut self, at: u32) {
-        let list = &mut self.lists[usize::from(self.entries[at as usize].part)];
-        let before = std::mem::replace(&mut list.newest, at);
-        match before {
-            NONE => list.oldest = at,
-            before => self.entries[before as usize].newer = at,
-        }
-        let entry = &mut self.entries[at as usize];
-        (entry.newer, entry.older) = (NONE, before);
-    }
-
-    fn unlink(&mut self, at: u32) {
-        let Entry { newer, older, part, .. } = self.entries[at as usize];
-        let list = &mut self.lists[usize::from(part)];
-        match newer {
-            NONE => list.newest = older,
-            newer => self.entries[newer as usize].older = older,
-        }
-        match older {
-            NONE => list.oldest = newer,
-            older => self.entries[older as usize].newer = newer,
-        }
+        let part = usize::from(self.entries[at as usize].part);
+        self.lists[part].used.renew(&mut self.entries, at);
     }
 }
 
@@ -183,7 +157,7 @@ mod tests {
 
     #[test]
     fn the_least_recently_used_leaves_first() {
-        let mut clean = Clean::new();
+        let mut clean = Clean::default();
         clean.grow(2);
         for unit in 0..3 {
             clean.insert(unit, 0b11, 0, unit + 10);

@@ -4,6 +4,7 @@ use crate::blame::HolderIndex;
 use crate::io::{Completion, NamespaceId, Operation, QueueId, Request, Status, Tag};
 use crate::mapping::table::Content;
 use crate::pool::{Linked, NONE};
+use crate::recency::{Neighbours, Recent};
 use mynah_stamp::{Span, Stage, StageSpans, Time};
 
 /// A time that has not come.
@@ -311,8 +312,8 @@ pub(crate) struct WriteUnit {
     /// The command that waits for it (no cache), or `NONE`.
     pub(crate) command: u32,
     pub(crate) next: u32,
-    pub(crate) newer: u32,
-    pub(crate) older: u32,
+    /// Among what is dirty in its part of the cache.
+    pub(crate) neighbours: Neighbours,
     /// Sectors of the unit that are here; all bits set for a whole unit.
     pub(crate) mask: u64,
     pub(crate) epoch: u32,
@@ -359,8 +360,7 @@ impl WriteUnit {
             watched: false,
             command: NONE,
             next: NONE,
-            newer: NONE,
-            older: NONE,
+            neighbours: Neighbours::NONE,
             mask: u64::MAX,
             epoch: 0,
             rewrite_epoch: 0,
@@ -381,6 +381,17 @@ impl WriteUnit {
 impl Default for WriteUnit {
     fn default() -> Self {
         WriteUnit::new(Content::Unit(0), 0, 0, Time::ZERO)
+    }
+}
+
+impl Recent for WriteUnit {
+    #[inline]
+    fn neighbours(&self) -> Neighbours {
+        self.neighbours
+    }
+    #[inline]
+    fn neighbours_mut(&mut self) -> &mut Neighbours {
+        &mut self.neighbours
     }
 }
 

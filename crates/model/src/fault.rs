@@ -328,13 +328,7 @@ impl Drive {
     /// Units that stay in the cache, least recently written of each part first.
     fn cached_by_age(&self) -> impl Iterator<Item = u32> {
         let parts = self.cache.iter().flat_map(|cache| &cache.parts);
-        parts.flat_map(|part| {
-            let first = (part.oldest != NONE).then_some(part.oldest);
-            std::iter::successors(first, |&at| {
-                let newer = self.units[at].newer;
-                (newer != NONE).then_some(newer)
-            })
-        })
+        parts.flat_map(|part| part.resting.oldest_first(self.units.as_slice()).map(|(at, _)| at))
     }
 
     /// Puts data that a power cut has not taken back into the cache.

@@ -43,6 +43,7 @@ mod placement;
 mod pool;
 pub mod precondition;
 mod read;
+mod recency;
 mod ring;
 mod space;
 mod state;

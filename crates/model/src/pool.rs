@@ -48,6 +48,17 @@ impl<T> Pool<T> {
         self.free.push(index);
     }
 
+    /// Every place, also those given back.
+    pub(crate) fn as_slice(&self) -> &[T] {
+        &self.items
+    }
+
+    /// Every place, also those given back.
+    #[inline]
+    pub(crate) fn as_mut_slice(&mut self) -> &mut [T] {
+        &mut self.items
+    }
+
     /// How many things are stored.
     pub(crate) fn len(&self) -> usize {
         self.items.len() - self.free.len()

@@ -8,7 +8,6 @@ use crate::drive::Drive;
 use crate::flash::queues::CLASS_HOST;
 use crate::io::{FlowId, NamespaceId, Operation};
 use crate::mapping::table::Content;
-use crate::pool::NONE;
 use crate::precondition::PreconditionError;
 use crate::read::{complete_mask, sector_mask};
 use mynah_stamp::Time;
@@ -165,7 +164,7 @@ impl Drive {
         while let Some(cache) = &self.cache
             && cache.parts[part].dirty > cache.dirty_at_rest(part, saturated)
         {
-            if cache.parts[part].oldest == NONE {
+            if cache.parts[part].resting.is_empty() {
                 return;
             }
             self.age(part);
@@ -174,12 +173,7 @@ impl Drive {
 
     /// The oldest dirty unit of a part is on flash: it leaves, or is clean.
     fn age(&mut self, part: usize) {
-        let Some(oldest) = self.cache.as_ref().map(|cache| cache.parts[part].oldest) else {
-            return;
-        };
-        if oldest == NONE {
-            return;
-        }
+        let Some(oldest) = self.oldest_dirty(part) else { return };
         self.unlink_cached(oldest);
         let u = &self.units[oldest];
         let (content, holder, epoch, mask) = (u.content, u.holder, u.epoch, u.mask);

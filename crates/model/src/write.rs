@@ -201,8 +201,7 @@ impl Drive {
     }
 
     pub(crate) fn evict_oldest(&mut self, part: usize) {
-        let oldest = self.cache.as_ref().map_or(NONE, |cache| cache.parts[part].oldest);
-        if oldest != NONE {
+        if let Some(oldest) = self.oldest_dirty(part) {
             self.unlink_cached(oldest);
             self.send_to_flash(oldest);
         }
@@ -211,7 +210,7 @@ impl Drive {
     /// Sends everything that stays in the cache to flash.
     pub(crate) fn evict_all(&mut self) {
         for part in 0..self.cache.as_ref().map_or(0, |cache| cache.parts.len()) {
-            while self.cache.as_ref().is_some_and(|cache| cache.parts[part].oldest != NONE) {
+            while self.oldest_dirty(part).is_some() {
                 self.evict_oldest(part);
             }
         }
@@ -239,28 +238,20 @@ impl Drive {
     }
 
     pub(crate) fn link_newest_cached(&mut self, at: u32) {
+        let part = usize::from(self.units[at].part);
         let cache = self.cache.as_mut().expect("a cache");
-        let list = &mut cache.parts[usize::from(self.units[at].part)];
-        let before = std::mem::replace(&mut list.newest, at);
-        (self.units[at].newer, self.units[at].older) = (NONE, before);
-        match before {
-            NONE => list.oldest = at,
-            before => self.units[before].newer = at,
-        }
+        cache.parts[part].resting.add(self.units.as_mut_slice(), at);
     }
 
     pub(crate) fn unlink_cached(&mut self, at: u32) {
+        let part = usize::from(self.units[at].part);
         let cache = self.cache.as_mut().expect("a cache");
-        let list = &mut cache.parts[usize::from(self.units[at].part)];
-        let (newer, older) = (self.units[at].newer, self.units[at].older);
-        match newer {
-            NONE => list.newest = older,
-            newer => self.units[newer].older = older,
-        }
-        match older {
-            NONE => list.oldest = newer,
-            older => self.units[older].newer = newer,
-        }
+        cache.parts[part].resting.remove(self.units.as_mut_slice(), at);
+    }
+
+    /// The least recently written unit of a part of the cache that is not on its way to the flash.
+    pub(crate) fn oldest_dirty(&self, part: usize) -> Option<u32> {
+        self.cache.as_ref().and_then(|cache| cache.parts[part].resting.oldest())
     }
 
     /// A command waits until a unit is on flash.

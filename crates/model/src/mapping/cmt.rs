@@ -5,6 +5,7 @@
 
 use crate::config::CmtGranularity;
 use crate::pool::NONE;
+use crate::recency::{Neighbours, Recency, Recent};
 use hashbrown::HashMap;
 use rustc_hash::FxBuildHasher;
 
@@ -13,12 +14,22 @@ struct Entry {
     /// A unit, or a translation page, by granularity.
     key: u32,
     translation_page: u32,
-    newer: u32,
-    older: u32,
+    neighbours: Neighbours,
     dirty: bool,
     /// Neighbours among the dirty entries of the same translation page.
     dirty_next: u32,
     dirty_previous: u32,
+}
+
+impl Recent for Entry {
+    #[inline]
+    fn neighbours(&self) -> Neighbours {
+        self.neighbours
+    }
+    #[inline]
+    fn neighbours_mut(&mut self) -> &mut Neighbours {
+        &mut self.neighbours
+    }
 }
 
 /// One cached mapping table.
@@ -28,8 +39,7 @@ pub(crate) struct Cmt {
     index: HashMap<u32, u32, FxBuildHasher>,
     entries: Vec<Entry>,
     free: Vec<u32>,
-    newest: u32,
-    oldest: u32,
+    used: Recency,
     /// First dirty entry of each translation page that has one.
     dirty: HashMap<u32, u32, FxBuildHasher>,
 }
@@ -42,8 +52,7 @@ impl Cmt {
             index: HashMap::default(),
             entries: Vec::new(),
             free: Vec::new(),
-            newest: NONE,
-            oldest: NONE,
+            used: Recency::EMPTY,
             dirty: HashMap::default(),
         }
     }
@@ -65,7 +74,7 @@ impl Cmt {
     pub(crate) fn lookup(&mut self, unit: u32, translation_page: u32) -> bool {
         match self.index.get(&self.key(unit, translation_page)) {
             Some(&at) => {
-                self.renew(at);
+                self.used.renew(&mut self.entries, at);
                 true
             }
             None => false,
@@ -75,8 +84,8 @@ impl Cmt {
     /// Reads what [`Cmt::lookup`] of the same will read and change, to bring it near.
     pub(crate) fn touch(&self, unit: u32, translation_page: u32) -> u32 {
         let Some(&at) = self.index.get(&self.key(unit, translation_page)) else { return 0 };
-        let Entry { newer, older, .. } = self.entries[at as usize];
         let near = |at: u32| self.entries.get(at as usize).map_or(0, |entry| entry.key);
+        let [newer, older] = self.entries[at as usize].neighbours.both();
         near(newer) ^ near(older)
     }
 
@@ -92,7 +101,7 @@ impl Cmt {
         let mut evicted = None;
         let at = match self.index.get(&key) {
             Some(&at) => {
-                self.renew(at);
+                self.used.renew(&mut self.entries, at);
                 at
             }
             None => {
@@ -102,8 +111,7 @@ impl Cmt {
                 let entry = Entry {
                     key,
                     translation_page,
-                    newer: NONE,
-                    older: NONE,
+                    neighbours: Neighbours::NONE,
                     dirty: false,
                     dirty_next: NONE,
                     dirty_previous: NONE,
@@ -119,7 +127,7 @@ impl Cmt {
                     }
                 };
                 self.index.insert(key, at);
-                self.link_newest(at);
+                self.used.add(&mut self.entries, at);
                 at
             }
         };
@@ -138,7 +146,7 @@ impl Cmt {
             if self.entries[at as usize].dirty {
                 self.set_clean(at, translation_page);
             }
-            self.unlink(at);
+            self.used.remove(&mut self.entries, at);
             self.free.push(at);
         }
     }
@@ -157,14 +165,8 @@ impl Cmt {
     /// The entries from the least recently used on: key, translation page, and whether it
     /// differs from flash.
     pub(crate) fn entries(&self) -> Vec<(u32, u32, bool)> {
-        let mut all = Vec::with_capacity(self.index.len());
-        let mut at = self.oldest;
-        while at != NONE {
-            let entry = &self.entries[at as usize];
-            all.push((entry.key, entry.translation_page, entry.dirty));
-            at = entry.newer;
-        }
-        all
+        let entries = self.used.oldest_first(&self.entries);
+        entries.map(|(_, entry)| (entry.key, entry.translation_page, entry.dirty)).collect()
     }
 
     /// Forgets everything.
@@ -174,13 +176,13 @@ impl Cmt {
 
     /// Removes the least recently used entry; returns its translation page if it was dirty.
     fn evict(&mut self) -> Option<u32> {
-        let at = self.oldest;
+        let at = self.used.oldest()?;
         let Entry { key, dirty, translation_page, .. } = self.entries[at as usize];
         if dirty {
             self.clean(translation_page);
         }
         self.index.remove(&key);
-        self.unlink(at);
+        self.used.remove(&mut self.entries, at);
         self.free.push(at);
         dirty.then_some(translation_page)
     }
@@ -212,36 +214,5 @@ impl Cmt {
             self.entries[dirty_next as usize].dirty_previous = dirty_previous;
         }
         self.entries[at as usize].dirty = false;
-    }
-
-    #[inline]
-    fn renew(&mut self, at: u32) {
-        if self.newest != at {
-            self.unlink(at);
-            self.link_newest(at);
-        }
-    }
-
-    fn link_newest(&mut self, at: u32) {
-        let before = std::mem::replace(&mut self.newest, at);
-        let entry = &mut self.entries[at as usize];
-        entry.newer = NONE;
-        entry.older = before;
-        match before {
-            NONE => self.oldest = at,
-            before => self.entries[before as usize].newer = at,
-        }
-    }
-
-    fn unlink(&mut self, at: u32) {
-        let Entry { newer, older, .. } = self.entries[at as usize];
-        match newer {
-            NONE => self.newest = older,
-            newer => self.entries[newer as usize].older = older,
-        }
-        match older {
-            NONE => self.oldest = newer,
-            older => self.entries[older as usize].newer = newer,
-        }
     }
 }

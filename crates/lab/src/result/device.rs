@@ -1,0 +1,244 @@
+//! What the drive itself counted, as results say it.
+
+use mynah_model::stats::Counters;
+use mynah_stamp::Span;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// What the drive counted during the measurement.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Device {
+    /// Write amplification: bytes programmed for each byte written by hosts; null without
+    /// writes.
+    pub waf: Option<f64>,
+    /// Blocks that garbage collection has finished.
+    pub gc_runs: u64,
+    /// Blocks erased.
+    pub erases: u64,
+    /// Flash pages read, all causes.
+    pub flash_reads: u64,
+    /// Flash pages programmed, all causes.
+    pub flash_programs: u64,
+    /// Hits in the cached mapping table; null without look-ups.
+    pub cmt_hit_ratio: Option<f64>,
+    /// Hits in the data cache; null without look-ups.
+    pub cache_hit_ratio: Option<f64>,
+    /// Busy time of each channel over the measured time.
+    pub channel_utilisation: Vec<f64>,
+    /// Busy time of each die over the measured time.
+    pub die_utilisation: Vec<f64>,
+    /// Busy time of the link, towards the drive and towards the host.
+    pub link_utilisation: [f64; 2],
+    /// Busy time of the cache's DRAM over the measured time.
+    #[serde(default)]
+    pub dram_utilisation: f64,
+    /// Accesses to the DRAM's rows that found them open; null where rows do not stay open.
+    #[serde(default)]
+    pub dram_row_hit_ratio: Option<f64>,
+    /// Mapping units that hosts wrote.
+    pub host_units_written: u64,
+    /// Bytes that hosts wrote: a write of a part of a unit counts as that part.
+    #[serde(default)]
+    pub host_bytes_written: u64,
+    /// Mapping units programmed with user data, relocations included.
+    pub flash_units_programmed: u64,
+    /// Mapping units that garbage collection moved.
+    pub gc_units_moved: u64,
+    /// Flash pages read for garbage collection.
+    pub gc_reads: u64,
+    /// Flash pages programmed for garbage collection.
+    pub gc_programs: u64,
+    /// Flash pages that garbage collection moved without crossing a channel.
+    #[serde(default)]
+    pub copybacks: u64,
+    /// Merges of hybrid mapping that copied nothing: a log block became a data block.
+    #[serde(default)]
+    pub switch_merges: u64,
+    /// Those that copied what a log block lacked to become a data block.
+    #[serde(default)]
+    pub partial_merges: u64,
+    /// Those that copied a logical block to another block.
+    #[serde(default)]
+    pub full_merges: u64,
+    /// Translation pages read.
+    pub mapping_reads: u64,
+    /// Translation pages programmed.
+    pub mapping_programs: u64,
+    /// Flash pages read to complete partly overwritten units.
+    pub merge_reads: u64,
+    /// Multi-plane operations.
+    pub multi_plane_operations: u64,
+    /// Programs suspended for reads, each time.
+    #[serde(default)]
+    pub program_suspensions: u64,
+    /// Erases suspended for reads or programs, each time.
+    #[serde(default)]
+    pub erase_suspensions: u64,
+    /// Units a programmed page had room for but did not get.
+    pub padded_units: u64,
+    /// Look-ups in the cached mapping table.
+    pub cmt_lookups: u64,
+    /// Look-ups in the data cache.
+    pub cache_lookups: u64,
+    /// Media operations that failed by injected faults.
+    pub media_errors: u64,
+    /// Units whose latest data a power cut lost.
+    pub units_lost: u64,
+    /// Blocks retired after failures.
+    pub retired_blocks: u64,
+    /// Erases of the most often erased block since the drive was built.
+    pub block_erases_max: u32,
+    /// How worn the blocks are, and what follows; null where that is not known.
+    #[serde(default)]
+    pub wear: Option<Wear>,
+    /// Retries of page reads.
+    #[serde(default)]
+    pub read_retries: u64,
+    /// Energy spent in the measurement on flash operations, channels and idling, in joules;
+    /// null unless the drive says what they cost.
+    #[serde(default)]
+    pub energy_j: Option<f64>,
+}
+
+/// How worn a drive's blocks are, since it was built.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Wear {
+    /// Mean erases of a block.
+    pub erases_mean: f64,
+    /// Erases of the least worn block in use.
+    pub erases_min: u32,
+    /// The largest difference between two blocks in use of one plane.
+    pub spread: u32,
+    /// Blocks whose data was moved to level wear, in the measurement.
+    pub levelling_runs: u64,
+    /// Blocks that may still be retired before the drive takes no more writes, in the plane
+    /// that has the fewest left.
+    pub spare_blocks: u32,
+    /// Whether the drive takes no more writes.
+    pub write_protected: bool,
+    /// Mean erases over the rated ones; null unless the drive says what blocks endure.
+    pub life_used: Option<f64>,
+    /// An estimate of what hosts can still write until blocks have had their rated erases on
+    /// average, at the write amplification of the measurement; null without rating or writes.
+    pub writes_left_bytes: Option<f64>,
+    /// The same as a time, at the measurement's rate of writes.
+    pub lifetime_left_s: Option<f64>,
+}
+
+impl Wear {
+    fn new(after: &Counters, levelling_runs: u64, waf: Option<f64>, bytes_per_s: f64) -> Wear {
+        let state = &after.wear;
+        let blocks = state.blocks as f64;
+        let erases_mean = if state.blocks == 0 { 0.0 } else { state.erases as f64 / blocks };
+        let rated = state.endurance.map(f64::from);
+        let writes_left_bytes = rated.zip(waf).map(|(rated, waf)| {
+            (rated - erases_mean).max(0.0) * blocks * state.block_bytes as f64 / waf
+        });
+        Wear {
+            erases_mean,
+            erases_min: state.erases_min,
+            spread: state.spread,
+            levelling_runs,
+            spare_blocks: state.spare_blocks,
+            write_protected: state.write_protected,
+            life_used: rated.map(|rated| erases_mean / rated),
+            writes_left_bytes,
+            lifetime_left_s: writes_left_bytes
+                .filter(|_| bytes_per_s > 0.0)
+                .map(|bytes| bytes / bytes_per_s),
+        }
+    }
+}
+
+impl Device {
+    /// What was counted between two moments, `interval` apart. An operation that is counted
+    /// when it starts may end after the interval, so utilisations are held at 1.
+    pub fn new(before: &Counters, after: &Counters, interval: Span) -> Device {
+        let since = |of: fn(&Counters) -> u64| of(after).saturating_sub(of(before));
+        let ratio = |part: u64, whole: u64| (whole > 0).then(|| part as f64 / whole as f64);
+        let busy = |before: Span, after: Span| match interval.as_ps() {
+            0 => 0.0,
+            whole => (after.saturating_sub(before).as_ps() as f64 / whole as f64).min(1.0),
+        };
+        let each = |before: &[Span], after: &[Span]| -> Vec<f64> {
+            let before = before.iter().copied().chain(std::iter::repeat(Span::ZERO));
+            before.zip(after).map(|(before, &after)| busy(before, after)).collect()
+        };
+        let (cmt_lookups, cache_lookups) = (since(|c| c.cmt_lookups), since(|c| c.cache_lookups));
+        let host_units_written = since(|c| c.host_units_written);
+        let flash_units_programmed = since(|c| c.flash_units_programmed);
+        let host_bytes_written = since(|c| c.host_bytes_written);
+        let waf = ratio(flash_units_programmed * after.wear.unit_bytes, host_bytes_written);
+        let seconds = interval.as_ps() as f64 * 1e-12;
+        let bytes_per_s = if seconds > 0.0 { host_bytes_written as f64 / seconds } else { 0.0 };
+        let wear = Wear::new(after, since(|c| c.wear_levelling_runs), waf, bytes_per_s);
+        Device {
+            waf,
+            gc_runs: since(|c| c.gc_runs),
+            erases: since(|c| c.erases),
+            flash_reads: since(|c| c.flash_reads),
+            flash_programs: since(|c| c.flash_programs),
+            cmt_hit_ratio: ratio(since(|c| c.cmt_hits), cmt_lookups),
+            cache_hit_ratio: ratio(since(|c| c.cache_hits), cache_lookups),
+            channel_utilisation: each(&before.channel_busy, &after.channel_busy),
+            die_utilisation: each(&before.die_busy, &after.die_busy),
+            link_utilisation: [0, 1].map(|way| busy(before.link_busy[way], after.link_busy[way])),
+            dram_utilisation: busy(before.dram_busy, after.dram_busy),
+            dram_row_hit_ratio: ratio(since(|c| c.dram_row_hits), since(|c| c.dram_rows)),
+            host_units_written,
+            host_bytes_written,
+            flash_units_programmed,
+            gc_units_moved: since(|c| c.gc_units_moved),
+            gc_reads: since(|c| c.gc_reads),
+            gc_programs: since(|c| c.gc_programs),
+            copybacks: since(|c| c.copybacks),
+            switch_merges: since(|c| c.switch_merges),
+            partial_merges: since(|c| c.partial_merges),
+            full_merges: since(|c| c.full_merges),
+            mapping_reads: since(|c| c.mapping_reads),
+            mapping_programs: since(|c| c.mapping_programs),
+            merge_reads: since(|c| c.merge_reads),
+            multi_plane_operations: since(|c| c.multi_plane_operations),
+            program_suspensions: since(|c| c.program_suspensions),
+            erase_suspensions: since(|c| c.erase_suspensions),
+            padded_units: since(|c| c.padded_units),
+            cmt_lookups,
+            cache_lookups,
+            media_errors: since(|c| c.media_errors),
+            units_lost: since(|c| c.units_lost),
+            retired_blocks: since(|c| c.retired_blocks),
+            block_erases_max: after.block_erases_max,
+            wear: (after.wear.blocks > 0).then_some(wear),
+            read_retries: since(|c| c.read_retries),
+            energy_j: after
+                .energy_nj
+                .map(|after| after.saturating_sub(before.energy_nj.unwrap_or(0)) as f64 * 1e-9),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mynah_model::stats::WearState;
+
+    #[test]
+    fn only_what_happened_in_the_measurement_counts() {
+        let before = Counters {
+            host_bytes_written: 51_200,
+            flash_units_programmed: 900,
+            channel_busy: vec![Span::from_us(10)],
+            ..Counters::default()
+        };
+        let after = Counters {
+            host_bytes_written: 102_400,
+            flash_units_programmed: 1_000,
+            wear: WearState { unit_bytes: 1_024, ..WearState::default() },
+            channel_busy: vec![Span::from_us(60)],
+            ..Counters::default()
+        };
+        let device = Device::new(&before, &after, Span::from_us(200));
+        assert_eq!((device.waf, device.cmt_hit_ratio), (Some(2.0), None));
+        assert_eq!(device.channel_utilisation, [0.25]);
+    }
+}

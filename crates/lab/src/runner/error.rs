@@ -1,0 +1,86 @@
+//! What can go wrong with a run.
+
+use crate::output::OutputError;
+use crate::request_log::RequestLogError;
+use crate::saved_state::SavedStateError;
+use crate::workload::WorkloadError;
+use mynah_model::precondition::PreconditionError;
+use mynah_model::{ConfigError, InputError};
+use mynah_stamp::Time;
+
+/// Why a run could not start or go on.
+#[derive(Debug, thiserror::Error, miette::Diagnostic)]
+pub enum RunError {
+    /// The drive cannot be built.
+    #[error("the drive cannot be built: {0}")]
+    #[diagnostic(help("change `{}` in the drive file, or with --set", .0.key))]
+    Drive(#[from] ConfigError),
+    /// The drive cannot be preconditioned.
+    #[error("the drive cannot be preconditioned: {0}")]
+    #[diagnostic(help(
+        "give it more spare flash (over_provisioning, gc.start), fill less of it (occupancy), or \
+         start from an empty drive (--precondition none)"
+    ))]
+    Precondition(#[from] PreconditionError),
+    /// A flow does not fit the drive, or its trace is faulty.
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    Workload(#[from] WorkloadError),
+    /// A flow names a namespace that does not exist.
+    #[error("flow `{flow}` wants namespace {namespace}, but the drive has {count}")]
+    #[diagnostic(help(
+        "namespaces count from 1; a drive gets more with [[namespace]] in its file"
+    ))]
+    NoSuchNamespace {
+        /// Which flow.
+        flow: String,
+        /// What it wants.
+        namespace: u32,
+        /// How many there are.
+        count: usize,
+    },
+    /// More queues than identifiers.
+    #[error("the flows need {0} queues; a drive has at most 65,535")]
+    #[diagnostic(help("every job has a queue pair of its own: lower numjobs"))]
+    TooManyQueues(u64),
+    /// A queue depth that the drive's queues cannot hold.
+    #[error(
+        "flow `{flow}`: an iodepth of {depth} does not fit a queue of {entries} entries, one of which stays empty"
+    )]
+    #[diagnostic(help(
+        "lower iodepth, spread it over numjobs, or raise the drive's queues.entries"
+    ))]
+    TooDeep {
+        /// Which flow.
+        flow: String,
+        /// Its queue depth.
+        depth: u32,
+        /// Entries of the drive's queues.
+        entries: u32,
+    },
+    /// The request log could not be written.
+    #[error(transparent)]
+    RequestLog(#[from] RequestLogError),
+    /// A saved state.
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    State(#[from] SavedStateError),
+    /// The intervals or the timeline could not be written.
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    Output(#[from] OutputError),
+    /// The recording could not be written.
+    #[error("the recording cannot be written: {0}")]
+    Recording(std::io::Error),
+    /// The simulated time came near its end, 213 days.
+    #[error("the simulated time passed {0}; a run ends at 213 days at the latest")]
+    TooLong(Time),
+    /// Commands are outstanding, and nothing will ever happen: a fault of the model.
+    #[error(
+        "{0} commands are outstanding, but nothing more happens (seed {1}); please report this"
+    )]
+    Stuck(u64, u64),
+    /// The drive refused an input: a fault of the runner.
+    #[error("the drive refused an input: {0} (seed {1}); please report this")]
+    Input(InputError, u64),
+}

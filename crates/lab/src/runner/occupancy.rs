@@ -1,0 +1,144 @@
+//! What the flows of a run leave on the drive: what preconditioning takes for given.
+
+use super::RunError;
+use crate::workload::{FlowSpec, WriteProfile, heat};
+use mynah_model::Drive;
+use mynah_model::io::NamespaceId;
+use mynah_model::precondition::{Heat, Occupancy, UpdateClass};
+
+/// What the flows leave on each namespace: the ranges they write, by how often, and around
+/// them what was written once.
+///
+/// # Errors
+/// If a flow does not fit its namespace.
+pub fn occupancy(
+    drive: &Drive,
+    flows: &[FlowSpec],
+    unit_sectors: u32,
+    notes: &mut Vec<String>,
+) -> Result<Vec<Occupancy>, RunError> {
+    let mut all = vec![];
+    for index in 0..drive.config().namespaces.len() {
+        let namespace = NamespaceId(index as u32 + 1);
+        let sectors = drive.namespace_sectors(namespace).unwrap_or(0);
+        let units = sectors / u64::from(unit_sectors);
+        let ours: Vec<_> = flows.iter().filter(|flow| flow.namespace == namespace).collect();
+        let share = ours
+            .iter()
+            .filter_map(|flow| flow.occupancy)
+            .fold(None, |most, share| Some(f64::max(most.unwrap_or(0.0), share)));
+        let occupied = match share {
+            Some(share) => ((units as f64 * share) as u64).min(units),
+            None => units,
+        };
+        let mut ranges: Vec<UpdateClass> = vec![];
+        for flow in &ours {
+            let profile = flow.write_profile(sectors, unit_sectors)?;
+            let write_share = if flow.modifies() { 1.0 } else { 0.0 };
+            // A closed loop writes as fast as the drive lets it.
+            let saturated = flow.depth().is_some();
+            let mut add = |first: u64, count: u64, weight: f64| {
+                let count = count.min(units.saturating_sub(first));
+                if count > 0 {
+                    ranges.push(UpdateClass {
+                        first,
+                        units: count,
+                        weight,
+                        write_share,
+                        saturated,
+                    });
+                }
+            };
+            match profile {
+                WriteProfile::None => {}
+                WriteProfile::Uniform { first_unit, units } => add(first_unit, units, 1.0),
+                WriteProfile::HotCold { first_unit, units, hot_units, hot_access } => {
+                    add(first_unit, hot_units, hot_access);
+                    add(first_unit + hot_units, units - hot_units, 1.0 - hot_access);
+                }
+                WriteProfile::Sequential { first_unit, units } => {
+                    notes.push(format!(
+                        "flow `{}`: preconditioned as for uniform writes over its range, not \
+                         sequential ones",
+                        flow.name
+                    ));
+                    add(first_unit, units, 1.0);
+                }
+                WriteProfile::Mixed { first_unit, units } => {
+                    notes.push(format!(
+                        "flow `{}`: preconditioned as for uniform writes over its range, not \
+                         partly sequential ones",
+                        flow.name
+                    ));
+                    add(first_unit, units, 1.0);
+                }
+                // In steady state each unit counts by itself: see [`heats`].
+                WriteProfile::Zipf { first_unit, units, .. } => add(first_unit, units, 1.0),
+            }
+        }
+        let classes = partition(&ranges, occupied);
+        if !classes.is_empty() {
+            all.push(Occupancy { namespace, classes });
+        }
+    }
+    Ok(all)
+}
+
+/// How often each unit is rewritten on those namespaces where that follows no ranges.
+///
+/// # Errors
+/// If a flow does not fit its namespace, or a trace cannot be read, or not twice.
+pub(super) fn heats(
+    drive: &Drive,
+    flows: &[FlowSpec],
+    unit_sectors: u32,
+    seed: u64,
+) -> Result<Vec<(NamespaceId, Heat)>, RunError> {
+    let mut all = vec![];
+    for index in 0..drive.config().namespaces.len() {
+        let namespace = NamespaceId(index as u32 + 1);
+        let ours = || flows.iter().enumerate().filter(|(_, flow)| flow.namespace == namespace);
+        if !ours().any(|(_, flow)| flow.is_scattered()) {
+            continue;
+        }
+        let sectors = drive.namespace_sectors(namespace).unwrap_or(0);
+        let mut weights = vec![0.0; (sectors / u64::from(unit_sectors)) as usize];
+        for (at, flow) in ours() {
+            flow.add_weights(&mut weights, sectors, unit_sectors, seed, at as u32)?;
+        }
+        all.extend(heat::classes(&weights).map(|heat| (namespace, heat)));
+    }
+    Ok(all)
+}
+
+/// Cuts overlapping ranges into pieces whose weights add up, limits them to the occupied
+/// units, and adds what is occupied and never rewritten.
+fn partition(ranges: &[UpdateClass], occupied: u64) -> Vec<UpdateClass> {
+    let mut cuts = vec![0, occupied];
+    for range in ranges {
+        cuts.push(range.first.min(occupied));
+        cuts.push((range.first + range.units).min(occupied));
+    }
+    cuts.sort_unstable();
+    cuts.dedup();
+    let mut classes: Vec<UpdateClass> = vec![];
+    for pair in cuts.windows(2) {
+        let (first, end) = (pair[0], pair[1]);
+        let mut class = UpdateClass {
+            first,
+            units: end - first,
+            weight: 0.0,
+            write_share: 0.0,
+            saturated: false,
+        };
+        for range in ranges {
+            if range.first < end && first < range.first + range.units {
+                class.weight += range.weight * (end - first) as f64 / range.units as f64;
+                class.write_share = f64::max(class.write_share, range.write_share);
+                class.saturated |= range.saturated;
+            }
+        }
+        classes.push(class);
+    }
+    classes
+}
