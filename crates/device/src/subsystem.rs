@@ -45,6 +45,9 @@ pub(crate) const OWN_QUEUE: QueueId = QueueId(u16::MAX);
 /// A drive comes to rest within this time, or not at all.
 const REST_MAX: Span = Span::from_secs(3600);
 
+/// How far time is moved at once on the way there.
+const REST_STEP: Span = Span::from_ms(1);
+
 /// How often the media are looked at for thresholds crossed.
 const CHECK_INTERVAL: Span = Span::from_secs(60);
 
@@ -495,16 +498,19 @@ impl Subsystem {
         }
         let end = self.drive.now() + REST_MAX;
         let end = self.power_cuts.front().map_or(end, |&cut| end.min(cut));
-        for control in [Control::Reset, Control::WriteBack] {
-            self.drive.control(self.drive.now(), control).ok()?;
-            loop {
-                // Whoever would answer has gone.
-                while self.drive.poll().is_some() {}
-                match self.drive.next_at() {
-                    Some(at) if at < end => self.drive.advance(at),
-                    Some(_) => return None,
-                    None => break,
-                }
+        self.drive.control(self.drive.now(), Control::Reset).ok()?;
+        loop {
+            // Whoever would answer has gone.
+            while self.drive.poll().is_some() {}
+            self.drive.control(self.drive.now(), Control::WriteBack).ok()?;
+            if self.drive.is_at_rest() {
+                break;
+            }
+            // What is to come much later, a fault, is not waited for.
+            match self.drive.next_at().map(|at| at.min(self.drive.now() + REST_STEP)) {
+                Some(at) if at < end => self.drive.advance(at),
+                Some(_) => return None,
+                None => break,
             }
         }
         // Messages that are still on the link cross it.

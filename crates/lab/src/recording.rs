@@ -164,14 +164,18 @@ impl Record {
 
     /// The access that warmed the data cache.
     fn access(&self) -> Result<Access, FeedError> {
-        Ok(Access {
+        let access = Access {
             flow: FlowId(self.queue),
             namespace: NamespaceId(self.namespace),
             operation: operation(self.code & !SATURATED)?,
             sector: self.sector,
             sectors: self.sectors,
             saturated: self.code & SATURATED != 0,
-        })
+        };
+        match access.is_possible() {
+            true => Ok(access),
+            false => Err(FeedError::Access { flow: self.queue, sectors: self.sectors }),
+        }
     }
 
     fn to_bytes(self) -> [u8; RECORD_BYTES] {
@@ -716,6 +720,8 @@ enum FeedError {
     Code(u8),
     #[error("{0} commands rung at once")]
     TooMany(u32),
+    #[error("no command of flow {flow} has {sectors} sectors")]
+    Access { flow: u16, sectors: u32 },
     #[error("what warmed the data cache comes after the beginning")]
     LatePast,
     #[error("a command reaches to byte {end}, but this drive ends at {capacity}")]

@@ -626,7 +626,7 @@ fn counters(out: &mut String, device: &Device) -> std::fmt::Result {
         ("CMT look-ups", device.cmt_lookups),
         ("Cache look-ups", device.cache_lookups),
         ("Media errors", device.media_errors),
-        ("Units lost to power cuts", device.units_lost),
+        ("Units whose latest data were lost", device.units_lost),
     ] {
         writeln!(out, "<div><span>{name}</span>{number}</div>")?;
     }

@@ -88,7 +88,7 @@ pub fn part(config: &Config, index: u32, of: u32) -> Result<Config, ShardError> 
     }
     if let WriteFrontiers::HotCold(hot) = &mut part.gc.frontiers {
         hot.counters = hot.counters.map(|counters| (counters / of).max(16));
-        hot.decay = hot.decay.map(|decay| (decay / of).max(1));
+        hot.decay = hot.decay.map(|decay| decay.div_ceil(of));
     }
     part.seed = part.seed.wrapping_add(index.into());
     part.faults.clear();

@@ -161,7 +161,7 @@ fn write_device(out: &mut String, result: &Result, device: &Device) -> std::fmt:
     }
     for (what, number) in [
         ("media errors", device.media_errors),
-        ("units lost to power cuts", device.units_lost),
+        ("units whose latest data were lost", device.units_lost),
         ("blocks retired", device.retired_blocks),
         ("read retries", device.read_retries),
     ] {

@@ -230,6 +230,7 @@ impl Blocks {
 
     /// The same where hot units have blocks of their own. What collection moves goes to the
     /// other open block where the right one is full and none is free: it has to go somewhere.
+    #[cold]
     #[inline(never)]
     fn index_by_heat(&self, plane: u32, stream: Stream) -> usize {
         let index = match stream {
@@ -266,13 +267,26 @@ impl Blocks {
     /// collection took from the reserve.
     #[inline]
     pub(crate) fn can_program(&self, plane: u32, stream: Stream) -> bool {
-        let free = self.free[plane as usize].len();
-        let room = self.frontier(plane, stream).next_page < self.shape.pages_per_block;
-        let shared = match self.sharing {
-            Sharing::None => false,
-            Sharing::All => true,
-            Sharing::Heat => stream != Stream::Translation,
+        let (index, shared) = match self.sharing {
+            Sharing::None => (stream as usize, false),
+            Sharing::All => (0, true),
+            Sharing::Heat => return self.can_program_by_heat(plane, stream),
         };
+        self.has_room(plane, stream, index, shared)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn can_program_by_heat(&self, plane: u32, stream: Stream) -> bool {
+        let index = self.index_by_heat(plane, stream);
+        self.has_room(plane, stream, index, stream != Stream::Translation)
+    }
+
+    /// Whether `stream` has room in the open block with this index, or may open another.
+    #[inline(always)]
+    fn has_room(&self, plane: u32, stream: Stream, index: usize, shared: bool) -> bool {
+        let free = self.free[plane as usize].len();
+        let room = self.frontiers[plane as usize][index].next_page < self.shape.pages_per_block;
         match (stream.is_collected(), room) {
             (true, true) => true,
             (true, false) => free >= 1,

@@ -78,7 +78,7 @@ pub enum InputError {
 }
 
 /// The last flow number: each flow costs a row and a column of who delayed whom.
-const FLOW_MAX: u16 = 1021;
+pub(crate) const FLOW_MAX: u16 = 1021;
 
 /// A simulated drive.
 ///

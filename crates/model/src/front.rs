@@ -17,7 +17,7 @@ use mynah_stamp::{Span, Stage, Time};
 
 /// Largest request: 4 GiB less a sector would fit the sector count, but a request of more
 /// than this many sectors (1 GiB) is refused as a field error. TRIM has no limit.
-const SECTORS_MAX: u32 = 1 << 21;
+pub(crate) const SECTORS_MAX: u32 = 1 << 21;
 
 /// Something of the present instant that waits for its turn among the host's inputs.
 #[derive(Clone, Copy)]

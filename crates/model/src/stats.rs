@@ -157,7 +157,7 @@ pub struct Counters {
     pub dram_row_hits: u64,
     /// Sum over host programs of the units a page had room for but did not get.
     pub padded_units: u64,
-    /// Units whose latest data a power cut lost.
+    /// Units whose latest data were lost: in a power cut, or because no flash took them.
     pub units_lost: u64,
     /// Media operations that failed by injected faults.
     pub media_errors: u64,

@@ -4,8 +4,9 @@
 use crate::blame::{HolderIndex, flow_holder};
 use crate::command::{UnitState, WriteUnit};
 use crate::config::Priority;
-use crate::drive::Drive;
+use crate::drive::{Drive, FLOW_MAX};
 use crate::flash::queues::CLASS_HOST;
+use crate::front::SECTORS_MAX;
 use crate::io::{FlowId, NamespaceId, Operation};
 use crate::mapping::table::Content;
 use crate::precondition::PreconditionError;
@@ -32,6 +33,20 @@ pub struct Access {
     /// Whether its flow writes as fast as the drive takes it: then the cache is found full, and
     /// what is more than may stay in it on its way to the flash.
     pub saturated: bool,
+}
+
+impl Access {
+    /// Whether a drive could have had it: no flow has a higher number, and no read or write is
+    /// longer. Others change nothing.
+    pub fn is_possible(&self) -> bool {
+        let has_length = match self.operation {
+            Operation::Read | Operation::Write | Operation::WriteThrough => {
+                self.sectors <= SECTORS_MAX
+            }
+            Operation::Trim | Operation::Flush | Operation::Other => true,
+        };
+        has_length && self.flow.0 <= FLOW_MAX
+    }
 }
 
 impl Drive {
@@ -79,6 +94,13 @@ impl Drive {
         let Some(space) = self.namespaces.get(index) else { return };
         let (reads, writes) = (space.caches_reads, space.caches_writes);
         let (base, units) = (space.base, u64::from(space.units));
+        let moves = matches!(
+            access.operation,
+            Operation::Read | Operation::Write | Operation::WriteThrough
+        );
+        if !moves || !access.is_possible() {
+            return;
+        }
         let holder = flow_holder(access.flow);
         self.grow_holders(usize::from(holder) + 1);
         let Some(part) = self.cache.as_ref().map(|cache| cache.part_of(holder, index)) else {

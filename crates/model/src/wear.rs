@@ -93,7 +93,13 @@ impl Drive {
             .iter()
             .zip(0..)
             .map(|(&new, plane)| (new.saturating_sub(self.blocks.retired_of(plane)), new));
-        let (spare_blocks, spare_blocks_new) = spares.min().unwrap_or((0, 0));
+        // The smallest share; a plane that never had spare blocks has none to lose.
+        let share = |(left, new): &(u32, u32)| match new {
+            0 => f64::INFINITY,
+            _ => f64::from(*left) / f64::from(*new),
+        };
+        let least = spares.min_by(|one, other| share(one).total_cmp(&share(other)));
+        let (spare_blocks, spare_blocks_new) = least.unwrap_or((0, 0));
         let joined = u64::from(self.shape.flash_planes);
         let joined_bytes = u64::from(self.shape.units_per_block) * u64::from(self.shape.unit_bytes);
         let erases: u64 = self.blocks.erases.iter().map(|&erases| u64::from(erases)).sum();

@@ -82,7 +82,7 @@ pub struct Device {
     pub cache_lookups: u64,
     /// Media operations that failed by injected faults.
     pub media_errors: u64,
-    /// Units whose latest data a power cut lost.
+    /// Units whose latest data were lost: in a power cut, or because no flash took them.
     pub units_lost: u64,
     /// Blocks retired after failures.
     pub retired_blocks: u64,

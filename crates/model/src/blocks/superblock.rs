@@ -187,7 +187,9 @@ impl Superblocks {
         for index in 0..STREAMS {
             let open = input.numbers("open superblocks", TURNS_BEHIND, count as u32)?;
             for &id in &open {
-                self.all[id as usize].is_open = true;
+                if std::mem::replace(&mut self.all[id as usize].is_open, true) {
+                    return Err(damaged());
+                }
             }
             let turns = input.all("turns", planes, open.len() as u32 + 1)?;
             for (of_plane, turn) in self.turns.iter_mut().zip(turns) {
@@ -200,7 +202,10 @@ impl Superblocks {
                 !superblock.is_open && superblock.blocks.iter().all(|&block| block == NONE)
             })
         };
-        if !self.unused.iter().all(is_none) {
+        let mut unused = self.unused.clone();
+        unused.sort_unstable();
+        unused.dedup();
+        if unused.len() != self.unused.len() || !unused.iter().all(is_none) {
             return Err(damaged());
         }
         Ok(())

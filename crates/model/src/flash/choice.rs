@@ -58,7 +58,7 @@ impl Drive {
         }
         let urgent = (first..last).any(|plane| self.blocks.is_urgent(plane));
         if urgent {
-            if self.config.scheduler.flin.is_some_and(|flin| flin.divides_collection)
+            if self.flin.as_ref().is_some_and(|flin| flin.divides_collection())
                 && self.hybrid.is_none()
             {
                 return self.pick_dividing_collection(die);
@@ -179,20 +179,41 @@ impl Drive {
     }
 
     pub(super) fn pick_write(&self, first_plane: u32, class: u8) -> Option<Pick> {
+        if self.goes_by_heat() {
+            return self.pick_write_by_heat(first_plane, class);
+        }
         (first_plane..first_plane + self.shape.planes_per_die)
-            .filter(|&plane| self.can_program(plane, class))
+            .filter(|&plane| self.can_program_first(plane, class))
             .map(|plane| {
-                let head = self.first_to_program(plane, class);
+                let head = self.planes[plane as usize].queues.writes[usize::from(class)].head;
                 Pick { kind: OperationKind::Program, class, plane, order: self.units[head].order }
             })
             .min_by_key(|pick| pick.order)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn pick_write_by_heat(&self, first_plane: u32, class: u8) -> Option<Pick> {
+        (first_plane..first_plane + self.shape.planes_per_die)
+            .filter(|&plane| self.stream_by_heat(plane, class).is_some())
+            .map(|plane| {
+                let head = self.first_by_heat(plane, class);
+                Pick { kind: OperationKind::Program, class, plane, order: self.units[head].order }
+            })
+            .min_by_key(|pick| pick.order)
+    }
+
+    /// Whether hot units wait apart from cold ones.
+    #[inline(always)]
+    pub(super) fn goes_by_heat(&self) -> bool {
+        !self.plain_programs && self.hotness.is_some()
     }
 
     /// The first unit of the page of `class` that would be programmed in `plane`, where one
     /// can be.
     #[inline]
     fn first_to_program(&self, plane: u32, class: u8) -> u32 {
-        if !self.plain_programs && self.hotness.is_some() {
+        if self.goes_by_heat() {
             return self.first_by_heat(plane, class);
         }
         self.planes[plane as usize].queues.writes[usize::from(class)].head
@@ -200,10 +221,16 @@ impl Drive {
 
     /// Whether a page of `class` can be programmed in `plane` now: there is something to
     /// program, enough to fill the page or a reason not to wait, and a place for it.
+    #[inline]
     pub(super) fn can_program(&self, plane: u32, class: u8) -> bool {
-        if !self.plain_programs && self.hotness.is_some() {
-            return self.stream_by_heat(plane, class).is_some();
+        match self.goes_by_heat() {
+            true => self.stream_by_heat(plane, class).is_some(),
+            false => self.can_program_first(plane, class),
         }
+    }
+
+    /// The same where units are programmed in the order of their queue.
+    fn can_program_first(&self, plane: u32, class: u8) -> bool {
         let state = &self.planes[plane as usize];
         if state.queues.writes[usize::from(class)].is_empty() {
             return false;

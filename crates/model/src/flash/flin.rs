@@ -171,6 +171,12 @@ impl Flin {
         self.outstanding.fill(0);
         self.active_dies.fill(0);
         self.owed.fill(None);
+        self.shares.fill(Share::default());
+    }
+
+    /// Whether urgent collection is divided among those who cause it.
+    pub(crate) fn divides_collection(&self) -> bool {
+        self.config.divides_collection
     }
 
     /// Pages of a die's collections are being programmed, or blocks erased.
@@ -570,6 +576,7 @@ impl Drive {
 
     /// What `die` does next where collection in it is urgent, and divided among those who have
     /// caused it.
+    #[cold]
     #[inline(never)]
     pub(super) fn pick_dividing_collection(&mut self, die: u32) -> Option<Pick> {
         let first = self.dies[die as usize].first_plane;

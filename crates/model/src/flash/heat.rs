@@ -143,6 +143,8 @@ impl Drive {
     }
 
     /// Which blocks the next page of `class` in `plane` goes to, if one can be programmed now.
+    #[cold]
+    #[inline(never)]
     pub(super) fn stream_by_heat(&self, plane: u32, class: u8) -> Option<Stream> {
         if class == CLASS_MAPPING {
             let waits = !self.planes[plane as usize].queues.writes[usize::from(class)].is_empty();
@@ -154,11 +156,15 @@ impl Drive {
 
     /// Whether the next page of `class` in `plane` goes to blocks of `stream`: a program of
     /// several planes is of one kind.
+    #[cold]
+    #[inline(never)]
     pub(super) fn fills(&self, plane: u32, class: u8, stream: Stream) -> bool {
         self.hotness.is_none() || self.stream_by_heat(plane, class) == Some(stream)
     }
 
     /// The first unit of the next page of `class` in `plane`.
+    #[cold]
+    #[inline(never)]
     pub(super) fn first_by_heat(&self, plane: u32, class: u8) -> u32 {
         let heat = match class {
             CLASS_MAPPING => 0,

@@ -227,7 +227,7 @@ impl Drive {
             CLASS_COLLECTION => Stream::Collected,
             _ => Stream::Host,
         };
-        if !self.plain_programs && self.hotness.is_some() {
+        if self.goes_by_heat() {
             stream = self.stream_by_heat(pick.plane, pick.class).unwrap_or(stream);
         }
         let mut operation = DieOperation {
@@ -384,7 +384,7 @@ impl Drive {
             false => self.pages_in_program(self.next_page(pick, operation.stream)),
         };
         let capacity = self.shape.units_per_page * pages;
-        if !self.plain_programs && self.hotness.is_some() && pick.class != CLASS_MAPPING {
+        if self.goes_by_heat() && pick.class != CLASS_MAPPING {
             return self.program_page_by_heat(operation, pick, holder, (lane, channel), pages);
         }
         let mut chosen = List::EMPTY;
