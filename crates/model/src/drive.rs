@@ -509,12 +509,20 @@ impl Drive {
                 self.counters.events += 1;
                 self.handle(event);
                 self.settle();
-            } else if let Some(Said::Begin { queue }) = self.outputs.front() {
-                self.outputs.pop();
-                self.events.end_instant();
-                self.begin_submitted(queue);
             } else {
-                break;
+                match self.outputs.front() {
+                    Some(Said::Begin { queue }) => {
+                        self.outputs.pop();
+                        self.events.end_instant();
+                        self.begin_submitted(queue);
+                    }
+                    Some(Said::Data { command }) => {
+                        self.outputs.pop();
+                        self.events.end_instant();
+                        self.take_up(command);
+                    }
+                    _ => break,
+                }
             }
         }
         self.events.end_instant();
@@ -553,6 +561,12 @@ impl Drive {
                         self.advance(self.now);
                     }
                     self.begin_submitted(queue);
+                }
+                Said::Data { command } => {
+                    if self.events.is_due(self.now) {
+                        self.advance(self.now);
+                    }
+                    self.take_up(command);
                 }
             }
         }

@@ -26,6 +26,8 @@ pub(crate) enum Said {
     Brief(Brief),
     /// A command whose entry the drive has read itself begins.
     Begin { queue: u16 },
+    /// The data of a write are here, and nobody wants to see them.
+    Data { command: u32 },
 }
 
 /// Translates the address of a command; says why not if it cannot.
@@ -224,9 +226,21 @@ impl Drive {
                 sectors,
                 direction: Direction::FromHost,
             }));
-        } else {
+        } else if c.orphan {
             self.data_is_here(command);
+        } else {
+            self.outputs.push(Said::Data { command });
         }
+    }
+
+    /// Goes on with a write whose data nobody wants to see.
+    #[inline]
+    pub(crate) fn take_up(&mut self, command: u32) {
+        match self.commands[command].orphan {
+            true => self.finish(command),
+            false => self.data_is_here(command),
+        }
+        self.settle();
     }
 
     pub(crate) fn data_is_here(&mut self, command: u32) {
