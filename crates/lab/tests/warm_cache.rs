@@ -206,6 +206,25 @@ fn a_recording_without_its_past_is_refused() {
 }
 
 #[test]
+fn an_impossible_past_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("run.rec");
+    let mut recorded = hot();
+    recorded.record = Some(path.clone());
+    recorded.run().unwrap();
+    let bytes = std::fs::read(&path).unwrap();
+    let header = 12 + u32::from_le_bytes(bytes[8..12].try_into().unwrap()) as usize;
+    // A flow that no drive has; a length that no command has.
+    for (field, said) in [(10..12, "flow 65535"), (20..24, "4294967295 sectors")] {
+        let mut changed = bytes.clone();
+        changed[header..][field].fill(0xff);
+        std::fs::write(&path, changed).unwrap();
+        let refused = again(&path).unwrap_err().to_string();
+        assert!(refused.contains(said), "{refused}");
+    }
+}
+
+#[test]
 fn recordings_of_the_version_before_are_read() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("run.rec");

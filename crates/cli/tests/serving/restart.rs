@@ -127,6 +127,20 @@ fn a_drive_that_ended_in_order_goes_on_with_its_own_state() {
     says(&place.look(&[]), KEPT);
 }
 
+/// Faults that are to come, much later, are neither waited for nor brought about.
+#[test]
+fn a_drive_that_ended_before_its_faults_keeps_its_state() {
+    for fault in ["dead-die:die=1,at=2h", "power-cut:at=2h"] {
+        let place = Place::new();
+        let start = ["--precondition", "none", "--fault", fault];
+        place.visit(&start, |target| bench(target, &["--rw", "write"]));
+        let read = |target: &str| bench(target, &["--rw", "read"]);
+        let (errors, result) = place.visit(&["--fault", fault], read);
+        says(&errors, KEPT);
+        assert!(flash_reads(&result) > 0, "{fault}: what was written is on flash");
+    }
+}
+
 #[test]
 fn a_state_that_does_not_belong_to_the_bytes_is_not_taken() {
     let place = Place::new();
