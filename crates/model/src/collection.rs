@@ -5,7 +5,7 @@
 use crate::blame::GARBAGE_COLLECTION;
 use crate::blocks::Stream;
 use crate::command::{Extent, Purpose, Transaction, WriteUnit};
-use crate::config::{Config, MediaOperation, WriteFrontiers};
+use crate::config::{Config, MediaOperation, Placement, WriteFrontiers};
 use crate::drive::Drive;
 use crate::event::Event;
 use crate::flash::die::{DieOperation, OperationKind};
@@ -480,10 +480,18 @@ impl Drive {
         self.mark_channel(channel);
     }
 
-    /// No block of `plane` can be won back: what waits to be written there fails.
+    /// No block of `plane` can be won back: what waits to be written there fails. Where nothing
+    /// else takes it, the drive takes no more writes, rather than lose what it says it has.
     pub(crate) fn give_up(&mut self, plane: u32) {
         self.planes[plane as usize].read_only = true;
         self.fail_writes(plane);
+        let dead = |plane: u32| self.dies[self.shape.die_of_plane(plane) as usize].dead;
+        let full = |plane: u32| dead(plane) || self.planes[plane as usize].read_only;
+        let nowhere =
+            self.config.placement == Placement::Static || (0..self.shape.planes).all(full);
+        if nowhere && !dead(plane) {
+            self.protect();
+        }
     }
 
     /// Looks again at a plane after its idle time.

@@ -235,6 +235,7 @@ impl Drive {
         // Data that was only in DRAM is lost, if nothing protects it; data that was being
         // programmed has been dealt with.
         let mut kept = vec![];
+        let mut lost = vec![];
         if let Some(cache) = &self.cache {
             // Least recently written first; before them what was on its way.
             let age: HashMap<u32, usize> =
@@ -250,11 +251,11 @@ impl Drive {
                     };
                     kept.push((age.get(&at).copied(), unit));
                 } else if !u.trimmed && (u.state != UnitState::Programming || u.rewritten) {
-                    self.lost_units.push(unit);
-                    self.counters.units_lost += 1;
+                    lost.push(unit);
                 }
             }
         }
+        lost.into_iter().for_each(|unit| self.lose(unit));
         self.outputs.clear();
         self.events.clear();
         self.host.power_cut();
@@ -325,6 +326,17 @@ impl Drive {
         self.evict_surplus();
     }
 
+    /// The latest data of a unit are gone.
+    pub(crate) fn lose(&mut self, unit: u32) {
+        self.counters.units_lost += 1;
+        self.lost_units.push(unit);
+        // Whoever asks may never come, and a unit may be lost again and again.
+        if self.lost_units.len() > 2 * self.mapping.table.units() as usize {
+            self.lost_units.sort_unstable();
+            self.lost_units.dedup();
+        }
+    }
+
     /// Units that stay in the cache, least recently written of each part first.
     fn cached_by_age(&self) -> impl Iterator<Item = u32> {
         let parts = self.cache.iter().flat_map(|cache| &cache.parts);
@@ -382,8 +394,7 @@ impl Drive {
                     && self.units[at].from == NONE
                     && !self.is_protected(at)
                 {
-                    self.lost_units.push(unit);
-                    self.counters.units_lost += 1;
+                    self.lose(unit);
                 }
             }
             if !self.config.flash.rewritable {
@@ -403,8 +414,7 @@ impl Drive {
                 self.blocks.remove_valid(self.shape.block_of_slot(place), 1);
             }
             if !self.is_protected(at) {
-                self.lost_units.push(unit);
-                self.counters.units_lost += 1;
+                self.lose(unit);
             }
         }
     }

@@ -41,8 +41,14 @@ impl Drive {
     pub(crate) fn check_spares(&mut self, plane: u32) {
         let limited = self.config.wear.endurance.is_some();
         let spares = self.spare_blocks[plane as usize];
-        if limited && !self.write_protected && self.blocks.retired_of(plane) > spares {
-            self.write_protected = true;
+        if limited && self.blocks.retired_of(plane) > spares {
+            self.protect();
+        }
+    }
+
+    /// The drive takes no more writes. What it has taken has to find a place.
+    pub(crate) fn protect(&mut self) {
+        if !std::mem::replace(&mut self.write_protected, true) {
             for plane in 0..self.shape.planes {
                 self.collect_if_needed(plane);
             }

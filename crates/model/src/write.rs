@@ -611,8 +611,7 @@ impl Drive {
             }
             Content::Unit(unit) if u.cached => {
                 if !u.trimmed {
-                    self.lost_units.push(unit);
-                    self.counters.units_lost += 1;
+                    self.lose(unit);
                 }
                 for waiter in self.through_waiters.get(&at).into_iter().flatten() {
                     self.commands[waiter.command].completion.status = Status::WriteFault;

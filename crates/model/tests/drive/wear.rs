@@ -119,6 +119,35 @@ fn worn_out_blocks_are_retired_until_the_drive_only_reads() {
 }
 
 #[test]
+fn a_drive_whose_erases_fail_takes_no_more_writes_before_it_loses_them() {
+    // A run of failed erases can use up a plane's free blocks long before its spare blocks.
+    for seed in 0..50 {
+        for endurance in [None, Some(100_000)] {
+            let extent = FaultExtent::Rate(0.5);
+            let mut config = small();
+            config.cache = Some(DataCache { bytes: 1 << 20, ..cache() });
+            config.wear.endurance = endurance;
+            config.faults = vec![Fault::Media { operation: MediaOperation::Erase, extent }];
+            config.seed = seed;
+            let mut host = Host::new(config);
+            fill(&mut host);
+            let units = host.drive.namespace_sectors(NAMESPACE).expect("one") / 8;
+            let mut random = Random(seed);
+            let mut written = 0;
+            while !host.drive.counters().wear.write_protected {
+                host.closed_loop(8, 64, |_| (Operation::Write, random.below(units) * 8, 8));
+                written += 64;
+                assert!(written < 1_000_000, "{seed}, {endurance:?}: it never ends");
+            }
+            let status = host.run_one(Operation::Write, 0, 8).status;
+            assert_eq!(status, Status::WriteProtected);
+            let lost = host.drive.counters().units_lost;
+            assert!(lost <= 256, "{seed}, {endurance:?}: {lost} units, and the cache has 256");
+        }
+    }
+}
+
+#[test]
 fn a_worn_out_drive_still_finishes_what_its_mapping_has_to_write() {
     // Entries leave a table of 4 KiB all the time, so that translation pages wait for a place
     // when the spare blocks are used up.
