@@ -381,11 +381,7 @@ impl Server {
     ///
     /// # Errors
     /// If the operating system fails.
-    pub fn run(mut self) -> Result<Served, ServeError> {
-        if self.subsystem.open_store().is_err() {
-            let problem = self.trouble.message().unwrap_or("it cannot be written").to_owned();
-            return Err(ServeError::System(io::Error::other(format!("the store: {problem}"))));
-        }
+    pub fn run(self) -> Result<Served, ServeError> {
         let rate = match self.options.speed {
             Speed::Modelled(rate) => rate,
             Speed::Max => Rate::REAL,
@@ -432,6 +428,11 @@ impl Server {
         }
         if let Some(cpus) = &self.options.cpus {
             cpus.keep_to()?;
+        }
+        // A start that fails before this leaves the store and its state as they are.
+        if engine.open_store().is_err() {
+            let problem = self.trouble.message().unwrap_or("it cannot be written").to_owned();
+            return Err(ServeError::System(io::Error::other(format!("the store: {problem}"))));
         }
         let (mut subsystem, measure) = engine.run()?;
         let mut notes = self.notes;
