@@ -509,20 +509,12 @@ impl Drive {
                 self.counters.events += 1;
                 self.handle(event);
                 self.settle();
+            } else if let Some(Said::Own(step)) = self.outputs.front() {
+                self.outputs.pop();
+                self.events.end_instant();
+                self.take(step);
             } else {
-                match self.outputs.front() {
-                    Some(Said::Begin { queue }) => {
-                        self.outputs.pop();
-                        self.events.end_instant();
-                        self.begin_submitted(queue);
-                    }
-                    Some(Said::Data { command }) => {
-                        self.outputs.pop();
-                        self.events.end_instant();
-                        self.take_up(command);
-                    }
-                    _ => break,
-                }
+                break;
             }
         }
         self.events.end_instant();
@@ -556,17 +548,11 @@ impl Drive {
                     }
                     return Some(brief);
                 }
-                Said::Begin { queue } => {
+                Said::Own(step) => {
                     if self.events.is_due(self.now) {
                         self.advance(self.now);
                     }
-                    self.begin_submitted(queue);
-                }
-                Said::Data { command } => {
-                    if self.events.is_due(self.now) {
-                        self.advance(self.now);
-                    }
-                    self.take_up(command);
+                    self.take(step);
                 }
             }
         }

@@ -24,6 +24,13 @@ pub(crate) const SECTORS_MAX: u32 = 1 << 21;
 pub(crate) enum Said {
     /// An output.
     Brief(Brief),
+    /// The drive goes on by itself, where a host could have had a say.
+    Own(Step),
+}
+
+/// What stands for a host's answer.
+#[derive(Clone, Copy)]
+pub(crate) enum Step {
     /// A command whose entry the drive has read itself begins.
     Begin { queue: u16 },
     /// The data of a write are here, and nobody wants to see them.
@@ -120,21 +127,12 @@ impl Drive {
             let known = self.host.is_submitted_to(queue);
             for _ in 0..count {
                 self.outputs.push(match known {
-                    true => Said::Begin { queue },
+                    true => Said::Own(Step::Begin { queue }),
                     false => Said::Brief(Brief::Fetch { queue: id }),
                 });
             }
         }
         self.fetch();
-    }
-
-    /// Takes the next submitted command of `queue` into the controller.
-    #[inline]
-    pub(crate) fn begin_submitted(&mut self, queue: u16) {
-        if let Some(command) = self.host.take_submitted(queue, &mut self.commands) {
-            self.begin_command(command);
-            self.settle();
-        }
     }
 
     /// A command is in the controller.
@@ -229,16 +227,21 @@ impl Drive {
         } else if c.orphan {
             self.data_is_here(command);
         } else {
-            self.outputs.push(Said::Data { command });
+            self.outputs.push(Said::Own(Step::Data { command }));
         }
     }
 
-    /// Goes on with a write whose data nobody wants to see.
+    /// Goes on by itself.
     #[inline]
-    pub(crate) fn take_up(&mut self, command: u32) {
-        match self.commands[command].orphan {
-            true => self.finish(command),
-            false => self.data_is_here(command),
+    pub(crate) fn take(&mut self, step: Step) {
+        match step {
+            Step::Begin { queue } => {
+                if let Some(command) = self.host.take_submitted(queue, &mut self.commands) {
+                    self.begin_command(command);
+                }
+            }
+            Step::Data { command } if self.commands[command].orphan => self.finish(command),
+            Step::Data { command } => self.data_is_here(command),
         }
         self.settle();
     }

@@ -3,15 +3,13 @@
 //! until it is full is filled up with units of the other: what is not separated then would be
 //! padding.
 
-use crate::blame::HolderIndex;
 use crate::blocks::Stream;
+use crate::command::WriteUnit;
 use crate::drive::Drive;
 use crate::flash::choice::Pick;
-use crate::flash::die::DieOperation;
-use crate::flash::queues::{CLASS_COLLECTION, CLASS_HOST, CLASS_MAPPING, CLASSES};
-use crate::flash::scheduler::Deferred;
+use crate::flash::queues::{CLASS_COLLECTION, CLASS_MAPPING, CLASSES};
 use crate::mapping::table::Content;
-use crate::pool::{Linked, List, NONE};
+use crate::pool::{Linked, List, NONE, Pool};
 
 /// Pages of each plane that may go before host units that somebody waits for and that do not
 /// fill a page, because they themselves are full. An estimate: enough for units of the rarer
@@ -30,6 +28,18 @@ pub(crate) struct HotQueues {
 impl Default for HotQueues {
     fn default() -> Self {
         HotQueues { writes: [List::EMPTY; CLASSES], host_units: 0, collected_units: 0 }
+    }
+}
+
+impl HotQueues {
+    /// Takes the first unit of a class.
+    pub(crate) fn take(&mut self, class: u8, units: &mut Pool<WriteUnit>) -> Option<u32> {
+        let unit = units.pop_front(&mut self.writes[usize::from(class)])?;
+        match class {
+            CLASS_COLLECTION => self.collected_units -= 1,
+            _ => self.host_units -= 1,
+        }
+        Some(unit)
     }
 }
 
@@ -173,89 +183,33 @@ impl Drive {
         self.heads(plane, class)[heat]
     }
 
-    /// [`Drive::program_page`] of units that are hot or cold, in a program of `pages` pages.
+    /// Takes what one program of `stream` carries out of a plane's queues, what is of its kind
+    /// first; how many units.
+    #[cold]
     #[inline(never)]
-    pub(super) fn program_page_by_heat(
+    pub(super) fn take_units_by_heat(
         &mut self,
-        operation: &mut DieOperation,
         pick: Pick,
-        holder: &mut Option<HolderIndex>,
-        (lane, channel): (usize, usize),
-        pages: u32,
-    ) {
-        let stream = operation.stream;
-        let capacity = self.shape.units_per_page * pages;
-        let (chosen, count) = self.take_by_heat(pick, stream, capacity);
-        if count == 0 {
-            return;
-        }
-        let slot = self.take_pages(pick, stream, chosen.head, pages);
-        let at = usize::from(operation.planes);
-        (operation.items[at], operation.slots[at]) = (chosen.head, slot);
-        operation.planes += 1;
-        holder.get_or_insert(self.units[chosen.head].holder);
-        self.map_word_line(chosen.head, slot, capacity, lane, channel);
-        if stream.is_host() {
-            self.counters.padded_units += u64::from(capacity - count);
-            if self.config.gc.paced {
-                self.planes[pick.plane as usize].collection.host_page_programmed();
-            }
-        }
-        self.collect_if_needed(pick.plane);
-        self.break_off_if_stuck(pick.plane);
-    }
-
-    /// Takes what one program of `stream` carries out of a plane's queues; how many units. What
-    /// has become void on the way is dropped.
-    fn take_by_heat(&mut self, pick: Pick, stream: Stream, capacity: u32) -> (List, u32) {
-        let die = self.shape.die_of_plane(pick.plane) as usize;
-        let heat = usize::from(matches!(stream, Stream::HotHost | Stream::HotCollected));
-        let first = usize::from(pick.class);
-        let classes = match pick.class {
-            CLASS_COLLECTION => first..first + 1,
-            _ => usize::from(CLASS_HOST)..usize::from(CLASS_COLLECTION),
-        };
-        let (mut chosen, mut count, mut used) = (List::EMPTY, 0, 0u32);
-        for heat in [heat, 1 - heat] {
-            let others = classes.clone().filter(|&class| class != first);
-            for class in std::iter::once(first).chain(others) {
+        stream: Stream,
+        capacity: u32,
+    ) -> (List, u32) {
+        let is_hot = matches!(stream, Stream::HotHost | Stream::HotCollected);
+        let (mut chosen, mut count, mut used) = (List::EMPTY, 0, 0);
+        for hot in [is_hot, !is_hot] {
+            for class in Self::classes_of_program(pick.class) {
                 loop {
-                    let queues = &mut self.planes[pick.plane as usize].queues;
-                    let hot = &mut self.hot_queues[pick.plane as usize];
-                    let list = match heat {
-                        0 => &mut queues.writes[class],
-                        _ => &mut hot.writes[class],
-                    };
-                    let Some(next) = (!list.is_empty()).then_some(list.head) else { break };
-                    let units = self.shape.units_per_page;
-                    let after = match self.units[next].content {
-                        Content::Unit(_) => used + 1,
-                        Content::TranslationPage(_) => used.next_multiple_of(units) + units,
-                    };
+                    let head = self.heads(pick.plane, class)[usize::from(hot)];
+                    if head == NONE {
+                        break;
+                    }
+                    let (_, after) = self.place_in_program(self.units[head].content, used);
                     if after > capacity {
                         return (chosen, count);
                     }
-                    let Some(unit) = self.units.pop_front(list) else { break };
-                    let u = &self.units[unit];
-                    match class as u8 {
-                        CLASS_COLLECTION => {
-                            queues.collected_units -= 1;
-                            hot.collected_units -= heat as u32;
-                        }
-                        _ => {
-                            queues.host_units -= 1;
-                            hot.host_units -= heat as u32;
-                            queues.forced -= u32::from(!u.cached || u.through);
-                        }
+                    if let Some(unit) = self.take_first(pick.plane, class, hot) {
+                        self.units.push_back(&mut chosen, unit);
+                        (count, used) = (count + 1, after);
                     }
-                    self.dies[die].work.take_write(class as u8);
-                    if self.is_void(unit) {
-                        self.units[unit].state = crate::command::UnitState::Mapping;
-                        self.defer(Deferred::VoidUnit(unit));
-                        continue;
-                    }
-                    self.units.push_back(&mut chosen, unit);
-                    (count, used) = (count + 1, after);
                 }
             }
         }

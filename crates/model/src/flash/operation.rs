@@ -377,60 +377,15 @@ impl Drive {
         lane: usize,
         channel: usize,
     ) {
-        let class = usize::from(pick.class);
-        let die = self.shape.die_of_plane(pick.plane) as usize;
         let pages = match self.plain_programs {
             true => 1,
             false => self.pages_in_program(self.next_page(pick, operation.stream)),
         };
         let capacity = self.shape.units_per_page * pages;
-        if self.goes_by_heat() && pick.class != CLASS_MAPPING {
-            return self.program_page_by_heat(operation, pick, holder, (lane, channel), pages);
-        }
-        let mut chosen = List::EMPTY;
-        let (mut count, mut used) = (0, 0);
-        // A host page takes units of every priority once it is going to be programmed.
-        let classes = match pick.class {
-            CLASS_MAPPING | CLASS_COLLECTION => class..class + 1,
-            _ => usize::from(CLASS_HOST)..usize::from(CLASS_COLLECTION),
+        let (chosen, count) = match self.goes_by_heat() && pick.class != CLASS_MAPPING {
+            true => self.take_units_by_heat(pick, operation.stream, capacity),
+            false => self.take_units(pick, capacity),
         };
-        let order = std::iter::once(class).chain(classes.filter(|&other| other != class));
-        'classes: for class in order {
-            loop {
-                let list = self.planes[pick.plane as usize].queues.writes[class];
-                if list.is_empty() {
-                    break;
-                }
-                let (_, after) = self.place_in_program(self.units[list.head].content, used);
-                if after > capacity {
-                    break 'classes;
-                }
-                let queues = &mut self.planes[pick.plane as usize].queues;
-                let unit = self.units.pop_front(&mut queues.writes[class]).expect("a unit");
-                let u = &self.units[unit];
-                match class as u8 {
-                    CLASS_MAPPING => {}
-                    CLASS_COLLECTION => queues.collected_units -= 1,
-                    _ => {
-                        queues.host_units -= 1;
-                        queues.forced -= u32::from(!u.cached || u.through);
-                    }
-                }
-                self.dies[die].work.take_write(class as u8);
-                if self.is_void(unit) {
-                    self.units[unit].state = UnitState::Mapping;
-                    self.defer(Deferred::VoidUnit(unit));
-                    if !self.plain_programs && self.hybrid.is_some() {
-                        // Where the next one goes is another question.
-                        break 'classes;
-                    }
-                    continue;
-                }
-                self.units.push_back(&mut chosen, unit);
-                count += 1;
-                used = after;
-            }
-        }
         if count > 0 {
             let slot = match self.plain_programs {
                 true => self.blocks.take_page(pick.plane, operation.stream),
@@ -468,9 +423,76 @@ impl Drive {
         }
     }
 
+    /// The classes that a program of `class` takes units of, in order: a host page takes those of
+    /// every priority once it is going to be programmed.
+    #[inline(always)]
+    pub(super) fn classes_of_program(class: u8) -> impl Iterator<Item = u8> + Clone {
+        let classes = match class {
+            CLASS_MAPPING | CLASS_COLLECTION => class..class + 1,
+            _ => CLASS_HOST..CLASS_COLLECTION,
+        };
+        std::iter::once(class).chain(classes.filter(move |&other| other != class))
+    }
+
+    /// Takes what a program carries out of its plane's queue; how many units.
+    #[inline(always)]
+    fn take_units(&mut self, pick: Pick, capacity: u32) -> (List, u32) {
+        let (mut chosen, mut count, mut used) = (List::EMPTY, 0, 0);
+        'classes: for class in Self::classes_of_program(pick.class) {
+            loop {
+                let list = self.planes[pick.plane as usize].queues.writes[usize::from(class)];
+                if list.is_empty() {
+                    break;
+                }
+                let (_, after) = self.place_in_program(self.units[list.head].content, used);
+                if after > capacity {
+                    break 'classes;
+                }
+                match self.take_first(pick.plane, class, false) {
+                    Some(unit) => {
+                        self.units.push_back(&mut chosen, unit);
+                        (count, used) = (count + 1, after);
+                    }
+                    // Where the next one goes is another question.
+                    None if !self.plain_programs && self.hybrid.is_some() => break 'classes,
+                    None => {}
+                }
+            }
+        }
+        (chosen, count)
+    }
+
+    /// Takes the first unit out of one of a plane's queues, which has one. `None`: it has become
+    /// void on the way, and is dropped.
+    #[inline(always)]
+    pub(super) fn take_first(&mut self, plane: u32, class: u8, hot: bool) -> Option<u32> {
+        let queues = &mut self.planes[plane as usize].queues;
+        let unit = match hot {
+            true => self.hot_queues[plane as usize].take(class, &mut self.units),
+            false => self.units.pop_front(&mut queues.writes[usize::from(class)]),
+        };
+        let unit = unit.expect("a unit");
+        let u = &self.units[unit];
+        match class {
+            CLASS_MAPPING => {}
+            CLASS_COLLECTION => queues.collected_units -= 1,
+            _ => {
+                queues.host_units -= 1;
+                queues.forced -= u32::from(!u.cached || u.through);
+            }
+        }
+        self.dies[self.shape.die_of_plane(plane) as usize].work.take_write(class);
+        if !self.is_void(unit) {
+            return Some(unit);
+        }
+        self.units[unit].state = UnitState::Mapping;
+        self.defer(Deferred::VoidUnit(unit));
+        None
+    }
+
     /// The place of a program that is not just the next page; returns its first slot.
     #[inline(never)]
-    pub(super) fn take_pages(&mut self, pick: Pick, stream: Stream, first: u32, pages: u32) -> u32 {
+    fn take_pages(&mut self, pick: Pick, stream: Stream, first: u32, pages: u32) -> u32 {
         if self.config.flash.rewritable {
             return self.home_of(self.units[first].content);
         }
@@ -486,14 +508,7 @@ impl Drive {
 
     /// Maps units to their places in the pages from `slot` on.
     #[inline(never)]
-    pub(super) fn map_word_line(
-        &mut self,
-        first: u32,
-        slot: u32,
-        capacity: u32,
-        lane: usize,
-        channel: usize,
-    ) {
+    fn map_word_line(&mut self, first: u32, slot: u32, capacity: u32, lane: usize, channel: usize) {
         let (mut unit, mut used, mut filled) = (first, 0, 0);
         while unit != NONE {
             let rest = self.charge_unit_wait(unit, lane, channel);
