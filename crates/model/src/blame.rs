@@ -57,8 +57,10 @@ fn place(holder: HolderIndex) -> (usize, usize) {
 #[derive(Default)]
 pub(crate) struct BlameMatrix {
     holders: usize,
-    /// For each four holders the time that each victim waited for each resource.
-    waits: Vec<Vec<Four>>,
+    /// The time that each victim waited for each resource, while one of the first four holders
+    /// had it; and the same for each four others.
+    first: Vec<Four>,
+    others: Vec<Vec<Four>>,
 }
 
 #[inline]
@@ -70,9 +72,18 @@ impl BlameMatrix {
     /// Makes room for `holders` holders; keeps what was counted.
     pub(crate) fn grow(&mut self, holders: usize) {
         self.holders = holders;
-        self.waits.resize(holders.div_ceil(4), vec![]);
-        for waits in &mut self.waits {
+        self.others.resize(holders.div_ceil(4).saturating_sub(1), vec![]);
+        for waits in self.others.iter_mut().chain([&mut self.first]) {
             waits.resize(holders * Resource::ALL.len(), [0; 4]);
+        }
+    }
+
+    /// The times that one of four holders had what was waited for.
+    #[inline]
+    fn waits(&mut self, four: usize) -> &mut [Four] {
+        match four {
+            0 => &mut self.first,
+            four => &mut self.others[four - 1],
         }
     }
 
@@ -85,7 +96,7 @@ impl BlameMatrix {
         wait: Span,
     ) {
         let (four, at) = place(holder);
-        let total = &mut self.waits[four][row(victim, resource)][at];
+        let total = &mut self.waits(four)[row(victim, resource)][at];
         *total = total.wrapping_add(wait.as_ps());
     }
 
@@ -97,7 +108,8 @@ impl BlameMatrix {
             for resource in Resource::ALL {
                 for by in 0..holders {
                     let (four, at) = place(by);
-                    let wait = Span::from_ps(self.waits[four][row(victim, resource)][at]);
+                    let waits = if four == 0 { &self.first } else { &self.others[four - 1] };
+                    let wait = Span::from_ps(waits[row(victim, resource)][at]);
                     if !wait.is_zero() {
                         let victim = FlowId(victim - FIRST_FLOW);
                         rows.push(Blame { victim, resource, holder: holder(by), wait });
@@ -110,27 +122,47 @@ impl BlameMatrix {
 
     /// Forgets what was counted.
     pub(crate) fn clear(&mut self) {
-        self.waits.iter_mut().for_each(|waits| waits.fill([0; 4]));
+        for waits in self.others.iter_mut().chain([&mut self.first]) {
+            waits.fill([0; 4]);
+        }
     }
 }
 
 /// Who has had the dies and the channels, for how long.
 ///
-/// A *lane* is a die, or a chip where the dies of a chip do not interleave.
+/// A *lane* is a die, or a chip where the dies of a chip do not interleave. Nearly always there
+/// are no more than four holders: their times stand with the rest of a lane or channel, those
+/// of others in tables of their own.
 pub(crate) struct Ledger {
-    /// For each four holders.
-    tables: Vec<Table>,
-    lane_tenants: Vec<Tenant>,
-    channel_tenants: Vec<Tenant>,
-    is_blocked: Vec<bool>,
+    lanes: Vec<Lane>,
+    channels: Vec<Channel>,
+    noted: [Vec<Noted>; 2],
+    /// For each four of the other holders.
+    others: Vec<Table>,
 }
+
+#[derive(Clone, Copy, Default)]
+struct Lane {
+    tenant: Tenant,
+    /// It is free but waits for its channel.
+    is_blocked: bool,
+    totals: LaneTotals,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Channel {
+    tenant: Tenant,
+    totals: Four,
+}
+
+/// What a lane's totals (held, blocked), or in the first place a channel's, were when a wait began.
+type Noted = [Four; 2];
 
 /// What four holders have had.
 struct Table {
     lanes: Vec<LaneTotals>,
     channels: Vec<Four>,
-    /// What a lane's totals, or in the first place a channel's, were when a wait began.
-    noted: [Vec<[Four; 2]>; 2],
+    noted: [Vec<Noted>; 2],
 }
 
 #[derive(Clone, Copy, Default)]
@@ -142,6 +174,13 @@ struct LaneTotals {
     blocked: Four,
     /// The channel's totals when it began to.
     blocked_from: Four,
+}
+
+impl LaneTotals {
+    #[inline]
+    fn end_blocked(&mut self, channel: &Four) {
+        add_differences(&mut self.blocked, channel, &self.blocked_from);
+    }
 }
 
 /// Who has a resource now, and since when.
@@ -164,42 +203,50 @@ impl Waiting {
     }
 }
 
-impl Table {
-    /// Where the totals at the beginning of a wait are noted.
-    #[inline]
-    fn note(&mut self, waiting: Waiting) -> &mut [Four; 2] {
-        let (kind, index) = waiting.place();
-        if index >= self.noted[kind].len() {
-            self.make_room(kind, index);
-        }
-        &mut self.noted[kind][index]
+/// Where the totals at the beginning of a wait are noted.
+#[inline]
+fn note(noted: &mut [Vec<Noted>; 2], waiting: Waiting) -> &mut Noted {
+    let (kind, index) = waiting.place();
+    let noted = &mut noted[kind];
+    if index >= noted.len() {
+        make_room(noted, index);
     }
+    &mut noted[index]
+}
 
-    #[cold]
-    #[inline(never)]
-    fn make_room(&mut self, kind: usize, index: usize) {
-        self.noted[kind].resize(index + 1, [[0; 4]; 2]);
-    }
+#[cold]
+#[inline(never)]
+fn make_room(noted: &mut Vec<Noted>, index: usize) {
+    noted.resize(index + 1, [[0; 4]; 2]);
 }
 
 impl Ledger {
     pub(crate) fn new(lanes: usize, channels: usize) -> Ledger {
         Ledger {
-            tables: vec![],
-            lane_tenants: vec![None; lanes],
-            channel_tenants: vec![None; channels],
-            is_blocked: vec![false; lanes],
+            lanes: vec![Lane::default(); lanes],
+            channels: vec![Channel::default(); channels],
+            noted: [vec![], vec![]],
+            others: vec![],
         }
     }
 
     /// Makes room for `holders` holders; keeps what was counted.
     pub(crate) fn grow(&mut self, holders: usize) {
-        let (lanes, channels) = (self.lane_tenants.len(), self.channel_tenants.len());
-        self.tables.resize_with(holders.div_ceil(4), || Table {
+        let (lanes, channels) = (self.lanes.len(), self.channels.len());
+        self.others.resize_with(holders.div_ceil(4).saturating_sub(1), || Table {
             lanes: vec![LaneTotals::default(); lanes],
             channels: vec![[0; 4]; channels],
             noted: [vec![], vec![]],
         });
+    }
+
+    /// What `holder` has had of a lane.
+    #[inline]
+    fn lane_totals(&mut self, lane: usize, holder: HolderIndex) -> (&mut LaneTotals, usize) {
+        match place(holder) {
+            (0, at) => (&mut self.lanes[lane].totals, at),
+            (four, at) => (&mut self.others[four - 1].lanes[lane], at),
+        }
     }
 
     /// `holder` takes the free lane and its free channel for an operation.
@@ -212,25 +259,25 @@ impl Ledger {
         now: Time,
     ) {
         self.end_blocked(lane, channel, now);
-        debug_assert!(self.lane_tenants[lane].is_none(), "lane {lane} is taken");
-        self.lane_tenants[lane] = Some((holder, now));
+        debug_assert!(self.lanes[lane].tenant.is_none(), "lane {lane} is taken");
+        self.lanes[lane].tenant = Some((holder, now));
         self.take_channel(channel, holder, now);
     }
 
     /// `holder` takes the free channel.
     #[inline]
     pub(crate) fn take_channel(&mut self, channel: usize, holder: HolderIndex, now: Time) {
-        debug_assert!(self.channel_tenants[channel].is_none(), "channel {channel} is taken");
-        self.channel_tenants[channel] = Some((holder, now));
+        debug_assert!(self.channels[channel].tenant.is_none(), "channel {channel} is taken");
+        self.channels[channel].tenant = Some((holder, now));
     }
 
     /// The lane becomes free; returns how long it was held.
     #[inline]
     pub(crate) fn release_lane(&mut self, lane: usize, now: Time) -> Span {
-        let Some((holder, since)) = self.lane_tenants[lane].take() else { return Span::ZERO };
+        let Some((holder, since)) = self.lanes[lane].tenant.take() else { return Span::ZERO };
         let span = now.since(since);
-        let (four, at) = place(holder);
-        self.tables[four].lanes[lane].held[at] += span.as_ps();
+        let (totals, at) = self.lane_totals(lane, holder);
+        totals.held[at] += span.as_ps();
         span
     }
 
@@ -238,53 +285,57 @@ impl Ledger {
     /// before.
     pub(crate) fn pass_lane(&mut self, lane: usize, holder: HolderIndex, now: Time) -> Span {
         let held = self.release_lane(lane, now);
-        self.lane_tenants[lane] = Some((holder, now));
+        self.lanes[lane].tenant = Some((holder, now));
         held
     }
 
     /// The channel becomes free; returns how long it was held.
     #[inline]
     pub(crate) fn release_channel(&mut self, channel: usize, now: Time) -> Span {
-        let Some((holder, since)) = self.channel_tenants[channel].take() else {
-            return Span::ZERO;
-        };
+        let state = &mut self.channels[channel];
+        let Some((holder, since)) = state.tenant.take() else { return Span::ZERO };
         let span = now.since(since);
-        let (four, at) = place(holder);
-        self.tables[four].channels[channel][at] += span.as_ps();
+        match place(holder) {
+            (0, at) => state.totals[at] += span.as_ps(),
+            (four, at) => self.others[four - 1].channels[channel][at] += span.as_ps(),
+        }
         span
     }
 
-    /// How long the lane's and the channel's present holders have had them.
+    /// How long the lane's present holder has had it.
     pub(crate) fn lane_running(&self, lane: usize, now: Time) -> Span {
-        self.lane_tenants[lane].map_or(Span::ZERO, |(_, since)| now.since(since))
+        self.lanes[lane].tenant.map_or(Span::ZERO, |(_, since)| now.since(since))
     }
 
     /// Who has the lane, and since when.
     pub(crate) fn lane_tenant(&self, lane: usize) -> Option<(HolderIndex, Time)> {
-        self.lane_tenants[lane]
+        self.lanes[lane].tenant
     }
 
     /// Who has the channel, and since when.
     pub(crate) fn channel_tenant(&self, channel: usize) -> Option<(HolderIndex, Time)> {
-        self.channel_tenants[channel]
+        self.channels[channel].tenant
     }
 
-    /// See [`Ledger::lane_running`].
+    /// How long the channel's present holder has had it.
     pub(crate) fn channel_running(&self, channel: usize, now: Time) -> Span {
-        self.channel_tenants[channel].map_or(Span::ZERO, |(_, since)| now.since(since))
+        self.channels[channel].tenant.map_or(Span::ZERO, |(_, since)| now.since(since))
     }
 
     /// The free lane wants to start something, and waits for its channel.
     #[inline]
     pub(crate) fn begin_blocked(&mut self, lane: usize, channel: usize, now: Time) {
-        if !self.is_blocked[lane] {
-            self.is_blocked[lane] = true;
-            for table in &mut self.tables {
+        let state = &mut self.lanes[lane];
+        if !state.is_blocked {
+            state.is_blocked = true;
+            let Channel { tenant, totals } = &self.channels[channel];
+            state.totals.blocked_from = *totals;
+            for table in &mut self.others {
                 table.lanes[lane].blocked_from = table.channels[channel];
             }
-            if let Some((holder, since)) = self.channel_tenants[channel] {
-                let (four, at) = place(holder);
-                self.tables[four].lanes[lane].blocked_from[at] += now.since(since).as_ps();
+            if let Some((holder, since)) = *tenant {
+                let (totals, at) = self.lane_totals(lane, holder);
+                totals.blocked_from[at] += now.since(since).as_ps();
             }
         }
     }
@@ -292,36 +343,49 @@ impl Ledger {
     /// The lane does not wait for its channel any more.
     #[inline(always)]
     pub(crate) fn end_blocked(&mut self, lane: usize, channel: usize, now: Time) {
-        if self.is_blocked[lane] {
-            self.is_blocked[lane] = false;
+        if self.lanes[lane].is_blocked {
             self.add_blocked(lane, channel, now);
         }
     }
 
     #[inline(never)]
     fn add_blocked(&mut self, lane: usize, channel: usize, now: Time) {
-        for table in &mut self.tables {
-            let LaneTotals { blocked, blocked_from, .. } = &mut table.lanes[lane];
-            add_differences(blocked, &table.channels[channel], blocked_from);
+        let state = &mut self.lanes[lane];
+        state.is_blocked = false;
+        let Channel { tenant, totals } = &self.channels[channel];
+        state.totals.end_blocked(totals);
+        for table in &mut self.others {
+            table.lanes[lane].end_blocked(&table.channels[channel]);
         }
-        if let Some((holder, since)) = self.channel_tenants[channel] {
-            let (four, at) = place(holder);
-            let blocked = &mut self.tables[four].lanes[lane].blocked[at];
-            *blocked = blocked.wrapping_add(now.since(since).as_ps());
+        if let Some((holder, since)) = *tenant {
+            let (totals, at) = self.lane_totals(lane, holder);
+            totals.blocked[at] = totals.blocked[at].wrapping_add(now.since(since).as_ps());
         }
     }
 
     /// Forgets that the lane waits for its channel.
     pub(crate) fn forget_blocked(&mut self, lane: usize) {
-        self.is_blocked[lane] = false;
+        self.lanes[lane].is_blocked = false;
     }
 
     /// Adds up what a lane has waited for its channel so far.
     #[inline]
     fn update_blocked(&mut self, lane: usize, channel: usize, now: Time) {
-        if self.is_blocked[lane] {
+        if self.lanes[lane].is_blocked {
             self.end_blocked(lane, channel, now);
             self.begin_blocked(lane, channel, now);
+        }
+    }
+
+    /// The tenant has had what somebody begins to wait for since `since`.
+    #[inline]
+    fn note_tenant(&mut self, waiting: Waiting, tenant: Tenant, now: Time) {
+        if let Some((holder, since)) = tenant {
+            let (noted, at) = match place(holder) {
+                (0, at) => (note(&mut self.noted, waiting), at),
+                (four, at) => (note(&mut self.others[four - 1].noted, waiting), at),
+            };
+            noted[0][at] += now.since(since).as_ps();
         }
     }
 
@@ -329,27 +393,24 @@ impl Ledger {
     #[inline]
     pub(crate) fn note_lane(&mut self, waiting: Waiting, lane: usize, channel: usize, now: Time) {
         self.update_blocked(lane, channel, now);
-        for table in &mut self.tables {
+        let Lane { tenant, totals, .. } = &self.lanes[lane];
+        *note(&mut self.noted, waiting) = [totals.held, totals.blocked];
+        for table in &mut self.others {
             let LaneTotals { held, blocked, .. } = table.lanes[lane];
-            *table.note(waiting) = [held, blocked];
+            *note(&mut table.noted, waiting) = [held, blocked];
         }
-        if let Some((holder, since)) = self.lane_tenants[lane] {
-            let (four, at) = place(holder);
-            self.tables[four].note(waiting)[0][at] += now.since(since).as_ps();
-        }
+        self.note_tenant(waiting, *tenant, now);
     }
 
     /// Data begins to wait for the channel.
     #[inline]
     pub(crate) fn note_channel(&mut self, waiting: Waiting, channel: usize, now: Time) {
-        for table in &mut self.tables {
-            let totals = table.channels[channel];
-            table.note(waiting)[0] = totals;
+        let Channel { tenant, totals } = &self.channels[channel];
+        note(&mut self.noted, waiting)[0] = *totals;
+        for table in &mut self.others {
+            note(&mut table.noted, waiting)[0] = table.channels[channel];
         }
-        if let Some((holder, since)) = self.channel_tenants[channel] {
-            let (four, at) = place(holder);
-            self.tables[four].note(waiting)[0][at] += now.since(since).as_ps();
-        }
+        self.note_tenant(waiting, *tenant, now);
     }
 
     /// A noted wait for a lane ends: charges it; returns the time charged.
@@ -367,14 +428,17 @@ impl Ledger {
         let (kind, index) = waiting.place();
         let (on_die, on_channel) = (row(victim, Resource::Die), row(victim, Resource::Channel));
         let mut charged = 0u64;
-        for (table, waits) in self.tables.iter().zip(&mut blame.waits) {
-            let totals = &table.lanes[lane];
-            let [held, blocked] = &table.noted[kind][index];
+        let mut charge = |totals: &LaneTotals, [held, blocked]: &Noted, waits: &mut [Four]| {
             let for_die = add_differences(&mut waits[on_die], &totals.held, held);
             let for_channel = add_differences(&mut waits[on_channel], &totals.blocked, blocked);
             charged = charged.wrapping_add(for_die).wrapping_add(for_channel);
+        };
+        let state = &self.lanes[lane];
+        charge(&state.totals, &self.noted[kind][index], &mut blame.first);
+        for (table, waits) in self.others.iter().zip(&mut blame.others) {
+            charge(&table.lanes[lane], &table.noted[kind][index], waits);
         }
-        if let Some((holder, since)) = self.lane_tenants[lane] {
+        if let Some((holder, since)) = state.tenant {
             let span = now.since(since);
             blame.add(victim, Resource::Die, holder, span);
             charged = charged.wrapping_add(span.as_ps());
@@ -394,11 +458,16 @@ impl Ledger {
     ) {
         let (kind, index) = waiting.place();
         let row = row(victim, Resource::Channel);
-        for (table, waits) in self.tables.iter().zip(&mut blame.waits) {
-            let [noted, _] = &table.noted[kind][index];
-            add_differences(&mut waits[row], &table.channels[channel], noted);
+        let state = &self.channels[channel];
+        add_differences(&mut blame.first[row], &state.totals, &self.noted[kind][index][0]);
+        for (table, waits) in self.others.iter().zip(&mut blame.others) {
+            add_differences(
+                &mut waits[row],
+                &table.channels[channel],
+                &table.noted[kind][index][0],
+            );
         }
-        if let Some((holder, since)) = self.channel_tenants[channel] {
+        if let Some((holder, since)) = state.tenant {
             blame.add(victim, Resource::Channel, holder, now.since(since));
         }
     }

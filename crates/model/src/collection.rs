@@ -37,6 +37,8 @@ pub(crate) struct PlaneState {
     pub(crate) collection: Collection,
     /// No space can be won back: host writes fail.
     pub(crate) read_only: bool,
+    /// An idle check is scheduled.
+    pub(crate) idle_check: bool,
 }
 
 impl Default for PlaneState {
@@ -45,6 +47,7 @@ impl Default for PlaneState {
             queues: PlaneQueues::EMPTY,
             collection: Collection::default(),
             read_only: false,
+            idle_check: false,
         }
     }
 }
@@ -279,14 +282,15 @@ impl Drive {
                 false => (Purpose::Collect, bytes),
             };
             self.planes[plane as usize].collection.reading += 1;
-            let transaction = self.transactions.insert(Transaction::new(
+            let transaction = self.transactions.insert_any();
+            self.transactions[transaction] = Transaction::new(
                 purpose,
                 CLASS_COLLECTION,
                 GARBAGE_COLLECTION,
                 plane,
                 Extent { plane, slot, bytes },
                 self.now,
-            ));
+            );
             self.enqueue_transaction(transaction);
         }
         let collection = &mut self.planes[plane as usize].collection;
@@ -322,11 +326,16 @@ impl Drive {
     /// Breaks the collection of `plane` off if what it has read cannot be programmed: blocks
     /// that could not be erased or pages that could not be programmed have used up the
     /// reserve. What was not moved stays where it is.
+    #[inline]
     pub(crate) fn break_off_if_stuck(&mut self, plane: u32) {
-        let state = &mut self.planes[plane as usize];
-        let stuck =
-            state.queues.collected_units > 0 && !self.blocks.can_program(plane, Stream::Collected);
-        if stuck {
+        if self.planes[plane as usize].queues.collected_units > 0 {
+            self.break_off_without_room(plane);
+        }
+    }
+
+    fn break_off_without_room(&mut self, plane: u32) {
+        if !self.blocks.can_program(plane, Stream::Collected) {
+            let state = &mut self.planes[plane as usize];
             state.collection.broken = true;
             state.collection.pages.clear();
             self.fail_writes_of(plane, CLASS_COLLECTION);
@@ -346,11 +355,11 @@ impl Drive {
         }
         for slot in slot..slot + self.shape.units_per_page {
             let Some(content) = self.mapping.table.content(slot) else { continue };
-            let unit = self.units.insert(WriteUnit {
-                from: slot,
-                hot: self.is_hot(content),
-                ..WriteUnit::new(content, CLASS_COLLECTION, GARBAGE_COLLECTION, self.now)
-            });
+            let hot = self.is_hot(content);
+            let unit = self.units.insert_any();
+            let u = &mut self.units[unit];
+            *u = WriteUnit::new(content, CLASS_COLLECTION, GARBAGE_COLLECTION, self.now);
+            (u.from, u.hot) = (slot, hot);
             self.planes[plane as usize].collection.units += 1;
             self.enqueue_unit(unit, plane);
         }
@@ -499,7 +508,9 @@ impl Drive {
         let Some(idle_after) = self.config.gc.idle_after else { return };
         let first = self.dies[die as usize].first_plane;
         for plane in first..first + self.shape.planes_per_die {
-            if self.blocks.free_blocks(plane) < self.idle_target() {
+            let scheduled = self.planes[plane as usize].idle_check;
+            if !scheduled && self.blocks.free_blocks(plane) < self.idle_target() {
+                self.planes[plane as usize].idle_check = true;
                 self.events.push(self.now + idle_after, Event::IdleCheck { plane });
             }
         }
@@ -511,11 +522,17 @@ impl Drive {
     }
 
     /// Collects a block if the plane's die has been idle since the check was scheduled.
+    #[inline(never)]
     pub(crate) fn idle_check(&mut self, plane: u32) {
         let Some(idle_after) = self.config.gc.idle_after else { return };
         let die = &self.dies[self.shape.die_of_plane(plane) as usize];
-        let idle = die.is_idle() && die.work.is_empty() && die.idle_since + idle_after <= self.now;
-        if idle
+        let idle = die.is_idle() && die.work.is_empty();
+        let due = die.idle_since + idle_after;
+        self.planes[plane as usize].idle_check = idle && due > self.now;
+        if idle && due > self.now {
+            // It has worked since the check was scheduled.
+            self.events.push(due, Event::IdleCheck { plane });
+        } else if idle
             && self.planes[plane as usize].collection.victim == NONE
             && !self.planes[plane as usize].read_only
             && self.blocks.free_blocks(plane) < self.idle_target()

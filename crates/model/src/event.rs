@@ -195,13 +195,10 @@ impl EventQueue {
     #[inline]
     fn store(&mut self, key: Key, event: Event) {
         let number = key.time >> SLOT_BITS;
-        if number - self.position >= SLOTS {
-            return self.store_far(key, event);
+        if number - self.position >= SLOTS || self.free == NONE {
+            return self.store_otherwise(key, event);
         }
         self.first = self.first.min(key.time);
-        if self.free == NONE {
-            self.add_place();
-        }
         let index = self.free;
         let node = &mut self.nodes[index as usize];
         self.free = node.next;
@@ -217,18 +214,18 @@ impl EventQueue {
         }
     }
 
+    /// The same of an event that is far away, or for which there is no place yet.
     #[cold]
     #[inline(never)]
-    fn add_place(&mut self) {
-        let key = Key { time: NEVER, sequence: 0 };
-        self.free = self.nodes.len() as u32;
-        self.nodes.push(Node { key, event: Event::PowerRestored, next: NONE });
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn store_far(&mut self, key: Key, event: Event) {
-        self.far_slot = self.far_slot.min(key.time >> SLOT_BITS);
+    fn store_otherwise(&mut self, key: Key, event: Event) {
+        let number = key.time >> SLOT_BITS;
+        if number - self.position < SLOTS {
+            let nobody = Key { time: NEVER, sequence: 0 };
+            self.free = self.nodes.len() as u32;
+            self.nodes.push(Node { key: nobody, event: Event::PowerRestored, next: NONE });
+            return self.store(key, event);
+        }
+        self.far_slot = self.far_slot.min(number);
         self.far.push(Reverse((key, event)));
         if self.occupied_words == 0 {
             self.first = self.first.min(key.time);

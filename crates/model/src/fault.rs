@@ -111,6 +111,7 @@ impl Drive {
         !self.faults.powered
     }
 
+    #[inline(never)]
     pub(crate) fn fault(&mut self, index: u32) {
         match self.config.faults[index as usize] {
             Fault::DeadDie { die, .. } => self.kill_die(die),
@@ -316,6 +317,7 @@ impl Drive {
     }
 
     /// The drive accepts commands again, and goes on with the collections it had begun.
+    #[inline(never)]
     pub(crate) fn power_restored(&mut self) {
         self.faults.powered = true;
         for plane in 0..self.shape.planes {

@@ -13,7 +13,7 @@ use crate::io::{
 };
 use crate::space::{NamespaceSpace, Shape};
 use crate::stats::Resource;
-use mynah_stamp::{Span, Stage, Time};
+use mynah_stamp::{Span, Stage, StageSpans, Time};
 
 /// Largest request: 4 GiB less a sector would fit the sector count, but a request of more
 /// than this many sectors (1 GiB) is refused as a field error. TRIM has no limit.
@@ -171,12 +171,14 @@ impl Drive {
         }
     }
 
+    #[inline(never)]
     fn request_prp_list(&mut self, command: u32) {
         let flow = self.commands[command].flow;
         let booking = self.book_up(self.link.read_request, flow);
         self.events.push(booking.end, Event::PrpRequestAtHost { command });
     }
 
+    #[inline(never)]
     pub(crate) fn return_prp_list(&mut self, command: u32) {
         let c = &self.commands[command];
         let length = self.link.data(self.link.prp_list_bytes(c.bytes()));
@@ -184,6 +186,7 @@ impl Drive {
         self.events.push(booking.end, Event::PrpArrived { command });
     }
 
+    #[inline(never)]
     pub(crate) fn prp_list_arrived(&mut self, command: u32) {
         let now = self.now;
         self.commands[command].end_stage(Stage::CommandFetch, now);
@@ -285,7 +288,12 @@ impl Drive {
 
     fn book_firmware(&mut self, command: u32, cost: Span) {
         let flow = self.commands[command].flow;
-        let core = self.cores.iter_mut().min_by_key(|core| core.free_at()).expect("a core");
+        // Of those that are free, it does not matter which.
+        let free = self.cores.iter().position(|core| core.free_at() <= self.now);
+        let core = match free {
+            Some(free) => &mut self.cores[free],
+            None => self.cores.iter_mut().min_by_key(|core| core.free_at()).expect("a core"),
+        };
         let blame = &mut self.blame;
         let booking = core.book(self.now, cost, flow, |holder, wait| {
             blame.add(flow, Resource::Firmware, holder, wait);
@@ -293,6 +301,7 @@ impl Drive {
         self.events.push(booking.end, Event::FirmwareDone { command });
     }
 
+    #[inline(never)]
     pub(crate) fn firmware_done(&mut self, command: u32) {
         let now = self.now;
         self.commands[command].end_stage(Stage::Firmware, now);
@@ -310,22 +319,22 @@ impl Drive {
         }
     }
 
-    /// One part of a command is done; `spans` says where its time went since the parts
-    /// began. The last part's way is the command's.
+    /// One part of a command is done; `add` adds where its time went since the parts began.
+    /// The last part's way is the command's.
     #[inline(always)]
-    pub(crate) fn part_done(&mut self, command: u32, spans: &[(Stage, Span)]) {
+    pub(crate) fn part_done(&mut self, command: u32, add: impl FnOnce(&mut StageSpans)) {
         let now = self.now;
         let c = &mut self.commands[command];
         c.parts -= 1;
         if c.parts == 0 {
+            let stages = &mut c.completion.stages;
+            let before = if cfg!(debug_assertions) { stages.total() } else { Span::ZERO };
+            add(stages);
             debug_assert_eq!(
-                spans.iter().map(|&(_, span)| span).sum::<Span>(),
-                now.since(c.mark),
+                stages.total(),
+                before + now.since(c.mark),
                 "the stages of the last part do not fill its time"
             );
-            for &(stage, span) in spans {
-                c.completion.stages.add(stage, span);
-            }
             c.mark = now;
             self.finish(command);
         }
@@ -490,6 +499,7 @@ impl Drive {
         }
     }
 
+    #[inline(never)]
     pub(crate) fn completion_doorbell(&mut self, queue: u16) {
         let now = self.now;
         self.host.queues[usize::from(queue)].watching_frees = false;

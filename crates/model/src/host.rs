@@ -344,14 +344,16 @@ impl HostInterface {
         let burst = self.config.arbitration_burst;
         let mut weighted = self.weighted.take()?;
         let next = |host: &HostInterface, class: usize, turn: usize, most: u32| {
-            let queues = host.queues.len();
-            (0..queues)
-                .map(|step| (turn + step) % queues)
-                .filter(|&at| host.queues[at].queue.priority as usize == class)
-                .find_map(|at| match host.fetchable(at, most) {
+            let (before, from) = host.queues.split_at(turn.min(host.queues.len()));
+            (turn..).zip(from).chain((0..).zip(before)).find_map(|(at, pair)| {
+                if pair.queue.priority as usize != class {
+                    return None;
+                }
+                match host.fetchable(at, most) {
                     0 => None,
                     count => Some((at, count)),
-                })
+                }
+            })
         };
         let mut found =
             next(self, Priority::Urgent as usize, weighted.turns[0], burst).map(|it| (0, it));

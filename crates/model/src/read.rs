@@ -68,7 +68,7 @@ impl Drive {
             self.commands[command].admitted_bytes = from_cache * 512;
             self.access_cache(command);
         }
-        self.part_done(command, &[]);
+        self.part_done(command, |_| {});
     }
 
     /// Whether the cache has all that the command wants of `unit`.
@@ -139,12 +139,12 @@ impl Drive {
         c.parts += 1;
         let (holder, created) = (c.flow, c.mark);
         let extent = Extent { plane, slot: page, bytes };
-        let transaction = self.transactions.insert(Transaction {
-            watched: true,
-            first_sector: overlap.first_sector,
-            sectors: overlap.sectors,
-            ..Transaction::new(Purpose::Read, c.class, holder, command, extent, created)
-        });
+        let class = c.class;
+        let transaction = self.transactions.insert_any();
+        let t = &mut self.transactions[transaction];
+        *t = Transaction::new(Purpose::Read, class, holder, command, extent, created);
+        t.watched = true;
+        (t.first_sector, t.sectors) = (overlap.first_sector, overlap.sectors);
         let waited = self.now.since(created);
         if !waited.is_zero() {
             self.blame.add(holder, Resource::Mapping, MAPPING_TABLE, waited);
@@ -182,17 +182,18 @@ impl Drive {
                     self.fill_cache(transaction);
                 }
                 self.send_piece(owner, first_sector, sectors);
-                let t = &self.transactions[transaction];
-                let spans = [
-                    (Stage::Mapping, t.queued.since(t.created)),
-                    (Stage::DieWait, t.started.since(t.queued)),
-                    (Stage::FlashCommand, t.array.since(t.started)),
-                    (Stage::FlashArray, t.ready.since(t.array)),
-                    (Stage::ChannelWait, t.transfer.since(t.ready)),
-                    (Stage::FlashTransfer, self.now.since(t.transfer)),
-                ];
+                let now = self.now;
+                let &Transaction { created, queued, started, array, ready, transfer, .. } =
+                    &self.transactions[transaction];
                 self.transactions.remove(transaction);
-                self.part_done(owner, &spans);
+                self.part_done(owner, |stages| {
+                    stages.add(Stage::Mapping, queued.since(created));
+                    stages.add(Stage::DieWait, started.since(queued));
+                    stages.add(Stage::FlashCommand, array.since(started));
+                    stages.add(Stage::FlashArray, ready.since(array));
+                    stages.add(Stage::ChannelWait, transfer.since(ready));
+                    stages.add(Stage::FlashTransfer, now.since(transfer));
+                });
             }
             Purpose::Merge => {
                 self.transactions.remove(transaction);
@@ -286,15 +287,15 @@ impl Drive {
             return;
         }
         let now = self.now;
-        let spans = [
-            (Stage::Mapping, t.queued.since(t.created)),
-            (Stage::DieWait, t.started.since(t.queued)),
-            (Stage::FlashCommand, t.array.since(t.started)),
-            (Stage::FlashArray, now.since(t.array)),
-        ];
+        let &mut Transaction { created, queued, started, array, .. } = t;
         self.transactions.remove(transaction);
         self.commands[owner].completion.status = Status::UnrecoveredReadError;
-        self.part_done(owner, &spans);
+        self.part_done(owner, |stages| {
+            stages.add(Stage::Mapping, queued.since(created));
+            stages.add(Stage::DieWait, started.since(queued));
+            stages.add(Stage::FlashCommand, array.since(started));
+            stages.add(Stage::FlashArray, now.since(array));
+        });
     }
 
     /// Books the DRAM for the bytes that a command has put into or takes out of the cache.
@@ -315,7 +316,7 @@ impl Drive {
         for (first_sector, sectors) in std::mem::take(&mut self.commands[command].pieces) {
             self.send_piece(command, first_sector, sectors);
         }
-        self.part_done(command, &[(Stage::Cache, span)]);
+        self.part_done(command, |stages| stages.add(Stage::Cache, span));
     }
 
     /// Reads what a partly written unit lacks.

@@ -25,6 +25,8 @@ pub(crate) struct Shape {
     pub(crate) units_per_block: u32,
     pub(crate) units_per_plane: u32,
     pub(crate) unit_sectors: u32,
+    /// Its binary logarithm, if it is a power of two.
+    unit_sectors_shift: Option<u32>,
     pub(crate) unit_bytes: u32,
     pub(crate) page_bytes: u32,
     /// Planes of the flash, and so its pages and blocks, in what counts as one.
@@ -42,6 +44,7 @@ impl Shape {
         let g = config.geometry;
         let units_per_page = g.page_bytes / config.mapping.unit_bytes;
         let units_per_block = units_per_page * g.pages_per_block;
+        let unit_sectors = config.mapping.unit_bytes / 512;
         Shape {
             planes: g.planes(),
             planes_per_die: g.planes_per_die,
@@ -52,7 +55,10 @@ impl Shape {
             units_per_page,
             units_per_block,
             units_per_plane: units_per_block * g.blocks_per_plane,
-            unit_sectors: config.mapping.unit_bytes / 512,
+            unit_sectors,
+            unit_sectors_shift: unit_sectors
+                .is_power_of_two()
+                .then(|| unit_sectors.trailing_zeros()),
             unit_bytes: config.mapping.unit_bytes,
             page_bytes: g.page_bytes,
             flash_planes,
@@ -71,11 +77,11 @@ impl Shape {
     /// Units that `sectors` sectors fill, and the sectors left over.
     #[inline]
     pub(crate) fn split_sectors(&self, sectors: u64) -> (u64, u64) {
-        if self.unit_sectors.is_power_of_two() {
-            let shift = self.unit_sectors.trailing_zeros();
-            (sectors >> shift, sectors & u64::from(self.unit_sectors - 1))
-        } else {
-            (sectors / u64::from(self.unit_sectors), sectors % u64::from(self.unit_sectors))
+        match self.unit_sectors_shift {
+            Some(shift) => (sectors >> shift, sectors & u64::from(self.unit_sectors - 1)),
+            None => {
+                (sectors / u64::from(self.unit_sectors), sectors % u64::from(self.unit_sectors))
+            }
         }
     }
 

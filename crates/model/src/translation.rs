@@ -282,7 +282,7 @@ impl Drive {
                     last = self.read_unit(command, unit, last);
                     last_command = command;
                     let span = now.since(self.commands[command].mark);
-                    self.part_done(command, &[(Stage::Mapping, span)]);
+                    self.part_done(command, |stages| stages.add(Stage::Mapping, span));
                 }
                 Waiter::Write { unit: at } => {
                     if let Content::Unit(unit) = self.units[at].content {

@@ -65,7 +65,8 @@ impl Drive {
             let block = self.shape.block_of_slot(self.transactions[transaction].slot);
             let mean = on_curve(&reads.retries, self.blocks.erases[block as usize], |mean| *mean);
             let share = (self.retries.next_u64() >> 11) as f64 / (1u64 << 53) as f64;
-            let retries = mean as u64 + u64::from(share < mean.fract());
+            let whole = mean as u64;
+            let retries = whole + u64::from(share < mean - whole as f64);
             self.counters.read_retries += retries;
             most = most.max(retries);
         }

@@ -11,7 +11,7 @@ use crate::pool::NONE;
 use crate::read::complete_mask;
 use crate::stats::Resource;
 use crate::translation::Waiter;
-use mynah_stamp::{Span, Stage, Time};
+use mynah_stamp::{Span, Stage, StageSpans, Time};
 
 /// Units that one step of a TRIM deallocates before other events may happen.
 const TRIM_STEP_UNITS: u32 = 4096;
@@ -22,7 +22,7 @@ impl Drive {
         if self.write_protected {
             c.completion.status = Status::WriteProtected;
             c.parts = 1;
-            return self.part_done(command, &[]);
+            return self.part_done(command, |_| {});
         }
         self.counters.host_units_written += u64::from(c.end_unit - c.first_unit);
         self.counters.host_bytes_written += u64::from(c.request.sectors) * 512;
@@ -42,7 +42,7 @@ impl Drive {
                     let write = self.new_unit(command, unit, false);
                     self.send_to_flash(write);
                 }
-                self.part_done(command, &[]);
+                self.part_done(command, |_| {});
             }
         }
     }
@@ -50,14 +50,12 @@ impl Drive {
     fn new_unit(&mut self, command: u32, unit: u32, cached: bool) -> u32 {
         let mask = complete_mask(self.shape.unit_sectors, self.unit_mask(command, unit));
         let c = &self.commands[command];
-        let write = WriteUnit {
-            cached,
-            watched: !cached,
-            command: if cached { NONE } else { command },
-            mask,
-            ..WriteUnit::new(Content::Unit(unit), c.class, c.flow, self.now)
-        };
-        self.units.insert(write)
+        let at = self.units.insert_any();
+        let u = &mut self.units[at];
+        *u = WriteUnit::new(Content::Unit(unit), c.class, c.flow, self.now);
+        (u.cached, u.watched, u.mask) = (cached, !cached, mask);
+        u.command = if cached { NONE } else { command };
+        at
     }
 
     /// Lets writes that wait for room in a part of the cache in, oldest first, as far as there
@@ -517,7 +515,7 @@ impl Drive {
             let spans = unit_spans(u, u.created, now);
             let command = u.command;
             self.units.remove(at);
-            self.part_done(command, &spans);
+            self.part_done(command, |stages| add_all(stages, spans));
             return;
         }
         self.unit_clean(at, true);
@@ -538,7 +536,7 @@ impl Drive {
             // A write without a cache that was trimmed before it was programmed.
             let (command, span) = (u.command, self.now.since(u.created));
             self.units.remove(at);
-            return self.part_done(command, &[(Stage::DieWait, span)]);
+            return self.part_done(command, |stages| stages.add(Stage::DieWait, span));
         }
         let epoch = u.epoch;
         let again = std::mem::take(&mut u.rewritten);
@@ -573,7 +571,7 @@ impl Drive {
             for ThroughWaiter { command, .. } in waiters {
                 let mark = self.commands[command].mark;
                 let spans = unit_spans(&self.units[at], mark, self.now);
-                self.part_done(command, &spans);
+                self.part_done(command, |stages| add_all(stages, spans));
             }
         }
         if again && self.units[at].through {
@@ -619,11 +617,10 @@ impl Drive {
                 self.unit_clean(at, false);
             }
             Content::Unit(_) => {
-                let spans = [(Stage::DieWait, now.since(u.created))];
-                let command = u.command;
+                let (command, span) = (u.command, now.since(u.created));
                 self.units.remove(at);
                 self.commands[command].completion.status = Status::WriteFault;
-                self.part_done(command, &spans);
+                self.part_done(command, |stages| stages.add(Stage::DieWait, span));
             }
         }
     }
@@ -651,6 +648,7 @@ impl Drive {
         }
     }
 
+    #[inline(never)]
     pub(crate) fn begin_flush(&mut self, command: u32) {
         let volatile = self.cache.as_mut().filter(|cache| !cache.protected);
         let epoch = volatile.and_then(|cache| cache.end_epoch());
@@ -662,7 +660,7 @@ impl Drive {
                 self.evict_all();
                 self.update_write_pressure(0);
             }
-            _ => self.part_done(command, &[]),
+            _ => self.part_done(command, |_| {}),
         }
     }
 
@@ -675,16 +673,18 @@ impl Drive {
         {
             cache.flushes.pop_front();
             let span = now.since(self.commands[command].mark);
-            self.part_done(command, &[(Stage::CacheWait, span)]);
+            self.part_done(command, |stages| stages.add(Stage::CacheWait, span));
         }
     }
 
+    #[inline(never)]
     pub(crate) fn begin_trim(&mut self, command: u32) {
         self.commands[command].parts = 1;
         self.trim_step(command);
     }
 
     /// Deallocates some units, and the rest in later steps.
+    #[inline(never)]
     pub(crate) fn trim_step(&mut self, command: u32) {
         let c = &self.commands[command];
         let first = c.cursor;
@@ -699,7 +699,7 @@ impl Drive {
             self.events.push(self.now, Event::TrimStep { command });
         } else {
             let span = self.now.since(c.mark);
-            self.part_done(command, &[(Stage::Mapping, span)]);
+            self.part_done(command, |stages| stages.add(Stage::Mapping, span));
         }
     }
 
@@ -724,6 +724,10 @@ impl Drive {
             self.blocks.remove_valid(self.shape.block_of_slot(slot), 1);
         }
     }
+}
+
+fn add_all(stages: &mut StageSpans, spans: [(Stage, Span); 6]) {
+    spans.into_iter().for_each(|(stage, span)| stages.add(stage, span));
 }
 
 /// Where a unit's time went between `from` and `now`, when its program ended.

@@ -9,7 +9,7 @@ use crate::event::{Event, Key};
 use crate::flash::choice::Pick;
 use crate::flash::die::OperationKind;
 use crate::flash::queues::CLASS_COLLECTION;
-use crate::pool::List;
+use crate::pool::{List, NONE};
 use mynah_stamp::{Span, Time};
 
 /// What a channel carries.
@@ -104,13 +104,14 @@ impl Drive {
         }
     }
 
-    /// Frees `channel` if the command that it carries has ended by now without an event.
+    /// Frees `channel` if the command that it carries has ended by now without an event; whether
+    /// it has.
     #[inline]
-    pub(crate) fn notice_end(&mut self, channel: u32) {
-        if let Some(end) = self.silent_end(channel) {
-            self.counters.events += 1;
-            self.free_channel(channel, end);
-        }
+    pub(crate) fn notice_end(&mut self, channel: u32) -> bool {
+        let Some(end) = self.silent_end(channel) else { return false };
+        self.counters.events += 1;
+        self.free_channel(channel, end);
+        true
     }
 
     #[inline]
@@ -131,17 +132,13 @@ impl Drive {
         if !state.has_waiting() {
             return;
         }
-        self.notice_end(channel);
-        if matches!(self.channels[channel as usize].carrying, Carrying::Nothing)
-            && !(self.interrupts && self.grant_before(channel))
-        {
-            match self.config.bus.arbitration {
-                BusArbitration::CommandFirst => self.grant_command_first(channel),
-                BusArbitration::DataFirst => self.grant_data_first(channel),
-            }
-            if self.interrupts && self.channels[channel as usize].wanted != 0 {
-                self.grant_next_page(channel);
-            }
+        let free = match state.carrying {
+            Carrying::Nothing => true,
+            Carrying::Command { announced: false, .. } => self.notice_end(channel),
+            _ => false,
+        };
+        if free {
+            self.grant_free(channel);
         }
         let state = &mut self.channels[channel as usize];
         if let Carrying::Command { end, announced: false } = state.carrying
@@ -154,6 +151,20 @@ impl Drive {
         let waiting = state.ready & !state.blocked;
         if waiting != 0 {
             self.begin_blocked(channel, waiting);
+        }
+    }
+
+    #[inline(always)]
+    fn grant_free(&mut self, channel: u32) {
+        if self.interrupts && self.grant_before(channel) {
+            return;
+        }
+        match self.config.bus.arbitration {
+            BusArbitration::CommandFirst => self.grant_command_first(channel),
+            BusArbitration::DataFirst => self.grant_data_first(channel),
+        }
+        if self.interrupts && self.channels[channel as usize].wanted != 0 {
+            self.grant_next_page(channel);
         }
     }
 
@@ -189,21 +200,13 @@ impl Drive {
         }
     }
 
-    pub(super) fn grant_command_first(&mut self, channel: u32) {
+    #[inline(always)]
+    fn grant_command_first(&mut self, channel: u32) {
         let state = &self.channels[channel as usize];
         let first_die = state.first_die;
-        let data = if state.data_waiting == 0 {
-            None
-        } else {
-            state
-                .data
-                .iter()
-                .filter(|list| !list.is_empty())
-                .min_by_key(|list| self.transactions[list.head].order)
-                .map(|list| list.head)
-        };
-        let mut best: Option<(u8, u64, u32, Pick)> = None;
+        let data = if state.data_waiting == 0 { NONE } else { self.oldest_data(state) };
         let mut ready = state.ready;
+        let mut best: Option<(u8, u32, Pick)> = None;
         while ready != 0 {
             let die = first_die + ready.trailing_zeros();
             ready &= ready - 1;
@@ -215,15 +218,33 @@ impl Drive {
                 OperationKind::Program if pick.class != CLASS_COLLECTION => 2,
                 OperationKind::Program => 3,
             };
-            if best.is_none_or(|(r, order, ..)| (rank, pick.order) < (r, order)) {
-                best = Some((rank, pick.order, die, pick));
+            if rank == 0 && ready == 0 && best.is_none() {
+                return self.start(die, pick);
+            }
+            if best.is_none_or(|(r, _, best)| (rank, pick.order) < (r, best.order)) {
+                best = Some((rank, die, pick));
             }
         }
-        match (best, data) {
-            (Some((.., die, pick)), None) | (Some((0, _, die, pick)), _) => self.start(die, pick),
-            (_, Some(transaction)) => self.start_transfer(channel, transaction),
-            (None, None) => {}
+        match best {
+            Some((rank, die, pick)) if rank == 0 || data == NONE => self.start(die, pick),
+            _ if data != NONE => self.start_transfer(channel, data),
+            _ => {}
         }
+    }
+
+    /// The read data that has waited longest for a channel; some waits.
+    #[inline]
+    fn oldest_data(&self, state: &Channel) -> u32 {
+        let (mut oldest, mut least) = (NONE, u64::MAX);
+        for list in state.data {
+            if !list.is_empty() {
+                let order = self.transactions[list.head].order;
+                if order < least {
+                    (oldest, least) = (list.head, order);
+                }
+            }
+        }
+        oldest
     }
 
     pub(super) fn grant_data_first(&mut self, channel: u32) {

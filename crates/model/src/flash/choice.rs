@@ -182,13 +182,20 @@ impl Drive {
         if self.goes_by_heat() {
             return self.pick_write_by_heat(first_plane, class);
         }
-        (first_plane..first_plane + self.shape.planes_per_die)
-            .filter(|&plane| self.can_program_first(plane, class))
-            .map(|plane| {
-                let head = self.planes[plane as usize].queues.writes[usize::from(class)].head;
-                Pick { kind: OperationKind::Program, class, plane, order: self.units[head].order }
-            })
-            .min_by_key(|pick| pick.order)
+        let mut best = None;
+        let mut least = u64::MAX;
+        let planes = &self.planes[first_plane as usize..][..self.shape.planes_per_die as usize];
+        for (plane, state) in (first_plane..).zip(planes) {
+            let head = state.queues.writes[usize::from(class)].head;
+            if head != NONE && self.can_program_waiting(plane, class) {
+                let order = self.units[head].order;
+                if order < least {
+                    least = order;
+                    best = Some(Pick { kind: OperationKind::Program, class, plane, order });
+                }
+            }
+        }
+        best
     }
 
     #[cold]
@@ -225,16 +232,17 @@ impl Drive {
     pub(super) fn can_program(&self, plane: u32, class: u8) -> bool {
         match self.goes_by_heat() {
             true => self.stream_by_heat(plane, class).is_some(),
-            false => self.can_program_first(plane, class),
+            false => {
+                let queues = &self.planes[plane as usize].queues;
+                !queues.writes[usize::from(class)].is_empty()
+                    && self.can_program_waiting(plane, class)
+            }
         }
     }
 
-    /// The same where units are programmed in the order of their queue.
-    fn can_program_first(&self, plane: u32, class: u8) -> bool {
+    /// The same where something waits, and units are programmed in the order of their queue.
+    fn can_program_waiting(&self, plane: u32, class: u8) -> bool {
         let state = &self.planes[plane as usize];
-        if state.queues.writes[usize::from(class)].is_empty() {
-            return false;
-        }
         let units_per_page = self.shape.units_per_program;
         let (full, stream) = match class {
             CLASS_MAPPING => (true, Stream::Translation),

@@ -58,6 +58,8 @@ pub(crate) struct Flin {
     /// Estimates for each transaction and each write unit that is queued.
     notes: [Vec<Note>; 2],
     queue: Vec<Entry>,
+    /// For [`position`]: when the work before each place ends, and the extremes of its slowdowns.
+    before: Vec<(u64, f64, f64)>,
 }
 
 /// What a flow asks of a die and how it fares there.
@@ -130,6 +132,7 @@ impl Flin {
             owed: vec![None; dies],
             notes: [Vec::new(), Vec::new()],
             queue: Vec::new(),
+            before: Vec::new(),
             config,
         }
     }
@@ -259,8 +262,9 @@ impl Flin {
         }
     }
 
-    /// Finds the place of the last entry of the queue, which is new, and puts it there. The
-    /// die is busy for `busy` from now on; `running` is what it does for the same flow.
+    /// Finds the place of the last entry of the queue, which is new, and puts it there; whether
+    /// that is another. The die is busy for `busy` from now on; `running` is what it does for the
+    /// same flow.
     fn place(
         &mut self,
         kind: usize,
@@ -268,9 +272,9 @@ impl Flin {
         now: Time,
         busy: u64,
         (running, alone_service): (Option<u64>, Span),
-    ) {
+    ) -> bool {
         self.classify(now);
-        let Some(last) = self.queue.len().checked_sub(1) else { return };
+        let Some(last) = self.queue.len().checked_sub(1) else { return false };
         let mut new = self.queue[last];
         let bytes_limit_passed = self.share(new.holder, kind, die).intensive;
         new.intensive = bytes_limit_passed;
@@ -282,7 +286,7 @@ impl Flin {
         };
         new.moved = new.intensive && self.is_least_fairly_treated(new.holder, kind, die);
         self.queue[last] = new;
-        let at = position(&self.queue, busy);
+        let at = position(&self.queue, busy, &mut self.before);
         let note = Note {
             alone: Span::from_ps(new.alone),
             alone_service,
@@ -290,12 +294,16 @@ impl Flin {
             moved: new.moved,
         };
         self.set_note(kind, new.index, note);
-        // The orders stay where they are, the work moves.
-        let orders: Vec<u64> = self.queue[at..].iter().map(|entry| entry.order).collect();
-        self.queue[at..].rotate_right(1);
-        for (entry, order) in self.queue[at..].iter_mut().zip(orders) {
-            entry.order = order;
+        if at < last {
+            // The orders stay where they are, the work moves.
+            self.queue[at..].rotate_right(1);
+            let order = self.queue[at].order;
+            for place in at..last {
+                self.queue[place].order = self.queue[place + 1].order;
+            }
+            self.queue[last].order = order;
         }
+        at < last
     }
 
     /// Whether the flow is slowed down most while flows are not treated fairly.
@@ -323,10 +331,13 @@ impl Flin {
 }
 
 /// Where in `queue` its last entry belongs.
-fn position(queue: &[Entry], busy: u64) -> usize {
+fn position(queue: &[Entry], busy: u64, before: &mut Vec<(u64, f64, f64)>) -> usize {
     let last = queue.len() - 1;
     let new = queue[last];
     let others = &queue[..last];
+    if others.is_empty() {
+        return 0;
+    }
     let light = others.iter().take_while(|entry| !entry.intensive).count();
     let (end, floor) = if new.intensive { (last, light) } else { (light, 0) };
     let may_pass = |entry: &Entry| entry.holder != new.holder && !entry.moved;
@@ -339,7 +350,8 @@ fn position(queue: &[Entry], busy: u64) -> usize {
     }
     // Ends of the part's work as it stands, and the extremes of slowdowns before each place.
     let mut ends = busy + others[..floor].iter().map(|entry| entry.service).sum::<u64>();
-    let mut before = vec![(ends, f64::INFINITY, 0.0f64)];
+    before.clear();
+    before.push((ends, f64::INFINITY, 0.0));
     for entry in &others[floor..end] {
         ends += entry.service;
         let slowdown = entry.slowdown(ends);
@@ -466,15 +478,16 @@ impl Drive {
         let busy = self.busy_left(die).as_ps();
         let running = self.running_alone(&flin, READS, die, holder);
         let alone = self.read_service(transaction, flin.active_dies(Some(holder), die));
-        flin.place(READS, die, self.now, busy, (running, alone));
-        for plane in planes {
-            self.planes[plane as usize].queues.reads[class] = List::EMPTY;
-        }
-        for entry in &flin.queue {
-            self.transactions[entry.index].order = entry.order;
-            let plane = self.transactions[entry.index].plane;
-            let list = &mut self.planes[plane as usize].queues.reads[class];
-            self.transactions.push_back(list, entry.index);
+        if flin.place(READS, die, self.now, busy, (running, alone)) {
+            for plane in planes {
+                self.planes[plane as usize].queues.reads[class] = List::EMPTY;
+            }
+            for entry in &flin.queue {
+                self.transactions[entry.index].order = entry.order;
+                let plane = self.transactions[entry.index].plane;
+                let list = &mut self.planes[plane as usize].queues.reads[class];
+                self.transactions.push_back(list, entry.index);
+            }
         }
         self.flin = Some(flin);
     }
@@ -504,16 +517,17 @@ impl Drive {
         flin.queue = queue;
         let busy = self.busy_left(die).as_ps();
         let running = self.running_alone(&flin, WRITES, die, holder);
-        flin.place(WRITES, die, self.now, busy, (running, self.unit_service()));
-        for plane in planes {
-            self.planes[plane as usize].queues.writes[class] = List::EMPTY;
-        }
-        for entry in &flin.queue {
-            self.units[entry.index].order = entry.order;
-            let Content::Unit(_) = self.units[entry.index].content else { continue };
-            let plane = self.units[entry.index].plane;
-            let list = &mut self.planes[plane as usize].queues.writes[class];
-            self.units.push_back(list, entry.index);
+        if flin.place(WRITES, die, self.now, busy, (running, self.unit_service())) {
+            for plane in planes {
+                self.planes[plane as usize].queues.writes[class] = List::EMPTY;
+            }
+            for entry in &flin.queue {
+                self.units[entry.index].order = entry.order;
+                let Content::Unit(_) = self.units[entry.index].content else { continue };
+                let plane = self.units[entry.index].plane;
+                let list = &mut self.planes[plane as usize].queues.writes[class];
+                self.units.push_back(list, entry.index);
+            }
         }
         self.flin = Some(flin);
     }
@@ -659,8 +673,11 @@ impl Drive {
     #[inline(never)]
     pub(super) fn put_least_fair_data_first(&mut self, channel: u32) {
         const HOST_DATA: usize = 1;
-        let Some(flin) = self.flin.take() else { return };
         let list = self.channels[channel as usize].data[HOST_DATA];
+        if list.head == list.tail {
+            return;
+        }
+        let Some(flin) = self.flin.take() else { return };
         let (mut worst, mut found, mut found_before) = (-1.0, NONE, NONE);
         let (mut before, mut at) = (NONE, list.head);
         while at != NONE {
@@ -727,10 +744,10 @@ mod tests {
         let mut queue: Vec<Entry> = (0..4).map(|n| entry(n, 2, u64::from(n) * 100)).collect();
         queue.push(entry(4, 3, 0));
         // In front: 1, 2, 1.5, 1.33, 1.25 times. Further back its own slowdown grows.
-        assert_eq!(position(&queue, 0), 1);
+        assert_eq!(position(&queue, 0, &mut vec![]), 1);
         // Nobody passes his own flow.
         queue.insert(2, entry(5, 3, 0));
-        assert_eq!(position(&queue, 0), 3);
+        assert_eq!(position(&queue, 0, &mut vec![]), 3);
     }
 
     #[test]
@@ -767,14 +784,14 @@ mod tests {
         let mut queue: Vec<Entry> = (0..3).map(|n| entry(n, 2, 1000)).collect();
         queue[2].intensive = true;
         queue.push(Entry { intensive: true, ..entry(3, 3, 0) });
-        assert_eq!(position(&queue, 0), 2);
+        assert_eq!(position(&queue, 0, &mut vec![]), 2);
         // Light work stands before intensive work, however long that has waited.
         queue[3] = entry(3, 2, 0);
         queue[2].waited = 1_000_000;
-        assert_eq!(position(&queue, 0), 2);
+        assert_eq!(position(&queue, 0, &mut vec![]), 2);
         // What moved forward is not passed.
         queue[3] = Entry { intensive: true, ..entry(3, 3, 0) };
         queue[2].moved = true;
-        assert_eq!(position(&queue, 0), 3);
+        assert_eq!(position(&queue, 0, &mut vec![]), 3);
     }
 }

@@ -136,6 +136,7 @@ impl Drive {
     }
 
     /// The array of a program or an erase is done, unless it was suspended since.
+    #[inline(never)]
     pub(crate) fn long_array_done(&mut self, die: u32, number: u16) {
         let hold = &mut self.holds[die as usize];
         if hold.number != number {

@@ -241,8 +241,9 @@ impl Drive {
         let pages = self.pages_in_program(page);
         let mut holder = None;
         self.program_page(&mut operation, pick, &mut holder, lane, channel);
-        if self.config.scheduler.multi_plane {
-            let first_plane = self.dies[die as usize].first_plane;
+        let state = &self.dies[die as usize];
+        if self.config.scheduler.multi_plane && state.work.writes(pick.class) > 0 {
+            let first_plane = state.first_plane;
             for plane in first_plane..first_plane + self.shape.planes_per_die {
                 if plane != pick.plane
                     && self.can_program(plane, pick.class)
@@ -439,7 +440,7 @@ impl Drive {
     fn take_units(&mut self, pick: Pick, capacity: u32) -> (List, u32) {
         let (mut chosen, mut count, mut used) = (List::EMPTY, 0, 0);
         'classes: for class in Self::classes_of_program(pick.class) {
-            loop {
+            while used < capacity {
                 let list = self.planes[pick.plane as usize].queues.writes[usize::from(class)];
                 if list.is_empty() {
                     break;

@@ -137,11 +137,8 @@ impl Work {
     /// Whether nothing but reads of one class waits that has no turns to take: which class.
     #[inline]
     pub(super) fn only_reads(&self) -> Option<u8> {
-        match self.some {
-            MAPPING_READS => Some(CLASS_MAPPING),
-            reads if reads == 1 << CLASS_HOST => Some(CLASS_HOST),
-            reads if reads == 2 << CLASS_HOST => Some(CLASS_HOST + 1),
-            _ => None,
-        }
+        const WITHOUT_TURNS: u32 = MAPPING_READS | 0b11 << CLASS_HOST;
+        let one = self.some & !WITHOUT_TURNS == 0 && self.some.is_power_of_two();
+        one.then(|| self.some.trailing_zeros() as u8)
     }
 }
