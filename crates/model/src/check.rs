@@ -40,7 +40,7 @@ impl Drive {
             hold(table.written(slot) == Some(Content::Unit(unit)), || {
                 format!("unit {unit} is mapped to slot {slot}, which holds something else")
             })?;
-            let plane = slot / self.shape.units_per_plane;
+            let plane = self.shape.plane_of_slot(slot);
             let fits = match self.config.placement {
                 Placement::Static => plane == self.plane_of(Content::Unit(unit)),
                 _ => self.space_of(unit).planes.contains(&plane),

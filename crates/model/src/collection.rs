@@ -261,7 +261,7 @@ impl Drive {
         let units_per_page = self.shape.units_per_page;
         loop {
             let collection = &mut self.planes[plane as usize].collection;
-            let in_flight = collection.reading + collection.units.div_ceil(units_per_page);
+            let in_flight = collection.reading + self.shape.pages_of(collection.units);
             if in_flight >= self.pages_in_flight {
                 return;
             }
@@ -328,18 +328,20 @@ impl Drive {
     /// reserve. What was not moved stays where it is.
     #[inline]
     pub(crate) fn break_off_if_stuck(&mut self, plane: u32) {
-        if self.planes[plane as usize].queues.collected_units > 0 {
-            self.break_off_without_room(plane);
+        if self.planes[plane as usize].queues.collected_units > 0
+            && !self.blocks.can_program(plane, Stream::Collected)
+        {
+            self.break_off(plane);
         }
     }
 
-    fn break_off_without_room(&mut self, plane: u32) {
-        if !self.blocks.can_program(plane, Stream::Collected) {
-            let state = &mut self.planes[plane as usize];
-            state.collection.broken = true;
-            state.collection.pages.clear();
-            self.fail_writes_of(plane, CLASS_COLLECTION);
-        }
+    #[cold]
+    #[inline(never)]
+    fn break_off(&mut self, plane: u32) {
+        let state = &mut self.planes[plane as usize];
+        state.collection.broken = true;
+        state.collection.pages.clear();
+        self.fail_writes_of(plane, CLASS_COLLECTION);
     }
 
     /// A page of the victim has been read: what is still valid goes to the collected
@@ -438,8 +440,8 @@ impl Drive {
 
     /// Pages of collected units are being programmed at `slots`.
     pub(crate) fn pages_moved(&mut self, slots: &[u32]) {
-        for slot in slots {
-            let plane = slot / self.shape.units_per_plane;
+        for &slot in slots {
+            let plane = self.shape.plane_of_slot(slot);
             let due = &mut self.planes[plane as usize].collection.due;
             *due = due.saturating_sub(MOVE);
         }

@@ -137,7 +137,7 @@ impl EventQueue {
     }
 
     /// Schedules `event`. `at` must not be before the last popped event.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn push(&mut self, at: Time, event: Event) {
         let key = Key { time: at.as_ps(), sequence: self.sequence };
         self.sequence += 1;
@@ -192,7 +192,7 @@ impl EventQueue {
     }
 
     /// Puts an event into the wheel, or among those far away.
-    #[inline]
+    #[inline(never)]
     fn store(&mut self, key: Key, event: Event) {
         let number = key.time >> SLOT_BITS;
         if number - self.position >= SLOTS || self.free == NONE {

@@ -341,36 +341,30 @@ impl HostInterface {
         now: Time,
         commands: &mut Pool<Command>,
     ) -> Option<(u16, u32)> {
-        let burst = self.config.arbitration_burst;
         let mut weighted = self.weighted.take()?;
-        let next = |host: &HostInterface, class: usize, turn: usize, most: u32| {
-            let (before, from) = host.queues.split_at(turn.min(host.queues.len()));
-            (turn..).zip(from).chain((0..).zip(before)).find_map(|(at, pair)| {
-                if pair.queue.priority as usize != class {
-                    return None;
-                }
-                match host.fetchable(at, most) {
-                    0 => None,
-                    count => Some((at, count)),
-                }
+        // The first queue of each class that may go: its turn from now, its place, and how many.
+        let mut first: [Option<(usize, usize, u32)>; 4] = [None; 4];
+        for (at, pair) in self.queues.iter().enumerate().filter(|(_, pair)| pair.waiting > 0) {
+            let class = pair.queue.priority as usize;
+            let count = self.fetchable(at, self.config.arbitration_burst);
+            let turn = weighted.turns[class];
+            let step = if at >= turn { at - turn } else { at + self.queues.len() - turn };
+            if count > 0 && first[class].is_none_or(|(before, ..)| step < before) {
+                first[class] = Some((step, at, count));
+            }
+        }
+        let urgent = first[Priority::Urgent as usize].map(|(_, at, count)| (0, (at, count)));
+        let among = |left: &[u32; 3]| {
+            (1..4).find_map(|class| match (first[class], left[class - 1]) {
+                (None, _) | (_, 0) => None,
+                (Some((_, at, count)), left) => Some((class, (at, count.min(left)))),
             })
         };
-        let mut found =
-            next(self, Priority::Urgent as usize, weighted.turns[0], burst).map(|it| (0, it));
         // Those that have something left of this round; then all of them, in a new one.
-        for _ in 0..2 {
-            for class in 1..4 {
-                if found.is_none() {
-                    let most = burst.min(weighted.left[class - 1]);
-                    found = next(self, class, weighted.turns[class], most).map(|it| (class, it));
-                }
-            }
-            let exhausted = found.is_none()
-                && (1..4).any(|class| next(self, class, weighted.turns[class], burst).is_some());
-            if !exhausted {
-                break;
-            }
+        let mut found = urgent.or_else(|| among(&weighted.left));
+        if found.is_none() && first.iter().any(Option::is_some) {
             weighted.left = weighted.weights;
+            found = among(&weighted.left);
         }
         if let Some((class, (at, count))) = found {
             weighted.turns[class] = at + 1;

@@ -379,7 +379,7 @@ impl Drive {
     #[cold]
     #[inline(never)]
     pub(crate) fn programmed_in_pool(&mut self, slot: u32, fails: bool) {
-        let plane = slot / self.shape.units_per_plane;
+        let plane = self.shape.plane_of_slot(slot);
         let block = self.shape.block_of_slot(slot);
         let Some(hybrid) = &mut self.hybrid else { return };
         hybrid.pools[plane as usize].programs -= 1;

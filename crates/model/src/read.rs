@@ -134,7 +134,7 @@ impl Drive {
                 return last;
             }
         }
-        let plane = slot / self.shape.units_per_plane;
+        let plane = self.shape.plane_of_slot(slot);
         let c = &mut self.commands[command];
         c.parts += 1;
         let (holder, created) = (c.flow, c.mark);
@@ -328,7 +328,7 @@ impl Drive {
         let bits = self.shape.unit_sectors.min(64);
         let missing = self.shape.unit_bytes / bits * (bits - granules.min(bits));
         let page = slot - slot % self.shape.units_per_page;
-        let plane = slot / self.shape.units_per_plane;
+        let plane = self.shape.plane_of_slot(slot);
         let holder = if u.holder == GARBAGE_COLLECTION { GARBAGE_COLLECTION } else { u.holder };
         let extent = Extent { plane, slot: page, bytes: missing.max(512) };
         let t =
@@ -362,7 +362,11 @@ pub(crate) fn needed_mask(unit_sectors: u32, first: u32, sectors: u32) -> u64 {
 
 /// The mask of a whole unit, as bits that [`sector_mask`] can set; a complete mask is
 /// always stored as all ones.
+#[inline]
 pub(crate) fn complete_mask(unit_sectors: u32, mask: u64) -> u64 {
+    if mask == u64::MAX {
+        return mask;
+    }
     let bits = unit_sectors.div_ceil(unit_sectors.div_ceil(64));
     let whole = u64::MAX >> (64 - bits.min(64));
     if mask & whole == whole { u64::MAX } else { mask }

@@ -27,6 +27,9 @@ pub(crate) struct Shape {
     pub(crate) unit_sectors: u32,
     /// Its binary logarithm, if it is a power of two.
     unit_sectors_shift: Option<u32>,
+    by_die: Divisor,
+    by_block: Divisor,
+    by_plane: Divisor,
     pub(crate) unit_bytes: u32,
     pub(crate) page_bytes: u32,
     /// Planes of the flash, and so its pages and blocks, in what counts as one.
@@ -46,6 +49,9 @@ impl Shape {
         let units_per_block = units_per_page * g.pages_per_block;
         let unit_sectors = config.mapping.unit_bytes / 512;
         Shape {
+            by_die: Divisor::new(g.planes_per_die),
+            by_block: Divisor::new(units_per_block),
+            by_plane: Divisor::new(units_per_block * g.blocks_per_plane),
             planes: g.planes(),
             planes_per_die: g.planes_per_die,
             dies_per_channel: g.chips_per_channel * g.dies_per_chip,
@@ -89,20 +95,33 @@ impl Shape {
         self.planes as usize * self.units_per_plane as usize
     }
 
+    #[inline]
     pub(crate) fn die_of_plane(&self, plane: u32) -> u32 {
-        plane / self.planes_per_die
+        self.by_die.divide(plane)
+    }
+
+    #[inline]
+    pub(crate) fn plane_of_slot(&self, slot: u32) -> u32 {
+        self.by_plane.divide(slot)
+    }
+
+    /// Pages that so many units fill, the last perhaps in part.
+    #[inline]
+    pub(crate) fn pages_of(&self, units: u32) -> u32 {
+        (units + self.units_per_page - 1) >> self.units_per_page.trailing_zeros()
     }
 
     /// Index of a block among all of the drive.
     #[inline]
     pub(crate) fn block_of_slot(&self, slot: u32) -> u32 {
-        slot / self.units_per_block
+        self.by_block.divide(slot)
     }
 
     /// The page within its block.
     #[inline]
     pub(crate) fn page_of_slot(&self, slot: u32) -> u32 {
-        (slot % self.units_per_block) >> self.units_per_page.trailing_zeros()
+        let within = slot - self.block_of_slot(slot) * self.units_per_block;
+        within >> self.units_per_page.trailing_zeros()
     }
 
     #[inline]
@@ -113,6 +132,31 @@ impl Shape {
     #[inline]
     pub(crate) fn plane_of_block(&self, block: u32) -> u32 {
         block / self.blocks_per_plane
+    }
+}
+
+/// A number that others are often divided by: a division takes the processor several times as
+/// long as a multiplication with the reciprocal, which for 32 bits is exact (Lemire, Kaser and
+/// Kurz, Faster remainder by direct computation, 2019).
+#[derive(Clone, Copy, Debug)]
+struct Divisor {
+    /// The reciprocal times 2^64, rounded up; 0 for a divisor of 1.
+    reciprocal: u64,
+}
+
+impl Divisor {
+    /// # Panics
+    /// If `by` is 0.
+    fn new(by: u32) -> Divisor {
+        Divisor { reciprocal: (u64::MAX / u64::from(by)).wrapping_add(1) }
+    }
+
+    #[inline]
+    fn divide(self, number: u32) -> u32 {
+        match self.reciprocal {
+            0 => number,
+            reciprocal => (u128::from(reciprocal) * u128::from(number) >> 64) as u32,
+        }
     }
 }
 
@@ -194,4 +238,24 @@ pub(crate) fn planes_in_order(config: &Config, namespace: &Namespace) -> Vec<u32
                 + plane
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn divides_like_a_division(
+            number: u32,
+            by in prop_oneof![1u32..70, 1..=u32::MAX, (0u32..32).prop_map(|bit| 1 << bit)],
+        ) {
+            let divisor = Divisor::new(by);
+            for number in [number, number / by * by, u32::MAX, u32::MAX / by * by] {
+                prop_assert_eq!(divisor.divide(number), number / by);
+                prop_assert_eq!(divisor.divide(number.wrapping_sub(1)), number.wrapping_sub(1) / by);
+            }
+        }
+    }
 }

@@ -241,7 +241,7 @@ impl Drive {
             CLASS_MAPPING,
             MAPPING_TABLE,
             page,
-            Extent { plane: slot / self.shape.units_per_plane, slot, bytes },
+            Extent { plane: self.shape.plane_of_slot(slot), slot, bytes },
             self.now,
         ));
         self.enqueue_transaction(transaction);

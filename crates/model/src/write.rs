@@ -47,6 +47,7 @@ impl Drive {
         }
     }
 
+    #[inline]
     fn new_unit(&mut self, command: u32, unit: u32, cached: bool) -> u32 {
         let mask = complete_mask(self.shape.unit_sectors, self.unit_mask(command, unit));
         let c = &self.commands[command];
@@ -182,6 +183,7 @@ impl Drive {
 
     /// A unit has become dirty in the cache: it leaves at once, or when it is the least
     /// recently written and the cache is full enough.
+    #[inline]
     fn cached(&mut self, at: u32) {
         let cache = self.cache.as_ref().expect("a cache");
         let part = usize::from(self.units[at].part);
@@ -274,6 +276,7 @@ impl Drive {
     }
 
     /// A unit sets out for flash: first its mapping entry has to be known.
+    #[inline]
     pub(crate) fn send_to_flash(&mut self, at: u32) {
         let Content::Unit(unit) = self.units[at].content else {
             return self.queue_unit(at);
@@ -285,6 +288,7 @@ impl Drive {
     }
 
     /// The mapping entry of a unit on its way to flash is known.
+    #[inline]
     pub(crate) fn unit_mapping_known(&mut self, at: u32) {
         let u = &self.units[at];
         let Content::Unit(unit) = u.content else { return };
@@ -308,6 +312,7 @@ impl Drive {
         self.queue_unit(at);
     }
 
+    #[inline]
     fn queue_unit(&mut self, at: u32) {
         if self.units[at].cached && self.cache.as_ref().is_some_and(|cache| cache.dram.takes_all())
         {
@@ -366,7 +371,7 @@ impl Drive {
         let u = &self.units[at];
         let plane = u.plane;
         if u.holder == GARBAGE_COLLECTION && u.from != NONE {
-            let plane = u.from / self.shape.units_per_plane;
+            let plane = self.shape.plane_of_slot(u.from);
             self.units.remove(at);
             self.collected_unit_done(plane);
         } else if u.trimmed {
@@ -439,7 +444,7 @@ impl Drive {
                 let collected = u.from != NONE;
                 self.units.remove(at);
                 if collected {
-                    self.collected_unit_done(slot / self.shape.units_per_plane);
+                    self.collected_unit_done(self.shape.plane_of_slot(slot));
                 } else {
                     self.translation_programmed(page);
                 }
@@ -450,7 +455,7 @@ impl Drive {
                 self.program_again(at);
             } else if u.from != NONE {
                 self.units.remove(at);
-                self.collected_unit_done(slot / self.shape.units_per_plane);
+                self.collected_unit_done(self.shape.plane_of_slot(slot));
             } else {
                 if self.units[at].trimmed && self.mapping.table.slot(unit) == Some(slot + place) {
                     self.unmap(unit);
@@ -508,6 +513,7 @@ impl Drive {
     }
 
     /// Host data is on flash.
+    #[inline]
     fn unit_programmed(&mut self, at: u32) {
         let now = self.now;
         if !self.units[at].cached {
@@ -597,7 +603,7 @@ impl Drive {
         let now = self.now;
         let u = &self.units[at];
         if u.from != NONE {
-            let plane = u.from / self.shape.units_per_plane;
+            let plane = self.shape.plane_of_slot(u.from);
             self.units.remove(at);
             self.collected_unit_done(plane);
             return;

@@ -175,7 +175,8 @@ impl Drive {
         if self.channels[channel as usize].wanted != 0 && self.grant_suspension(channel) {
             return true;
         }
-        if self.flin.is_some() {
+        let data = self.channels[channel as usize].data[data_list(Purpose::Read)];
+        if self.flin.is_some() && data.head != data.tail {
             self.put_least_fair_data_first(channel);
         }
         false

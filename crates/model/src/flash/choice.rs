@@ -170,14 +170,18 @@ impl Drive {
             return Some(pick);
         }
         let class = self.dies[die as usize].host_class(1)?;
-        self.pick_write(first, class).or_else(|| {
-            // The class whose turn it is cannot start: any other may.
-            (CLASS_HOST..CLASS_COLLECTION)
-                .filter(|&other| other != class)
-                .find_map(|other| self.pick_write(first, other))
-        })
+        self.pick_write(first, class).or_else(|| self.pick_write_of_others(first, class))
     }
 
+    /// The class whose turn it is cannot start: any other may.
+    #[inline(never)]
+    fn pick_write_of_others(&self, first_plane: u32, class: u8) -> Option<Pick> {
+        (CLASS_HOST..CLASS_COLLECTION)
+            .filter(|&other| other != class)
+            .find_map(|other| self.pick_write(first_plane, other))
+    }
+
+    #[inline(always)]
     pub(super) fn pick_write(&self, first_plane: u32, class: u8) -> Option<Pick> {
         if self.goes_by_heat() {
             return self.pick_write_by_heat(first_plane, class);
@@ -241,6 +245,7 @@ impl Drive {
     }
 
     /// The same where something waits, and units are programmed in the order of their queue.
+    #[inline(always)]
     fn can_program_waiting(&self, plane: u32, class: u8) -> bool {
         let state = &self.planes[plane as usize];
         let units_per_page = self.shape.units_per_program;

@@ -674,9 +674,6 @@ impl Drive {
     pub(super) fn put_least_fair_data_first(&mut self, channel: u32) {
         const HOST_DATA: usize = 1;
         let list = self.channels[channel as usize].data[HOST_DATA];
-        if list.head == list.tail {
-            return;
-        }
         let Some(flin) = self.flin.take() else { return };
         let (mut worst, mut found, mut found_before) = (-1.0, NONE, NONE);
         let (mut before, mut at) = (NONE, list.head);

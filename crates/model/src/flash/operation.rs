@@ -440,7 +440,10 @@ impl Drive {
     fn take_units(&mut self, pick: Pick, capacity: u32) -> (List, u32) {
         let (mut chosen, mut count, mut used) = (List::EMPTY, 0, 0);
         'classes: for class in Self::classes_of_program(pick.class) {
-            while used < capacity {
+            loop {
+                if used >= capacity {
+                    break 'classes;
+                }
                 let list = self.planes[pick.plane as usize].queues.writes[usize::from(class)];
                 if list.is_empty() {
                     break;
