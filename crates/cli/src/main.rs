@@ -20,6 +20,10 @@ use clap::{CommandFactory, Parser};
 use failure::Failure;
 use std::process::ExitCode;
 
+/// A drive's tables are large, and used at random.
+#[global_allocator]
+static ALLOCATOR: mynah_memory::HugePages = mynah_memory::HugePages;
+
 /// Exit code of a run that was interrupted.
 const INTERRUPTED: u8 = 130;
 

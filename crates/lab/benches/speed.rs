@@ -13,6 +13,10 @@ use workloads::{Cost, WORKLOADS, run, run_mqsim};
 /// Runs of each workload, of which the median counts.
 const RUNS: usize = 5;
 
+/// As in the command.
+#[global_allocator]
+static ALLOCATOR: mynah_memory::HugePages = mynah_memory::HugePages;
+
 fn main() {
     let arguments: Vec<String> =
         std::env::args().skip(1).filter(|argument| argument != "--bench").collect();

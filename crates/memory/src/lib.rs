@@ -1,0 +1,168 @@
+//! The memory of a process whose large tables are read and written at random: they lie in huge
+//! pages, so that the processor need not walk the page tables for nearly every access.
+//!
+//! ```
+//! #[global_allocator]
+//! static ALLOCATOR: mynah_memory::HugePages = mynah_memory::HugePages;
+//!
+//! let table = vec![0u8; 64 << 20];
+//! assert_eq!(table.as_ptr() as usize % (2 << 20), 0);
+//! ```
+
+// An allocator deals in raw memory.
+#![allow(unsafe_code)]
+
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::ptr;
+
+/// Bytes from which on an allocation gets pages of its own. glibc, too, takes all of these from
+/// the kernel and gives them back when they are freed (`M_MMAP_THRESHOLD`, mallopt(3)).
+const LARGE: usize = 32 << 20;
+/// Bytes of a huge page on x86-64, and of one with 4 KiB pages on AArch64. Where huge pages are
+/// larger, allocations are just not aligned to them.
+const HUGE_PAGE: usize = 2 << 20;
+
+/// The system's allocator for all that is small. What has 32 MiB or more is mapped, aligned to
+/// 2 MiB, and the kernel is asked for huge pages (`MADV_HUGEPAGE`, madvise(2)): where they are
+/// switched off it gives ordinary ones.
+pub struct HugePages;
+
+fn is_large(layout: Layout) -> bool {
+    layout.size() >= LARGE && layout.align() <= HUGE_PAGE
+}
+
+/// Bytes that are mapped for `size`; `None` if they cannot be.
+fn mapped_bytes(size: usize) -> Option<usize> {
+    size.checked_next_multiple_of(HUGE_PAGE)
+}
+
+/// Maps `size` bytes, all of them zero; null if the kernel has none.
+fn map(size: usize) -> *mut u8 {
+    let lengths = mapped_bytes(size).and_then(|bytes| Some((bytes, bytes.checked_add(HUGE_PAGE)?)));
+    let Some((bytes, reserved)) = lengths else { return ptr::null_mut() };
+    let access = ProtFlags::READ | ProtFlags::WRITE;
+    // SAFETY: a new private mapping at a place of the kernel's choice touches nobody's memory.
+    let mapping = unsafe { mmap_anonymous(ptr::null_mut(), reserved, access, MapFlags::PRIVATE) };
+    let Ok(mapping) = mapping else { return ptr::null_mut() };
+    let skipped = (mapping as usize).next_multiple_of(HUGE_PAGE) - mapping as usize;
+    let base = mapping.cast::<u8>().wrapping_add(skipped);
+    // SAFETY: both pieces are of the mapping just made, outside of what is handed out, and
+    // consist of whole pages. A piece that cannot be given back just stays mapped.
+    unsafe {
+        if skipped > 0 {
+            let _ = munmap(mapping, skipped);
+        }
+        if skipped < HUGE_PAGE {
+            let _ = munmap(base.wrapping_add(bytes).cast(), HUGE_PAGE - skipped);
+        }
+        let _ = madvise(base.cast(), bytes, Advice::LinuxHugepage);
+    }
+    base
+}
+
+// SAFETY: what `map` returns is aligned, its own and as long as was asked for; every allocation
+// goes back to where it came from, which its layout tells.
+unsafe impl GlobalAlloc for HugePages {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        if is_large(layout) {
+            return map(layout.size());
+        }
+        // SAFETY: the caller's promises are those that the system's allocator asks for.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        if is_large(layout) {
+            // What has just been mapped is zero.
+            return map(layout.size());
+        }
+        // SAFETY: as above.
+        unsafe { System.alloc_zeroed(layout) }
+    }
+
+    unsafe fn dealloc(&self, allocation: *mut u8, layout: Layout) {
+        if is_large(layout) {
+            if let Some(bytes) = mapped_bytes(layout.size()) {
+                // SAFETY: it was mapped with this length, and the caller uses it no more.
+                let _ = unsafe { munmap(allocation.cast(), bytes) };
+            }
+            return;
+        }
+        // SAFETY: it came from the system's allocator with this layout.
+        unsafe { System.dealloc(allocation, layout) }
+    }
+
+    unsafe fn realloc(&self, allocation: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        let Ok(wanted) = Layout::from_size_align(size, layout.align()) else {
+            return ptr::null_mut();
+        };
+        if !is_large(layout) && !is_large(wanted) {
+            // SAFETY: it came from the system's allocator with this layout.
+            return unsafe { System.realloc(allocation, layout, size) };
+        }
+        if is_large(layout) && is_large(wanted) && mapped_bytes(layout.size()) == mapped_bytes(size)
+        {
+            return allocation;
+        }
+        // SAFETY: the new allocation is not the old one, and both are as long as what is copied.
+        unsafe {
+            let moved = self.alloc(wanted);
+            if !moved.is_null() {
+                ptr::copy_nonoverlapping(allocation, moved, layout.size().min(size));
+                self.dealloc(allocation, layout);
+            }
+            moved
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[global_allocator]
+    static ALLOCATOR: HugePages = HugePages;
+
+    #[test]
+    fn large_tables_are_aligned_and_zero() {
+        for size in [LARGE, LARGE + 1, LARGE + HUGE_PAGE, LARGE * 3 - 1] {
+            let mut table = vec![0u8; size];
+            assert_eq!(table.as_ptr() as usize % HUGE_PAGE, 0);
+            assert!(table.iter().all(|&byte| byte == 0));
+            (table[0], table[size - 1]) = (1, 2);
+        }
+    }
+
+    #[test]
+    fn what_grows_and_shrinks_keeps_its_contents() {
+        let mut table: Vec<u32> = Vec::new();
+        for number in 0..(3 * LARGE / 4) as u32 {
+            table.push(number);
+        }
+        table.truncate(LARGE / 4 + 5);
+        table.shrink_to_fit();
+        assert!(table.iter().copied().eq(0..(LARGE / 4 + 5) as u32));
+        table.truncate(100);
+        table.shrink_to_fit();
+        assert!(table.iter().copied().eq(0..100));
+    }
+
+    #[test]
+    fn what_cannot_be_had_is_refused() {
+        let mut table: Vec<u8> = Vec::new();
+        assert!(table.try_reserve(isize::MAX as usize).is_err());
+    }
+
+    #[test]
+    fn small_things_and_odd_alignments_come_from_the_system() {
+        let aligned = Layout::from_size_align(LARGE, 2 * HUGE_PAGE).unwrap();
+        assert!(!is_large(aligned));
+        // SAFETY: the layout is not empty, and the memory is given back as it was taken.
+        unsafe {
+            let allocation = HugePages.alloc(aligned);
+            assert_eq!(allocation as usize % (2 * HUGE_PAGE), 0);
+            HugePages.dealloc(allocation, aligned);
+        }
+    }
+}
