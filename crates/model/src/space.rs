@@ -155,7 +155,7 @@ impl Divisor {
     fn divide(self, number: u32) -> u32 {
         match self.reciprocal {
             0 => number,
-            reciprocal => (u128::from(reciprocal) * u128::from(number) >> 64) as u32,
+            reciprocal => ((u128::from(reciprocal) * u128::from(number)) >> 64) as u32,
         }
     }
 }
