@@ -1,8 +1,9 @@
 //! Which processors a thread may run on.
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
-use std::io;
+use std::num::NonZeroUsize;
 use std::str::FromStr;
+use std::{fs, io, thread};
 
 /// A set of processors, as fio's `cpus_allowed` writes it: `0,2-3`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,20 +29,8 @@ impl FromStr for Cpus {
     type Err = CpusError;
 
     fn from_str(text: &str) -> Result<Cpus, CpusError> {
-        let wrong = || CpusError::Form(text.to_owned());
-        let mut cpus = Vec::new();
-        for part in text.split(',') {
-            let (first, last) = part.split_once('-').unwrap_or((part, part));
-            let number = |text: &str| text.trim().parse::<usize>().map_err(|_| wrong());
-            let (first, last) = (number(first)?, number(last)?);
-            if first > last || last >= CpuSet::MAX_CPU {
-                return Err(wrong());
-            }
-            cpus.extend(first..=last);
-        }
-        cpus.sort_unstable();
-        cpus.dedup();
-        let present = usable().map_err(|_| wrong())?;
+        let cpus = list_of(text)?;
+        let present = usable().map_err(|_| CpusError::Form(text.to_owned()))?;
         match cpus.iter().find(|cpu| !present.contains(cpu)) {
             None => Ok(Cpus(cpus)),
             Some(&cpu) => {
@@ -83,6 +72,41 @@ impl Cpus {
     }
 }
 
+/// The numbers of a list, in order.
+fn list_of(text: &str) -> Result<Vec<usize>, CpusError> {
+    let wrong = || CpusError::Form(text.to_owned());
+    let mut cpus = Vec::new();
+    for part in text.split(',') {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let number = |text: &str| text.trim().parse::<usize>().map_err(|_| wrong());
+        let (first, last) = (number(first)?, number(last)?);
+        if first > last || last >= CpuSet::MAX_CPU {
+            return Err(wrong());
+        }
+        cpus.extend(first..=last);
+    }
+    cpus.sort_unstable();
+    cpus.dedup();
+    Ok(cpus)
+}
+
+/// How many processors a program may keep busy without asking: all that it was confined to (as
+/// with `taskset`), else all but one, since its peer may well be on this machine and wants one too.
+pub(crate) fn cores_to_spare() -> usize {
+    let cores = thread::available_parallelism().map_or(1, NonZeroUsize::get);
+    let online = fs::read_to_string("/sys/devices/system/cpu/online");
+    let online = online.ok().and_then(|list| list_of(list.trim()).ok());
+    match (usable(), online) {
+        (Ok(usable), Some(online)) => spare(cores, usable.len(), online.len()),
+        _ => cores - 1,
+    }
+}
+
+/// Of `cores` that there is time on, where `usable` of `online` ones may be used.
+fn spare(cores: usize, usable: usize, online: usize) -> usize {
+    cores - usize::from(usable >= online)
+}
+
 /// The processors that the calling thread may use.
 fn usable() -> io::Result<Vec<usize>> {
     let set = sched_getaffinity(None)?;
@@ -92,6 +116,15 @@ fn usable() -> io::Result<Vec<usize>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn whoever_was_confined_to_processors_may_keep_them_all_busy() {
+        assert_eq!(spare(2, 2, 2), 1);
+        assert_eq!(spare(1, 1, 2), 1);
+        assert_eq!(spare(1, 1, 1), 0);
+        // Confined in time only, as in a container.
+        assert_eq!(spare(3, 8, 8), 2);
+    }
 
     #[test]
     fn lists_are_read_and_kept_to() {
@@ -104,6 +137,7 @@ mod tests {
         })
         .join()
         .unwrap();
+        assert_eq!(list_of("2-3,0\n".trim()), Ok(vec![0, 2, 3]));
         for text in ["", "a", "1-", "3-2", "1,,2", "-1", "99999"] {
             assert!(matches!(text.parse::<Cpus>(), Err(CpusError::Form(_))), "{text}");
         }

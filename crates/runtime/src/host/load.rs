@@ -17,7 +17,7 @@ use super::controller::{Controller, Namespace, Options};
 use super::transport::{Facts, Remote, Source as QueueSource};
 use super::vfio_user::{self, VfioUserOptions};
 use crate::clock::{Clock, Rate};
-use crate::cpus::Cpus;
+use crate::cpus::{self, Cpus};
 use job::{Job, Plan};
 use link::Link;
 use mynah_lab::result::{Host, Result as LoadResult, ResultSchema, Run};
@@ -349,10 +349,9 @@ fn plans(
         ));
     }
     let entries = entries(load, facts)?;
-    // The target may well be on this machine, and wants a core too.
     let cores = match &load.cpus {
         Some(cpus) => cpus.count(),
-        None => std::thread::available_parallelism().map_or(1, |count| count.get()) - 1,
+        None => cpus::cores_to_spare(),
     };
     let spins = if (flow.jobs as usize) <= cores { SPINS_ALONE } else { SPINS_SHARED };
     let run = RandomState::new().build_hasher().finish();

@@ -29,6 +29,9 @@ pub(super) trait Data: Payload {
 pub(super) trait IoQueue {
     /// Looks once what has come; whether anything has.
     fn receive(&mut self) -> Result<bool, HostError>;
+    /// Whether so much is still to come of data that have begun to come, that sending meanwhile is
+    /// not worth it.
+    fn is_amid_data(&self) -> bool;
     /// The next command of those that has ended.
     fn poll(&mut self, data: &mut impl Data) -> Result<Option<Completed>, HostError>;
     /// Whether a command can be submitted now.

@@ -255,6 +255,12 @@ impl Host {
         self.inbound.received(bytes);
     }
 
+    /// Bytes of the data PDU at hand that have not come: they are on their way.
+    #[inline]
+    pub fn data_to_come(&self) -> u32 {
+        self.inbound.data_left()
+    }
+
     /// What happened next, if anything did.
     ///
     /// # Errors

@@ -1,7 +1,7 @@
 //! One job: a thread with a queue of its own.
 //!
-//! A turn receives once, deals with everything that came, submits what may be outstanding and
-//! sends once. The clock is read once a turn. Nothing is allocated for an I/O.
+//! A turn receives once, or until long data have come to their end, deals with everything that
+//! came, submits what may be outstanding and sends once. The clock is read once a reception. Nothing is allocated for an I/O.
 
 use super::link::{Current, Link};
 use super::tally::Tally;
@@ -26,6 +26,9 @@ const LEAVE_PATIENCE: Span = Span::from_secs(2);
 const WAKE: Span = Span::from_us(60);
 /// Waits in the system end after this, to look whether the run has ended.
 const NAP: Duration = Duration::from_millis(50);
+/// While long data are coming: receptions in one turn, and looks without result between two.
+const RECEPTIONS_AMID_DATA: u32 = 256;
+const LOOKS_AMID_DATA: u32 = 1_000;
 /// Commands outstanding in the final pass.
 const FINAL_DEPTH: usize = 32;
 
@@ -225,10 +228,21 @@ impl<'a, S: Source> Job<'a, S> {
         loop {
             let mut busy = self.queue.receive()?;
             if busy {
-                now = self.clock.wall();
-                self.heard = now;
-                while let Some(completed) = self.queue.poll(&mut self.data)? {
-                    self.completed(completed, now)?;
+                now = self.take_completed()?;
+                // The commands that follow go out together when long data have come: piece by
+                // piece they would have the target send in small pieces, too.
+                let (mut receptions, mut looks) = (0, 0);
+                let looks_max = self.plan.spins.min(LOOKS_AMID_DATA);
+                while self.queue.is_amid_data()
+                    && receptions < RECEPTIONS_AMID_DATA
+                    && looks < looks_max
+                {
+                    if self.queue.receive()? {
+                        now = self.take_completed()?;
+                        (receptions, looks) = (receptions + 1, 0);
+                    } else {
+                        looks += 1;
+                    }
                 }
                 self.completed.store(self.tally.completed(), Ordering::Relaxed);
             } else if self.plan.depth.is_none() || self.idle & 15 == 15 {
@@ -258,6 +272,17 @@ impl<'a, S: Source> Job<'a, S> {
                 false => self.rest(start, now)?,
             }
         }
+    }
+
+    /// Deals with everything that came, at the time it returns.
+    #[inline]
+    fn take_completed(&mut self) -> Result<Time, HostError> {
+        let now = self.clock.wall();
+        self.heard = now;
+        while let Some(completed) = self.queue.poll(&mut self.data)? {
+            self.completed(completed, now)?;
+        }
+        Ok(now)
     }
 
     /// Nothing came and nothing could be submitted: looks again at once for a while, then

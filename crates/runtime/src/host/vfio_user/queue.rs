@@ -280,6 +280,12 @@ impl IoQueue for Queue {
         Ok(self.ring.peek(&self.memory).is_some())
     }
 
+    /// An entry says that all data are there.
+    #[inline]
+    fn is_amid_data(&self) -> bool {
+        false
+    }
+
     #[inline]
     fn poll(&mut self, data: &mut impl Data) -> Result<Option<Completed>, HostError> {
         let Some(entry) = self.ring.pop(&self.memory) else { return Ok(None) };
