@@ -21,7 +21,7 @@ use zerocopy::FromBytes;
 const ADMIN_ENTRIES: u16 = 32;
 /// R2Ts that a command may have outstanding: more than targets ask for.
 const READY_TO_TRANSFER_MAX: u32 = 16;
-/// Data of so many bytes are received to their end before anything is sent.
+/// Where data PDUs have so many bytes they are received to their end before anything is sent.
 const LONG_DATA_BYTES: u32 = 8 << 10;
 /// How long a controller that shuts down is waited for.
 const SHUTDOWN_PATIENCE: Duration = Duration::from_secs(2);
@@ -384,7 +384,7 @@ impl IoQueue for Connection {
 
     #[inline]
     fn is_amid_data(&self) -> bool {
-        self.machine.data_to_come() >= LONG_DATA_BYTES
+        self.machine.is_amid_data(LONG_DATA_BYTES)
     }
 
     #[inline]

@@ -29,8 +29,7 @@ pub(super) trait Data: Payload {
 pub(super) trait IoQueue {
     /// Looks once what has come; whether anything has.
     fn receive(&mut self) -> Result<bool, HostError>;
-    /// Whether so much is still to come of data that have begun to come, that sending meanwhile is
-    /// not worth it.
+    /// Whether long data have begun to come and more is on its way.
     fn is_amid_data(&self) -> bool;
     /// The next command of those that has ended.
     fn poll(&mut self, data: &mut impl Data) -> Result<Option<Completed>, HostError>;

@@ -195,6 +195,8 @@ pub struct Host {
     /// Data asked for and not yet in the send buffer, in the order of the requests.
     grants: VecDeque<Grant>,
     in_capsule_bytes: u32,
+    /// Data bytes of the last PDU that had any.
+    data_bytes: u32,
     /// Most data bytes in a PDU to the controller.
     data_bytes_max: u32,
 }
@@ -235,6 +237,7 @@ impl Host {
             free: (0..config.commands).rev().collect(),
             grants: VecDeque::new(),
             in_capsule_bytes: 0,
+            data_bytes: 0,
             data_bytes_max: 0,
         }
     }
@@ -255,10 +258,11 @@ impl Host {
         self.inbound.received(bytes);
     }
 
-    /// Bytes of the data PDU at hand that have not come: they are on their way.
+    /// Whether more is on its way: a part of a PDU has come, while data PDUs have at least so many
+    /// bytes.
     #[inline]
-    pub fn data_to_come(&self) -> u32 {
-        self.inbound.data_left()
+    pub fn is_amid_data(&self, bytes_min: u32) -> bool {
+        self.data_bytes >= bytes_min && self.inbound.is_amid_pdu()
     }
 
     /// What happened next, if anything did.

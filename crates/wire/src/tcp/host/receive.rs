@@ -197,6 +197,7 @@ impl Host {
         }
         slot.moved += bytes;
         slot.last = last;
+        self.data_bytes = bytes;
         let command_id = header.command_id.get();
         self.incoming = Some(Incoming { command_id, offset, success });
         Ok(())

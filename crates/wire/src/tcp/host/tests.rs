@@ -208,6 +208,26 @@ fn a_read_in_parts_with_and_without_a_completion() {
 }
 
 #[test]
+fn it_shows_whether_more_of_long_data_is_on_its_way() {
+    let mut pair = Pair::ready(HostConfig::default());
+    let (slot, id) = pair.submit(nvm::READ, Movement::ToHost(20_000));
+    let (_, next) = pair.submit(nvm::READ, Movement::ToHost(20_000));
+    let (first, second) = (pair.data(id, 0, &bytes(slot, 0..20_000), LAST | SUCCESS), next);
+    let second = pair.data(second, 0, &bytes(slot, 0..20_000), LAST | SUCCESS);
+    assert!(!pair.host.is_amid_data(1), "nothing has come");
+    pair.say(&first[..10_000]).unwrap();
+    assert!(pair.host.is_amid_data(20_000) && !pair.host.is_amid_data(20_001));
+    pair.say(&first[10_000..]).unwrap();
+    assert!(!pair.host.is_amid_data(1), "all of it has come");
+    // Even a part of the next header says that something follows.
+    pair.say(&second[..3]).unwrap();
+    assert!(pair.host.is_amid_data(20_000));
+    pair.say(&second[3..]).unwrap();
+    assert!(!pair.host.is_amid_data(1));
+    assert_eq!(pair.host.outstanding(), 0);
+}
+
+#[test]
 fn a_write_in_the_capsule_is_padded_as_the_target_wants() {
     for (digests, alignment, data_at) in
         [(Digests::default(), 0, 72), (BOTH, 0, 76), (Digests::default(), 31, 128), (BOTH, 4, 80)]

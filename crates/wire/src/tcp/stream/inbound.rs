@@ -281,6 +281,12 @@ impl Inbound {
         Ok(Some(pdu))
     }
 
+    /// Whether a PDU has begun to come and has not ended, or its data have not been taken.
+    #[inline]
+    pub fn is_amid_pdu(&self) -> bool {
+        self.start < self.end || self.body.is_some()
+    }
+
     /// The bytes of a capsule's data.
     pub fn capsule_data(&self, data: &CapsuleData) -> &[u8] {
         &self.buffer[data.range.clone()]
