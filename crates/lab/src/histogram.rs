@@ -35,7 +35,8 @@ impl<const BITS: u32> Buckets<BITS> {
     #[inline]
     pub const fn index(ps: u64) -> usize {
         let shift = 63 - (ps | (1 << BITS)).leading_zeros() - BITS;
-        ((shift as usize) << BITS) + (ps >> shift) as usize
+        // What is left has no more bits than that; that it is said spares checks of the index.
+        ((shift as usize) << BITS) + ((ps >> shift) & ((2 << BITS) - 1)) as usize
     }
 
     /// The smallest value of a bucket and how many values it holds.
@@ -123,16 +124,21 @@ impl Histogram {
     #[inline]
     pub fn record(&mut self, span: Span) {
         let ps = span.as_ps();
-        if self.count == 0 {
-            self.origin = ps;
+        // Rare, both of them, and the first value is one.
+        if ps <= self.min {
+            if self.count == 0 {
+                self.origin = ps;
+            }
+            self.min = ps;
+        }
+        if ps > self.max {
+            self.max = ps;
         }
         self.buckets.record(ps);
         self.count += 1;
         self.sum += u128::from(ps);
         let offset = ps.wrapping_sub(self.origin) as i64 as f64;
         self.squares += offset * offset;
-        self.min = self.min.min(ps);
-        self.max = self.max.max(ps);
     }
 
     /// Counts one duration so many times.

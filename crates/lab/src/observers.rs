@@ -44,6 +44,7 @@ impl Observers {
     }
 
     /// A command of `flow` was issued.
+    #[inline(never)]
     pub(crate) fn issued(&mut self, flow: usize, now: Time) {
         if let Some(sampler) = &mut self.sampler {
             sampler.issued(flow, now);
@@ -51,6 +52,7 @@ impl Observers {
     }
 
     /// A command of `flow` has completed.
+    #[inline(never)]
     pub(crate) fn completed(
         &mut self,
         flow: usize,

@@ -104,31 +104,34 @@ impl Slice {
 /// Where the time of many commands went.
 #[derive(Clone)]
 struct Breakdown {
-    count: u64,
     /// By stage, then by the time spent in it.
     stage_counts: Box<[[u64; StageBuckets::LEN]; Stage::COUNT]>,
     /// By latency.
-    slices: Box<[Slice]>,
+    slices: Box<[Slice; LatencyBuckets::LEN]>,
 }
 
 impl Default for Breakdown {
     fn default() -> Self {
         Breakdown {
-            count: 0,
-            // Too large to pass through the stack.
-            stage_counts: vec![[0; StageBuckets::LEN]; Stage::COUNT]
-                .into_boxed_slice()
-                .try_into()
-                .expect("a place for each stage"),
-            slices: vec![Slice::default(); LatencyBuckets::LEN].into_boxed_slice(),
+            stage_counts: boxed([0; StageBuckets::LEN]),
+            slices: boxed(Slice::default()),
         }
     }
 }
 
+/// An array full of `value` that has not passed through the stack, for which it is too large.
+fn boxed<T: Clone, const LEN: usize>(value: T) -> Box<[T; LEN]> {
+    let all = vec![value; LEN].into_boxed_slice();
+    all.try_into().ok().expect("as many as were made")
+}
+
 impl Breakdown {
+    fn count(&self) -> u64 {
+        self.slices.iter().map(|slice| slice.count).sum()
+    }
+
     #[inline]
     fn record(&mut self, latency: Span, host_queue: Span, completion: &Completion) {
-        self.count += 1;
         let slice = &mut self.slices[LatencyBuckets::index(latency.as_ps())];
         slice.count += 1;
         let mut add = |stage: usize, span: Span| {
@@ -142,12 +145,11 @@ impl Breakdown {
     }
 
     fn merge(&mut self, other: &Breakdown) {
-        self.count += other.count;
         let more = other.stage_counts.as_flattened();
         for (count, more) in self.stage_counts.as_flattened_mut().iter_mut().zip(more) {
             *count += more;
         }
-        for (slice, more) in self.slices.iter_mut().zip(&other.slices) {
+        for (slice, more) in self.slices.iter_mut().zip(other.slices.iter()) {
             slice.count += more.count;
             for stage in 0..Stage::COUNT {
                 slice.add(stage, more.sums_ps[stage]);
@@ -156,12 +158,12 @@ impl Breakdown {
         }
     }
 
-    /// How many commands spent time in `stage`, and what `percentile` per cent of all
-    /// commands did not exceed.
-    fn stage_percentile(&self, stage: Stage, percentile: f64) -> (u64, f64) {
+    /// How many of `all` commands spent time in `stage`, and what `percentile` per cent of
+    /// them did not exceed.
+    fn stage_percentile(&self, stage: Stage, percentile: f64, all: u64) -> (u64, f64) {
         let counts = &self.stage_counts[stage as usize];
         let passed: u64 = counts.iter().sum();
-        let mut left = rank(percentile, self.count).saturating_sub(self.count - passed);
+        let mut left = rank(percentile, all).saturating_sub(all - passed);
         if left == 0 {
             return (passed, 0.0);
         }
@@ -192,21 +194,22 @@ impl Breakdown {
     }
 
     fn table(&self) -> Vec<StageTime> {
-        if self.count == 0 {
+        let count_all = self.count();
+        if count_all == 0 {
             return Vec::new();
         }
-        let tail_count = self.count.div_ceil(100);
-        let (all, tail) = (self.slowest(self.count), self.slowest(tail_count));
+        let tail_count = count_all.div_ceil(100);
+        let (all, tail) = (self.slowest(count_all), self.slowest(tail_count));
         let share = |part: f64, whole: f64| if whole > 0.0 { part / whole } else { 0.0 };
         let (all_sum, tail_sum) = (all.iter().sum(), tail.iter().sum());
         Stage::ALL
             .into_iter()
             .filter_map(|stage| {
-                let (count, p99_ns) = self.stage_percentile(stage, 99.0);
+                let (count, p99_ns) = self.stage_percentile(stage, 99.0, count_all);
                 (count > 0).then(|| StageTime {
                     stage: stage.name().to_owned(),
                     count,
-                    mean_ns: all[stage as usize] / self.count as f64 / 1_000.0,
+                    mean_ns: all[stage as usize] / count_all as f64 / 1_000.0,
                     p99_ns,
                     share: share(all[stage as usize], all_sum),
                     tail_mean_ns: tail[stage as usize] / tail_count as f64 / 1_000.0,
@@ -230,12 +233,13 @@ struct Record {
 impl Record {
     #[inline]
     fn record(&mut self, lat: Span, host_queue: Span, completion: &Completion) {
+        let mut all = lat;
         if !host_queue.is_zero() || self.e2e.is_some() {
-            let e2e = self.e2e.get_or_insert_with(|| self.lat.clone());
-            e2e.record(lat + host_queue);
+            all = lat + host_queue;
+            self.e2e.get_or_insert_with(|| self.lat.clone()).record(all);
         }
         self.lat.record(lat);
-        self.breakdown.record(lat + host_queue, host_queue, completion);
+        self.breakdown.record(all, host_queue, completion);
     }
 
     fn e2e(&self) -> &Histogram {
@@ -257,15 +261,16 @@ pub struct Recorder {
     names: Vec<String>,
     flows: Vec<FlowRecord>,
     start: Time,
-    last: Time,
-    completions: u64,
     outstanding: u64,
     /// When `outstanding` last changed.
     changed: Time,
-    /// The integral of `outstanding` over time since `start`.
-    outstanding_ps: u128,
-    /// The sum of latencies, as far as they lie after `start`.
-    latency_ps: u128,
+    /// The times at which commands went less those at which they came, added up and wrapping;
+    /// those outstanding at `start` came then.
+    gone_less_come_ps: u128,
+    /// The sum of latencies of commands that failed.
+    failed_ps: u128,
+    /// The sum of latencies as far as they lie before `start`.
+    early_ps: u128,
 }
 
 impl Recorder {
@@ -275,12 +280,11 @@ impl Recorder {
             flows: vec![FlowRecord::default(); flows.len()],
             names: flows,
             start: Time::ZERO,
-            last: Time::ZERO,
-            completions: 0,
             outstanding: 0,
             changed: Time::ZERO,
-            outstanding_ps: 0,
-            latency_ps: 0,
+            gone_less_come_ps: 0,
+            failed_ps: 0,
+            early_ps: 0,
         }
     }
 
@@ -295,24 +299,46 @@ impl Recorder {
     pub fn reset_at(&mut self, now: Time) {
         let outstanding = self.outstanding;
         *self = Recorder::new(std::mem::take(&mut self.names));
-        self.outstanding = outstanding;
         self.flows.iter_mut().for_each(|flow| flow.last = now);
-        (self.start, self.last, self.changed) = (now, now, now);
+        (self.start, self.changed) = (now, now);
+        self.come(outstanding, now);
     }
 
     #[inline]
-    fn outstanding_until(&mut self, now: Time) {
-        let span = now.saturating_since(self.changed);
-        self.outstanding_ps += u128::from(span.as_ps()) * u128::from(self.outstanding);
+    fn come(&mut self, commands: u64, now: Time) {
         self.changed = self.changed.max(now);
+        self.outstanding += commands;
+        let come_ps = u128::from(self.changed.as_ps()) * u128::from(commands);
+        self.gone_less_come_ps = self.gone_less_come_ps.wrapping_sub(come_ps);
+    }
+
+    /// Commands go; those that nobody saw come do not count.
+    #[inline]
+    fn go(&mut self, commands: u64, now: Time) {
+        self.changed = self.changed.max(now);
+        let known = commands.min(self.outstanding);
+        self.outstanding -= known;
+        let gone_ps = u128::from(self.changed.as_ps()) * u128::from(known);
+        self.gone_less_come_ps = self.gone_less_come_ps.wrapping_add(gone_ps);
+    }
+
+    /// The integral of `outstanding` over time since `start`.
+    fn outstanding_ps(&self) -> u128 {
+        let until_now = u128::from(self.changed.as_ps()) * u128::from(self.outstanding);
+        self.gone_less_come_ps.wrapping_add(until_now)
+    }
+
+    /// The sum of latencies, as far as they lie after `start`.
+    fn latency_ps(&self) -> u128 {
+        let records = self.flows.iter().flat_map(|flow| flow.kinds.iter().flatten());
+        records.map(|record| record.lat.sum_ps()).sum::<u128>() + self.failed_ps - self.early_ps
     }
 
     /// A command was inserted into a submission queue at `now`. Needed only for
     /// [`Recorder::mean_outstanding`].
     #[inline]
     pub fn issued(&mut self, now: Time) {
-        self.outstanding_until(now);
-        self.outstanding += 1;
+        self.come(1, now);
     }
 
     /// A command of `flow`, `created` then and moving `bytes`, has completed.
@@ -328,25 +354,23 @@ impl Recorder {
         created: Time,
         completion: &Completion,
     ) {
-        let at = completion.at;
-        self.completions += 1;
-        self.last = self.last.max(at);
-        self.outstanding_until(at);
-        self.outstanding = self.outstanding.saturating_sub(1);
-        let measured = at.saturating_since(completion.rung.max(self.start));
-        self.latency_ps += u128::from(measured.as_ps());
-
+        let Completion { at, rung, .. } = *completion;
+        self.go(1, at);
+        if rung < self.start {
+            self.early_ps += u128::from(self.start.min(at).since(rung).as_ps());
+        }
         let flow = &mut self.flows[flow];
         flow.last = flow.last.max(at);
         let kind = Kind::from(operation) as usize;
+        let latency = at.since(rung);
         if completion.status != Status::Success {
             *flow.errors[kind].entry(status_name(completion.status)).or_default() += 1;
+            self.failed_ps += u128::from(latency.as_ps());
             return;
         }
         let record = flow.kinds[kind].get_or_insert_default();
-        let host_queue = completion.rung.saturating_since(created);
         record.bytes += u64::from(bytes);
-        record.record(at.since(completion.rung), host_queue, completion);
+        record.record(latency, rung.saturating_since(created), completion);
     }
 
     /// So many commands have ended at `at` that were not modelled: what their latency was is
@@ -360,11 +384,7 @@ impl Recorder {
         latency: Span,
         at: Time,
     ) {
-        self.completions += commands;
-        self.last = self.last.max(at);
-        self.outstanding_until(at);
-        self.outstanding = self.outstanding.saturating_sub(commands);
-        self.latency_ps += u128::from(latency.as_ps()) * u128::from(commands);
+        self.go(commands, at);
         let flow = &mut self.flows[flow];
         flow.last = flow.last.max(at);
         let record = flow.kinds[Kind::from(operation) as usize].get_or_insert_default();
@@ -373,7 +393,6 @@ impl Recorder {
             e2e.record_many(latency, commands);
         }
         record.lat.record_many(latency, commands);
-        record.breakdown.count += commands;
         record.breakdown.slices[LatencyBuckets::index(latency.as_ps())].count += commands;
     }
 
@@ -384,7 +403,11 @@ impl Recorder {
 
     /// Commands that completed during the measurement, failed ones included.
     pub fn completions(&self) -> u64 {
-        self.completions
+        let of = |flow: &FlowRecord| {
+            let succeeded = flow.kinds.iter().flatten().map(|record| record.lat.count());
+            succeeded.chain(flow.errors.iter().flat_map(|errors| errors.values().copied())).sum()
+        };
+        self.flows.iter().map(|flow| -> u64 { of(flow) }).sum()
     }
 
     /// When the measurement started.
@@ -394,7 +417,8 @@ impl Recorder {
 
     /// From the start of the measurement to the last completion.
     pub fn interval(&self) -> Span {
-        self.last.saturating_since(self.start)
+        let last = self.flows.iter().map(|flow| flow.last).max().unwrap_or(self.start);
+        last.saturating_since(self.start)
     }
 
     /// From the start of the measurement to the flow's last completion.
@@ -414,14 +438,14 @@ impl Recorder {
     /// The commands outstanding on average, by watching them come and go until the last
     /// completion or issue.
     pub fn mean_outstanding(&self) -> f64 {
-        per(self.outstanding_ps, self.changed.saturating_since(self.start))
+        per(self.outstanding_ps(), self.changed.saturating_since(self.start))
     }
 
     /// The commands outstanding on average, by Little's law: the sum of all latencies, as
     /// far as they lie in the measurement, over its time. When nothing is outstanding at the
     /// end, this is [`Recorder::mean_outstanding`] exactly.
     pub fn littles_law_outstanding(&self) -> f64 {
-        per(self.latency_ps, self.changed.saturating_since(self.start))
+        per(self.latency_ps(), self.changed.saturating_since(self.start))
     }
 
     /// Adds what was recorded in the time right after this.
@@ -451,12 +475,12 @@ impl Recorder {
                 record.breakdown.merge(&more.breakdown);
             }
         }
-        self.last = self.last.max(other.last);
-        self.completions += other.completions;
+        self.failed_ps += other.failed_ps;
+        self.early_ps += other.early_ps;
+        // What was outstanding here went when the other's time began, and came there again.
+        self.gone_less_come_ps = self.outstanding_ps().wrapping_add(other.gone_less_come_ps);
         self.outstanding = other.outstanding;
         self.changed = other.changed;
-        self.outstanding_ps += other.outstanding_ps;
-        self.latency_ps += other.latency_ps;
     }
 
     /// Commands issued and not completed.
@@ -616,7 +640,7 @@ mod tests {
             }
         }
         assert_eq!(recorder.outstanding(), 0);
-        assert_eq!(recorder.outstanding_ps, recorder.latency_ps);
+        assert_eq!(recorder.outstanding_ps(), recorder.latency_ps());
         assert_eq!(recorder.mean_outstanding(), recorder.littles_law_outstanding());
     }
 

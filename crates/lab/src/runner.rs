@@ -7,6 +7,7 @@
 
 mod error;
 mod occupancy;
+mod taped;
 
 pub use error::RunError;
 pub use occupancy::occupancy;
@@ -35,6 +36,7 @@ use mynah_stamp::{Span, Time};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::path::PathBuf;
+use taped::Taped;
 
 /// Requests that a job draws ahead, so that their mapping entries can be brought near
 /// together.
@@ -126,6 +128,7 @@ struct Pending {
 
 struct Job {
     flow: u32,
+    /// One more than the job's number.
     queue: QueueId,
     namespace: NamespaceId,
     generator: Generator,
@@ -150,6 +153,9 @@ struct Job {
     gate: Option<Box<Gate>>,
     completed: u64,
     bytes: u64,
+    /// Depends on the mapping entries that were brought near, so that this is not optimised
+    /// away.
+    warm: u32,
 }
 
 /// Pauses of a closed loop.
@@ -165,20 +171,112 @@ struct Gate {
     wakes: bool,
 }
 
+/// When something arrives or a pause ends, and whose.
+type Arrivals = BinaryHeap<Reverse<(Time, u32)>>;
+
+impl Job {
+    #[inline]
+    fn request(&self, tag: u32, planned: Planned) -> Request {
+        Request {
+            tag: Tag(tag),
+            operation: planned.operation,
+            namespace: self.namespace,
+            sector: planned.sector,
+            sectors: planned.sectors,
+        }
+    }
+
+    /// The next request, which is used up.
+    #[inline]
+    fn draw(&mut self, drive: &Drive) -> Option<Planned> {
+        let planned = self.peek(drive)?;
+        self.next_ahead += 1;
+        Some(planned)
+    }
+
+    /// The next request.
+    #[inline]
+    fn peek(&mut self, drive: &Drive) -> Option<Planned> {
+        if self.next_ahead >= self.ahead.len() {
+            self.draw_ahead(drive);
+        }
+        self.ahead.get(self.next_ahead).copied()
+    }
+
+    /// Draws the next batch of requests, which do not depend on what the drive does.
+    #[inline(never)]
+    fn draw_ahead(&mut self, drive: &Drive) {
+        self.next_ahead = 0;
+        self.ahead.clear();
+        if self.exhausted {
+            return;
+        }
+        self.generator.draw(&mut self.ahead, DRAWN_AHEAD);
+        self.exhausted = self.ahead.len() < DRAWN_AHEAD;
+        let sectors = self.ahead.iter().map(|planned| planned.sector);
+        self.warm ^= drive.warm(self.namespace, sectors);
+    }
+
+    /// When an open loop's next request arrives: not before the one before it.
+    fn next_arrival(&mut self, drive: &Drive) -> Option<Time> {
+        let planned = self.peek(drive)?;
+        Some(planned.arrival.map_or(self.arrived, |arrival| arrival.max(self.arrived)))
+    }
+
+    /// A closed loop's next request, if it issues one now.
+    #[inline]
+    fn draw_now(&mut self, drive: &Drive, arrivals: &mut Arrivals) -> Option<Planned> {
+        let now = drive.now();
+        if now >= self.stops_at && self.is_held(now, arrivals) {
+            return None;
+        }
+        self.draw(drive)
+    }
+
+    /// Whether a closed loop must not issue a request now: it is over, or pauses.
+    #[inline(never)]
+    fn is_held(&mut self, now: Time, arrivals: &mut Arrivals) -> bool {
+        let Some(gate) = self.gate.as_deref_mut().filter(|gate| now < gate.stops_at) else {
+            self.exhausted = true;
+            return true;
+        };
+        let ready = gate.schedule.next_active(now.max(gate.resumes_at));
+        if ready >= gate.stops_at {
+            self.exhausted = true;
+            return true;
+        }
+        if ready > now {
+            gate.held += 1;
+            if !std::mem::replace(&mut gate.wakes, true) {
+                arrivals.push(Reverse((ready, u32::from(self.queue.0) - 1)));
+            }
+            return true;
+        }
+        if let Some(think) = gate.schedule.think {
+            gate.issued += 1;
+            if gate.issued >= think.requests {
+                gate.issued = 0;
+                gate.resumes_at = now + think.time;
+            }
+        }
+        false
+    }
+}
+
 /// A run in virtual time.
 pub struct Runner {
-    drive: Drive,
+    drive: Taped,
     seed: u64,
     specs: Vec<FlowSpec>,
     jobs: Vec<Job>,
     pending: Vec<Pending>,
     free: Vec<u32>,
-    /// Next arrivals of open loops and traces: when, and whose.
-    arrivals: BinaryHeap<Reverse<(Time, u32)>>,
+    /// Next arrivals of open loops and traces.
+    arrivals: Arrivals,
     recorder: Recorder,
     observers: Option<Box<Observers>>,
-    tape: Option<Tape>,
-    ramp_until: Option<Time>,
+    /// [`Time::MAX`] when there is no ramp, or no more.
+    ramp_until: Time,
     /// When the power fails, so that a step does not pass over the time without it.
     power_cut: Time,
     /// A step does not pass over this time: the power cut, or when an observer wants to look.
@@ -192,7 +290,6 @@ pub struct Runner {
     save: Option<(PendingFile, String)>,
     notes: Vec<String>,
     completed: u64,
-    warm: u32,
     /// The drive reads submission queue entries by itself. Not when everything that goes into
     /// it is written down, nor when the run may end at any output.
     drive_fetches: bool,
@@ -261,7 +358,7 @@ impl Runner {
             return Err(RunError::TooManyQueues(queues));
         }
         let mut runner = Runner {
-            drive,
+            drive: Taped::new(drive, options.seed),
             seed: options.seed,
             specs: flows.to_vec(),
             jobs: Vec::new(),
@@ -270,8 +367,10 @@ impl Runner {
             arrivals: BinaryHeap::new(),
             recorder: Recorder::new(flows.iter().map(|flow| flow.name.clone()).collect()),
             observers: None,
-            tape: None,
-            ramp_until: (!options.ramp_time.is_zero()).then(|| Time::ZERO + options.ramp_time),
+            ramp_until: match options.ramp_time {
+                Span::ZERO => Time::MAX,
+                ramp => Time::ZERO + ramp,
+            },
             power_cut,
             horizon: power_cut,
             stop_at: options.stop_at,
@@ -284,7 +383,6 @@ impl Runner {
             save: None,
             notes,
             completed: 0,
-            warm: 0,
             drive_fetches: options.stop_at.is_none(),
             warms_cache: precondition == Precondition::Steady,
             warmed: 0,
@@ -335,6 +433,7 @@ impl Runner {
             most: spec.depth_max().unwrap_or(u32::MAX).min(self.drive.config().queues.entries - 1),
             completed: 0,
             bytes: 0,
+            warm: 0,
         });
     }
 
@@ -405,9 +504,9 @@ impl Runner {
     /// Lets everything end that is under way, and writes what is in the cache.
     fn bring_to_rest(&mut self) -> Result<(), RunError> {
         self.drain()?;
-        self.control(self.drive.now(), Control::WriteBack)?;
+        self.drive.control(self.drive.now(), Control::WriteBack)?;
         self.drain()?;
-        self.control(self.drive.now(), Control::Reset)
+        self.drive.control(self.drive.now(), Control::Reset)
     }
 
     /// Advances until nothing more happens, and asks for nothing new.
@@ -417,12 +516,12 @@ impl Runner {
             while let Some(output) = self.drive.poll_brief() {
                 if let Brief::Complete(completed) = output {
                     let queue = self.drive.completion(completed).queue;
-                    self.cq_freed(self.drive.now(), queue)?;
+                    self.drive.free(queue, None)?;
                 } else if let Brief::Fetch { queue } = output {
                     let job = &mut self.jobs[usize::from(queue.0) - 1];
                     if let Some(tag) = job.submitted.pop_front() {
                         let request = self.pending[tag as usize].request;
-                        self.command(self.drive.now(), queue, request)?;
+                        self.drive.command(self.drive.now(), queue, request)?;
                     }
                 }
             }
@@ -432,14 +531,15 @@ impl Runner {
             self.drive.advance(Time::MAX);
         }
         // The last doorbell crosses the link.
-        self.drive.advance(self.drive.now() + Span::from_us(1));
+        let crossed = self.drive.now() + Span::from_us(1);
+        self.drive.advance(crossed);
         Ok(())
     }
 
     fn set_horizon(&mut self) {
         let next = self.observers.as_ref().map_or(Time::MAX, |observers| observers.next());
         // Rounds begin when the ramp is over.
-        let rounds = self.rounds.as_ref().filter(|_| self.ramp_until.is_none());
+        let rounds = self.rounds.as_ref().filter(|_| self.ramp_until == Time::MAX);
         let round = rounds.map_or(Time::MAX, |rounds| rounds.next());
         self.horizon = self.power_cut.min(next).min(round);
     }
@@ -454,7 +554,7 @@ impl Runner {
         }
         let mut steady = false;
         if let Some(rounds) = &mut self.rounds
-            && self.ramp_until.is_none()
+            && self.ramp_until == Time::MAX
             && rounds.next() <= self.drive.now()
         {
             steady = rounds.close(&mut self.recorder, &self.drive);
@@ -465,7 +565,7 @@ impl Runner {
 
     /// Writes every input and completion of the drive to `tape`.
     pub fn record(&mut self, tape: Tape) {
-        self.tape = Some(tape);
+        self.drive.tape = Some(Box::new(tape));
         self.drive_fetches = false;
     }
 
@@ -593,7 +693,7 @@ impl Runner {
             Some(observers) => observers.finish(&mut self.drive)?,
             None => None,
         };
-        if let Some(tape) = self.tape.take() {
+        if let Some(tape) = self.drive.tape.take() {
             tape.finish(self.drive.now()).map_err(RunError::Recording)?;
         }
         if let Some(lost) = unanswered {
@@ -601,7 +701,7 @@ impl Runner {
         }
         self.notes.extend(mended.notes());
         // Kept only so that bringing mapping entries near is not optimised away.
-        std::hint::black_box(self.warm);
+        std::hint::black_box(self.jobs.iter().fold(0, |warm, job| warm ^ job.warm));
         let (counters, blame, end) = (self.drive.counters(), self.drive.blame(), self.drive.now());
         if let Some((file, name)) = self.save.take() {
             let after = format!("after {} requests, at {end}", self.completed);
@@ -647,7 +747,7 @@ impl Runner {
                 priority: spec.priority,
                 completion_entries: entries,
             };
-            self.control(now, Control::CreateQueue(queue))?;
+            self.drive.control(now, Control::CreateQueue(queue))?;
         }
         for at in 0..self.jobs.len() as u32 {
             match self.jobs[at as usize].depth {
@@ -671,7 +771,7 @@ impl Runner {
                     let job = &mut self.jobs[usize::from(queue.0) - 1];
                     if let Some(tag) = job.submitted.pop_front() {
                         let request = self.pending[tag as usize].request;
-                        self.command(self.drive.now(), queue, request)?;
+                        self.drive.command(self.drive.now(), queue, request)?;
                     }
                 }
                 Brief::Complete(completed) => self.complete(completed)?,
@@ -684,40 +784,39 @@ impl Runner {
     #[inline]
     fn complete(&mut self, completed: Completed) -> Result<(), RunError> {
         let now = self.drive.now();
-        if self.ramp_until.is_some_and(|until| now >= until) {
+        if now >= self.ramp_until {
             self.end_ramp(now)?;
         }
         let completion = self.drive.completion(completed);
         let tag = completion.tag.0;
-        let Pending { job: at, request, created } = self.pending[tag as usize];
-        self.free.push(tag);
+        let Pending { job: at, request, created } = &self.pending[tag as usize];
+        let (at, created) = (*at, *created);
         let job = &mut self.jobs[at as usize];
+        let bytes = request.sectors * 512;
         job.outstanding -= 1;
         job.completed += 1;
-        self.completed += 1;
-        let bytes = request.sectors * 512;
         job.bytes += u64::from(bytes);
-        let (flow, queue, closed) = (job.flow as usize, job.queue, job.depth.is_some());
+        self.completed += 1;
+        let flow = job.flow as usize;
         self.recorder.record(flow, request.operation, bytes, created, completion);
         if let Some(observers) = &mut self.observers {
-            observers.completed(flow, &request, created, completion)?;
+            observers.completed(flow, request, created, completion)?;
         }
-        if let Some(tape) = &mut self.tape {
-            tape.completed(completion, created).map_err(RunError::Recording)?;
+        self.drive.free(job.queue, Some((completed, created)))?;
+        // A closed loop goes on under the same tag.
+        if job.depth.is_some()
+            && let Some(planned) = job.draw_now(&self.drive, &mut self.arrivals)
+        {
+            return self.submit(at, tag, planned, now);
         }
-        self.cq_freed(now, queue)?;
-        if closed {
-            self.submit_next(at)?;
-        } else if self.jobs[at as usize].waits {
-            self.submit_waiting(at, now)?;
-        }
-        Ok(())
+        self.free.push(tag);
+        if job.waits { self.submit_waiting(at, now) } else { Ok(()) }
     }
 
     #[cold]
     #[inline(never)]
     fn end_ramp(&mut self, now: Time) -> Result<(), RunError> {
-        self.ramp_until = None;
+        self.ramp_until = Time::MAX;
         self.recorder.reset_at(now);
         if let Some(observers) = &mut self.observers {
             observers.ramp_ends(&self.drive, now)?;
@@ -730,49 +829,12 @@ impl Runner {
         Ok(())
     }
 
-    /// A closed loop's next request.
-    #[inline]
+    /// Issues a closed loop's next request.
     fn submit_next(&mut self, at: u32) -> Result<(), RunError> {
-        let now = self.drive.now();
-        let job = &mut self.jobs[at as usize];
-        if now >= job.stops_at && self.is_held(at, now) {
-            return Ok(());
+        match self.jobs[at as usize].draw_now(&self.drive, &mut self.arrivals) {
+            Some(planned) => self.admit(at, planned, self.drive.now()),
+            None => Ok(()),
         }
-        if let Some(planned) = self.draw(at) {
-            let tag = self.admit(at, planned, now);
-            self.submit(at, tag)?;
-        }
-        Ok(())
-    }
-
-    /// Whether a closed loop must not issue a request now: it is over, or pauses.
-    #[inline(never)]
-    fn is_held(&mut self, at: u32, now: Time) -> bool {
-        let job = &mut self.jobs[at as usize];
-        let Some(gate) = job.gate.as_deref_mut().filter(|gate| now < gate.stops_at) else {
-            job.exhausted = true;
-            return true;
-        };
-        let ready = gate.schedule.next_active(now.max(gate.resumes_at));
-        if ready >= gate.stops_at {
-            job.exhausted = true;
-            return true;
-        }
-        if ready > now {
-            gate.held += 1;
-            if !std::mem::replace(&mut gate.wakes, true) {
-                self.arrivals.push(Reverse((ready, at)));
-            }
-            return true;
-        }
-        if let Some(think) = gate.schedule.think {
-            gate.issued += 1;
-            if gate.issued >= think.requests {
-                gate.issued = 0;
-                gate.resumes_at = now + think.time;
-            }
-        }
-        false
     }
 
     /// A closed loop's pause is over.
@@ -785,49 +847,8 @@ impl Runner {
         Ok(())
     }
 
-    /// Takes the next request of a job.
-    #[inline]
-    fn draw(&mut self, at: u32) -> Option<Planned> {
-        let planned = self.peek(at)?;
-        self.jobs[at as usize].next_ahead += 1;
-        Some(planned)
-    }
-
-    /// The next request of a job.
-    #[inline]
-    fn peek(&mut self, at: u32) -> Option<Planned> {
-        let job = &mut self.jobs[at as usize];
-        if job.next_ahead == job.ahead.len() {
-            self.draw_ahead(at);
-        }
-        let job = &self.jobs[at as usize];
-        job.ahead.get(job.next_ahead).copied()
-    }
-
-    /// Draws the next batch of a job's requests, which do not depend on what the drive does.
-    #[inline(never)]
-    fn draw_ahead(&mut self, at: u32) {
-        let job = &mut self.jobs[at as usize];
-        job.next_ahead = 0;
-        job.ahead.clear();
-        if job.exhausted {
-            return;
-        }
-        job.ahead.extend((0..DRAWN_AHEAD).map_while(|_| job.generator.next()));
-        job.exhausted = job.ahead.len() < DRAWN_AHEAD;
-        let sectors = job.ahead.iter().map(|planned| planned.sector);
-        self.warm ^= self.drive.warm(job.namespace, sectors);
-    }
-
-    /// When an open loop's next request arrives: not before the one before it.
-    fn next_arrival(&mut self, at: u32) -> Option<Time> {
-        let planned = self.peek(at)?;
-        let last = self.jobs[at as usize].arrived;
-        Some(planned.arrival.map_or(last, |arrival| arrival.max(last)))
-    }
-
     fn schedule_arrival(&mut self, at: u32) {
-        if let Some(arrival) = self.next_arrival(at) {
+        if let Some(arrival) = self.jobs[at as usize].next_arrival(&self.drive) {
             self.arrivals.push(Reverse((arrival, at)));
         }
     }
@@ -850,9 +871,12 @@ impl Runner {
 
     /// Submits the request of an open loop that arrived last.
     fn submit_arrived(&mut self, at: u32) -> Result<(), RunError> {
-        let Some(planned) = self.draw(at) else { return Ok(()) };
-        let tag = self.admit(at, planned, self.jobs[at as usize].arrived);
-        self.submit(at, tag)
+        let job = &mut self.jobs[at as usize];
+        let arrived = job.arrived;
+        match job.draw(&self.drive) {
+            Some(planned) => self.admit(at, planned, arrived),
+            None => Ok(()),
+        }
     }
 
     /// There is room for the request that waits; the next one may have arrived meanwhile, and
@@ -860,44 +884,40 @@ impl Runner {
     #[inline(never)]
     fn submit_waiting(&mut self, at: u32, now: Time) -> Result<(), RunError> {
         self.submit_arrived(at)?;
-        match self.next_arrival(at) {
-            Some(arrival) if arrival <= now => self.jobs[at as usize].arrived = arrival,
+        let job = &mut self.jobs[at as usize];
+        match job.next_arrival(&self.drive) {
+            Some(arrival) if arrival <= now => job.arrived = arrival,
             next => {
-                self.jobs[at as usize].waits = false;
+                job.waits = false;
                 self.arrivals.extend(next.map(|arrival| Reverse((arrival, at))));
             }
         }
         Ok(())
     }
 
-    /// Gives a request a tag.
-    #[inline]
-    fn admit(&mut self, at: u32, planned: Planned, created: Time) -> u32 {
+    /// Gives a request a tag, and submits it.
+    fn admit(&mut self, at: u32, planned: Planned, created: Time) -> Result<(), RunError> {
         let tag = self.free.pop().unwrap_or(self.pending.len() as u32);
-        let request = Request {
-            tag: Tag(tag),
-            operation: planned.operation,
-            namespace: self.jobs[at as usize].namespace,
-            sector: planned.sector,
-            sectors: planned.sectors,
-        };
-        let pending = Pending { job: at, request, created };
-        match self.pending.get_mut(tag as usize) {
-            Some(place) => *place = pending,
-            None => {
-                debug_assert!(
-                    self.pending.len() < self.jobs.iter().map(|job| job.most as usize).sum(),
-                    "a request is held that is not issued"
-                );
-                self.pending.push(pending);
-            }
+        if tag as usize == self.pending.len() {
+            debug_assert!(
+                self.pending.len() < self.jobs.iter().map(|job| job.most as usize).sum(),
+                "a request is held that is not issued"
+            );
+            let request = self.jobs[at as usize].request(tag, planned);
+            self.pending.push(Pending { job: at, request, created });
         }
-        tag
+        self.submit(at, tag, planned, created)
     }
 
-    /// Puts a request into its submission queue and rings.
+    /// Puts a request into its submission queue, under a tag that no other has, and rings.
     #[inline]
-    fn submit(&mut self, at: u32, tag: u32) -> Result<(), RunError> {
+    fn submit(
+        &mut self,
+        at: u32,
+        tag: u32,
+        planned: Planned,
+        created: Time,
+    ) -> Result<(), RunError> {
         let now = self.drive.now();
         self.recorder.issued(now);
         let job = &mut self.jobs[at as usize];
@@ -905,40 +925,13 @@ impl Runner {
             observers.issued(job.flow as usize, now);
         }
         job.outstanding += 1;
-        let queue = job.queue;
-        let done = if self.drive_fetches {
-            self.drive.submit(now, queue, self.pending[tag as usize].request)
-        } else {
-            job.submitted.push_back(tag);
-            if let Some(tape) = &mut self.tape {
-                tape.ring(now, queue, 1).map_err(RunError::Recording)?;
-            }
-            self.drive.ring(now, queue, 1)
-        };
-        done.map_err(|error| RunError::Input(error, self.seed))
-    }
-
-    #[inline]
-    fn command(&mut self, at: Time, queue: QueueId, request: Request) -> Result<(), RunError> {
-        if let Some(tape) = &mut self.tape {
-            tape.command(at, queue, &request).map_err(RunError::Recording)?;
+        let request = job.request(tag, planned);
+        self.pending[tag as usize] = Pending { job: at, request, created };
+        if self.drive_fetches {
+            return self.drive.submit(now, job.queue, request);
         }
-        self.drive.command(at, queue, request).map_err(|error| RunError::Input(error, self.seed))
-    }
-
-    #[inline]
-    fn cq_freed(&mut self, at: Time, queue: QueueId) -> Result<(), RunError> {
-        if let Some(tape) = &mut self.tape {
-            tape.cq_freed(at, queue, 1).map_err(RunError::Recording)?;
-        }
-        self.drive.cq_freed(at, queue, 1).map_err(|error| RunError::Input(error, self.seed))
-    }
-
-    fn control(&mut self, at: Time, control: Control) -> Result<(), RunError> {
-        if let Some(tape) = &mut self.tape {
-            tape.control(at, &control).map_err(RunError::Recording)?;
-        }
-        self.drive.control(at, control).map_err(|error| RunError::Input(error, self.seed))
+        job.submitted.push_back(tag);
+        self.drive.ring(now, job.queue)
     }
 }
 

@@ -27,6 +27,21 @@ macro_rules! stages {
                 match self { $(Stage::$name => concat!($($doc,)+),)+ }
             }
         }
+
+        impl StageSpans {
+            /// Calls `act` with the number and the time of every stage that some time was
+            /// spent in, in the order in which an I/O passes them.
+            // Written out for each stage: numbers that are constants make `act` shorter.
+            #[inline(always)]
+            pub fn for_each_spent(&self, mut act: impl FnMut(usize, Span)) {
+                $(
+                    let span = self.get(Stage::$name);
+                    if !span.is_zero() {
+                        act(Stage::$name as usize, span);
+                    }
+                )+
+            }
+        }
     };
 }
 
@@ -78,26 +93,10 @@ stages! {
 }
 
 /// How long one I/O spent in each stage.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StageSpans {
     spans: [Span; Stage::COUNT],
-    /// A bit for each stage that some time may have been spent in.
-    touched: u32,
 }
-
-impl Default for StageSpans {
-    fn default() -> Self {
-        StageSpans { spans: [Span::ZERO; Stage::COUNT], touched: 0 }
-    }
-}
-
-impl PartialEq for StageSpans {
-    fn eq(&self, other: &StageSpans) -> bool {
-        self.spans == other.spans
-    }
-}
-
-impl Eq for StageSpans {}
 
 impl StageSpans {
     /// The time spent in `stage`.
@@ -110,7 +109,6 @@ impl StageSpans {
     #[inline]
     pub fn add(&mut self, stage: Stage, span: Span) {
         self.spans[stage as usize] += span;
-        self.touched |= 1 << stage as u32;
     }
 
     /// Takes `span` off the time spent in `stage`, or all of it if that is less.
@@ -122,21 +120,6 @@ impl StageSpans {
     /// The sum over all stages.
     pub fn total(&self) -> Span {
         self.spans.iter().copied().sum()
-    }
-
-    /// Calls `act` with the number and the time of every stage that some time was spent in,
-    /// in the order in which an I/O passes them.
-    #[inline]
-    pub fn for_each_spent(&self, mut act: impl FnMut(usize, Span)) {
-        let mut left = self.touched;
-        while left != 0 {
-            let stage = left.trailing_zeros() as usize;
-            left &= left - 1;
-            let span = self.spans[stage];
-            if !span.is_zero() {
-                act(stage, span);
-            }
-        }
     }
 
     /// Every stage with its time, in the order in which an I/O passes them.

@@ -353,10 +353,19 @@ impl FlowSpec {
 }
 
 impl Generator {
+    /// Draws requests until `batch` holds `most`, or there are no more.
+    pub(crate) fn draw(&mut self, batch: &mut Vec<Planned>, most: usize) {
+        while batch.len() < most
+            && let Some(planned) = self.next()
+        {
+            batch.push(planned);
+        }
+    }
+
     /// The next request, or `None` when the job has reached its limits, its trace has ended,
     /// or its trace cannot be read further: ask [`Generator::take_error`].
     #[allow(clippy::should_implement_trait, reason = "an iterator could not report its error")]
-    #[inline]
+    #[inline(always)]
     pub fn next(&mut self) -> Option<Planned> {
         if self.remaining == 0 || self.remaining_sectors == 0 {
             return None;

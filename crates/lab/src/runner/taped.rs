@@ -1,0 +1,105 @@
+//! The drive of a run. What goes into it is written down, if somebody wants a recording.
+
+use super::RunError;
+use crate::recording::Tape;
+use mynah_model::io::{Completed, Control, QueueId, Request};
+use mynah_model::{Drive, InputError};
+use mynah_stamp::Time;
+use std::ops::{Deref, DerefMut};
+
+/// A drive, and the recording of what goes into it.
+pub(super) struct Taped {
+    drive: Drive,
+    pub(super) tape: Option<Box<Tape>>,
+    /// For messages.
+    seed: u64,
+}
+
+impl Deref for Taped {
+    type Target = Drive;
+
+    #[inline]
+    fn deref(&self) -> &Drive {
+        &self.drive
+    }
+}
+
+impl DerefMut for Taped {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut Drive {
+        &mut self.drive
+    }
+}
+
+impl Taped {
+    pub(super) fn new(drive: Drive, seed: u64) -> Taped {
+        Taped { drive, tape: None, seed }
+    }
+
+    /// A request lies in its submission queue, where the drive reads it: nothing to write down
+    /// a recording of.
+    #[inline]
+    pub(super) fn submit(
+        &mut self,
+        at: Time,
+        queue: QueueId,
+        request: Request,
+    ) -> Result<(), RunError> {
+        let done = self.drive.submit(at, queue, request);
+        self.checked(done)
+    }
+
+    pub(super) fn ring(&mut self, at: Time, queue: QueueId) -> Result<(), RunError> {
+        if let Some(tape) = &mut self.tape {
+            tape.ring(at, queue, 1).map_err(RunError::Recording)?;
+        }
+        let done = self.drive.ring(at, queue, 1);
+        self.checked(done)
+    }
+
+    pub(super) fn command(
+        &mut self,
+        at: Time,
+        queue: QueueId,
+        request: Request,
+    ) -> Result<(), RunError> {
+        if let Some(tape) = &mut self.tape {
+            tape.command(at, queue, &request).map_err(RunError::Recording)?;
+        }
+        let done = self.drive.command(at, queue, request);
+        self.checked(done)
+    }
+
+    /// The host has seen a completion, of a request `created` then if that is known, and frees
+    /// its entry.
+    #[inline]
+    pub(super) fn free(
+        &mut self,
+        queue: QueueId,
+        seen: Option<(Completed, Time)>,
+    ) -> Result<(), RunError> {
+        let at = self.drive.now();
+        if let Some(tape) = &mut self.tape {
+            if let Some((completed, created)) = seen {
+                tape.completed(self.drive.completion(completed), created)
+                    .map_err(RunError::Recording)?;
+            }
+            tape.cq_freed(at, queue, 1).map_err(RunError::Recording)?;
+        }
+        let done = self.drive.cq_freed(at, queue, 1);
+        self.checked(done)
+    }
+
+    pub(super) fn control(&mut self, at: Time, control: Control) -> Result<(), RunError> {
+        if let Some(tape) = &mut self.tape {
+            tape.control(at, &control).map_err(RunError::Recording)?;
+        }
+        let done = self.drive.control(at, control);
+        self.checked(done)
+    }
+
+    #[inline]
+    fn checked(&self, done: Result<(), InputError>) -> Result<(), RunError> {
+        done.map_err(|error| RunError::Input(error, self.seed))
+    }
+}
