@@ -112,10 +112,7 @@ struct Breakdown {
 
 impl Default for Breakdown {
     fn default() -> Self {
-        Breakdown {
-            stage_counts: boxed([0; StageBuckets::LEN]),
-            slices: boxed(Slice::default()),
-        }
+        Breakdown { stage_counts: boxed([0; StageBuckets::LEN]), slices: boxed(Slice::default()) }
     }
 }
 
@@ -231,15 +228,26 @@ struct Record {
 }
 
 impl Record {
+    #[cold]
+    #[inline(never)]
+    fn boxed() -> Box<Record> {
+        Box::default()
+    }
+
     #[inline]
     fn record(&mut self, lat: Span, host_queue: Span, completion: &Completion) {
         let mut all = lat;
         if !host_queue.is_zero() || self.e2e.is_some() {
             all = lat + host_queue;
-            self.e2e.get_or_insert_with(|| self.lat.clone()).record(all);
+            self.record_e2e(all);
         }
         self.lat.record(lat);
         self.breakdown.record(all, host_queue, completion);
+    }
+
+    #[inline(never)]
+    fn record_e2e(&mut self, e2e: Span) {
+        self.e2e.get_or_insert_with(|| self.lat.clone()).record(e2e);
     }
 
     fn e2e(&self) -> &Histogram {
@@ -251,8 +259,16 @@ impl Record {
 struct FlowRecord {
     /// Made when first needed: a record takes some hundred kilobytes.
     kinds: [Option<Box<Record>>; Kind::ALL.len()],
-    errors: [BTreeMap<&'static str, u64>; Kind::ALL.len()],
+    errors: BTreeMap<(Kind, &'static str), u64>,
     last: Time,
+}
+
+impl FlowRecord {
+    #[cold]
+    #[inline(never)]
+    fn failed(&mut self, kind: Kind, status: Status) {
+        *self.errors.entry((kind, status_name(status))).or_default() += 1;
+    }
 }
 
 /// Records the completions of a run. Flows are numbered from 0 in the order of their names.
@@ -361,14 +377,13 @@ impl Recorder {
         }
         let flow = &mut self.flows[flow];
         flow.last = flow.last.max(at);
-        let kind = Kind::from(operation) as usize;
-        let latency = at.since(rung);
+        let (kind, latency) = (Kind::from(operation), at.since(rung));
         if completion.status != Status::Success {
-            *flow.errors[kind].entry(status_name(completion.status)).or_default() += 1;
+            flow.failed(kind, completion.status);
             self.failed_ps += u128::from(latency.as_ps());
             return;
         }
-        let record = flow.kinds[kind].get_or_insert_default();
+        let record = flow.kinds[kind as usize].get_or_insert_with(Record::boxed);
         record.bytes += u64::from(bytes);
         record.record(latency, rung.saturating_since(created), completion);
     }
@@ -403,11 +418,11 @@ impl Recorder {
 
     /// Commands that completed during the measurement, failed ones included.
     pub fn completions(&self) -> u64 {
-        let of = |flow: &FlowRecord| {
-            let succeeded = flow.kinds.iter().flatten().map(|record| record.lat.count());
-            succeeded.chain(flow.errors.iter().flat_map(|errors| errors.values().copied())).sum()
+        let succeeded = |flow: &FlowRecord| -> u64 {
+            flow.kinds.iter().flatten().map(|record| record.lat.count()).sum()
         };
-        self.flows.iter().map(|flow| -> u64 { of(flow) }).sum()
+        let failed = |flow: &FlowRecord| -> u64 { flow.errors.values().sum() };
+        self.flows.iter().map(|flow| succeeded(flow) + failed(flow)).sum()
     }
 
     /// When the measurement started.
@@ -455,10 +470,8 @@ impl Recorder {
     pub fn append(&mut self, other: Recorder) {
         for (flow, more) in self.flows.iter_mut().zip(other.flows) {
             flow.last = flow.last.max(more.last);
-            for (errors, more) in flow.errors.iter_mut().zip(more.errors) {
-                more.into_iter().for_each(|(status, count)| {
-                    *errors.entry(status).or_default() += count;
-                });
+            for (error, count) in more.errors {
+                *flow.errors.entry(error).or_default() += count;
             }
             for (kind, more) in flow.kinds.iter_mut().zip(more.kinds) {
                 let Some(more) = more else { continue };
@@ -492,8 +505,8 @@ impl Recorder {
     pub fn side(&self, flow: usize, kind: Kind) -> Side {
         let seconds = self.flow_interval(flow).as_secs_f64();
         let flow = &self.flows[flow];
-        let errors = &flow.errors[kind as usize];
-        let errors = errors.iter().map(|(&status, &count)| (status.to_owned(), count)).collect();
+        let errors = flow.errors.iter().filter(|((of, _), _)| *of == kind);
+        let errors = errors.map(|(&(_, status), &count)| (status.to_owned(), count)).collect();
         let Some(record) = &flow.kinds[kind as usize] else {
             return Side { errors, ..Side::default() };
         };

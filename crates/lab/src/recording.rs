@@ -321,6 +321,7 @@ impl Tape {
         Ok(Tape { writer, records: 0 })
     }
 
+    #[inline(never)]
     fn write(&mut self, record: Record) -> io::Result<()> {
         self.records += 1;
         self.writer.write_all(&record.to_bytes())

@@ -151,8 +151,6 @@ struct Job {
     most: u32,
     /// What a closed loop does beside issuing whenever it can.
     gate: Option<Box<Gate>>,
-    completed: u64,
-    bytes: u64,
     /// Depends on the mapping entries that were brought near, so that this is not optimised
     /// away.
     warm: u32,
@@ -431,8 +429,6 @@ impl Runner {
             outstanding: 0,
             depth: spec.depth(),
             most: spec.depth_max().unwrap_or(u32::MAX).min(self.drive.config().queues.entries - 1),
-            completed: 0,
-            bytes: 0,
             warm: 0,
         });
     }
@@ -506,7 +502,8 @@ impl Runner {
         self.drain()?;
         self.drive.control(self.drive.now(), Control::WriteBack)?;
         self.drain()?;
-        self.drive.control(self.drive.now(), Control::Reset)
+        self.drive.control(self.drive.now(), Control::Reset)?;
+        Ok(())
     }
 
     /// Advances until nothing more happens, and asks for nothing new.
@@ -516,13 +513,9 @@ impl Runner {
             while let Some(output) = self.drive.poll_brief() {
                 if let Brief::Complete(completed) = output {
                     let queue = self.drive.completion(completed).queue;
-                    self.drive.free(queue, None)?;
+                    self.drive.free(queue)?;
                 } else if let Brief::Fetch { queue } = output {
-                    let job = &mut self.jobs[usize::from(queue.0) - 1];
-                    if let Some(tag) = job.submitted.pop_front() {
-                        let request = self.pending[tag as usize].request;
-                        self.drive.command(self.drive.now(), queue, request)?;
-                    }
+                    self.fetch(queue)?;
                 }
             }
             if self.drive.next_at().is_none() {
@@ -656,12 +649,18 @@ impl Runner {
             .iter()
             .map(|job| {
                 let limits = &self.specs[job.flow as usize].limits;
-                let share = |done: f64, limit: Option<f64>| limit.map(|limit| done / limit);
-                let by_requests = share(job.completed as f64, limits.requests.map(|n| n as f64));
-                let by_bytes = share(job.bytes as f64, limits.bytes.map(|n| n as f64));
+                let ahead = &job.ahead[job.next_ahead..];
+                let (requests, sectors) = job.generator.remaining();
+                let drawn = ahead.len() as u64 + u64::from(job.outstanding);
+                let drawn_sectors: u64 = ahead.iter().map(|p| u64::from(p.sectors)).sum();
+                let share = |left: f64, limit: u64| 1.0 - left / limit as f64;
+                let requests_left = requests as f64 + drawn as f64;
+                let bytes_left = (sectors as f64 + drawn_sectors as f64) * SECTOR_BYTES as f64;
+                let by_requests = limits.requests.map(|limit| share(requests_left, limit));
+                let by_bytes = limits.bytes.map(|limit| share(bytes_left, limit));
                 let start = self.specs[job.flow as usize].schedule.start;
                 let end = limits.runtime.map(|runtime| (start + runtime).as_secs_f64());
-                let by_time = share(now.as_secs_f64(), end);
+                let by_time = end.map(|end| now.as_secs_f64() / end);
                 if job.exhausted && job.outstanding == 0 {
                     return 1.0;
                 }
@@ -764,16 +763,10 @@ impl Runner {
 
     /// Answers the drive's outputs of this instant.
     #[inline]
-    fn react(&mut self) -> Result<(), RunError> {
+    fn react(&mut self) -> Result<(), Box<RunError>> {
         while let Some(output) = self.drive.poll_brief() {
             match output {
-                Brief::Fetch { queue } => {
-                    let job = &mut self.jobs[usize::from(queue.0) - 1];
-                    if let Some(tag) = job.submitted.pop_front() {
-                        let request = self.pending[tag as usize].request;
-                        self.drive.command(self.drive.now(), queue, request)?;
-                    }
-                }
+                Brief::Fetch { queue } => self.fetch(queue)?,
                 Brief::Complete(completed) => self.complete(completed)?,
                 Brief::Move { .. } => {}
             }
@@ -781,8 +774,20 @@ impl Runner {
         Ok(())
     }
 
+    /// Hands over the next command of a queue, when the drive does not read it by itself.
+    #[inline(never)]
+    fn fetch(&mut self, queue: QueueId) -> Result<(), Box<RunError>> {
+        match self.jobs[usize::from(queue.0) - 1].submitted.pop_front() {
+            Some(tag) => {
+                let request = self.pending[tag as usize].request;
+                self.drive.command(self.drive.now(), queue, request)
+            }
+            None => Ok(()),
+        }
+    }
+
     #[inline]
-    fn complete(&mut self, completed: Completed) -> Result<(), RunError> {
+    fn complete(&mut self, completed: Completed) -> Result<(), Box<RunError>> {
         let now = self.drive.now();
         if now >= self.ramp_until {
             self.end_ramp(now)?;
@@ -794,15 +799,15 @@ impl Runner {
         let job = &mut self.jobs[at as usize];
         let bytes = request.sectors * 512;
         job.outstanding -= 1;
-        job.completed += 1;
-        job.bytes += u64::from(bytes);
         self.completed += 1;
         let flow = job.flow as usize;
         self.recorder.record(flow, request.operation, bytes, created, completion);
         if let Some(observers) = &mut self.observers {
-            observers.completed(flow, request, created, completion)?;
+            let done = observers.completed(flow, request, created, completion);
+            done.map_err(RunError::from)?;
         }
-        self.drive.free(job.queue, Some((completed, created)))?;
+        self.drive.seen(completed, created)?;
+        self.drive.free(job.queue)?;
         // A closed loop goes on under the same tag.
         if job.depth.is_some()
             && let Some(planned) = job.draw_now(&self.drive, &mut self.arrivals)
@@ -830,7 +835,7 @@ impl Runner {
     }
 
     /// Issues a closed loop's next request.
-    fn submit_next(&mut self, at: u32) -> Result<(), RunError> {
+    fn submit_next(&mut self, at: u32) -> Result<(), Box<RunError>> {
         match self.jobs[at as usize].draw_now(&self.drive, &mut self.arrivals) {
             Some(planned) => self.admit(at, planned, self.drive.now()),
             None => Ok(()),
@@ -838,7 +843,7 @@ impl Runner {
     }
 
     /// A closed loop's pause is over.
-    fn resume(&mut self, at: u32) -> Result<(), RunError> {
+    fn resume(&mut self, at: u32) -> Result<(), Box<RunError>> {
         let Some(gate) = &mut self.jobs[at as usize].gate else { return Ok(()) };
         gate.wakes = false;
         for _ in 0..std::mem::take(&mut gate.held) {
@@ -854,7 +859,7 @@ impl Runner {
     }
 
     /// An open loop's request arrives.
-    fn arrive(&mut self, at: u32, now: Time) -> Result<(), RunError> {
+    fn arrive(&mut self, at: u32, now: Time) -> Result<(), Box<RunError>> {
         let job = &mut self.jobs[at as usize];
         if job.depth.is_some() {
             return self.resume(at);
@@ -870,7 +875,7 @@ impl Runner {
     }
 
     /// Submits the request of an open loop that arrived last.
-    fn submit_arrived(&mut self, at: u32) -> Result<(), RunError> {
+    fn submit_arrived(&mut self, at: u32) -> Result<(), Box<RunError>> {
         let job = &mut self.jobs[at as usize];
         let arrived = job.arrived;
         match job.draw(&self.drive) {
@@ -882,7 +887,7 @@ impl Runner {
     /// There is room for the request that waits; the next one may have arrived meanwhile, and
     /// waits then. However far arrivals are ahead of the drive, only one is held.
     #[inline(never)]
-    fn submit_waiting(&mut self, at: u32, now: Time) -> Result<(), RunError> {
+    fn submit_waiting(&mut self, at: u32, now: Time) -> Result<(), Box<RunError>> {
         self.submit_arrived(at)?;
         let job = &mut self.jobs[at as usize];
         match job.next_arrival(&self.drive) {
@@ -896,7 +901,7 @@ impl Runner {
     }
 
     /// Gives a request a tag, and submits it.
-    fn admit(&mut self, at: u32, planned: Planned, created: Time) -> Result<(), RunError> {
+    fn admit(&mut self, at: u32, planned: Planned, created: Time) -> Result<(), Box<RunError>> {
         let tag = self.free.pop().unwrap_or(self.pending.len() as u32);
         if tag as usize == self.pending.len() {
             debug_assert!(
@@ -917,7 +922,7 @@ impl Runner {
         tag: u32,
         planned: Planned,
         created: Time,
-    ) -> Result<(), RunError> {
+    ) -> Result<(), Box<RunError>> {
         let now = self.drive.now();
         self.recorder.issued(now);
         let job = &mut self.jobs[at as usize];

@@ -84,3 +84,10 @@ pub enum RunError {
     #[error("the drive refused an input: {0} (seed {1}); please report this")]
     Input(InputError, u64),
 }
+
+/// Errors are large and rare: on the way of a request they are boxed, as `?` does by itself.
+impl From<Box<RunError>> for RunError {
+    fn from(error: Box<RunError>) -> RunError {
+        *error
+    }
+}

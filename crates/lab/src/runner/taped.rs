@@ -36,20 +36,20 @@ impl Taped {
         Taped { drive, tape: None, seed }
     }
 
-    /// A request lies in its submission queue, where the drive reads it: nothing to write down
-    /// a recording of.
+    /// Puts a request where the drive reads it by itself. Of that there is no recording.
     #[inline]
     pub(super) fn submit(
         &mut self,
         at: Time,
         queue: QueueId,
         request: Request,
-    ) -> Result<(), RunError> {
+    ) -> Result<(), Box<RunError>> {
         let done = self.drive.submit(at, queue, request);
         self.checked(done)
     }
 
-    pub(super) fn ring(&mut self, at: Time, queue: QueueId) -> Result<(), RunError> {
+    #[inline(never)]
+    pub(super) fn ring(&mut self, at: Time, queue: QueueId) -> Result<(), Box<RunError>> {
         if let Some(tape) = &mut self.tape {
             tape.ring(at, queue, 1).map_err(RunError::Recording)?;
         }
@@ -62,7 +62,7 @@ impl Taped {
         at: Time,
         queue: QueueId,
         request: Request,
-    ) -> Result<(), RunError> {
+    ) -> Result<(), Box<RunError>> {
         if let Some(tape) = &mut self.tape {
             tape.command(at, queue, &request).map_err(RunError::Recording)?;
         }
@@ -70,27 +70,32 @@ impl Taped {
         self.checked(done)
     }
 
-    /// The host has seen a completion, of a request `created` then if that is known, and frees
-    /// its entry.
+    /// The host has seen a completion, of a request that was `created` then.
     #[inline]
-    pub(super) fn free(
+    pub(super) fn seen(
         &mut self,
-        queue: QueueId,
-        seen: Option<(Completed, Time)>,
-    ) -> Result<(), RunError> {
+        completed: Completed,
+        created: Time,
+    ) -> Result<(), Box<RunError>> {
+        if let Some(tape) = &mut self.tape {
+            let completion = self.drive.completion(completed);
+            tape.completed(completion, created).map_err(RunError::Recording)?;
+        }
+        Ok(())
+    }
+
+    /// The host frees an entry of a completion queue.
+    #[inline]
+    pub(super) fn free(&mut self, queue: QueueId) -> Result<(), Box<RunError>> {
         let at = self.drive.now();
         if let Some(tape) = &mut self.tape {
-            if let Some((completed, created)) = seen {
-                tape.completed(self.drive.completion(completed), created)
-                    .map_err(RunError::Recording)?;
-            }
             tape.cq_freed(at, queue, 1).map_err(RunError::Recording)?;
         }
         let done = self.drive.cq_freed(at, queue, 1);
         self.checked(done)
     }
 
-    pub(super) fn control(&mut self, at: Time, control: Control) -> Result<(), RunError> {
+    pub(super) fn control(&mut self, at: Time, control: Control) -> Result<(), Box<RunError>> {
         if let Some(tape) = &mut self.tape {
             tape.control(at, &control).map_err(RunError::Recording)?;
         }
@@ -99,7 +104,7 @@ impl Taped {
     }
 
     #[inline]
-    fn checked(&self, done: Result<(), InputError>) -> Result<(), RunError> {
-        done.map_err(|error| RunError::Input(error, self.seed))
+    fn checked(&self, done: Result<(), InputError>) -> Result<(), Box<RunError>> {
+        done.map_err(|error| Box::new(RunError::Input(error, self.seed)))
     }
 }

@@ -393,6 +393,11 @@ impl Generator {
         Some(planned)
     }
 
+    /// How many requests and sectors may still be drawn; [`u64::MAX`] without that limit.
+    pub(crate) fn remaining(&self) -> (u64, u64) {
+        (self.remaining, self.remaining_sectors)
+    }
+
     /// What ended the stream before its time, if anything did.
     pub fn take_error(&mut self) -> Option<WorkloadError> {
         match &mut self.stream {
@@ -411,7 +416,7 @@ impl Generator {
 }
 
 impl Drawn {
-    #[inline]
+    #[inline(always)]
     fn next(&mut self) -> Planned {
         let operation = match self.operation {
             OperationDraw::Only(operation) => operation,
@@ -435,7 +440,7 @@ impl Drawn {
         Planned { operation, sector, sectors, arrival }
     }
 
-    #[inline]
+    #[inline(always)]
     fn place(&mut self, operation: Operation, sectors: u64) -> u64 {
         let position = match &mut self.place {
             Place::Uniform(positions) => positions.draw(&mut self.rng),
@@ -495,7 +500,7 @@ fn advance(next: &mut u64, sectors: u64, span: u64, align: u64) -> u64 {
 }
 
 impl LengthDraw {
-    #[inline]
+    #[inline(always)]
     fn draw(&self, rng: &mut Xoshiro256PlusPlus) -> u32 {
         match self {
             LengthDraw::Fixed(sectors) => *sectors,
