@@ -149,5 +149,11 @@ mod tests {
         spans.add(Stage::FlashArray, Span::from_us(1));
         assert_eq!(spans.get(Stage::FlashArray), Span::from_us(76));
         assert_eq!(spans.total(), Span::from_us(88));
+        spans.shorten(Stage::FlashArray, Span::from_us(76));
+        spans.add(Stage::Firmware, Span::from_us(2));
+        let mut spent = vec![];
+        spans.for_each_spent(|stage, span| spent.push((Stage::ALL[stage], span)));
+        let expected = [(Stage::Firmware, 2), (Stage::FlashTransfer, 12)];
+        assert_eq!(spent, expected.map(|(stage, us)| (stage, Span::from_us(us))));
     }
 }
