@@ -4,7 +4,7 @@
 use crate::support::*;
 use mynah_model::config::*;
 use mynah_model::io::*;
-use mynah_model::precondition::{Occupancy, UpdateClass};
+use mynah_model::precondition::Occupancy;
 use mynah_stamp::Span;
 
 /// One plane of 256 blocks of 32 pages, pages that are mapping units.
@@ -77,16 +77,10 @@ fn preconditioning_agrees_with_the_policies() {
         let written = waf_of(&mut host, units as usize * 6, &mut unit);
 
         let mut host = Host::new(one_plane(change));
-        let class = |first, units, weight| UpdateClass {
-            first,
-            units,
-            weight,
-            write_share: 1.0,
-            saturated: true,
-        };
+        let tenth = units / 10;
         let classes = match is_skewed {
-            true => vec![class(0, units / 10, 0.9), class(units / 10, units - units / 10, 0.1)],
-            false => vec![class(0, units, 1.0)],
+            true => vec![written_class(0, tenth, 0.9), written_class(tenth, units - tenth, 0.1)],
+            false => vec![written_class(0, units, 1.0)],
         };
         let found = host
             .drive

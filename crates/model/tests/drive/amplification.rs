@@ -15,24 +15,9 @@ const PAGES: u32 = 64;
 const FREE: u32 = 8;
 
 fn measure(victim: VictimPolicy, rho: f64) -> f64 {
-    let units = (rho * f64::from((BLOCKS - FREE) * PAGES)) as u64;
-    let config = small_with(|c| {
-        c.geometry = Geometry {
-            channels: 1,
-            chips_per_channel: 1,
-            dies_per_chip: 1,
-            planes_per_die: 1,
-            blocks_per_plane: BLOCKS,
-            pages_per_block: PAGES,
-            page_bytes: 4096,
-            page_spare_bytes: 0,
-        };
-        c.gc.victim = victim;
-        c.gc.start = f64::from(FREE) / f64::from(BLOCKS);
-        c.gc.urgent = c.gc.start;
-        c.gc.frontiers = WriteFrontiers::One;
-        c.namespaces[0].units = Some(units);
-    });
+    let mut config = one_plane(BLOCKS, PAGES, FREE, rho);
+    (config.gc.victim, config.gc.frontiers) = (victim, WriteFrontiers::One);
+    let units = config.namespaces[0].units.expect("it has a size");
     let mut host = Host::without_queues(config, Manner::default());
     host.create(fetched_queue(1));
     fill(&mut host);

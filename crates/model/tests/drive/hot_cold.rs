@@ -4,7 +4,7 @@
 use crate::support::*;
 use mynah_model::config::*;
 use mynah_model::io::*;
-use mynah_model::precondition::{Occupancy, UpdateClass};
+use mynah_model::precondition::Occupancy;
 use mynah_model::steady::analytic::mean_field;
 
 const HOT_COLD: WriteFrontiers = WriteFrontiers::HotCold(HotData::DEFAULT);
@@ -13,24 +13,10 @@ const PAGES: u32 = 64;
 const FREE: u32 = 6;
 const RHO: f64 = 0.8;
 
-/// One plane, of whose blocks that are not kept free [`RHO`] holds data.
-fn one_plane(frontiers: WriteFrontiers, victim: VictimPolicy) -> Config {
-    small_with(|c| {
-        c.geometry = Geometry {
-            channels: 1,
-            chips_per_channel: 1,
-            dies_per_chip: 1,
-            planes_per_die: 1,
-            blocks_per_plane: BLOCKS,
-            pages_per_block: PAGES,
-            page_bytes: 4096,
-            page_spare_bytes: 0,
-        };
-        (c.gc.victim, c.gc.frontiers) = (victim, frontiers);
-        c.gc.start = f64::from(FREE) / f64::from(BLOCKS);
-        c.gc.urgent = c.gc.start;
-        c.namespaces[0].units = Some((RHO * f64::from((BLOCKS - FREE) * PAGES)) as u64);
-    })
+fn drive(frontiers: WriteFrontiers, victim: VictimPolicy) -> Config {
+    let mut config = one_plane(BLOCKS, PAGES, FREE, RHO);
+    (config.gc.victim, config.gc.frontiers) = (victim, frontiers);
+    config
 }
 
 fn units_of(host: &Host) -> u64 {
@@ -53,7 +39,7 @@ fn write(host: &mut Host, rounds: u64, (space, writes): (f64, f64), random: &mut
 }
 
 fn settled(frontiers: WriteFrontiers, victim: VictimPolicy, skew: (f64, f64)) -> f64 {
-    let mut host = Host::new(one_plane(frontiers, victim));
+    let mut host = Host::new(drive(frontiers, victim));
     fill(&mut host);
     let mut random = Random(11);
     write(&mut host, 12, skew, &mut random);
@@ -99,17 +85,11 @@ fn preconditioning_agrees() {
         (VictimPolicy::CostBenefit, SKEWED),
     ] {
         let written = settled(HOT_COLD, victim, skew);
-        let mut host = Host::new(one_plane(HOT_COLD, victim));
+        let mut host = Host::new(drive(HOT_COLD, victim));
         let units = units_of(&host);
         let hot = (units as f64 * skew.0) as u64;
-        let class = |first, units, weight| UpdateClass {
-            first,
-            units,
-            weight,
-            write_share: 1.0,
-            saturated: true,
-        };
-        let classes = vec![class(0, hot, skew.1), class(hot, units - hot, 1.0 - skew.1)];
+        let classes =
+            vec![written_class(0, hot, skew.1), written_class(hot, units - hot, 1.0 - skew.1)];
         let occupancy = [Occupancy { namespace: NAMESPACE, classes }];
         let expected = host.drive.precondition(&occupancy).expect("a steady state");
         host.drive.check().expect("the invariants hold");
@@ -130,12 +110,12 @@ fn pages_of_several_units_are_of_one_kind() {
                 blocks_per_plane: 128,
                 pages_per_block: 32,
                 page_bytes: 16_384,
-                ..one_plane(frontiers, VictimPolicy::CostBenefit).geometry
+                ..drive(frontiers, VictimPolicy::CostBenefit).geometry
             },
             namespaces: vec![Namespace::whole_drive()],
             over_provisioning: 0.25,
             cache: Some(DataCache { bytes: 1 << 19, ..cache() }),
-            ..one_plane(frontiers, VictimPolicy::CostBenefit)
+            ..drive(frontiers, VictimPolicy::CostBenefit)
         });
         fill(&mut host);
         let mut random = Random(13);

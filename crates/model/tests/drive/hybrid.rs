@@ -264,7 +264,7 @@ fn what_hybrid_mapping_excludes_is_refused() {
 /// write on.
 #[test]
 fn the_steady_state_is_the_one_that_writes_lead_to() {
-    use mynah_model::precondition::{Occupancy, UpdateClass};
+    use mynah_model::precondition::Occupancy;
     let (pages, logical) = (32u64, 60u64);
     let units = pages * logical * 4;
     for hot in [1.0, 9.0] {
@@ -276,14 +276,8 @@ fn the_steady_state_is_the_one_that_writes_lead_to() {
             c.mapping.scheme = log(9);
             c.namespaces[0].units = Some(units);
         }));
-        let class = |first, weight| UpdateClass {
-            first,
-            units: units / 2,
-            weight,
-            write_share: 1.0,
-            saturated: true,
-        };
-        let classes = vec![class(0, 1.0), class(units / 2, hot)];
+        let half = units / 2;
+        let classes = vec![written_class(0, half, 1.0), written_class(half, half, hot)];
         let occupancy = [Occupancy { namespace: NAMESPACE, classes }];
         let done = host.drive.precondition(&occupancy).expect("a fresh drive");
         host.drive.check().expect("the invariants hold");

@@ -4,7 +4,7 @@
 use crate::support::*;
 use mynah_model::config::*;
 use mynah_model::io::*;
-use mynah_model::precondition::{Occupancy, UpdateClass};
+use mynah_model::precondition::Occupancy;
 use mynah_model::stats::Counters;
 use mynah_stamp::{Span, Time};
 
@@ -341,9 +341,9 @@ fn beside_a_writer(config: &Config, operation: Operation, depths: [usize; 2]) ->
     let mut host =
         Host::without_queues(config.clone(), Manner { submits: true, ..Manner::default() });
     let units = host.drive.namespace_sectors(NAMESPACE).expect("one") / 8;
-    let class = UpdateClass { first: 0, units, weight: 1.0, write_share: 1.0, saturated: true };
+    let classes = vec![written_class(0, units, 1.0)];
     host.drive
-        .precondition(&[Occupancy { namespace: NAMESPACE, classes: vec![class] }])
+        .precondition(&[Occupancy { namespace: NAMESPACE, classes }])
         .expect("it has a steady state");
     host.create(memory_queue(1));
     host.create(memory_queue(2));

@@ -5,7 +5,7 @@ use crate::support::*;
 use mynah_model::ActivityKind;
 use mynah_model::config::*;
 use mynah_model::io::*;
-use mynah_model::precondition::{Occupancy, UpdateClass};
+use mynah_model::precondition::Occupancy;
 use mynah_model::steady::analytic::mean_field;
 
 const PLANES: u32 = 8;
@@ -16,25 +16,13 @@ const RHO: f64 = 0.8;
 
 /// Eight dies of a plane each, striped, with blocks of few pages.
 fn drive(unit: CollectionUnit, change: impl FnOnce(&mut Config)) -> Config {
-    small_with(|c| {
-        c.geometry = Geometry {
-            channels: 4,
-            chips_per_channel: 2,
-            dies_per_chip: 1,
-            planes_per_die: 1,
-            blocks_per_plane: BLOCKS,
-            pages_per_block: PAGES,
-            page_bytes: 4096,
-            page_spare_bytes: 0,
-        };
-        (c.gc.unit, c.placement) = (unit, Placement::Striped);
-        c.gc.frontiers = WriteFrontiers::One;
-        c.gc.start = f64::from(FREE) / f64::from(BLOCKS);
-        c.gc.urgent = c.gc.start;
-        let units = RHO * f64::from((BLOCKS - FREE) * PAGES * PLANES);
-        c.namespaces[0].units = Some(units as u64);
-        change(c);
-    })
+    let mut config = one_plane(BLOCKS, PAGES, FREE, RHO);
+    (config.geometry.channels, config.geometry.chips_per_channel) = (4, 2);
+    keep_free(&mut config, FREE, RHO);
+    (config.gc.unit, config.placement) = (unit, Placement::Striped);
+    config.gc.frontiers = WriteFrontiers::One;
+    change(&mut config);
+    config
 }
 
 /// Writes units at random, `rounds` times as many as there are; write amplification.
@@ -141,8 +129,8 @@ fn preconditioning_expects_it() {
         let written = settled(config.clone());
         let mut host = Host::new(config);
         let units = host.drive.namespace_sectors(NAMESPACE).expect("one") / 8;
-        let class = UpdateClass { first: 0, units, weight: 1.0, write_share: 1.0, saturated: true };
-        let occupancy = [Occupancy { namespace: NAMESPACE, classes: vec![class] }];
+        let classes = vec![written_class(0, units, 1.0)];
+        let occupancy = [Occupancy { namespace: NAMESPACE, classes }];
         let expected = host.drive.precondition(&occupancy).expect("a steady state");
         host.drive.check().expect("the invariants hold");
         let expected = expected.expected_waf.expect("it is written");

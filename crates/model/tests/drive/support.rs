@@ -4,6 +4,7 @@
 use mynah_model::Drive;
 use mynah_model::config::*;
 use mynah_model::io::*;
+use mynah_model::precondition::{Occupancy, UpdateClass};
 pub(crate) use mynah_model::testing::{cache, page_times, small};
 use mynah_stamp::{Span, Time};
 use std::collections::{BTreeMap, VecDeque};
@@ -47,6 +48,40 @@ pub(crate) fn small_with(change: impl FnOnce(&mut Config)) -> Config {
     let mut config = small();
     change(&mut config);
     config
+}
+
+/// One plane of 4 KiB pages, the mapping unit, of whose `blocks` collection keeps `free`; of the
+/// others `valid` (0 to 1) holds data. What is valid over what is physical, less what is kept
+/// free, is the spare factor of the mean-field theory.
+pub(crate) fn one_plane(blocks: u32, pages_per_block: u32, free: u32, valid: f64) -> Config {
+    small_with(|c| {
+        c.geometry = Geometry {
+            channels: 1,
+            chips_per_channel: 1,
+            dies_per_chip: 1,
+            planes_per_die: 1,
+            blocks_per_plane: blocks,
+            pages_per_block,
+            page_bytes: 4096,
+            page_spare_bytes: 0,
+        };
+        keep_free(c, free, valid);
+    })
+}
+
+/// Lets collection keep `free` blocks of each plane; data fills a share `valid` of the others.
+pub(crate) fn keep_free(config: &mut Config, free: u32, valid: f64) {
+    let Geometry { blocks_per_plane, pages_per_block, .. } = config.geometry;
+    config.gc.start = f64::from(free) / f64::from(blocks_per_plane);
+    config.gc.urgent = config.gc.start;
+    let units = (blocks_per_plane - free) * pages_per_block * config.geometry.planes();
+    config.namespaces[0].units = Some((valid * f64::from(units)) as u64);
+}
+
+/// Units that are written at random until the drive has settled, with a share `weight` of all
+/// writes.
+pub(crate) fn written_class(first: u64, units: u64, weight: f64) -> UpdateClass {
+    UpdateClass { first, units, weight, write_share: 1.0, saturated: true }
 }
 
 /// A mapping table in flash whose cache holds `bytes`.
@@ -344,7 +379,6 @@ pub(crate) fn fill(host: &mut Host) {
 
 /// Puts data on the first sectors of namespace 1 without taking any time.
 pub(crate) fn fill_sectors(host: &mut Host, sectors: u64) {
-    use mynah_model::precondition::{Occupancy, UpdateClass};
     let unit_sectors = u64::from(host.drive.config().mapping.unit_bytes / 512);
     let class = UpdateClass {
         first: 0,
