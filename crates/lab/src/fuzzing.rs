@@ -5,9 +5,11 @@ use crate::recording::Recording;
 use crate::saved_state;
 use crate::trace::{LineParser, TraceAction, TraceFormat, TraceReader};
 use mynah_model::Drive;
-use mynah_model::io::NamespaceId;
+use mynah_model::io::*;
 use mynah_model::precondition::{Occupancy, UpdateClass};
+use mynah_stamp::Span;
 use std::path::Path;
+use std::sync::OnceLock;
 
 /// Reads a trace in every format.
 pub fn trace_line(data: &[u8]) {
@@ -81,9 +83,22 @@ pub fn recording(data: &[u8]) {
     }
 }
 
-/// A drive of a few hundred pages, with a cached mapping table.
-fn tiny_drive() -> Option<Drive> {
-    let overrides = [
+/// What the drives whose states are read differ in: each part of a state is in one of them.
+const TINY_DRIVES: [&[&str]; 8] = [
+    &[],
+    &["gc.unit=superblock", "allocation.placement=striped", "gc.victim=cost-benefit"],
+    &["gc.write_frontiers=hot-cold", "gc.victim=fifo"],
+    &["gc.unit=superblock", "gc.write_frontiers=hot-cold", "gc.hot.counters=64"],
+    &["wear.dynamic=true", "wear.static_threshold=2", "wear.endurance=50"],
+    &["cache.mode=both", "cache.size=64KiB", "gc.write_frontiers=one"],
+    &["allocation.placement=least-loaded", "gc.victim=random++"],
+    &["mapping.kind=hybrid", "mapping.log_blocks=3"],
+];
+
+/// The drive of a few hundred pages with this number.
+fn tiny_drive(number: usize) -> Option<Drive> {
+    let hybrid = number == TINY_DRIVES.len() - 1;
+    let mut overrides = vec![
         "geometry.channels=1",
         "geometry.chips_per_channel=1",
         "geometry.dies_per_chip=2",
@@ -91,24 +106,41 @@ fn tiny_drive() -> Option<Drive> {
         "geometry.blocks_per_plane=32",
         "geometry.pages_per_block=8",
         "over_provisioning=50%",
-        "mapping.cmt.size=8KiB",
+        if hybrid { "mapping.unit=8KiB" } else { "mapping.cmt.size=8KiB" },
     ];
-    let drive = crate::drive::load("mqsim", &overrides.map(String::from)).ok()?;
+    overrides.extend(TINY_DRIVES[number]);
+    let overrides: Vec<String> = overrides.into_iter().map(String::from).collect();
+    let drive = crate::drive::load("mqsim", &overrides).ok()?;
     Drive::new(drive.config).ok()
 }
 
-/// Reads a saved state: the bytes as a file, and as the part of a file that is the model's.
+/// Reads a saved state. The first byte says of which drive, and what follows: bytes that are read
+/// as a file, and as the part of a file that is the model's; or, with its highest bit, changes to
+/// a state that is right, each the number of a four-byte word (three bytes) and what it becomes.
 pub fn saved_state(data: &[u8]) {
-    if let Some(mut drive) = tiny_drive() {
+    let Some((&first, data)) = data.split_first() else { return };
+    let number = usize::from(first & 0x7f) % TINY_DRIVES.len();
+    if first & 0x80 != 0 {
+        let Some(mut state) = sample(number) else { return };
+        let words = (state.len() / 4).max(1);
+        for change in data.chunks_exact(7) {
+            let word = u32::from_le_bytes([change[0], change[1], change[2], 0]) as usize % words;
+            state[word * 4..][..4].copy_from_slice(&change[3..]);
+        }
+        restores(number, &state);
+        return;
+    }
+    if let Some(mut drive) = tiny_drive(number) {
         let path = Path::new("fuzz.state");
         let _ = saved_state::read(&mut drive, path, data, data.len() as u64);
     }
-    restores(data);
+    restores(number, data);
 }
 
-/// Whether the tiny drive takes `data`, to the last byte, as its state.
-fn restores(data: &[u8]) -> bool {
-    let Some(mut drive) = tiny_drive() else { return false };
+/// Whether the drive with this number takes `data`, to the last byte, as its state. If it does
+/// it is written to.
+fn restores(number: usize, data: &[u8]) -> bool {
+    let Some(mut drive) = tiny_drive(number) else { return false };
     let mut left = data;
     let restored = drive.restore_state(&mut |bytes| {
         let Some((taken, rest)) = left.split_at_checked(bytes.len()) else { return false };
@@ -116,19 +148,65 @@ fn restores(data: &[u8]) -> bool {
         left = rest;
         true
     });
-    restored.is_ok() && left.is_empty()
+    if restored.is_err() {
+        return false;
+    }
+    write(&mut drive);
+    left.is_empty()
 }
 
-/// The model's part of a state that [`saved_state`]'s drive takes. `None` if it takes none.
-pub fn saved_state_sample() -> Option<Vec<u8>> {
-    let mut drive = tiny_drive()?;
+/// Writes and reads a few units of `drive`, as long as it answers.
+fn write(drive: &mut Drive) {
+    let queue = Queue {
+        id: QueueId(1),
+        kind: QueueKind::Fetched,
+        flow: FlowId(0),
+        priority: Default::default(),
+        completion_entries: 64,
+    };
     let namespace = NamespaceId(1);
-    let units =
-        drive.namespace_sectors(namespace)? / u64::from(drive.config().mapping.unit_bytes / 512);
-    let class = UpdateClass { first: 0, units, weight: 1.0, write_share: 1.0, saturated: true };
-    let occupancy = [Occupancy { namespace, classes: vec![class] }];
-    drive.precondition_with(&occupancy, &[]).ok()?;
-    let mut bytes = Vec::new();
-    drive.save_state(&mut |piece| bytes.extend_from_slice(piece)).ok()?;
-    restores(&bytes).then_some(bytes)
+    let sectors = drive.namespace_sectors(namespace).expect("it has one");
+    drive.control(drive.now(), Control::CreateQueue(queue)).expect("a new queue");
+    for number in 0..300u32 {
+        let operation = if number % 4 == 3 { Operation::Read } else { Operation::Write };
+        // A multiplier that visits all units in no order.
+        let sector = u64::from(number.wrapping_mul(0x9e37_79b1) >> 8) * 8 % (sectors - 8);
+        let request = Request { tag: Tag(number), operation, namespace, sector, sectors: 8 };
+        drive.command(drive.now(), QueueId(1), request).expect("a command of its queue");
+        let end = drive.now() + Span::from_ms(20);
+        while let Some(at) = drive.next_at().filter(|at| *at <= end) {
+            drive.advance(at);
+            while drive.poll().is_some() {}
+        }
+    }
+    drive.check().expect("the invariants hold");
+}
+
+/// The model's part of a state that the drive with this number takes. `None` if it takes none.
+fn sample(number: usize) -> Option<Vec<u8>> {
+    static SAMPLES: [OnceLock<Option<Vec<u8>>>; TINY_DRIVES.len()] =
+        [const { OnceLock::new() }; TINY_DRIVES.len()];
+    let made = || {
+        let mut drive = tiny_drive(number)?;
+        let namespace = NamespaceId(1);
+        let unit_sectors = u64::from(drive.config().mapping.unit_bytes / 512);
+        let units = drive.namespace_sectors(namespace)? / unit_sectors;
+        let class = UpdateClass { first: 0, units, weight: 1.0, write_share: 1.0, saturated: true };
+        let occupancy = [Occupancy { namespace, classes: vec![class] }];
+        drive.precondition_with(&occupancy, &[]).ok()?;
+        let mut bytes = Vec::new();
+        drive.save_state(&mut |piece| bytes.extend_from_slice(piece)).ok()?;
+        Some(bytes)
+    };
+    SAMPLES[number].get_or_init(made).clone()
+}
+
+/// What [`saved_state`] reads as states that its drives take, one of each. `None` if one takes
+/// none.
+pub fn saved_state_samples() -> Option<Vec<Vec<u8>>> {
+    let all = (0..TINY_DRIVES.len()).map(|number| {
+        let state = sample(number).filter(|state| restores(number, state))?;
+        Some([&[number as u8][..], &state].concat())
+    });
+    all.collect()
 }

@@ -40,7 +40,17 @@ fn recordings() {
 #[test]
 fn saved_states() {
     replay("saved_state", fuzzing::saved_state);
-    // The layout changes with the model, so that one is made that is surely taken.
-    let sample = fuzzing::saved_state_sample().expect("a state that the drive takes");
-    vary(&sample, &fuzzing::saved_state);
+    // The layout changes with the model, so that some are made that are surely taken.
+    let samples = fuzzing::saved_state_samples().expect("states that the drives take");
+    for (number, sample) in (0..).zip(samples) {
+        vary(&sample, &fuzzing::saved_state);
+        // Words of it, one after the other, become small, large, and one more than others.
+        let words = sample.len() as u32 / 4;
+        for word in (0..words).step_by(words as usize / 400 + 1) {
+            for with in [0, 1, 8, 31, 40, 63, 64, u32::MAX] {
+                let change = [&word.to_le_bytes()[..3], &with.to_le_bytes()].concat();
+                fuzzing::saved_state(&[&[0x80 | number][..], &change].concat());
+            }
+        }
+    }
 }

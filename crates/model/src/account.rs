@@ -58,8 +58,8 @@ impl Drive {
     }
 
     /// A number that two drives of the same configuration share only if (but for chance)
-    /// they are in the same state of mapping, blocks and data cache. For drives without commands
-    /// inside.
+    /// they are in the same state of mapping, blocks and data cache, of which units are hot and
+    /// which blocks are superblocks. For drives without commands inside.
     pub fn state_hash(&self) -> u64 {
         let mut hash = StateHash::default();
         self.mapping.table.hash(&mut hash);
@@ -75,6 +75,12 @@ impl Drive {
         if let Some(hybrid) = &self.hybrid {
             hybrid.used().for_each(|block| hash.add(block));
             hybrid.pools.iter().for_each(|pool| hash.add(pool.random_next));
+        }
+        if let Some(hotness) = &self.hotness {
+            hotness.hash(&mut hash);
+        }
+        if let Some(superblocks) = &self.blocks.superblocks {
+            superblocks.hash(&mut hash);
         }
         self.hash_cache(&mut hash);
         hash.0

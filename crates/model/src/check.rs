@@ -79,7 +79,7 @@ impl Drive {
     }
 
     fn check_blocks(&self) -> Result<(), BrokenInvariant> {
-        let blocks = self.shape.blocks_per_plane;
+        let (blocks, table) = (self.shape.blocks_per_plane, &self.mapping.table);
         for plane in 0..self.shape.planes {
             // Free, open, being collected, retired or collectable: exactly one of these.
             let mut seen = vec![0u8; blocks as usize];
@@ -94,8 +94,15 @@ impl Drive {
                 seen[(block - first) as usize] += 1;
             }
             for frontier in self.blocks.frontiers_of(plane as usize) {
-                if frontier.block != NONE {
-                    seen[(frontier.block - first) as usize] += 1;
+                if frontier.block == NONE {
+                    continue;
+                }
+                seen[(frontier.block - first) as usize] += 1;
+                let slots = frontier.block * self.shape.units_per_block;
+                let left = slots + frontier.next_page * self.shape.units_per_page
+                    ..slots + self.shape.units_per_block;
+                if let Some(slot) = left.into_iter().find(|&it| table.content(it).is_some()) {
+                    return Err(BrokenInvariant(format!("slot {slot} holds data too early")));
                 }
             }
             if let Some(hybrid) = &self.hybrid {

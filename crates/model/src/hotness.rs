@@ -11,6 +11,7 @@
 //! Unlike theirs, counters are not halved all at once but in turn, a word of sixteen at a time,
 //! so that no single write has to wait for the whole table.
 
+use crate::account::StateHash;
 use crate::config::HotData;
 use crate::state::{Reader, StateError, Writer};
 
@@ -125,6 +126,12 @@ impl Hotness {
     pub(crate) fn clear(&mut self) {
         self.words.fill(0);
         (self.next, self.due) = (0, 0);
+    }
+
+    /// Adds the counters, and which are halved next.
+    pub(crate) fn hash(&self, hash: &mut StateHash) {
+        let words = self.words.iter().copied().chain([self.next as u64, self.due]);
+        words.flat_map(|word| [word as u32, (word >> 32) as u32]).for_each(|half| hash.add(half));
     }
 
     pub(crate) fn save(&self, out: &mut Writer<'_>) {

@@ -233,3 +233,79 @@ fn only_a_drive_at_rest_is_saved_and_only_a_fresh_one_restored() {
     newer[0] = 99;
     assert!(matches!(restored(&config, &newer), Err(StateError::Layout(99))));
 }
+
+/// A drive with superblocks that has been overwritten, as bytes.
+fn with_superblocks() -> (Config, Vec<u8>) {
+    let mut config = small();
+    config.gc.unit = CollectionUnit::Superblock;
+    config.placement = Placement::Striped;
+    let mut drive = Drive::new(config.clone()).unwrap();
+    let units = drive.namespace_sectors(NamespaceId(1)).unwrap() / 8;
+    queue(&mut drive);
+    let seeds: Vec<u64> = (0..6000u64).map(|n| n.wrapping_mul(0x9e37_79b9_7f4a_7c15)).collect();
+    run(&mut drive, &requests(&seeds, units));
+    flush(&mut drive);
+    let saved = bytes(&mut drive);
+    (config, saved)
+}
+
+/// The superblock of each block, one more than its number, or 0: where in `saved` they begin,
+/// and what they are. They are the last that there is of each block.
+fn superblocks(config: &Config, saved: &[u8]) -> (usize, Vec<u32>) {
+    let geometry = &config.geometry;
+    let blocks = (geometry.planes() * geometry.blocks_per_plane) as usize;
+    let count = (blocks as u64).to_le_bytes();
+    let starts = (0..saved.len() - 8 - 4 * blocks).step_by(4);
+    let at = starts.rev().find(|&at| saved[at..at + 8] == count).unwrap() + 8;
+    let words = saved[at..at + 4 * blocks].chunks_exact(4);
+    (at, words.map(|word| u32::from_le_bytes(word.try_into().unwrap())).collect())
+}
+
+#[test]
+fn superblocks_of_other_blocks_than_those_in_use_are_refused() {
+    let (config, saved) = with_superblocks();
+    let (at, of_block) = superblocks(&config, &saved);
+    let in_plane = &of_block[..config.geometry.blocks_per_plane as usize];
+    let find = |fits: &dyn Fn(u32) -> bool| in_plane.iter().position(|&id| fits(id)).unwrap();
+    let (member, free) = (find(&|id| id > 0), find(&|id| id == 0));
+    restored(&config, &saved).unwrap();
+    let changed = |changes: &[(usize, u32)]| {
+        let mut saved = saved.clone();
+        for &(block, id) in changes {
+            saved[at + 4 * block..][..4].copy_from_slice(&id.to_le_bytes());
+        }
+        restored(&config, &saved).map(|drive| drive.state_hash())
+    };
+    let damaged = Err(StateError::Damaged("superblocks".into()));
+    // A free block in place of one with data; one with data in no superblock.
+    assert_eq!(changed(&[(member, 0), (free, of_block[member])]), damaged);
+    assert_eq!(changed(&[(member, 0)]), damaged);
+    // Another block with data instead is another state.
+    let others = in_plane.iter().enumerate().filter(|(_, id)| **id > 0);
+    let hash = restored(&config, &saved).unwrap().state_hash();
+    let exchanged = others.map(|(other, &id)| {
+        changed(&[(member, id), (other, of_block[member])]).map(|here| (other, here))
+    });
+    let accepted: Vec<_> = exchanged.filter_map(Result::ok).collect();
+    assert!(accepted.len() > 1);
+    for (other, here) in accepted {
+        assert_eq!(here == hash, other == member, "block {other}");
+    }
+}
+
+#[test]
+fn what_is_hot_is_part_of_the_state() {
+    let mut config = small();
+    config.cache = None;
+    config.gc.frontiers = WriteFrontiers::HotCold(HotData::DEFAULT);
+    let mut drive = Drive::new(config.clone()).unwrap();
+    let saved = bytes(&mut drive);
+    let hash = drive.state_hash();
+    assert_eq!(restored(&config, &saved).unwrap().state_hash(), hash);
+    // The highest counts, which counts are halved next, and when.
+    for from_end in [20, 16, 8] {
+        let mut changed = saved.clone();
+        changed[saved.len() - from_end] = 1;
+        assert_ne!(restored(&config, &changed).unwrap().state_hash(), hash, "{from_end}");
+    }
+}

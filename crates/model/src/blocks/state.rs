@@ -56,23 +56,30 @@ impl Blocks {
             }
             self.free[plane] = VecDeque::from(free);
         }
-        let mut frontiers = |count: usize, exact: bool| -> Result<Vec<Frontier>, StateError> {
+        // What a drive has where no block is open; 0 where none ever is.
+        let closed = self.frontiers.first().map_or(0, |streams| streams[0].next_page);
+        type PlaneOf<'a> = &'a dyn Fn(usize) -> u32;
+        let mut frontiers = |count: usize, exact: bool, plane_of: PlaneOf<'_>| {
             let pages = self.shape.pages_per_block + 1;
             let blocks = input.numbers("open blocks", count, last + 1)?;
             if exact && blocks.len() != count || !blocks.len().is_multiple_of(planes) {
                 return Err(StateError::Damaged("open blocks".into()));
             }
             let next = input.all("pages of open blocks", blocks.len(), pages)?;
-            let frontier = |(block, next_page): (u32, u32)| Frontier {
-                block: block.wrapping_sub(1),
-                next_page,
-            };
-            Ok(blocks.into_iter().zip(next).map(frontier).collect())
+            let open = blocks.into_iter().zip(next).enumerate().map(|(at, (block, next_page))| {
+                let open = Frontier { block: block.wrapping_sub(1), next_page };
+                let fits = match open.block {
+                    NONE => next_page == closed,
+                    block => closed > 0 && self.shape.plane_of_block(block) == plane_of(at),
+                };
+                fits.then_some(open).ok_or(StateError::Damaged("an open block".into()))
+            });
+            open.collect::<Result<Vec<Frontier>, StateError>>()
         };
         let streams = self.frontiers.first().map_or(0, |streams| streams.len());
-        let open = frontiers(planes * streams, true)?;
+        let open = frontiers(planes * streams, true, &|at| (at / streams) as u32)?;
         // One for each namespace after the first.
-        let reads = frontiers(planes << 16, false)?;
+        let reads = frontiers(planes << 16, false, &|at| (at % planes) as u32)?;
         for (plane, open) in self.frontiers.iter_mut().zip(open.chunks(streams.max(1))) {
             plane.copy_from_slice(open);
         }
@@ -96,7 +103,11 @@ impl Blocks {
         }
         self.random = generator(input.number()?);
         if let Some(superblocks) = &mut self.superblocks {
-            superblocks.restore(self.shape.blocks_per_plane, input)?;
+            let mut in_use = vec![true; blocks];
+            for &block in self.free.iter().flatten().chain(&self.retired) {
+                in_use[block as usize] = false;
+            }
+            superblocks.restore(self.shape.blocks_per_plane, &in_use, input)?;
         }
         let open = self.frontiers.iter().flatten().chain(&self.read_frontiers);
         let open = open.map(|frontier| frontier.block).filter(|block| *block != NONE);

@@ -7,6 +7,7 @@
 //! turns, and superblocks of those turns do without it.
 
 use super::{Blocks, INELIGIBLE, STREAMS, cost_benefit};
+use crate::account::StateHash;
 use crate::config::VictimPolicy;
 use crate::pool::NONE;
 use crate::state::{Reader, StateError, Writer};
@@ -148,6 +149,20 @@ impl Superblocks {
         Ok(())
     }
 
+    /// Adds which superblock each block is in, and whose turn it is.
+    pub(crate) fn hash(&self, hash: &mut StateHash) {
+        self.of_block.iter().for_each(|&id| hash.add(id));
+        for (index, open) in self.open.iter().enumerate() {
+            open.iter().for_each(|&id| hash.add(id));
+            self.turns.iter().for_each(|turns| hash.add(self.behind(turns, index)));
+        }
+    }
+
+    /// The next turn of a plane with these `turns`, counted from the first that is open.
+    fn behind(&self, turns: &[u32; STREAMS], index: usize) -> u32 {
+        turns[index].saturating_sub(self.first[index])
+    }
+
     pub(super) fn save(&self, out: &mut Writer<'_>) {
         out.numbers(self.of_block.iter().map(|id| id.wrapping_add(1)));
         out.numbers(self.unused.iter().copied());
@@ -155,14 +170,16 @@ impl Superblocks {
         for index in 0..STREAMS {
             out.numbers(self.open[index].iter().copied());
             // Only differences matter.
-            let turn = |turns: &[u32; STREAMS]| turns[index].saturating_sub(self.first[index]);
-            out.numbers(self.turns.iter().map(turn));
+            out.numbers(self.turns.iter().map(|turns| self.behind(turns, index)));
         }
     }
 
+    /// `in_use` says of each block whether it is neither free nor retired: those, and no others,
+    /// are in superblocks.
     pub(super) fn restore(
         &mut self,
         blocks_per_plane: u32,
+        in_use: &[bool],
         input: &mut Reader<'_>,
     ) -> Result<(), StateError> {
         let damaged = || StateError::Damaged("superblocks".into());
@@ -174,9 +191,17 @@ impl Superblocks {
         let count = usize::try_from(input.number()?).ok().filter(|count| *count <= most);
         let count = count.ok_or_else(damaged)?;
         let planes = self.turns.len();
-        self.all = vec![Superblock { blocks: vec![NONE; planes], is_open: false }; count];
-        for (block, &id) in self.of_block.iter().enumerate().filter(|(_, id)| **id != NONE) {
+        self.all = vec![Superblock::default(); count];
+        for (block, (&id, in_use)) in self.of_block.iter().zip(in_use).enumerate() {
+            if (id != NONE) != *in_use {
+                return Err(damaged());
+            }
+            if id == NONE {
+                continue;
+            }
             let superblock = self.all.get_mut(id as usize).ok_or_else(damaged)?;
+            // Members have room where there are any, so that numbers alone take none.
+            superblock.blocks.resize(planes, NONE);
             let place = &mut superblock.blocks[block / blocks_per_plane as usize];
             if *place != NONE {
                 return Err(damaged());
@@ -186,12 +211,17 @@ impl Superblocks {
         self.first = [0; STREAMS];
         for index in 0..STREAMS {
             let open = input.numbers("open superblocks", TURNS_BEHIND, count as u32)?;
-            for &id in &open {
-                if std::mem::replace(&mut self.all[id as usize].is_open, true) {
+            let turns = input.all("turns", planes, open.len() as u32 + 1)?;
+            for (turn, &id) in (0..).zip(&open) {
+                let superblock = &mut self.all[id as usize];
+                superblock.blocks.resize(planes, NONE);
+                let early = |(block, next): (&u32, &u32)| *block != NONE && *next <= turn;
+                let members = superblock.blocks.iter().zip(&turns);
+                if superblock.is_open || members.into_iter().any(early) {
                     return Err(damaged());
                 }
+                superblock.is_open = true;
             }
-            let turns = input.all("turns", planes, open.len() as u32 + 1)?;
             for (of_plane, turn) in self.turns.iter_mut().zip(turns) {
                 of_plane[index] = turn;
             }

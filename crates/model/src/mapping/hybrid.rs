@@ -294,9 +294,14 @@ impl Hybrid {
         let (logical, page) = self.split(home);
         let (block, at) = self.split(slot);
         let pool = &self.pools[self.plane_of(logical) as usize];
+        // What has come to a sequential log is not in the data block any more.
+        let logged = pool.sequential.as_ref().is_some_and(|log| {
+            log.owner == logical && page < log.next && !log.spoiled && log.block != block
+        });
         let data = self.data[logical as usize] == block
             && at == page
-            && page < u32::from(self.next[logical as usize]);
+            && page < u32::from(self.next[logical as usize])
+            && !logged;
         let log = pool.sequential.as_ref().is_some_and(|log| {
             log.block == block && log.owner == logical && at == page && page < log.next
         });

@@ -64,6 +64,10 @@ impl Table {
         })
     }
 
+    fn is_written(&self, slot: u32) -> bool {
+        self.logical[slot as usize] != 0
+    }
+
     /// What `slot` holds, if that is still where the mapping says it is.
     #[inline]
     pub(crate) fn content(&self, slot: u32) -> Option<Content> {
@@ -142,6 +146,12 @@ impl Table {
                 return Err(twice());
             }
             *block = sum as u16;
+        }
+        for slot in self.translation.iter().filter_map(|entry| entry.checked_sub(1)) {
+            let rest = slot + 1..(slot + shape.units_per_page).min(slots);
+            if slot % shape.units_per_page != 0 || rest.into_iter().any(|it| self.is_written(it)) {
+                return Err(twice());
+            }
         }
         Ok(valid)
     }
