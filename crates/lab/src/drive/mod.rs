@@ -8,6 +8,7 @@
 //! This module describes drives; it does not build or run them.
 
 mod document;
+mod identity;
 mod library;
 mod lower;
 mod render;
@@ -18,13 +19,13 @@ use std::path::Path;
 
 use mynah_model::ConfigError;
 use mynah_model::config::Config;
-use sha2::{Digest, Sha256};
 
 use crate::fault::{self, FaultError};
 use crate::input;
 
 pub use document::DriveError;
 use document::{Document, Problem, choices, nearest, override_text};
+pub use identity::drive_hash;
 pub use library::{Shipped, shipped};
 pub use lower::{
     FLIN, MAX_CHANNELS, MAX_DIES_PER_CHANNEL, MAX_PLANES_PER_DIE, MAX_STEP, MAX_UNITS,
@@ -107,6 +108,25 @@ pub fn load(name_or_path: &str, overrides: &[String]) -> Result<DriveFile, Drive
 /// # Errors
 /// As [`load`].
 pub fn parse(origin: &str, text: &str, overrides: &[String]) -> Result<DriveFile, DriveError> {
+    let (file, config, settings) = read(origin, text, overrides)?;
+    Ok(DriveFile {
+        name: file.name.get().clone(),
+        description: file.description.clone(),
+        hash: drive_hash(&config),
+        config,
+        text: text.to_owned(),
+        origin: origin.to_owned(),
+        overrides: overrides.to_vec(),
+        settings,
+    })
+}
+
+/// What [`parse`] finds in the text.
+fn read(
+    origin: &str,
+    text: &str,
+    overrides: &[String],
+) -> Result<(schema::File, Config, Vec<Sourced>), DriveError> {
     let texts: Vec<String> = overrides.iter().map(|set| override_text(set)).collect();
     let mut document = Document::parse(origin, text)?;
     for (assignment, text) in overrides.iter().zip(&texts) {
@@ -118,16 +138,7 @@ pub fn parse(origin: &str, text: &str, overrides: &[String]) -> Result<DriveFile
         return Err(impossible(&document, &error).into());
     }
     let settings = sourced(&document, &config)?;
-    Ok(DriveFile {
-        name: file.name.get().clone(),
-        description: file.description.clone(),
-        hash: drive_hash(&config),
-        config,
-        text: text.to_owned(),
-        origin: origin.to_owned(),
-        overrides: overrides.to_vec(),
-        settings,
-    })
+    Ok((file, config, settings))
 }
 
 /// What the model says of a drive that it cannot build, in the words and at the place of the
@@ -176,17 +187,6 @@ fn file_key(field: &'static str) -> &'static str {
             units.iter().find_map(|unit| field.strip_suffix(unit)).unwrap_or(field)
         }
     }
-}
-
-/// Identifies a drive by what it does: the first 16 hexadecimal digits of the SHA-256 of its
-/// configuration. Comments, sources, names and the seed do not change it.
-pub fn drive_hash(config: &Config) -> String {
-    let seedless = Config { seed: 0, ..config.clone() };
-    let digest = Sha256::digest(format!("{seedless:?}").as_bytes());
-    digest.iter().take(8).fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }
 
 /// The JSON Schema of drive files, for editors and for `mynah drives schema`.

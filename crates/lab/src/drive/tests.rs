@@ -682,3 +682,143 @@ fn what_the_model_cannot_build_is_said_in_the_words_of_the_file() {
     let messages: Vec<_> = error.messages().collect();
     assert_eq!(messages, ["`mapping.cmt.size`: 1024 is less than one flash page (8192)"]);
 }
+
+/// Values beside `value`, which is written as in TOML, whatever kind it is.
+fn beside(value: &str, names: &[String]) -> Vec<String> {
+    if let Ok(value) = value.parse::<bool>() {
+        return vec![(!value).to_string()];
+    }
+    if let Ok(value) = value.parse::<u64>() {
+        let all = [value + 1, value * 2, value / 2, value.saturating_sub(1), 0, 1, 2, 7];
+        return all.map(|value| value.to_string()).into();
+    }
+    match value.chars().next() {
+        Some('[') => return ["[]", "[0]", "[1]", "[0, 1]"].map(str::to_owned).into(),
+        Some('{') => return vec!["99us".to_owned()],
+        _ => {}
+    }
+    let text = value.trim_matches('"');
+    let unit = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (number, unit) = text.split_at(unit);
+    match number.parse::<f64>() {
+        Ok(number) => {
+            let all = [number * 2.0, number / 2.0, number + 1.0, number * 0.875, 0.0, 25.0];
+            all.map(|number| format!("{number}{unit}")).into()
+        }
+        Err(_) => names.to_vec(),
+    }
+}
+
+/// Every name that the schema has for a value.
+fn names_of_values(schema: &serde_json::Value, names: &mut Vec<String>) {
+    match schema {
+        serde_json::Value::Object(fields) => {
+            names.extend(fields.get("const").and_then(|it| it.as_str()).map(str::to_owned));
+            let choices = fields.get("enum").and_then(|it| it.as_array());
+            let choices = choices.into_iter().flatten().filter_map(|it| it.as_str());
+            names.extend(choices.map(str::to_owned));
+            fields.values().for_each(|value| names_of_values(value, names));
+        }
+        serde_json::Value::Array(all) => all.iter().for_each(|it| names_of_values(it, names)),
+        _ => {}
+    }
+}
+
+#[test]
+fn the_hash_follows_every_setting() {
+    let mut names = Vec::new();
+    names_of_values(&json_schema(), &mut names);
+    names.sort();
+    names.dedup();
+    names.extend(["order CWDP", "CWDP", "PDWC", "PWDC", "1-2", "off"].map(str::to_owned));
+    let cached = ["mapping.table=cached", "mapping.cmt.size=64KiB"];
+    let bases: [&[&str]; 4] = [
+        &[
+            "geometry.page_spare=1KiB",
+            "bus.rate=800MT/s",
+            "cache.write_back=lru",
+            "cache.mode=both",
+            "cache.dram.rows=open",
+            cached[0],
+            cached[1],
+            "gc.victim=d-choices",
+            "gc.write_frontiers=hot-cold",
+            "gc.hot.counters=1024",
+            "gc.hot.decay=4096",
+            "gc.idle_after=1ms",
+            "gc.unit=superblock",
+            "queues.arbitration=weighted",
+            "firmware.read=1us",
+            "scheduler.suspend_program.latency=5us",
+            "scheduler.suspend_erase.latency=5us",
+            "scheduler.suspend_erase.for_writes=1ms",
+            "scheduler.write_deadline=1ms",
+            "wear.endurance=3000",
+            "wear.static_threshold=10",
+        ],
+        &[
+            "gc.victim=random-p",
+            "scheduler.flin.epoch=10ms",
+            "gc.preemptible=true",
+            "energy={read=\"1uJ\",program=\"2uJ\",erase=\"3uJ\",channel=\"4mW\",idle=\"5W\"}",
+            "namespace.0.size=32MiB",
+            "namespace.0.channels=[0]",
+            "namespace.1.cache=off",
+            "fault.0.kind=slow-die",
+            "fault.0.die=1",
+            "fault.0.factor=2",
+        ],
+        &["mapping.kind=hybrid", "mapping.unit=16KiB", "cache.size=0B"],
+        &["link={protocol = \"sata\", generation = 3}"],
+    ];
+    let mut drives: std::collections::BTreeMap<String, Config> = Default::default();
+    let mut changed = std::collections::BTreeMap::<String, bool>::new();
+    for base in bases {
+        let file = small(base).unwrap_or_else(|error| panic!("{}", shown(&error)));
+        let seedless = |config: &Config| Config { seed: 0, ..config.clone() };
+        let mut look = |overrides: &[&str]| {
+            let Ok(other) = small(overrides) else { return false };
+            let config = seedless(&other.config);
+            let known = drives.entry(other.hash.clone()).or_insert_with(|| config.clone());
+            assert_eq!(known, &config, "one hash for two: {overrides:?}");
+            let same = config == seedless(&file.config);
+            assert_eq!(same, other.hash == file.hash, "{overrides:?}");
+            !same
+        };
+        look(base);
+        for Sourced { path, value, .. } in &file.settings {
+            let seen = changed.entry(path.clone()).or_default();
+            for value in beside(value, &names) {
+                let assignment = format!("{path}={value}");
+                *seen |= look(&[base, &[&*assignment]].concat());
+            }
+        }
+    }
+    let unchanged: Vec<_> = changed.iter().filter(|(_, changed)| !**changed).collect();
+    // The protocol is what its `bus.cycles` are; other kinds of faults have other keys.
+    let expected = ["bus.protocol", "fault.0.kind", "seed"];
+    assert_eq!(unchanged.iter().map(|(path, _)| path.as_str()).collect::<Vec<_>>(), expected);
+    assert!(drives.len() > 300, "{}", drives.len());
+}
+
+#[test]
+fn a_drive_keeps_its_hash() {
+    // Saved states and stores of bytes are bound to it. A key that is added must leave it as it
+    // is, which it does if the key has a default.
+    let hashes: Vec<String> = shipped()
+        .iter()
+        .map(|drive| format!("{} {}", load(drive.name, &[]).unwrap().hash, drive.name))
+        .collect();
+    snapshot!(hashes.join("\n"));
+    // What is said although it is the default changes nothing.
+    let said = ["gc.unit=block", "gc.copyback=false", "bus.width_bits=8", "wear.dynamic=false"];
+    for said in said {
+        assert_eq!(small(&[said]).unwrap().hash, small(&[]).unwrap().hash, "{said}");
+    }
+    // Two namespaces of which nothing is said are not three.
+    let namespaces = |count: usize| {
+        let all: Vec<String> = (0..count).map(|at| format!("namespace.{at}.channels=[]")).collect();
+        small(&all.iter().map(String::as_str).collect::<Vec<_>>()).unwrap().hash
+    };
+    assert!(namespaces(2) != namespaces(3) && namespaces(1) == small(&[]).unwrap().hash);
+}

@@ -1,0 +1,112 @@
+//! What identifies a drive: a hash of its settings, to which results, recordings, saved states
+//! and stores of bytes are bound.
+//!
+//! The hash is of the settings as [`render`] writes them, one a line, so that it is the same
+//! however a file says them, and leaves out those at their default, so that drives keep their
+//! hash when a key is added that they do not use. What the default is are the values that a few
+//! drives have which say nothing of it ([`BASE`], [`SECTIONS`]); whether a key is there at all
+//! is decided by keys that those drives do say, and which therefore are never left out.
+
+use super::{Source, Sourced, read, render};
+use mynah_model::config::{Config, Namespace};
+use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::sync::OnceLock;
+
+/// Begins what is hashed, and changes when the rules here do.
+const RULES: &str = "mynah.drive/1";
+
+/// A drive that says only what every drive has to.
+const BASE: &str = r#"schema = "mynah.drive/1"
+name = "defaults"
+over_provisioning = "20%"
+
+[geometry]
+channels = 2
+chips_per_channel = 1
+dies_per_chip = 2
+planes_per_die = 2
+blocks_per_plane = 64
+pages_per_block = 32
+page_size = "16KiB"
+
+[flash]
+cell = "tlc"
+read = "40us"
+program = "500us"
+erase = "3ms"
+
+[bus]
+rate = "1200MT/s"
+
+[link]
+generation = 4
+lanes = 4
+
+[cache]
+size = "1MiB"
+
+[mapping]
+unit = "4KiB"
+"#;
+
+/// What opens the sections that a drive may have, or not.
+const SECTIONS: [&[&str]; 5] = [
+    &[],
+    &[
+        "cache.write_back=lru",
+        "cache.dram.rows=open",
+        "mapping.table=cached",
+        "mapping.cmt.size=1MiB",
+        "gc.victim=d-choices",
+        "gc.write_frontiers=hot-cold",
+        "gc.idle_after=1ms",
+        "queues.arbitration=weighted",
+        "firmware.read=1us",
+        "scheduler.suspend_program.latency=5us",
+        "scheduler.suspend_erase.latency=5us",
+        "wear.endurance=3000",
+    ],
+    &["gc.victim=random-p", "scheduler.flin.epoch=10ms", "gc.preemptible=true"],
+    &["mapping.kind=hybrid", "mapping.unit=16KiB"],
+    &["link={protocol = \"sata\", generation = 3}"],
+];
+
+/// Identifies a drive by what it does: the first 16 hexadecimal digits of the SHA-256 of its
+/// settings that are not at their default. Comments, sources, names, how quantities are spelt and
+/// the seed do not change it.
+pub fn drive_hash(config: &Config) -> String {
+    let mut text = format!("{RULES}\n");
+    if config.namespaces != [Namespace::whole_drive()] {
+        let _ = writeln!(text, "namespaces = {}", config.namespaces.len());
+    }
+    let defaults = defaults();
+    for render::Setting { path, value } in render::settings(config) {
+        if path != "seed" && defaults.get(&path) != Some(&value) {
+            let _ = writeln!(text, "{path} = {value}");
+        }
+    }
+    Sha256::digest(text).iter().take(8).fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+/// Keys that may be left out, and the values that they then have.
+fn defaults() -> &'static BTreeMap<String, String> {
+    static DEFAULTS: OnceLock<BTreeMap<String, String>> = OnceLock::new();
+    DEFAULTS.get_or_init(|| {
+        let mut defaults = BTreeMap::new();
+        for changes in SECTIONS {
+            let changes: Vec<String> = changes.iter().map(|&text| text.to_owned()).collect();
+            let (_, _, settings) =
+                read("defaults", BASE, &changes).unwrap_or_else(|error| panic!("{error}"));
+            let unsaid = settings.into_iter().filter(|setting| setting.source == Source::Default);
+            for Sourced { path, value, .. } in unsaid {
+                defaults.entry(path).or_insert(value);
+            }
+        }
+        defaults
+    })
+}
