@@ -217,7 +217,7 @@ impl Subsystem {
             features: self.default_features(),
             events: Events::default(),
             errors: VecDeque::new(),
-            error_count: 0,
+            error_count: self.health.errors_before,
             changed: Some(Vec::new()),
             notifications: VecDeque::new(),
             notification_count: 0,

@@ -3,7 +3,12 @@
 use mynah_stamp::{Span, Time};
 use mynah_wire::nvme::opcode::nvm;
 
-/// Counters of the whole subsystem.
+const PS_PER_MS: u64 = 1_000_000_000;
+
+/// Counters begin no higher, so that there is room to count on.
+const COUNT_MAX: u64 = 1 << 62;
+
+/// Counters of the whole subsystem, over its life as far as the store keeps them.
 #[derive(Debug, Default)]
 pub(crate) struct Health {
     /// Sectors of 512 bytes that hosts read and wrote.
@@ -12,11 +17,17 @@ pub(crate) struct Health {
     pub(crate) reads: u64,
     pub(crate) writes: u64,
     pub(crate) media_errors: u64,
+    /// Starts before this one.
     pub(crate) power_cycles: u64,
     pub(crate) unsafe_shutdowns: u64,
     /// Time with an I/O command outstanding, and since when there is one.
     pub(crate) busy: Span,
     pub(crate) busy_since: Option<Time>,
+    /// The same before this process, and how long the drive was on, in milliseconds.
+    pub(crate) busy_before_ms: u64,
+    pub(crate) on_before_ms: u64,
+    /// The highest number of an error log entry, of controllers that are gone.
+    pub(crate) errors_before: u64,
     /// Whether a host has shut its controller down and nothing was written since.
     pub(crate) is_shut_down: bool,
     /// Critical warnings of the media that hosts have been told of.
@@ -24,6 +35,43 @@ pub(crate) struct Health {
 }
 
 impl Health {
+    /// Everything that is kept, at this moment of the process's wall clock.
+    pub(crate) fn kept(&self, now: Time, errors: u64) -> [u64; 10] {
+        [
+            // This start counts.
+            self.power_cycles + 1,
+            self.unsafe_shutdowns,
+            self.sectors_read,
+            self.sectors_written,
+            self.reads,
+            self.writes,
+            self.media_errors,
+            self.busy_ms(now),
+            self.on_ms(now),
+            errors,
+        ]
+    }
+
+    /// What a drive begins with of which the process before has kept this. It ended in order, or
+    /// not.
+    pub(crate) fn begun(kept: [u64; 10], in_order: bool) -> Health {
+        let [cycles, unsafe_shutdowns, read, written, reads, writes, media, busy, on, errors] =
+            kept.map(|count| count.min(COUNT_MAX));
+        Health {
+            power_cycles: cycles,
+            unsafe_shutdowns: unsafe_shutdowns + u64::from(!in_order),
+            sectors_read: read,
+            sectors_written: written,
+            reads,
+            writes,
+            media_errors: media,
+            busy_before_ms: busy,
+            on_before_ms: on,
+            errors_before: errors,
+            ..Health::default()
+        }
+    }
+
     /// A command has succeeded.
     #[inline]
     pub(crate) fn count(&mut self, opcode: u8, bytes: u32) {
@@ -70,6 +118,17 @@ impl Health {
         {
             self.busy += now.saturating_since(since);
         }
+    }
+
+    /// Milliseconds with an I/O command outstanding, over the drive's life.
+    pub(crate) fn busy_ms(&self, now: Time) -> u64 {
+        let running = self.busy_since.map_or(0, |since| now.saturating_since(since).as_ps());
+        self.busy_before_ms + (self.busy.as_ps() + running) / PS_PER_MS
+    }
+
+    /// Milliseconds that the drive was on, over its life.
+    pub(crate) fn on_ms(&self, now: Time) -> u64 {
+        self.on_before_ms + now.as_ps() / PS_PER_MS
     }
 
     /// A host has told its controller to shut down.

@@ -6,6 +6,7 @@
 //! something, and take what [`Subsystem::poll`] returns until it returns nothing.
 
 mod admin;
+mod ana;
 mod background;
 mod command;
 mod config;
@@ -32,6 +33,7 @@ mod subsystem;
 mod tap;
 mod timestamp;
 
+pub use ana::AnaState;
 pub use config::{
     Limits, NamespaceConfig, Neighbour, Port, Shard, SubsystemConfig, SubsystemError, Timing,
     Transport,

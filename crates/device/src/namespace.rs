@@ -172,7 +172,7 @@ impl Namespace {
 
     /// The power was off.
     pub(crate) fn power_cycled(&mut self) {
-        self.reservations.clear();
+        self.reservations.power_lost();
         self.formatting = false;
         if self.protection == WriteProtection::UntilPowerCycle {
             self.protection = WriteProtection::None;

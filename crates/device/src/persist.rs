@@ -1,14 +1,28 @@
-//! Namespaces that outlive the process, beside the bytes in the store.
+//! What of the subsystem outlives the process, beside the bytes in the store.
 //!
 //! What is kept: each namespace's identifier, format, size, place, attachments and write
-//! protection. What is not: reservations, and blocks marked uncorrectable.
+//! protection, its reservations where they persist through power loss, and which of its blocks
+//! are marked uncorrectable, as far as there is room; SMART's counters, and whether the process
+//! before ended in order. The store keeps it with its next flush; it is given to it when
+//! something of it but a counter has changed, once a minute, and when the drive starts and ends.
+//!
+//! What is read back may be anything: it is believed as a whole or not at all.
 
+use crate::health::Health;
 use crate::namespace::{ControllerSet, Extent, FORMATS, Format, Namespace, WriteProtection};
-use crate::store::DESCRIPTION_BYTES_MAX;
+use crate::nvm::reservation::{Held, REGISTRANTS_MAX, Registrant, Reservations};
+use crate::nvm::uncorrectable::{RUNS_MAX, Uncorrectable};
+use crate::store::{DESCRIPTION_BYTES_MAX, Ready};
 use crate::subsystem::Subsystem;
 use mynah_model::io::NamespaceId;
+use mynah_wire::nvme::reservation::ReservationType;
 
-const MAGIC: &[u8; 8] = b"MynahNS1";
+const MAGIC: &[u8; 8] = b"MynahNS2";
+/// What described the namespaces and nothing else.
+const MAGIC_BEFORE: &[u8; 8] = b"MynahNS1";
+
+/// Bytes of a run of marked blocks.
+const RUN_BYTES: usize = 16;
 
 /// Reads little-endian numbers one after the other.
 struct Reader<'a>(&'a [u8]);
@@ -19,17 +33,37 @@ impl Reader<'_> {
         self.0 = tail;
         Some(head.iter().rev().fold(0, |value, &byte| value << 8 | u64::from(byte)))
     }
+
+    fn host(&mut self) -> Option<[u8; 16]> {
+        let (host, tail) = self.0.split_first_chunk()?;
+        self.0 = tail;
+        Some(*host)
+    }
 }
 
 fn put(into: &mut Vec<u8>, value: u64, bytes: usize) {
     into.extend_from_slice(&value.to_le_bytes()[..bytes]);
 }
 
+/// What was read of a description.
+struct Described {
+    namespaces: Vec<Namespace>,
+    health: Health,
+}
+
 impl Subsystem {
-    fn description(&self) -> Vec<u8> {
+    /// What the store is to keep but for marks of blocks; `ended` says that the process ends in
+    /// order.
+    fn description(&self, ended: bool) -> Vec<u8> {
         let mut all = MAGIC.to_vec();
         put(&mut all, self.space.sectors, 8);
         put(&mut all, u64::from(self.namespace_serial), 4);
+        put(&mut all, u64::from(ended), 1);
+        let errors = self.controllers.iter().flatten().map(|it| it.error_count).max();
+        let errors = errors.unwrap_or(0).max(self.health.errors_before);
+        for count in self.health.kept(self.now.wall, errors) {
+            put(&mut all, count, 8);
+        }
         put(&mut all, self.namespaces.iter().flatten().count() as u64, 4);
         for namespace in self.namespaces.iter().flatten() {
             put(&mut all, u64::from(namespace.id), 4);
@@ -57,26 +91,57 @@ impl Subsystem {
             for id in list {
                 put(&mut all, u64::from(id), 2);
             }
+            put_reservations(&mut all, &namespace.reservations);
         }
         all
     }
 
-    /// Whether one more namespace could be described.
-    pub(crate) fn can_describe_more(&self) -> bool {
-        self.description().len() + 1024 <= DESCRIPTION_BYTES_MAX
+    /// Adds which blocks are marked, as many runs as there is room for.
+    fn put_marks(&self, all: &mut Vec<u8>) {
+        let counts = 4 * self.namespaces.iter().flatten().count();
+        let mut room = DESCRIPTION_BYTES_MAX.saturating_sub(all.len() + counts) / RUN_BYTES;
+        for namespace in self.namespaces.iter().flatten() {
+            let runs: Vec<(u64, u64)> = namespace.uncorrectable.runs().take(room).collect();
+            room -= runs.len();
+            put(all, runs.len() as u64, 4);
+            for (start, end) in runs {
+                put(all, start, 8);
+                put(all, end, 8);
+            }
+        }
     }
 
-    /// Has the store keep what the namespaces are.
+    /// Whether there is room for `more` bytes beside everything but marks of blocks.
+    pub(crate) fn can_describe_more(&self, more: usize) -> bool {
+        let counts = 4 * self.namespaces.iter().flatten().count();
+        self.description(false).len() + counts + more <= DESCRIPTION_BYTES_MAX
+    }
+
+    /// Has the store keep what the subsystem is now.
     pub(crate) fn describe(&mut self) {
-        let description = self.description();
-        self.store.describe(&description);
+        self.describe_end(false);
     }
 
-    /// Brings the namespaces back that the store describes; false if it describes none that
-    /// fit this drive.
+    /// The same; `ended` says that the process ends in order.
+    pub(crate) fn describe_end(&mut self, ended: bool) {
+        let mut description = self.description(ended);
+        self.put_marks(&mut description);
+        self.store.describe(&description);
+        self.is_described = true;
+    }
+
+    /// Puts everything on stable storage, what has changed of the subsystem included.
+    pub(crate) fn flush_store(&mut self) -> Ready {
+        if !self.is_described {
+            self.describe();
+        }
+        self.store.flush()
+    }
+
+    /// Brings back what the store describes; false if that is nothing that fits this drive.
     pub(crate) fn restore(&mut self) -> bool {
         let Some(description) = self.store.description().map(<[u8]>::to_vec) else { return false };
-        let Some(namespaces) = self.parse(&description) else { return false };
+        let Some(Described { namespaces, health }) = self.parse(&description) else { return false };
         for namespace in &namespaces {
             if !self.space.take_exactly(&namespace.extents) {
                 // Half of them would be worse than none.
@@ -91,15 +156,27 @@ impl Subsystem {
             self.namespace_serial = self.namespace_serial.max(namespace.serial);
             self.namespaces[at] = Some(Box::new(namespace));
         }
+        self.health = health;
         true
     }
 
-    fn parse(&self, description: &[u8]) -> Option<Vec<Namespace>> {
-        let mut reader = Reader(description.strip_prefix(MAGIC)?);
+    fn parse(&self, description: &[u8]) -> Option<Described> {
+        let knows_all = description.starts_with(MAGIC);
+        let magic = if knows_all { MAGIC } else { MAGIC_BEFORE };
+        let mut reader = Reader(description.strip_prefix(magic)?);
         if reader.number(8)? != self.space.sectors {
             return None;
         }
         reader.number(4)?;
+        let mut health = Health::default();
+        if knows_all {
+            let in_order = reader.number(1)? != 0;
+            let mut kept = [0; 10];
+            for count in &mut kept {
+                *count = reader.number(8)?;
+            }
+            health = Health::begun(kept, in_order);
+        }
         let count = reader.number(4)?;
         let mut namespaces: Vec<Namespace> = Vec::new();
         for _ in 0..count {
@@ -141,6 +218,10 @@ impl Subsystem {
                 let id = reader.number(2)? as u16;
                 if all_but { attached.remove(id) } else { attached.insert(id) }
             }
+            let reservations = match knows_all {
+                true => take_reservations(&mut reader)?,
+                false => Reservations::default(),
+            };
             let mut namespace = Namespace {
                 id,
                 blocks: 0,
@@ -150,7 +231,7 @@ impl Subsystem {
                 shared,
                 serial,
                 protection: write_protection,
-                reservations: Default::default(),
+                reservations,
                 uncorrectable: Default::default(),
                 formatting: false,
                 exclusive: 0,
@@ -163,6 +244,74 @@ impl Subsystem {
             namespace.blocks = blocks;
             namespaces.push(namespace);
         }
-        Some(namespaces)
+        for namespace in namespaces.iter_mut().filter(|_| knows_all) {
+            namespace.uncorrectable = take_runs(&mut reader, namespace.blocks)?;
+            namespace.settle();
+        }
+        Some(Described { namespaces, health })
     }
+}
+
+fn put_reservations(all: &mut Vec<u8>, reservations: &Reservations) {
+    put(all, u64::from(reservations.persist), 1);
+    if !reservations.persist {
+        return;
+    }
+    put(all, u64::from(reservations.generation), 4);
+    let held = reservations.held;
+    put(all, held.map_or(0, |held| held.kind as u64), 1);
+    all.extend_from_slice(&held.map_or([0; 16], |held| held.holder));
+    put(all, reservations.registrants.len() as u64, 2);
+    for registrant in &reservations.registrants {
+        all.extend_from_slice(&registrant.host);
+        put(all, registrant.key, 8);
+    }
+}
+
+fn take_reservations(reader: &mut Reader<'_>) -> Option<Reservations> {
+    let mut all = Reservations { persist: reader.number(1)? == 1, ..Default::default() };
+    if !all.persist {
+        return Some(all);
+    }
+    all.generation = reader.number(4)? as u32;
+    let (kind, holder) = (reader.number(1)? as u8, reader.host()?);
+    let count = reader.number(2)? as usize;
+    if count > REGISTRANTS_MAX {
+        return None;
+    }
+    for _ in 0..count {
+        let registrant = Registrant { host: reader.host()?, key: reader.number(8)? };
+        if registrant.key == 0 || all.registrants.iter().any(|it| it.host == registrant.host) {
+            return None;
+        }
+        all.registrants.push(registrant);
+    }
+    if kind != 0 {
+        let kind = ReservationType::from_code(kind)?;
+        // Where all registrants hold it, whoever acquired it may have gone.
+        let is_held = match kind.is_held_by_all() {
+            true => !all.registrants.is_empty(),
+            false => all.registrants.iter().any(|it| it.host == holder),
+        };
+        all.held = Some(is_held.then_some(Held { kind, holder })?);
+    }
+    Some(all)
+}
+
+/// Marked blocks of a namespace that has so many.
+fn take_runs(reader: &mut Reader<'_>, blocks: u64) -> Option<Uncorrectable> {
+    let count = reader.number(4)? as usize;
+    if count > RUNS_MAX {
+        return None;
+    }
+    let (mut all, mut after) = (Uncorrectable::default(), None);
+    for _ in 0..count {
+        let (start, end) = (reader.number(8)?, reader.number(8)?);
+        if start >= end || end > blocks || after.is_some_and(|after| start <= after) {
+            return None;
+        }
+        all.mark(start, end - start);
+        after = Some(end);
+    }
+    Some(all)
 }

@@ -1,6 +1,7 @@
 //! The subsystem: what transports call, and the state that all controllers share.
 
 use crate::admin::sanitize::Sanitize;
+use crate::ana::Ana;
 use crate::background::Task;
 use crate::command::Command;
 use crate::config::{Neighbour, SubsystemConfig, SubsystemError, Timing, Transport};
@@ -116,12 +117,14 @@ pub struct Subsystem {
     pub(crate) firmware: BTreeMap<u64, u64>,
     pub(crate) lateness: Lateness,
     was_restored: bool,
+    /// Whether the store has been given what the subsystem is, but for its counters.
+    pub(crate) is_described: bool,
     /// Memory that commands and replies hold.
     pub(crate) account: Account,
     /// When the media are looked at next.
     pub(crate) next_check: Time,
-    /// Changes of ANA states.
-    pub(crate) ana_changes: u64,
+    /// The ANA group as each controller sees it, by identifier.
+    pub(crate) ana: Vec<Ana>,
 }
 
 impl Subsystem {
@@ -173,9 +176,10 @@ impl Subsystem {
             firmware: BTreeMap::new(),
             lateness: Lateness::default(),
             was_restored: false,
+            is_described: true,
             account: Account::default(),
             next_check: Time::ZERO + CHECK_INTERVAL,
-            ana_changes: 0,
+            ana: vec![Ana::default(); controllers],
             config,
         };
         if subsystem.config.timing == Timing::Modelled {
@@ -476,6 +480,7 @@ impl Subsystem {
     /// # Errors
     /// If that cannot be noted.
     pub fn open_store(&mut self) -> Result<(), StoreError> {
+        self.describe();
         self.store.begin()
     }
 
@@ -485,6 +490,7 @@ impl Subsystem {
     /// # Errors
     /// If something that was written may be lost.
     pub fn close_store(&mut self, state: Option<StateId>) -> Result<(), StoreError> {
+        self.describe_end(true);
         self.store.close(state)
     }
 
@@ -592,6 +598,7 @@ impl Subsystem {
     /// Ends a controller and all its queues.
     pub(crate) fn end_controller(&mut self, id: u16, reason: &'static str) {
         let Some(controller) = self.controllers[usize::from(id)].take() else { return };
+        self.health.errors_before = self.health.errors_before.max(controller.error_count);
         for queue in controller.io_queues.iter().chain([&controller.admin_queue]) {
             if *queue != NONE {
                 self.close(*queue, reason);
@@ -645,6 +652,7 @@ impl Subsystem {
         if self.next_check <= now {
             self.next_check = now + CHECK_INTERVAL;
             self.check_media();
+            self.is_described = false;
         }
         if self.controllers.iter().any(Option::is_some) {
             self.set_timer(Some(self.next_check));
@@ -653,7 +661,9 @@ impl Subsystem {
 
     /// Recomputes whether all namespaces need more checks than usual.
     pub(crate) fn settle_guard(&mut self) {
-        self.is_guarded = self.before.is_some() || self.sanitize.is_under_way();
+        self.is_guarded = self.before.is_some()
+            || self.sanitize.is_under_way()
+            || self.ana.iter().any(|ana| ana.state.refusal().is_some());
     }
 
     /// A completion was this late against the model, and the moment of its command's arrival

@@ -5,6 +5,7 @@
 //! Faults of the drive itself are the model's ([`mynah_lab::fault`]). Rates are drawn for every I/O
 //! command that completes, from the drive's seed. Moments count on the drive's clock.
 
+use mynah_device::AnaState;
 use mynah_lab::units::{Duration, Fraction};
 use mynah_stamp::{Span, Time};
 use rand_xoshiro::SplitMix64;
@@ -16,7 +17,8 @@ connection-drop:rate=1e-4
 connection-delay:rate=1e-3,by=10ms
 connection-cut:rate=1e-5
 connection-cut:at=5s
-controller-fatal:at=5s";
+controller-fatal:at=5s
+ana-change:state=inaccessible,at=5s[,for=3s][,controller=2]";
 
 /// A fault between host and drive.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -31,6 +33,17 @@ pub enum ConnectionFault {
     CutAt(Time),
     /// All controllers report a fatal status.
     Fatal(Time),
+    /// The namespaces' ANA group has another state.
+    Ana {
+        /// For the controller with this identifier; `None`: for all.
+        controller: Option<u16>,
+        /// Which.
+        state: AnaState,
+        /// From then on.
+        at: Time,
+        /// For so long; then it is optimized. `None`: for good.
+        lasts: Option<Span>,
+    },
 }
 
 /// A fault that cannot be read.
@@ -46,8 +59,33 @@ pub fn parse(spec: &str) -> Option<Result<ConnectionFault, FaultError>> {
     known.then(|| read(kind, rest))
 }
 
+/// Checks that faults name controllers that there can be: 1 to `controllers_max`.
+///
+/// # Errors
+/// [`FaultError`] names the first that does not.
+pub fn check(faults: &[ConnectionFault], controllers_max: u16) -> Result<(), FaultError> {
+    for fault in faults {
+        if let ConnectionFault::Ana { controller: Some(id), .. } = fault
+            && !(1..=controllers_max).contains(id)
+        {
+            let what = format!("`ana-change`: `controller`: it is from 1 to {controllers_max}");
+            return Err(FaultError(what));
+        }
+    }
+    Ok(())
+}
+
+fn state(name: &str) -> Result<AnaState, String> {
+    let found = AnaState::ALL.iter().find(|(known, _)| *known == name).map(|(_, state)| *state);
+    found.ok_or_else(|| {
+        let names = AnaState::ALL.map(|(name, _)| name);
+        format!("it is one of {}, not `{name}`", names.join(", "))
+    })
+}
+
 fn read(kind: &str, rest: &str) -> Result<ConnectionFault, FaultError> {
     let (mut rate, mut by, mut at) = (None, None, None);
+    let (mut ana, mut lasts, mut controller) = (None, None, None);
     for part in rest.split(',').filter(|part| !part.trim().is_empty()) {
         let (key, value) = part.split_once('=').unwrap_or((part, ""));
         let (key, value) = (key.trim(), value.trim());
@@ -60,23 +98,38 @@ fn read(kind: &str, rest: &str) -> Result<ConnectionFault, FaultError> {
             }
             "by" => by.replace(time()?).is_some(),
             "at" => at.replace(Time::from_ps(time()?.as_ps())).is_some(),
+            "state" => ana.replace(state(value).map_err(wrong)?).is_some(),
+            "for" => lasts.replace(time()?).is_some(),
+            "controller" => {
+                let id = value.parse::<u16>();
+                let id = id.map_err(|_| wrong("it is the number of a controller".to_owned()))?;
+                controller.replace(id).is_some()
+            }
             _ => return Err(wrong("there is no such setting".to_owned())),
         };
         if given {
             return Err(wrong("is given twice".to_owned()));
         }
     }
+    if let ("ana-change", None, None, Some(at), Some(state)) = (kind, rate, by, at, ana) {
+        return Ok(ConnectionFault::Ana { controller, state, at, lasts });
+    }
+    let other = ana.is_some() || lasts.is_some() || controller.is_some();
     match (kind, rate, by, at) {
+        _ if other => Err(form_of(kind)),
         ("connection-drop", Some(rate), None, None) => Ok(ConnectionFault::Drop(rate)),
         ("connection-delay", Some(rate), Some(by), None) => Ok(ConnectionFault::Delay(rate, by)),
         ("connection-cut", Some(rate), None, None) => Ok(ConnectionFault::Cut(rate)),
         ("connection-cut", None, None, Some(at)) => Ok(ConnectionFault::CutAt(at)),
         ("controller-fatal", None, None, Some(at)) => Ok(ConnectionFault::Fatal(at)),
-        _ => {
-            let own: Vec<&str> = FORMS.lines().filter(|form| form.starts_with(kind)).collect();
-            Err(FaultError(format!("write `{kind}` as {}", own.join(" or "))))
-        }
+        _ => Err(form_of(kind)),
     }
+}
+
+/// Says how a fault of this kind is written.
+fn form_of(kind: &str) -> FaultError {
+    let own: Vec<&str> = FORMS.lines().filter(|form| form.starts_with(kind)).collect();
+    FaultError(format!("write `{kind}` as {}", own.join(" or ")))
 }
 
 /// What becomes of a completion.
@@ -99,6 +152,8 @@ pub(crate) enum Strike {
     Cut,
     /// All controllers are in fatal status.
     Fatal,
+    /// The ANA group has this state, for this controller or for all.
+    Ana(Option<u16>, AnaState),
 }
 
 /// The faults of one run.
@@ -122,16 +177,26 @@ impl Faults {
                 ConnectionFault::Cut(rate) => rates.push((rate, Fate::Cut)),
                 ConnectionFault::CutAt(at) => strikes.push((at, Strike::Cut)),
                 ConnectionFault::Fatal(at) => strikes.push((at, Strike::Fatal)),
+                ConnectionFault::Ana { controller, state, at, lasts } => {
+                    strikes.push((at, Strike::Ana(controller, state)));
+                    let end = lasts.map(|lasts| at + lasts);
+                    let mended = Strike::Ana(controller, AnaState::Optimized);
+                    strikes.extend(end.map(|end| (end, mended)));
+                }
             }
         }
-        strikes.sort_by_key(|(at, _)| std::cmp::Reverse(*at));
+        // Of one moment, what was given first comes first.
+        strikes.sort_by_key(|(at, _)| *at);
+        strikes.reverse();
         Faults { random: SplitMix64::seed_from_u64(seed), rates, strikes }
     }
 
     /// Those that strike a function's client, of the function of this number: all but faults of
     /// controllers, which strike all functions of a drive together. `None` if there are none.
     pub fn of_function(faults: &[ConnectionFault], seed: u64, number: usize) -> Option<Faults> {
-        let is_own = |fault: &&ConnectionFault| !matches!(fault, ConnectionFault::Fatal(_));
+        let is_own = |fault: &&ConnectionFault| {
+            !matches!(fault, ConnectionFault::Fatal(_) | ConnectionFault::Ana { .. })
+        };
         let own: Vec<_> = faults.iter().filter(is_own).copied().collect();
         // The connections over TCP have the seed itself.
         (!own.is_empty()).then(|| Faults::new(&own, seed.wrapping_add(1 + number as u64)))
@@ -166,8 +231,15 @@ mod tests {
     #[test]
     fn every_form_is_read_and_others_are_left_or_refused() {
         for form in FORMS.lines() {
-            assert!(matches!(parse(form), Some(Ok(_))), "{form}");
+            let form = form.replace(['[', ']'], "");
+            assert!(matches!(parse(&form), Some(Ok(_))), "{form}");
         }
+        let (at, state) = (Time::from_ps(5_000_000_000_000), AnaState::Change);
+        let change = ConnectionFault::Ana { controller: None, state, at, lasts: None };
+        assert_eq!(parse("ana-change:at=5s,state=change"), Some(Ok(change)));
+        let of = |id| ConnectionFault::Ana { controller: Some(id), state, at, lasts: None };
+        assert_eq!(check(&[change, of(1), of(8)], 8), Ok(()));
+        assert!(check(&[of(0)], 8).is_err() && check(&[change, of(9)], 8).is_err());
         assert_eq!(parse("read-error:rate=1e-5"), None);
         for wrong in [
             "connection-drop",
@@ -177,6 +249,13 @@ mod tests {
             "connection-cut:rate=0.1,rate=0.1",
             "controller-fatal:at=soon",
             "controller-fatal:when=1s",
+            "controller-fatal:at=1s,state=change",
+            "connection-cut:at=1s,for=1s",
+            "ana-change:at=1s",
+            "ana-change:state=change",
+            "ana-change:state=best,at=1s",
+            "ana-change:state=change,at=1s,controller=first",
+            "ana-change:state=change,at=1s,rate=0.1",
         ] {
             assert!(matches!(parse(wrong), Some(Err(_))), "{wrong}");
         }

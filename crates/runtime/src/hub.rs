@@ -424,6 +424,9 @@ impl Hub {
         while let Some(strike) = self.faults.as_mut().and_then(|it| it.strike(now.model)) {
             match strike {
                 Strike::Fatal => self.subsystem.fail_controllers(now),
+                Strike::Ana(controller, state) => {
+                    self.subsystem.set_ana_state(now, controller, state);
+                }
                 Strike::Cut => {
                     for id in 0..self.peers.len() as Id {
                         self.cut(now, id);

@@ -9,7 +9,7 @@ use crate::authenticator::{Authenticator, Secrets};
 use crate::clock::{Clock, Rate};
 use crate::cpus::Cpus;
 use crate::engine::{Control, Engine, EngineLimits, Told, copy_descriptor};
-use crate::fault::{ConnectionFault, Faults};
+use crate::fault::{self, ConnectionFault, FaultError, Faults};
 use crate::file_store::{self, Trouble};
 use crate::hub::{Hub, Measure};
 use crate::pacing::Poll;
@@ -149,6 +149,9 @@ pub enum ServeError {
     #[cfg(feature = "tls")]
     #[error(transparent)]
     Tls(#[from] crate::tls::TlsError),
+    /// A fault names what the drive does not have.
+    #[error("--fault: {0}")]
+    Fault(#[from] FaultError),
     /// The file cannot hold the bytes.
     #[error(transparent)]
     Store(#[from] file_store::OpenError),
@@ -296,6 +299,7 @@ impl Server {
             drive,
             store,
         )?;
+        fault::check(&options.faults, subsystem.config().limits.controllers_max)?;
         let start = Now { wall: Time::ZERO, model: Time::ZERO };
         let mut ports = Vec::new();
         for (number, folder) in options.vfio_user.iter().enumerate() {

@@ -45,6 +45,8 @@ pub(crate) const NAMESPACE_CHANGED: Kind = Kind {
     page: page::CHANGED_NAMESPACES,
     wanted: config::NAMESPACE_CHANGED,
 };
+pub(crate) const ANA_CHANGED: Kind =
+    Kind { code: 2, information: 3, page: page::ANA, wanted: config::ANA_CHANGED };
 pub(crate) const DISCOVERY_CHANGED: Kind =
     Kind { code: 2, information: 0xf0, page: page::DISCOVERY, wanted: config::DISCOVERY_CHANGED };
 pub(crate) const RESERVATION_NOTIFICATION: Kind =

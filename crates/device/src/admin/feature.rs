@@ -116,10 +116,13 @@ fn allows(feature: u8, role: Role) -> Option<Allows> {
     let (change, namespaces) = match (feature, role) {
         (id::ASYNCHRONOUS_EVENTS | id::KEEP_ALIVE, _) => (true, false),
         (_, Role::Discovery) => return None,
-        (id::ERROR_RECOVERY | id::RESERVATION_NOTIFICATION | id::WRITE_PROTECTION, _) => {
-            (true, true)
-        }
-        (id::RESERVATION_PERSISTENCE, _) => (false, true),
+        (
+            id::ERROR_RECOVERY
+            | id::RESERVATION_NOTIFICATION
+            | id::RESERVATION_PERSISTENCE
+            | id::WRITE_PROTECTION,
+            _,
+        ) => (true, true),
         (id::HOST_ID, _) => (false, false),
         (
             id::ARBITRATION
@@ -195,11 +198,10 @@ impl Subsystem {
         let timestamp = self.timestamp.bytes(now);
         let sanitize_config = self.sanitize_config;
         let write_cache = self.write_cache;
-        let protection = self
-            .namespaces
-            .get((namespace as usize).wrapping_sub(1))
+        let place = self.namespaces.get((namespace as usize).wrapping_sub(1));
+        let (protection, persist) = place
             .and_then(|it| it.as_ref())
-            .map_or(0, |it| it.protection as u32);
+            .map_or((0, 0), |it| (it.protection as u32, u32::from(it.reservations.persist)));
         let defaults = self.default_features();
         let controller = self.controllers[usize::from(context.controller)]
             .as_mut()
@@ -274,6 +276,7 @@ impl Subsystem {
             id::RESERVATION_NOTIFICATION => {
                 features.notification_masks.get(&namespace).copied().unwrap_or(0)
             }
+            id::RESERVATION_PERSISTENCE if current => persist,
             id::RESERVATION_PERSISTENCE => 0,
             id::WRITE_PROTECTION => {
                 if current {
@@ -384,6 +387,7 @@ impl Subsystem {
                 return Ok(Answer::Done(0));
             }
             id::WRITE_PROTECTION => return self.protect(namespace, value),
+            id::RESERVATION_PERSISTENCE => return self.persist_reservations(&active, value),
             id::ARBITRATION => self.arbitrate(value),
             _ => {}
         }
@@ -492,6 +496,30 @@ impl Subsystem {
             return Err(Status::COMMAND_SEQUENCE_ERROR.do_not_retry());
         }
         controller.host_id = *bytes?;
+        Ok(Answer::Done(0))
+    }
+
+    /// Reservations of these namespaces outlive a power loss from now on, or do not.
+    fn persist_reservations(&mut self, ids: &[u32], value: u32) -> Result<Answer, Status> {
+        if value > 1 {
+            return Err(invalid());
+        }
+        let mut before = Vec::new();
+        for &id in ids {
+            if let Some(namespace) = &mut self.namespaces[id as usize - 1] {
+                before.push((id, namespace.reservations.persist));
+                namespace.reservations.persist = value == 1;
+            }
+        }
+        if !self.can_describe_more(0) {
+            for (id, persist) in before {
+                if let Some(namespace) = &mut self.namespaces[id as usize - 1] {
+                    namespace.reservations.persist = persist;
+                }
+            }
+            return Err(Status::INTERNAL_ERROR);
+        }
+        self.describe();
         Ok(Answer::Done(0))
     }
 

@@ -241,8 +241,8 @@ impl Subsystem {
         page.endurance_group_max.set(GROUP as u16);
         page.endurance_group_capacity_max = page.total_capacity;
         page.ana_transition_time = 10;
-        // Optimised state (0), the group of a namespace never changes (6).
-        page.ana_capabilities = 1 | 1 << 6;
+        // All states (4:0), the group of a namespace never changes (6).
+        page.ana_capabilities = 0x1f | 1 << 6;
         page.ana_group_max.set(GROUP);
         page.ana_groups.set(1);
         page.submission_entry = 0x66;
@@ -285,8 +285,8 @@ impl Subsystem {
             // Types 1, 2, 3; in the first or last bytes, which is all of them.
             protection_capabilities: 0b1_1111,
             lba_formats: Format::lba_formats(),
-            // All types (7:1 with bit 7: IEKEY as of version 1.3).
-            reservations: 0xfe,
+            // Persistence through power loss (0), all types (6:1), IEKEY as of version 1.3 (7).
+            reservations: 0xff,
             // Zeros (2:0), Write Zeroes may deallocate (3).
             deallocate_features: 0b1001,
             copy_range_max: U16::new(copy::RANGE_BLOCKS_MAX),
@@ -405,7 +405,8 @@ fn independent_namespace(namespace: Option<&Namespace>, format_left: u8) -> Vec<
     let Some(namespace) = namespace else { return vec![0; IDENTIFY_BYTES] };
     let page = IdentifyIndependentNamespace {
         multipath: u8::from(namespace.shared),
-        reservations: 0xfe,
+        // Persistence through power loss (0), all types (6:1), IEKEY as of version 1.3 (7).
+        reservations: 0xff,
         format_progress: 1 << 7 | format_left,
         ana_group: U32::new(GROUP),
         attributes: u8::from(namespace.protection as u8 != 0),

@@ -6,7 +6,6 @@ use crate::namespace::SECTOR_BYTES;
 use crate::nvm::NAMESPACE_ALL;
 use crate::subsystem::{Answer, Subsystem};
 use mynah_model::stats::WearState;
-use mynah_stamp::Time;
 use mynah_wire::nvme::Status;
 use mynah_wire::nvme::identify::ascii;
 use mynah_wire::nvme::log::{
@@ -198,7 +197,7 @@ impl Subsystem {
 
     fn smart(&self, controller: &Controller) -> Vec<u8> {
         let health = &self.health;
-        let hours = (self.now.wall.as_secs_f64() / 3600.0) as u128;
+        let hours = health.on_ms(self.now.wall) / (3600 * 1000);
         let media = self.media();
         let is_hot = controller.features.temperature_warns();
         let mut smart = Smart {
@@ -210,10 +209,10 @@ impl Subsystem {
             data_units_written: U128::new(u128::from(health.sectors_written.div_ceil(1000))),
             host_reads: U128::new(u128::from(health.reads)),
             host_writes: U128::new(u128::from(health.writes)),
-            busy_minutes: U128::new(self.health.busy_minutes(self.now.wall)),
+            busy_minutes: U128::new(u128::from(health.busy_ms(self.now.wall) / (60 * 1000))),
             // The first power-on counts.
             power_cycles: U128::new(u128::from(health.power_cycles) + 1),
-            power_on_hours: U128::new(hours),
+            power_on_hours: U128::new(u128::from(hours)),
             unsafe_shutdowns: U128::new(u128::from(health.unsafe_shutdowns)),
             media_errors: U128::new(u128::from(health.media_errors)),
             error_entries: U128::new(u128::from(controller.error_count)),
@@ -230,7 +229,9 @@ impl Subsystem {
         let sectors = |count: u64| (u128::from(count) * u128::from(SECTOR_BYTES)).div_ceil(BILLION);
         let media = u128::from(counters.flash_units_programmed) * unit_bytes;
         let capacity = u128::from(self.space.sectors * SECTOR_BYTES);
-        let errors: u64 = self.controllers.iter().flatten().map(|it| it.error_count).sum();
+        let before = health.errors_before;
+        let here = self.controllers.iter().flatten();
+        let errors = before + here.map(|it| it.error_count.saturating_sub(before)).sum::<u64>();
         let wear = Media::new(&counters.wear);
         let mut group = EnduranceGroup {
             // The group's bits are where SMART has them.
@@ -325,7 +326,8 @@ impl Subsystem {
         // RGO: groups only, without namespaces.
         let groups_only = context.entry.dword10.get() >> 8 & 1 != 0;
         let mut header = AnaHeader::default();
-        header.change_count.set(self.ana_changes);
+        let ana = self.ana[usize::from(context.controller)];
+        header.change_count.set(ana.changes);
         header.groups.set(1);
         let ids: Vec<u32> = self
             .namespaces
@@ -334,21 +336,14 @@ impl Subsystem {
             .filter(|it| !groups_only && it.attached.contains(context.controller))
             .map(|it| it.id)
             .collect();
-        let mut group = AnaGroup { state: 1, ..Default::default() };
+        let mut group = AnaGroup { state: ana.state as u8, ..Default::default() };
         group.group.set(identify::GROUP);
         group.namespaces.set(ids.len() as u32);
-        group.change_count.set(self.ana_changes);
+        group.change_count.set(ana.changes);
         let mut page = header.as_bytes().to_vec();
         page.extend_from_slice(group.as_bytes());
         page.extend(ids.iter().flat_map(|id| id.to_le_bytes()));
         page
-    }
-}
-
-impl crate::health::Health {
-    fn busy_minutes(&self, now: Time) -> u128 {
-        let running = self.busy_since.map_or(0, |since| now.saturating_since(since).as_ps());
-        u128::from((self.busy.as_ps() + running) / 60_000_000_000_000)
     }
 }
 

@@ -53,7 +53,7 @@ impl Subsystem {
         let places = self.config.shard.ids().map(|id| id - 1);
         let mut places = places.take_while(|at| *at < self.namespaces.len());
         let place = places.find(|at| self.namespaces[*at].is_none());
-        let place = place.filter(|_| self.can_describe_more());
+        let place = place.filter(|_| self.can_describe_more(1024));
         let at = place.ok_or(Status::NAMESPACE_ID_UNAVAILABLE.do_not_retry())?;
         let insufficient = Status::NAMESPACE_INSUFFICIENT_CAPACITY.do_not_retry();
         let bytes = blocks.checked_mul(1 << block_format.shift).ok_or(insufficient)?;

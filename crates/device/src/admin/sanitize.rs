@@ -131,6 +131,7 @@ impl Subsystem {
             namespace.uncorrectable.clear_all();
             namespace.settle();
         }
+        self.is_described = false;
         self.settle_guard();
         let ids: Vec<u16> = self
             .controllers

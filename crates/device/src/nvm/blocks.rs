@@ -258,7 +258,7 @@ impl Subsystem {
             self.wait_for(index, ready);
         }
         if overwrite.flush {
-            let ready = self.store.flush();
+            let ready = self.flush_store();
             self.wait_for(index, ready);
         }
     }

@@ -62,7 +62,7 @@ impl Subsystem {
         if let Some(namespace) = &mut self.namespaces[at]
             && !namespace.uncorrectable.is_empty()
         {
-            namespace.uncorrectable.clear(start, blocks);
+            self.is_described &= !namespace.uncorrectable.clear(start, blocks);
             namespace.settle();
         }
         for place in self.places(at, start, blocks) {
@@ -163,7 +163,7 @@ impl Subsystem {
             parts.extend(place.metadata.map(|(at, _)| (at, metadata)));
         }
         if let Some(namespace) = &mut self.namespaces[at] {
-            namespace.uncorrectable.clear(start, blocks);
+            self.is_described &= !namespace.uncorrectable.clear(start, blocks);
             namespace.settle();
         }
         self.overwrite(index, Overwrite { parts, discards, flush: through });
@@ -185,6 +185,7 @@ impl Subsystem {
             return Err(Status::INTERNAL_ERROR);
         }
         namespace.settle();
+        self.is_described = false;
         self.reply(queue, entry, ReplyKind::OtherIo, 0);
         Ok(())
     }

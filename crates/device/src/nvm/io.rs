@@ -300,7 +300,7 @@ impl Subsystem {
     ) {
         let Some(target) = &mut self.namespaces[namespace] else { return };
         if !target.uncorrectable.is_empty() {
-            target.uncorrectable.clear(start, blocks);
+            self.is_described &= !target.uncorrectable.clear(start, blocks);
             target.settle();
         }
         let (shift, block_sectors) = (target.format.shift, target.format.block_sectors());
@@ -329,6 +329,7 @@ impl Subsystem {
         let controller = slot.controller;
         let mut namespaces = Vec::new();
         if entry.namespace_id.get() == NAMESPACE_ALL {
+            self.check_path(controller)?;
             let all = 0..self.namespaces.len();
             namespaces.extend(all.filter(|&at| self.active(controller, at as u32 + 1).is_ok()));
         } else {
@@ -356,7 +357,7 @@ impl Subsystem {
             command.steps.extend(steps);
             command.start = 0;
         }
-        let ready = self.store.flush();
+        let ready = self.flush_store();
         self.wait_for(index, ready);
         self.start(index);
         Ok(())

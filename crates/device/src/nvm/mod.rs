@@ -92,6 +92,7 @@ impl Subsystem {
         let slot = self.queues.get(queue).ok_or(Status::INTERNAL_ERROR)?;
         let id = entry.namespace_id.get();
         let namespace = self.active(slot.controller, id)?;
+        self.check_path(slot.controller)?;
         if self.sanitizes() {
             return Err(Status::SANITIZE_IN_PROGRESS);
         }

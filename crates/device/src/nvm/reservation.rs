@@ -8,7 +8,7 @@ use mynah_wire::nvme::reservation::ReservationType;
 pub(crate) type HostId = [u8; 16];
 
 /// Most registrants of a namespace.
-const REGISTRANTS_MAX: usize = 1024;
+pub(crate) const REGISTRANTS_MAX: usize = 1024;
 
 /// What a host is told in the reservation notification log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,19 +30,25 @@ pub(crate) struct Registrant {
 
 /// The reservation held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Held {
-    kind: ReservationType,
+pub(crate) struct Held {
+    pub(crate) kind: ReservationType,
     /// Of the types that all registrants hold, whoever acquired it.
-    holder: HostId,
+    pub(crate) holder: HostId,
 }
 
-/// Registrations and the reservation of a namespace. They do not outlive a power loss.
-#[derive(Debug, Default)]
+/// Registrations and the reservation of a namespace.
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Reservations {
     pub(crate) generation: u32,
     pub(crate) registrants: Vec<Registrant>,
-    held: Option<Held>,
+    pub(crate) held: Option<Held>,
+    /// Whether they outlive a power loss (PTPL).
+    pub(crate) persist: bool,
 }
+
+/// A change of persistence through power loss (CPTPL, Base 2.0, figure 386): off, and on.
+const CPTPL_OFF: u32 = 2;
+const CPTPL_ON: u32 = 3;
 
 impl Reservations {
     /// The type of the reservation held.
@@ -81,11 +87,27 @@ impl Reservations {
         current: u64,
         new: u64,
     ) -> Result<Notices, Status> {
-        let (action, ignore_key) = (dword10 & 7, dword10 & 8 != 0);
-        // Change of persistence through power loss (31:30): 3 would ask for it.
-        if matches!(dword10 >> 30, 1 | 3) {
+        let persistence = dword10 >> 30;
+        if persistence == 1 {
             return Err(Status::INVALID_FIELD.do_not_retry());
         }
+        let notices = self.change_registration(host, dword10, current, new)?;
+        match persistence {
+            CPTPL_OFF => self.persist = false,
+            CPTPL_ON => self.persist = true,
+            _ => {}
+        }
+        Ok(notices)
+    }
+
+    fn change_registration(
+        &mut self,
+        host: HostId,
+        dword10: u32,
+        current: u64,
+        new: u64,
+    ) -> Result<Notices, Status> {
+        let (action, ignore_key) = (dword10 & 7, dword10 & 8 != 0);
         let key = self.key_of(&host);
         let knows_key = ignore_key || key == Some(current);
         match action {
@@ -243,9 +265,11 @@ impl Reservations {
         }
     }
 
-    /// Forgets everything: the power was lost.
-    pub(crate) fn clear(&mut self) {
-        *self = Reservations::default();
+    /// The power was lost: forgets everything that does not persist.
+    pub(crate) fn power_lost(&mut self) {
+        if !self.persist {
+            *self = Reservations::default();
+        }
     }
 }
 
@@ -308,7 +332,23 @@ mod tests {
         let invalid = Err(Status::INVALID_FIELD.do_not_retry());
         assert_eq!(state.register(A, 0, 0, 0), invalid);
         assert_eq!(state.register(A, 3, 0, 1), invalid);
-        assert_eq!(state.register(A, 3 << 30, 0, 1), invalid, "persistence is not supported");
+        assert_eq!(state.register(A, 1 << 30, 0, 1), invalid, "reserved");
+    }
+
+    #[test]
+    fn registrations_persist_where_a_host_has_asked_for_it() {
+        let mut state = held(1);
+        state.power_lost();
+        assert!(state.registrants.is_empty() && state.held.is_none());
+        // A registration that fails changes nothing.
+        assert!(state.register(A, 3 << 30, 0, 0).is_err() && !state.persist);
+        assert_eq!(state.register(A, 3 << 30, 0, 0xa), Ok(vec![]));
+        assert_eq!(state.acquire(A, kind(1), 0xa, 0), Ok(vec![]));
+        state.power_lost();
+        assert!(state.is_held_by(&A) && state.persist);
+        assert_eq!(state.register(A, 2 | 2 << 30, 0xa, 0xb), Ok(vec![]));
+        state.power_lost();
+        assert!(state.registrants.is_empty() && !state.persist);
     }
 
     #[test]

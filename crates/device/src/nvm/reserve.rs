@@ -35,6 +35,7 @@ impl Subsystem {
         let short = || Status::SGL_DATA_LENGTH_INVALID.do_not_retry();
         let dword10 = entry.dword10.get();
         let Some(namespace) = &mut self.namespaces[at] else { return Err(Status::INTERNAL_ERROR) };
+        let before = namespace.reservations.clone();
         let state = &mut namespace.reservations;
         let notices = match entry.opcode {
             nvm::RESERVATION_REGISTER => {
@@ -51,8 +52,29 @@ impl Subsystem {
             }
         };
         namespace.settle();
+        let persists = namespace.reservations.persist;
+        if persists && !self.can_describe_more(0) {
+            // What could not be kept is not promised.
+            if let Some(namespace) = &mut self.namespaces[at] {
+                namespace.reservations = before;
+                namespace.settle();
+            }
+            return Err(Status::INTERNAL_ERROR);
+        }
         self.give_notice(at as u32 + 1, notices);
-        self.reply(queue, entry, ReplyKind::OtherIo, 0);
+        if persists || before.persist {
+            // It is done when it is on stable storage.
+            self.is_described = false;
+            let index = self.begin(queue, entry, ReplyKind::OtherIo, at);
+            if let Some(command) = self.commands.get_mut(index) {
+                command.start = 0;
+            }
+            let ready = self.flush_store();
+            self.wait_for(index, ready);
+            self.start(index);
+        } else {
+            self.reply(queue, entry, ReplyKind::OtherIo, 0);
+        }
         Ok(())
     }
 
@@ -102,6 +124,7 @@ impl Subsystem {
         head.generation.set(state.generation);
         head.kind = state.holder_kind().map_or(0, |kind| kind as u8);
         head.registrants.set(rows.len() as u16);
+        head.persists = u8::from(state.persist);
         let mut report = head.as_bytes().to_vec();
         for row in &rows {
             report.extend_from_slice(row.as_bytes());

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 /// Most separate runs of marked blocks in a namespace.
-const RUNS_MAX: usize = 65_536;
+pub(crate) const RUNS_MAX: usize = 65_536;
 
 /// Which blocks of a namespace cannot be read until they are written again.
 #[derive(Debug, Default)]
@@ -49,12 +49,18 @@ impl Uncorrectable {
         true
     }
 
-    /// Blocks were written or deallocated.
-    pub(crate) fn clear(&mut self, start: u64, blocks: u64) {
-        let end = start + blocks;
+    /// The runs of marked blocks in order, each by its first block and the one behind its last.
+    pub(crate) fn runs(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        self.runs.iter().map(|(&start, &end)| (start, end))
+    }
+
+    /// Blocks were written or deallocated; whether any of them was marked.
+    pub(crate) fn clear(&mut self, start: u64, blocks: u64) -> bool {
+        let (end, mut cleared) = (start + blocks, false);
         while let Some((&from, &to)) = self.runs.range(..end).next_back()
             && to > start
         {
+            cleared = true;
             self.runs.remove(&from);
             if from < start {
                 self.runs.insert(from, start);
@@ -63,6 +69,7 @@ impl Uncorrectable {
                 self.runs.insert(end, to);
             }
         }
+        cleared
     }
 
     pub(crate) fn clear_all(&mut self) {
@@ -93,7 +100,7 @@ mod tests {
         ] {
             assert_eq!(marked.first_in(start, blocks), first, "{start} {blocks}");
         }
-        marked.clear(12, 3);
+        assert!(marked.clear(12, 3) && !marked.clear(12, 3));
         assert_eq!(marked.first_in(12, 3), None);
         assert_eq!(marked.first_in(11, 3), Some(11));
         assert_eq!(marked.first_in(12, 4), Some(15));

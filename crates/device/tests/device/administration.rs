@@ -225,41 +225,8 @@ fn a_namespace_in_pieces_works_like_any_other() {
 
 #[test]
 fn namespaces_outlive_the_process_with_their_store() {
-    /// Keeps its description where the test can get at it.
-    struct Kept(RamStore, std::rc::Rc<std::cell::RefCell<Vec<u8>>>, Vec<u8>);
-    impl mynah_device::Store for Kept {
-        fn fetch(&mut self, at: u64, bytes: u32) -> mynah_device::Ready {
-            self.0.fetch(at, bytes)
-        }
-        fn read(&mut self, job: Option<mynah_device::StoreJob>, at: u64, into: &mut [u8]) {
-            self.0.read(job, at, into);
-        }
-        fn forget(&mut self, job: mynah_device::StoreJob) {
-            self.0.forget(job);
-        }
-        fn write(&mut self, at: u64, from: &[u8]) -> mynah_device::Ready {
-            self.0.write(at, from)
-        }
-        fn discard(&mut self, at: u64, bytes: u64) -> mynah_device::Ready {
-            self.0.discard(at, bytes)
-        }
-        fn flush(&mut self) -> mynah_device::Ready {
-            self.0.flush()
-        }
-        fn describe(&mut self, description: &[u8]) {
-            *self.1.borrow_mut() = description.to_vec();
-        }
-        fn description(&self) -> Option<&[u8]> {
-            Some(&self.2)
-        }
-        fn finished(
-            &mut self,
-        ) -> Option<(mynah_device::StoreJob, Result<(), mynah_device::StoreError>)> {
-            None
-        }
-    }
-    let kept = std::rc::Rc::new(std::cell::RefCell::new(Vec::new()));
-    let store = |before: Vec<u8>| Box::new(Kept(RamStore::new(), kept.clone(), before));
+    let kept = Description::default();
+    let store = |before: Vec<u8>| Box::new(Kept::new(&kept, before));
     let two = |config: &mut SubsystemConfig| {
         config.namespaces = vec![NamespaceConfig { bytes: Some(1 << 20), block_bytes: 4096 }; 2];
     };

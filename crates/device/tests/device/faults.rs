@@ -1,7 +1,7 @@
 //! Media errors, fatal status, power cuts.
 
 use crate::support::*;
-use mynah_device::Timing;
+use mynah_device::{AnaState, Timing};
 use mynah_model::config::{Fault, FaultExtent, MediaOperation};
 use mynah_stamp::{Span, Time};
 use mynah_wire::nvme::Status;
@@ -154,5 +154,82 @@ fn until_reply(world: &mut World, queue: mynah_device::Queue, id: u16) -> bool {
         world.now = world.now.max(next);
         let clock = world.clock();
         world.subsystem.advance(clock);
+    }
+}
+
+/// Change count of the ANA log, and of its one group; the group's state.
+fn ana_log(world: &mut World, admin: mynah_device::Queue) -> (u64, u64, u8) {
+    let log = world.log(admin, page::ANA, 64);
+    let count = |at: usize| u64::from_le_bytes(log[at..at + 8].try_into().unwrap());
+    (count(0), count(16 + 8), log[16 + 16])
+}
+
+#[test]
+fn paths_change_their_state_and_say_so() {
+    for timing in [Timing::Modelled, Timing::Immediate] {
+        let mut world = World::new(timing);
+        let (admin, io, id) = world.host();
+        let (other_admin, other, _) = world.host_as("nqn.2026-11.test:other");
+        world.status(io, write(0, 8), &pattern(1, 4096));
+        // One host wants to hear of it, the other does not.
+        let events = set_feature(mynah_wire::nvme::feature::id::ASYNCHRONOUS_EVENTS, 1 << 11);
+        world.status(admin, events, &[]);
+        let request = entry(admin::ASYNCHRONOUS_EVENT_REQUEST, 0);
+        let mut asked = world.submit(admin, request, &[]);
+        let unasked = world.submit(other_admin, request, &[]);
+        let (mut changes, mut before) = (0, Status::SUCCESS);
+        for (state, code, refusal) in [
+            (AnaState::NonOptimized, 2, None),
+            (AnaState::Inaccessible, 3, Some(Status::ANA_INACCESSIBLE)),
+            (AnaState::Change, 15, Some(Status::ANA_TRANSITION)),
+            (AnaState::PersistentLoss, 4, Some(Status::ANA_PERSISTENT_LOSS)),
+            (AnaState::Optimized, 1, None),
+        ] {
+            let under_way = world.submit(io, write(8, 8), &pattern(2, 4096));
+            world.subsystem.set_ana_state(world.clock(), Some(id), state);
+            changes += 1;
+            let (event, _) = world.reply_now(admin, asked).expect("an event");
+            // Notice (2), asymmetric namespace access change (3), log page 0ch.
+            assert_eq!(event.entry.result.get(), 0x0c_0302);
+            assert_eq!(ana_log(&mut world, admin), (changes, changes, code));
+            assert_eq!(ana_log(&mut world, other_admin), (0, 0, 1));
+            asked = world.submit(admin, request, &[]);
+            // The same once more is no change.
+            world.subsystem.set_ana_state(world.clock(), Some(id), state);
+            assert!(world.reply_now(admin, asked).is_none());
+            // What is under way ends as it would have; what comes is refused, with retries allowed.
+            let (reply, _) = world.reply(io, under_way);
+            assert_eq!(plain(reply.entry.status()), before);
+            let expected = refusal.unwrap_or(Status::SUCCESS);
+            let mut flush_all = entry(nvm::FLUSH, 1);
+            flush_all.namespace_id.set(u32::MAX);
+            let data = pattern(3, 4096);
+            for command in [
+                read(0, 8),
+                write(0, 8),
+                entry(nvm::FLUSH, 1),
+                flush_all,
+                write_zeroes(0, 8, true),
+                blocks(nvm::COMPARE, 1, 16, 1),
+            ] {
+                let status = world.call(io, command, &data).0.status();
+                let is_same = plain(status) == expected || command.opcode == nvm::COMPARE;
+                assert!(is_same, "{state:?} {command:?} {status:?}");
+                assert!(refusal.is_none() || plain(status) == expected, "{command:?}");
+                assert!(refusal.is_none() || status != status.do_not_retry(), "{command:?}");
+            }
+            before = expected;
+            // The other path is as before.
+            assert_eq!(world.status(other, read(0, 8), &[]), Status::SUCCESS);
+        }
+        assert!(world.reply_now(other_admin, unasked).is_none());
+        // All at once, those that come later included.
+        world.subsystem.set_ana_state(world.clock(), None, AnaState::Inaccessible);
+        assert_eq!(world.status(other, read(0, 8), &[]), Status::ANA_INACCESSIBLE);
+        let (admin, late, _) = world.host_as("nqn.2026-11.test:late");
+        assert_eq!(world.status(late, read(0, 8), &[]), Status::ANA_INACCESSIBLE);
+        assert_eq!(ana_log(&mut world, admin).2, 3);
+        world.subsystem.set_ana_state(world.clock(), None, AnaState::Optimized);
+        assert_eq!(world.status(late, read(0, 8), &[]), Status::SUCCESS);
     }
 }

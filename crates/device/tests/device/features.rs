@@ -145,15 +145,9 @@ fn features_that_are_refused() {
     let saved = set_feature(id::ARBITRATION, 1);
     let mut save = saved;
     save.dword10.set(saved.dword10.get() | 1 << 31);
-    let persistence = {
-        let mut entry = set_feature(id::RESERVATION_PERSISTENCE, 1);
-        entry.namespace_id.set(1);
-        entry
-    };
     for (entry, expected) in [
         (save, Status::FEATURE_NOT_SAVEABLE),
         (set_feature(id::HOST_ID, 0), Status::COMMAND_SEQUENCE_ERROR),
-        (persistence, Status::FEATURE_NOT_CHANGEABLE),
         (set_feature(id::POWER_MANAGEMENT, 1), Status::INVALID_FIELD),
         (set_feature(id::NUMBER_OF_QUEUES, 0xffff), Status::INVALID_FIELD),
         (set_feature(id::NUMBER_OF_QUEUES, 0), Status::COMMAND_SEQUENCE_ERROR),

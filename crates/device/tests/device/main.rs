@@ -10,6 +10,7 @@ mod identifying;
 mod io;
 mod laws;
 mod nvm;
+mod persistence;
 mod protection;
 mod slow_store;
 mod support;

@@ -1,8 +1,8 @@
 //! A host in virtual time that does not need a transport, and small drives.
 
 use mynah_device::{
-    Authentication, Now, Output, Queue, RamStore, Reply, ReplyData, Store, Subsystem,
-    SubsystemConfig, Timing, Transport,
+    Authentication, Now, Output, Queue, RamStore, Ready, Reply, ReplyData, Store, StoreError,
+    StoreJob, Subsystem, SubsystemConfig, Timing, Transport,
 };
 use mynah_model::Drive;
 use mynah_model::config::{Config, Firmware, WriteBack};
@@ -13,7 +13,9 @@ use mynah_wire::nvme::opcode::{FABRICS, admin, fabrics, nvm};
 use mynah_wire::nvme::property::offset;
 use mynah_wire::nvme::protection::CopyRange;
 use mynah_wire::nvme::{CompletionEntry, Status, SubmissionEntry};
+use std::cell::RefCell;
 use std::collections::VecDeque;
+use std::rc::Rc;
 use zerocopy::IntoBytes;
 
 pub(crate) const SUBSYSTEM: &str = "nqn.2026-11.test:drive";
@@ -36,6 +38,53 @@ pub(crate) fn small() -> Config {
     config.gc.start = 0.15;
     config.gc.urgent = 0.1;
     config
+}
+
+/// What a store was given to keep last.
+pub(crate) type Description = Rc<RefCell<Vec<u8>>>;
+
+/// A store in memory whose description a test can get at.
+pub(crate) struct Kept {
+    store: RamStore,
+    description: Description,
+    before: Vec<u8>,
+}
+
+impl Kept {
+    /// One that has kept `before`, and puts what it is given to keep into `description`.
+    pub(crate) fn new(description: &Description, before: Vec<u8>) -> Kept {
+        Kept { store: RamStore::new(), description: description.clone(), before }
+    }
+}
+
+impl Store for Kept {
+    fn fetch(&mut self, at: u64, bytes: u32) -> Ready {
+        self.store.fetch(at, bytes)
+    }
+    fn read(&mut self, job: Option<StoreJob>, at: u64, into: &mut [u8]) {
+        self.store.read(job, at, into);
+    }
+    fn forget(&mut self, job: StoreJob) {
+        self.store.forget(job);
+    }
+    fn write(&mut self, at: u64, from: &[u8]) -> Ready {
+        self.store.write(at, from)
+    }
+    fn discard(&mut self, at: u64, bytes: u64) -> Ready {
+        self.store.discard(at, bytes)
+    }
+    fn flush(&mut self) -> Ready {
+        self.store.flush()
+    }
+    fn describe(&mut self, description: &[u8]) {
+        *self.description.borrow_mut() = description.to_vec();
+    }
+    fn description(&self) -> Option<&[u8]> {
+        Some(&self.before)
+    }
+    fn finished(&mut self) -> Option<(StoreJob, Result<(), StoreError>)> {
+        None
+    }
 }
 
 /// The subsystem and the clock of its world.

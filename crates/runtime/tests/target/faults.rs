@@ -1,9 +1,10 @@
 //! Faults between host and drive.
 
-use crate::client::{Client, Target, fabrics};
+use crate::client::{Client, Target, blocks_of, drive, fabrics};
 use mynah_runtime::fault::{ConnectionFault, parse};
-use mynah_runtime::server::{ServeOptions, Speed};
+use mynah_runtime::server::{ServeOptions, Server, Speed};
 use mynah_stamp::Time;
+use mynah_wire::nvme::log::page;
 use mynah_wire::nvme::{Status, opcode};
 use std::io::ErrorKind;
 use std::time::{Duration, Instant};
@@ -58,4 +59,41 @@ fn controllers_fail_when_they_should() {
     let snapshot = target.control.snapshot().unwrap();
     assert!(snapshot.now.model >= Time::from_ns(300_000_000));
     target.stop();
+}
+
+#[test]
+fn paths_go_and_come_back() {
+    let gone = "ana-change:state=inaccessible,at=300ms,for=300ms,controller=1";
+    let lost = "ana-change:state=persistent-loss,at=900ms,controller=2";
+    let target = target(&[gone, lost]);
+    let (first, mut admin) = Client::admin(target.address, 0).unwrap();
+    let (second, _other_admin) = Client::admin(target.address, 0).unwrap();
+    assert_eq!((first, second), (1, 2));
+    let mut io = Client::io(target.address, 0, first).unwrap();
+    let mut other = Client::io(target.address, 0, second).unwrap();
+    while other.read(0, 1).unwrap().0.is_success() {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let refused = other.read(0, 1).unwrap().0;
+    let lost = Status::ANA_PERSISTENT_LOSS;
+    assert_eq!((refused.code_type(), refused.code()), (lost.code_type(), lost.code()));
+    let snapshot = target.control.snapshot().unwrap();
+    assert!(snapshot.now.model >= Time::from_ns(900_000_000));
+    // By then the first has been away, and is back: two changes, optimized.
+    assert_eq!(io.read(0, 1).unwrap().0, Status::SUCCESS);
+    let mut get = blocks_of(opcode::admin::GET_LOG_PAGE, 0, 1);
+    get.dword10.set(15 << 16 | u32::from(page::ANA));
+    get.dword12.set(0);
+    get.data.length.set(64);
+    let log = admin.command(get, &[]).unwrap().1;
+    assert_eq!((log[0], log[16 + 8], log[16 + 16]), (2, 2, 1));
+    target.stop();
+}
+
+#[test]
+fn a_fault_of_a_controller_that_there_cannot_be_is_refused() {
+    let fault = parse("ana-change:state=change,at=1s,controller=60000").unwrap().unwrap();
+    let options = ServeOptions { faults: vec![fault], ..ServeOptions::default() };
+    let error = Server::new(drive(), options).unwrap_err();
+    assert!(error.is_usage() && error.to_string().contains("from 1 to 2048"), "{error}");
 }

@@ -3,6 +3,7 @@
 mod client;
 mod faults;
 mod hostile;
+mod restart;
 mod secure;
 mod served;
 mod timing;

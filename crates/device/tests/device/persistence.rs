@@ -1,0 +1,246 @@
+//! What outlives the process: counters, reservations, marks.
+
+use crate::support::*;
+use mynah_device::{SubsystemConfig, Timing};
+use mynah_stamp::Span;
+use mynah_wire::nvme::Status;
+use mynah_wire::nvme::feature::id;
+use mynah_wire::nvme::identify::cns;
+use mynah_wire::nvme::log::{Smart, page};
+use mynah_wire::nvme::opcode::nvm;
+use mynah_wire::nvme::reservation::ReservationStatus;
+use proptest::prelude::*;
+use zerocopy::FromBytes;
+
+const OTHER: &str = "nqn.2026-11.test:other";
+/// CPTPL of Reservation Register: off, on.
+const FORGET: u32 = 2 << 30;
+const PERSIST: u32 = 3 << 30;
+
+/// The drive that a store has kept `before` of, in use, and what its store keeps now.
+fn started(before: &[u8]) -> (World, Description) {
+    started_with(before, |_| {})
+}
+
+fn started_with(before: &[u8], change: impl FnOnce(&mut SubsystemConfig)) -> (World, Description) {
+    let kept = Description::default();
+    let store = Kept::new(&kept, before.to_vec());
+    let mut world = World::with_store(Timing::Immediate, change, |_| {}, Box::new(store));
+    world.subsystem.open_store().expect("a store in memory");
+    (world, kept)
+}
+
+/// Ends it in order.
+fn ended((mut world, kept): (World, Description)) -> Vec<u8> {
+    world.subsystem.close_store(None).expect("a store in memory");
+    kept.take()
+}
+
+/// Kills it after a flush.
+fn killed((mut world, kept): (World, Description)) -> Vec<u8> {
+    let (_, io, _) = world.host_as(OTHER);
+    world.status(io, entry(nvm::FLUSH, 1), &[]);
+    kept.take()
+}
+
+fn smart(world: &mut World) -> Smart {
+    let (admin, _) = world.admin_as("nqn.2026-11.test:monitor", SUBSYSTEM);
+    Smart::read_from_bytes(&world.log(admin, page::SMART, 512)).expect("a page")
+}
+
+/// Power cycles, unsafe shutdowns.
+fn starts(world: &mut World) -> (u128, u128) {
+    let smart = smart(world);
+    (smart.power_cycles.get(), smart.unsafe_shutdowns.get())
+}
+
+fn reserve(opcode: u8, dword10: u32) -> mynah_wire::nvme::SubmissionEntry {
+    let mut entry = entry(opcode, 1);
+    entry.dword10.set(dword10);
+    entry
+}
+
+fn keys(first: u64, second: u64) -> [u8; 16] {
+    let mut bytes = [0; 16];
+    bytes[..8].copy_from_slice(&first.to_le_bytes());
+    bytes[8..].copy_from_slice(&second.to_le_bytes());
+    bytes
+}
+
+#[test]
+fn counters_go_on_where_they_were() {
+    let (mut world, kept) = started(&[]);
+    assert_eq!(starts(&mut world), (1, 0));
+    let (admin, io, _) = world.host();
+    for at in 0..3 {
+        world.status(io, write(at * 8, 2000 / 512), &pattern(at, 2000 / 512 * 512));
+    }
+    world.status(io, read(0, 1), &[]);
+    assert_eq!(world.status(io, read(u64::MAX / 2, 1), &[]), Status::LBA_OUT_OF_RANGE);
+    world.wait(Span::from_secs(2 * 3600 + 60));
+    let before = smart(&mut world);
+    let errors = |world: &mut World, admin| {
+        u64::read_from_bytes(&world.log(admin, page::ERROR_INFORMATION, 64)[..8]).unwrap()
+    };
+    assert_eq!(errors(&mut world, admin), 1);
+    let first = ended((world, kept));
+
+    let (mut world, kept) = started(&first);
+    let after = smart(&mut world);
+    assert_eq!((after.host_writes.get(), after.host_reads.get()), (3, 1));
+    assert_eq!(after.data_units_written, before.data_units_written);
+    assert_eq!(after.power_on_hours.get(), 2);
+    assert_eq!((after.power_cycles.get(), after.unsafe_shutdowns.get()), (2, 0));
+    assert_eq!(after.error_entries.get(), 1, "entries keep their numbers apart");
+    let (admin, io, _) = world.host();
+    world.status(io, read(0, 1), &[]);
+    assert_eq!(world.status(io, read(u64::MAX / 2, 1), &[]), Status::LBA_OUT_OF_RANGE);
+    assert_eq!(errors(&mut world, admin), 2);
+    world.wait(Span::from_secs(3600));
+    // The process is gone: what a minute's look has found, and a flush has kept, is there.
+    let second = killed((world, kept));
+    let (mut world, kept) = started(&second);
+    let after = smart(&mut world);
+    assert_eq!((after.host_reads.get(), after.power_on_hours.get()), (2, 3));
+    assert_eq!((after.power_cycles.get(), after.unsafe_shutdowns.get()), (3, 1));
+    let third = ended((world, kept));
+    assert_eq!(starts(&mut started(&third).0), (4, 1));
+}
+
+#[test]
+fn reservations_outlive_the_process_where_a_host_asks_for_it() {
+    let register = |more| reserve(nvm::RESERVATION_REGISTER, more);
+    for (persists, more) in [(false, 0), (true, PERSIST)] {
+        for ends in [ended as fn((World, Description)) -> Vec<u8>, killed] {
+            let (mut world, kept) = started(&[]);
+            let (_, io, _) = world.host();
+            assert_eq!(world.status(io, register(more), &keys(0, 7)), Status::SUCCESS);
+            // Exclusive access.
+            let acquire = reserve(nvm::RESERVATION_ACQUIRE, 2 << 8);
+            assert_eq!(world.status(io, acquire, &keys(7, 0)), Status::SUCCESS);
+            let (mut world, kept) = started(&ends((world, kept)));
+            let (_, other, _) = world.host_as(OTHER);
+            let expected = if persists { Status::RESERVATION_CONFLICT } else { Status::SUCCESS };
+            assert_eq!(world.status(other, read(0, 1), &[]), expected, "{more:#x}");
+            let (_, io, _) = world.host();
+            assert_eq!(world.status(io, read(0, 1), &[]), Status::SUCCESS);
+            let mut report = reserve(nvm::RESERVATION_REPORT, 31);
+            report.dword11.set(1);
+            let (head, _) =
+                ReservationStatus::read_from_prefix(&world.call(io, report, &[]).1).unwrap();
+            let found = (head.registrants.get(), head.kind, head.persists);
+            assert_eq!(found, if persists { (1, 2, 1) } else { (0, 0, 0) });
+            // Not any more.
+            if persists {
+                let replace = register(2 | FORGET);
+                assert_eq!(world.status(io, replace, &keys(7, 8)), Status::SUCCESS);
+                let (mut world, _) = started(&ends((world, kept)));
+                let (_, other, _) = world.host_as(OTHER);
+                assert_eq!(world.status(other, read(0, 1), &[]), Status::SUCCESS);
+            }
+        }
+    }
+}
+
+#[test]
+fn persistence_of_reservations_is_a_feature() {
+    let (mut world, kept) = started(&[]);
+    let (admin, io, _) = world.host();
+    assert_eq!(world.identify(admin, cns::NAMESPACE, 1)[31] & 1, 1, "RESCAP");
+    let feature = |value| {
+        let mut entry = set_feature(id::RESERVATION_PERSISTENCE, value);
+        entry.namespace_id.set(1);
+        entry
+    };
+    let persists = |world: &mut World, admin| {
+        let mut get = get_feature(id::RESERVATION_PERSISTENCE, 0, 0);
+        get.namespace_id.set(1);
+        world.call(admin, get, &[]).0.result.get()
+    };
+    assert_eq!(persists(&mut world, admin), 0);
+    assert_eq!(world.status(admin, feature(2), &[]), Status::INVALID_FIELD);
+    assert_eq!(world.status(admin, feature(1), &[]), Status::SUCCESS);
+    let register = reserve(nvm::RESERVATION_REGISTER, 0);
+    assert_eq!(world.status(io, register, &keys(0, 7)), Status::SUCCESS);
+    let (mut world, _) = started(&ended((world, kept)));
+    let (admin, io, _) = world.host();
+    assert_eq!(persists(&mut world, admin), 1);
+    let acquire = reserve(nvm::RESERVATION_ACQUIRE, 1 << 8);
+    assert_eq!(world.status(io, acquire, &keys(7, 0)), Status::SUCCESS, "still registered");
+}
+
+#[test]
+fn marks_of_blocks_outlive_the_process() {
+    let (mut world, kept) = started(&[]);
+    let (_, io, _) = world.host();
+    let mark = |start, count| blocks(nvm::WRITE_UNCORRECTABLE, 1, start, count);
+    assert_eq!(world.status(io, mark(8, 8), &[]), Status::SUCCESS);
+    assert_eq!(world.status(io, mark(100, 1), &[]), Status::SUCCESS);
+    let (mut world, kept) = started(&killed((world, kept)));
+    let (_, io, _) = world.host();
+    let unreadable = Status::UNRECOVERED_READ_ERROR;
+    for (start, expected) in [(7, Status::SUCCESS), (8, unreadable), (15, unreadable)] {
+        assert_eq!(world.status(io, read(start, 1), &[]), expected, "{start}");
+    }
+    // Written again, they can be read, in the next process as well.
+    assert_eq!(world.status(io, write(8, 8), &[0; 8 * 512]), Status::SUCCESS);
+    let (mut world, kept) = started(&killed((world, kept)));
+    let (_, io, _) = world.host();
+    assert_eq!(world.status(io, read(8, 8), &[]), Status::SUCCESS);
+    assert_eq!(world.status(io, read(100, 1), &[]), unreadable);
+    // More of them than there is room for: the first are kept, and everything else.
+    for at in 0..5000 {
+        assert_eq!(world.status(io, mark(at * 3, 1), &[]), Status::SUCCESS);
+    }
+    let many = ended((world, kept));
+    assert!(many.len() <= 60 << 10 && many.len() > 59 << 10, "{}", many.len());
+    let (mut world, _) = started(&many);
+    assert!(world.subsystem.has_restored_namespaces());
+    let (_, io, _) = world.host();
+    assert_eq!(world.status(io, read(3 * 3000, 1), &[]), unreadable);
+    assert_eq!(world.status(io, read(3 * 4999, 1), &[]), Status::SUCCESS);
+}
+
+#[test]
+fn what_an_earlier_version_kept_is_read() {
+    let (world, kept) = started(&[]);
+    let now = ended((world, kept));
+    // It had neither counters, nor reservations, nor marks.
+    let before = [b"MynahNS1", &now[8..20], &now[101..now.len() - 5]].concat();
+    let (mut world, _) = started(&before);
+    assert!(world.subsystem.has_restored_namespaces());
+    assert_eq!(starts(&mut world), (1, 0));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 256, failure_persistence: None, ..ProptestConfig::default() })]
+    /// Whatever is read back, a drive comes of it that works.
+    #[test]
+    fn nothing_that_is_kept_harms(
+        changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..8),
+        cut in any::<prop::sample::Index>(),
+        is_cut: bool,
+    ) {
+        let (mut world, kept) = started(&[]);
+        let (_, io, _) = world.host();
+        let register = reserve(nvm::RESERVATION_REGISTER, PERSIST);
+        world.status(io, register, &keys(0, 7));
+        world.status(io, reserve(nvm::RESERVATION_ACQUIRE, 1 << 8), &keys(7, 0));
+        world.status(io, blocks(nvm::WRITE_UNCORRECTABLE, 1, 8, 8), &[]);
+        let mut bytes = ended((world, kept));
+        for (at, value) in changes {
+            let at = at.index(bytes.len());
+            bytes[at] = value;
+        }
+        if is_cut {
+            bytes.truncate(cut.index(bytes.len()));
+        }
+        let (mut world, kept) = started(&bytes);
+        starts(&mut world);
+        let (_, io, _) = world.host();
+        world.status(io, read(8, 8), &[]);
+        world.status(io, write(0, 16), &[0; 16 * 512]);
+        let (mut world, _) = started(&ended((world, kept)));
+        starts(&mut world);
+    }
+}
