@@ -510,9 +510,10 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "ROUND", num_args = 0..=1, require_equals = true)]
     #[arg(default_missing_value = "1s", conflicts_with_all = ["replay", "record"])]
     pub(crate) until_steady: Option<String>,
-    /// Start from a saved state of this very drive, in place of preconditioning
+    /// Start from a saved state of this very drive, in place of preconditioning; with --replay, the
+    /// one that the recorded run began in
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    #[arg(conflicts_with_all = ["precondition", "record", "replay"])]
+    #[arg(conflicts_with = "precondition")]
     pub(crate) load_state: Option<PathBuf>,
     /// Save the drive's state when the run is over
     #[arg(long, value_name = "FILE", conflicts_with_all = ["record", "replay"])]

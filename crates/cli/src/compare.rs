@@ -72,7 +72,7 @@ fn load(path: &Path) -> Result<RunResult, Failure> {
 fn what_if(args: &Compare) -> Result<(Comparison, bool), Failure> {
     let path = &args.first;
     let recorded =
-        sim::watched(args.quiet, |watch| replay::replay(path, None, &[], &[], None, watch))?;
+        sim::watched(args.quiet, |watch| replay::replay(path, None, &[], &[], None, None, watch))?;
     let drive = args.drive.as_deref();
     let other = sim::watched(args.quiet, |watch| {
         replay::resimulate(path, drive, &args.set, &args.fault, watch)

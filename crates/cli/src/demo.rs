@@ -72,7 +72,7 @@ fn serve() -> Result<bool, Failure> {
     }
     print_host(&seen)?;
 
-    let again = sim::watched(true, |watch| replay(&recording, None, &[], &[], None, watch))?;
+    let again = sim::watched(true, |watch| replay(&recording, None, &[], &[], None, None, watch))?;
     let predicted = sim::watched(false, |watch| simulation.run_watched(watch))?;
     let names = ["as served, at the drive", "as simulated from the same file"];
     let comparison = Comparison::new(names, [&served, &predicted.result]);

@@ -181,8 +181,9 @@ pub(crate) fn watched(
 
 fn replay(args: &Sim, recording: &Path) -> Result<Measured, Failure> {
     let (drive, log) = (args.drive.drive.as_deref(), args.output.request_log.as_deref());
+    let (set, fault, state) = (&args.drive.set, &args.drive.fault, args.run.load_state.as_deref());
     watched(args.output.quiet, |watch| {
-        mynah_lab::replay::replay(recording, drive, &args.drive.set, &args.drive.fault, log, watch)
+        mynah_lab::replay::replay(recording, drive, set, fault, state, log, watch)
     })
 }
 

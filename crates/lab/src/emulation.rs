@@ -6,7 +6,7 @@ use crate::fault;
 use crate::recording::Header;
 use crate::replay::Preparation;
 use crate::runner::RunError;
-use crate::saved_state::{self, StateHeader};
+use crate::saved_state::{self, Checksum, SavedStateError};
 use crate::simulation::SimulationError;
 use crate::workload::history;
 use mynah_model::Drive;
@@ -15,7 +15,7 @@ use mynah_model::io::NamespaceId;
 use mynah_model::precondition::{Occupancy, Preconditioned, UpdateClass};
 use mynah_model::warm::Access;
 use mynah_stamp::Span;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Share of the accesses of the past that are writes: nobody knows.
 const WRITE_SHARE: f64 = 0.5;
@@ -79,13 +79,15 @@ impl Emulation {
     /// If it cannot be built, or the state cannot be read, is damaged or another drive's.
     pub fn restore(self, state: &Path) -> Result<Prepared, SimulationError> {
         let mut drive = Drive::new(self.config).map_err(RunError::Drive)?;
-        let header = saved_state::load(&mut drive, state).map_err(RunError::from)?;
+        saved_state::load(&mut drive, state).map_err(RunError::from)?;
+        let io = |error| SavedStateError::Io { path: state.into(), error };
+        let checksum = saved_state::checksum(state).map_err(|error| RunError::from(io(error)))?;
         Ok(Prepared {
             hash: drive_hash(drive.config()),
             name: self.name,
             precondition: Precondition::None,
             preconditioned: None,
-            restored: Some(header),
+            restored: Some(Restored { file: state.to_owned(), checksum }),
             occupancy: Vec::new(),
             warmed: 0,
             drive,
@@ -141,6 +143,15 @@ impl Emulation {
     }
 }
 
+/// A saved state that a drive was given.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Restored {
+    /// Where it was read.
+    pub file: PathBuf,
+    /// Which it is.
+    pub checksum: Checksum,
+}
+
 /// A drive that is ready to be served.
 pub struct Prepared {
     /// The drive's name.
@@ -154,7 +165,7 @@ pub struct Prepared {
     /// What preconditioning found.
     pub preconditioned: Option<Preconditioned>,
     /// The saved state that it was given instead.
-    pub restored: Option<StateHeader>,
+    pub restored: Option<Restored>,
     occupancy: Vec<Occupancy>,
     warmed: u64,
 }
@@ -163,14 +174,11 @@ impl Prepared {
     /// The header of a recording that begins now, before the drive's first input.
     ///
     /// # Errors
-    /// If the drive cannot be written as a drive file, or begins in a saved state, which no
-    /// recording holds.
+    /// If the drive cannot be written as a drive file.
     pub fn header(&self) -> Result<Header, SimulationError> {
-        if self.restored.is_some() {
-            return Err(SimulationError::SavedStart);
-        }
         let preparation = Preparation {
             name: &self.name,
+            saved_state: self.restored.as_ref().map(|it| saved_state::name(&it.checksum)),
             precondition: self.precondition,
             occupancy: &self.occupancy,
             seed: self.drive.config().seed,

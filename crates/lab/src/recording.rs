@@ -63,6 +63,11 @@ pub struct Header {
     pub drive_hash: String,
     /// Hash of the drive's state at the first record.
     pub state_hash: String,
+    /// Which saved state the drive began in ([`saved_state::name`]); none: it was preconditioned.
+    ///
+    /// [`saved_state::name`]: crate::saved_state::name
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub saved_state: Option<String>,
     /// How the drive was preconditioned: `none`, `fill` or `steady`.
     pub precondition: String,
     /// The ranges that were occupied then.
@@ -281,6 +286,27 @@ pub enum RecordingError {
         recorded: String,
         /// Hash of the state here.
         here: String,
+    },
+    /// It begins in a saved state, which was not given.
+    #[error("{}: this recording begins in a saved state", path.display())]
+    #[diagnostic(help(
+        "give it with --load-state FILE; `mynah serve --record FILE` puts it into FILE.state. \
+         To another drive such a recording cannot be given"
+    ))]
+    NeedsState {
+        /// The recording.
+        path: PathBuf,
+    },
+    /// It begins in another saved state than the one that was given.
+    #[error("{}: not the saved state that {} begins in", state.display(), path.display())]
+    #[diagnostic(help("{help}"))]
+    OtherStart {
+        /// The recording.
+        path: PathBuf,
+        /// The state that was given.
+        state: PathBuf,
+        /// What would be right.
+        help: &'static str,
     },
     /// What came out differs from what was recorded.
     #[error("the replay departs from the recording at record {record}: {problem}")]

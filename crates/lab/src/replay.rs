@@ -11,6 +11,7 @@ use crate::report::ReportCurves;
 use crate::request_log::{RequestLog, RequestLogError};
 use crate::result::{Parts, Result as RunResult, Run};
 use crate::runner::{Progress, RunError, power_note};
+use crate::saved_state::{self, SavedStateError};
 use crate::simulation::{INTERRUPTED, Measured, SimulationError, Step, log_error};
 use mynah_model::Drive;
 use mynah_model::io::{NamespaceId, Operation};
@@ -24,6 +25,8 @@ const WATCH_EVERY: u64 = 1 << 14;
 /// How a drive was prepared for a run that is to be recorded.
 pub(crate) struct Preparation<'a> {
     pub(crate) name: &'a str,
+    /// The saved state that the drive begins in, by its name.
+    pub(crate) saved_state: Option<String>,
     pub(crate) precondition: Precondition,
     pub(crate) occupancy: &'a [Occupancy],
     pub(crate) seed: u64,
@@ -54,6 +57,7 @@ impl Preparation<'_> {
             drive_text,
             drive_hash: hash,
             state_hash: format!("{:016x}", drive.state_hash()),
+            saved_state: self.saved_state.clone(),
             precondition: self.precondition.name().to_owned(),
             occupancy: ranges(self.occupancy),
             flows,
@@ -67,7 +71,8 @@ impl Preparation<'_> {
 
 /// Repeats a recorded run and compares every completion with the recording. `drive` is
 /// checked against the recorded one if it is given; `overrides` and `faults` change the
-/// recorded drive otherwise, which then no longer fits.
+/// recorded drive otherwise, which then no longer fits. `state` is the saved state that the
+/// recording begins in, if it begins in one.
 ///
 /// # Errors
 /// If the recording does not fit the drive or its state, or at the first difference.
@@ -76,11 +81,13 @@ pub fn replay(
     drive: Option<&str>,
     overrides: &[String],
     faults: &[String],
+    state: Option<&Path>,
     request_log: Option<&Path>,
     watch: &mut dyn FnMut(Step<'_>) -> bool,
 ) -> Result<Measured, SimulationError> {
     let mut recording = Recording::open(path)?;
     let header = recording.header().clone();
+    check_start(path, &header, state)?;
     let mut file = match drive {
         Some(name) => drive::load(name, overrides)?,
         None => drive::parse(&path.display().to_string(), &header.drive_text, overrides)?,
@@ -97,6 +104,9 @@ pub fn replay(
     watch(Step::Preparing);
     let mut device = Drive::new(config).map_err(RunError::Drive)?;
     device.report_moves(header.report_moves);
+    if let Some(state) = state {
+        saved_state::load(&mut device, state).map_err(RunError::from)?;
+    }
     let preconditioned = precondition(&mut device, path, &header, occupied(&header.occupancy))?;
     recording.warm(&mut device)?;
     let here = format!("{:016x}", device.state_hash());
@@ -108,6 +118,31 @@ pub fn replay(
     watch(Step::Started);
     recording.replay(&mut device, |device, event| listener.hear(device, &event, watch))?;
     listener.finish(&header.drive, &device, preconditioned, watch)
+}
+
+/// Checks that `state` is the saved state that a recording begins in, if it begins in one.
+fn check_start(path: &Path, header: &Header, state: Option<&Path>) -> Result<(), SimulationError> {
+    let other = |state: &Path, help| RecordingError::OtherStart {
+        path: path.into(),
+        state: state.into(),
+        help,
+    };
+    match (&header.saved_state, state) {
+        (None, None) => Ok(()),
+        (Some(_), None) => Err(RecordingError::NeedsState { path: path.into() }.into()),
+        (None, Some(state)) => {
+            Err(other(state, "this recording begins in no saved state: leave out --load-state")
+                .into())
+        }
+        (Some(name), Some(state)) => {
+            let io = |error| SavedStateError::Io { path: state.into(), error };
+            let here = saved_state::checksum(state).map_err(|error| RunError::from(io(error)))?;
+            if saved_state::name(&here) != *name {
+                return Err(other(state, "give the one that the recorded run began in").into());
+            }
+            Ok(())
+        }
+    }
 }
 
 /// Gives a recorded run's commands, at their recorded times, to another drive: `drive`, or
@@ -125,6 +160,7 @@ pub fn resimulate(
 ) -> Result<Measured, SimulationError> {
     let mut recording = Recording::open(path)?;
     let header = recording.header().clone();
+    check_start(path, &header, None)?;
     let mut file = match drive {
         Some(name) => drive::load(name, overrides)?,
         None => drive::parse(&path.display().to_string(), &header.drive_text, overrides)?,

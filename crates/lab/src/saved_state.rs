@@ -10,6 +10,7 @@ use crate::output::{OutputError, PendingFile};
 use mynah_model::{Drive, StateError};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
+use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{BufReader, BufWriter, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -143,6 +144,14 @@ pub fn checksum(path: &Path) -> std::io::Result<Checksum> {
     let mut checksum = [0; CHECKSUM];
     file.read_exact(&mut checksum)?;
     Ok(checksum)
+}
+
+/// The name of a state in recordings that begin in it: its checksum, in hexadecimal digits.
+pub fn name(checksum: &Checksum) -> String {
+    checksum.iter().fold(String::new(), |mut name, byte| {
+        let _ = write!(name, "{byte:02x}");
+        name
+    })
 }
 
 /// Gives `drive`, which has not been used, the state in the file at `path`.

@@ -18,7 +18,7 @@ use crate::report::{self, ReportCurves};
 use crate::request_log::{RequestLog, RequestLogError};
 use crate::result::{Parts, Result as RunResult, Run};
 use crate::runner::{Outcome, Progress, RunError, RunOptions, Runner, occupancy};
-use crate::saved_state::SavedStateError;
+use crate::saved_state::{self, SavedStateError};
 use crate::series::Sampler;
 use crate::steady;
 use crate::summary;
@@ -107,10 +107,6 @@ pub enum SimulationError {
          written as one"
     ))]
     Unwritable(String),
-    /// A recording cannot be made of a drive that begins in a saved state.
-    #[error("a recording does not hold the saved state that the drive begins in")]
-    #[diagnostic(help("precondition the drive instead"))]
-    SavedStart,
 }
 
 impl SimulationError {
@@ -569,9 +565,19 @@ impl Simulation {
         if runner.is_scattered() {
             return Err(SimulationError::Scattered);
         }
+        let state = self.options.load_state.as_deref();
+        let checksum = state.map(|path| {
+            let io = |error| SavedStateError::Io { path: path.into(), error };
+            saved_state::checksum(path).map_err(io)
+        });
+        let checksum = checksum.transpose().map_err(RunError::from)?;
         Preparation {
             name: &self.name,
-            precondition: self.options.precondition,
+            precondition: match checksum {
+                Some(_) => Precondition::None,
+                None => self.options.precondition,
+            },
+            saved_state: checksum.as_ref().map(saved_state::name),
             occupancy: runner.occupancy(),
             seed: self.options.seed,
             ramp: self.options.ramp_time,

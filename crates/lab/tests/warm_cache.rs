@@ -147,8 +147,17 @@ fn hits(measured: &Measured) -> f64 {
     measured.result.device.as_ref().unwrap().cache_hit_ratio.unwrap()
 }
 
+/// A run on file: what came of it, the file's bytes, and where its records begin in them.
+fn recorded(mut simulation: Simulation, path: &Path) -> (Measured, Vec<u8>, usize) {
+    simulation.record = Some(path.to_owned());
+    let measured = simulation.run().unwrap();
+    let bytes = std::fs::read(path).unwrap();
+    let header = 12 + u32::from_le_bytes(bytes[8..12].try_into().unwrap()) as usize;
+    (measured, bytes, header)
+}
+
 fn again(path: &Path) -> Result<Measured, SimulationError> {
-    replay(path, None, &[], &[], None, &mut |_| true)
+    replay(path, None, &[], &[], None, None, &mut |_| true)
 }
 
 #[test]
@@ -157,9 +166,8 @@ fn recording_a_run_changes_nothing_of_it() {
     let path = folder.path().join("run.rec");
     let plain = hot();
     let expected = plain.run().unwrap();
-    let mut recorded = plain.clone();
-    recorded.record = Some(path.clone());
-    assert_eq!(json(&recorded.run().unwrap()), json(&expected));
+    let (measured, ..) = recorded(plain.clone(), &path);
+    assert_eq!(json(&measured), json(&expected));
     // It hits from the first request on because the cache is warm: the same run from a drive
     // whose cache is empty does not.
     let cold = plain.precondition(Precondition::Fill).run().unwrap();
@@ -174,14 +182,54 @@ fn recording_a_run_changes_nothing_of_it() {
 }
 
 #[test]
+fn a_recording_begins_in_a_saved_state() {
+    let folder = tempfile::tempdir().unwrap();
+    let [path, state, other] = ["run.rec", "a.state", "b.state"].map(|it| folder.path().join(it));
+    for (file, seed) in [(&state, 1), (&other, 2)] {
+        let mut saved = hot();
+        (saved.save_state, saved.options.seed) = (Some(file.clone()), seed);
+        saved.run().unwrap();
+    }
+    let mut simulation = hot();
+    simulation.options.load_state = Some(state.clone());
+    let expected = simulation.run().unwrap();
+    let (measured, bytes, header) = recorded(simulation, &path);
+    assert_eq!(json(&measured), json(&expected));
+    let from = |state| replay(&path, None, &[], &[], state, None, &mut |_| true);
+    let replayed = from(Some(&*state)).unwrap();
+    // What is said of the start is not what was measured.
+    let measured_of = |measured: &Measured| {
+        let result = RunResult { notes: vec![], ..measured.result.clone() };
+        RunResult { run: Default::default(), ..result }.to_json()
+    };
+    assert_eq!(measured_of(&replayed), measured_of(&expected));
+    let refused = |result: Result<Measured, SimulationError>, said: &str| {
+        let error = result.unwrap_err();
+        assert!(error.is_usage() && error.to_string().contains(said), "{error}");
+    };
+    refused(from(None), "begins in a saved state");
+    refused(from(Some(&*other)), "not the saved state");
+    refused(from(Some(Path::new("/nowhere.state"))), "/nowhere.state");
+    let slower = ["flash.read=100us".to_owned()];
+    refused(resimulate(&path, None, &slower, &[], &mut |_| true), "begins in a saved state");
+    // Another name in the header is another state.
+    let name = bytes[..header].windows(15).position(|it| it == b"\"saved_state\":\"").unwrap();
+    let mut changed = bytes.clone();
+    let digit = &mut changed[name + 15];
+    *digit = if *digit == b'0' { b'1' } else { b'0' };
+    std::fs::write(&path, changed).unwrap();
+    refused(from(Some(&*state)), "not the saved state");
+    // A recording that begins elsewhere takes none.
+    recorded(hot(), &path);
+    refused(from(Some(&*state)), "not the saved state");
+    from(None).unwrap();
+}
+
+#[test]
 fn a_recording_without_its_past_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("run.rec");
-    let mut recorded = hot();
-    recorded.record = Some(path.clone());
-    recorded.run().unwrap();
-    let bytes = std::fs::read(&path).unwrap();
-    let header = 12 + u32::from_le_bytes(bytes[8..12].try_into().unwrap()) as usize;
+    let (_, bytes, header) = recorded(hot(), &path);
     let past = bytes[header..].chunks(32).take_while(|record| record[8] == 13).count();
     assert!(past > 1000, "{past}");
     let without = [&bytes[..header], &bytes[header + 32 * past..]].concat();
@@ -209,11 +257,7 @@ fn a_recording_without_its_past_is_refused() {
 fn an_impossible_past_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("run.rec");
-    let mut recorded = hot();
-    recorded.record = Some(path.clone());
-    recorded.run().unwrap();
-    let bytes = std::fs::read(&path).unwrap();
-    let header = 12 + u32::from_le_bytes(bytes[8..12].try_into().unwrap()) as usize;
+    let (_, bytes, header) = recorded(hot(), &path);
     // A flow that no drive has; a length that no command has.
     for (field, said) in [(10..12, "flow 65535"), (20..24, "4294967295 sectors")] {
         let mut changed = bytes.clone();
@@ -229,10 +273,8 @@ fn recordings_of_the_version_before_are_read() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("run.rec");
     // Its runs began with an empty cache, as those of a drive that was written once do.
-    let mut recorded = hot().precondition(Precondition::Fill);
-    recorded.record = Some(path.clone());
-    let expected = json(&recorded.run().unwrap());
-    let mut bytes = std::fs::read(&path).unwrap();
+    let (measured, mut bytes, _) = recorded(hot().precondition(Precondition::Fill), &path);
+    let expected = json(&measured);
     let at = bytes.windows(SCHEMA.len()).position(|it| it == SCHEMA.as_bytes()).unwrap();
     bytes[at..at + SCHEMA.len()].copy_from_slice(SCHEMA_COLD.as_bytes());
     std::fs::write(&path, &bytes).unwrap();

@@ -248,11 +248,7 @@ fn serve(
     up: impl FnOnce(Up),
     started: &Receiver<Vec<Neighbour>>,
 ) -> Result<Option<RunResult>, Cause> {
-    let Plan { name, emulation, mut options, record, status, complain } = plan;
-    if record.is_some() {
-        let reason = "a recording begins in a state that can be made again";
-        options.state_anew = options.state_anew.or(Some(reason));
-    }
+    let Plan { name, emulation, options, record, status, complain } = plan;
     // Only what the engine uses is to lie near its processor. Threads that work for it, which
     // start below, are not to disturb it there.
     let anywhere = Cpus::usable().map_err(ServeError::from)?;

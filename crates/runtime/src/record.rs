@@ -4,6 +4,7 @@
 //! Nothing is written in the thread that serves: blocks of records go to a thread of their
 //! own. When the file cannot be written, the drive is served on, and the recording fails.
 
+use crate::server::state_path;
 use mynah_device::Tap;
 use mynah_lab::SimulationError;
 use mynah_lab::emulation::Prepared;
@@ -79,9 +80,17 @@ impl Tap for Listener {
     }
 }
 
+/// Copies a saved state.
+fn keep_state(from: &Path, to: &Path) -> Result<(), SimulationError> {
+    let file = PendingFile::create(to)?;
+    std::fs::copy(from, file.temporary()).map_err(|error| file.error(error))?;
+    Ok(file.keep()?)
+}
+
 impl Recording {
     /// Begins a recording of `drive`, before its first input. The listener is for
-    /// [`mynah_device::Subsystem::set_tap`].
+    /// [`mynah_device::Subsystem::set_tap`]. Where the drive begins in a saved state, that is
+    /// copied to a file beside the recording ([`state_path`]), without which it cannot be replayed.
     ///
     /// # Errors
     /// If the file cannot be written, or the drive not be described in it.
@@ -91,6 +100,9 @@ impl Recording {
     ) -> Result<(Recording, Box<dyn Tap + Send>), SimulationError> {
         let header = drive.header()?;
         let file = PendingFile::create(path)?;
+        if let Some(restored) = &drive.restored {
+            keep_state(&restored.file, &state_path(path))?;
+        }
         let out = File::create(file.temporary()).map_err(|error| file.error(error))?;
         let (blocks, waiting) = sync_channel(BLOCKS_MAX);
         let writer = std::thread::Builder::new()
@@ -234,7 +246,7 @@ mod tests {
             drive.command(now, queue.id, request).unwrap();
         }
         recording.finish(drive.now()).unwrap();
-        let measured = replay(&path, None, &[], &[], None, &mut |_| true).unwrap();
+        let measured = replay(&path, None, &[], &[], None, None, &mut |_| true).unwrap();
         assert!(completed > 1_000);
         assert_eq!(measured.result.requests, completed);
         assert_eq!(measured.result.flows[0].name, "host 1");

@@ -76,6 +76,7 @@ fn header() -> Header {
         drive_text: String::new(),
         drive_hash: String::new(),
         state_hash: String::new(),
+        saved_state: None,
         precondition: "none".into(),
         occupancy: vec![],
         flows: vec![],

@@ -197,10 +197,27 @@ fn a_state_that_does_not_belong_to_the_bytes_is_not_taken() {
     // Whoever asks for something else gets it.
     anew(&place.look(&none), "--precondition asks for that");
     let recording = place.path("recording").display().to_string();
-    let errors = place.look(&["--record", &recording]);
-    anew(&errors, "a recording begins in a state that can be made again");
-    let replayed = mynah(&["sim", "--quiet", "--json", "-", "--replay", &recording]).output();
-    result(&replayed.unwrap(), 0);
+    let write = |target: &str| bench(target, &["--rw", "write"]);
+    let (errors, served) = place.visit(&["--record", &recording], write);
+    says(&errors, KEPT);
+    // The state that it began in is beside it, and the one that it ended in is another.
+    let replay = |more: &[&str]| {
+        let replay = ["sim", "--quiet", "--json", "-", "--replay", &recording];
+        mynah(&[&replay, more].concat()).output().unwrap()
+    };
+    let begun = format!("{recording}.state");
+    let replayed = result(&replay(&["--load-state", &begun]), 0);
+    for figure in ["flash_programs", "flash_reads", "host_units_written"] {
+        assert_eq!(replayed["device"][figure], served["device"][figure], "{figure}");
+    }
+    let ended = place.state().display().to_string();
+    for (more, said) in
+        [(&[][..], "begins in a saved state"), (&["--load-state", &ended], "not the saved state")]
+    {
+        let refused = replay(more);
+        assert_eq!(refused.status.code(), Some(2));
+        says(&text(&refused.stderr), said);
+    }
     says(&place.look(&[]), KEPT);
     // Without the model the bytes change, and the drive's own state does not.
     anew(&place.look(&["--speed", "max"]), "speed max does not ask for it");

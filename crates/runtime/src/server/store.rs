@@ -59,9 +59,10 @@ pub enum StartError {
     Store(#[from] OpenError),
 }
 
-/// The file beside `bytes` that the drive's own state is saved in.
-pub fn state_path(bytes: &Path) -> PathBuf {
-    let mut path = bytes.as_os_str().to_owned();
+/// The file for a state of the drive that belongs to `file`: to its bytes, or to a recording that
+/// begins in it.
+pub fn state_path(file: &Path) -> PathBuf {
+    let mut path = file.as_os_str().to_owned();
     path.push(STATE_ENDING);
     path.into()
 }
