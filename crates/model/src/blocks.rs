@@ -7,6 +7,7 @@ mod superblock;
 use crate::config::{CollectionUnit, Gc, VictimPolicy, Wear, WriteFrontiers};
 use crate::pool::NONE;
 use crate::space::Shape;
+use mynah_memory::prefetch;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use std::collections::VecDeque;
 use superblock::Superblocks;
@@ -457,6 +458,18 @@ impl Blocks {
     #[inline]
     pub(crate) fn valid(&self, block: u32) -> u32 {
         u32::from(self.valid[block as usize] & !INELIGIBLE)
+    }
+
+    /// Asks for how often a block was erased, which will soon be looked at.
+    #[inline]
+    pub(crate) fn prefetch_erases(&self, block: u32) {
+        prefetch(&self.erases[block as usize]);
+    }
+
+    /// Asks for a block's count of valid units, which will soon change.
+    #[inline]
+    pub(crate) fn prefetch_valid(&self, block: u32) {
+        prefetch(&self.valid[block as usize]);
     }
 
     #[inline]

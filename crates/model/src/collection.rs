@@ -30,6 +30,9 @@ pub(crate) fn pages_in_flight(config: &Config, shape: &Shape) -> u32 {
     PAGES_IN_FLIGHT.max(open * shape.pages_per_program + 1)
 }
 
+/// How many pages of a victim are asked for ahead.
+const PAGES_AHEAD: u32 = 12;
+
 /// A plane's queues and its collection.
 #[derive(Clone)]
 pub(crate) struct PlaneState {
@@ -90,6 +93,12 @@ impl Default for Collection {
 }
 
 impl Collection {
+    /// The page of the victim that is read next.
+    #[inline]
+    pub(crate) fn next_page(&self) -> Option<u32> {
+        self.pages.last().copied()
+    }
+
     /// Whether no collection is under way.
     pub(crate) fn is_over(&self) -> bool {
         self.victim == NONE
@@ -225,6 +234,9 @@ impl Drive {
         if self.blocks.valid(victim) > 0 {
             for page in (0..self.shape.pages_per_block).rev() {
                 let slot = first + page * units_per_page;
+                self.mapping
+                    .table
+                    .prefetch_content(slot.wrapping_sub(PAGES_AHEAD * units_per_page));
                 let valid = (slot..slot + units_per_page)
                     .any(|slot| self.mapping.table.content(slot).is_some());
                 if valid {

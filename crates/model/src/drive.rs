@@ -615,11 +615,18 @@ impl Drive {
             let (unit, _) = self.shape.split_sectors(sector);
             (unit < u64::from(space.units)).then(|| space.base + unit as u32)
         });
-        if self.mapping.is_cached() {
-            units.fold(0, |sum, unit| sum ^ self.warm_cached(unit))
-        } else {
-            self.mapping.table.touch(units)
-        }
+        units.fold(0, |sum, unit| {
+            let entry = match self.mapping.is_cached() {
+                true => self.warm_cached(unit),
+                false => self.mapping.table.touch(unit),
+            };
+            if self.worn_reads
+                && let Some(slot) = self.mapping.table.slot(unit)
+            {
+                self.blocks.prefetch_erases(self.shape.block_of_slot(slot));
+            }
+            sum ^ entry
+        })
     }
 
     #[inline]

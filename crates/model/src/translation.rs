@@ -184,7 +184,7 @@ impl Drive {
         let Some(cached) = &self.mapping.cached else { return 0 };
         let page = self.translation_page(unit, cached.entries_per_page);
         let table = &cached.tables[self.mapping.table_of(self.namespace_index(unit))];
-        self.mapping.table.touch([unit].into_iter()) ^ table.touch(unit, page)
+        self.mapping.table.touch(unit) ^ table.touch(unit, page)
     }
 
     /// Whether the mapping entry of `unit` is known now. If not, `waiter` is called when it

@@ -203,7 +203,24 @@ impl Drive {
     pub(crate) fn evict_oldest(&mut self, part: usize) {
         if let Some(oldest) = self.oldest_dirty(part) {
             self.unlink_cached(oldest);
+            self.prefetch_next_to_leave(part);
             self.send_to_flash(oldest);
+        }
+    }
+
+    /// Asks for what the units that leave the cache after this one will change: the count of
+    /// valid units where the next one was, and the mapping entry of the one behind it.
+    #[inline]
+    fn prefetch_next_to_leave(&self, part: usize) {
+        let Some(cache) = &self.cache else { return };
+        let mut next = cache.parts[part].resting.oldest_first(self.units.as_slice());
+        if let Some((_, WriteUnit { content: Content::Unit(unit), .. })) = next.next()
+            && let Some(slot) = self.mapping.table.slot(*unit)
+        {
+            self.blocks.prefetch_valid(self.shape.block_of_slot(slot));
+        }
+        if let Some((_, WriteUnit { content: Content::Unit(unit), .. })) = next.next() {
+            self.mapping.table.prefetch(*unit);
         }
     }
 

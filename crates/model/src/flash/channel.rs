@@ -294,6 +294,12 @@ impl Drive {
         t.transfer = now;
         let (holder, bytes) = (t.holder, t.bytes);
         let (watched, ready) = (t.watched, t.ready);
+        if t.purpose == Purpose::Collect {
+            self.mapping.table.prefetch_content(t.slot);
+            if let Some(next) = self.planes[t.plane as usize].collection.next_page() {
+                self.mapping.table.prefetch_content(next);
+            }
+        }
         if watched && ready < now {
             let waiting = Waiting::Transaction(transaction);
             self.ledger.charge_channel(waiting, channel as usize, now, holder, &mut self.blame);

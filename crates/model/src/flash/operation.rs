@@ -174,7 +174,10 @@ impl Drive {
         t.started = self.now;
         t.array = self.now + command;
         match t.purpose {
-            Purpose::Collect | Purpose::Copyback => self.counters.gc_reads += 1,
+            Purpose::Collect | Purpose::Copyback => {
+                self.counters.gc_reads += 1;
+                self.mapping.table.prefetch_slot(t.slot);
+            }
             Purpose::Load | Purpose::Update => self.counters.mapping_reads += 1,
             Purpose::Merge => self.counters.merge_reads += 1,
             Purpose::Read | Purpose::Erase => {}

@@ -4,6 +4,7 @@
 
 use crate::space::Shape;
 use crate::state::{Reader, StateError, Writer};
+use mynah_memory::prefetch;
 
 /// What a slot holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,6 +78,30 @@ impl Table {
             Content::TranslationPage(page) => self.translation_slot(page),
         };
         (current == Some(slot)).then_some(content)
+    }
+
+    /// Asks for the entry of `unit`, which will soon be looked at.
+    #[inline]
+    pub(crate) fn prefetch(&self, unit: u32) {
+        if let Some(entry) = self.physical.get(unit as usize) {
+            prefetch(entry);
+        }
+    }
+
+    /// Asks for what says what `slot` holds.
+    #[inline]
+    pub(crate) fn prefetch_slot(&self, slot: u32) {
+        if let Some(code) = self.logical.get(slot as usize) {
+            prefetch(code);
+        }
+    }
+
+    /// Asks for the entry of what `slot` holds, when the slot itself is near.
+    #[inline]
+    pub(crate) fn prefetch_content(&self, slot: u32) {
+        if let Some(code) = self.logical.get(slot as usize) {
+            self.prefetch(code.wrapping_sub(1));
+        }
     }
 
     /// Maps `content` to `slot`; returns where it was before.
@@ -161,10 +186,10 @@ impl Table {
         self.physical.iter().chain(&self.translation).for_each(|&entry| hash.add(entry));
     }
 
-    /// Reads the entries of `units` to bring them near. Reads of many entries in a row
-    /// overlap in the memory system, where one at a time each would be waited for.
+    /// Reads the entry of `unit` to bring it near. Reads of many entries in a row overlap in the
+    /// memory system, where one at a time each would be waited for.
     #[inline]
-    pub(crate) fn touch(&self, units: impl Iterator<Item = u32>) -> u32 {
-        units.fold(0, |sum, unit| sum ^ self.physical[unit as usize])
+    pub(crate) fn touch(&self, unit: u32) -> u32 {
+        self.physical[unit as usize]
     }
 }
