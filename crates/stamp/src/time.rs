@@ -1,8 +1,8 @@
 //! Instants and durations in integer picoseconds.
 //!
 //! A 64-bit count of picoseconds ends after 213 days. Arithmetic that would pass the end
-//! panics in debug builds and saturates in release builds: a run that long is refused by
-//! the experiment's runner before it starts.
+//! panics in debug builds and saturates in release builds (sums that are added to in place
+//! wrap): a run that long is refused by the experiment's runner before it starts.
 
 use std::fmt;
 use std::ops::{Add, AddAssign, Sub};
