@@ -217,7 +217,7 @@ impl Drive {
     /// Whether hot units wait apart from cold ones.
     #[inline(always)]
     pub(super) fn goes_by_heat(&self) -> bool {
-        !self.plain_programs && self.hotness.is_some()
+        !self.hot_queues.is_empty()
     }
 
     /// The first unit of the page of `class` that would be programmed in `plane`, where one
