@@ -1,7 +1,8 @@
 //! One job: a thread with a queue of its own.
 //!
 //! A turn receives once, or until long data have come to their end, deals with everything that
-//! came, submits what may be outstanding and sends once. The clock is read once a reception. Nothing is allocated for an I/O.
+//! came, submits what may be outstanding and sends once. The clock is read once a reception.
+//! Nothing is allocated for an I/O.
 
 use super::link::{Current, Link};
 use super::tally::Tally;
