@@ -90,6 +90,17 @@ fn flush(drive: &mut Drive) {
     run(drive, &[(Operation::Flush, 0, 0)]);
 }
 
+/// A drive after so many requests, as bytes.
+fn used(config: &Config, count: u64) -> Vec<u8> {
+    let mut drive = Drive::new(config.clone()).unwrap();
+    let units = drive.namespace_sectors(NamespaceId(1)).unwrap() / 8;
+    queue(&mut drive);
+    let seeds: Vec<u64> = (0..count).map(|n| n.wrapping_mul(0x9e37_79b9_7f4a_7c15)).collect();
+    run(&mut drive, &requests(&seeds, units));
+    flush(&mut drive);
+    bytes(&mut drive)
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
     #[test]
@@ -183,13 +194,7 @@ proptest! {
         cut: bool,
     ) {
         let config = small();
-        let mut drive = Drive::new(config.clone()).unwrap();
-        let units = drive.namespace_sectors(NamespaceId(1)).unwrap() / 8;
-        queue(&mut drive);
-        let seeds: Vec<u64> = (0..3000u64).map(|n| n.wrapping_mul(0x9e37_79b9_7f4a_7c15)).collect();
-        run(&mut drive, &requests(&seeds, units));
-        flush(&mut drive);
-        let mut saved = bytes(&mut drive);
+        let mut saved = used(&config, 3000);
         let at = at.index(saved.len());
         match cut {
             true => saved.truncate(at),
@@ -239,13 +244,7 @@ fn with_superblocks() -> (Config, Vec<u8>) {
     let mut config = small();
     config.gc.unit = CollectionUnit::Superblock;
     config.placement = Placement::Striped;
-    let mut drive = Drive::new(config.clone()).unwrap();
-    let units = drive.namespace_sectors(NamespaceId(1)).unwrap() / 8;
-    queue(&mut drive);
-    let seeds: Vec<u64> = (0..6000u64).map(|n| n.wrapping_mul(0x9e37_79b9_7f4a_7c15)).collect();
-    run(&mut drive, &requests(&seeds, units));
-    flush(&mut drive);
-    let saved = bytes(&mut drive);
+    let saved = used(&config, 6000);
     (config, saved)
 }
 

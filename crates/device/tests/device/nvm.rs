@@ -218,19 +218,6 @@ fn copy() {
     }
 }
 
-fn reserve(opcode: u8, dword10: u32) -> SubmissionEntry {
-    let mut entry = entry(opcode, 1);
-    entry.dword10.set(dword10);
-    entry
-}
-
-fn keys(first: u64, second: u64) -> [u8; 16] {
-    let mut bytes = [0; 16];
-    bytes[..8].copy_from_slice(&first.to_le_bytes());
-    bytes[8..].copy_from_slice(&second.to_le_bytes());
-    bytes
-}
-
 #[test]
 fn reservations_keep_others_out() {
     let mut world = World::new(Timing::Modelled);

@@ -54,19 +54,6 @@ fn starts(world: &mut World) -> (u128, u128) {
     (smart.power_cycles.get(), smart.unsafe_shutdowns.get())
 }
 
-fn reserve(opcode: u8, dword10: u32) -> mynah_wire::nvme::SubmissionEntry {
-    let mut entry = entry(opcode, 1);
-    entry.dword10.set(dword10);
-    entry
-}
-
-fn keys(first: u64, second: u64) -> [u8; 16] {
-    let mut bytes = [0; 16];
-    bytes[..8].copy_from_slice(&first.to_le_bytes());
-    bytes[8..].copy_from_slice(&second.to_le_bytes());
-    bytes
-}
-
 #[test]
 fn counters_go_on_where_they_were() {
     let (mut world, kept) = started(&[]);

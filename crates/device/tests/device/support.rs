@@ -365,6 +365,21 @@ pub(crate) fn property_get(offset: u32, bytes: u32) -> SubmissionEntry {
     entry
 }
 
+/// A reservation command for namespace 1.
+pub(crate) fn reserve(opcode: u8, dword10: u32) -> SubmissionEntry {
+    let mut entry = entry(opcode, 1);
+    entry.dword10.set(dword10);
+    entry
+}
+
+/// The data of a reservation command: two keys.
+pub(crate) fn keys(first: u64, second: u64) -> [u8; 16] {
+    let mut bytes = [0; 16];
+    bytes[..8].copy_from_slice(&first.to_le_bytes());
+    bytes[8..].copy_from_slice(&second.to_le_bytes());
+    bytes
+}
+
 /// An entry with room for all data.
 pub(crate) fn entry(opcode: u8, namespace: u32) -> SubmissionEntry {
     let mut entry = SubmissionEntry { opcode, flags: 0x40, ..Default::default() };

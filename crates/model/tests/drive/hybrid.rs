@@ -9,16 +9,7 @@ use mynah_stamp::Span;
 /// `logical` hold data.
 fn host(blocks: u32, pages: u32, logical: u64, scheme: MappingScheme) -> Host {
     let mut host = Host::new(small_with(|c| {
-        c.geometry = Geometry {
-            channels: 1,
-            chips_per_channel: 1,
-            dies_per_chip: 1,
-            planes_per_die: 1,
-            blocks_per_plane: blocks,
-            pages_per_block: pages,
-            page_bytes: 4096,
-            page_spare_bytes: 0,
-        };
+        c.geometry = plane_of(blocks, pages);
         c.mapping.scheme = scheme;
         c.namespaces[0].units = Some(logical * u64::from(pages));
     }));

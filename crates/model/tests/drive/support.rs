@@ -55,18 +55,23 @@ pub(crate) fn small_with(change: impl FnOnce(&mut Config)) -> Config {
 /// free, is the spare factor of the mean-field theory.
 pub(crate) fn one_plane(blocks: u32, pages_per_block: u32, free: u32, valid: f64) -> Config {
     small_with(|c| {
-        c.geometry = Geometry {
-            channels: 1,
-            chips_per_channel: 1,
-            dies_per_chip: 1,
-            planes_per_die: 1,
-            blocks_per_plane: blocks,
-            pages_per_block,
-            page_bytes: 4096,
-            page_spare_bytes: 0,
-        };
+        c.geometry = plane_of(blocks, pages_per_block);
         keep_free(c, free, valid);
     })
+}
+
+/// One plane of 4 KiB pages.
+pub(crate) fn plane_of(blocks: u32, pages_per_block: u32) -> Geometry {
+    Geometry {
+        channels: 1,
+        chips_per_channel: 1,
+        dies_per_chip: 1,
+        planes_per_die: 1,
+        blocks_per_plane: blocks,
+        pages_per_block,
+        page_bytes: 4096,
+        page_spare_bytes: 0,
+    }
 }
 
 /// Lets collection keep `free` blocks of each plane; data fills a share `valid` of the others.
