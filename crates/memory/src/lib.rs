@@ -13,67 +13,38 @@
 // An allocator deals in raw memory, and a prefetch in addresses.
 #![allow(unsafe_code)]
 
-use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
+mod pages;
+
+pub use pages::{HUGE_PAGE_BYTES, Pages};
+
+use pages::{map, mapped_bytes, unmap};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::ptr;
 
 /// Bytes from which on an allocation gets pages of its own. glibc, too, takes all of these from
 /// the kernel and gives them back when they are freed (`M_MMAP_THRESHOLD`, mallopt(3)).
 const LARGE: usize = 32 << 20;
-/// Bytes of a huge page on x86-64, and of one with 4 KiB pages on AArch64. Where huge pages are
-/// larger, allocations are just not aligned to them.
-const HUGE_PAGE: usize = 2 << 20;
-
 /// The system's allocator for all that is small. What has 32 MiB or more is mapped, aligned to
 /// 2 MiB, and the kernel is asked for huge pages (`MADV_HUGEPAGE`, madvise(2)): where they are
 /// switched off it gives ordinary ones.
 pub struct HugePages;
 
-/// Asks for the cache line in which `place` begins, and waits for nothing. Does nothing where the
-/// processor's way to do so is not known.
+/// Asks for the cache line of `address`, whatever that is, and waits for nothing. Does nothing
+/// where the processor's way to do so is not known.
 #[inline(always)]
-pub fn prefetch<T>(place: &T) {
+pub fn prefetch<T>(address: *const T) {
     #[cfg(target_arch = "x86_64")]
     {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // SAFETY: a prefetch never faults, and changes nothing.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(ptr::from_ref(place).cast()) };
+        // SAFETY: a prefetch never faults, whatever the address, and changes nothing.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(address.cast()) };
     }
     #[cfg(not(target_arch = "x86_64"))]
-    let _ = place;
+    let _ = address;
 }
 
 fn is_large(layout: Layout) -> bool {
-    layout.size() >= LARGE && layout.align() <= HUGE_PAGE
-}
-
-/// Bytes that are mapped for `size`; `None` if they cannot be.
-fn mapped_bytes(size: usize) -> Option<usize> {
-    size.checked_next_multiple_of(HUGE_PAGE)
-}
-
-/// Maps `size` bytes, all of them zero; null if the kernel has none.
-fn map(size: usize) -> *mut u8 {
-    let lengths = mapped_bytes(size).and_then(|bytes| Some((bytes, bytes.checked_add(HUGE_PAGE)?)));
-    let Some((bytes, reserved)) = lengths else { return ptr::null_mut() };
-    let access = ProtFlags::READ | ProtFlags::WRITE;
-    // SAFETY: a new private mapping at a place of the kernel's choice touches nobody's memory.
-    let mapping = unsafe { mmap_anonymous(ptr::null_mut(), reserved, access, MapFlags::PRIVATE) };
-    let Ok(mapping) = mapping else { return ptr::null_mut() };
-    let skipped = (mapping as usize).next_multiple_of(HUGE_PAGE) - mapping as usize;
-    let base = mapping.cast::<u8>().wrapping_add(skipped);
-    // SAFETY: both pieces are of the mapping just made, outside of what is handed out, and
-    // consist of whole pages. A piece that cannot be given back just stays mapped.
-    unsafe {
-        if skipped > 0 {
-            let _ = munmap(mapping, skipped);
-        }
-        if skipped < HUGE_PAGE {
-            let _ = munmap(base.wrapping_add(bytes).cast(), HUGE_PAGE - skipped);
-        }
-        let _ = madvise(base.cast(), bytes, Advice::LinuxHugepage);
-    }
-    base
+    layout.size() >= LARGE && layout.align() <= HUGE_PAGE_BYTES
 }
 
 // SAFETY: what `map` returns is aligned, its own and as long as was asked for; every allocation
@@ -98,11 +69,8 @@ unsafe impl GlobalAlloc for HugePages {
 
     unsafe fn dealloc(&self, allocation: *mut u8, layout: Layout) {
         if is_large(layout) {
-            if let Some(bytes) = mapped_bytes(layout.size()) {
-                // SAFETY: it was mapped with this length, and the caller uses it no more.
-                let _ = unsafe { munmap(allocation.cast(), bytes) };
-            }
-            return;
+            // SAFETY: it was mapped with this length, and the caller uses it no more.
+            return unsafe { unmap(allocation, layout.size()) };
         }
         // SAFETY: it came from the system's allocator with this layout.
         unsafe { System.dealloc(allocation, layout) }
@@ -141,9 +109,9 @@ mod tests {
 
     #[test]
     fn large_tables_are_aligned_and_zero() {
-        for size in [LARGE, LARGE + 1, LARGE + HUGE_PAGE, LARGE * 3 - 1] {
+        for size in [LARGE, LARGE + 1, LARGE + HUGE_PAGE_BYTES, LARGE * 3 - 1] {
             let mut table = vec![0u8; size];
-            assert_eq!(table.as_ptr() as usize % HUGE_PAGE, 0);
+            assert_eq!(table.as_ptr() as usize % HUGE_PAGE_BYTES, 0);
             assert!(table.iter().all(|&byte| byte == 0));
             (table[0], table[size - 1]) = (1, 2);
         }
@@ -171,12 +139,12 @@ mod tests {
 
     #[test]
     fn small_things_and_odd_alignments_come_from_the_system() {
-        let aligned = Layout::from_size_align(LARGE, 2 * HUGE_PAGE).unwrap();
+        let aligned = Layout::from_size_align(LARGE, 2 * HUGE_PAGE_BYTES).unwrap();
         assert!(!is_large(aligned));
         // SAFETY: the layout is not empty, and the memory is given back as it was taken.
         unsafe {
             let allocation = HugePages.alloc(aligned);
-            assert_eq!(allocation as usize % (2 * HUGE_PAGE), 0);
+            assert_eq!(allocation as usize % (2 * HUGE_PAGE_BYTES), 0);
             HugePages.dealloc(allocation, aligned);
         }
     }

@@ -5,60 +5,27 @@
 //! byte written to one waits until the system has zeroed 2 MiB, some 100 us. So a thread sees to
 //! that beforehand: it always has one arena ready.
 
-#![allow(unsafe_code)]
-
 use crate::prefetch::prefetch;
 use mynah_device::{Arena, ArenaSource};
-use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
-use std::alloc::{Layout, handle_alloc_error};
+use mynah_memory::Pages;
 use std::ops::{Deref, DerefMut};
-use std::ptr::{self, NonNull};
-use std::slice;
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread;
 
-/// Bytes of a huge page, and of others.
-const HUGE_PAGE_BYTES: usize = 2 << 20;
+/// Bytes of a page that is not huge.
 const PAGE_BYTES: usize = 4096;
 
 /// Memory in huge pages, where the system has them.
 #[derive(Debug)]
 pub struct HugeArena {
-    /// The first of `bytes` bytes, at a multiple of a huge page.
-    base: NonNull<u8>,
-    bytes: usize,
-    mapping: NonNull<u8>,
-    mapping_bytes: usize,
+    pages: Pages,
     is_provided: bool,
 }
-
-// SAFETY: a mapping belongs to the process, not to a thread, and this one has a single owner.
-unsafe impl Send for HugeArena {}
-
-// SAFETY: shared references only read.
-unsafe impl Sync for HugeArena {}
 
 impl HugeArena {
     /// So many bytes, all zero, that the system provides when they are used first.
     pub fn zeroed(bytes: usize) -> HugeArena {
-        let layout = Layout::from_size_align(bytes.max(1), HUGE_PAGE_BYTES);
-        let layout = layout.expect("arenas are smaller than half of all addresses");
-        let mapping_bytes = layout.size() + HUGE_PAGE_BYTES;
-        let access = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: without an address to put it at, a mapping does not touch others.
-        let mapping =
-            unsafe { mmap_anonymous(ptr::null_mut(), mapping_bytes, access, MapFlags::PRIVATE) };
-        let Some(mapping) = mapping.ok().and_then(|at| NonNull::new(at.cast::<u8>())) else {
-            handle_alloc_error(layout)
-        };
-        let skipped = mapping.align_offset(HUGE_PAGE_BYTES);
-        // SAFETY: at most a huge page less one byte is skipped, and the mapping has one more than
-        // the arena needs.
-        let base = unsafe { mapping.add(skipped) };
-        // SAFETY: advice on the arena's own memory. A system without huge pages refuses it: then
-        // the pages are small.
-        let _ = unsafe { madvise(base.as_ptr().cast(), bytes, Advice::LinuxHugepage) };
-        HugeArena { base, bytes, mapping, mapping_bytes, is_provided: false }
+        HugeArena { pages: Pages::zeroed(bytes), is_provided: false }
     }
 
     /// Has the system provide all of it, which takes a while.
@@ -101,7 +68,7 @@ impl Arena for HugeArena {
 
     #[inline]
     fn prefetch(&self, at: usize, bytes: usize) {
-        prefetch(self.base.as_ptr(), self.bytes, at, bytes);
+        prefetch(self.as_ptr(), self.len(), at, bytes);
     }
 }
 
@@ -110,25 +77,14 @@ impl Deref for HugeArena {
 
     #[inline]
     fn deref(&self) -> &[u8] {
-        // SAFETY: the mapping is that long, zeroed by the system, and lives as long as this; that
-        // nobody writes meanwhile is what the borrow says.
-        unsafe { slice::from_raw_parts(self.base.as_ptr(), self.bytes) }
+        &self.pages
     }
 }
 
 impl DerefMut for HugeArena {
     #[inline]
     fn deref_mut(&mut self) -> &mut [u8] {
-        // SAFETY: as in `deref`; that nobody else has it is what the borrow says.
-        unsafe { slice::from_raw_parts_mut(self.base.as_ptr(), self.bytes) }
-    }
-}
-
-impl Drop for HugeArena {
-    fn drop(&mut self) {
-        // SAFETY: the mapping is this one's own, and nothing refers to it any more. Where it fails
-        // the memory stays mapped, which harms nobody.
-        let _ = unsafe { munmap(self.mapping.as_ptr().cast(), self.mapping_bytes) };
+        &mut self.pages
     }
 }
 
@@ -136,6 +92,7 @@ impl Drop for HugeArena {
 mod tests {
     use super::*;
     use mynah_device::{RamStore, Store};
+    use mynah_memory::HUGE_PAGE_BYTES;
 
     #[test]
     fn it_is_zero_and_keeps_what_is_written() {

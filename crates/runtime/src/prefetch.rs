@@ -1,7 +1,5 @@
 //! Bytes that will soon be used come near the processor.
 
-#![allow(unsafe_code)]
-
 /// Bytes that come near together.
 pub(crate) const CACHE_LINE_BYTES: usize = 64;
 /// What is asked for at once; the processor sees by itself how a longer run goes on.
@@ -14,14 +12,7 @@ pub(crate) fn prefetch(base: *const u8, length: usize, at: usize, bytes: usize) 
     let end = at.saturating_add(bytes.min(BYTES_MAX)).min(length);
     let mut line = at / CACHE_LINE_BYTES * CACHE_LINE_BYTES;
     while line < end {
-        #[cfg(target_arch = "x86_64")]
-        {
-            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-            // SAFETY: a prefetch never faults, whatever the address.
-            unsafe { _mm_prefetch::<_MM_HINT_T0>(base.wrapping_add(line).cast()) };
-        }
-        #[cfg(not(target_arch = "x86_64"))]
-        let _ = base;
+        mynah_memory::prefetch(base.wrapping_add(line));
         line += CACHE_LINE_BYTES;
     }
 }

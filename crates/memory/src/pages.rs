@@ -1,0 +1,110 @@
+//! Memory from the kernel, in huge pages where it has them.
+
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
+use std::alloc::{Layout, handle_alloc_error};
+use std::ops::{Deref, DerefMut};
+use std::ptr::{self, NonNull};
+use std::slice;
+
+/// Bytes of a huge page on x86-64, and of one with 4 KiB pages on AArch64. Where huge pages are
+/// larger, memory is just not aligned to them.
+pub const HUGE_PAGE_BYTES: usize = 2 << 20;
+
+/// Bytes that are mapped for `size`; `None` if they cannot be.
+pub(crate) fn mapped_bytes(size: usize) -> Option<usize> {
+    size.checked_next_multiple_of(HUGE_PAGE_BYTES)
+}
+
+/// Maps `size` bytes (not 0), all of them zero, at a multiple of a huge page, and asks for huge
+/// pages (`MADV_HUGEPAGE`, madvise(2)); null if the kernel has no memory.
+pub(crate) fn map(size: usize) -> *mut u8 {
+    let lengths =
+        mapped_bytes(size).and_then(|bytes| Some((bytes, bytes.checked_add(HUGE_PAGE_BYTES)?)));
+    let Some((bytes, reserved)) = lengths else { return ptr::null_mut() };
+    let access = ProtFlags::READ | ProtFlags::WRITE;
+    // SAFETY: a new private mapping at a place of the kernel's choice touches nobody's memory.
+    let mapping = unsafe { mmap_anonymous(ptr::null_mut(), reserved, access, MapFlags::PRIVATE) };
+    let Ok(mapping) = mapping else { return ptr::null_mut() };
+    let skipped = (mapping as usize).next_multiple_of(HUGE_PAGE_BYTES) - mapping as usize;
+    let base = mapping.cast::<u8>().wrapping_add(skipped);
+    // SAFETY: both pieces are of the mapping just made, outside of what is handed out, and
+    // consist of whole pages. A piece that cannot be given back just stays mapped. A system
+    // without huge pages refuses the advice: then the pages are small.
+    unsafe {
+        if skipped > 0 {
+            let _ = munmap(mapping, skipped);
+        }
+        if skipped < HUGE_PAGE_BYTES {
+            let _ = munmap(base.wrapping_add(bytes).cast(), HUGE_PAGE_BYTES - skipped);
+        }
+        let _ = madvise(base.cast(), bytes, Advice::LinuxHugepage);
+    }
+    base
+}
+
+/// Gives back what was mapped. Where that fails the memory stays mapped, which harms nobody.
+///
+/// # Safety
+/// `base` is what [`map`] returned for `size`, and nothing refers to it any more.
+pub(crate) unsafe fn unmap(base: *mut u8, size: usize) {
+    if let Some(bytes) = mapped_bytes(size) {
+        // SAFETY: as the caller says.
+        let _ = unsafe { munmap(base.cast(), bytes) };
+    }
+}
+
+/// Bytes in huge pages, where the system has them.
+#[derive(Debug)]
+pub struct Pages {
+    /// The first of `bytes` bytes, at a multiple of a huge page.
+    base: NonNull<u8>,
+    bytes: usize,
+}
+
+// SAFETY: a mapping belongs to the process, not to a thread, and this one has a single owner.
+unsafe impl Send for Pages {}
+
+// SAFETY: shared references only read.
+unsafe impl Sync for Pages {}
+
+impl Pages {
+    /// So many bytes, all zero, that the system provides when they are used first. Aborts if it
+    /// has none, as for any other memory.
+    ///
+    /// # Panics
+    /// If that is half of all addresses or more.
+    pub fn zeroed(bytes: usize) -> Pages {
+        let layout = Layout::from_size_align(bytes.max(1), HUGE_PAGE_BYTES);
+        let layout = layout.expect("there is less than half of all addresses");
+        match NonNull::new(map(layout.size())) {
+            Some(base) => Pages { base, bytes },
+            None => handle_alloc_error(layout),
+        }
+    }
+}
+
+impl Deref for Pages {
+    type Target = [u8];
+
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        // SAFETY: the mapping is that long, zeroed by the system, and lives as long as this; that
+        // nobody writes meanwhile is what the borrow says.
+        unsafe { slice::from_raw_parts(self.base.as_ptr(), self.bytes) }
+    }
+}
+
+impl DerefMut for Pages {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as in `deref`; that nobody else has it is what the borrow says.
+        unsafe { slice::from_raw_parts_mut(self.base.as_ptr(), self.bytes) }
+    }
+}
+
+impl Drop for Pages {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is this one's own, of this length, and nothing refers to it any more.
+        unsafe { unmap(self.base.as_ptr(), self.bytes.max(1)) };
+    }
+}
