@@ -269,14 +269,25 @@ impl Drive {
     }
 
     /// Reads the next pages of the victim, or erases it when everything has been moved.
+    #[inline]
     fn collect_on(&mut self, plane: u32) {
+        if self.may_collect_more(plane) {
+            self.collect_more(plane);
+        }
+    }
+
+    /// Whether fewer pages of the victim are on their way than may be.
+    #[inline]
+    fn may_collect_more(&self, plane: u32) -> bool {
+        let collection = &self.planes[plane as usize].collection;
+        collection.reading + self.shape.pages_of(collection.units) < self.pages_in_flight
+    }
+
+    #[inline(never)]
+    fn collect_more(&mut self, plane: u32) {
         let units_per_page = self.shape.units_per_page;
         loop {
             let collection = &mut self.planes[plane as usize].collection;
-            let in_flight = collection.reading + self.shape.pages_of(collection.units);
-            if in_flight >= self.pages_in_flight {
-                return;
-            }
             let Some(slot) = collection.pages.pop() else { break };
             let mut bytes = 0;
             for slot in slot..slot + units_per_page {
@@ -304,6 +315,9 @@ impl Drive {
                 self.now,
             );
             self.enqueue_transaction(transaction);
+            if !self.may_collect_more(plane) {
+                return;
+            }
         }
         let collection = &mut self.planes[plane as usize].collection;
         if collection.broken {
@@ -338,7 +352,7 @@ impl Drive {
     /// Breaks the collection of `plane` off if what it has read cannot be programmed: blocks
     /// that could not be erased or pages that could not be programmed have used up the
     /// reserve. What was not moved stays where it is.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn break_off_if_stuck(&mut self, plane: u32) {
         if self.planes[plane as usize].queues.collected_units > 0
             && !self.blocks.can_program(plane, Stream::Collected)

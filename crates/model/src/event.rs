@@ -195,12 +195,13 @@ impl EventQueue {
     #[inline(never)]
     fn store(&mut self, key: Key, event: Event) {
         let number = key.time >> SLOT_BITS;
-        if number - self.position >= SLOTS || self.free == NONE {
-            return self.store_otherwise(key, event);
-        }
-        self.first = self.first.min(key.time);
         let index = self.free;
-        let node = &mut self.nodes[index as usize];
+        let Some(node) =
+            self.nodes.get_mut(index as usize).filter(|_| number - self.position < SLOTS)
+        else {
+            return self.store_otherwise(key, event);
+        };
+        self.first = self.first.min(key.time);
         self.free = node.next;
         *node = Node { key, event, next: NONE };
         let slot = (number % SLOTS) as usize;
@@ -253,24 +254,23 @@ impl EventQueue {
         }
     }
 
-    /// The time of the earliest event in the wheel, looked for from its position on.
+    /// The time of the first event in a slot that has any.
     #[inline]
-    fn find_first(&self) -> u64 {
+    fn time_of_slot(&self, slot: usize) -> u64 {
+        self.nodes[self.slots[slot] as usize].key.time
+    }
+
+    /// The time of the earliest event in the wheel, where the present slot and those after it
+    /// among the bits of `word` are empty.
+    #[inline]
+    fn first_after_word(&self, word: usize) -> u64 {
         if self.occupied_words == 0 {
             return NEVER;
         }
-        let start = (self.position % SLOTS) as usize;
-        let (word, bit) = (start / 64, start % 64);
-        let here = self.occupied[word] & (u64::MAX << bit);
-        let slot = if here != 0 {
-            word * 64 + here.trailing_zeros() as usize
-        } else {
-            let later = self.occupied_words & (u64::MAX << word) & !(1 << word);
-            let words = if later == 0 { self.occupied_words } else { later };
-            let word = words.trailing_zeros() as usize % 64;
-            word * 64 + self.occupied[word].trailing_zeros() as usize % 64
-        };
-        self.nodes[self.slots[slot] as usize].key.time
+        let later = self.occupied_words & (u64::MAX << word) & !(1 << word);
+        let words = if later == 0 { self.occupied_words } else { later };
+        let word = words.trailing_zeros() as usize % 64;
+        self.time_of_slot(word * 64 + self.occupied[word].trailing_zeros() as usize % 64)
     }
 
     /// Takes those events into the wheel that have come within its reach.
@@ -320,37 +320,47 @@ impl EventQueue {
     #[inline]
     fn pop_stored(&mut self, limit: Time) -> Option<(Time, Event)> {
         let time = self.first;
-        if time > limit.as_ps() || time == NEVER {
+        if time > limit.as_ps().min(NEVER - 1) {
             return None;
         }
         let number = time >> SLOT_BITS;
         self.position = number;
-        if self.occupied_words == 0 {
-            // The wheel is empty: it moves forward to the earliest event far away.
-            self.reach_far();
-        }
         let slot = (number % SLOTS) as usize;
         let index = self.slots[slot];
-        let node = &mut self.nodes[index as usize];
+        let Some(node) = self.nodes.get_mut(index as usize) else {
+            // The wheel is empty: it moves forward to the earliest event far away.
+            self.reach_far();
+            return self.pop_stored(limit);
+        };
         let (event, after) = (node.event, node.next);
         self.present = node.key.sequence;
         node.next = self.free;
         self.free = index;
         self.slots[slot] = after;
-        if after == NONE {
-            let word = &mut self.occupied[slot / 64];
-            *word &= !(1 << (slot % 64));
-            if *word == 0 {
-                self.occupied_words &= !(1 << (slot / 64));
-            }
-            self.first = self.find_first();
-        } else {
-            self.first = self.nodes[after as usize].key.time;
-        }
+        self.first = match after {
+            NONE => self.clear_slot(slot),
+            after => self.nodes[after as usize].key.time,
+        };
         if self.far_slot.wrapping_sub(number) < SLOTS || self.first == NEVER {
             self.reach_far();
         }
         Some((Time::from_ps(time), event))
+    }
+
+    /// Notes that the slot of the present position is empty; returns the time of the earliest
+    /// event in the wheel.
+    #[inline]
+    fn clear_slot(&mut self, slot: usize) -> u64 {
+        let (index, bit) = (slot / 64, slot % 64);
+        let word = self.occupied[index] & !(1 << bit);
+        self.occupied[index] = word;
+        // Slots of the same word before the present one are a turn of the wheel later.
+        let after = word >> bit;
+        if after != 0 {
+            return self.time_of_slot(slot + after.trailing_zeros() as usize);
+        }
+        self.occupied_words &= !(u64::from(word == 0) << index);
+        self.first_after_word(index)
     }
 
     /// Drops every pending event.

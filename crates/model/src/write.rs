@@ -61,7 +61,16 @@ impl Drive {
 
     /// Lets writes that wait for room in a part of the cache in, oldest first, as far as there
     /// is any.
+    #[inline]
     pub(crate) fn admit(&mut self, part: usize) {
+        if self.cache.as_ref().is_some_and(|cache| cache.first_waiting(part).is_some()) {
+            self.admit_waiting(part);
+        }
+        self.update_write_pressure(part);
+    }
+
+    #[inline(never)]
+    fn admit_waiting(&mut self, part: usize) {
         let now = self.now;
         while let Some(cache) = &self.cache
             && let Some(command) = cache.first_waiting(part)
@@ -93,7 +102,6 @@ impl Drive {
             self.touch_places(command);
             self.access_cache(command);
         }
-        self.update_write_pressure(part);
     }
 
     /// Puts one unit into a part of the cache; false if there is no room.
@@ -403,6 +411,7 @@ impl Drive {
     }
 
     /// A unit's program starts: its data will be at `slot`.
+    #[inline(always)]
     pub(crate) fn map_unit(&mut self, at: u32, slot: u32, block_wait: Span) {
         let u = &mut self.units[at];
         u.block_wait = block_wait;
@@ -530,7 +539,7 @@ impl Drive {
     }
 
     /// Host data is on flash.
-    #[inline]
+    #[inline(always)]
     fn unit_programmed(&mut self, at: u32) {
         let now = self.now;
         if !self.units[at].cached {
@@ -650,9 +659,17 @@ impl Drive {
 
     /// Host pages need not be full before they are programmed while someone waits for room
     /// in the cache or for a flush.
+    #[inline]
     pub(crate) fn update_write_pressure(&mut self, part: usize) {
         let Some(cache) = &self.cache else { return };
         let pressure = cache.is_waited_for() || cache.must_leave();
+        if pressure || self.write_pressure {
+            self.set_write_pressure(pressure, part);
+        }
+    }
+
+    #[inline(never)]
+    fn set_write_pressure(&mut self, pressure: bool, part: usize) {
         if pressure && !self.write_pressure {
             for plane in 0..self.shape.planes {
                 if self.planes[plane as usize].queues.host_units > 0 {

@@ -7,8 +7,8 @@ use crate::config::Precedence;
 use crate::drive::Drive;
 use crate::flash::die::OperationKind;
 use crate::flash::queues::{
-    CLASS_COLLECTION, CLASS_HOST, CLASS_MAPPING, COLLECTION_WORK, EXCLUSIVE, MAPPING_READS,
-    SUSPENDED,
+    CLASS_COLLECTION, CLASS_HOST, CLASS_MAPPING, COLLECTION_READS, COLLECTION_WORK,
+    COLLECTION_WRITES, EXCLUSIVE, MAPPING_READS, SUSPENDED,
 };
 use crate::pool::NONE;
 
@@ -64,7 +64,7 @@ impl Drive {
                 return self.pick_dividing_collection(die);
             }
             return self
-                .pick_collection(first)
+                .pick_collection(die)
                 .or_else(|| {
                     let class = self.dies[die as usize].host_class(0)?;
                     self.pick_read(first, class)
@@ -84,24 +84,33 @@ impl Drive {
         if (self.hybrid.is_some()
             || self.config.gc.paced
                 && (first..last).any(|plane| self.planes[plane as usize].collection.is_due()))
-            && let Some(pick) = self.pick_collection(first)
+            && let Some(pick) = self.pick_collection(die)
         {
             return Some(pick);
         }
-        self.pick_host_write(die).or_else(|| self.pick_collection(first))
+        self.pick_host_write(die).or_else(|| self.pick_collection(die))
     }
 
-    pub(super) fn pick_collection(&self, first_plane: u32) -> Option<Pick> {
-        self.pick_read(first_plane, CLASS_COLLECTION)
-            .or_else(|| self.pick_write(first_plane, CLASS_COLLECTION))
-            .or_else(|| self.pick_erase(first_plane))
+    /// The read, program or erase of a collection that a die would do next.
+    pub(super) fn pick_collection(&self, die: u32) -> Option<Pick> {
+        let state = &self.dies[die as usize];
+        let (first, some) = (state.first_plane, state.work.some);
+        if some & COLLECTION_READS != 0 {
+            return self.pick_read(first, CLASS_COLLECTION);
+        }
+        if some & COLLECTION_WRITES != 0
+            && let Some(pick) = self.pick_write(first, CLASS_COLLECTION)
+        {
+            return Some(pick);
+        }
+        if state.work.erases > 0 { self.pick_erase(first) } else { None }
     }
 
     /// What a die does next that collects without being interrupted. Reads that an erase has
     /// to wait for go before it.
     fn pick_collection_alone(&mut self, die: u32) -> Option<Pick> {
         let first = self.dies[die as usize].first_plane;
-        if let Some(pick) = self.pick_collection(first) {
+        if let Some(pick) = self.pick_collection(die) {
             return Some(pick);
         }
         if self.dies[die as usize].work.erases == 0 {
@@ -170,7 +179,11 @@ impl Drive {
             return Some(pick);
         }
         let class = self.dies[die as usize].host_class(1)?;
-        self.pick_write(first, class).or_else(|| self.pick_write_of_others(first, class))
+        let pick = self.pick_write(first, class);
+        if pick.is_none() && self.dies[die as usize].work.writes_other_than(class) {
+            return self.pick_write_of_others(first, class);
+        }
+        pick
     }
 
     /// The class whose turn it is cannot start: any other may.

@@ -603,7 +603,7 @@ impl Drive {
             }
             None => self.unit_without_place(first),
         };
-        let Some(unit) = unit else { return read.or_else(|| self.pick_collection(first)) };
+        let Some(unit) = unit else { return read.or_else(|| self.pick_collection(die)) };
         let (holder, waited) = (self.units[unit].holder, self.now.since(self.units[unit].queued));
         let planes = first..first + self.shape.planes_per_die;
         let left = planes.map(|plane| {
@@ -628,7 +628,7 @@ impl Drive {
         // While collection waits for data of its own, the die need not.
         match moves {
             0 => write,
-            _ => self.pick_collection(first).or(read).or(write),
+            _ => self.pick_collection(die).or(read).or(write),
         }
     }
 

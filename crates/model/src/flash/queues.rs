@@ -51,8 +51,9 @@ pub(crate) struct Work {
 /// Where the bits of writes and the bit of erases begin.
 pub(super) const WRITES: u32 = 8;
 pub(super) const ERASES: u32 = 16;
-pub(super) const COLLECTION_WORK: u32 =
-    1 << CLASS_COLLECTION | 1 << (WRITES + CLASS_COLLECTION as u32) | 1 << ERASES;
+pub(super) const COLLECTION_READS: u32 = 1 << CLASS_COLLECTION;
+pub(super) const COLLECTION_WRITES: u32 = 1 << (WRITES + CLASS_COLLECTION as u32);
+pub(super) const COLLECTION_WORK: u32 = COLLECTION_READS | COLLECTION_WRITES | 1 << ERASES;
 pub(super) const MAPPING_READS: u32 = 1 << CLASS_MAPPING;
 /// Not work, but a bit that keeps all but collection from being chosen.
 pub(super) const EXCLUSIVE: u32 = 1 << 24;
@@ -89,6 +90,13 @@ impl Work {
         if self.exclusive == 0 {
             self.some &= !EXCLUSIVE;
         }
+    }
+
+    /// Whether host writes of another class than `class` wait.
+    #[inline]
+    pub(super) fn writes_other_than(&self, class: u8) -> bool {
+        let host = HOST_CLASSES << (WRITES + u32::from(CLASS_HOST));
+        self.some & host & !(1 << (WRITES + u32::from(class))) != 0
     }
 
     #[inline]
