@@ -151,9 +151,6 @@ struct Job {
     most: u32,
     /// What a closed loop does beside issuing whenever it can.
     gate: Option<Box<Gate>>,
-    /// Depends on the mapping entries that were brought near, so that this is not optimised
-    /// away.
-    warm: u32,
 }
 
 /// Pauses of a closed loop.
@@ -212,7 +209,7 @@ impl Job {
         self.generator.draw(&mut self.ahead, DRAWN_AHEAD);
         self.exhausted = self.ahead.len() < DRAWN_AHEAD;
         let sectors = self.ahead.iter().map(|planned| planned.sector);
-        self.warm ^= drive.warm(self.namespace, sectors);
+        drive.warm(self.namespace, sectors);
     }
 
     /// When an open loop's next request arrives: not before the one before it.
@@ -429,7 +426,6 @@ impl Runner {
             outstanding: 0,
             depth: spec.depth(),
             most: spec.depth_max().unwrap_or(u32::MAX).min(self.drive.config().queues.entries - 1),
-            warm: 0,
         });
     }
 
@@ -699,8 +695,6 @@ impl Runner {
             self.notes.push(power_note(&self.drive, lost));
         }
         self.notes.extend(mended.notes());
-        // Kept only so that bringing mapping entries near is not optimised away.
-        std::hint::black_box(self.jobs.iter().fold(0, |warm, job| warm ^ job.warm));
         let (counters, blame, end) = (self.drive.counters(), self.drive.blame(), self.drive.now());
         if let Some((file, name)) = self.save.take() {
             let after = format!("after {} requests, at {end}", self.completed);

@@ -31,6 +31,7 @@ use crate::space::{NamespaceSpace, Shape};
 use crate::stats::{Blame, Counters};
 use crate::translation::Mapping;
 use crate::validate::ConfigError;
+use crate::wear::WornReads;
 use hashbrown::HashMap;
 use mynah_stamp::{Stage, Time};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -106,8 +107,8 @@ pub struct Drive {
     pub(crate) hybrid: Option<Box<Hybrid>>,
     pub(crate) namespaces: Vec<NamespaceSpace>,
     pub(crate) blocks: Blocks,
-    /// Whether what reads take depends on wear.
-    pub(crate) worn_reads: bool,
+    /// What reads take, where that depends on wear.
+    pub(crate) worn_reads: Option<Box<WornReads>>,
     /// Blocks of each plane that may be retired before the drive takes no more writes.
     pub(crate) spare_blocks: Vec<u32>,
     pub(crate) write_protected: bool,
@@ -232,7 +233,7 @@ impl Drive {
                     Blocks::new(shape, &config.gc, &config.wear, gc_random, lives)
                 }
             },
-            worn_reads: config.wear.reads.is_some(),
+            worn_reads: config.wear.reads.as_ref().map(|reads| Box::new(WornReads::new(reads))),
             spare_blocks: plan.spare_blocks,
             write_protected: false,
             stripes: vec![Stripe::default(); plan.namespaces.len()],
@@ -599,34 +600,31 @@ impl Drive {
         cached.is_some_and(|at| !self.units[at].trimmed) || self.mapping.table.slot(unit).is_some()
     }
 
-    /// Brings the mapping entries of addresses near that will soon be read. Changes nothing
-    /// but speed. Returns a number that depends on the entries, so that the reads are not
-    /// optimised away.
+    /// Asks for what reads and writes at `sectors` will soon look at. Changes nothing but speed,
+    /// most with some ten to thirty addresses.
     #[inline]
     pub fn warm(
         &self,
         namespace: crate::io::NamespaceId,
-        sectors: impl Iterator<Item = u64>,
-    ) -> u32 {
+        sectors: impl Iterator<Item = u64> + Clone,
+    ) {
         let Some(space) = self.namespaces.get((namespace.0 as usize).wrapping_sub(1)) else {
-            return 0;
+            return;
         };
+        // What one step asks for is there when the next looks at it.
         let units = sectors.filter_map(|sector| {
             let (unit, _) = self.shape.split_sectors(sector);
             (unit < u64::from(space.units)).then(|| space.base + unit as u32)
         });
-        units.fold(0, |sum, unit| {
-            let entry = match self.mapping.is_cached() {
-                true => self.warm_cached(unit),
-                false => self.mapping.table.touch(unit),
-            };
-            if self.worn_reads
-                && let Some(slot) = self.mapping.table.slot(unit)
-            {
+        for unit in units.clone() {
+            self.mapping.table.prefetch(unit);
+        }
+        self.prefetch_cached(units.clone());
+        if self.worn_reads.is_some() {
+            for slot in units.filter_map(|unit| self.mapping.table.slot(unit)) {
                 self.blocks.prefetch_erases(self.shape.block_of_slot(slot));
             }
-            sum ^ entry
-        })
+        }
     }
 
     #[inline]

@@ -178,13 +178,16 @@ impl Drive {
         space.translation_base + (unit - space.base) / entries_per_page
     }
 
-    /// Brings near what is looked at when the mapping entry of `unit` is used.
-    #[inline(never)]
-    pub(crate) fn warm_cached(&self, unit: u32) -> u32 {
-        let Some(cached) = &self.mapping.cached else { return 0 };
-        let page = self.translation_page(unit, cached.entries_per_page);
-        let table = &cached.tables[self.mapping.table_of(self.namespace_index(unit))];
-        self.mapping.table.touch(unit) ^ table.touch(unit, page)
+    /// Asks for what is looked at when the mapping entries of units, all of one namespace, are
+    /// used.
+    #[inline]
+    pub(crate) fn prefetch_cached(&self, units: impl Iterator<Item = u32> + Clone) {
+        let Some(cached) = &self.mapping.cached else { return };
+        let Some(first) = units.clone().next() else { return };
+        let table = &cached.tables[self.mapping.table_of(self.namespace_index(first))];
+        table.prefetch(
+            units.map(|unit| (unit, self.translation_page(unit, cached.entries_per_page))),
+        );
     }
 
     /// Whether the mapping entry of `unit` is known now. If not, `waiter` is called when it

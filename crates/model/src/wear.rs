@@ -1,6 +1,7 @@
 //! Wear: how blocks are kept equally worn, when they are given up, and what reads of worn
 //! blocks take.
 
+use crate::config;
 use crate::drive::Drive;
 use crate::event::Event;
 use crate::flash::die::DieOperation;
@@ -59,11 +60,11 @@ impl Drive {
     /// more than once: as long as the page takes that needs the most retries.
     #[cold]
     pub(crate) fn retries_of(&mut self, operation: &DieOperation) -> Span {
-        let Some(reads) = &self.config.wear.reads else { return Span::ZERO };
+        let Some(reads) = &self.worn_reads else { return Span::ZERO };
         let mut most = 0;
         for &transaction in &operation.items[..usize::from(operation.planes)] {
             let block = self.shape.block_of_slot(self.transactions[transaction].slot);
-            let mean = on_curve(&reads.retries, self.blocks.erases[block as usize], |mean| *mean);
+            let mean = reads.retries.at(self.blocks.erases[block as usize]);
             let share = (self.retries.next_u64() >> 11) as f64 / (1u64 << 53) as f64;
             let whole = mean as u64;
             let retries = whole + u64::from(share < mean - whole as f64);
@@ -78,17 +79,11 @@ impl Drive {
     pub(crate) fn decode(&mut self, transaction: u32) {
         let block = self.shape.block_of_slot(self.transactions[transaction].slot);
         let erases = self.blocks.erases[block as usize];
-        let time = self
-            .config
-            .wear
-            .reads
-            .as_ref()
-            .map_or(0.0, |reads| on_curve(&reads.decode, erases, |time| time.as_ps() as f64));
-        if time == 0.0 {
+        let time = self.worn_reads.as_ref().map_or(Span::ZERO, |reads| reads.decode.at(erases));
+        if time.is_zero() {
             self.read_done(transaction);
         } else {
-            let done = self.now + Span::from_ps(time as u64);
-            self.events.push(done, Event::Decoded { transaction });
+            self.events.push(self.now + time, Event::Decoded { transaction });
         }
     }
 
@@ -125,11 +120,62 @@ impl Drive {
     }
 }
 
+/// What reads of worn blocks take.
+pub(crate) struct WornReads {
+    /// Mean number of retries.
+    retries: ByErases<f64>,
+    /// Time to decode a page.
+    decode: ByErases<Span>,
+    /// How long a retry takes.
+    retry: Span,
+}
+
+impl WornReads {
+    pub(crate) fn new(config: &config::WornReads) -> WornReads {
+        let retries = config.retries.clone();
+        let decode = config.decode.iter().map(|&(erases, time)| (erases, time.as_ps() as f64));
+        WornReads {
+            retries: ByErases::new(retries, |mean| mean),
+            decode: ByErases::new(decode.collect(), |time| Span::from_ps(time as u64)),
+            retry: config.retry,
+        }
+    }
+}
+
+/// Values of a curve that are worked out beforehand; beyond them they are each time.
+const TABULATED: u32 = 1 << 16;
+
+/// A curve over the erases of a block, looked up.
+struct ByErases<T> {
+    points: Vec<(u32, f64)>,
+    /// Where the last point is, from which on the curve is flat.
+    last: u32,
+    values: Vec<T>,
+    value: fn(f64) -> T,
+}
+
+impl<T: Copy> ByErases<T> {
+    fn new(points: Vec<(u32, f64)>, value: fn(f64) -> T) -> ByErases<T> {
+        let last = points.last().map_or(0, |&(erases, _)| erases);
+        let values = (0..=last.min(TABULATED)).map(|at| value(on_curve(&points, at))).collect();
+        ByErases { points, last, values, value }
+    }
+
+    #[inline]
+    fn at(&self, erases: u32) -> T {
+        let erases = erases.min(self.last);
+        match self.values.get(erases as usize) {
+            Some(&value) => value,
+            None => (self.value)(on_curve(&self.points, erases)),
+        }
+    }
+}
+
 /// The value of a curve of ascending points at `at`: between two points on the line between
 /// them, outside as at the nearest; 0 without points.
-fn on_curve<T>(points: &[(u32, T)], at: u32, value: impl Fn(&T) -> f64) -> f64 {
-    let after = points.partition_point(|(x, _)| *x <= at);
-    let near = |index: usize| points.get(index).map(|(x, y)| (f64::from(*x), value(y)));
+fn on_curve(points: &[(u32, f64)], at: u32) -> f64 {
+    let after = points.partition_point(|&(x, _)| x <= at);
+    let near = |index: usize| points.get(index).map(|&(x, y)| (f64::from(x), y));
     match (after.checked_sub(1).and_then(near), near(after)) {
         (None, None) => 0.0,
         (Some((_, y)), None) | (None, Some((_, y))) => y,
@@ -144,8 +190,19 @@ mod tests {
     #[test]
     fn curves_are_straight_between_points_and_flat_outside() {
         let points = [(100, 1.0), (200, 3.0)];
-        let on = |at| on_curve(&points, at, |y| *y);
+        let on = |at| on_curve(&points, at);
         assert_eq!([on(0), on(100), on(150), on(200), on(9999)], [1.0, 1.0, 2.0, 3.0, 3.0]);
-        assert_eq!(on_curve(&[], 5, |y: &f64| *y), 0.0);
+        assert_eq!(on_curve(&[], 5), 0.0);
+    }
+
+    /// Up to the last value that is worked out beforehand, beyond it, and beyond the curve.
+    #[test]
+    fn curves_looked_up_are_the_same() {
+        let points = vec![(0, 1.0), (3, 2.5), (100_000, 7.0)];
+        let looked_up = ByErases::new(points.clone(), |y| y);
+        for at in [0, 1, 2, 3, 4, 65_535, 65_536, 65_537, 99_999, 100_000, 100_001, u32::MAX] {
+            assert_eq!(looked_up.at(at), on_curve(&points, at), "after {at} erases");
+        }
+        assert_eq!(ByErases::new(vec![], |y| y).at(7), 0.0);
     }
 }

@@ -329,7 +329,7 @@ impl Drive {
                 self.read_has_left(transaction);
             }
             self.transferred(die);
-            if self.worn_reads {
+            if self.worn_reads.is_some() {
                 self.decode(transaction);
             } else {
                 self.read_done(transaction);

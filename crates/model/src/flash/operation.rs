@@ -108,7 +108,7 @@ impl Drive {
         }
         self.counters.flash_reads += planes as u64;
         let mut array = self.flash.read(page);
-        if self.worn_reads {
+        if self.worn_reads.is_some() {
             array += self.retries_of(&operation);
         }
         self.occupy(die, holder, operation, command, array);

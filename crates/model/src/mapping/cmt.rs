@@ -7,6 +7,7 @@ use crate::config::CmtGranularity;
 use crate::pool::NONE;
 use crate::recency::{Neighbours, Recency, Recent};
 use hashbrown::HashMap;
+use mynah_memory::prefetch;
 use rustc_hash::FxBuildHasher;
 
 #[derive(Clone, Copy)]
@@ -32,11 +33,68 @@ impl Recent for Entry {
     }
 }
 
+/// Where the entry of each key is. Translation pages are so few that each has its place.
+enum Index {
+    Units(HashMap<u32, u32, FxBuildHasher>),
+    Pages(Vec<u32>),
+}
+
+impl Index {
+    fn new(granularity: CmtGranularity) -> Index {
+        match granularity {
+            CmtGranularity::Entry => Index::Units(HashMap::default()),
+            CmtGranularity::Page => Index::Pages(vec![]),
+        }
+    }
+
+    #[inline]
+    fn get(&self, key: u32) -> Option<u32> {
+        match self {
+            Index::Units(units) => units.get(&key).copied(),
+            Index::Pages(pages) => pages.get(key as usize).copied().filter(|&at| at != NONE),
+        }
+    }
+
+    fn insert(&mut self, key: u32, at: u32) {
+        match self {
+            Index::Units(units) => {
+                units.insert(key, at);
+            }
+            Index::Pages(pages) => {
+                if pages.len() <= key as usize {
+                    pages.resize(key as usize + 1, NONE);
+                }
+                pages[key as usize] = at;
+            }
+        }
+    }
+
+    fn remove(&mut self, key: u32) -> Option<u32> {
+        match self {
+            Index::Units(units) => units.remove(&key),
+            Index::Pages(pages) => {
+                let place = pages.get_mut(key as usize)?;
+                Some(std::mem::replace(place, NONE)).filter(|&at| at != NONE)
+            }
+        }
+    }
+
+    /// Asks for what [`Index::get`] looks at, where that is known without looking.
+    #[inline]
+    fn prefetch(&self, key: u32) {
+        if let Index::Pages(pages) = self
+            && let Some(place) = pages.get(key as usize)
+        {
+            prefetch(place);
+        }
+    }
+}
+
 /// One cached mapping table.
 pub(crate) struct Cmt {
     granularity: CmtGranularity,
     capacity: usize,
-    index: HashMap<u32, u32, FxBuildHasher>,
+    index: Index,
     entries: Vec<Entry>,
     free: Vec<u32>,
     used: Recency,
@@ -49,7 +107,7 @@ impl Cmt {
         Cmt {
             granularity,
             capacity: capacity.max(1),
-            index: HashMap::default(),
+            index: Index::new(granularity),
             entries: Vec::new(),
             free: Vec::new(),
             used: Recency::EMPTY,
@@ -72,8 +130,8 @@ impl Cmt {
     /// becomes the most recently used.
     #[inline]
     pub(crate) fn lookup(&mut self, unit: u32, translation_page: u32) -> bool {
-        match self.index.get(&self.key(unit, translation_page)) {
-            Some(&at) => {
+        match self.index.get(self.key(unit, translation_page)) {
+            Some(at) => {
                 self.used.renew(&mut self.entries, at);
                 true
             }
@@ -81,17 +139,28 @@ impl Cmt {
         }
     }
 
-    /// Reads what [`Cmt::lookup`] of the same will read and change, to bring it near.
-    pub(crate) fn touch(&self, unit: u32, translation_page: u32) -> u32 {
-        let Some(&at) = self.index.get(&self.key(unit, translation_page)) else { return 0 };
-        let near = |at: u32| self.entries.get(at as usize).map_or(0, |entry| entry.key);
-        let [newer, older] = self.entries[at as usize].neighbours.both();
-        near(newer) ^ near(older)
+    /// Asks for what [`Cmt::lookup`] of each of these, a unit and its translation page, will read
+    /// and change, for the first 32 of them.
+    #[inline]
+    pub(crate) fn prefetch(&self, wanted: impl Iterator<Item = (u32, u32)> + Clone) {
+        let keys = wanted.map(|(unit, page)| self.key(unit, page));
+        keys.clone().for_each(|key| self.index.prefetch(key));
+        let mut found = [NONE; 32];
+        for (at, key) in found.iter_mut().zip(keys) {
+            *at = self.index.get(key).unwrap_or(NONE);
+            if let Some(entry) = self.entries.get(*at as usize) {
+                prefetch(entry);
+            }
+        }
+        for entry in found.iter().filter_map(|&at| self.entries.get(at as usize)) {
+            let near = entry.neighbours.both().map(|at| self.entries.get(at as usize));
+            near.into_iter().flatten().for_each(|entry| prefetch(entry));
+        }
     }
 
     /// Whether the entry of `unit` is cached; does not count as a use.
     pub(crate) fn contains(&self, unit: u32, translation_page: u32) -> bool {
-        self.index.contains_key(&self.key(unit, translation_page))
+        self.index.get(self.key(unit, translation_page)).is_some()
     }
 
     /// Caches the entry of `unit`; `dirty` if it differs from flash. Returns the translation
@@ -99,13 +168,13 @@ impl Cmt {
     pub(crate) fn insert(&mut self, unit: u32, translation_page: u32, dirty: bool) -> Option<u32> {
         let key = self.key(unit, translation_page);
         let mut evicted = None;
-        let at = match self.index.get(&key) {
-            Some(&at) => {
+        let at = match self.index.get(key) {
+            Some(at) => {
                 self.used.renew(&mut self.entries, at);
                 at
             }
             None => {
-                if self.index.len() >= self.capacity {
+                if self.entries.len() - self.free.len() >= self.capacity {
                     evicted = self.evict();
                 }
                 let entry = Entry {
@@ -141,7 +210,7 @@ impl Cmt {
     /// is kept, since other units share it).
     pub(crate) fn forget(&mut self, unit: u32, translation_page: u32) {
         if self.granularity == CmtGranularity::Entry
-            && let Some(at) = self.index.remove(&unit)
+            && let Some(at) = self.index.remove(unit)
         {
             if self.entries[at as usize].dirty {
                 self.set_clean(at, translation_page);
@@ -181,7 +250,7 @@ impl Cmt {
         if dirty {
             self.clean(translation_page);
         }
-        self.index.remove(&key);
+        self.index.remove(key);
         self.used.remove(&mut self.entries, at);
         self.free.push(at);
         dirty.then_some(translation_page)

@@ -185,11 +185,4 @@ impl Table {
     pub(crate) fn hash(&self, hash: &mut crate::account::StateHash) {
         self.physical.iter().chain(&self.translation).for_each(|&entry| hash.add(entry));
     }
-
-    /// Reads the entry of `unit` to bring it near. Reads of many entries in a row overlap in the
-    /// memory system, where one at a time each would be waited for.
-    #[inline]
-    pub(crate) fn touch(&self, unit: u32) -> u32 {
-        self.physical[unit as usize]
-    }
 }
