@@ -2,19 +2,22 @@
 //!
 //! What is kept: each namespace's identifier, format, size, place, attachments and write
 //! protection, its reservations where they persist through power loss, and which of its blocks
-//! are marked uncorrectable, as far as there is room; SMART's counters, and whether the process
-//! before ended in order. The store keeps it with its next flush; it is given to it when
-//! something of it but a counter has changed, once a minute, and when the drive starts and ends.
+//! are marked uncorrectable; SMART's counters, and whether the process before ended in order.
+//! There is room for [`DESCRIPTION_BYTES_MAX`] bytes of it, whatever the store; a command whose
+//! effect would not fit is refused ([`Subsystem::can_describe_more`]). The store keeps
+//! it with its next flush; it is given to it when something of it but a counter has changed, once a
+//! minute, and when the drive starts and ends.
 //!
 //! What is read back may be anything: it is believed as a whole or not at all.
 
 use crate::health::Health;
 use crate::namespace::{ControllerSet, Extent, FORMATS, Format, Namespace, WriteProtection};
 use crate::nvm::reservation::{Held, REGISTRANTS_MAX, Registrant, Reservations};
-use crate::nvm::uncorrectable::{RUNS_MAX, Uncorrectable};
+use crate::nvm::uncorrectable::Uncorrectable;
 use crate::store::{DESCRIPTION_BYTES_MAX, Ready};
 use crate::subsystem::Subsystem;
 use mynah_model::io::NamespaceId;
+use mynah_wire::nvme::Status;
 use mynah_wire::nvme::reservation::ReservationType;
 
 const MAGIC: &[u8; 8] = b"MynahNS2";
@@ -96,25 +99,36 @@ impl Subsystem {
         all
     }
 
-    /// Adds which blocks are marked, as many runs as there is room for.
+    /// Adds which blocks are marked.
     fn put_marks(&self, all: &mut Vec<u8>) {
-        let counts = 4 * self.namespaces.iter().flatten().count();
-        let mut room = DESCRIPTION_BYTES_MAX.saturating_sub(all.len() + counts) / RUN_BYTES;
         for namespace in self.namespaces.iter().flatten() {
-            let runs: Vec<(u64, u64)> = namespace.uncorrectable.runs().take(room).collect();
-            room -= runs.len();
-            put(all, runs.len() as u64, 4);
-            for (start, end) in runs {
+            put(all, namespace.uncorrectable.count() as u64, 4);
+            for (start, end) in namespace.uncorrectable.runs() {
                 put(all, start, 8);
                 put(all, end, 8);
             }
         }
     }
 
-    /// Whether there is room for `more` bytes beside everything but marks of blocks.
+    /// Whether there is room for `more` bytes beside everything that is kept now.
     pub(crate) fn can_describe_more(&self, more: usize) -> bool {
-        let counts = 4 * self.namespaces.iter().flatten().count();
-        self.description(false).len() + counts + more <= DESCRIPTION_BYTES_MAX
+        let namespaces = self.namespaces.iter().flatten();
+        let marks: usize = namespaces.map(|it| 4 + it.uncorrectable.count() * RUN_BYTES).sum();
+        self.description(false).len() + marks + more <= DESCRIPTION_BYTES_MAX
+    }
+
+    /// Refuses what would make so many runs of marked blocks more than there is room for.
+    pub(crate) fn check_marks(&self, more: usize) -> Result<(), Status> {
+        if more > 0 && !self.can_describe_more(more * RUN_BYTES) {
+            return Err(Status::CAPACITY_EXCEEDED.do_not_retry());
+        }
+        Ok(())
+    }
+
+    /// The same for blocks that are to be written.
+    pub(crate) fn check_cleared(&self, at: usize, start: u64, blocks: u64) -> Result<(), Status> {
+        let adds = |it: &Namespace| it.uncorrectable.clear_adds(start, blocks);
+        self.check_marks(self.namespaces[at].as_deref().is_some_and(adds).into())
     }
 
     /// Has the store keep what the subsystem is now.
@@ -300,10 +314,7 @@ fn take_reservations(reader: &mut Reader<'_>) -> Option<Reservations> {
 
 /// Marked blocks of a namespace that has so many.
 fn take_runs(reader: &mut Reader<'_>, blocks: u64) -> Option<Uncorrectable> {
-    let count = reader.number(4)? as usize;
-    if count > RUNS_MAX {
-        return None;
-    }
+    let count = reader.number(4)?;
     let (mut all, mut after) = (Uncorrectable::default(), None);
     for _ in 0..count {
         let (start, end) = (reader.number(8)?, reader.number(8)?);

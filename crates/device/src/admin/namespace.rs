@@ -116,9 +116,9 @@ impl Subsystem {
         }
         let (list, _) = <[U16]>::ref_from_prefix_with_elems(rest, usize::from(count.get()))
             .map_err(|_| short)?;
-        let place = self.namespaces.get_mut((id as usize).wrapping_sub(1));
+        let place = self.namespaces.get((id as usize).wrapping_sub(1));
         let namespace =
-            place.and_then(|it| it.as_mut()).ok_or(Status::INVALID_NAMESPACE.do_not_retry())?;
+            place.and_then(|it| it.as_ref()).ok_or(Status::INVALID_NAMESPACE.do_not_retry())?;
         let mut seen = Vec::with_capacity(list.len());
         for controller in list.iter().map(|controller| controller.get()) {
             let exists = self
@@ -138,6 +138,13 @@ impl Subsystem {
         if attaches && !namespace.shared && (seen.len() > 1 || !namespace.attached.is_empty()) {
             return Err(Status::NAMESPACE_PRIVATE.do_not_retry());
         }
+        // Two bytes for each in what is kept.
+        if !self.can_describe_more(2 * seen.len()) {
+            return Err(Status::INTERNAL_ERROR);
+        }
+        let Some(namespace) = &mut self.namespaces[id as usize - 1] else {
+            return Err(Status::INTERNAL_ERROR);
+        };
         for &controller in &seen {
             match attaches {
                 true => namespace.attached.insert(controller),

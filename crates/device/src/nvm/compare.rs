@@ -174,7 +174,11 @@ impl Subsystem {
         let FusedWrite { entry, data, check } = second;
         let (start, blocks) = (entry.start_lba(), entry.block_count());
         let through = self.through(&entry);
-        let content = match self.split(namespace, start, blocks, &data, check) {
+        let content = self.split(namespace, start, blocks, &data, check).and_then(|content| {
+            self.check_cleared(namespace, start, u64::from(blocks))?;
+            Ok(content)
+        });
+        let content = match content {
             Ok(content) => content,
             Err(status) => return self.fail_fused(index, status, &entry),
         };

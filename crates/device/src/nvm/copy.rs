@@ -120,6 +120,12 @@ impl Subsystem {
         }
         complement(&mut metadata);
         let blocks = (data.len() / size) as u64;
+        if let Err(status) = self.check_cleared(namespace, to, blocks) {
+            if let Some(command) = self.commands.get_mut(index) {
+                command.status = status;
+            }
+            return self.finish(index, crate::ReplyData::None);
+        }
         self.write_blocks(index, namespace, to, blocks, Some((data, metadata)), through);
         self.go_on(index);
     }

@@ -38,11 +38,19 @@ impl Subsystem {
                 check_range(namespace, range.start.get(), u64::from(range.blocks.get()))?;
             }
         }
+        let deallocates = entry.dword11.get() & ATTRIBUTE_DEALLOCATE != 0;
+        if deallocates && !namespace.uncorrectable.is_empty() {
+            let adds = |range: &&DatasetRange| {
+                let units = self.whole_units(at, range.start.get(), range.blocks.get().into());
+                units.iter().any(|run| namespace.uncorrectable.clear_adds(run.0, run.1))
+            };
+            self.check_marks(ranges.iter().filter(adds).count())?;
+        }
         let index = self.begin(queue, entry, ReplyKind::Trim, at);
         if let Some(command) = self.commands.get_mut(index) {
             command.start = 0;
         }
-        if entry.dword11.get() & ATTRIBUTE_DEALLOCATE != 0 {
+        if deallocates {
             let mut discards = Vec::new();
             for range in ranges.iter().filter(|range| range.blocks.get() > 0) {
                 let (start, blocks) = (range.start.get(), u64::from(range.blocks.get()));
@@ -107,6 +115,7 @@ impl Subsystem {
         let (start, blocks) = (entry.start_lba(), u64::from(entry.block_count()));
         check_range(namespace, start, blocks)?;
         let check = Check::from_entry(entry, format)?;
+        self.check_cleared(at, start, blocks)?;
         let through = self.through(entry);
         let deallocates = entry.dword12.get() & DEALLOCATE != 0;
         let index = self.begin(queue, entry, ReplyKind::Trim, at);
@@ -178,12 +187,12 @@ impl Subsystem {
         if self.defer(queue, entry, &[], at) {
             return Ok(());
         }
-        let namespace = self.namespaces[at].as_mut().ok_or(Status::INTERNAL_ERROR)?;
+        let namespace = self.namespaces[at].as_ref().ok_or(Status::INTERNAL_ERROR)?;
         let (start, blocks) = (entry.start_lba(), u64::from(entry.block_count()));
         check_range(namespace, start, blocks)?;
-        if !namespace.uncorrectable.mark(start, blocks) {
-            return Err(Status::INTERNAL_ERROR);
-        }
+        self.check_marks(namespace.uncorrectable.mark_adds(start, blocks).into())?;
+        let namespace = self.namespaces[at].as_mut().ok_or(Status::INTERNAL_ERROR)?;
+        namespace.uncorrectable.mark(start, blocks);
         namespace.settle();
         self.is_described = false;
         self.reply(queue, entry, ReplyKind::OtherIo, 0);

@@ -228,6 +228,7 @@ impl Subsystem {
         let (start, blocks) = (entry.start_lba(), entry.block_count());
         let check = Check::from_entry(entry, format)?;
         let (data, metadata) = self.split(at, start, blocks, data, check)?;
+        self.check_cleared(at, start, u64::from(blocks))?;
         let through = self.through(entry);
         let index = self.begin(queue, entry, ReplyKind::Write, at);
         self.set_bytes(index, blocks << format.shift);

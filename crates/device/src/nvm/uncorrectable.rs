@@ -1,9 +1,10 @@
 //! Blocks that Write Uncorrectable has marked (NVM Command Set 1.0, section 3.2.7).
+//!
+//! They are kept as runs. How many there can be is bounded by the room that the subsystem has to
+//! keep them beyond the process ([`crate::persist`]): a command that would make one too many, be it
+//! a mark or a write into the middle of a run, is refused.
 
 use std::collections::BTreeMap;
-
-/// Most separate runs of marked blocks in a namespace.
-pub(crate) const RUNS_MAX: usize = 65_536;
 
 /// Which blocks of a namespace cannot be read until they are written again.
 #[derive(Debug, Default)]
@@ -32,11 +33,25 @@ impl Uncorrectable {
         }
     }
 
-    /// Marks blocks; false if there are too many runs.
-    pub(crate) fn mark(&mut self, start: u64, blocks: u64) -> bool {
-        if self.runs.len() >= RUNS_MAX {
-            return false;
-        }
+    /// How many runs there are.
+    pub(crate) fn count(&self) -> usize {
+        self.runs.len()
+    }
+
+    /// Whether marking these blocks makes a run more.
+    pub(crate) fn mark_adds(&self, start: u64, blocks: u64) -> bool {
+        let before = self.runs.range(..=start + blocks).next_back();
+        before.is_none_or(|(_, &end)| end < start)
+    }
+
+    /// Whether clearing these blocks makes a run more: they lie in the midst of one.
+    pub(crate) fn clear_adds(&self, start: u64, blocks: u64) -> bool {
+        let around = self.runs.range(..start).next_back();
+        around.is_some_and(|(_, &end)| end > start + blocks)
+    }
+
+    /// Marks blocks.
+    pub(crate) fn mark(&mut self, start: u64, blocks: u64) {
         let (mut from, mut to) = (start, start + blocks);
         while let Some((&start, &end)) = self.runs.range(..=to).next_back()
             && end >= from
@@ -46,7 +61,6 @@ impl Uncorrectable {
             to = to.max(end);
         }
         self.runs.insert(from, to);
-        true
     }
 
     /// The runs of marked blocks in order, each by its first block and the one behind its last.
@@ -85,9 +99,9 @@ mod tests {
     fn runs_are_joined_split_and_found() {
         let mut marked = Uncorrectable::default();
         for (start, blocks) in [(10, 5), (20, 5), (15, 5), (40, 1)] {
-            assert!(marked.mark(start, blocks));
+            marked.mark(start, blocks);
         }
-        assert_eq!(marked.runs.len(), 2);
+        assert_eq!(marked.count(), 2);
         for (start, blocks, first) in [
             (0, 10, None),
             (0, 11, Some(10)),
@@ -106,5 +120,27 @@ mod tests {
         assert_eq!(marked.first_in(12, 4), Some(15));
         marked.clear(0, 100);
         assert!(marked.is_empty());
+    }
+
+    #[test]
+    fn it_is_known_before_whether_runs_become_more() {
+        for (start, blocks) in (0..24).flat_map(|start| (1..12).map(move |blocks| (start, blocks)))
+        {
+            let marked = || {
+                let mut marked = Uncorrectable::default();
+                for (start, blocks) in [(4, 5), (12, 1), (20, 4)] {
+                    marked.mark(start, blocks);
+                }
+                marked
+            };
+            let mut more = marked();
+            let adds = more.mark_adds(start, blocks);
+            more.mark(start, blocks);
+            assert_eq!(adds, more.count() > 3, "mark {start} {blocks}");
+            let mut less = marked();
+            let adds = less.clear_adds(start, blocks);
+            less.clear(start, blocks);
+            assert_eq!(adds, less.count() > 3, "clear {start} {blocks}");
+        }
     }
 }
