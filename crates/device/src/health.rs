@@ -5,6 +5,13 @@ use mynah_wire::nvme::opcode::nvm;
 
 const PS_PER_MS: u64 = 1_000_000_000;
 
+/// How often counters alone are given to the store.
+const KEEP_INTERVAL: Span = Span::from_secs(1);
+
+/// Counters of what hosts do, the first of those that are kept: what comes behind them grows with
+/// time alone, but for error log entries.
+const OF_COMMANDS: usize = 7;
+
 /// Counters begin no higher, so that there is room to count on.
 const COUNT_MAX: u64 = 1 << 62;
 
@@ -32,6 +39,10 @@ pub(crate) struct Health {
     pub(crate) is_shut_down: bool,
     /// Critical warnings of the media that hosts have been told of.
     warned: u8,
+    /// The counters that the store was given last, and when it may be given others for their own
+    /// sake.
+    last_kept: [u64; 10],
+    next_kept: Time,
 }
 
 impl Health {
@@ -50,6 +61,26 @@ impl Health {
             self.on_ms(now),
             errors,
         ]
+    }
+
+    /// The store has been given the counters.
+    pub(crate) fn was_kept(&mut self, now: Time, errors: u64) {
+        self.last_kept = self.kept(now, errors);
+        self.next_kept = now + KEEP_INTERVAL;
+    }
+
+    /// Whether it has not been given any for a while.
+    #[inline]
+    pub(crate) fn may_be_kept(&self, now: Time) -> bool {
+        self.next_kept <= now
+    }
+
+    /// Whether anything but time has been counted since. If not, that is not asked again for a
+    /// while.
+    pub(crate) fn has_counted(&mut self, now: Time, errors: u64) -> bool {
+        let kept = self.kept(now, errors);
+        self.next_kept = now + KEEP_INTERVAL;
+        kept[..OF_COMMANDS] != self.last_kept[..OF_COMMANDS] || kept[9] != self.last_kept[9]
     }
 
     /// What a drive begins with of which the process before has kept this. It ended in order, or

@@ -106,6 +106,28 @@ impl ControllerSet {
     pub(crate) fn is_empty(&self) -> bool {
         self.0.iter().all(|&word| word == 0)
     }
+
+    /// The identifiers from 0 to `max` that are in the set, or those that are not if these are
+    /// fewer; whether it is those.
+    pub(crate) fn shorter_list(&self, max: u16) -> (bool, Vec<u16>) {
+        let words = || {
+            (0..=max / 64).map(|at| {
+                let ids = u64::MAX >> (63 - (max - at * 64).min(63));
+                (at * 64, self.0.get(usize::from(at)).copied().unwrap_or(0) & ids, ids)
+            })
+        };
+        let with: u32 = words().map(|(_, word, _)| word.count_ones()).sum();
+        let all_but = u32::from(max) + 1 - with < with;
+        let mut list = Vec::new();
+        for (first, word, ids) in words() {
+            let mut left = if all_but { !word & ids } else { word };
+            while left != 0 {
+                list.push(first + left.trailing_zeros() as u16);
+                left &= left - 1;
+            }
+        }
+        (all_but, list)
+    }
 }
 
 /// Write protection (Base 2.0, section 8.12).
@@ -354,5 +376,17 @@ mod tests {
         set.remove(70);
         assert!(set.is_empty());
         assert!(ControllerSet::all(200).contains(200));
+        assert_eq!(ControllerSet::none().shorter_list(200), (false, vec![]));
+        let mut all = ControllerSet::all(200);
+        assert_eq!(all.shorter_list(200), (true, vec![]));
+        for id in [0, 63, 64, 200] {
+            set.insert(id);
+            all.remove(id);
+        }
+        set.insert(201);
+        assert_eq!(set.shorter_list(200), (false, vec![0, 63, 64, 200]));
+        assert_eq!(all.shorter_list(200), (true, vec![0, 63, 64, 200]));
+        assert_eq!(set.shorter_list(0), (true, vec![]));
+        assert_eq!(set.shorter_list(63), (false, vec![0, 63]));
     }
 }

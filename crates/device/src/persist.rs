@@ -5,8 +5,9 @@
 //! are marked uncorrectable; SMART's counters, and whether the process before ended in order.
 //! There is room for [`DESCRIPTION_BYTES_MAX`] bytes of it, whatever the store; a command whose
 //! effect would not fit is refused ([`Subsystem::can_describe_more`]). The store keeps
-//! it with its next flush; it is given to it when something of it but a counter has changed, once a
-//! minute, and when the drive starts and ends.
+//! it with its next flush. It is given to it when something of it but a counter has changed, when
+//! the drive starts and ends, once a minute, and with a flush at most once a second if commands or
+//! errors have been counted.
 //!
 //! What is read back may be anything: it is believed as a whole or not at all.
 
@@ -62,9 +63,7 @@ impl Subsystem {
         put(&mut all, self.space.sectors, 8);
         put(&mut all, u64::from(self.namespace_serial), 4);
         put(&mut all, u64::from(ended), 1);
-        let errors = self.controllers.iter().flatten().map(|it| it.error_count).max();
-        let errors = errors.unwrap_or(0).max(self.health.errors_before);
-        for count in self.health.kept(self.now.wall, errors) {
+        for count in self.health.kept(self.now.wall, self.error_entries()) {
             put(&mut all, count, 8);
         }
         put(&mut all, self.namespaces.iter().flatten().count() as u64, 4);
@@ -83,12 +82,8 @@ impl Subsystem {
                 put(&mut all, extent.sectors, 8);
                 put(&mut all, extent.store, 8);
             }
-            // Whichever list is shorter: those that have it, or those that have not.
-            let ids = 0..=self.config.limits.controllers_max;
-            let (with, without): (Vec<u16>, Vec<u16>) =
-                ids.partition(|&id| namespace.attached.contains(id));
-            let all_but = without.len() < with.len();
-            let list = if all_but { without } else { with };
+            let limits = &self.config.limits;
+            let (all_but, list) = namespace.attached.shorter_list(limits.controllers_max);
             put(&mut all, u64::from(all_but), 1);
             put(&mut all, list.len() as u64, 2);
             for id in list {
@@ -97,6 +92,12 @@ impl Subsystem {
             put_reservations(&mut all, &namespace.reservations);
         }
         all
+    }
+
+    /// The highest number of an error log entry.
+    fn error_entries(&self) -> u64 {
+        let errors = self.controllers.iter().flatten().map(|it| it.error_count).max();
+        errors.unwrap_or(0).max(self.health.errors_before)
     }
 
     /// Adds which blocks are marked.
@@ -142,11 +143,15 @@ impl Subsystem {
         self.put_marks(&mut description);
         self.store.describe(&description);
         self.is_described = true;
+        self.health.was_kept(self.now.wall, self.error_entries());
     }
 
-    /// Puts everything on stable storage, what has changed of the subsystem included.
+    /// Puts everything on stable storage, what has changed of the subsystem included, and what
+    /// has been counted unless that was within the last second.
     pub(crate) fn flush_store(&mut self) -> Ready {
-        if !self.is_described {
+        let has_counted = self.health.may_be_kept(self.now.wall)
+            && self.health.has_counted(self.now.wall, self.error_entries());
+        if !self.is_described || has_counted {
             self.describe();
         }
         self.store.flush()

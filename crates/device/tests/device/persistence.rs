@@ -95,6 +95,58 @@ fn counters_go_on_where_they_were() {
 }
 
 #[test]
+fn flushes_keep_counters_at_most_once_a_second() {
+    let (mut world, kept) = started(&[]);
+    let (_, io, _) = world.host();
+    let second = Span::from_secs(1);
+    let flush = |world: &mut World| {
+        kept.borrow_mut().clear();
+        assert_eq!(world.status(io, entry(nvm::FLUSH, 1), &[]), Status::SUCCESS);
+        !kept.borrow().is_empty()
+    };
+    // What would be found if the process were killed now.
+    let counted = || smart(&mut started(&kept.borrow()).0).host_writes.get();
+    world.wait(second);
+    assert!(!flush(&mut world), "nothing has been counted");
+    world.status(io, write(0, 1), &[1; 512]);
+    assert!(!flush(&mut world), "asked just now");
+    world.wait(second);
+    assert!(flush(&mut world));
+    assert_eq!(counted(), 1);
+    // However many flushes there are under load, each second has one description, and no
+    // counter is older than that.
+    let mut descriptions = 0;
+    for at in 0..410 {
+        world.wait(Span::from_ms(10));
+        world.status(io, write(at % 64, 1), &[1; 512]);
+        if flush(&mut world) {
+            descriptions += 1;
+            assert_eq!(counted(), u128::from(at) + 2);
+        }
+    }
+    assert_eq!(descriptions, 4);
+    // Nothing but time goes on: an idle host that flushes writes no more than before.
+    world.wait(second);
+    assert!(flush(&mut world));
+    for _ in 0..30 {
+        world.wait(second);
+        assert!(!flush(&mut world));
+    }
+    // A write that is durable when it completes is as good as a flush; so is a failed command.
+    let mut through = write(0, 1);
+    through.dword12.set(through.dword12.get() | 1 << 30);
+    world.status(io, through, &[1; 512]);
+    world.wait(second);
+    kept.borrow_mut().clear();
+    world.status(io, through, &[1; 512]);
+    assert_eq!(counted(), 412);
+    world.wait(second);
+    assert_eq!(world.status(io, read(u64::MAX / 2, 1), &[]), Status::LBA_OUT_OF_RANGE);
+    assert!(flush(&mut world));
+    assert_eq!(smart(&mut started(&kept.borrow()).0).error_entries.get(), 1);
+}
+
+#[test]
 fn reservations_outlive_the_process_where_a_host_asks_for_it() {
     let register = |more| reserve(nvm::RESERVATION_REGISTER, more);
     for (persists, more) in [(false, 0), (true, PERSIST)] {
