@@ -4,6 +4,7 @@ mod flow;
 
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 use mynah_lab::experiment::Precondition;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
 pub(crate) use flow::{FlowArgs, LoadArgs};
@@ -208,7 +209,7 @@ pub(crate) struct Serve {
     #[command(flatten)]
     pub(crate) drive: DriveArgs,
     /// Seed of the drive; each further drive or shard has the next one [default: 1]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = whole::<u64>(0..=u64::MAX))]
     pub(crate) seed: Option<u64>,
     /// How fast the drive's clock goes, or max: answer at once, without the model
     #[arg(long, value_name = "FACTOR|max", default_value = "1")]
@@ -229,13 +230,13 @@ pub(crate) struct Serve {
     pub(crate) name: Vec<String>,
     /// Serve so many drives, alike but for name, serial number and seed: each with a thread, a
     /// model, a store and sockets of its own [default: as many as --name]
-    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    #[arg(long, value_name = "COUNT", value_parser = whole::<u16>(1..=1024))]
     #[arg(conflicts_with = "shards", help_heading = "Several drives, and parts of one")]
     pub(crate) drives: Option<u16>,
     /// Divide the drive into so many shards, each with its share of channels, firmware cores, cache
     /// and link bandwidth: a controller and a namespace of the one subsystem, on a thread of its
     /// own (see docs/scale-out.md)
-    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    #[arg(long, value_name = "COUNT", value_parser = whole::<u16>(1..=1024))]
     #[arg(help_heading = "Several drives, and parts of one")]
     pub(crate) shards: Option<u16>,
     /// Where to listen; port 0 takes a free one; may be repeated. The second of several drives or
@@ -380,7 +381,7 @@ pub(crate) struct HostArgs {
     pub(crate) data_digest: bool,
     /// Entries of each queue; one is always free [default: as many as the iodepth needs; 1024 with
     /// --rate_iops]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(2..=4096))]
+    #[arg(long, value_name = "N", value_parser = whole::<u16>(2..=4096))]
     pub(crate) queue_size: Option<u16>,
     /// Wait for interrupts instead of looking for completions all the time (vfio-user)
     #[arg(long)]
@@ -401,7 +402,7 @@ pub(crate) struct HostArgs {
 #[command(next_help_heading = "Run")]
 pub(crate) struct LoadRunArgs {
     /// Seed of the workload [default: 1]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = whole::<u64>(0..=u64::MAX))]
     pub(crate) seed: Option<u64>,
     /// Time before results are taken; a bare number counts seconds
     #[arg(long = "ramp_time", alias = "ramp-time", value_name = "TIME")]
@@ -415,7 +416,8 @@ pub(crate) struct LoadRunArgs {
     pub(crate) verify: bool,
     /// Flush after so many writes of a job. With --verify, what was not flushed may be gone after
     /// a lost connection, which without this may not be
-    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
+    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true,
+        value_parser = whole::<u64>(0..=u64::MAX))]
     pub(crate) fsync: u64,
 }
 
@@ -500,7 +502,7 @@ pub(crate) struct SourceArgs {
 #[command(next_help_heading = "Run")]
 pub(crate) struct RunArgs {
     /// Seed of drive and workload: the same seed gives the same result [default: 1]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = whole::<u64>(0..=u64::MAX))]
     pub(crate) seed: Option<u64>,
     /// Simulated time before results are taken; a bare number counts seconds
     #[arg(long = "ramp_time", alias = "ramp-time", value_name = "TIME")]
@@ -522,10 +524,10 @@ pub(crate) struct RunArgs {
     #[arg(long)]
     pub(crate) alone: bool,
     /// Run so often, with seeds that follow one another, and show means with confidence intervals
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    #[arg(long, value_name = "N", value_parser = whole::<u32>(1..=10_000))]
     pub(crate) repeat: Option<u32>,
     /// Processors for the runs of a sweep or a repetition [default: all]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    #[arg(long, value_name = "N", value_parser = whole::<u32>(1..=1024))]
     pub(crate) threads: Option<u32>,
     /// Print what would be run, and what preconditioning assumes, and end
     #[arg(long)]
@@ -567,6 +569,18 @@ pub(crate) struct OutputArgs {
     /// Print neither summary nor progress
     #[arg(long, short)]
     pub(crate) quiet: bool,
+}
+
+/// Reads a whole number in a range, and says what it is to be.
+fn whole<T: TryFrom<u64> + Clone + Send + Sync + 'static>(
+    range: RangeInclusive<u64>,
+) -> impl Fn(&str) -> Result<T, String> + Clone + Send + Sync + 'static {
+    move |text| {
+        let number = text.parse().ok().filter(|number| range.contains(number));
+        let number = number.and_then(|number| T::try_from(number).ok());
+        let (first, last) = (range.start(), range.end());
+        number.ok_or_else(|| format!("it is a whole number from {first} to {last}"))
+    }
 }
 
 /// An option of a flow as it is written on the command line.

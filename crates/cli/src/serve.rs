@@ -23,6 +23,7 @@ use mynah_runtime::pacing::Poll;
 use mynah_runtime::server::{ServeError, ServeOptions, Shard, Speed, StoreKind};
 use mynah_runtime::vfio_user::DoorbellMode;
 use mynah_wire::authentication::Choices;
+use mynah_wire::fabrics::NQN_BYTES_MAX;
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -345,6 +346,12 @@ fn emulation(args: &Serve, speed: Speed) -> Result<Emulation, Failure> {
             let help = "without the model, only connections and controllers fail";
             return Err(Failure::usage(format!("--fault {spec} with --speed max"), Some(help)));
         }
+        if !mynah_lab::fault::is_known(spec) {
+            let forms =
+                format!("the valid forms are\n{}\n{}", mynah_lab::fault::FORMS, fault::FORMS);
+            let message = format!("--fault {spec}: there is no such fault");
+            return Err(Failure::usage(message, Some(&forms)));
+        }
         emulation = emulation.fault(spec)?;
     }
     if let Some(seed) = args.seed {
@@ -380,9 +387,15 @@ fn options(args: &Serve) -> Result<ServeOptions, Failure> {
     }
     let faults = args.drive.fault.iter().filter_map(|spec| fault::parse(spec));
     let faults = faults.collect::<Result<_, _>>().map_err(|error| {
-        let forms = format!("the forms for connections are\n{}", fault::FORMS);
-        Failure::usage(format!("--fault: {error}"), Some(&forms))
+        let error: fault::FaultError = error;
+        Failure::usage(format!("--fault: {error}"), Some(&error.help))
     })?;
+    if let Some(name) = args.allow_host.iter().find(|name| !is_nqn(name)) {
+        let help = "hosts are named as in nqn.2014-08.org.nvmexpress:uuid:…; Linux has its own in \
+                    /etc/nvme/hostnqn";
+        let message = format!("--allow-host: `{name}` is not an NVMe qualified name");
+        return Err(Failure::usage(message, Some(help)));
+    }
     let namespaces = args.namespace.iter().map(|text| namespace(text));
     Ok(ServeOptions {
         name: args.name.first().cloned(),
@@ -413,6 +426,11 @@ fn options(args: &Serve) -> Result<ServeOptions, Failure> {
             .transpose()?,
         ..ServeOptions::default()
     })
+}
+
+/// Whether a host can be called so (Base 2.0, section 4.5).
+fn is_nqn(name: &str) -> bool {
+    name.starts_with("nqn.") && name.len() <= NQN_BYTES_MAX
 }
 
 /// Refuses what has no effect without TCP.
@@ -519,8 +537,21 @@ fn address(option: &str, text: &str) -> Result<SocketAddr, Failure> {
 
 fn listen(address: SocketAddr) -> Result<TcpListener, Failure> {
     TcpListener::bind(address).map_err(|error| {
-        Failure::usage(format!("--metrics: cannot listen on {address}: {error}"), None)
+        let message = format!("--metrics: cannot listen on {address}: {error}");
+        Failure::usage(message, listening(&error))
     })
+}
+
+/// What may help where nobody can listen.
+fn listening(error: &std::io::Error) -> Option<&'static str> {
+    match error.kind() {
+        std::io::ErrorKind::AddrInUse => Some("port 0 takes a free one"),
+        std::io::ErrorKind::AddrNotAvailable => {
+            Some("give an address of this machine; 0.0.0.0 and [::] are all of them")
+        }
+        std::io::ErrorKind::PermissionDenied => Some("ports below 1024 are for the administrator"),
+        _ => None,
+    }
 }
 
 fn system(error: std::io::Error) -> Failure {
@@ -530,9 +561,12 @@ fn system(error: std::io::Error) -> Failure {
 impl From<ServeError> for Failure {
     fn from(error: ServeError) -> Failure {
         let help = match &error {
-            ServeError::Store(_) => {
-                Some("a file that is not there is made, but its folder must exist and be writable")
-            }
+            ServeError::Store(error) => Some(error.help()),
+            ServeError::Fault(error) => Some(error.help.as_str()),
+            ServeError::Listen(_, cause) => listening(cause),
+            ServeError::Folder(_) => Some(
+                "--vfio-user takes a folder for each function, which is made if it is not there",
+            ),
             _ => None,
         };
         match error.is_usage() {

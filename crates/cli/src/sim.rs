@@ -6,6 +6,7 @@ use crate::failure::Failure;
 use crate::machine::{self, Meter};
 use crate::print;
 use crate::progress::Bar;
+use mynah_lab::fault::FORMS;
 use mynah_lab::output::PendingFile;
 use mynah_lab::result::Results;
 use mynah_lab::series::DEFAULT_INTERVAL;
@@ -13,6 +14,7 @@ use mynah_lab::simulation::{self, DEFAULT_REQUESTS, Step};
 use mynah_lab::timeline::Window;
 use mynah_lab::workload::FlowOptions;
 use mynah_lab::{Measured, Simulation, SimulationError, drive, mqsim, units};
+use mynah_runtime::fault;
 use mynah_stamp::Span;
 use std::path::{Path, PathBuf};
 
@@ -274,6 +276,12 @@ fn from_options(args: &Sim, remarks: &mut Vec<String>) -> Result<Simulation, Fai
 /// Lays what the command line says about the run over a simulation.
 fn adjust(args: &Sim, mut simulation: Simulation) -> Result<Simulation, Failure> {
     for spec in &args.drive.fault {
+        if fault::parse(spec).is_some() {
+            let message = format!("--fault {spec}: a simulated drive has no connections");
+            let help = "`mynah serve` has such faults; those of the drive are";
+            let forms = format!("{help}\n{FORMS}");
+            return Err(Failure::usage(message, Some(&forms)));
+        }
         simulation = simulation.fault(spec)?;
     }
     if let Some(precondition) = args.drive.precondition {

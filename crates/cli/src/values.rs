@@ -20,7 +20,8 @@ pub(crate) fn span(option: &str, text: &str) -> Result<Span, Failure> {
 pub(crate) fn interval(option: &str, text: &str) -> Result<Span, Failure> {
     match span(option, text)? {
         span if span.is_zero() => {
-            Err(Failure::usage(format!("{option}: must be more than nothing"), None))
+            let help = "write a time such as 500ms; a bare number counts seconds";
+            Err(Failure::usage(format!("{option} {text}: must be more than nothing"), Some(help)))
         }
         span => Ok(span),
     }

@@ -56,6 +56,12 @@ pub fn parse(spec: &str) -> Result<Fault, FaultError> {
     from_parts(kind.trim(), &settings)
 }
 
+/// Whether a fault, whatever its settings, is of a kind that there is.
+pub fn is_known(spec: &str) -> bool {
+    let kind = spec.split(':').next().unwrap_or(spec).trim();
+    FORMS.lines().any(|form| form.split(':').next() == Some(kind))
+}
+
 /// Builds a fault from its kind and its settings, as they stand in a drive file.
 ///
 /// # Errors

@@ -216,7 +216,10 @@ impl Text<'_> {
                 _ if in_global => global.push(setting),
                 Some(section) => section.settings.push(setting),
                 None => {
-                    return Err(self.error(setting.span, "an option before the first section"));
+                    return Err(self.error(
+                        setting.span,
+                        "an option before the first section; a job begins with [name]",
+                    ));
                 }
             }
         }

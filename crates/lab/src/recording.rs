@@ -515,9 +515,13 @@ impl Recording {
         let mut reader = BufReader::with_capacity(1 << 18, reader);
         let format = |problem: String| RecordingError::Format { path: path.into(), problem };
         let mut start = [0; 12];
-        reader.read_exact(&mut start).map_err(|_| format("it is too short".into()))?;
+        reader
+            .read_exact(&mut start)
+            .map_err(|_| format("it is too short; one is what --record writes".into()))?;
         if &start[..8] != MAGIC {
-            return Err(format("it does not start with MYNAHREC".into()));
+            return Err(format(
+                "it does not start with MYNAHREC; one is what --record writes".into(),
+            ));
         }
         let length = u32::from_le_bytes([start[8], start[9], start[10], start[11]]);
         if length > HEADER_BYTES_MAX {

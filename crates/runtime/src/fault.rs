@@ -46,10 +46,15 @@ pub enum ConnectionFault {
     },
 }
 
-/// A fault that cannot be read.
+/// A fault that cannot be read, or cannot be.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct FaultError(pub String);
+#[error("{message}")]
+pub struct FaultError {
+    /// What is wrong.
+    pub message: String,
+    /// What would be valid.
+    pub help: String,
+}
 
 /// Reads a fault of connections or controllers; `None` if the fault is of another kind.
 pub fn parse(spec: &str) -> Option<Result<ConnectionFault, FaultError>> {
@@ -68,8 +73,13 @@ pub fn check(faults: &[ConnectionFault], controllers_max: u16) -> Result<(), Fau
         if let ConnectionFault::Ana { controller: Some(id), .. } = fault
             && !(1..=controllers_max).contains(id)
         {
-            let what = format!("`ana-change`: `controller`: it is from 1 to {controllers_max}");
-            return Err(FaultError(what));
+            return Err(FaultError {
+                message: format!("`ana-change`: there is no controller {id}"),
+                help: format!(
+                    "controllers are 1 to {controllers_max}, in the order in which hosts connect; \
+                     without `controller` it is all of them"
+                ),
+            });
         }
     }
     Ok(())
@@ -89,7 +99,10 @@ fn read(kind: &str, rest: &str) -> Result<ConnectionFault, FaultError> {
     for part in rest.split(',').filter(|part| !part.trim().is_empty()) {
         let (key, value) = part.split_once('=').unwrap_or((part, ""));
         let (key, value) = (key.trim(), value.trim());
-        let wrong = |what: String| FaultError(format!("`{kind}`: `{key}`: {what}"));
+        let wrong = |what: String| FaultError {
+            message: format!("`{kind}`: `{key}`: {what}"),
+            help: forms_of(kind),
+        };
         let time = || value.parse().map(|Duration(it)| it).map_err(|e| wrong(format!("{e}")));
         let given = match key {
             "rate" => {
@@ -126,10 +139,17 @@ fn read(kind: &str, rest: &str) -> Result<ConnectionFault, FaultError> {
     }
 }
 
-/// Says how a fault of this kind is written.
+/// A fault of this kind whose settings do not make one.
 fn form_of(kind: &str) -> FaultError {
-    let own: Vec<&str> = FORMS.lines().filter(|form| form.starts_with(kind)).collect();
-    FaultError(format!("write `{kind}` as {}", own.join(" or ")))
+    let message = format!("`{kind}` has not the settings that it needs, or others");
+    FaultError { message, help: forms_of(kind) }
+}
+
+/// How a fault of this kind is written.
+fn forms_of(kind: &str) -> String {
+    let is_own = |form: &&str| form.split(':').next() == Some(kind);
+    let own: Vec<&str> = FORMS.lines().filter(is_own).collect();
+    format!("write it as\n{}", own.join("\n"))
 }
 
 /// What becomes of a completion.
@@ -239,7 +259,10 @@ mod tests {
         assert_eq!(parse("ana-change:at=5s,state=change"), Some(Ok(change)));
         let of = |id| ConnectionFault::Ana { controller: Some(id), state, at, lasts: None };
         assert_eq!(check(&[change, of(1), of(8)], 8), Ok(()));
-        assert!(check(&[of(0)], 8).is_err() && check(&[change, of(9)], 8).is_err());
+        for id in [0, 9] {
+            let error = check(&[change, of(id)], 8).unwrap_err();
+            assert!(error.message.contains(&id.to_string()) && error.help.contains("1 to 8"));
+        }
         assert_eq!(parse("read-error:rate=1e-5"), None);
         for wrong in [
             "connection-drop",
@@ -257,7 +280,11 @@ mod tests {
             "ana-change:state=change,at=1s,controller=first",
             "ana-change:state=change,at=1s,rate=0.1",
         ] {
-            assert!(matches!(parse(wrong), Some(Err(_))), "{wrong}");
+            let Some(Err(error)) = parse(wrong) else { panic!("{wrong}") };
+            let kind = wrong.split(':').next().unwrap_or_default();
+            let forms = FORMS.lines().filter(|form| form.starts_with(kind));
+            assert!(forms.clone().all(|form| error.help.contains(form)), "{wrong}: {error:?}");
+            assert_eq!(error.help.lines().count(), 1 + forms.count(), "{wrong}: no others");
         }
     }
 

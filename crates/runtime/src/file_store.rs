@@ -43,13 +43,32 @@ pub struct OpenError {
     problem: Problem,
 }
 
+impl OpenError {
+    /// What would be valid.
+    pub fn help(&self) -> &'static str {
+        match &self.problem {
+            Problem::Io(error) if error.kind() == io::ErrorKind::IsADirectory => {
+                "give the path of a file; one that is not there is made"
+            }
+            Problem::Io(_) => {
+                "a file that is not there is made, but its folder must exist and be writable"
+            }
+            Problem::InUse => "end that process first, or give another path",
+            Problem::Foreign => "give a path where no file is yet, or a file that --store has made",
+            Problem::Format(_) => "use the version of mynah that has made it, or give another path",
+            Problem::Size { .. } => "serve the drive that it was made for, or give another path",
+            Problem::TooLarge(_) => "serve a smaller drive, or with --store ram",
+        }
+    }
+}
+
 #[derive(Debug, thiserror::Error)]
 enum Problem {
     #[error("{0}")]
     Io(#[from] io::Error),
     #[error("another process is using it")]
     InUse,
-    #[error("it is not a store of Mynah's; give a path where no file is yet")]
+    #[error("it is not a store of Mynah's")]
     Foreign,
     #[error("its format is {0}, and this program knows only format 1")]
     Format(u32),

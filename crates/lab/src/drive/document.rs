@@ -183,7 +183,7 @@ impl<'i> Document<'i> {
                 format!("`--set {assignment}`: {}", blocked.reason),
                 blocked.span,
                 "this key",
-                None,
+                blocked.help,
             )
         })
     }
@@ -289,6 +289,25 @@ impl<'i> Document<'i> {
                 Some(choices(quoted[0], &quoted[1..], "values")),
             );
         }
+        if let Some((_, words)) = message.split_once(", expected one of `") {
+            let words: Vec<&str> = words.trim_end_matches('`').split("`, `").collect();
+            let found = self.value_text(&span);
+            return self.problem(
+                format!("{} cannot be `{found}`", place(&path)),
+                span,
+                "not a valid value",
+                Some(choices(&found, &words, "values")),
+            );
+        }
+        if message.starts_with("invalid type") && message.contains(", expected struct ") {
+            let found = self.value_text(&span);
+            return self.problem(
+                format!("{} is a section and needs a key: `{path}.KEY={found}`", place(&path)),
+                span,
+                "here",
+                keys_of(path.rsplit('.').next().unwrap_or(&path)),
+            );
+        }
         if message.starts_with("missing field") && !quoted.is_empty() {
             let key = quoted[0];
             let missing = if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") };
@@ -301,6 +320,21 @@ impl<'i> Document<'i> {
                 format!("`{missing}` is missing"),
                 span,
                 "it belongs here",
+                Some(help),
+            );
+        }
+        if message.starts_with("invalid type") && message.ends_with(", expected a sequence") {
+            let help = match path.as_str() {
+                "namespace" | "fault" => format!(
+                    "it is a list of sections: write `[[{path}]]` and its keys below, or `--set \
+                     {path}.0.KEY=VALUE`"
+                ),
+                _ => "it is a list: write `[0, 1]`, say".to_owned(),
+            };
+            return self.problem(
+                format!("{} cannot be `{}`", place(&path), self.value_text(&span)),
+                span,
+                "not a list",
                 Some(help),
             );
         }
@@ -405,6 +439,7 @@ fn shift_value<'i>(value: Spanned<DeValue<'i>>, by: usize) -> Spanned<DeValue<'i
 struct Blocked {
     span: Range<usize>,
     reason: String,
+    help: Option<String>,
 }
 
 /// Lays `over` on `base`: tables are merged, everything else is replaced. A whole number as
@@ -475,6 +510,7 @@ fn merge_value<'i>(
                             array.len(),
                             array.len()
                         ),
+                        help: None,
                     });
                 }
             }
@@ -487,14 +523,31 @@ fn merge_value<'i>(
             if one_or_each(name) {
                 return Ok(Spanned::new(over_span, DeValue::Table(over)));
             }
-            Err(Blocked { span: over_span, reason: format!("`{name}` is a value and has no keys") })
+            let reason = format!("`{name}` is a value and has no keys");
+            Err(Blocked { span: over_span, reason, help: None })
         }
         (DeValue::Table(_), over) if !one_or_each(name) => Err(Blocked {
             span: over_span,
             reason: format!("`{name}` is a section and needs a key: `{name}.KEY={}`", text(&over)),
+            help: keys_of(name),
         }),
         (_, over) => Ok(Spanned::new(over_span, over)),
     }
+}
+
+/// Help that lists the keys of a section.
+fn keys_of(section: &str) -> Option<String> {
+    let place = format!(".{section}.");
+    let all = super::key_paths();
+    let rest = |path: &str| {
+        let at = format!(".{path}").find(&place)?;
+        let key = format!(".{path}")[at + place.len()..].to_owned();
+        (!key.contains('.')).then_some(key)
+    };
+    let mut keys: Vec<String> = all.iter().filter_map(|path| rest(path)).collect();
+    keys.sort();
+    keys.dedup();
+    (!keys.is_empty()).then(|| format!("valid keys: {}", keys.join(", ")))
 }
 
 /// Whether `name` may be one time or a table of a time for each page type.

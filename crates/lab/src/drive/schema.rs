@@ -124,14 +124,6 @@ pub(super) struct File {
     pub(super) sources: BTreeMap<String, String>,
 }
 
-/// The version of the format.
-#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
-pub(super) enum SchemaVersion {
-    /// The first.
-    #[serde(rename = "mynah.drive/1")]
-    V1,
-}
-
 /// The flash array's shape. Every count is at least 1.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -791,11 +783,42 @@ macro_rules! names {
         }
     ) => {
         $(#[$doc])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, JsonSchema)]
         pub(super) enum $name {
-            $($(#[$vdoc])* #[serde(rename = $text)] $variant,)+
+            $($(#[$vdoc])* #[schemars(rename = $text)] $variant,)+
+        }
+        impl<'de> Deserialize<'de> for $name {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<$name, D::Error> {
+                let at = deserializer.deserialize_any(Word(&[$($text),+]))?;
+                Ok([$($name::$variant),+][at])
+            }
         }
     };
+}
+
+/// Reads one of these words; gives its place among them. A derived enumeration would not say
+/// which words there are when it finds something that is none, a number say.
+struct Word(&'static [&'static str]);
+
+impl Visitor<'_> for Word {
+    type Value = usize;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "one of `{}`", self.0.join("`, `"))
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<usize, E> {
+        let at = self.0.iter().position(|word| *word == text);
+        at.ok_or_else(|| E::unknown_variant(text, self.0))
+    }
+}
+
+names! {
+    /// The version of the format.
+    SchemaVersion {
+        /// The first.
+        V1 = "mynah.drive/1",
+    }
 }
 
 names! {

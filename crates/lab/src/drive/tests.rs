@@ -516,6 +516,12 @@ fn errors_in_overrides() {
             set(&["flash.read=75KiB"]),
             set(&["namespace.3.size=1GiB"]),
             set(&["gc.start=5", "allocation.order=CWDD"]),
+            set(&["gc.unit=3"]),
+            set(&["link.protocol=true"]),
+            set(&["schema=1"]),
+            set(&["gc=3"]),
+            set(&["namespace=1GiB"]),
+            set(&["namespace.0.channels=3"]),
         ]
         .join("----\n")
     );

@@ -29,6 +29,9 @@ pub enum ListenError {
     /// Somebody serves there.
     #[error("{0}: another program serves there")]
     InUse(PathBuf),
+    /// Something is there, or on the way there, that is no folder.
+    #[error("{0} is no folder and cannot become one")]
+    NoFolder(PathBuf),
     /// There is something that is no socket.
     #[error("{0} is there, and is no socket")]
     NoSocket(PathBuf),
@@ -58,7 +61,13 @@ impl Listener {
             return Err(ListenError::TooLong(path));
         }
         let system = |error| ListenError::System(path.clone(), error);
-        DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(system)?;
+        let made = DirBuilder::new().recursive(true).mode(0o700).create(folder);
+        made.map_err(|error| match error.kind() {
+            io::ErrorKind::AlreadyExists | io::ErrorKind::NotADirectory => {
+                ListenError::NoFolder(folder.into())
+            }
+            _ => system(error),
+        })?;
         match fs::symlink_metadata(&path) {
             Ok(found) if !found.file_type().is_socket() => return Err(ListenError::NoSocket(path)),
             Ok(_) => match UnixStream::connect(&path) {
