@@ -2,7 +2,7 @@
 
 use crate::client::{Client, Target, blocks_of, drive, fabrics};
 use mynah_runtime::fault::{ConnectionFault, parse};
-use mynah_runtime::server::{ServeOptions, Server, Speed};
+use mynah_runtime::server::{ServeError, ServeOptions, Server, Speed};
 use mynah_stamp::Time;
 use mynah_wire::nvme::log::page;
 use mynah_wire::nvme::{Status, opcode};
@@ -95,5 +95,7 @@ fn a_fault_of_a_controller_that_there_cannot_be_is_refused() {
     let fault = parse("ana-change:state=change,at=1s,controller=60000").unwrap().unwrap();
     let options = ServeOptions { faults: vec![fault], ..ServeOptions::default() };
     let error = Server::new(drive(), options).unwrap_err();
-    assert!(error.is_usage() && error.to_string().contains("from 1 to 2048"), "{error}");
+    assert!(error.is_usage() && error.to_string().contains("no controller 60000"), "{error}");
+    let ServeError::Fault(error) = error else { panic!("{error}") };
+    assert!(error.help.contains("1 to 2048"), "{error:?}");
 }
