@@ -1,5 +1,7 @@
 //! A table of things with stable indices and reuse of freed places.
 
+use mynah_memory::prefetch;
+
 /// Index that stands for nothing.
 pub(crate) const NONE: u32 = u32::MAX;
 
@@ -46,6 +48,16 @@ impl<T> Pool<T> {
     #[inline]
     pub(crate) fn remove(&mut self, index: u32) {
         self.free.push(index);
+    }
+
+    /// Asks for what is at `index`, which will soon be looked at; nothing if that is `NONE`.
+    #[inline]
+    pub(crate) fn prefetch(&self, index: u32) {
+        if let Some(item) = self.items.get(index as usize) {
+            let first = std::ptr::from_ref(item).cast::<u8>();
+            prefetch(first);
+            prefetch(first.wrapping_add(size_of::<T>() - 1));
+        }
     }
 
     /// Every place, also those given back.

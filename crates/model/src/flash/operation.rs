@@ -486,6 +486,8 @@ impl Drive {
             _ => {
                 queues.host_units -= 1;
                 queues.forced -= u32::from(!u.cached || u.through);
+                let next = queues.writes[usize::from(class)].head;
+                self.prefetch_next_to_program(next);
             }
         }
         self.dies[self.shape.die_of_plane(plane) as usize].work.take_write(class);
@@ -498,6 +500,18 @@ impl Drive {
     }
 
     /// The place of a program that is not just the next page; returns its first slot.
+    /// Asks for what the program of the unit that is now first in its queue will change, and for
+    /// the unit behind it.
+    #[inline(always)]
+    fn prefetch_next_to_program(&self, unit: u32) {
+        if let Some(unit) = self.units.as_slice().get(unit as usize) {
+            if let Content::Unit(unit) = unit.content {
+                self.mapping.table.prefetch(unit);
+            }
+            self.units.prefetch(unit.next);
+        }
+    }
+
     #[inline(never)]
     fn take_pages(&mut self, pick: Pick, stream: Stream, first: u32, pages: u32) -> u32 {
         if self.config.flash.rewritable {
