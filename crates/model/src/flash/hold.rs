@@ -114,6 +114,7 @@ impl Drive {
         self.holds[die as usize].next = Some(Next { operation, holder, array, ready: begins });
     }
 
+    #[inline(always)]
     fn run_array(&mut self, die: u32, present: Timed) {
         let hold = &mut self.holds[die as usize];
         hold.present = present;
@@ -142,13 +143,13 @@ impl Drive {
         if hold.number != number {
             return;
         }
-        let next = hold.next.take();
         let state = &mut self.dies[die as usize];
         state.interruptible = false;
         self.channels[state.channel as usize].wanted &= !state.bit;
-        match next {
-            None => self.block_changed(die),
-            Some(next) => self.go_on(die, next),
+        if hold.next.is_none() {
+            self.block_changed(die);
+        } else if let Some(next) = hold.next.take() {
+            self.go_on(die, next);
         }
     }
 
@@ -226,13 +227,14 @@ impl Drive {
     /// Whether what a busy die does can be suspended for what waits for it.
     fn chance_to_suspend(&mut self, die: u32) -> Chance {
         let state = &self.dies[die as usize];
-        let Some(operation) = state.operation.filter(|_| state.interruptible) else {
+        let Some(operation) = state.operation.as_ref().filter(|_| state.interruptible) else {
             return Chance::Never;
         };
-        let Some(suspension) = self.suspension(operation.kind) else { return Chance::Never };
-        let Hold { present, next, .. } = self.holds[die as usize];
-        let collects = operation.stream.is_collected();
-        if next.is_some()
+        let (kind, collects) = (operation.kind, operation.stream.is_collected());
+        let Some(suspension) = self.suspension(kind) else { return Chance::Never };
+        let hold = &self.holds[die as usize];
+        let present = hold.present;
+        if hold.next.is_some()
             || state.work.some & EXCLUSIVE != 0
             || present.suspensions >= suspension.limit
             || (collects && self.is_collection_urgent(die))
@@ -241,9 +243,12 @@ impl Drive {
         }
         let left = present.ends.saturating_since(self.now + self.flash.suspend_command);
         let least = match self.first_awaited_read(die) {
-            Some(read) if !self.reads_page_of(read, &operation) => Some(suspension.least_left),
-            Some(_) => None,
-            None if operation.kind == OperationKind::Erase => {
+            Some(read) => {
+                let operation = self.dies[die as usize].operation.as_ref();
+                let waits = operation.is_some_and(|now| self.reads_page_of(read, now));
+                (!waits).then_some(suspension.least_left)
+            }
+            None if kind == OperationKind::Erase => {
                 let least = self.config.scheduler.suspend_erase_for_writes;
                 least.filter(|_| self.pick_host_write(die).is_some())
             }
@@ -265,8 +270,8 @@ impl Drive {
     fn next_program(&mut self, die: u32) -> Result<Pick, Chance> {
         let state = &self.dies[die as usize];
         let programs = state.interruptible
-            && state.operation.is_some_and(|operation| operation.kind == OperationKind::Program);
-        let Hold { present, next, .. } = self.holds[die as usize];
+            && state.operation.as_ref().is_some_and(|now| now.kind == OperationKind::Program);
+        let Hold { present, next, .. } = &self.holds[die as usize];
         if !self.config.scheduler.cache_program
             || !programs
             || next.is_some()
