@@ -93,12 +93,6 @@ impl Default for Collection {
 }
 
 impl Collection {
-    /// The page of the victim that is read next.
-    #[inline]
-    pub(crate) fn next_page(&self) -> Option<u32> {
-        self.pages.last().copied()
-    }
-
     /// Whether no collection is under way.
     pub(crate) fn is_over(&self) -> bool {
         self.victim == NONE
@@ -289,6 +283,9 @@ impl Drive {
         loop {
             let collection = &mut self.planes[plane as usize].collection;
             let Some(slot) = collection.pages.pop() else { break };
+            if let Some(&next) = collection.pages.last() {
+                self.mapping.table.prefetch_content(next);
+            }
             let mut bytes = 0;
             for slot in slot..slot + units_per_page {
                 bytes += match self.mapping.table.content(slot) {

@@ -296,9 +296,6 @@ impl Drive {
         let (watched, ready) = (t.watched, t.ready);
         if t.purpose == Purpose::Collect {
             self.mapping.table.prefetch_content(t.slot);
-            if let Some(next) = self.planes[t.plane as usize].collection.next_page() {
-                self.mapping.table.prefetch_content(next);
-            }
         }
         if watched && ready < now {
             let waiting = Waiting::Transaction(transaction);
