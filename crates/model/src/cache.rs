@@ -6,13 +6,12 @@ use crate::blame::{FIRST_FLOW, HolderIndex};
 use crate::clean::Clean;
 use crate::config::{self, CacheSharing, RowPolicy, WriteBack};
 use crate::dram::{Dram, Places};
+use crate::index::Index;
 use crate::pool::NONE;
 use crate::recency::Recency;
 use crate::space::Shape;
 use crate::state::{Reader, StateError};
-use hashbrown::HashMap;
 use mynah_stamp::{Span, Time};
-use rustc_hash::FxBuildHasher;
 use std::collections::VecDeque;
 
 pub(crate) struct Cache {
@@ -21,7 +20,7 @@ pub(crate) struct Cache {
     sharing: CacheSharing,
     write_back: WriteBack,
     pub(crate) protected: bool,
-    index: HashMap<u32, u32, FxBuildHasher>,
+    index: Index,
     pub(crate) parts: Vec<Part>,
     /// Commands that wait for room, of all parts.
     waiting: usize,
@@ -73,7 +72,7 @@ impl Cache {
             sharing: config.sharing,
             write_back: config.write_back,
             protected: config.power_loss_protection,
-            index: HashMap::default(),
+            index: Index::default(),
             parts: vec![],
             waiting: 0,
             clean: config.mode.reads().then(|| Box::new(Clean::default())),
@@ -224,9 +223,25 @@ impl Cache {
         (0..self.parts.len()).max_by_key(fullest).unwrap_or(part)
     }
 
+    /// Asks for what [`Cache::find`] of each of these will look at.
+    #[inline]
+    pub(crate) fn prefetch(&self, units: impl Iterator<Item = u32> + Clone) {
+        if !self.index.is_empty() {
+            units.clone().for_each(|unit| self.index.prefetch(unit));
+            units.for_each(|unit| self.index.prefetch_first(unit));
+        }
+    }
+
+    /// Asks for what will be changed when unit `unit`, which is at `at`, leaves.
+    #[inline]
+    pub(crate) fn prefetch_leaving(&self, unit: u32, at: u32) {
+        self.index.prefetch(unit);
+        self.index.prefetch_place(at);
+    }
+
     #[inline]
     pub(crate) fn find(&self, unit: u32) -> Option<u32> {
-        self.index.get(&unit).copied()
+        self.index.get(unit)
     }
 
     #[inline]
@@ -250,7 +265,7 @@ impl Cache {
         part: usize,
         keep: Option<u64>,
     ) {
-        let at = self.index.remove(&unit);
+        let at = self.index.remove(unit);
         let p = &mut self.parts[part];
         p.count(holder, -1);
         p.dirty -= 1;
@@ -503,7 +518,7 @@ impl Cache {
 
     /// What in it is dirty, as (logical unit, write unit).
     pub(crate) fn contents(&self) -> Vec<(u32, u32)> {
-        let mut contents: Vec<_> = self.index.iter().map(|(&unit, &at)| (unit, at)).collect();
+        let mut contents: Vec<_> = self.index.iter().collect();
         contents.sort_unstable();
         contents
     }
@@ -528,7 +543,7 @@ impl Cache {
                     return Err(format!("part {part} counts {} clean units", clean.len_of(part)));
                 }
                 for (unit, _) in clean.contents(part) {
-                    if self.index.contains_key(&unit) {
+                    if self.index.contains(unit) {
                         return Err(format!("unit {unit} is both clean and dirty"));
                     }
                 }

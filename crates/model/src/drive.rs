@@ -619,6 +619,9 @@ impl Drive {
         for unit in units.clone() {
             self.mapping.table.prefetch(unit);
         }
+        if let Some(cache) = &self.cache {
+            cache.prefetch(units.clone());
+        }
         self.prefetch_cached(units.clone());
         if self.worn_reads.is_some() {
             for slot in units.filter_map(|unit| self.mapping.table.slot(unit)) {

@@ -35,6 +35,7 @@ mod front;
 mod gauge;
 mod host;
 mod hotness;
+mod index;
 pub mod io;
 mod link;
 mod mapping;

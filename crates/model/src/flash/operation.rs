@@ -285,6 +285,10 @@ impl Drive {
             while unit != NONE {
                 let u = &mut self.units[unit];
                 (u.started, u.array) = (now, now + command);
+                if let (true, Content::Unit(key), Some(cache)) = (u.cached, u.content, &self.cache)
+                {
+                    cache.prefetch_leaving(key, unit);
+                }
                 unit = u.next;
             }
         }

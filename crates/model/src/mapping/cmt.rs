@@ -4,6 +4,7 @@
 //! written with it (DFTL, ASPLOS'09).
 
 use crate::config::CmtGranularity;
+use crate::index::Index;
 use crate::pool::NONE;
 use crate::recency::{Neighbours, Recency, Recent};
 use hashbrown::HashMap;
@@ -34,33 +35,31 @@ impl Recent for Entry {
 }
 
 /// Where the entry of each key is. Translation pages are so few that each has its place.
-enum Index {
-    Units(HashMap<u32, u32, FxBuildHasher>),
+enum Places {
+    Units(Index),
     Pages(Vec<u32>),
 }
 
-impl Index {
-    fn new(granularity: CmtGranularity) -> Index {
+impl Places {
+    fn new(granularity: CmtGranularity) -> Places {
         match granularity {
-            CmtGranularity::Entry => Index::Units(HashMap::default()),
-            CmtGranularity::Page => Index::Pages(vec![]),
+            CmtGranularity::Entry => Places::Units(Index::default()),
+            CmtGranularity::Page => Places::Pages(vec![]),
         }
     }
 
     #[inline]
     fn get(&self, key: u32) -> Option<u32> {
         match self {
-            Index::Units(units) => units.get(&key).copied(),
-            Index::Pages(pages) => pages.get(key as usize).copied().filter(|&at| at != NONE),
+            Places::Units(units) => units.get(key),
+            Places::Pages(pages) => pages.get(key as usize).copied().filter(|&at| at != NONE),
         }
     }
 
     fn insert(&mut self, key: u32, at: u32) {
         match self {
-            Index::Units(units) => {
-                units.insert(key, at);
-            }
-            Index::Pages(pages) => {
+            Places::Units(units) => units.insert(key, at),
+            Places::Pages(pages) => {
                 if pages.len() <= key as usize {
                     pages.resize(key as usize + 1, NONE);
                 }
@@ -71,21 +70,37 @@ impl Index {
 
     fn remove(&mut self, key: u32) -> Option<u32> {
         match self {
-            Index::Units(units) => units.remove(&key),
-            Index::Pages(pages) => {
+            Places::Units(units) => units.remove(key),
+            Places::Pages(pages) => {
                 let place = pages.get_mut(key as usize)?;
                 Some(std::mem::replace(place, NONE)).filter(|&at| at != NONE)
             }
         }
     }
 
-    /// Asks for what [`Index::get`] looks at, where that is known without looking.
+    /// Asks for what [`Places::get`] looks at first.
     #[inline]
     fn prefetch(&self, key: u32) {
-        if let Index::Pages(pages) = self
-            && let Some(place) = pages.get(key as usize)
-        {
-            prefetch(place);
+        match self {
+            Places::Units(units) => units.prefetch(key),
+            Places::Pages(pages) => pages.get(key as usize).into_iter().for_each(|at| prefetch(at)),
+        }
+    }
+
+    /// Asks for what [`Places::get`] looks at next, when that is near.
+    #[inline]
+    fn prefetch_first(&self, key: u32) {
+        if let Places::Units(units) = self {
+            units.prefetch_first(key);
+        }
+    }
+
+    /// Asks for what is changed when what is at `at` leaves.
+    #[inline]
+    fn prefetch_leaving(&self, key: u32, at: u32) {
+        self.prefetch(key);
+        if let Places::Units(units) = self {
+            units.prefetch_place(at);
         }
     }
 }
@@ -94,7 +109,7 @@ impl Index {
 pub(crate) struct Cmt {
     granularity: CmtGranularity,
     capacity: usize,
-    index: Index,
+    index: Places,
     entries: Vec<Entry>,
     free: Vec<u32>,
     used: Recency,
@@ -107,7 +122,7 @@ impl Cmt {
         Cmt {
             granularity,
             capacity: capacity.max(1),
-            index: Index::new(granularity),
+            index: Places::new(granularity),
             entries: Vec::new(),
             free: Vec::new(),
             used: Recency::EMPTY,
@@ -145,6 +160,7 @@ impl Cmt {
     pub(crate) fn prefetch(&self, wanted: impl Iterator<Item = (u32, u32)> + Clone) {
         let keys = wanted.map(|(unit, page)| self.key(unit, page));
         keys.clone().for_each(|key| self.index.prefetch(key));
+        keys.clone().for_each(|key| self.index.prefetch_first(key));
         let mut found = [NONE; 32];
         for (at, key) in found.iter_mut().zip(keys) {
             *at = self.index.get(key).unwrap_or(NONE);
@@ -253,7 +269,21 @@ impl Cmt {
         self.index.remove(key);
         self.used.remove(&mut self.entries, at);
         self.free.push(at);
+        self.prefetch_next_to_leave();
         dirty.then_some(translation_page)
+    }
+
+    /// Asks for what will be changed when the entry that is now the oldest leaves, and for the
+    /// one after it.
+    #[inline]
+    fn prefetch_next_to_leave(&self) {
+        let mut next = self.used.oldest_first(&self.entries);
+        if let Some((at, entry)) = next.next() {
+            self.index.prefetch_leaving(entry.key, at);
+            if let Some((_, entry)) = next.next() {
+                prefetch(entry);
+            }
+        }
     }
 
     fn set_dirty(&mut self, at: u32, translation_page: u32) {
