@@ -94,15 +94,6 @@ impl Places {
             units.prefetch_first(key);
         }
     }
-
-    /// Asks for what is changed when what is at `at` leaves.
-    #[inline]
-    fn prefetch_leaving(&self, key: u32, at: u32) {
-        self.prefetch(key);
-        if let Places::Units(units) = self {
-            units.prefetch_place(at);
-        }
-    }
 }
 
 /// One cached mapping table.
@@ -273,16 +264,19 @@ impl Cmt {
         dirty.then_some(translation_page)
     }
 
-    /// Asks for what will be changed when the entry that is now the oldest leaves, and for the
-    /// one after it.
+    /// Asks for what will be changed when the entries leave that are now the oldest: of the first
+    /// where it is in its chain, of the second where its chain begins, of the third the entry.
     #[inline]
     fn prefetch_next_to_leave(&self) {
         let mut next = self.used.oldest_first(&self.entries);
-        if let Some((at, entry)) = next.next() {
-            self.index.prefetch_leaving(entry.key, at);
-            if let Some((_, entry)) = next.next() {
-                prefetch(entry);
-            }
+        if let Some((_, entry)) = next.next() {
+            self.index.prefetch_first(entry.key);
+        }
+        if let Some((_, entry)) = next.next() {
+            self.index.prefetch(entry.key);
+        }
+        if let Some((_, entry)) = next.next() {
+            prefetch(entry);
         }
     }
 
