@@ -84,7 +84,7 @@ pub fn recording(data: &[u8]) {
 }
 
 /// What the drives whose states are read differ in: each part of a state is in one of them.
-const TINY_DRIVES: [&[&str]; 8] = [
+const TINY_DRIVES: [&[&str]; 11] = [
     &[],
     &["gc.unit=superblock", "allocation.placement=striped", "gc.victim=cost-benefit"],
     &["gc.write_frontiers=hot-cold", "gc.victim=fifo"],
@@ -93,11 +93,22 @@ const TINY_DRIVES: [&[&str]; 8] = [
     &["cache.mode=both", "cache.size=64KiB", "gc.write_frontiers=one"],
     &["allocation.placement=least-loaded", "gc.victim=random++"],
     &["mapping.kind=hybrid", "mapping.log_blocks=3"],
+    &["cache.size=64KiB", "cache.write_back=lru", "cache.sharing=per-flow", "cache.mode=both"],
+    &[
+        "mapping.unit=4KiB",
+        "cache.size=64KiB",
+        "cache.dram.rows=open",
+        "cache.dram.banks=2",
+        "gc.write_frontiers=hot-cold",
+    ],
+    &["mapping.unit=4KiB", "cache.size=64KiB", "cache.write_back=lru", "scheduler.flin.fairness=50%"],
 ];
+/// The one of them with hybrid mapping. Those after it are saved with what is dirty in the cache.
+const HYBRID: usize = 7;
 
 /// The drive of a few hundred pages with this number.
 fn tiny_drive(number: usize) -> Option<Drive> {
-    let hybrid = number == TINY_DRIVES.len() - 1;
+    let hybrid = number == HYBRID;
     let mut overrides = vec![
         "geometry.channels=1",
         "geometry.chips_per_channel=1",
@@ -194,6 +205,15 @@ fn sample(number: usize) -> Option<Vec<u8>> {
         let class = UpdateClass { first: 0, units, weight: 1.0, write_share: 1.0, saturated: true };
         let occupancy = [Occupancy { namespace, classes: vec![class] }];
         drive.precondition_with(&occupancy, &[]).ok()?;
+        if number > HYBRID {
+            // What is dirty in the cache, and what FLIN knows.
+            write(&mut drive);
+            drive.control(drive.now(), Control::Reset).ok()?;
+            while let Some(at) = drive.next_at() {
+                drive.advance(at);
+                while drive.poll().is_some() {}
+            }
+        }
         let mut bytes = Vec::new();
         drive.save_state(&mut |piece| bytes.extend_from_slice(piece)).ok()?;
         Some(bytes)

@@ -493,10 +493,8 @@ impl Runner {
         self.save = Some((file, name));
     }
 
-    /// Lets everything end that is under way, and writes what is in the cache.
+    /// Lets everything end that is under way. What is dirty stays in the cache.
     fn bring_to_rest(&mut self) -> Result<(), RunError> {
-        self.drain()?;
-        self.drive.control(self.drive.now(), Control::WriteBack)?;
         self.drain()?;
         self.drive.control(self.drive.now(), Control::Reset)?;
         Ok(())

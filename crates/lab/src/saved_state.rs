@@ -1,6 +1,6 @@
 //! Saved states of simulated drives, as files.
 //!
-//! A file is `mynah.state/1` and a line end, the length of a header in four bytes, the header
+//! A file is `mynah.state/2` and a line end, the length of a header in four bytes, the header
 //! as JSON, the model's bytes ([`mynah_model::Drive::save_state`]), and SHA-256 over all of
 //! that. A state belongs to the drive it was saved from: it is bound to the drive's hash, and
 //! refused by any other drive, as is a file that is damaged.
@@ -15,7 +15,7 @@ use std::fs::File;
 use std::io::{BufReader, BufWriter, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-const MAGIC: &[u8] = b"mynah.state/1\n";
+const MAGIC: &[u8] = b"mynah.state/2\n";
 /// What states of all versions begin with.
 const ANY_VERSION: &[u8] = b"mynah.state/";
 /// The longest header.
@@ -194,10 +194,10 @@ pub fn read(
     let mut magic = [0; MAGIC.len()];
     let begun = take(&mut magic);
     if begun && magic != MAGIC && magic.starts_with(ANY_VERSION) {
-        return Err(format("saved by another version of Mynah; this one reads mynah.state/1"));
+        return Err(format("saved by another version of Mynah; this one reads mynah.state/2"));
     }
     if !begun || magic != MAGIC {
-        return Err(format("not a saved state (mynah.state/1)"));
+        return Err(format("not a saved state (mynah.state/2)"));
     }
     let mut size = [0; 4];
     if !take(&mut size) {
@@ -249,6 +249,36 @@ mod tests {
     }
 
     #[test]
+    fn dirty_data_outlive_the_run() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("drive.state");
+        let small = |flow: &str| {
+            let lazy = ["cache.size=8MiB", "cache.write_back=lru", "cache.high=50%"];
+            lazy.iter().fold(simulation(flow), |simulation, set| simulation.set(set).unwrap())
+        };
+        // A quarter of the cache is written, and nothing of it goes to flash.
+        let mut first = small("rw=write bs=16k iodepth=4 size=2MiB");
+        first.save_state = Some(path.clone());
+        let programmed = |simulation: &Simulation| {
+            let result = simulation.run().unwrap().result;
+            result.device.map_or((0, 0), |device| (device.flash_programs, device.flash_reads))
+        };
+        assert_eq!(programmed(&first).0, 0);
+        // All of it is read from the cache.
+        let mut reads = small("rw=read bs=16k iodepth=4 size=2MiB");
+        reads.options.load_state = Some(path.clone());
+        assert_eq!(programmed(&reads), (0, 0));
+        // Another quarter: still nothing. And as much again: what came first has to go.
+        let next = |size: &str| {
+            let mut next = small(&format!("rw=write bs=16k iodepth=4 offset=2MiB size={size}"));
+            next.options.load_state = Some(path.clone());
+            programmed(&next).0
+        };
+        assert_eq!(next("2MiB"), 0);
+        assert!(next("4MiB") > 0);
+    }
+
+    #[test]
     fn a_saved_drive_goes_on_and_others_refuse_its_state() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("drive.state");
@@ -281,7 +311,7 @@ mod tests {
             (&|bytes| *bytes.last_mut().unwrap() ^= 1, "checksum"),
             (&|bytes| bytes.extend([0; 40]), "more in it"),
             (&|bytes| bytes[7] ^= 1, "not a saved state"),
-            (&|bytes| bytes[12] = b'2', "another version"),
+            (&|bytes| bytes[12] = b'1', "another version"),
             (&|bytes| bytes.truncate(10), "too early"),
             (&|bytes| bytes.truncate(40), "not a saved state"),
             (&|bytes| bytes.clear(), "too early"),

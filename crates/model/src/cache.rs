@@ -2,6 +2,8 @@
 //! divided, and the epochs that tell a flush when everything before it is done. What it holds
 //! of data that is on flash, too, is in `clean`.
 
+mod state;
+
 use crate::blame::{FIRST_FLOW, HolderIndex};
 use crate::clean::Clean;
 use crate::config::{self, CacheSharing, RowPolicy, WriteBack};
@@ -10,7 +12,6 @@ use crate::index::Index;
 use crate::pool::NONE;
 use crate::recency::Recency;
 use crate::space::Shape;
-use crate::state::{Reader, StateError};
 use mynah_stamp::{Span, Time};
 use std::collections::VecDeque;
 
@@ -306,39 +307,6 @@ impl Cache {
             clean.insert(unit, mask, part, place);
         }
         true
-    }
-
-    /// Takes what was saved of what is clean in it.
-    pub(crate) fn restore(&mut self, units: u32, input: &mut Reader<'_>) -> Result<(), StateError> {
-        if self.clean.is_none() {
-            return Ok(());
-        }
-        let parts = input.number()?;
-        if parts > u64::from(u16::MAX) {
-            return Err(StateError::Damaged(format!("{parts} parts of the cache")));
-        }
-        match self.sharing {
-            CacheSharing::PerFlow => self.divide(parts as usize),
-            _ if parts == self.parts.len() as u64 => {}
-            _ => return Err(StateError::Damaged(format!("{parts} parts of the cache"))),
-        }
-        for part in 0..parts as usize {
-            let of = input.numbers("cached units", self.capacity, units)?;
-            let mut masks = vec![0u64; of.len()];
-            for quarter in 0..4 {
-                let bits = input.all("masks", of.len(), 1 << 16)?;
-                for (mask, bits) in masks.iter_mut().zip(bits) {
-                    *mask |= u64::from(bits) << (16 * quarter);
-                }
-            }
-            for (unit, mask) in of.into_iter().zip(masks) {
-                let full = self.held() >= self.capacity;
-                if full || !self.fill(unit, mask, part) {
-                    return Err(StateError::Damaged("more is cached than fits".into()));
-                }
-            }
-        }
-        Ok(())
     }
 
     /// What is on flash of a unit will not be what the cache has of it; what that was.

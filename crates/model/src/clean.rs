@@ -2,7 +2,6 @@
 //! least recently used of a part leaving first.
 
 use crate::recency::{Neighbours, Recency, Recent};
-use crate::state::Writer;
 use hashbrown::HashMap;
 use rustc_hash::FxBuildHasher;
 
@@ -132,17 +131,6 @@ impl Clean {
     pub(crate) fn contents(&self, part: usize) -> impl Iterator<Item = (u32, u64)> {
         let entries = self.lists[part].used.oldest_first(&self.entries);
         entries.map(|(_, entry)| (entry.unit, entry.mask))
-    }
-
-    pub(crate) fn save(&self, out: &mut Writer<'_>) {
-        out.number(self.lists.len() as u64);
-        for part in 0..self.lists.len() {
-            let all: Vec<_> = self.contents(part).collect();
-            out.numbers(all.iter().map(|&(unit, _)| unit));
-            for quarter in 0..4 {
-                out.numbers(all.iter().map(|&(_, mask)| (mask >> (16 * quarter)) as u32 & 0xffff));
-            }
-        }
     }
 
     fn renew(&mut self, at: u32) {

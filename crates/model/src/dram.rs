@@ -12,6 +12,7 @@
 use crate::blame::HolderIndex;
 use crate::config::{self, DramTraffic, RowPolicy};
 use crate::fifo::{Booking, Fifo};
+use crate::state::{Reader, StateError, Writer};
 use mynah_stamp::{Span, Time};
 
 /// No row is open.
@@ -116,6 +117,23 @@ impl Dram {
         }
     }
 
+    /// Saves which rows are open.
+    pub(crate) fn save(&self, out: &mut Writer<'_>) {
+        self.open.iter().for_each(|row| out.number(row.wrapping_add(1)));
+    }
+
+    /// Takes what [`Dram::save`] wrote.
+    pub(crate) fn restore(&mut self, input: &mut Reader<'_>) -> Result<(), StateError> {
+        let banks = self.open.len() as u64;
+        for (bank, open) in (0..).zip(&mut self.open) {
+            *open = input.number()?.wrapping_sub(1);
+            if *open != CLOSED && *open % banks != bank {
+                return Err(StateError::Damaged("an open row of another bank".into()));
+            }
+        }
+        Ok(())
+    }
+
     pub(crate) fn power_cut(&mut self, now: Time) {
         self.bus.clear(now);
         self.open.fill(CLOSED);
@@ -160,6 +178,37 @@ impl Places {
 
     pub(crate) fn clear(&mut self) {
         *self = Places::default();
+    }
+
+    /// Saves which places are free, in the order in which they will be used.
+    pub(crate) fn save(&self, out: &mut Writer<'_>) {
+        out.number(self.fresh.into());
+        out.numbers(self.free.iter().copied());
+    }
+
+    /// Takes what [`Places::save`] wrote; `taken` are the places that are not free.
+    pub(crate) fn restore(
+        &mut self,
+        capacity: usize,
+        taken: Vec<u32>,
+        input: &mut Reader<'_>,
+    ) -> Result<(), StateError> {
+        let fresh = input.number()?;
+        let damaged = || StateError::Damaged("places in DRAM".into());
+        if fresh > capacity as u64 {
+            return Err(damaged());
+        }
+        self.fresh = fresh as u32;
+        self.free = input.numbers("places in DRAM", capacity, self.fresh)?.into();
+        // Every place that has been used is taken or free, and only once.
+        let mut used = vec![false; fresh as usize];
+        for place in self.free.iter().copied().chain(taken) {
+            match used.get_mut(place as usize) {
+                Some(used) if !*used => *used = true,
+                _ => return Err(damaged()),
+            }
+        }
+        if used.contains(&false) { Err(damaged()) } else { Ok(()) }
     }
 }
 

@@ -2,15 +2,19 @@
 //! which then goes on exactly as the first would.
 //!
 //! What is saved is what outlives a quiet moment: the mapping tables, what is cached of them,
-//! blocks with their erases, free lists and frontiers, and whose turn it is. Queues, counters
-//! and time are not: a restored drive is at time zero and has no queues. Random numbers begin
-//! anew from a number that is part of the state, in the saved drive as well.
+//! blocks with their erases, free lists and frontiers, whose turn it is, the data cache with
+//! what is dirty in it, and what FLIN knows of flows. Queues of the host, counters and time are
+//! not: a restored drive is at time zero and has no queues. Random numbers begin anew from a
+//! number that is part of the state, in the saved drive as well, and so do the waits of what is
+//! on its way from the cache but does not fill a page yet.
 //!
 //! The bytes are little-endian numbers without names; whoever keeps them adds what they
 //! belong to, and a checksum. Bytes that do not fit are refused, and the drive that was to
 //! take them must not be used any more.
 
-use crate::drive::Drive;
+use crate::blame::flow_holder;
+use crate::drive::{Drive, FLOW_MAX};
+use crate::io::FlowId;
 use crate::placement::Stripe;
 use mynah_stamp::Time;
 use rand::Rng;
@@ -18,12 +22,12 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::SeedableRng;
 
 /// Begins every state, and changes when the layout does.
-const LAYOUT: u32 = 1;
+const LAYOUT: u32 = 2;
 
 /// Why a state could not be saved or restored.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StateError {
-    /// Commands, collections or writes are under way.
+    /// Commands, collections, or writes for which nothing has to come are under way.
     #[error("the drive is not at rest")]
     Busy,
     /// It was to be restored into a drive that has been used.
@@ -126,18 +130,18 @@ impl Reader<'_> {
 }
 
 impl Drive {
-    /// Whether nothing goes on inside: no commands, nothing to write or to collect, nothing on
-    /// the link.
+    /// Whether nothing goes on inside: no commands, nothing that is being written or collected,
+    /// nothing on the link. The cache may hold what is dirty, as long as nobody waits for it.
     pub fn is_at_rest(&self) -> bool {
         let dram = self.cache.iter().map(|cache| cache.dram.bus());
         let mut first_come = self.cores.iter().chain([&self.link.down, &self.link.up]).chain(dram);
         first_come.all(|fifo| fifo.free_at() <= self.now)
             && self.commands.len() == 0
             && self.outputs.is_empty()
-            && self.units.len() == 0
+            && self.units.len() == self.cache.as_ref().map_or(0, |cache| cache.len())
             && self.transactions.len() == 0
             && self.mapping.flights() == 0
-            && self.cache.as_ref().is_none_or(|cache| cache.is_clean())
+            && self.cache.as_ref().is_none_or(|cache| cache.is_at_rest(&self.units))
             && self.planes.iter().all(|plane| plane.collection.is_over())
             && self.merges_are_over()
             && self.dies.iter().all(|die| die.is_idle())
@@ -177,15 +181,15 @@ impl Drive {
         out.numbers(self.levelled.iter().map(count));
         out.numbers(self.stripes.iter().map(|stripe| stripe.at));
         out.numbers(self.stripes.iter().map(|stripe| stripe.left));
+        out.number(self.holders as u64);
+        out.number(self.order);
         if let Some(hybrid) = &self.hybrid {
             hybrid.save(out);
         }
         if let Some(hotness) = &self.hotness {
             hotness.save(out);
         }
-        if let Some(clean) = self.cache.as_ref().and_then(|cache| cache.clean.as_ref()) {
-            clean.save(out);
-        }
+        self.save_cache(out);
         Ok(())
     }
 
@@ -250,6 +254,15 @@ impl Drive {
             }
             self.stripes[namespace] = Stripe { at, left };
         }
+        // Whoever had a flow has his part of the cache.
+        let holders = input.number()?;
+        let most = usize::from(flow_holder(FlowId(FLOW_MAX))) + 1;
+        if !(self.holders as u64..=most as u64).contains(&holders) {
+            return Err(StateError::Damaged(format!("{holders} flows")));
+        }
+        self.grow_holders(holders as usize);
+        let order = input.number()?;
+        self.restore_order(order)?;
         if let Some(hybrid) = &mut self.hybrid {
             hybrid.restore(input)?;
             self.blocks.forbid_collection();
@@ -257,10 +270,12 @@ impl Drive {
         if let Some(hotness) = &mut self.hotness {
             hotness.restore(input)?;
         }
-        if let Some(cache) = &mut self.cache {
-            cache.restore(self.mapping.table.units(), input)?;
-        }
+        self.restore_cache(input)?;
         self.check().map_err(|broken| StateError::Damaged(broken.to_string()))?;
+        self.settle();
+        if !self.is_at_rest() {
+            return Err(StateError::Damaged("something is under way".into()));
+        }
         self.restart_counters();
         Ok(())
     }

@@ -2,8 +2,9 @@
 //! done that just went on.
 
 use mynah_model::config::{
-    CacheMode, CachedTable, CmtGranularity, CmtSharing, CollectionUnit, Config, HotData,
-    MappingScheme, MappingTable, Placement, VictimPolicy, WriteFrontiers,
+    CacheMode, CacheSharing, CachedTable, CellType, CmtGranularity, CmtSharing, CollectionUnit,
+    Config, Flin, HotData, MappingScheme, MappingTable, Placement, RowPolicy, VictimPolicy,
+    WriteBack, WriteFrontiers,
 };
 use mynah_model::io::*;
 use mynah_model::testing::{cache, small};
@@ -11,19 +12,22 @@ use mynah_model::{Drive, StateError};
 use mynah_stamp::{Span, Time};
 use proptest::prelude::*;
 
+/// Two queues of two flows.
 fn queue(drive: &mut Drive) {
-    let queue = Queue {
-        id: QueueId(1),
-        kind: QueueKind::Memory,
-        flow: FlowId(0),
-        priority: Default::default(),
-        completion_entries: 64,
-    };
-    drive.control(drive.now(), Control::CreateQueue(queue)).unwrap();
+    for (id, flow) in [(1, 0), (2, 3)] {
+        let queue = Queue {
+            id: QueueId(id),
+            kind: QueueKind::Memory,
+            flow: FlowId(flow),
+            priority: Default::default(),
+            completion_entries: 64,
+        };
+        drive.control(drive.now(), Control::CreateQueue(queue)).unwrap();
+    }
 }
 
-/// Does the requests with eight outstanding; each completion's time from `start` on, and how
-/// it ended.
+/// Does the requests with eight outstanding, of which one in three is another flow's; each
+/// completion's time from `start` on, and how it ended.
 fn run(drive: &mut Drive, requests: &[(Operation, u64, u32)]) -> Vec<(Span, u32, Status)> {
     let start = drive.now();
     let mut done = Vec::new();
@@ -33,7 +37,8 @@ fn run(drive: &mut Drive, requests: &[(Operation, u64, u32)]) -> Vec<(Span, u32,
             let (operation, sector, sectors) = requests[next];
             let tag = Tag(next as u32);
             let request = Request { tag, operation, namespace: NamespaceId(1), sector, sectors };
-            drive.submit(drive.now(), QueueId(1), request).unwrap();
+            let queue = QueueId(1 + u16::from(next % 3 == 2));
+            drive.submit(drive.now(), queue, request).unwrap();
             next += 1;
             out += 1;
         }
@@ -44,7 +49,7 @@ fn run(drive: &mut Drive, requests: &[(Operation, u64, u32)]) -> Vec<(Span, u32,
         while let Some(output) = drive.poll() {
             let Output::Complete(completion) = output else { panic!("{output:?}") };
             done.push((completion.at.since(start), completion.tag.0, completion.status));
-            drive.cq_freed(completion.at, QueueId(1), 1).unwrap();
+            drive.cq_freed(completion.at, completion.queue, 1).unwrap();
             out -= 1;
         }
     }
@@ -79,7 +84,9 @@ fn requests(seeds: &[u64], units: u64) -> Vec<(Operation, u64, u32)> {
             4 => Operation::Trim,
             _ => Operation::Write,
         };
-        (operation, unit * 8, 8)
+        // One in four does not take all of its unit.
+        let from = if seed % 64 < 16 { seed / 64 % 8 } else { 0 };
+        (operation, unit * 8 + from, 8 - from as u32)
     };
     seeds.iter().map(request).collect()
 }
@@ -102,7 +109,7 @@ fn used(config: &Config, count: u64) -> Vec<u8> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(24))]
+    #![proptest_config(ProptestConfig::with_cases(96))]
     #[test]
     fn a_restored_drive_goes_on_as_the_saved_one(
         before in prop::collection::vec(any::<u64>(), 1..4000),
@@ -115,15 +122,51 @@ proptest! {
         placed in 0..3u8,
         sorted: bool,
         together: bool,
+        dirty: bool,
+        lazy: bool,
+        divided in 0..3u8,
+        open: bool,
+        fair: bool,
+        large_pages: bool,
         seed: u64,
     ) {
         let mut config = small();
         config.seed = seed;
+        if large_pages && mapped < 3 {
+            // Some units wait for others to fill a page.
+            config.geometry.page_bytes = 16_384;
+            config.over_provisioning = 0.4;
+            config.flash.one_shot = worn;
+            config.flash.cell = if worn { CellType::Mlc } else { CellType::Slc };
+        }
         config.cache = cached.then(cache);
+        if let Some(cache) = &mut config.cache {
+            if lazy {
+                cache.write_back = WriteBack::Lru { high: 0.5 };
+                cache.bytes = 512 << 10;
+            }
+            cache.sharing = [
+                CacheSharing::Shared,
+                CacheSharing::PerNamespace,
+                CacheSharing::PerFlow,
+            ][usize::from(divided)];
+            if open {
+                cache.dram.rows = RowPolicy::Open { banks: 4 };
+            }
+        }
         if let Some(cache) = config.cache.as_mut().filter(|_| reads) {
             cache.mode = CacheMode::Both;
             cache.bytes = 256 << 10;
             cache.power_loss_protection = worn;
+        }
+        if fair && !sorted {
+            config.scheduler.flin = Some(Flin {
+                epoch: Span::from_ms(5),
+                read_bytes_per_s: 20_000_000,
+                write_bytes_per_s: 20_000_000,
+                fairness: 0.6,
+                divides_collection: together,
+            });
         }
         if sorted {
             config.gc.frontiers = WriteFrontiers::HotCold(HotData {
@@ -169,7 +212,9 @@ proptest! {
         let units = first.namespace_sectors(NamespaceId(1)).unwrap() / 8;
         queue(&mut first);
         run(&mut first, &requests(&before, units));
-        flush(&mut first);
+        if !dirty {
+            flush(&mut first);
+        }
         prop_assert!(first.is_at_rest());
         first.control(first.now(), Control::Reset).unwrap();
         let saved = bytes(&mut first);
@@ -181,7 +226,7 @@ proptest! {
         prop_assert!(run(&mut second, &after) == run(&mut first, &after), "they differ");
         for drive in [&mut first, &mut second] {
             drive.check().unwrap();
-            flush(drive);
+            prop_assert!(drive.is_at_rest());
             drive.control(drive.now(), Control::Reset).unwrap();
         }
         prop_assert!(bytes(&mut second) == bytes(&mut first), "the states differ in the end");
@@ -306,5 +351,123 @@ fn what_is_hot_is_part_of_the_state() {
         let mut changed = saved.clone();
         changed[saved.len() - from_end] = 1;
         assert_ne!(restored(&config, &changed).unwrap().state_hash(), hash, "{from_end}");
+    }
+}
+
+/// A cache of 16 units of which 8 may stay dirty.
+fn lazy() -> Config {
+    let mut config = small();
+    config.geometry.channels = 1;
+    config.geometry.chips_per_channel = 1;
+    config.geometry.planes_per_die = 1;
+    config.cache = Some(cache());
+    if let Some(cache) = &mut config.cache {
+        cache.bytes = 16 * 4096;
+        cache.write_back = WriteBack::Lru { high: 0.5 };
+    }
+    config
+}
+
+#[test]
+fn dirty_data_stay_in_the_cache_and_leave_in_their_order() {
+    let config = lazy();
+    let mut first = Drive::new(config.clone()).unwrap();
+    queue(&mut first);
+    let write = |unit: u64| (Operation::Write, unit * 8, 8);
+    // Eight units rest; the second is written again, and is the newest then.
+    run(&mut first, &(0..8).chain([1]).map(write).collect::<Vec<_>>());
+    assert!(first.is_at_rest());
+    assert_eq!(first.counters().flash_units_programmed, 0);
+    first.control(first.now(), Control::Reset).unwrap();
+    let saved = bytes(&mut first);
+    let mut second = restored(&config, &saved).unwrap();
+    queue(&mut second);
+    assert!((0..8).all(|unit| second.holds_data(NamespaceId(1), unit)));
+    // Nothing of it has to be read from flash.
+    run(&mut second, &(0..8).map(|unit| (Operation::Read, unit * 8, 8)).collect::<Vec<_>>());
+    assert_eq!(second.counters().flash_reads, 0);
+    // A ninth unit: the oldest, 0, leaves, and waits for another to fill its page of two. A tenth:
+    // 2 leaves, since 1 is newer, and the page is programmed.
+    run(&mut second, &[write(8)]);
+    assert_eq!(second.counters().flash_units_programmed, 0);
+    second.control(second.now(), Control::Reset).unwrap();
+    let saved = bytes(&mut second);
+    let mut third = restored(&config, &saved).unwrap();
+    queue(&mut third);
+    run(&mut third, &[write(9)]);
+    assert_eq!(third.counters().flash_units_programmed, 2);
+    // The power fails: what was dirty is lost, and 0 and 2 are not.
+    third.control(third.now(), Control::PowerCut).unwrap();
+    let mut lost: Vec<u64> = third.take_lost_units().into_iter().map(|(_, unit)| unit).collect();
+    lost.sort_unstable();
+    assert_eq!(lost, [1, 3, 4, 5, 6, 7, 8, 9]);
+    third.check().unwrap();
+}
+
+#[test]
+fn a_run_in_two_parts_is_the_run_in_one() {
+    // Where the drive comes to rest between requests, saving it changes nothing: each takes what
+    // it takes in the run that was never saved.
+    let mut config = lazy();
+    if let Some(cache) = &mut config.cache {
+        cache.mode = CacheMode::Both;
+        cache.dram.rows = RowPolicy::Open { banks: 2 };
+    }
+    let seeds: Vec<u64> = (0..1000u64).map(|n| n.wrapping_mul(0x9e37_79b9_7f4a_7c15)).collect();
+    let requests = requests(&seeds, 40);
+    let alone = |drive: &mut Drive, requests: &[(Operation, u64, u32)]| -> Vec<Span> {
+        requests.iter().map(|&request| run(drive, &[request])[0].0).collect()
+    };
+    let mut whole = Drive::new(config.clone()).unwrap();
+    queue(&mut whole);
+    let expected = alone(&mut whole, &requests);
+    let mut drive = Drive::new(config.clone()).unwrap();
+    let mut taken = vec![];
+    for part in requests.chunks(70) {
+        queue(&mut drive);
+        taken.extend(alone(&mut drive, part));
+        drive.control(drive.now(), Control::Reset).unwrap();
+        let saved = bytes(&mut drive);
+        drive = restored(&config, &saved).unwrap();
+    }
+    assert!(taken == expected, "they differ");
+    assert_eq!(drive.state_hash(), whole.state_hash());
+}
+
+#[test]
+fn what_flin_knows_of_flows_is_part_of_the_state() {
+    let mut config = small();
+    config.scheduler.flin = Some(Flin {
+        epoch: Span::from_ms(10),
+        read_bytes_per_s: 0,
+        write_bytes_per_s: 0,
+        fairness: 0.6,
+        divides_collection: true,
+    });
+    let mut drive = Drive::new(config.clone()).unwrap();
+    queue(&mut drive);
+    // Three pages to the first die by one flow: two planes at once, and then one.
+    let writes: Vec<_> = (0..1).map(|unit| (Operation::Write, unit * 8, 16)).collect();
+    run(&mut drive, &writes);
+    drive.control(drive.now(), Control::Reset).unwrap();
+    let saved = bytes(&mut drive);
+    // Of each flow, kind and die four numbers, and one of each die. The flow's writes to die 0
+    // come after two holders without flows, and its own reads.
+    let dies = 4;
+    let shares = 2 * dies * (2 + 4);
+    let at = saved.len() - 8 * (4 * shares + dies);
+    let number = |at: usize| u64::from_le_bytes(saved[at..at + 8].try_into().unwrap());
+    assert_eq!(number(at - 8), shares as u64);
+    let of_flow = at + 8 * 4 * (2 * dies * 2 + dies);
+    // Two units of 4 KiB, which were alone: each was slowed down by nothing but the other, as it
+    // would have been. No collection yet.
+    assert_eq!(number(of_flow), 8192);
+    assert_eq!((number(of_flow + 16), number(of_flow + 24)), (2, 2));
+    let mut other = restored(&config, &saved).unwrap();
+    assert!(bytes(&mut other)[at..] == saved[at..]);
+    for (from, to) in [(of_flow + 8, f64::NAN.to_bits()), (of_flow, 1 << 61), (at - 8, 1)] {
+        let mut changed = saved.clone();
+        changed[from..from + 8].copy_from_slice(&to.to_le_bytes());
+        assert!(matches!(restored(&config, &changed), Err(StateError::Damaged(_))), "{from}");
     }
 }

@@ -23,6 +23,8 @@
 //! waits for its share of collection are weighed against what is left of it. Not modelled: that a flow
 //! whose data are mostly invalid makes collection cheaper, for whose pages those are is not counted.
 
+mod state;
+
 use crate::blame::HolderIndex;
 use crate::blocks::Stream;
 use crate::command::{UNSET, UnitState};

@@ -74,7 +74,7 @@ impl Drive {
 
     /// Puts a hot unit into its plane's queue.
     #[cold]
-    pub(super) fn enqueue_hot(&mut self, unit: u32, plane: u32) {
+    pub(crate) fn enqueue_hot(&mut self, unit: u32, plane: u32) {
         let class = self.units[unit].class;
         let queues = &mut self.hot_queues[plane as usize];
         match class {

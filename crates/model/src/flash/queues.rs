@@ -106,7 +106,7 @@ impl Work {
     }
 
     #[inline]
-    pub(super) fn add_write(&mut self, class: u8) {
+    pub(crate) fn add_write(&mut self, class: u8) {
         self.writes[usize::from(class)] += 1;
         self.some |= 1 << (WRITES + u32::from(class));
     }

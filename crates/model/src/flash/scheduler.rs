@@ -39,7 +39,7 @@ impl Drive {
         }
     }
 
-    pub(super) fn mark_ready(&mut self, die: u32) {
+    pub(crate) fn mark_ready(&mut self, die: u32) {
         let Die { channel, bit, .. } = self.dies[die as usize];
         if self.dies[die as usize].is_idle() {
             self.channels[channel as usize].ready |= bit;

@@ -1,0 +1,375 @@
+//! The data cache as bytes: what is dirty in it, what is clean, and where both lie in the DRAM.
+//!
+//! Dirty units stay as they are: those that rest keep the order in which they were written
+//! last; those that wait for others to fill a page with keep their place in the queue of their
+//! plane, but wait from the moment of saving on: a restored drive is at time zero. Nobody waits
+//! for a unit of a drive at rest, so in which epoch each became dirty does not matter.
+
+use super::Cache;
+use crate::blame::FIRST_FLOW;
+use crate::command::{UnitState, WriteUnit};
+use crate::config::{CacheSharing, Placement};
+use crate::drive::Drive;
+use crate::flash::queues::{CLASS_COLLECTION, CLASS_HOST};
+use crate::mapping::table::Content;
+use crate::pool::Pool;
+use crate::read::complete_mask;
+use crate::state::{Reader, StateError, Writer};
+use mynah_stamp::Time;
+
+/// The highest place that any unit has had in the queues: no drive comes near it.
+const ORDER_MAX: u64 = 1 << 62;
+
+fn damaged<T>(what: impl Into<String>) -> Result<T, StateError> {
+    Err(StateError::Damaged(what.into()))
+}
+
+fn save_masks(out: &mut Writer<'_>, masks: &[u64]) {
+    for quarter in 0..4 {
+        out.numbers(masks.iter().map(|mask| (mask >> (16 * quarter)) as u32 & 0xffff));
+    }
+}
+
+fn read_masks(input: &mut Reader<'_>, count: usize) -> Result<Vec<u64>, StateError> {
+    let mut masks = vec![0u64; count];
+    for quarter in 0..4 {
+        let bits = input.all("masks", count, 1 << 16)?;
+        for (mask, bits) in masks.iter_mut().zip(bits) {
+            *mask |= u64::from(bits) << (16 * quarter);
+        }
+    }
+    Ok(masks)
+}
+
+/// What is the same of all dirty units.
+struct Dirty {
+    unit: u32,
+    mask: u64,
+    class: u8,
+    holder: u16,
+}
+
+impl Dirty {
+    fn save(out: &mut Writer<'_>, units: &[&WriteUnit]) {
+        out.numbers(units.iter().map(|unit| match unit.content {
+            Content::Unit(unit) => unit,
+            Content::TranslationPage(_) => unreachable!("the cache holds units"),
+        }));
+        save_masks(out, &units.iter().map(|unit| unit.mask).collect::<Vec<_>>());
+        out.numbers(units.iter().map(|unit| u32::from(unit.class)));
+        out.numbers(units.iter().map(|unit| u32::from(unit.holder)));
+    }
+
+    fn write_unit(&self, part: usize) -> WriteUnit {
+        WriteUnit {
+            cached: true,
+            state: UnitState::Cached,
+            mask: self.mask,
+            part: part as u16,
+            ..WriteUnit::new(Content::Unit(self.unit), self.class, self.holder, Time::ZERO)
+        }
+    }
+}
+
+impl Cache {
+    /// Whether nothing that is in it is on its way, and nobody waits for it.
+    pub(crate) fn is_at_rest(&self, units: &Pool<WriteUnit>) -> bool {
+        let rests = |&at: &u32| {
+            let unit = &units[at];
+            matches!(unit.state, UnitState::Cached | UnitState::Queued) && !unit.through
+        };
+        self.flushes.is_empty()
+            && self.waiting == 0
+            && !self.draining
+            && self.index.values().all(rests)
+    }
+
+    /// Dirty units that wait for their plane, in the order in which they came.
+    fn queued(&self, units: &Pool<WriteUnit>) -> Vec<u32> {
+        let all = self.contents().into_iter().map(|(_, at)| at);
+        let mut queued: Vec<u32> = all.filter(|&at| units[at].state == UnitState::Queued).collect();
+        queued.sort_unstable_by_key(|&at| units[at].order);
+        queued
+    }
+
+    fn save(&self, units: &Pool<WriteUnit>, out: &mut Writer<'_>) {
+        let place_of = |at: &u32| self.places.as_ref().map(|places| places.of_write(*at));
+        out.number(self.parts.len() as u64);
+        self.dram.save(out);
+        for part in &self.parts {
+            let resting: Vec<u32> =
+                part.resting.oldest_first(units.as_slice()).map(|(at, _)| at).collect();
+            Dirty::save(out, &resting.iter().map(|&at| &units[at]).collect::<Vec<_>>());
+            let places: Vec<u32> = resting.iter().filter_map(place_of).collect();
+            out.numbers(places.into_iter());
+        }
+        let indices = self.queued(units);
+        let queued: Vec<&WriteUnit> = indices.iter().map(|&at| &units[at]).collect();
+        Dirty::save(out, &queued);
+        let places: Vec<u32> = indices.iter().filter_map(place_of).collect();
+        out.numbers(places.into_iter());
+        out.numbers(queued.iter().map(|unit| u32::from(unit.part)));
+        out.numbers(queued.iter().map(|unit| unit.plane));
+        let flags = |unit: &&WriteUnit| {
+            [unit.hot, unit.trimmed, unit.rewritten, unit.retried]
+                .iter()
+                .rfold(0, |flags, &flag| flags << 1 | u32::from(flag))
+        };
+        out.numbers(queued.iter().map(flags));
+        queued.iter().for_each(|unit| out.number(unit.order));
+        if let Some(clean) = &self.clean {
+            for part in 0..self.parts.len() {
+                let all: Vec<(u32, u64)> = clean.contents(part).collect();
+                out.numbers(all.iter().map(|&(unit, _)| unit));
+                save_masks(out, &all.iter().map(|&(_, mask)| mask).collect::<Vec<_>>());
+                let places = all.iter().filter_map(|&(unit, _)| self.clean_place(unit));
+                out.numbers(places.collect::<Vec<_>>().into_iter());
+            }
+        }
+        if let Some(places) = &self.places {
+            places.save(out);
+        }
+    }
+
+    /// The DRAM's places of `count` units, if that matters; each is noted in `taken`.
+    fn read_places(
+        &self,
+        count: usize,
+        taken: &mut Vec<u32>,
+        input: &mut Reader<'_>,
+    ) -> Result<Vec<u32>, StateError> {
+        let expected = if self.places.is_some() { count } else { 0 };
+        let places = input.all("places in DRAM", expected, self.capacity as u32)?;
+        taken.extend(&places);
+        Ok(places)
+    }
+
+    /// Puts in a unit that is not in it.
+    fn restore_dirty(
+        &mut self,
+        of: &Dirty,
+        at: u32,
+        part: usize,
+        place: Option<&u32>,
+    ) -> Result<(), StateError> {
+        if self.held() >= self.capacity || self.index.insert(of.unit, at).is_some() {
+            return damaged("more is cached than fits, or twice");
+        }
+        self.parts[part].count(of.holder, 1);
+        self.parts[part].dirty += 1;
+        self.dirtied();
+        if let (Some(places), Some(&place)) = (&mut self.places, place) {
+            places.put(at, place);
+        }
+        Ok(())
+    }
+
+    /// Takes what is clean in it.
+    fn restore_clean(
+        &mut self,
+        units: u32,
+        taken: &mut Vec<u32>,
+        input: &mut Reader<'_>,
+    ) -> Result<(), StateError> {
+        for part in 0..self.parts.len() {
+            if self.clean.is_none() {
+                break;
+            }
+            let of = input.numbers("cached units", self.capacity, units)?;
+            let masks = read_masks(input, of.len())?;
+            let mut places = self.read_places(of.len(), taken, input)?.into_iter();
+            for (unit, mask) in of.into_iter().zip(masks) {
+                let full = self.held() >= self.capacity || self.index.contains_key(&unit);
+                let place = places.next().unwrap_or(crate::pool::NONE);
+                match &mut self.clean {
+                    Some(clean) if !full && clean.place(unit).is_none() => {
+                        clean.insert(unit, mask, part, place);
+                    }
+                    _ => return damaged("more is cached than fits, or twice"),
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Drive {
+    pub(crate) fn save_cache(&mut self, out: &mut Writer<'_>) {
+        let queued = match &self.cache {
+            Some(cache) => {
+                cache.save(&self.units, out);
+                cache.queued(&self.units)
+            }
+            None => vec![],
+        };
+        for &at in &queued {
+            self.units[at].queued = self.now;
+        }
+        if let Some(flin) = &mut self.flin {
+            flin.save(self.now, &queued, out);
+        }
+    }
+
+    /// Takes what [`Drive::save_cache`] wrote, when all else has been restored.
+    pub(crate) fn restore_cache(&mut self, input: &mut Reader<'_>) -> Result<(), StateError> {
+        let queued = match &self.cache {
+            Some(_) => self.restore_dirty_and_clean(input)?,
+            None => vec![],
+        };
+        if let Some(flin) = &mut self.flin {
+            flin.restore(self.now, &queued, input)?;
+        }
+        Ok(())
+    }
+
+    /// Dirty units, each checked for itself.
+    fn read_dirty(&self, most: usize, input: &mut Reader<'_>) -> Result<Vec<Dirty>, StateError> {
+        let units = input.numbers("dirty units", most, self.mapping.table.units())?;
+        let masks = read_masks(input, units.len())?;
+        let classes = input.all("classes", units.len(), CLASS_COLLECTION.into())?;
+        let holders = input.all("holders", units.len(), self.holders as u32)?;
+        let all = units.into_iter().zip(masks).zip(classes.into_iter().zip(holders));
+        let dirty = all.map(|((unit, mask), (class, holder))| {
+            let sectors = self.shape.unit_sectors;
+            let whole = sectors.div_ceil(sectors.div_ceil(64));
+            let rest = u64::MAX.checked_shl(whole).unwrap_or(0);
+            let is_mask = complete_mask(sectors, mask) == mask;
+            let fits = is_mask
+                && (mask == u64::MAX || mask & rest == 0)
+                && class >= u32::from(CLASS_HOST)
+                && holder >= u32::from(FIRST_FLOW)
+                && self.namespaces[self.namespace_index(unit)].caches_writes;
+            match fits {
+                true => Ok(Dirty { unit, mask, class: class as u8, holder: holder as u16 }),
+                false => damaged("a dirty unit that the cache does not hold so"),
+            }
+        });
+        dirty.collect()
+    }
+
+    /// Whether a unit may be in a part of the cache: where flows have their parts it stays in
+    /// that of the flow which wrote it first.
+    fn may_fill(&self, unit: u32, part: usize) -> bool {
+        self.cache.as_ref().is_some_and(|cache| match cache.sharing {
+            CacheSharing::Shared => part == 0,
+            CacheSharing::PerNamespace => part == self.namespace_index(unit),
+            CacheSharing::PerFlow => part < cache.parts.len(),
+        })
+    }
+
+    /// Fills the cache; returns the dirty units that wait for their planes.
+    fn restore_dirty_and_clean(&mut self, input: &mut Reader<'_>) -> Result<Vec<u32>, StateError> {
+        let parts = input.number()?;
+        let Some(cache) = &mut self.cache else { return Ok(vec![]) };
+        if parts != cache.parts.len() as u64 {
+            return damaged(format!("{parts} parts of the cache"));
+        }
+        cache.dram.restore(input)?;
+        let (parts, capacity) = (cache.parts.len(), cache.capacity);
+        let mut taken = vec![];
+        for part in 0..parts {
+            let resting = self.read_dirty(capacity, input)?;
+            let places = match &self.cache {
+                Some(cache) => cache.read_places(resting.len(), &mut taken, input)?,
+                None => vec![],
+            };
+            for (index, dirty) in resting.iter().enumerate() {
+                let at = self.restore_unit(dirty, part, places.get(index))?;
+                self.link_newest_cached(at);
+            }
+        }
+        let queued = self.read_dirty(capacity, input)?;
+        let places = match &self.cache {
+            Some(cache) => cache.read_places(queued.len(), &mut taken, input)?,
+            None => vec![],
+        };
+        let of_part = input.all("parts of the cache", queued.len(), parts as u32)?;
+        let planes = input.all("planes", queued.len(), self.shape.planes)?;
+        let flags = input.all("flags", queued.len(), 1 << 4)?;
+        let mut indices = Vec::with_capacity(queued.len());
+        let mut order = 0;
+        for (index, dirty) in queued.iter().enumerate() {
+            let before = std::mem::replace(&mut order, input.number()?);
+            if order <= before || order > self.order {
+                return damaged("the order of what waits");
+            }
+            let at = self.restore_unit(dirty, of_part[index] as usize, places.get(index))?;
+            self.queue_restored(at, planes[index], flags[index], order)?;
+            indices.push(at);
+        }
+        let units = self.mapping.table.units();
+        if let Some(cache) = &mut self.cache {
+            cache.restore_clean(units, &mut taken, input)?;
+            let capacity = cache.capacity;
+            if let Some(places) = &mut cache.places {
+                places.restore(capacity, taken, input)?;
+            }
+        }
+        Ok(indices)
+    }
+
+    fn restore_unit(
+        &mut self,
+        dirty: &Dirty,
+        part: usize,
+        place: Option<&u32>,
+    ) -> Result<u32, StateError> {
+        if !self.may_fill(dirty.unit, part) {
+            return damaged("a unit in another part of the cache");
+        }
+        let at = self.units.insert(dirty.write_unit(part));
+        match &mut self.cache {
+            Some(cache) => cache.restore_dirty(dirty, at, part, place)?,
+            None => return damaged("a cache"),
+        }
+        Ok(at)
+    }
+
+    /// Puts a dirty unit where it waited.
+    fn queue_restored(
+        &mut self,
+        at: u32,
+        plane: u32,
+        flags: u32,
+        order: u64,
+    ) -> Result<(), StateError> {
+        let Content::Unit(unit) = self.units[at].content else { return damaged("a unit") };
+        let fits = match self.config.placement {
+            Placement::Static => plane == self.plane_of(Content::Unit(unit)),
+            _ => self.space_of(unit).planes.contains(&plane),
+        };
+        let [hot, trimmed, rewritten, retried] = [1, 2, 4, 8].map(|bit| flags & bit != 0);
+        let takes_writes = !self.planes[plane as usize].read_only;
+        if !fits || !takes_writes || hot && self.hotness.is_none() || rewritten && !retried {
+            return damaged("a unit that waits");
+        }
+        let class = self.units[at].class;
+        let u = &mut self.units[at];
+        (u.state, u.plane, u.order) = (UnitState::Queued, plane, order);
+        u.queued = self.now;
+        (u.hot, u.trimmed, u.rewritten, u.retried) = (hot, trimmed, rewritten, retried);
+        if rewritten && let Some(cache) = &mut self.cache {
+            u.rewrite_epoch = cache.dirtied();
+        }
+        let queues = &mut self.planes[plane as usize].queues;
+        queues.host_units += 1;
+        if hot {
+            self.enqueue_hot(at, plane);
+        } else {
+            self.units.push_back(&mut queues.writes[usize::from(class)], at);
+        }
+        let die = self.shape.die_of_plane(plane);
+        self.dies[die as usize].work.add_write(class);
+        self.mark_ready(die);
+        Ok(())
+    }
+
+    /// Takes how many things have been put into queues.
+    pub(crate) fn restore_order(&mut self, order: u64) -> Result<(), StateError> {
+        if order > ORDER_MAX {
+            return damaged("the order of what waits");
+        }
+        self.order = order;
+        Ok(())
+    }
+}
