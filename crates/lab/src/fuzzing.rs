@@ -101,7 +101,12 @@ const TINY_DRIVES: [&[&str]; 11] = [
         "cache.dram.banks=2",
         "gc.write_frontiers=hot-cold",
     ],
-    &["mapping.unit=4KiB", "cache.size=64KiB", "cache.write_back=lru", "scheduler.flin.fairness=50%"],
+    &[
+        "mapping.unit=4KiB",
+        "cache.size=64KiB",
+        "cache.write_back=lru",
+        "scheduler.flin.fairness=50%",
+    ],
 ];
 /// The one of them with hybrid mapping. Those after it are saved with what is dirty in the cache.
 const HYBRID: usize = 7;

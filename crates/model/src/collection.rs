@@ -398,6 +398,9 @@ impl Drive {
         let (plane, from) =
             (self.transactions[transaction].plane, self.transactions[transaction].slot);
         self.transactions.remove(transaction);
+        if self.hybrid.is_some() {
+            return self.program_copyback_in_pool(die, plane, from);
+        }
         let collection = &mut self.planes[plane as usize].collection;
         collection.reading -= 1;
         let units_per_page = self.shape.units_per_page;
@@ -437,6 +440,14 @@ impl Drive {
             self.mapping.table.clear_slot(to + place);
         }
         self.planes[plane as usize].collection.units += count;
+        self.occupy_for_copyback(die, units.head, to, stream);
+        self.pages_moved(&[to]);
+        self.break_off_if_stuck(plane);
+    }
+
+    /// The page of units that begins with `first` is programmed to `slot` from its die's
+    /// register.
+    pub(crate) fn occupy_for_copyback(&mut self, die: u32, first: u32, slot: u32, stream: Stream) {
         let pages = u64::from(self.shape.flash_planes);
         self.counters.flash_programs += pages;
         self.counters.gc_programs += pages;
@@ -444,7 +455,7 @@ impl Drive {
         if let Some(flin) = &mut self.flin {
             flin.collected(die, 1);
         }
-        let time = self.flash.program(self.shape.page_of_slot(to));
+        let time = self.flash.program(self.shape.page_of_slot(slot));
         let state = &mut self.dies[die as usize];
         state.transfers = 0;
         let mut operation = DieOperation {
@@ -454,11 +465,9 @@ impl Drive {
             slots: [NONE; PLANES_MAX],
             stream,
         };
-        (operation.items[0], operation.slots[0]) = (units.head, to);
+        (operation.items[0], operation.slots[0]) = (first, slot);
         state.operation = Some(operation);
-        self.events.push(now + state.array_time(time), Event::ArrayDone { die });
-        self.pages_moved(&[to]);
-        self.break_off_if_stuck(plane);
+        self.events.push(self.now + state.array_time(time), Event::ArrayDone { die });
     }
 
     /// Pages of collected units are being programmed at `slots`.

@@ -9,14 +9,18 @@
 //!
 //! Host writes of the plane wait from the beginning of a merge to the last of its erases; they
 //! begin it, as soon as no other write of the plane is being programmed. Pages are programmed
-//! in order. Copies count as garbage collection.
+//! in order. Copies count as garbage collection; a logical block and its logs are of one plane, so
+//! copyback can make all of them.
 
 use crate::blame::GARBAGE_COLLECTION;
+use crate::blocks::Stream;
 use crate::command::{Extent, Purpose, Transaction, WriteUnit};
 use crate::drive::Drive;
 use crate::flash::queues::{CLASS_COLLECTION, CLASS_HOST};
+use crate::flash::timing::NO_DATA;
 use crate::mapping::hybrid::{Copy, Hybrid, Merge, Place, Pool, Read};
 use crate::pool::NONE;
+use mynah_stamp::Span;
 use std::collections::VecDeque;
 
 impl Drive {
@@ -244,9 +248,13 @@ impl Drive {
             if let Some(copy) = self.copy(plane) {
                 copy.reads.push_back((slot, Read::Waits));
             }
-            let extent = Extent { plane, slot, bytes: self.shape.page_bytes };
+            let (purpose, bytes) = match self.config.gc.copyback {
+                true => (Purpose::Copyback, NO_DATA),
+                false => (Purpose::Collect, self.shape.page_bytes),
+            };
+            let extent = Extent { plane, slot, bytes };
             let transaction = self.transactions.insert(Transaction::new(
-                Purpose::Collect,
+                purpose,
                 CLASS_COLLECTION,
                 GARBAGE_COLLECTION,
                 plane,
@@ -293,6 +301,37 @@ impl Drive {
             }
         }
         self.merge_on(plane);
+    }
+
+    /// A page to copy is in its die's register, and the command to program it has been sent: it
+    /// goes to its place in the block that is copied to. A plane reads its sources in order, so
+    /// those before it have been programmed.
+    pub(crate) fn program_copyback_in_pool(&mut self, die: u32, plane: u32, from: u32) {
+        let content = self.mapping.table.content(from);
+        let dead = self.dies[die as usize].dead;
+        let merge = self.pool(plane).and_then(|pool| pool.merge.as_mut());
+        let retried = merge.as_ref().is_some_and(|merge| merge.again);
+        let copy = merge.and_then(|merge| merge.copy.as_mut());
+        let (Some(copy), false) = (copy, dead) else { return self.transferred(die) };
+        copy.reads.retain(|&(of, _)| of != from);
+        let (block, broken) = (copy.block, copy.broken);
+        let Some(content) = content.filter(|_| !broken) else {
+            self.transferred(die);
+            return self.merge_on(plane);
+        };
+        copy.units += 1;
+        let page = self.shape.pages_per_block;
+        let to = self.shape.first_slot_of_block(block) + self.home_of(content) % page;
+        let unit = self.units.insert(WriteUnit {
+            from,
+            plane,
+            retried,
+            started: self.now,
+            array: self.now,
+            ..WriteUnit::new(content, CLASS_COLLECTION, GARBAGE_COLLECTION, self.now)
+        });
+        self.map_unit(unit, to, Span::ZERO);
+        self.occupy_for_copyback(die, unit, to, Stream::Collected);
     }
 
     /// A copied page has been programmed, or holds nothing any more.

@@ -369,7 +369,8 @@ impl Config {
         if self.flash.one_shot {
             return refuse(
                 "flash.one_shot",
-                "a place for each page, so pages are programmed alone",
+                "a place for each page: a word line programmed whole would use up the places of \
+                 pages that have not come",
             );
         }
         if self.mapping.table != MappingTable::Ideal {
@@ -381,7 +382,7 @@ impl Config {
         if self.placement != Placement::Static {
             return refuse("placement", "a plane for every address");
         }
-        if self.gc.copyback || self.gc.paced || self.gc.idle_after.is_some() {
+        if self.gc.paced || self.gc.idle_after.is_some() {
             return refuse("gc", "merges instead of collection");
         }
         if self.wear.static_threshold.is_some() {

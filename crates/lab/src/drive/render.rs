@@ -228,6 +228,10 @@ pub(super) fn settings(config: &Config) -> Vec<Setting> {
 
     if hybrid {
         put("gc.preemptible", config.gc.preemptible.to_string());
+        // Left out where it is the default, as drives described before it was there have it.
+        if config.gc.copyback {
+            put("gc.copyback", config.gc.copyback.to_string());
+        }
     } else if !f.rewritable {
         let gc = &config.gc;
         match gc.victim {

@@ -359,10 +359,12 @@ fn hybrid_mapping_is_as_the_file_says() {
     let three = config(&[&hybrid[..], &["mapping.log_blocks=3"]].concat());
     assert_eq!(three.mapping.scheme, MappingScheme::Hybrid { log_blocks: 3 });
     // What the file says otherwise is made moot by an override that comes later.
-    let over = ["mapping.cmt.size=1MiB", "gc.victim=fifo", "gc.copyback=true"];
+    let over = ["mapping.cmt.size=1MiB", "gc.victim=fifo", "gc.paced=true"];
     let placed = ["allocation.placement=striped", "wear.static_threshold=9"];
     let all = [&over[..], &placed[..], &hybrid[..]].concat();
     assert_eq!(config(&all), eight);
+    assert!(!eight.gc.copyback);
+    assert!(config(&[&hybrid[..], &["gc.copyback=true"]].concat()).gc.copyback);
 }
 
 #[test]

@@ -205,6 +205,8 @@ impl Drive {
         for &at in &queued {
             self.units[at].queued = self.now;
         }
+        // The next ones have the numbers that they would have in a restored drive.
+        self.transactions.clear();
         if let Some(flin) = &mut self.flin {
             flin.save(self.now, &queued, out);
         }

@@ -8,10 +8,14 @@ use mynah_stamp::Span;
 /// One plane of `blocks` blocks of `pages` pages, one unit each; all of the logical blocks
 /// `logical` hold data.
 fn host(blocks: u32, pages: u32, logical: u64, scheme: MappingScheme) -> Host {
+    host_with(blocks, pages, logical, |c| c.mapping.scheme = scheme)
+}
+
+fn host_with(blocks: u32, pages: u32, logical: u64, change: impl FnOnce(&mut Config)) -> Host {
     let mut host = Host::new(small_with(|c| {
         c.geometry = plane_of(blocks, pages);
-        c.mapping.scheme = scheme;
         c.namespaces[0].units = Some(logical * u64::from(pages));
+        change(c);
     }));
     fill(&mut host);
     host
@@ -44,36 +48,58 @@ fn counted(host: &Host) -> [u64; 6] {
 /// and two for others (R1, R2).
 #[test]
 fn merges_are_those_of_a_trace_worked_by_hand() {
+    for copyback in [false, true] {
+        let mut host = host_with(16, 4, 4, |c| {
+            c.mapping.scheme = log(3);
+            c.gc.copyback = copyback;
+        });
+        trace_worked_by_hand(&mut host);
+        let c = host.drive.counters();
+        assert_eq!(c.copybacks, if copyback { 24 } else { 0 });
+        // Over the channel went 29 pages of the host, commands, and without copyback what was
+        // copied, out and in.
+        let cycles = host.drive.config().bus.cycles;
+        let read = cycles.t_cs + cycles.t_wc.times(6) + cycles.t_wb + cycles.t_rr;
+        let strobes = cycles.t_adl + cycles.t_wpst + cycles.t_wpsth;
+        let program = cycles.t_cs + cycles.t_wc.times(6) + strobes + cycles.t_wb;
+        let erase = cycles.t_cs + cycles.t_wc.times(4) + cycles.t_wb;
+        // 4 KiB at 800 MT/s.
+        let pages = Span::from_ns(5120).times(if copyback { 29 } else { 29 + 24 + 24 });
+        let commands = read.times(24) + program.times(29 + 24) + erase.times(12);
+        assert_eq!(c.channel_busy[0], commands + pages);
+    }
+}
+
+fn trace_worked_by_hand(host: &mut Host) {
     let (a, b, c, d) = (0, 4, 8, 12);
-    let mut host = host(16, 4, 4, log(3));
     // S: a0 a1 a2 a3. It becomes A's data block, and the old one is erased.
-    write(&mut host, [a, a + 1, a + 2, a + 3]);
-    assert_eq!(counted(&host), [1, 0, 0, 1, 4, 0]);
+    write(host, [a, a + 1, a + 2, a + 3]);
+    assert_eq!(counted(host), [1, 0, 0, 1, 4, 0]);
     // S: b0 b1; then c0 wants it: b2 and b3 are copied, B's old data block is erased.
-    write(&mut host, [b, b + 1, c]);
-    assert_eq!(counted(&host), [1, 1, 0, 2, 7, 2]);
+    write(host, [b, b + 1, c]);
+    assert_eq!(counted(host), [1, 1, 0, 2, 7, 2]);
     // R1: a1 b2 d3 a2. R2: b1 d1 a1 b2. S: c0 c1. Nothing is merged yet.
-    write(&mut host, [a + 1, b + 2, d + 3, a + 2, b + 1, d + 1, a + 1, b + 2, c + 1]);
-    assert_eq!(counted(&host), [1, 1, 0, 2, 16, 2]);
+    write(host, [a + 1, b + 2, d + 3, a + 2, b + 1, d + 1, a + 1, b + 2, c + 1]);
+    assert_eq!(counted(host), [1, 1, 0, 2, 16, 2]);
     // R1 has to make room: of it d3 and a2 are valid, so D and A are copied whole, and their
     // data blocks and R1 are erased. R3: d2.
-    write(&mut host, [d + 2]);
-    assert_eq!(counted(&host), [1, 1, 2, 5, 17, 10]);
+    write(host, [d + 2]);
+    assert_eq!(counted(host), [1, 1, 2, 5, 17, 10]);
     // c3 does not follow c1: C is merged with c2 and c3 copied, and c3 goes to R3.
-    write(&mut host, [c + 3]);
-    assert_eq!(counted(&host), [1, 2, 2, 6, 18, 12]);
+    write(host, [c + 3]);
+    assert_eq!(counted(host), [1, 2, 2, 6, 18, 12]);
     // S: d0 d1 d2. R3: d2 (void) c3 a3 a1.
-    write(&mut host, [d, d + 1, d + 2, a + 3, a + 1]);
-    assert_eq!(counted(&host), [1, 2, 2, 6, 23, 12]);
+    write(host, [d, d + 1, d + 2, a + 3, a + 1]);
+    assert_eq!(counted(host), [1, 2, 2, 6, 23, 12]);
     // R2 makes room: b1 and b2 are valid, d1 and a1 are not: one full merge. R4: b3.
-    write(&mut host, [b + 3]);
-    assert_eq!(counted(&host), [1, 2, 3, 8, 24, 16]);
+    write(host, [b + 3]);
+    assert_eq!(counted(host), [1, 2, 3, 8, 24, 16]);
     // S: d0 d1 d2 d3: a switch.
-    write(&mut host, [d + 3]);
-    assert_eq!(counted(&host), [2, 2, 3, 9, 25, 16]);
+    write(host, [d + 3]);
+    assert_eq!(counted(host), [2, 2, 3, 9, 25, 16]);
     // R4: b3 b1 b2 c1. R3 makes room for a2: c3, a3 and a1 are valid. C and A are copied.
-    write(&mut host, [b + 1, b + 2, c + 1, a + 2]);
-    assert_eq!(counted(&host), [2, 2, 5, 12, 29, 24]);
+    write(host, [b + 1, b + 2, c + 1, a + 2]);
+    assert_eq!(counted(host), [2, 2, 5, 12, 29, 24]);
     for page in 0..16 {
         assert!(host.drive.holds_data(NAMESPACE, page));
     }
@@ -242,7 +268,6 @@ fn what_hybrid_mapping_excludes_is_refused() {
         "mapping.unmapped_reads"
     );
     assert_eq!(refused(|c| c.placement = Placement::Striped), "placement");
-    assert_eq!(refused(|c| c.gc.copyback = true), "gc");
     assert_eq!(refused(|c| c.gc.paced = true), "gc");
     assert_eq!(refused(|c| c.gc.idle_after = Some(Span::from_ms(1))), "gc");
     assert_eq!(refused(|c| c.wear.static_threshold = Some(5)), "wear.static_threshold");
@@ -298,6 +323,10 @@ fn the_steady_state_is_the_one_that_writes_lead_to() {
 /// another block.
 #[test]
 fn a_failed_program_spoils_the_block_that_it_was_for() {
+    [false, true].into_iter().for_each(a_program_fails);
+}
+
+fn a_program_fails(copyback: bool) {
     let third = FaultExtent::Units { namespace: 1, first: 2, last: 2 };
     let mut host = Host::new(small_with(|c| {
         c.geometry = Geometry {
@@ -311,6 +340,7 @@ fn a_failed_program_spoils_the_block_that_it_was_for() {
             page_spare_bytes: 0,
         };
         c.mapping.scheme = log(3);
+        c.gc.copyback = copyback;
         c.namespaces[0].units = Some(16);
         c.faults = vec![Fault::Media { operation: MediaOperation::Program, extent: third }];
     }));

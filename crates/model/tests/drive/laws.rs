@@ -298,7 +298,6 @@ pub(crate) fn make_hybrid(config: &mut Config, random: &mut Random) {
     config.flash.one_shot = false;
     config.flash.rewritable = false;
     config.placement = Placement::Static;
-    config.gc.copyback = false;
     config.gc.paced = false;
     config.gc.frontiers = WriteFrontiers::Separate;
     config.gc.unit = CollectionUnit::Block;

@@ -69,7 +69,11 @@ impl Check<'_> {
         let flash = file.flash.get();
         for (set, message) in [
             (&flash.rewritable, "rewritable memory needs no log blocks"),
-            (&flash.one_shot, "hybrid mapping programs each page alone, in its place"),
+            (
+                &flash.one_shot,
+                "hybrid mapping programs each page alone, in its place: a word line at once \
+                 would use up the places of pages that have not come",
+            ),
         ] {
             if let Some(set) = set.as_ref().filter(|set| *set.get()) {
                 let help = "remove it, or use `mapping.kind = \"page\"`".to_owned();
@@ -104,7 +108,6 @@ impl Check<'_> {
             gc.invalid_pages.as_ref().map(At::span),
             gc.start.as_ref().map(At::span),
             gc.urgent.as_ref().map(At::span),
-            gc.copyback.as_ref().map(At::span),
             gc.paced.as_ref().map(At::span),
             gc.reserve_blocks.as_ref().map(At::span),
             gc.write_frontiers.as_ref().map(At::span),
@@ -119,14 +122,18 @@ impl Check<'_> {
                 span,
                 cause.clone(),
                 "this has no effect: hybrid mapping merges log blocks instead of collecting",
-                "remove it: of `[gc]` only `preemptible` acts",
+                "remove it: of `[gc]` only `preemptible` and `copyback` act",
             );
         }
     }
 
     /// What merges take from the section on collection.
     pub(super) fn gc_of_merges(&mut self, file: &File, geometry: &Geometry) -> Gc {
-        let gc = schema::Gc { preemptible: file.gc.preemptible.clone(), ..schema::Gc::default() };
+        let gc = schema::Gc {
+            preemptible: file.gc.preemptible.clone(),
+            copyback: file.gc.copyback.clone(),
+            ..schema::Gc::default()
+        };
         self.gc(&gc, geometry)
     }
 

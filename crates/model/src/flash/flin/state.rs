@@ -2,7 +2,7 @@
 //! intensive, how they fared, and who has caused the collection to come. An epoch that is over
 //! is judged when the drive is saved.
 
-use super::{Flin, Note, Owed, Share, WRITES};
+use super::{Flin, Note, Owed, READS, Share, WRITES};
 use crate::state::{Reader, StateError, Writer};
 use mynah_stamp::{Span, Time};
 
@@ -14,6 +14,8 @@ impl Flin {
     /// `queued` are the units that wait, which have their estimates.
     pub(crate) fn save(&mut self, now: Time, queued: &[u32], out: &mut Writer<'_>) {
         self.classify(now);
+        // Of reads there are none, and what comes next finds nothing of those before.
+        self.notes[READS].clear();
         out.number(self.epoch_end.since(now).as_ps());
         out.number(self.shares.len() as u64);
         for share in &self.shares {
@@ -25,7 +27,7 @@ impl Flin {
         }
         for owed in &self.owed {
             out.number(
-                owed.map_or(0, |owed| u64::from(owed.holder) + 1 << 32 | u64::from(owed.moves)),
+                owed.map_or(0, |owed| (u64::from(owed.holder) + 1) << 32 | u64::from(owed.moves)),
             );
         }
         for &unit in queued {
