@@ -96,6 +96,7 @@ const TINY_DRIVES: [&[&str]; 11] = [
     &["cache.size=64KiB", "cache.write_back=lru", "cache.sharing=per-flow", "cache.mode=both"],
     &[
         "mapping.unit=4KiB",
+        "over_provisioning=60%",
         "cache.size=64KiB",
         "cache.dram.rows=open",
         "cache.dram.banks=2",
@@ -103,6 +104,7 @@ const TINY_DRIVES: [&[&str]; 11] = [
     ],
     &[
         "mapping.unit=4KiB",
+        "over_provisioning=60%",
         "cache.size=64KiB",
         "cache.write_back=lru",
         "scheduler.flin.fairness=50%",
