@@ -74,14 +74,14 @@ impl Dirty {
 impl Cache {
     /// Whether nothing that is in it is on its way, and nobody waits for it.
     pub(crate) fn is_at_rest(&self, units: &Pool<WriteUnit>) -> bool {
-        let rests = |&at: &u32| {
+        let rests = |(_, at): (u32, u32)| {
             let unit = &units[at];
             matches!(unit.state, UnitState::Cached | UnitState::Queued) && !unit.through
         };
         self.flushes.is_empty()
             && self.waiting == 0
             && !self.draining
-            && self.index.values().all(rests)
+            && self.index.iter().all(rests)
     }
 
     /// Dirty units that wait for their plane, in the order in which they came.
@@ -152,9 +152,10 @@ impl Cache {
         part: usize,
         place: Option<&u32>,
     ) -> Result<(), StateError> {
-        if self.held() >= self.capacity || self.index.insert(of.unit, at).is_some() {
+        if self.held() >= self.capacity || self.index.contains(of.unit) {
             return damaged("more is cached than fits, or twice");
         }
+        self.index.insert(of.unit, at);
         self.parts[part].count(of.holder, 1);
         self.parts[part].dirty += 1;
         self.dirtied();
@@ -179,7 +180,7 @@ impl Cache {
             let masks = read_masks(input, of.len())?;
             let mut places = self.read_places(of.len(), taken, input)?.into_iter();
             for (unit, mask) in of.into_iter().zip(masks) {
-                let full = self.held() >= self.capacity || self.index.contains_key(&unit);
+                let full = self.held() >= self.capacity || self.index.contains(unit);
                 let place = places.next().unwrap_or(crate::pool::NONE);
                 match &mut self.clean {
                     Some(clean) if !full && clean.place(unit).is_none() => {
