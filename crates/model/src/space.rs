@@ -139,7 +139,7 @@ impl Shape {
 /// long as a multiplication with the reciprocal, which for 32 bits is exact (Lemire, Kaser and
 /// Kurz, Faster remainder by direct computation, 2019).
 #[derive(Clone, Copy, Debug)]
-struct Divisor {
+pub(crate) struct Divisor {
     /// The reciprocal times 2^64, rounded up; 0 for a divisor of 1.
     reciprocal: u64,
 }
@@ -147,12 +147,12 @@ struct Divisor {
 impl Divisor {
     /// # Panics
     /// If `by` is 0.
-    fn new(by: u32) -> Divisor {
+    pub(crate) fn new(by: u32) -> Divisor {
         Divisor { reciprocal: (u64::MAX / u64::from(by)).wrapping_add(1) }
     }
 
     #[inline]
-    fn divide(self, number: u32) -> u32 {
+    pub(crate) fn divide(self, number: u32) -> u32 {
         match self.reciprocal {
             0 => number,
             reciprocal => ((u128::from(reciprocal) * u128::from(number)) >> 64) as u32,

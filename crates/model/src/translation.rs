@@ -17,7 +17,7 @@ use crate::flash::queues::CLASS_MAPPING;
 use crate::mapping::cmt::Cmt;
 use crate::mapping::table::{Content, Table};
 use crate::pool::NONE;
-use crate::space::Shape;
+use crate::space::{Divisor, Shape};
 use crate::state::{Reader, StateError, Writer};
 use crate::validate::Plan;
 use hashbrown::HashMap;
@@ -53,7 +53,8 @@ pub(crate) struct Mapping {
 
 struct Cached {
     config: CachedTable,
-    entries_per_page: u32,
+    /// Entries in a translation page.
+    by_page: Divisor,
     /// One table for all, or one for each namespace.
     tables: Vec<Cmt>,
     flights: HashMap<u32, Flight, FxBuildHasher>,
@@ -61,6 +62,18 @@ struct Cached {
     /// never programs them.
     departing: Vec<bool>,
     spare: Vec<Vec<Waiter>>,
+}
+
+impl Cached {
+    /// The cached mapping table that a namespace uses.
+    #[inline]
+    fn table_of(&mut self, namespace: usize) -> &mut Cmt {
+        let at = match self.tables.len() {
+            1 => 0,
+            tables => namespace % tables,
+        };
+        &mut self.tables[at]
+    }
 }
 
 impl Mapping {
@@ -84,7 +97,7 @@ impl Mapping {
                 let capacity = (bytes / entry_bytes) as usize;
                 Some(Cached {
                     config: cached,
-                    entries_per_page: plan.entries_per_page,
+                    by_page: Divisor::new(plan.entries_per_page),
                     tables: (0..tables).map(|_| Cmt::new(cached.granularity, capacity)).collect(),
                     flights: HashMap::default(),
                     departing: vec![false; plan.translation_pages as usize],
@@ -173,9 +186,9 @@ impl Mapping {
 impl Drive {
     /// The translation page that has the entry of `unit`.
     #[inline]
-    fn translation_page(&self, unit: u32, entries_per_page: u32) -> u32 {
+    fn translation_page(&self, unit: u32, by_page: Divisor) -> u32 {
         let space = self.space_of(unit);
-        space.translation_base + (unit - space.base) / entries_per_page
+        space.translation_base + by_page.divide(unit - space.base)
     }
 
     /// Asks for what is looked at when the mapping entries of units, all of one namespace, are
@@ -185,9 +198,7 @@ impl Drive {
         let Some(cached) = &self.mapping.cached else { return };
         let Some(first) = units.clone().next() else { return };
         let table = &cached.tables[self.mapping.table_of(self.namespace_index(first))];
-        table.prefetch(
-            units.map(|unit| (unit, self.translation_page(unit, cached.entries_per_page))),
-        );
+        table.prefetch(units.map(|unit| (unit, self.translation_page(unit, cached.by_page))));
     }
 
     /// Whether the mapping entry of `unit` is known now. If not, `waiter` is called when it
@@ -202,13 +213,11 @@ impl Drive {
 
     fn mapping_cached(&mut self, unit: u32, waiter: Waiter) -> bool {
         let namespace = self.namespace_index(unit);
-        let entries_per_page =
-            self.mapping.cached.as_ref().map_or(1, |cached| cached.entries_per_page);
-        let page = self.translation_page(unit, entries_per_page);
+        let Some(cached) = &self.mapping.cached else { return true };
+        let page = self.translation_page(unit, cached.by_page);
         let Some(cached) = &mut self.mapping.cached else { return true };
         self.counters.cmt_lookups += 1;
-        let tables = cached.tables.len();
-        if cached.tables[namespace % tables].lookup(unit, page) {
+        if cached.table_of(namespace).lookup(unit, page) {
             self.counters.cmt_hits += 1;
             return true;
         }
@@ -254,8 +263,7 @@ impl Drive {
     fn remember(&mut self, unit: u32, page: u32, dirty: bool) {
         let namespace = self.namespace_index(unit);
         let Some(cached) = &mut self.mapping.cached else { return };
-        let tables = cached.tables.len();
-        if let Some(evicted) = cached.tables[namespace % tables].insert(unit, page, dirty) {
+        if let Some(evicted) = cached.table_of(namespace).insert(unit, page, dirty) {
             self.update_translation_page(evicted, false);
         }
     }
@@ -304,7 +312,7 @@ impl Drive {
     #[inline]
     pub(crate) fn mapping_changed(&mut self, unit: u32) {
         if let Some(cached) = &self.mapping.cached {
-            let page = self.translation_page(unit, cached.entries_per_page);
+            let page = self.translation_page(unit, cached.by_page);
             self.remember(unit, page, true);
         }
     }
@@ -315,11 +323,10 @@ impl Drive {
     pub(crate) fn collected_mapping_changed(&mut self, unit: u32) {
         let namespace = self.namespace_index(unit);
         let Some(cached) = &self.mapping.cached else { return };
-        let page = self.translation_page(unit, cached.entries_per_page);
+        let page = self.translation_page(unit, cached.by_page);
         let Some(cached) = &mut self.mapping.cached else { return };
-        let tables = cached.tables.len();
-        let table = &mut cached.tables[namespace % tables];
-        if cached.config.granularity == CmtGranularity::Entry || table.contains(unit, page) {
+        let by_entry = cached.config.granularity == CmtGranularity::Entry;
+        if by_entry || cached.table_of(namespace).contains(unit, page) {
             self.remember(unit, page, true);
         } else {
             self.update_translation_page(page, false);
@@ -332,17 +339,16 @@ impl Drive {
         if first >= end {
             return;
         }
-        let entries_per_page = cached.entries_per_page;
+        let by_page = cached.by_page;
         let namespace = self.namespace_index(first);
         for unit in first..end {
-            let page = self.translation_page(unit, entries_per_page);
+            let page = self.translation_page(unit, by_page);
             if let Some(cached) = &mut self.mapping.cached {
-                let tables = cached.tables.len();
-                cached.tables[namespace % tables].forget(unit, page);
+                cached.table_of(namespace).forget(unit, page);
             }
         }
-        let last = self.translation_page(end - 1, entries_per_page);
-        for page in self.translation_page(first, entries_per_page)..=last {
+        let last = self.translation_page(end - 1, by_page);
+        for page in self.translation_page(first, by_page)..=last {
             if self.mapping.table.translation_slot(page).is_some() {
                 self.update_translation_page(page, false);
             }
@@ -440,7 +446,7 @@ impl Drive {
     pub(crate) fn warm_cmt(&mut self, unit: u32, dirty: bool) {
         let namespace = self.namespace_index(unit);
         let Some(cached) = &self.mapping.cached else { return };
-        let page = self.translation_page(unit, cached.entries_per_page);
+        let page = self.translation_page(unit, cached.by_page);
         let table = self.mapping.table_of(namespace);
         if let Some(cached) = &mut self.mapping.cached {
             cached.tables[table].insert(unit, page, dirty);
