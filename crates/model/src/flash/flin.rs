@@ -426,6 +426,7 @@ impl Drive {
         match operation.kind {
             OperationKind::Read => {
                 let t = &self.transactions[item];
+                debug_assert_eq!(t.die, die, "the first of a die's reads has left it");
                 let page = self.shape.page_of_slot(t.slot);
                 left(t.array, self.flash.read(page)) + self.flash.transfer(t.bytes)
             }
@@ -538,8 +539,17 @@ impl Drive {
     #[inline(never)]
     pub(crate) fn read_has_left(&mut self, transaction: u32) {
         let t = &self.transactions[transaction];
-        if let Some(flin) = self.flin.as_mut().filter(|_| is_host(t.class)) {
+        let Some(flin) = &mut self.flin else { return };
+        if is_host(t.class) {
             flin.count(t.holder, t.die, false);
+        }
+        // What has left is soon something else: those that the die still holds stay in front.
+        let state = &mut self.dies[t.die as usize];
+        let held = usize::from(state.transfers);
+        if let Some(operation) = &mut state.operation
+            && let Some(at) = operation.items[..held].iter().position(|&item| item == transaction)
+        {
+            operation.items.swap(at, held - 1);
         }
     }
 
