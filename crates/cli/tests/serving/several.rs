@@ -204,7 +204,7 @@ fn what_cannot_be_served_is_said() {
     let any = ["--tcp", "127.0.0.1:0"];
     fail(&["--shards", "3"], &["16 channels and 8 firmware cores cannot", "valid: 1, 2, 4, 8"]);
     fail(&["--shards", "2", "--drives", "2"], &["cannot be used with"]);
-    fail(&["--drives", "0"], &["1..=1024"]);
+    fail(&["--drives", "0"], &["a whole number from 1 to 1024"]);
     fail(&["--drives", "3", "--name", "a", "--name", "b"], &["--drives 3 with 2 names"]);
     fail(&["--shards", "2", "--name", "a", "--name", "b"], &["several --name with --shards"]);
     fail(&["--shards", "2", "--namespace", "1GiB"], &["--namespace 1 times with --shards 2"]);
