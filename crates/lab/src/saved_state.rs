@@ -21,6 +21,7 @@ const ANY_VERSION: &[u8] = b"mynah.state/";
 /// The longest header.
 const HEADER_MAX: u32 = 1 << 20;
 const CHECKSUM: usize = 32;
+const WRITTEN_BY: &str = "`mynah sim --save-state FILE` writes one, for the same drive and version";
 
 /// What a state belongs to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -38,6 +39,7 @@ pub struct StateHeader {
 pub enum SavedStateError {
     /// The file cannot be read.
     #[error("{}: {error}", path.display())]
+    #[diagnostic(help("{WRITTEN_BY}"))]
     Io {
         /// The file.
         path: PathBuf,
@@ -46,6 +48,7 @@ pub enum SavedStateError {
     },
     /// The file is no saved state, or damaged.
     #[error("{}: {problem}", path.display())]
+    #[diagnostic(help("{WRITTEN_BY}"))]
     Format {
         /// The file.
         path: PathBuf,

@@ -65,13 +65,19 @@ struct Cached {
 }
 
 impl Cached {
+    /// Which of the cached mapping tables a namespace uses.
+    #[inline]
+    fn place_of(&self, namespace: usize) -> usize {
+        match self.tables.len() {
+            1 => 0,
+            tables => namespace % tables,
+        }
+    }
+
     /// The cached mapping table that a namespace uses.
     #[inline]
     fn table_of(&mut self, namespace: usize) -> &mut Cmt {
-        let at = match self.tables.len() {
-            1 => 0,
-            tables => namespace % tables,
-        };
+        let at = self.place_of(namespace);
         &mut self.tables[at]
     }
 }
@@ -117,9 +123,9 @@ impl Mapping {
         self.cached.as_ref().map_or(0, |cached| cached.tables.len())
     }
 
-    /// The cached mapping table that a namespace uses.
+    /// Which of the cached mapping tables a namespace uses.
     pub(crate) fn table_of(&self, namespace: usize) -> usize {
-        namespace % self.cached_tables().max(1)
+        self.cached.as_ref().map_or(0, |cached| cached.place_of(namespace))
     }
 
     /// Entries that a cached mapping table can hold, but no more than there are.
@@ -197,7 +203,7 @@ impl Drive {
     pub(crate) fn prefetch_cached(&self, units: impl Iterator<Item = u32> + Clone) {
         let Some(cached) = &self.mapping.cached else { return };
         let Some(first) = units.clone().next() else { return };
-        let table = &cached.tables[self.mapping.table_of(self.namespace_index(first))];
+        let table = &cached.tables[cached.place_of(self.namespace_index(first))];
         table.prefetch(units.map(|unit| (unit, self.translation_page(unit, cached.by_page))));
     }
 
@@ -447,9 +453,8 @@ impl Drive {
         let namespace = self.namespace_index(unit);
         let Some(cached) = &self.mapping.cached else { return };
         let page = self.translation_page(unit, cached.by_page);
-        let table = self.mapping.table_of(namespace);
         if let Some(cached) = &mut self.mapping.cached {
-            cached.tables[table].insert(unit, page, dirty);
+            cached.table_of(namespace).insert(unit, page, dirty);
         }
     }
 }

@@ -146,6 +146,7 @@ impl Drive {
         let state = &mut self.dies[die as usize];
         state.interruptible = false;
         self.channels[state.channel as usize].wanted &= !state.bit;
+        // It is large, and moved only if there is one.
         if hold.next.is_none() {
             self.block_changed(die);
         } else if let Some(next) = hold.next.take() {

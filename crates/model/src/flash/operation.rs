@@ -503,7 +503,6 @@ impl Drive {
         None
     }
 
-    /// The place of a program that is not just the next page; returns its first slot.
     /// Asks for what the program of the unit that is now first in its queue will change, and for
     /// the unit behind it.
     #[inline(always)]
@@ -516,6 +515,7 @@ impl Drive {
         }
     }
 
+    /// The place of a program that is not just the next page; returns its first slot.
     #[inline(never)]
     fn take_pages(&mut self, pick: Pick, stream: Stream, first: u32, pages: u32) -> u32 {
         if self.config.flash.rewritable {
