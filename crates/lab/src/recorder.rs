@@ -127,7 +127,7 @@ impl Breakdown {
         self.slices.iter().map(|slice| slice.count).sum()
     }
 
-    #[inline]
+    #[inline(always)]
     fn record(&mut self, latency: Span, host_queue: Span, completion: &Completion) {
         let slice = &mut self.slices[LatencyBuckets::index(latency.as_ps())];
         slice.count += 1;

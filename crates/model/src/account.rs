@@ -20,9 +20,10 @@ impl Drive {
             };
             *busy = self.channels[channel].busy() + self.ledger.channel_running(channel, until);
         }
-        if self.config.scheduler.die_interleaving {
-            for (die, busy) in totals.die_busy.iter_mut().enumerate() {
-                *busy += self.ledger.lane_running(die, now);
+        for (at, (busy, die)) in totals.die_busy.iter_mut().zip(&self.dies).enumerate() {
+            *busy = die.busy;
+            if self.config.scheduler.die_interleaving {
+                *busy += self.ledger.lane_running(at, now);
             }
         }
         let booked = |fifo: &crate::fifo::Fifo| {

@@ -323,7 +323,7 @@ impl Ledger {
     }
 
     /// The free lane wants to start something, and waits for its channel.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn begin_blocked(&mut self, lane: usize, channel: usize, now: Time) {
         let state = &mut self.lanes[lane];
         if !state.is_blocked {
@@ -369,7 +369,7 @@ impl Ledger {
     }
 
     /// Adds up what a lane has waited for its channel so far.
-    #[inline]
+    #[inline(always)]
     fn update_blocked(&mut self, lane: usize, channel: usize, now: Time) {
         if self.lanes[lane].is_blocked {
             self.end_blocked(lane, channel, now);
@@ -390,7 +390,7 @@ impl Ledger {
     }
 
     /// An operation begins to wait for its lane.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn note_lane(&mut self, waiting: Waiting, lane: usize, channel: usize, now: Time) {
         self.update_blocked(lane, channel, now);
         let Lane { tenant, totals, .. } = &self.lanes[lane];
@@ -403,7 +403,7 @@ impl Ledger {
     }
 
     /// Data begins to wait for the channel.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn note_channel(&mut self, waiting: Waiting, channel: usize, now: Time) {
         let Channel { tenant, totals } = &self.channels[channel];
         note(&mut self.noted, waiting)[0] = *totals;
@@ -414,7 +414,7 @@ impl Ledger {
     }
 
     /// A noted wait for a lane ends: charges it; returns the time charged.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn charge_lane(
         &mut self,
         waiting: Waiting,
@@ -447,7 +447,7 @@ impl Ledger {
     }
 
     /// A noted wait for a channel ends: charges it.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn charge_channel(
         &mut self,
         waiting: Waiting,

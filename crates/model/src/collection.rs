@@ -556,6 +556,7 @@ impl Drive {
     }
 
     /// Collects a block if the plane's die has been idle since the check was scheduled.
+    #[cold]
     #[inline(never)]
     pub(crate) fn idle_check(&mut self, plane: u32) {
         let Some(idle_after) = self.config.gc.idle_after else { return };

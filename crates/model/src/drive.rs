@@ -17,7 +17,7 @@ use crate::flash::heat::HotQueues;
 use crate::flash::hold::Hold;
 use crate::flash::scheduler::Deferred;
 use crate::flash::timing::FlashTimes;
-use crate::front::Said;
+use crate::front::{Said, Step};
 use crate::host::HostInterface;
 use crate::hotness::Hotness;
 use crate::io::{Brief, Completed, Completion, Control, Output, QueueId, QueueKind, Request, Tag};
@@ -37,6 +37,7 @@ use mynah_stamp::{Stage, Time};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::SeedableRng;
 use rustc_hash::FxBuildHasher;
+use std::hint::cold_path;
 
 /// An input that does not fit the drive's state: a mistake of the program that drives it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -191,16 +192,17 @@ impl Drive {
         };
         let (gc_random, fault_random) = (stream(), stream());
         let (lives, retries) = (stream(), stream());
-        let lanes = if config.scheduler.die_interleaving {
-            geometry.dies()
-        } else {
-            geometry.channels * geometry.chips_per_channel
+        let dies_per_lane = match config.scheduler.die_interleaving {
+            true => 1,
+            false => shape.dies_per_chip,
         };
+        let lanes = geometry.dies() / dies_per_lane;
         let dies = (0..geometry.dies())
             .map(|die| {
                 let channel = die / shape.dies_per_channel;
                 let bit = 1 << (die % shape.dies_per_channel);
-                let mut die = Die::new(channel, bit, die * shape.planes_per_die);
+                let mut die =
+                    Die::new(channel, die / dies_per_lane, bit, die * shape.planes_per_die);
                 die.urgent_takes_turns = config.scheduler.flin.is_some();
                 die
             })
@@ -509,11 +511,12 @@ impl Drive {
                 self.now = at;
                 self.counters.events += 1;
                 self.handle(event);
-                self.settle();
+                self.settle_here();
             } else if let Some(Said::Own(step)) = self.outputs.front() {
                 self.outputs.pop();
                 self.events.end_instant();
                 self.take(step);
+                self.settle_here();
             } else {
                 break;
             }
@@ -550,13 +553,20 @@ impl Drive {
                     return Some(brief);
                 }
                 Said::Own(step) => {
-                    if self.events.is_due(self.now) {
-                        self.advance(self.now);
-                    }
-                    self.take(step);
+                    self.take_late(step);
                 }
             }
         }
+    }
+
+    /// Goes on by itself after an answer of the host.
+    #[inline(never)]
+    fn take_late(&mut self, step: Step) {
+        if self.events.is_due(self.now) {
+            self.advance(self.now);
+        }
+        self.take(step);
+        self.settle();
     }
 
     /// The completion that was polled last, as long as nothing has been done to the drive
@@ -699,6 +709,7 @@ impl Drive {
             Event::Decoded { transaction } => self.read_done(transaction),
             Event::LongArrayDone { number, die } => self.long_array_done(die, number),
             Event::DataOutArrived { piece } => {
+                cold_path();
                 let Piece { command, first_sector, sectors } = self.pieces_out[piece];
                 self.pieces_out.remove(piece);
                 self.report_data_out(command, first_sector, sectors);

@@ -69,6 +69,11 @@ const NONE: u32 = u32::MAX;
 /// A time or slot number that never comes.
 const NEVER: u64 = u64::MAX;
 
+/// The position of the wheel from which on it reaches slot number `number`.
+fn reached_from(number: u64) -> u64 {
+    (number + 1).saturating_sub(SLOTS)
+}
+
 /// An event's place in the order: a time, and how many were scheduled before.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Key {
@@ -89,6 +94,14 @@ struct Node {
     next: u32,
 }
 
+/// A list of events, sorted by key.
+#[derive(Clone, Copy)]
+struct Slot {
+    head: u32,
+    /// Means nothing while there is no head.
+    tail: u32,
+}
+
 /// Pending events. `pop` returns them in order of (time, order of scheduling).
 pub(crate) struct EventQueue {
     /// The event that happens before all others, if it is held back; its time is `NEVER` if
@@ -105,15 +118,15 @@ pub(crate) struct EventQueue {
     /// Slot number (not wrapped) of the last event taken from the wheel: nothing in the wheel
     /// is earlier.
     position: u64,
-    /// Slot number of the earliest event in `far`; `NEVER` if there is none.
-    far_slot: u64,
+    /// The position from which on the earliest event in `far` is within reach; `NEVER` if there
+    /// is none.
+    far_from: u64,
     free: u32,
     nodes: Vec<Node>,
     /// One bit for each slot, and one for each word of those that is not zero.
     occupied_words: u64,
     occupied: [u64; SLOTS as usize / 64],
-    /// Heads of the slots' lists, each sorted by key.
-    slots: Box<[u32; SLOTS as usize]>,
+    slots: Box<[Slot; SLOTS as usize]>,
     far: BinaryHeap<Reverse<(Key, Event)>>,
 }
 
@@ -126,12 +139,12 @@ impl EventQueue {
             sequence: 0,
             present: NEVER,
             position: 0,
-            far_slot: NEVER,
+            far_from: NEVER,
             free: NONE,
             nodes: Vec::new(),
             occupied_words: 0,
             occupied: [0; SLOTS as usize / 64],
-            slots: Box::new([NONE; SLOTS as usize]),
+            slots: Box::new([Slot { head: NONE, tail: NONE }; SLOTS as usize]),
             far: BinaryHeap::new(),
         }
     }
@@ -205,11 +218,17 @@ impl EventQueue {
         self.free = node.next;
         *node = Node { key, event, next: NONE };
         let slot = (number % SLOTS) as usize;
-        let head = self.slots[slot];
+        let Slot { head, tail } = self.slots[slot];
         if head == NONE {
-            self.slots[slot] = index;
+            self.slots[slot] = Slot { head: index, tail: index };
             self.occupied[slot / 64] |= 1 << (slot % 64);
             self.occupied_words |= 1 << (slot / 64);
+            return;
+        }
+        let last = &mut self.nodes[tail as usize];
+        if last.key < key {
+            last.next = index;
+            self.slots[slot].tail = index;
         } else {
             self.insert(slot, head, index);
         }
@@ -226,26 +245,26 @@ impl EventQueue {
             self.nodes.push(Node { key: nobody, event: Event::PowerRestored, next: NONE });
             return self.store(key, event);
         }
-        self.far_slot = self.far_slot.min(number);
+        self.far_from = self.far_from.min(reached_from(number));
         self.far.push(Reverse((key, event)));
         if self.occupied_words == 0 {
             self.first = self.first.min(key.time);
         }
     }
 
-    /// Puts `index` into the list of a slot that begins with `head`.
+    /// Puts `index` into the list of a slot that begins with `head`, before its last.
     #[inline(never)]
     fn insert(&mut self, slot: usize, head: u32, index: u32) {
         let key = self.nodes[index as usize].key;
         if key < self.nodes[head as usize].key {
             self.nodes[index as usize].next = head;
-            self.slots[slot] = index;
+            self.slots[slot].head = index;
             return;
         }
         let mut before = head;
         loop {
             let next = self.nodes[before as usize].next;
-            if next == NONE || key < self.nodes[next as usize].key {
+            if key < self.nodes[next as usize].key {
                 self.nodes[index as usize].next = next;
                 self.nodes[before as usize].next = index;
                 return;
@@ -257,7 +276,7 @@ impl EventQueue {
     /// The time of the first event in a slot that has any.
     #[inline]
     fn time_of_slot(&self, slot: usize) -> u64 {
-        self.nodes[self.slots[slot] as usize].key.time
+        self.nodes[self.slots[slot].head as usize].key.time
     }
 
     /// The time of the earliest event in the wheel, where the present slot and those after it
@@ -277,12 +296,14 @@ impl EventQueue {
     #[cold]
     #[inline(never)]
     fn reach_far(&mut self) {
-        while self.far_slot != NEVER && self.far_slot - self.position < SLOTS {
+        while self.far_from <= self.position {
             if let Some(Reverse((key, event))) = self.far.pop() {
                 self.store(key, event);
             }
-            self.far_slot =
-                self.far.peek().map_or(NEVER, |Reverse((key, _))| key.time >> SLOT_BITS);
+            self.far_from = self
+                .far
+                .peek()
+                .map_or(NEVER, |Reverse((key, _))| reached_from(key.time >> SLOT_BITS));
         }
         if self.occupied_words == 0 {
             self.first = self.far.peek().map_or(NEVER, |Reverse((key, _))| key.time);
@@ -326,7 +347,7 @@ impl EventQueue {
         let number = time >> SLOT_BITS;
         self.position = number;
         let slot = (number % SLOTS) as usize;
-        let index = self.slots[slot];
+        let index = self.slots[slot].head;
         let Some(node) = self.nodes.get_mut(index as usize) else {
             // The wheel is empty: it moves forward to the earliest event far away.
             self.reach_far();
@@ -336,12 +357,17 @@ impl EventQueue {
         self.present = node.key.sequence;
         node.next = self.free;
         self.free = index;
-        self.slots[slot] = after;
+        self.slots[slot].head = after;
+        let mut reaches = self.far_from <= number;
         self.first = match after {
-            NONE => self.clear_slot(slot),
+            NONE => {
+                let first = self.clear_slot(slot);
+                reaches |= first == NEVER;
+                first
+            }
             after => self.nodes[after as usize].key.time,
         };
-        if self.far_slot.wrapping_sub(number) < SLOTS || self.first == NEVER {
+        if reaches {
             self.reach_far();
         }
         Some((Time::from_ps(time), event))

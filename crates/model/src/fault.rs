@@ -111,6 +111,7 @@ impl Drive {
         !self.faults.powered
     }
 
+    #[cold]
     #[inline(never)]
     pub(crate) fn fault(&mut self, index: u32) {
         match self.config.faults[index as usize] {
@@ -317,6 +318,7 @@ impl Drive {
     }
 
     /// The drive accepts commands again, and goes on with the collections it had begun.
+    #[cold]
     #[inline(never)]
     pub(crate) fn power_restored(&mut self) {
         self.faults.powered = true;

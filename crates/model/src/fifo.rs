@@ -5,6 +5,7 @@
 use crate::blame::HolderIndex;
 use mynah_stamp::{Span, Time};
 use std::collections::VecDeque;
+use std::hint::cold_path;
 
 #[derive(Default)]
 pub(crate) struct Fifo {
@@ -46,6 +47,7 @@ impl Fifo {
             // It becomes one piece with the work before it, which is the same holder's.
             waits(holder, start.since(now));
         } else {
+            cold_path();
             return self.book_behind(now, length, holder, waits);
         }
         self.free_at = start + length;

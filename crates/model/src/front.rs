@@ -14,6 +14,7 @@ use crate::io::{
 use crate::space::{NamespaceSpace, Shape};
 use crate::stats::Resource;
 use mynah_stamp::{Span, Stage, StageSpans, Time};
+use std::hint::cold_path;
 
 /// Largest request: 4 GiB less a sector would fit the sector count, but a request of more
 /// than this many sectors (1 GiB) is refused as a field error. TRIM has no limit.
@@ -102,6 +103,7 @@ impl Drive {
         }
     }
 
+    #[inline(always)]
     fn fetch_next(&mut self) {
         if let Some((queue, count)) = self.host.next_fetch(self.now, &mut self.commands) {
             let flow = self.host.queues[usize::from(queue)].flow;
@@ -125,6 +127,10 @@ impl Drive {
         if !pair.deleted && self.faults.powered {
             let id = pair.queue.id;
             let known = self.host.is_submitted_to(queue);
+            if known && count == 1 && self.outputs.is_empty() {
+                self.fetch();
+                return self.begin_if_next(queue);
+            }
             for _ in 0..count {
                 self.outputs.push(match known {
                     true => Said::Own(Step::Begin { queue }),
@@ -133,6 +139,19 @@ impl Drive {
             }
         }
         self.fetch();
+    }
+
+    /// Begins a command whose entry the drive has read itself, unless something else happens at
+    /// this instant: that comes first.
+    #[inline(always)]
+    fn begin_if_next(&mut self, queue: u16) {
+        let step = Step::Begin { queue };
+        if self.unsettled || self.events.is_due(self.now) {
+            self.outputs.push(Said::Own(step));
+        } else {
+            self.events.end_instant();
+            self.take(step);
+        }
     }
 
     /// A command is in the controller.
@@ -154,6 +173,7 @@ impl Drive {
         c.orphan = !self.faults.powered;
         c.end_stage(Stage::CommandFetch, now);
         if let Err(status) = place(c, &self.namespaces, &self.shape) {
+            cold_path();
             c.completion.status = status;
             self.finish(index);
             return;
@@ -165,6 +185,7 @@ impl Drive {
         let has_prp_list =
             linked && moves_data && self.link.prp_list_bytes(self.commands[index].bytes()) > 0;
         if has_prp_list {
+            cold_path();
             self.request_prp_list(index);
         } else {
             self.take_data(index);
@@ -178,6 +199,7 @@ impl Drive {
         self.events.push(booking.end, Event::PrpRequestAtHost { command });
     }
 
+    #[cold]
     #[inline(never)]
     pub(crate) fn return_prp_list(&mut self, command: u32) {
         let c = &self.commands[command];
@@ -186,6 +208,7 @@ impl Drive {
         self.events.push(booking.end, Event::PrpArrived { command });
     }
 
+    #[cold]
     #[inline(never)]
     pub(crate) fn prp_list_arrived(&mut self, command: u32) {
         let now = self.now;
@@ -235,7 +258,7 @@ impl Drive {
     }
 
     /// Goes on by itself.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn take(&mut self, step: Step) {
         match step {
             Step::Begin { queue } => {
@@ -246,7 +269,6 @@ impl Drive {
             Step::Data { command } if self.commands[command].orphan => self.finish(command),
             Step::Data { command } => self.data_is_here(command),
         }
-        self.settle();
     }
 
     pub(crate) fn data_is_here(&mut self, command: u32) {
@@ -336,7 +358,7 @@ impl Drive {
                 "the stages of the last part do not fill its time"
             );
             c.mark = now;
-            self.finish(command);
+            self.finish_here(command);
         }
     }
 
@@ -357,6 +379,7 @@ impl Drive {
             return self.now;
         }
         if !c.linked {
+            cold_path();
             if self.report_moves {
                 self.report_data_out(command, first_sector, sectors);
             }
@@ -365,6 +388,7 @@ impl Drive {
         let length = self.link.data_setup + self.link.sectors(sectors);
         let booking = self.book_up(length, c.flow);
         if self.report_moves {
+            cold_path();
             let piece = self.pieces_out.insert(Piece { command, first_sector, sectors });
             self.events.push(booking.end, Event::DataOutArrived { piece });
         } else {
@@ -390,11 +414,19 @@ impl Drive {
 
     /// The drive has done what the command asked: it leaves the controller and its
     /// completion goes out.
+    #[inline(never)]
     pub(crate) fn finish(&mut self, command: u32) {
+        self.finish_here(command);
+    }
+
+    /// The same in place, for where it pays.
+    #[inline(always)]
+    fn finish_here(&mut self, command: u32) {
         let now = self.now;
         let c = &mut self.commands[command];
         self.host.release(c.queue);
         if c.orphan || !c.linked {
+            cold_path();
             return self.finish_off_the_link(command);
         }
         if c.request.operation == Operation::Read && c.completion.status == Status::Success {
@@ -411,6 +443,7 @@ impl Drive {
         if pair.blocked.is_empty() && pair.take_completion_place(now) {
             self.post_completion(command);
         } else {
+            cold_path();
             pair.blocked.push_back(command);
             self.watch_frees(queue);
         }
@@ -499,6 +532,7 @@ impl Drive {
         }
     }
 
+    #[cold]
     #[inline(never)]
     pub(crate) fn completion_doorbell(&mut self, queue: u16) {
         let now = self.now;
@@ -515,13 +549,14 @@ impl Drive {
         self.watch_frees(queue);
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn completion_visible(&mut self, command: u32) {
         let now = self.now;
         let c = &mut self.commands[command];
         c.end_stage(Stage::Completion, now);
         c.done = true;
         if c.orphan {
+            cold_path();
             self.commands.remove(command);
         } else {
             c.completion.at = now;

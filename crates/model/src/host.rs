@@ -13,6 +13,7 @@ use crate::pool::{List, NONE, Pool};
 use crate::ring::Ring;
 use mynah_stamp::{Stage, Time};
 use std::collections::VecDeque;
+use std::hint::cold_path;
 
 /// Fetches that the fetch unit has under way at once. With one alone, it would stand behind
 /// read data whenever the link towards the host is full, and leave the drive idle. An
@@ -52,7 +53,7 @@ pub(crate) struct QueuePair {
 
 impl QueuePair {
     /// Whether a completion can be posted at `now`; takes the place if so.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn take_completion_place(&mut self, now: Time) -> bool {
         while let Some((at, count)) = self.frees.front()
             && at <= now
@@ -277,6 +278,7 @@ impl HostInterface {
             return None;
         }
         if self.weighted.is_some() {
+            cold_path();
             return self.next_weighted_fetch(now, commands);
         }
         for step in 0..self.queues.len() {
@@ -392,6 +394,7 @@ impl HostInterface {
         self.fetching -= 1;
         let pair = &mut self.queues[usize::from(queue)];
         if pair.deleted {
+            cold_path();
             for _ in 0..count {
                 match commands.pop_front(&mut pair.submitted) {
                     Some(command) => commands.remove(command),

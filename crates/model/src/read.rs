@@ -109,6 +109,7 @@ impl Drive {
     /// Queues the flash read of a unit whose mapping is known. Units of one page that
     /// follow one another are one read: `last` is the transaction that may take the unit.
     /// Returns the transaction that has it.
+    #[inline(always)]
     pub(crate) fn read_unit(&mut self, command: u32, unit: u32, last: u32) -> u32 {
         let overlap = self.overlap(command, unit);
         let slot = match self.mapping.table.slot(unit) {

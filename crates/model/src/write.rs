@@ -724,6 +724,7 @@ impl Drive {
     }
 
     /// Deallocates some units, and the rest in later steps.
+    #[cold]
     #[inline(never)]
     pub(crate) fn trim_step(&mut self, command: u32) {
         let c = &self.commands[command];

@@ -11,6 +11,7 @@ use crate::flash::die::OperationKind;
 use crate::flash::queues::CLASS_COLLECTION;
 use crate::pool::{List, NONE};
 use mynah_stamp::{Span, Time};
+use std::hint::cold_path;
 
 /// What a channel carries.
 #[derive(Clone, Copy)]
@@ -106,7 +107,7 @@ impl Drive {
 
     /// Frees `channel` if the command that it carries has ended by now without an event; whether
     /// it has.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn notice_end(&mut self, channel: u32) -> bool {
         let Some(end) = self.silent_end(channel) else { return false };
         self.counters.events += 1;
@@ -114,9 +115,10 @@ impl Drive {
         true
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn free_channel(&mut self, channel: u32, at: Time) {
         if self.activity.is_some() {
+            cold_path();
             self.note_channel(channel, at);
         }
         let state = &mut self.channels[channel as usize];
@@ -125,7 +127,7 @@ impl Drive {
     }
 
     /// Gives the channel, if it is free, to whoever is next.
-    #[inline]
+    #[inline(always)]
     pub(super) fn grant(&mut self, channel: u32) {
         let state = &mut self.channels[channel as usize];
         state.stale = false;
@@ -307,7 +309,7 @@ impl Drive {
     }
 
     /// What the channel carried is across.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn channel_done(&mut self, channel: u32) {
         let carried = self.channels[channel as usize].carrying;
         self.free_channel(channel, self.now);
@@ -319,6 +321,7 @@ impl Drive {
                 // What follows may list other channels, which come after this one.
                 self.mark_channel(channel);
                 if stays_in_die {
+                    cold_path();
                     return self.program_copyback(die, transaction);
                 }
             }

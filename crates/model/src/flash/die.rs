@@ -35,6 +35,9 @@ pub(crate) struct DieOperation {
 
 pub(crate) struct Die {
     pub(crate) channel: u32,
+    /// What it shares with nobody, or with the other dies of its chip: see
+    /// [`Ledger`](crate::blame::Ledger).
+    pub(crate) lane: u32,
     /// Its bit in the channel's masks.
     pub(crate) bit: u64,
     pub(crate) first_plane: u32,
@@ -47,6 +50,8 @@ pub(crate) struct Die {
     /// Whether urgent work takes turns with the other classes.
     pub(crate) urgent_takes_turns: bool,
     pub(crate) idle_since: Time,
+    /// How long it has been busy, what it does now not included.
+    pub(crate) busy: Span,
     pub(crate) dead: bool,
     /// What it does may be suspended, or be followed by the next program without a pause:
     /// what waits for it wants the channel though the die is not idle.
@@ -56,9 +61,10 @@ pub(crate) struct Die {
 }
 
 impl Die {
-    pub(crate) fn new(channel: u32, bit: u64, first_plane: u32) -> Die {
+    pub(crate) fn new(channel: u32, lane: u32, bit: u64, first_plane: u32) -> Die {
         Die {
             channel,
+            lane,
             bit,
             first_plane,
             operation: None,
@@ -67,6 +73,7 @@ impl Die {
             turns: [TURNS; 2],
             urgent_takes_turns: false,
             idle_since: Time::ZERO,
+            busy: Span::ZERO,
             dead: false,
             interruptible: false,
             factor: None,

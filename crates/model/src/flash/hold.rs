@@ -163,7 +163,7 @@ impl Drive {
         }
         let Some(done) = self.dies[die as usize].operation.replace(operation) else { return };
         let held = self.ledger.pass_lane(lane, holder, self.now);
-        self.counters.die_busy[die as usize] += held;
+        self.dies[die as usize].busy += held;
         let begins = ready.max(self.now);
         for &first in &operation.items[..usize::from(operation.planes)] {
             let mut unit = first;
@@ -349,7 +349,7 @@ impl Drive {
             self.suspension(operation.kind).map_or(Span::ZERO, |suspension| suspension.latency);
         let lane = self.lane(die);
         let held = self.ledger.release_lane(lane, now);
-        self.counters.die_busy[die as usize] += held;
+        self.dies[die as usize].busy += held;
         let stopping = DieOperation {
             kind: OperationKind::Suspension,
             planes: 0,

@@ -9,7 +9,7 @@ use crate::drive::Drive;
 use crate::event::Event;
 use crate::flash::channel::{Carrying, data_list};
 use crate::flash::choice::Pick;
-use crate::flash::die::{DieOperation, OperationKind};
+use crate::flash::die::{Die, DieOperation, OperationKind};
 use crate::flash::queues::{CLASS_COLLECTION, CLASS_HOST, CLASS_MAPPING, Work};
 use crate::flash::scheduler::Deferred;
 use crate::flash::timing::PLANES_MAX;
@@ -17,6 +17,7 @@ use crate::mapping::table::Content;
 use crate::pool::{List, NONE};
 use crate::read::needed_mask;
 use mynah_stamp::Span;
+use std::hint::cold_path;
 
 impl Drive {
     #[inline(always)]
@@ -55,10 +56,9 @@ impl Drive {
         operation: DieOperation,
         command: Span,
     ) {
-        let lane = self.lane(die);
         let now = self.now;
         let state = &mut self.dies[die as usize];
-        let (channel, bit) = (state.channel, state.bit);
+        let (channel, lane, bit) = (state.channel, state.lane as usize, state.bit);
         state.operation = Some(operation);
         let end = self.events.reserve(now + command);
         let state = &mut self.channels[channel as usize];
@@ -73,8 +73,8 @@ impl Drive {
 
     #[inline(never)]
     pub(super) fn start_read(&mut self, die: u32, pick: Pick) {
-        let lane = self.lane(die);
-        let channel = self.dies[die as usize].channel as usize;
+        let Die { channel, lane, .. } = self.dies[die as usize];
+        let (channel, lane) = (channel as usize, lane as usize);
         let class = usize::from(pick.class);
         let list = &mut self.planes[pick.plane as usize].queues.reads[class];
         let first = self.transactions.pop_front(list).expect("a picked read");
@@ -161,7 +161,7 @@ impl Drive {
     }
 
     /// A read's command, which takes `command`, goes out; returns whose it is.
-    #[inline]
+    #[inline(always)]
     pub(super) fn read_starts(
         &mut self,
         transaction: u32,
@@ -616,7 +616,7 @@ impl Drive {
         let lane = self.lane(die);
         self.ledger.forget_blocked(lane);
         let busy = self.ledger.release_lane(lane, now);
-        self.counters.die_busy[die as usize] += busy;
+        self.dies[die as usize].busy += busy;
         self.chip_busy.fill(false);
         let state = &mut self.dies[die as usize];
         state.operation = None;
@@ -633,18 +633,19 @@ impl Drive {
     #[inline(always)]
     pub(super) fn become_idle(&mut self, die: u32) {
         let now = self.now;
-        let lane = self.lane(die);
         if self.activity.is_some() {
+            cold_path();
             self.note_die(die);
         }
         let state = &mut self.dies[die as usize];
+        let lane = state.lane as usize;
         state.operation = None;
         state.idle_since = now;
-        let busy = self.ledger.release_lane(lane, now);
-        self.counters.die_busy[die as usize] += busy;
+        state.busy += self.ledger.release_lane(lane, now);
         if !state.work.is_empty() {
             self.channels[state.channel as usize].ready |= state.bit;
         } else if self.config.gc.idle_after.is_some() {
+            cold_path();
             self.schedule_idle_check(die);
         }
         if !self.config.scheduler.die_interleaving {
@@ -708,6 +709,7 @@ impl Drive {
         let t = &mut self.transactions[transaction];
         t.ready = now;
         if fails {
+            cold_path();
             t.transfer = now;
             if self.interrupts {
                 self.read_has_left(transaction);

@@ -8,6 +8,7 @@ use crate::flash::die::Die;
 use crate::flash::queues::{CLASS_COLLECTION, CLASS_MAPPING};
 use crate::stats::Resource;
 use mynah_stamp::Span;
+use std::hint::cold_path;
 
 /// Something in a plane's queue that will not be done. Its end may set other things in
 /// motion, so it waits until the present event is over.
@@ -24,12 +25,11 @@ pub(crate) enum Deferred {
 impl Drive {
     #[inline]
     pub(crate) fn lane(&self, die: u32) -> usize {
-        (if self.config.scheduler.die_interleaving { die } else { die / self.shape.dies_per_chip })
-            as usize
+        self.dies[die as usize].lane as usize
     }
 
     /// Lists `channel` for a look at what could start, at the end of this event.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn mark_channel(&mut self, channel: u32) {
         let state = &mut self.channels[channel as usize];
         if !state.stale {
@@ -69,11 +69,13 @@ impl Drive {
         t.die = die;
         let state = &mut self.dies[die as usize];
         if state.dead {
+            cold_path();
             self.defer(Deferred::FailedTransaction(transaction));
             return;
         }
         let queues = &mut self.planes[plane as usize].queues;
         if purpose == Purpose::Erase {
+            cold_path();
             self.transactions.push_back(&mut queues.erases, transaction);
             state.work.add_erase();
         } else {
@@ -178,7 +180,17 @@ impl Drive {
         }
     }
 
-    pub(super) fn settle_all(&mut self) {
+    #[inline(never)]
+    fn settle_all(&mut self) {
+        self.settle_here();
+    }
+
+    /// The same in place, for where it pays.
+    #[inline(always)]
+    pub(crate) fn settle_here(&mut self) {
+        if !self.unsettled {
+            return;
+        }
         loop {
             while let Some(channel) = self.stale_channels.pop() {
                 self.grant(channel);
@@ -186,6 +198,7 @@ impl Drive {
             if self.deferred.is_empty() {
                 break;
             }
+            cold_path();
             self.deal_with_deferred();
         }
         while let Some(transaction) = self.fresh_transactions.pop() {
@@ -208,17 +221,17 @@ impl Drive {
     }
 
     /// Notes the beginning of a transaction's wait, if it waits.
-    #[inline]
+    #[inline(always)]
     pub(super) fn note_wait(&mut self, transaction: u32) {
         let t = &self.transactions[transaction];
         let waits_for_die = t.started == UNSET;
         let waits_for_channel = t.ready != UNSET && t.transfer == UNSET;
         if waits_for_die || waits_for_channel {
             let die = t.die;
-            let channel = self.dies[die as usize].channel as usize;
+            let Die { channel, lane, .. } = self.dies[die as usize];
+            let (channel, lane) = (channel as usize, lane as usize);
             let waiting = Waiting::Transaction(transaction);
             if waits_for_die {
-                let lane = self.lane(die);
                 self.ledger.note_lane(waiting, lane, channel, self.now);
             } else {
                 self.ledger.note_channel(waiting, channel, self.now);
@@ -239,7 +252,7 @@ impl Drive {
     }
 
     /// Charges the wait of a transaction that starts now to whoever had die and channel.
-    #[inline]
+    #[inline(always)]
     pub(super) fn charge_die_wait(&mut self, transaction: u32, lane: usize, channel: usize) {
         let now = self.now;
         let t = &self.transactions[transaction];
