@@ -13,6 +13,12 @@ use mynah_model::io::Operation;
 use mynah_stamp::StageSpans;
 use mynah_wire::nvme::{CompletionEntry, Status, SubmissionEntry};
 
+/// So much of a read is brought near when the command comes: the processor sees by itself how a
+/// longer run goes on, and a deep queue must not fill its cache.
+const BYTES_NEAR_MAX: u32 = 4096;
+/// What a store asks for at once.
+const BYTES_ASKED_FOR: u32 = 512;
+
 impl Subsystem {
     /// Where a plain command's data lie; `None` if the command needs more care.
     #[inline]
@@ -56,6 +62,7 @@ impl Subsystem {
             self.answer_plain(queue, entry, ReplyKind::Read, &plain);
             return Ok(());
         }
+        self.bring_near(&plain);
         let mut command = self.plain_command(queue, entry, ReplyKind::Read, &plain);
         command.work = Work::Media;
         if let Ready::Later(job) = ready {
@@ -63,6 +70,18 @@ impl Subsystem {
         }
         self.start_plain(command, &plain, Operation::Read, ready);
         Ok(())
+    }
+
+    /// Asks for what a read will copy when it is due, so that nothing then waits for memory.
+    #[inline]
+    fn bring_near(&self, plain: &Plain) {
+        let bytes = plain.bytes.min(BYTES_NEAR_MAX);
+        for at in (0..bytes).step_by(BYTES_ASKED_FOR as usize) {
+            let left = BYTES_ASKED_FOR.min(bytes - at);
+            if !self.store.prefetch(plain.at + u64::from(at), left) {
+                break;
+            }
+        }
     }
 
     #[inline]
