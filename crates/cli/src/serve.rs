@@ -20,7 +20,7 @@ use mynah_runtime::fault;
 use mynah_runtime::group::{Cause, Group, GroupError, Plan, Print};
 use mynah_runtime::metrics;
 use mynah_runtime::pacing::Poll;
-use mynah_runtime::server::{ServeError, ServeOptions, Shard, Speed, StoreKind};
+use mynah_runtime::server::{self, ServeError, ServeOptions, Shard, Speed, StoreKind};
 use mynah_runtime::vfio_user::DoorbellMode;
 use mynah_wire::authentication::Choices;
 use mynah_wire::fabrics::NQN_BYTES_MAX;
@@ -120,6 +120,13 @@ enum Count {
 
 impl Count {
     fn of(args: &Serve) -> Result<Count, Failure> {
+        if let Some(name) = args.name.iter().find(|name| !is_nqn(&server::nqn(name))) {
+            let help = format!(
+                "hosts know the drive by it, as in `nqn….:archive-1`: {NQN_BYTES_MAX} bytes in all, \
+                 without blanks and commas"
+            );
+            return Err(Failure::usage(format!("--name: `{name}` cannot be a name"), Some(&help)));
+        }
         let names = args.name.iter().map(|name| Some(name.clone()));
         if let Some(shards) = args.shards {
             if args.name.len() > 1 {
@@ -428,9 +435,11 @@ fn options(args: &Serve) -> Result<ServeOptions, Failure> {
     })
 }
 
-/// Whether a host can be called so (Base 2.0, section 4.5).
+/// Whether a host or a subsystem can be called so (Base 2.0, section 4.5). Linux takes names of
+/// subsystems as options that commas part.
 fn is_nqn(name: &str) -> bool {
-    name.starts_with("nqn.") && name.len() <= NQN_BYTES_MAX
+    let odd = |c: char| c.is_whitespace() || c.is_control() || c == ',';
+    name.starts_with("nqn.") && name.len() <= NQN_BYTES_MAX && !name.contains(odd)
 }
 
 /// Refuses what has no effect without TCP.
