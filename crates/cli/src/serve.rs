@@ -120,7 +120,10 @@ enum Count {
 
 impl Count {
     fn of(args: &Serve) -> Result<Count, Failure> {
-        if let Some(name) = args.name.iter().find(|name| !is_nqn(&server::nqn(name))) {
+        let odd = |name: &String| {
+            name.contains(server::is_odd_in_nqn) || server::nqn(name).len() > NQN_BYTES_MAX
+        };
+        if let Some(name) = args.name.iter().find(|name| odd(name)) {
             let help = format!(
                 "hosts know the drive by it, as in `nqn….:archive-1`: {NQN_BYTES_MAX} bytes in all, \
                  without blanks and commas"
@@ -435,11 +438,9 @@ fn options(args: &Serve) -> Result<ServeOptions, Failure> {
     })
 }
 
-/// Whether a host or a subsystem can be called so (Base 2.0, section 4.5). Linux takes names of
-/// subsystems as options that commas part.
+/// Whether a host can be called so (Base 2.0, section 4.5).
 fn is_nqn(name: &str) -> bool {
-    let odd = |c: char| c.is_whitespace() || c.is_control() || c == ',';
-    name.starts_with("nqn.") && name.len() <= NQN_BYTES_MAX && !name.contains(odd)
+    name.starts_with("nqn.") && name.len() <= NQN_BYTES_MAX
 }
 
 /// Refuses what has no effect without TCP.

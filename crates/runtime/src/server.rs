@@ -496,12 +496,20 @@ impl Served {
     }
 }
 
-/// The NQN of the subsystem called `name`.
+/// The NQN of the subsystem called `name`, with a hyphen for each character that hosts may not
+/// take.
 pub fn nqn(name: &str) -> String {
+    let name = name.replace(is_odd_in_nqn, "-");
     match name.starts_with("nqn.") {
-        true => name.to_owned(),
+        true => name,
         false => format!("{NQN_PREFIX}{name}"),
     }
+}
+
+/// Whether hosts may not take a name with `character` in it: to Linux they are options that
+/// commas part.
+pub fn is_odd_in_nqn(character: char) -> bool {
+    character.is_whitespace() || character.is_control() || character == ','
 }
 
 /// A serial number that follows from the name: the same name, the same drive.
