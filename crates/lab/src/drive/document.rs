@@ -329,6 +329,16 @@ impl<'i> Document<'i> {
                     "it is a list of sections: write `[[{path}]]` and its keys below, or `--set \
                      {path}.0.KEY=VALUE`"
                 ),
+                "wear.retries" => {
+                    "it is a list of points: write `[{cycles=0, mean=0.01}, {cycles=3000, \
+                     mean=0.5}]`, say"
+                        .to_owned()
+                }
+                "wear.decode" => {
+                    "it is a list of points: write `[{cycles=0, time=\"1us\"}, {cycles=3000, \
+                     time=\"5us\"}]`, say"
+                        .to_owned()
+                }
                 _ => "it is a list: write `[0, 1]`, say".to_owned(),
             };
             return self.problem(

@@ -524,6 +524,8 @@ fn errors_in_overrides() {
             set(&["gc=3"]),
             set(&["namespace=1GiB"]),
             set(&["namespace.0.channels=3"]),
+            set(&["wear.retries=[1,2"]),
+            set(&["wear.decode=1us"]),
         ]
         .join("----\n")
     );
