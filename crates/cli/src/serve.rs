@@ -121,7 +121,9 @@ enum Count {
 impl Count {
     fn of(args: &Serve) -> Result<Count, Failure> {
         let odd = |name: &String| {
-            name.contains(server::is_odd_in_nqn) || server::nqn(name).len() > NQN_BYTES_MAX
+            name.is_empty()
+                || name.contains(server::is_odd_in_nqn)
+                || server::nqn(name).len() > NQN_BYTES_MAX
         };
         if let Some(name) = args.name.iter().find(|name| odd(name)) {
             let help = format!(

@@ -36,6 +36,9 @@ pub type StateId = [u8; 16];
 /// The longest description that a store keeps, in bytes.
 pub const DESCRIPTION_BYTES_MAX: usize = 60 << 10;
 
+/// How much is asked for at once: the processor sees by itself how a longer run goes on.
+pub const PREFETCHED_BYTES: usize = 512;
+
 /// Holds the bytes of a drive, addressed from 0 to its size. Never blocks.
 ///
 /// Reads see all writes accepted before them. What was never written, or was discarded,
@@ -60,7 +63,8 @@ pub trait Store {
         None
     }
 
-    /// Says that bytes will soon be used. Whether [`Store::bytes`] has them.
+    /// Says that bytes will soon be used: the first [`PREFETCHED_BYTES`] of them count. Whether
+    /// [`Store::bytes`] has them.
     fn prefetch(&self, _at: u64, _bytes: u32) -> bool {
         false
     }

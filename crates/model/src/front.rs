@@ -185,7 +185,6 @@ impl Drive {
         let has_prp_list =
             linked && moves_data && self.link.prp_list_bytes(self.commands[index].bytes()) > 0;
         if has_prp_list {
-            cold_path();
             self.request_prp_list(index);
         } else {
             self.take_data(index);
@@ -199,7 +198,6 @@ impl Drive {
         self.events.push(booking.end, Event::PrpRequestAtHost { command });
     }
 
-    #[cold]
     #[inline(never)]
     pub(crate) fn return_prp_list(&mut self, command: u32) {
         let c = &self.commands[command];
@@ -208,7 +206,6 @@ impl Drive {
         self.events.push(booking.end, Event::PrpArrived { command });
     }
 
-    #[cold]
     #[inline(never)]
     pub(crate) fn prp_list_arrived(&mut self, command: u32) {
         let now = self.now;

@@ -528,3 +528,15 @@ fn raise_descriptor_limit() {
     // If it cannot be raised, connections above the limit are refused.
     let _ = setrlimit(Resource::Nofile, raised);
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_become_such_as_hosts_can_use() {
+        assert_eq!(nqn("archive-1"), "nqn.2026-11.io.github.mynah-ssd:archive-1");
+        assert_eq!(nqn("my, drive\n"), "nqn.2026-11.io.github.mynah-ssd:my--drive-");
+        assert_eq!(nqn("nqn.2026-11.org.example:a"), "nqn.2026-11.org.example:a");
+    }
+}

@@ -7,17 +7,15 @@ use crate::config::Timing;
 use crate::namespace::SECTOR_BYTES;
 use crate::output::{Media, Output, Queue, Reply, ReplyData, ReplyKind};
 use crate::slots::NONE;
-use crate::store::Ready;
+use crate::store::{PREFETCHED_BYTES, Ready};
 use crate::subsystem::Subsystem;
 use mynah_model::io::Operation;
 use mynah_stamp::StageSpans;
 use mynah_wire::nvme::{CompletionEntry, Status, SubmissionEntry};
 
-/// So much of a read is brought near when the command comes: the processor sees by itself how a
-/// longer run goes on, and a deep queue must not fill its cache.
+/// So much of a timed read is brought near when its command comes: what lies between is long
+/// enough for all of it, but a deep queue must not fill the cache.
 const BYTES_NEAR_MAX: u32 = 4096;
-/// What a store asks for at once.
-const BYTES_ASKED_FOR: u32 = 512;
 
 impl Subsystem {
     /// Where a plain command's data lie; `None` if the command needs more care.
@@ -76,9 +74,8 @@ impl Subsystem {
     #[inline]
     fn bring_near(&self, plain: &Plain) {
         let bytes = plain.bytes.min(BYTES_NEAR_MAX);
-        for at in (0..bytes).step_by(BYTES_ASKED_FOR as usize) {
-            let left = BYTES_ASKED_FOR.min(bytes - at);
-            if !self.store.prefetch(plain.at + u64::from(at), left) {
+        for at in (0..bytes).step_by(PREFETCHED_BYTES) {
+            if !self.store.prefetch(plain.at + u64::from(at), bytes - at) {
                 break;
             }
         }

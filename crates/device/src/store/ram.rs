@@ -1,6 +1,6 @@
 //! Bytes in memory.
 
-use super::{Ready, Store, StoreError, StoreJob};
+use super::{PREFETCHED_BYTES, Ready, Store, StoreError, StoreJob};
 use std::ops::DerefMut;
 
 /// What is given out at once: small, because a random write should cost no more than the
@@ -19,10 +19,8 @@ const GROUP_FRAMES: usize = 16_384;
 /// In the table: nothing was written here.
 const NONE: u32 = u32::MAX;
 
-/// Bytes that come near together, and how many such pieces are asked for at once: the processor
-/// sees by itself how a longer run goes on.
+/// Bytes that come near together.
 const CACHE_LINE: usize = 64;
-const LINES_TOUCHED: usize = 8;
 
 /// A large piece of memory.
 pub trait Arena: DerefMut<Target = [u8]> {
@@ -35,7 +33,7 @@ pub trait Arena: DerefMut<Target = [u8]> {
     /// Says that bytes will soon be used: at most those of one frame of 4 KiB.
     #[inline]
     fn prefetch(&self, at: usize, bytes: usize) {
-        let lines = self[at..at + bytes].chunks(CACHE_LINE).take(LINES_TOUCHED);
+        let lines = self[at..at + bytes].chunks(CACHE_LINE).take(PREFETCHED_BYTES / CACHE_LINE);
         std::hint::black_box(lines.fold(0, |touched, line| touched ^ line[0]));
     }
 }

@@ -189,15 +189,13 @@ impl Drive {
         while waiting != 0 {
             let state = &mut self.channels[channel as usize];
             let die = state.first_die + waiting.trailing_zeros();
+            let lane = self.dies[die as usize].lane as usize;
             if self.config.scheduler.die_interleaving {
                 state.blocked |= waiting & waiting.wrapping_neg();
-                self.ledger.begin_blocked(die as usize, channel as usize, self.now);
-            } else {
+                self.ledger.begin_blocked(lane, channel as usize, self.now);
+            } else if !self.chip_busy[lane] {
                 // A die that waits for its chip is looked at again.
-                let chip = (die / self.shape.dies_per_chip) as usize;
-                if !self.chip_busy[chip] {
-                    self.ledger.begin_blocked(chip, channel as usize, self.now);
-                }
+                self.ledger.begin_blocked(lane, channel as usize, self.now);
             }
             waiting &= waiting - 1;
         }

@@ -35,8 +35,7 @@ pub(crate) struct DieOperation {
 
 pub(crate) struct Die {
     pub(crate) channel: u32,
-    /// What it shares with nobody, or with the other dies of its chip: see
-    /// [`Ledger`](crate::blame::Ledger).
+    /// Its place in the [`Ledger`](crate::blame::Ledger): its own, or its chip's.
     pub(crate) lane: u32,
     /// Its bit in the channel's masks.
     pub(crate) bit: u64,

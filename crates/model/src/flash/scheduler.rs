@@ -173,15 +173,8 @@ impl Drive {
 
     /// Starts whatever can start on the listed channels, and notes the beginning of the
     /// waits of everything that could not.
-    #[inline(always)]
-    pub(crate) fn settle(&mut self) {
-        if self.unsettled {
-            self.settle_all();
-        }
-    }
-
     #[inline(never)]
-    fn settle_all(&mut self) {
+    pub(crate) fn settle(&mut self) {
         self.settle_here();
     }
 
