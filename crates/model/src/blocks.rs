@@ -359,9 +359,12 @@ impl Blocks {
         let free = &mut self.free[plane as usize];
         let wear = |at: &usize| self.erases[free[*at] as usize];
         let levels = self.levelling.get(plane as usize).is_some_and(|&levels| levels);
+        // Nothing is worn less than a block that was never erased: the plane of a new drive has
+        // thousands of them.
+        let is_worn = free.front().is_some_and(|&block| self.erases[block as usize] > 0);
         let at = if levels && stream.is_collected() {
             (0..free.len()).max_by_key(wear)
-        } else if self.dynamic {
+        } else if self.dynamic && is_worn {
             (0..free.len()).min_by_key(wear)
         } else {
             Some(0)

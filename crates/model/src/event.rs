@@ -276,7 +276,7 @@ impl EventQueue {
     /// The time of the first event in a slot that has any.
     #[inline]
     fn time_of_slot(&self, slot: usize) -> u64 {
-        self.nodes[self.slots[slot].head as usize].key.time
+        self.nodes[self.slots[slot % SLOTS as usize].head as usize].key.time
     }
 
     /// The time of the earliest event in the wheel, where the present slot and those after it
@@ -358,32 +358,25 @@ impl EventQueue {
         node.next = self.free;
         self.free = index;
         self.slots[slot].head = after;
-        let mut reaches = self.far_from <= number;
-        self.first = match after {
-            NONE => {
-                let first = self.clear_slot(slot);
-                reaches |= first == NEVER;
-                first
-            }
-            after => self.nodes[after as usize].key.time,
-        };
-        if reaches {
+        self.first = self.first_from(slot, after == NONE);
+        if self.far_from <= number || self.first == NEVER {
             self.reach_far();
         }
         Some((Time::from_ps(time), event))
     }
 
-    /// Notes that the slot of the present position is empty; returns the time of the earliest
-    /// event in the wheel.
+    /// The time of the earliest event in the wheel, `slot` being that of the present position,
+    /// which has just become empty or not. No branch depends on that, since nobody can foretell
+    /// it.
     #[inline]
-    fn clear_slot(&mut self, slot: usize) -> u64 {
+    fn first_from(&mut self, slot: usize, is_empty: bool) -> u64 {
         let (index, bit) = (slot / 64, slot % 64);
-        let word = self.occupied[index] & !(1 << bit);
+        let word = self.occupied[index] & !(u64::from(is_empty) << bit);
         self.occupied[index] = word;
         // Slots of the same word before the present one are a turn of the wheel later.
-        let after = word >> bit;
-        if after != 0 {
-            return self.time_of_slot(slot + after.trailing_zeros() as usize);
+        let from = word >> bit;
+        if from != 0 {
+            return self.time_of_slot(slot + from.trailing_zeros() as usize);
         }
         self.occupied_words &= !(u64::from(word == 0) << index);
         self.first_after_word(index)
