@@ -17,6 +17,7 @@ use mynah_runtime::host::load::{self, Load, LoadError, Outcome, Progress, Where}
 use mynah_runtime::host::{self, Credentials, HostError, Options, Target, VfioUserOptions};
 use mynah_stamp::Span;
 use mynah_wire::authentication::Choices;
+use mynah_wire::fabrics::check_nqn;
 use mynah_wire::tcp::digest::Digests;
 use std::path::Path;
 use std::time::Duration;
@@ -178,7 +179,7 @@ fn options(args: &Bench, target: &Target) -> Result<Options, Failure> {
         return Err(key::without_tls());
     }
     let host_nqn = match &host.host_nqn {
-        Some(nqn) => host::check_nqn(nqn)
+        Some(nqn) => check_nqn(nqn)
             .map(|()| nqn.clone())
             .map_err(|problem| Failure::usage(format!("--host-nqn {nqn}: {problem}"), None))?,
         None => host::default_host_nqn(),

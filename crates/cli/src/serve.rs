@@ -23,7 +23,7 @@ use mynah_runtime::pacing::Poll;
 use mynah_runtime::server::{self, ServeError, ServeOptions, Shard, Speed, StoreKind};
 use mynah_runtime::vfio_user::DoorbellMode;
 use mynah_wire::authentication::Choices;
-use mynah_wire::fabrics::NQN_BYTES_MAX;
+use mynah_wire::fabrics::{NQN_BYTES_MAX, check_nqn};
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -402,7 +402,7 @@ fn options(args: &Serve) -> Result<ServeOptions, Failure> {
         let error: fault::FaultError = error;
         Failure::usage(format!("--fault: {error}"), Some(&error.help))
     })?;
-    if let Some(name) = args.allow_host.iter().find(|name| !is_nqn(name)) {
+    if let Some(name) = args.allow_host.iter().find(|name| check_nqn(name).is_err()) {
         let help = "hosts are named as in nqn.2014-08.org.nvmexpress:uuid:…; Linux has its own in \
                     /etc/nvme/hostnqn";
         let message = format!("--allow-host: `{name}` is not an NVMe qualified name");
@@ -438,11 +438,6 @@ fn options(args: &Serve) -> Result<ServeOptions, Failure> {
             .transpose()?,
         ..ServeOptions::default()
     })
-}
-
-/// Whether a host can be called so (Base 2.0, section 4.5).
-fn is_nqn(name: &str) -> bool {
-    name.starts_with("nqn.") && name.len() <= NQN_BYTES_MAX
 }
 
 /// Refuses what has no effect without TCP.

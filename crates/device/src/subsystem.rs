@@ -25,7 +25,7 @@ use crate::{Now, Store, StoreError};
 use mynah_model::Drive;
 use mynah_model::io::{Control, FlowId, QueueId, QueueKind};
 use mynah_stamp::{Span, Time};
-use mynah_wire::fabrics::{DISCOVERY_NQN, NQN_BYTES_MAX};
+use mynah_wire::fabrics::{DISCOVERY_NQN, check_nqn};
 use mynah_wire::nvme::log::SelfTestResult;
 use mynah_wire::nvme::property::status;
 use mynah_wire::nvme::{Status, SubmissionEntry};
@@ -698,8 +698,7 @@ fn pool_sectors(drive: &Drive) -> impl Iterator<Item = u64> + '_ {
 }
 
 fn check(config: &SubsystemConfig) -> Result<(), SubsystemError> {
-    let is_nqn = |nqn: &str| nqn.starts_with("nqn.") && nqn.len() <= NQN_BYTES_MAX;
-    if !is_nqn(&config.nqn) || config.nqn == DISCOVERY_NQN {
+    if check_nqn(&config.nqn).is_err() || config.nqn == DISCOVERY_NQN {
         return Err(SubsystemError::Nqn(config.nqn.clone()));
     }
     for (field, text, max) in [

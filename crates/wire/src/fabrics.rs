@@ -73,11 +73,36 @@ impl Connect {
     }
 }
 
+/// Why a text is no NVMe qualified name (Base 2.0, section 4.5).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NqnError {
+    /// Names begin with a fixed word.
+    #[error("its name does not begin with nqn.")]
+    Prefix,
+    /// Names fit a field of Connect.
+    #[error("its name is longer than {NQN_BYTES_MAX} bytes")]
+    TooLong,
+}
+
+/// Whether `text` can be an NVMe qualified name.
+///
+/// # Errors
+/// Why it cannot.
+pub fn check_nqn(text: &str) -> Result<(), NqnError> {
+    if !text.starts_with("nqn.") {
+        return Err(NqnError::Prefix);
+    }
+    if text.len() > NQN_BYTES_MAX {
+        return Err(NqnError::TooLong);
+    }
+    Ok(())
+}
+
 /// The NQN in a 256-byte field: up to its first zero, at most 223 bytes of UTF-8.
 pub fn nqn(field: &[u8; 256]) -> Option<&str> {
     let end = field.iter().position(|&byte| byte == 0)?;
     let text = std::str::from_utf8(&field[..end]).ok()?;
-    (end <= NQN_BYTES_MAX && text.starts_with("nqn.")).then_some(text)
+    check_nqn(text).is_ok().then_some(text)
 }
 
 /// An NQN as a 256-byte field; `None` if it is too long.

@@ -22,7 +22,7 @@ pub use controller::{Association, Controller, Namespace, Options};
 pub use discovery::{Subsystem, discover};
 #[cfg(feature = "tls")]
 pub use encryption::Encryption;
-pub use target::{Target, TargetError, check_nqn, default_host_nqn, host_id};
+pub use target::{Target, TargetError, default_host_nqn, host_id};
 pub use vfio_user::VfioUserOptions;
 
 use mynah_wire::authentication::Failure;

@@ -1,6 +1,6 @@
 //! What people write for a target, and who they say they are.
 
-use mynah_wire::fabrics::NQN_BYTES_MAX;
+use mynah_wire::fabrics::check_nqn;
 use std::str::FromStr;
 
 /// The port of NVMe/TCP discovery controllers, and of most others (IANA).
@@ -39,7 +39,7 @@ impl FromStr for Target {
             Some((address, nqn)) => (address, Some(nqn)),
         };
         if let Some(nqn) = nqn {
-            check_nqn(nqn).map_err(|problem| error(&problem))?;
+            check_nqn(nqn).map_err(|problem| error(&problem.to_string()))?;
         }
         let bare = address.strip_prefix('[').and_then(|rest| rest.split_once(']'));
         let (host, port) = match bare {
@@ -75,20 +75,6 @@ impl std::fmt::Display for Target {
         write!(f, "tcp://{}", self.address)?;
         self.nqn.as_ref().map_or(Ok(()), |nqn| write!(f, "/{nqn}"))
     }
-}
-
-/// Whether `nqn` can be a name (Base 2.0, section 4.5).
-///
-/// # Errors
-/// Why it cannot.
-pub fn check_nqn(nqn: &str) -> Result<(), String> {
-    if !nqn.starts_with("nqn.") {
-        return Err("its name does not begin with nqn.".into());
-    }
-    if nqn.len() > NQN_BYTES_MAX {
-        return Err(format!("its name is longer than {NQN_BYTES_MAX} bytes"));
-    }
-    Ok(())
 }
 
 /// The host that this machine is: what nvme-cli has configured, or else a name made from the
