@@ -171,7 +171,11 @@ fn write_device(out: &mut String, result: &Result, device: &Device) -> std::fmt:
     }
     if let Some(wear) = &device.wear {
         if wear.write_protected {
-            writeln!(out, "  no spare blocks are left: the drive takes no more writes")?;
+            let why = match wear.spare_blocks {
+                0 => "no spare blocks are left",
+                _ => "too many blocks of a plane have gone one after the other",
+            };
+            writeln!(out, "  {why}: the drive takes no more writes")?;
         }
         if let Some(used) = wear.life_used {
             write!(out, "  life used: {}", percent(used))?;

@@ -138,7 +138,7 @@ pub enum Status {
     WriteFault,
     /// Aborted on request, or its queue was deleted.
     Aborted,
-    /// The drive takes no more writes: it has no spare blocks left.
+    /// The drive takes no more writes: it has no spare blocks left, or too few free ones.
     WriteProtected,
 }
 

@@ -1,7 +1,7 @@
 //! Wear: how blocks are kept equally worn, when they are given up, and what reads of worn
 //! blocks take.
 
-use crate::config;
+use crate::config::{self, Placement};
 use crate::drive::Drive;
 use crate::event::Event;
 use crate::flash::die::DieOperation;
@@ -37,14 +37,27 @@ impl Drive {
         true
     }
 
-    /// A block of `plane` has been retired: without spare blocks the drive takes no more
-    /// writes, so that it can keep what it has.
+    /// A block of `plane` has been retired. Without spare blocks the drive takes no more writes, so
+    /// that it can keep what it has; nor where so many blocks have gone one after the other that
+    /// what is in the cache would soon find no free one.
     pub(crate) fn check_spares(&mut self, plane: u32) {
         let limited = self.config.wear.endurance.is_some();
         let spares = self.spare_blocks[plane as usize];
-        if limited && self.blocks.retired_of(plane) > spares {
+        // Merges have a block of their own, and where any plane may be written another will do.
+        let needs_free = self.hybrid.is_none() && self.config.placement == Placement::Static;
+        let few_are_free = needs_free && self.blocks.free_blocks(plane) < self.blocks_for_cache();
+        if few_are_free || limited && self.blocks.retired_of(plane) > spares {
             self.protect();
         }
+    }
+
+    /// Blocks of a plane that its part of a full cache takes, and one for what is being collected;
+    /// few beside those that are free when collection starts.
+    fn blocks_for_cache(&self) -> usize {
+        let bytes = self.config.cache.as_ref().map_or(0, |cache| cache.bytes);
+        let block = u64::from(self.shape.units_per_block) * u64::from(self.shape.unit_bytes);
+        let blocks = bytes.div_ceil(u64::from(self.shape.planes) * block) as usize;
+        (blocks + 1).min(self.blocks.start / 2).max(1)
     }
 
     /// The drive takes no more writes. What it has taken has to find a place.

@@ -466,7 +466,8 @@ pub(super) struct Wear {
     /// Erases of every block when the drive is built. Default: 0.
     pub(super) initial_cycles: Maybe<u32>,
     /// Rated P/E cycles: erases that a block endures before it is retired. Without spare
-    /// blocks the drive takes no more writes. Default: no end.
+    /// blocks the drive takes no more writes; nor when so many blocks of a plane have worn out one
+    /// after the other that what the cache holds would find no free one. Default: no end.
     pub(super) endurance: Maybe<u32>,
     /// With `endurance`: its relative standard deviation from block to block, up to 20%.
     /// Default: 0%.
