@@ -500,7 +500,7 @@ impl Drive {
             self.counters.media_errors += u64::from(failed);
             self.counters.retired_blocks += blocks;
             self.blocks.retire(block);
-            self.check_spares(plane);
+            self.protect_if_short_of_blocks(plane);
         } else {
             self.counters.erases += blocks;
             self.blocks.put_free(block);

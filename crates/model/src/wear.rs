@@ -40,7 +40,7 @@ impl Drive {
     /// A block of `plane` has been retired. Without spare blocks the drive takes no more writes, so
     /// that it can keep what it has; nor where so many blocks have gone one after the other that
     /// what is in the cache would soon find no free one.
-    pub(crate) fn check_spares(&mut self, plane: u32) {
+    pub(crate) fn protect_if_short_of_blocks(&mut self, plane: u32) {
         let limited = self.config.wear.endurance.is_some();
         let spares = self.spare_blocks[plane as usize];
         // Merges have a block of their own, and where any plane may be written another will do.

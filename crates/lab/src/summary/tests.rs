@@ -1,5 +1,5 @@
 use super::*;
-use crate::result::sample;
+use crate::result::{Wear, sample};
 
 #[test]
 fn a_contended_drive() {
@@ -16,6 +16,32 @@ fn an_untrusted_run_says_so_first() {
     let mut result = sample::idle();
     result.untrusted = Some("lateness p99 is 80us, the bound is 50us".to_owned());
     assert!(text(&result).starts_with("NOT TRUSTWORTHY: lateness p99 is 80us"));
+}
+
+#[test]
+fn a_write_protected_drive_says_why() {
+    let mut result = sample::contended();
+    let wear = Wear {
+        erases_mean: 20.0,
+        erases_min: 18,
+        spread: 4,
+        levelling_runs: 0,
+        spare_blocks: 0,
+        write_protected: true,
+        life_used: None,
+        writes_left_bytes: None,
+        lifetime_left_s: None,
+    };
+    let mut told = |wear| {
+        result.device.as_mut().unwrap().wear = Some(wear);
+        text(&result)
+    };
+    assert!(
+        told(wear.clone()).contains("no spare blocks are left: the drive takes no more writes")
+    );
+    let with_spares = told(Wear { spare_blocks: 3, ..wear.clone() });
+    assert!(with_spares.contains("too many blocks of a plane have gone one after the other: the"));
+    assert!(!told(Wear { write_protected: false, ..wear }).contains("no more writes"));
 }
 
 #[test]

@@ -190,11 +190,12 @@ impl Drive {
             let state = &mut self.channels[channel as usize];
             let die = state.first_die + waiting.trailing_zeros();
             let lane = self.dies[die as usize].lane as usize;
-            if self.config.scheduler.die_interleaving {
+            let interleaving = self.config.scheduler.die_interleaving;
+            if interleaving {
                 state.blocked |= waiting & waiting.wrapping_neg();
-                self.ledger.begin_blocked(lane, channel as usize, self.now);
-            } else if !self.chip_busy[lane] {
-                // A die that waits for its chip is looked at again.
+            }
+            // A die that waits for its chip is looked at again.
+            if interleaving || !self.chip_busy[lane] {
                 self.ledger.begin_blocked(lane, channel as usize, self.now);
             }
             waiting &= waiting - 1;

@@ -33,6 +33,20 @@ fn wear_down(host: &mut Host, writes: usize) -> u32 {
     spread
 }
 
+/// Fills the drive and writes at random places until it takes no more writes; returns how many
+/// units it has.
+fn write_until_protected(host: &mut Host, random: &mut Random) -> u64 {
+    fill(host);
+    let units = host.drive.namespace_sectors(NAMESPACE).expect("one") / 8;
+    let mut written = 0;
+    while !host.drive.counters().wear.write_protected {
+        host.closed_loop(8, 64, |_| (Operation::Write, random.below(units) * 8, 8));
+        written += 64;
+        assert!(written < 1_000_000, "it never ends");
+    }
+    units
+}
+
 #[test]
 fn static_levelling_holds_the_spread_under_its_threshold() {
     let spread = |wear: Wear| {
@@ -130,15 +144,7 @@ fn a_drive_whose_erases_fail_takes_no_more_writes_before_it_loses_them() {
             config.faults = vec![Fault::Media { operation: MediaOperation::Erase, extent }];
             config.seed = seed;
             let mut host = Host::new(config);
-            fill(&mut host);
-            let units = host.drive.namespace_sectors(NAMESPACE).expect("one") / 8;
-            let mut random = Random(seed);
-            let mut written = 0;
-            while !host.drive.counters().wear.write_protected {
-                host.closed_loop(8, 64, |_| (Operation::Write, random.below(units) * 8, 8));
-                written += 64;
-                assert!(written < 1_000_000, "{seed}, {endurance:?}: it never ends");
-            }
+            write_until_protected(&mut host, &mut Random(seed));
             let status = host.run_one(Operation::Write, 0, 8).status;
             assert_eq!(status, Status::WriteProtected);
             let lost = host.drive.counters().units_lost;
@@ -161,12 +167,7 @@ fn blocks_that_wear_out_together_end_the_writing_before_anything_is_lost() {
         config.wear.initial = 18;
         config.seed = seed;
         let mut host = Host::new(config);
-        fill(&mut host);
-        let units = host.drive.namespace_sectors(NAMESPACE).expect("one") / 8;
-        let mut random = Random(seed);
-        while !host.drive.counters().wear.write_protected {
-            host.closed_loop(8, 64, |_| (Operation::Write, random.below(units) * 8, 8));
-        }
+        write_until_protected(&mut host, &mut Random(seed));
         let counters = host.drive.counters();
         assert!(counters.wear.spare_blocks > 0, "{seed}: {counters:?}");
         assert_eq!(host.run_one(Operation::Flush, 0, 0).status, Status::Success, "{seed}");
@@ -186,12 +187,8 @@ fn a_worn_out_drive_still_finishes_what_its_mapping_has_to_write() {
             c.seed = seed;
         });
         let mut host = Host::new(config);
-        fill(&mut host);
-        let units = host.drive.namespace_sectors(NAMESPACE).expect("one") / 8;
         let mut random = Random(seed);
-        while !host.drive.counters().wear.write_protected {
-            host.closed_loop(8, 64, |_| (Operation::Write, random.below(units) * 8, 8));
-        }
+        let units = write_until_protected(&mut host, &mut random);
         // Reads evict what the last writes changed.
         host.closed_loop(8, 4096, |_| (Operation::Read, random.below(units) * 8, 8));
         host.run_one(Operation::Flush, 0, 0);
