@@ -173,7 +173,7 @@ fn write_device(out: &mut String, result: &Result, device: &Device) -> std::fmt:
         if wear.write_protected {
             let why = match wear.spare_blocks {
                 0 => "no spare blocks are left",
-                _ => "too many blocks of a plane have gone one after the other",
+                _ => "so many blocks are gone that data would soon find no place",
             };
             writeln!(out, "  {why}: the drive takes no more writes")?;
         }

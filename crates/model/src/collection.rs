@@ -168,9 +168,14 @@ impl Drive {
         // Without anything to win, writes can only go on while there are free pages.
         if !self.blocks.can_program_host(plane) {
             self.give_up(plane);
-        } else if self.write_protected && self.is_mapping_starving(plane) {
-            // No host write will make anything to win: the old translation pages stay.
-            self.fail_writes_of(plane, CLASS_MAPPING);
+        } else if self.is_mapping_starving(plane) {
+            if self.write_protected {
+                // No host write will make anything to win: the old translation pages stay.
+                self.fail_writes_of(plane, CLASS_MAPPING);
+            } else if self.blocks.retired_of(plane) > self.spare_blocks[plane as usize] {
+                // So many blocks are gone that none may ever be won again. This fails them, too.
+                self.protect();
+            }
         }
     }
 
@@ -496,14 +501,19 @@ impl Drive {
         let failed =
             self.faults.any_erases && self.faults.strikes(MediaOperation::Erase, |_, _| false);
         let blocks = u64::from(self.shape.flash_planes);
-        if failed || self.blocks.is_worn_out(block) {
+        let worn_out = !self.write_protected && self.blocks.is_worn_out(block);
+        let was_last = (failed || worn_out) && self.needs_every_block(plane);
+        // Of worn-out blocks, those without which data would be lost are used on.
+        if failed || worn_out && !was_last {
             self.counters.media_errors += u64::from(failed);
             self.counters.retired_blocks += blocks;
             self.blocks.retire(block);
-            self.protect_if_short_of_blocks(plane);
         } else {
             self.counters.erases += blocks;
             self.blocks.put_free(block);
+        }
+        if was_last {
+            self.protect();
         }
         self.counters.gc_runs += blocks;
         if let Some(flin) = &mut self.flin {

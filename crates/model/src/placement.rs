@@ -22,34 +22,52 @@ impl Drive {
         let namespace = self.namespace_index(unit);
         let Stripe { at, left } = self.stripes[namespace];
         let planes = &self.namespaces[namespace].planes;
-        let at = match left {
-            0 => match self.config.placement {
-                Placement::LeastLoaded => self.least_loaded(planes, at),
-                _ => self.next_with_room(planes, at),
-            },
-            _ => at,
+        if left > 0 {
+            self.stripes[namespace].left -= 1;
+            return planes[at as usize];
+        }
+        let at = match self.config.placement {
+            Placement::LeastLoaded => self.least_loaded(planes, at),
+            _ => self.next_with_room(planes, at),
         };
         let plane = planes[at as usize];
-        let left = if left == 0 { self.shape.units_per_page } else { left } - 1;
-        self.stripes[namespace] = Stripe { at, left };
+        // Without some of its planes the drive may be too small for what it promises to hold.
+        let is_full = !self.has_room(plane) && planes.iter().any(|&plane| !self.takes_data(plane));
+        self.stripes[namespace] = Stripe { at, left: self.shape.units_per_page - 1 };
+        if is_full {
+            self.protect();
+        }
         plane
+    }
+
+    /// Units that a plane holds or will hold.
+    fn held(&self, plane: u32) -> u32 {
+        self.blocks.in_plane(plane) + self.planes[plane as usize].queues.host_units
     }
 
     /// Whether a plane can take more data and still collect garbage.
     fn has_room(&self, plane: u32) -> bool {
-        let state = &self.planes[plane as usize];
-        let held = self.blocks.in_plane(plane) + state.queues.host_units;
-        let works = !state.read_only && !self.dies[self.shape.die_of_plane(plane) as usize].dead;
-        works && held + self.shape.units_per_page <= self.plane_room
+        self.takes_data(plane) && self.held(plane) + self.shape.units_per_page <= self.plane_room
     }
 
-    /// The next plane after the one at `at` that has room; without any, the emptiest.
+    fn takes_data(&self, plane: u32) -> bool {
+        let dead = self.dies[self.shape.die_of_plane(plane) as usize].dead;
+        !dead && !self.planes[plane as usize].read_only
+    }
+
+    /// The next plane after the one at `at` that has room; without any, the emptiest of those that
+    /// take data at all.
     fn next_with_room(&self, planes: &[u32], at: u32) -> u32 {
         let count = planes.len() as u32;
         let after = || (1..=count).map(|step| (at + step) % count);
         after()
             .find(|&at| self.has_room(planes[at as usize]))
-            .or_else(|| after().min_by_key(|&at| self.blocks.in_plane(planes[at as usize])))
+            .or_else(|| {
+                after().min_by_key(|&at| {
+                    let plane = planes[at as usize];
+                    (!self.takes_data(plane), self.held(plane))
+                })
+            })
             .unwrap_or(0)
     }
 

@@ -1,7 +1,7 @@
 //! Wear: how blocks are kept equally worn, when they are given up, and what reads of worn
 //! blocks take.
 
-use crate::config::{self, Placement};
+use crate::config;
 use crate::drive::Drive;
 use crate::event::Event;
 use crate::flash::die::DieOperation;
@@ -37,18 +37,16 @@ impl Drive {
         true
     }
 
-    /// A block of `plane` has been retired. Without spare blocks the drive takes no more writes, so
-    /// that it can keep what it has; nor where so many blocks have gone one after the other that
-    /// what is in the cache would soon find no free one.
-    pub(crate) fn protect_if_short_of_blocks(&mut self, plane: u32) {
+    /// Whether `plane` cannot do without one more block: it has no spare ones left, or so many have
+    /// gone one after the other that what is in the cache would soon find no free one.
+    pub(crate) fn needs_every_block(&self, plane: u32) -> bool {
         let limited = self.config.wear.endurance.is_some();
-        let spares = self.spare_blocks[plane as usize];
-        // Merges have a block of their own, and where any plane may be written another will do.
-        let needs_free = self.hybrid.is_none() && self.config.placement == Placement::Static;
-        let few_are_free = needs_free && self.blocks.free_blocks(plane) < self.blocks_for_cache();
-        if few_are_free || limited && self.blocks.retired_of(plane) > spares {
-            self.protect();
-        }
+        let no_spares =
+            limited && self.blocks.retired_of(plane) >= self.spare_blocks[plane as usize];
+        // Merges have a block of their own.
+        let few_are_free =
+            self.hybrid.is_none() && self.blocks.free_blocks(plane) < self.blocks_for_cache();
+        no_spares || few_are_free
     }
 
     /// Blocks of a plane that its part of a full cache takes, and one for what is being collected;
@@ -60,7 +58,8 @@ impl Drive {
         (blocks + 1).min(self.blocks.start / 2).max(1)
     }
 
-    /// The drive takes no more writes. What it has taken has to find a place.
+    /// The drive takes no more writes. What it has taken has to find a place, so that no more blocks
+    /// are retired for their wear.
     pub(crate) fn protect(&mut self) {
         if !std::mem::replace(&mut self.write_protected, true) {
             for plane in 0..self.shape.planes {

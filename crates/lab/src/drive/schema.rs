@@ -467,7 +467,8 @@ pub(super) struct Wear {
     pub(super) initial_cycles: Maybe<u32>,
     /// Rated P/E cycles: erases that a block endures before it is retired. Without spare
     /// blocks the drive takes no more writes; nor when so many blocks of a plane have worn out one
-    /// after the other that what the cache holds would find no free one. Default: no end.
+    /// after the other that what the cache holds would find no free one. From then on worn-out
+    /// blocks are used on, so that all that it has taken finds a place. Default: no end.
     pub(super) endurance: Maybe<u32>,
     /// With `endurance`: its relative standard deviation from block to block, up to 20%.
     /// Default: 0%.

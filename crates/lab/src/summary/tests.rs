@@ -40,7 +40,7 @@ fn a_write_protected_drive_says_why() {
         told(wear.clone()).contains("no spare blocks are left: the drive takes no more writes")
     );
     let with_spares = told(Wear { spare_blocks: 3, ..wear.clone() });
-    assert!(with_spares.contains("too many blocks of a plane have gone one after the other: the"));
+    assert!(with_spares.contains("data would soon find no place: the drive takes no more writes"));
     assert!(!told(Wear { write_protected: false, ..wear }).contains("no more writes"));
 }
 

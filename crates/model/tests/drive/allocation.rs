@@ -130,3 +130,27 @@ fn least_loaded_goes_round_a_slow_die() {
     assert!(least.times(2) < striped && least.times(2) < fixed, "{least} {striped} {fixed}");
     assert!(least > Span::from_ms(1));
 }
+
+/// When every plane holds as much as it can, writes go to the one that holds the least: were they
+/// all to go to one, it could not be collected any more.
+#[test]
+fn a_full_drive_takes_writes_wherever_they_may_go() {
+    for placement in [Placement::Striped, Placement::LeastLoaded] {
+        let mut host = Host::new(small_with(|c| {
+            (c.geometry.blocks_per_plane, c.geometry.pages_per_block) = (56, 12);
+            c.over_provisioning = 0.15;
+            (c.gc.start, c.gc.urgent) = (0.25, 0.125);
+            c.cache = Some(DataCache { bytes: 1 << 20, ..cache() });
+            c.mapping.table = MappingTable::Cached(cached_table(16 << 10));
+            c.placement = placement;
+        }));
+        fill(&mut host);
+        let units = host.drive.namespace_sectors(NAMESPACE).expect("one") / 8;
+        let mut random = Random(3);
+        host.closed_loop(8, 10_000, |_| (Operation::Write, random.below(units) * 8, 8));
+        let counters = host.drive.counters();
+        assert!(!counters.wear.write_protected, "{placement:?}");
+        assert_eq!(counters.units_lost, 0, "{placement:?}");
+        host.drive.check().expect("the invariants hold");
+    }
+}
