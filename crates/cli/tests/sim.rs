@@ -146,6 +146,10 @@ fn a_power_cut_is_told() {
     let value = result(&json);
     assert!(value["device"]["units_lost"].as_u64().unwrap() > 0);
     assert!(value["notes"][0].as_str().unwrap().contains("never answered"));
+    // Requests are due at the very instant of the cut.
+    let paced = ["--rw", "randread", "--rate_iops", "10000", "--numjobs", "2", "--runtime", "1s"];
+    let summary = done(sim(folder.path(), &[&paced[..], &["--fault", "power-cut:at=2ms"]].concat()));
+    assert!(summary.contains("the power failed at 2ms"), "{summary}");
 }
 
 #[test]

@@ -605,8 +605,10 @@ impl Runner {
                 break;
             }
             self.react()?;
+            // Nothing reaches a drive without power, not even at the instant at which it fails.
             while let Some(Reverse((at, job))) = self.arrivals.peek().copied()
                 && at == self.drive.now()
+                && !self.drive.has_lost_power()
             {
                 self.arrivals.pop();
                 self.arrive(job, at)?;
