@@ -148,8 +148,34 @@ fn a_power_cut_is_told() {
     assert!(value["notes"][0].as_str().unwrap().contains("never answered"));
     // Requests are due at the very instant of the cut.
     let paced = ["--rw", "randread", "--rate_iops", "10000", "--numjobs", "2", "--runtime", "1s"];
-    let summary = done(sim(folder.path(), &[&paced[..], &["--fault", "power-cut:at=2ms"]].concat()));
+    let summary =
+        done(sim(folder.path(), &[&paced[..], &["--fault", "power-cut:at=2ms"]].concat()));
     assert!(summary.contains("the power failed at 2ms"), "{summary}");
+}
+
+#[test]
+fn a_drive_that_does_nothing_but_collect_is_given_up() {
+    let folder = tempfile::tempdir().unwrap();
+    // Every translation page takes a whole word line of the only open block.
+    let sets = [
+        ("geometry.channels", "1"),
+        ("geometry.blocks_per_plane", "64"),
+        ("geometry.pages_per_block", "12"),
+        ("over_provisioning", "50%"),
+        ("mapping.table", "cached"),
+        ("mapping.cmt.size", "64KiB"),
+        ("mapping.cmt.granularity", "page"),
+        ("flash.one_shot", "true"),
+        ("gc.write_frontiers", "one"),
+    ];
+    let sets = sets.map(|(key, value)| format!("--set={key}={value}"));
+    let drive = ["sim", "--drive", "samsung-48l-tlc", "--seed", "843"];
+    let flow = ["--rw", "write", "--bs", "12k", "--iodepth", "8", "--number_ios", "3000"];
+    let sets: Vec<&str> = sets.iter().map(String::as_str).collect();
+    let output = mynah(folder.path(), &[&drive[..], &flow, &sets].concat());
+    assert_eq!(output.status.code(), Some(2), "{}", text(&output.stdout));
+    let error = text(&output.stderr);
+    assert!(error.contains("8 I/Os wait") && error.contains("more over-provisioning"), "{error}");
 }
 
 #[test]

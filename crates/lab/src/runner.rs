@@ -7,6 +7,7 @@
 
 mod error;
 mod occupancy;
+mod patience;
 mod taped;
 
 pub use error::RunError;
@@ -33,6 +34,7 @@ use mynah_model::precondition::{Occupancy, Preconditioned};
 use mynah_model::stats::{Blame, Counters};
 use mynah_model::warm::Access;
 use mynah_stamp::{Span, Time};
+use patience::Patience;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::path::PathBuf;
@@ -274,7 +276,9 @@ pub struct Runner {
     ramp_until: Time,
     /// When the power fails, so that a step does not pass over the time without it.
     power_cut: Time,
-    /// A step does not pass over this time: the power cut, or when an observer wants to look.
+    /// When it is looked at whether anything is completed at all.
+    patience: Patience,
+    /// A step does not pass over this time: the power cut, or when somebody wants to look.
     horizon: Time,
     stop_at: Option<Time>,
     preconditioned: Option<Preconditioned>,
@@ -311,6 +315,7 @@ impl Runner {
             _ => None,
         });
         let power_cut = power_cut.min().unwrap_or(Time::MAX);
+        let patience = Patience::new(&config);
         let mut drive = Drive::new(config)?;
         for flow in flows {
             if flow.namespace.0 == 0 || flow.namespace.0 as usize > namespaces {
@@ -367,6 +372,7 @@ impl Runner {
                 ramp => Time::ZERO + ramp,
             },
             power_cut,
+            patience,
             horizon: power_cut,
             stop_at: options.stop_at,
             preconditioned,
@@ -528,7 +534,7 @@ impl Runner {
         // Rounds begin when the ramp is over.
         let rounds = self.rounds.as_ref().filter(|_| self.ramp_until == Time::MAX);
         let round = rounds.map_or(Time::MAX, |rounds| rounds.next());
-        self.horizon = self.power_cut.min(next).min(round);
+        self.horizon = self.power_cut.min(next).min(round).min(self.patience.until);
     }
 
     /// Time has come to the horizon, or passed it after a power cut; whether a search for the
@@ -536,6 +542,10 @@ impl Runner {
     #[cold]
     #[inline(never)]
     fn reach_horizon(&mut self) -> Result<bool, RunError> {
+        if self.drive.now() >= self.patience.until {
+            let outstanding = self.jobs.iter().map(|job| u64::from(job.outstanding)).sum();
+            self.patience.look(self.drive.now(), self.completed, outstanding)?;
+        }
         if let Some(observers) = &mut self.observers {
             observers.reached(&mut self.drive)?;
         }

@@ -6,7 +6,7 @@ use crate::saved_state::SavedStateError;
 use crate::workload::WorkloadError;
 use mynah_model::precondition::PreconditionError;
 use mynah_model::{ConfigError, InputError};
-use mynah_stamp::Time;
+use mynah_stamp::{Span, Time};
 
 /// Why a run could not start or go on.
 #[derive(Debug, thiserror::Error, miette::Diagnostic)]
@@ -75,6 +75,22 @@ pub enum RunError {
     /// The simulated time came near its end, 213 days.
     #[error("the simulated time passed {0}; a run ends at 213 days at the latest")]
     TooLong(Time),
+    /// Nothing has been completed for very long, though the drive is busy.
+    #[error(
+        "{outstanding} I/Os wait, and none has been completed for {waited} of the drive's time, in \
+         which a die programs more than a million pages: what is collected makes as much garbage \
+         as it wins back"
+    )]
+    #[diagnostic(help(
+        "more over-provisioning, or a larger mapping.cmt.size, lets collection keep up; smaller \
+         namespaces or --precondition none leave more free"
+    ))]
+    NeverDone {
+        /// I/Os that wait.
+        outstanding: u64,
+        /// Since when none was completed.
+        waited: Span,
+    },
     /// Commands are outstanding, and nothing will ever happen: a fault of the model.
     #[error(
         "{0} commands are outstanding, but nothing more happens (seed {1}); please report this"
