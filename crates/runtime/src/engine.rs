@@ -463,11 +463,15 @@ impl Engine {
                 id => {
                     let id = id as Id;
                     let Some(Some(socket)) = self.sockets.get_mut(id as usize) else { continue };
-                    socket.writable |= flags.contains(EventFlags::OUT);
+                    let takes_more = flags.contains(EventFlags::OUT);
+                    socket.writable |= takes_more;
                     if flags != EventFlags::OUT {
                         socket.readable = true;
                         self.queue(id);
-                    } else {
+                    }
+                    // A host may have commands waiting here that are not received while there
+                    // is so much to send.
+                    if takes_more {
                         self.send_to(id);
                     }
                 }

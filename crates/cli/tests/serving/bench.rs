@@ -76,6 +76,17 @@ fn everything_written_comes_back() {
     }
 }
 
+/// Far more than sockets hold is under way, and a host sends on before it takes what there is.
+#[test]
+fn long_reads_never_wait_for_each_other() {
+    let target = start_on_any_port(&["--namespace", "64MiB", "--poll", "adaptive"]);
+    let reads = ["--rw", "read", "--bs", "1m", "--iodepth", "16"];
+    let args = [&reads[..], &["--numjobs", "3", "--number_ios", "300"]].concat();
+    let result = result(&bench(target.address(), &args), 0);
+    assert_eq!(result["host"]["lost_connections"], 0);
+    assert_eq!(result["host"]["completed"], 900);
+}
+
 #[test]
 fn what_does_not_fit_the_target_is_refused() {
     let target = start_on_any_port(&["--namespace", "16MiB,4096"]);
