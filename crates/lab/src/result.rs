@@ -303,6 +303,9 @@ pub struct Host {
     pub lost_connections: u64,
     /// How often a controller was connected anew.
     pub reconnects: u64,
+    /// The end of the runtime whose I/Os were not issued, because the target did not keep up with
+    /// the rate at which they were to come.
+    pub not_issued_ns: f64,
     /// Blocks whose contents were checked; null if that was not asked for.
     pub checked_blocks: Option<u64>,
     /// Blocks that had other contents than they should.
@@ -472,11 +475,11 @@ mod tests {
         assert!(errors.is_empty(), "{errors:#?}");
     }
 
-    /// Rewrite the file with `MYNAH_BLESS=1 cargo test -p mynah-lab`.
+    /// Rewrite the file with `MYNAH_UPDATE_DOCS=1 cargo test -p mynah-lab`.
     #[test]
     fn the_checked_in_schema_is_current() {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/result.schema.json");
-        if std::env::var_os("MYNAH_BLESS").is_some() {
+        if std::env::var_os("MYNAH_UPDATE_DOCS").is_some() {
             std::fs::write(path, json_schema()).unwrap();
         }
         let checked_in = std::fs::read_to_string(path).unwrap_or_default();

@@ -76,6 +76,25 @@ fn everything_written_comes_back() {
     }
 }
 
+/// The load ends with its runtime, and says what it did not get to.
+#[test]
+fn a_rate_that_is_too_much_ends_with_the_runtime() {
+    let slow = ["--fault", "connection-delay:rate=1,by=2ms"];
+    let target = start_on_any_port(&[&["--namespace", "16MiB"][..], &slow].concat());
+    let load = ["--rw", "randwrite", "--iodepth", "4", "--runtime", "200ms", "--verify"];
+    let at = |rate| bench(target.address(), &[&load[..], &["--rate_iops", rate]].concat());
+    let overloaded = result(&at("1000000"), 0);
+    let host = &overloaded["host"];
+    // 4 I/Os every 2 ms at the most.
+    assert!(host["completed"].as_u64().unwrap() < 2_000, "{host}");
+    let not_issued = host["not_issued_ns"].as_f64().unwrap();
+    assert!((150e6..200e6).contains(&not_issued), "{host}");
+    assert!(str_of(&overloaded["notes"][0]).contains("did not keep up with the rate"));
+    let light = result(&at("100"), 0);
+    assert_eq!(light["host"]["not_issued_ns"], 0.0);
+    assert_eq!(light["flows"][0]["write"]["ios"], 20);
+}
+
 /// Far more than sockets hold is under way, and a host sends on before it takes what there is.
 #[test]
 fn long_reads_never_wait_for_each_other() {

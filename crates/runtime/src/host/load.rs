@@ -21,8 +21,9 @@ use crate::cpus::{self, Cpus};
 use job::{Job, Plan};
 use link::Link;
 use mynah_lab::result::{Host, Result as LoadResult, ResultSchema, Run};
+use mynah_lab::summary::units::duration;
 use mynah_lab::workload::{BlockSize, Extent, FlowSpec, SECTOR_BYTES, Source, WorkloadError};
-use mynah_stamp::{Span, Time};
+use mynah_stamp::Span;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -380,7 +381,7 @@ fn plans(
             depth_max: flow.depth_max().map_or(usize::MAX, |depth| depth as usize),
             bytes_max: bytes_max as usize,
             ramp: load.ramp,
-            end: flow.limits.runtime.map_or(Time::MAX, |runtime| Time::ZERO + runtime),
+            runtime: flow.limits.runtime,
             flush_every: load.flush_every,
             timeout,
             spins,
@@ -477,6 +478,13 @@ fn outcome(
             tally.lost_connections, tally.retried, tally.unknown
         ));
     }
+    if !tally.not_issued.is_zero() {
+        notes.push(format!(
+            "the target did not keep up with the rate: the I/Os of the last {} of the runtime were \
+             not issued, and latencies from creation hold only what was",
+            duration(tally.not_issued.as_ns_f64())
+        ));
+    }
     let host = Host {
         target: load.target.to_string(),
         queues: jobs as u64,
@@ -486,6 +494,7 @@ fn outcome(
         unknown: tally.unknown,
         lost_connections: tally.lost_connections,
         reconnects,
+        not_issued_ns: tally.not_issued.as_ns_f64(),
         checked_blocks: load.verify.then_some(tally.checked),
         mismatched_blocks: tally.mismatched,
     };

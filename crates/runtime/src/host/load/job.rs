@@ -47,8 +47,8 @@ pub(super) struct Plan {
     /// The longest I/O, in bytes.
     pub(super) bytes_max: usize,
     pub(super) ramp: Span,
-    /// When the last I/O is issued, from the start.
-    pub(super) end: Time,
+    /// How long I/Os are issued.
+    pub(super) runtime: Option<Span>,
     /// A flush follows so many writes; 0: none.
     pub(super) flush_every: u64,
     pub(super) timeout: Span,
@@ -137,6 +137,8 @@ pub(super) struct Job<'a, S: Source> {
     outstanding: usize,
     /// Drawn, and not submitted yet.
     next: Option<Planned>,
+    /// No more are drawn.
+    gave_up: bool,
     /// To be submitted again after a lost connection.
     again: VecDeque<Io>,
     phase: Phase,
@@ -186,6 +188,7 @@ impl<'a, S: Source> Job<'a, S> {
             ios,
             outstanding: 0,
             next: None,
+            gave_up: false,
             again: VecDeque::new(),
             phase: Phase::Load,
             writes_to_flush: 0,
@@ -346,21 +349,20 @@ impl<'a, S: Source> Job<'a, S> {
     /// The next I/O of the load, if it may be issued now.
     fn next_load(&mut self, start: Time, now: Time) -> Option<Io> {
         let plan = &self.plan;
+        let end = plan.runtime.map_or(Time::MAX, |runtime| start + runtime);
         if self.outstanding >= plan.depth_max {
-            return None;
+            return self.held_back(start, end, now);
         }
         if plan.flush_every > 0 && self.writes_to_flush >= plan.flush_every {
             if self.flush_outstanding {
-                return None;
+                return self.held_back(start, end, now);
             }
             self.writes_to_flush = 0;
             return Some(self.io(Operation::Flush, 0, 0, now));
         }
         if self.next.is_none() {
-            self.next = match plan.depth.is_some() && now >= plan.end {
-                true => None,
-                false => self.plan.generator.next(),
-            };
+            let is_over = plan.depth.is_some() && now >= end || self.gave_up;
+            self.next = if is_over { None } else { self.plan.generator.next() };
         }
         let Some(planned) = self.next else {
             // All is issued: what was written is read again, if that is wanted.
@@ -380,13 +382,26 @@ impl<'a, S: Source> Job<'a, S> {
         let shift = u32::from(self.plan.namespace.block_shift) - SECTOR_BYTES.trailing_zeros();
         let (first, blocks) = (planned.sector >> shift, planned.sectors >> shift);
         if self.data.verify.is_some() && self.overlaps(first, blocks) {
-            return None;
+            return self.held_back(start, end, now);
         }
         self.next = None;
         if planned.operation == Operation::Write {
             self.writes_to_flush += 1;
         }
         Some(self.io(planned.operation, first, blocks, created))
+    }
+
+    /// The next I/O has to wait for others. When the runtime is over, those that come at their
+    /// times and are still to be issued are given up: the target did not keep up with them.
+    fn held_back(&mut self, start: Time, end: Time, now: Time) -> Option<Io> {
+        if now >= end && !self.gave_up {
+            let next = self.next.take().or_else(|| self.plan.generator.next());
+            if let Some(due) = next.and_then(|next| next.arrival) {
+                self.tally.not_issued = end.saturating_since(start + due.since(Time::ZERO));
+            }
+            self.gave_up = true;
+        }
+        None
     }
 
     /// The next read of the final pass.

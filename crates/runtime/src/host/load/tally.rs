@@ -33,6 +33,8 @@ pub(super) struct Tally {
     /// I/Os whose end nobody knows.
     pub(super) unknown: u64,
     pub(super) lost_connections: u64,
+    /// The end of the runtime whose I/Os were given up.
+    pub(super) not_issued: Span,
     pub(super) last_error: Option<String>,
     pub(super) checked: u64,
     pub(super) mismatched: u64,
@@ -122,6 +124,7 @@ impl Tally {
         self.retried += other.retried;
         self.unknown += other.unknown;
         self.lost_connections += other.lost_connections;
+        self.not_issued = self.not_issued.max(other.not_issued);
         self.last_error = other.last_error.or(self.last_error.take());
         self.checked += other.checked;
         self.mismatched += other.mismatched;
