@@ -476,7 +476,8 @@ impl Drive {
                 at = self.transactions[at].next();
             }
         }
-        queue.sort_unstable_by_key(|entry| entry.order);
+        // The planes' queues are in order: this sort merges such runs.
+        queue.sort_by_key(|entry| entry.order);
         flin.queue = queue;
         let busy = self.busy_left(die).as_ps();
         let running = self.running_alone(&flin, READS, die, holder);
@@ -516,7 +517,7 @@ impl Drive {
                 at = self.units[at].next();
             }
         }
-        queue.sort_unstable_by_key(|entry| entry.order);
+        queue.sort_by_key(|entry| entry.order);
         flin.queue = queue;
         let busy = self.busy_left(die).as_ps();
         let running = self.running_alone(&flin, WRITES, die, holder);
