@@ -33,6 +33,10 @@ fn main() {
         run(workload, BLOCKS, requests.parse().unwrap(), || 0.0);
         return;
     }
+    if arguments.len() == 3 && arguments[0] == "--mqsim" {
+        workloads::run_mqsim(&arguments[1], &arguments[2], false, || 0.0);
+        return;
+    }
     if Command::new("valgrind").arg("--version").output().is_err() {
         println!("no valgrind here: instructions are not counted");
         return;

@@ -138,8 +138,6 @@ pub struct Drive {
     pub(crate) pages_in_flight: u32,
     /// Whether every program takes the next page of an open block, the one for what it is.
     pub(crate) plain_programs: bool,
-    /// Whether anything is interrupted or treated fairly: what most drives do without.
-    pub(crate) interrupts: bool,
     /// Whether reads do not always go before programs.
     pub(crate) weighs_reads: bool,
     pub(crate) flin: Option<Box<Flin>>,
@@ -265,7 +263,6 @@ impl Drive {
                 && !config.flash.rewritable
                 && !config.flash.one_shot
                 && config.mapping.scheme == MappingScheme::Page,
-            interrupts: !Hold::all(&config).is_empty() || config.scheduler.flin.is_some(),
             holds: Hold::all(&config),
             weighs_reads: config.scheduler.write_deadline.is_some()
                 || config.scheduler.precedence != Precedence::ReadFirst

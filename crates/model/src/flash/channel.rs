@@ -134,13 +134,18 @@ impl Drive {
         if !state.has_waiting() {
             return;
         }
+        let wanted = state.wanted != 0;
         let free = match state.carrying {
             Carrying::Nothing => true,
             Carrying::Command { announced: false, .. } => self.notice_end(channel),
             _ => false,
         };
         if free {
-            self.grant_free(channel);
+            self.grant_free(channel, wanted);
+            if self.channels[channel as usize].wanted != 0 {
+                cold_path();
+                self.grant_next_page(channel);
+            }
         }
         let state = &mut self.channels[channel as usize];
         if let Carrying::Command { end, announced: false } = state.carrying
@@ -157,16 +162,13 @@ impl Drive {
     }
 
     #[inline(always)]
-    fn grant_free(&mut self, channel: u32) {
-        if self.interrupts && self.grant_before(channel) {
+    fn grant_free(&mut self, channel: u32, wanted: bool) {
+        if (wanted || self.flin.is_some()) && self.grant_before(channel) {
             return;
         }
         match self.config.bus.arbitration {
             BusArbitration::CommandFirst => self.grant_command_first(channel),
             BusArbitration::DataFirst => self.grant_data_first(channel),
-        }
-        if self.interrupts && self.channels[channel as usize].wanted != 0 {
-            self.grant_next_page(channel);
         }
     }
 
@@ -324,7 +326,7 @@ impl Drive {
                     return self.program_copyback(die, transaction);
                 }
             }
-            if self.interrupts {
+            if self.flin.is_some() {
                 self.read_has_left(transaction);
             }
             self.transferred(die);

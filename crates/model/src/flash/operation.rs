@@ -99,7 +99,7 @@ impl Drive {
             _ => self.pages_read(&operation),
         };
         let command = self.flash.read_command(pages);
-        if self.interrupts {
+        if self.flin.is_some() {
             self.note_slowdowns_of_reads(die, &operation.items[..planes]);
         }
         let holder = self.read_starts(first, lane, channel, command);
@@ -277,7 +277,7 @@ impl Drive {
         };
         let command = (self.flash.program_command(planes) + transfer).times(pages);
         let (now, array) = (self.now, self.flash.program(page));
-        if self.interrupts {
+        if self.flin.is_some() {
             self.note_slowdowns_of_units(die, &operation.items[..planes]);
         }
         for at in 0..planes {
@@ -711,7 +711,7 @@ impl Drive {
         if fails {
             cold_path();
             t.transfer = now;
-            if self.interrupts {
+            if self.flin.is_some() {
                 self.read_has_left(transaction);
             }
             self.transferred(die);

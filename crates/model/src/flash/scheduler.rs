@@ -86,12 +86,13 @@ impl Drive {
             self.unsettled = true;
             self.fresh_transactions.push(transaction);
         }
+        let interruptible = state.interruptible;
         if state.is_idle() {
             let (channel, bit) = (state.channel, state.bit);
             self.channels[channel as usize].ready |= bit;
             self.mark_channel(channel);
         }
-        if self.interrupts {
+        if interruptible || self.flin.is_some() {
             self.read_may_interrupt(transaction);
         }
     }
@@ -146,7 +147,7 @@ impl Drive {
             self.fresh_units.push(unit);
         }
         self.mark_ready(die);
-        if self.interrupts {
+        if self.dies[die as usize].interruptible || self.flin.is_some() {
             self.unit_may_interrupt(unit, die);
         }
         if !self.plain_programs && self.hybrid.is_some() && class != CLASS_COLLECTION {
