@@ -123,7 +123,6 @@ pub struct Outcome {
 }
 
 struct Pending {
-    job: u32,
     request: Request,
     created: Time,
 }
@@ -798,8 +797,10 @@ impl Runner {
         }
         let completion = self.drive.completion(completed);
         let tag = completion.tag.0;
-        let Pending { job: at, request, created } = &self.pending[tag as usize];
-        let (at, created) = (*at, *created);
+        // Its job is found without a look at what is pending, which may have to be fetched.
+        let at = u32::from(completion.queue.0) - 1;
+        let Pending { request, created } = &self.pending[tag as usize];
+        let created = *created;
         let job = &mut self.jobs[at as usize];
         let bytes = request.sectors * 512;
         job.outstanding -= 1;
@@ -913,7 +914,7 @@ impl Runner {
                 "a request is held that is not issued"
             );
             let request = self.jobs[at as usize].request(tag, planned);
-            self.pending.push(Pending { job: at, request, created });
+            self.pending.push(Pending { request, created });
         }
         self.submit(at, tag, planned, created)
     }
@@ -935,7 +936,7 @@ impl Runner {
         }
         job.outstanding += 1;
         let request = job.request(tag, planned);
-        self.pending[tag as usize] = Pending { job: at, request, created };
+        self.pending[tag as usize] = Pending { request, created };
         if self.drive_fetches {
             return self.drive.submit(now, job.queue, request);
         }

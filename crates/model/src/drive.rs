@@ -450,7 +450,7 @@ impl Drive {
         let booking = self.link.down.book(at, self.link.doorbell, flow, |holder, wait| {
             blame.add(flow, crate::stats::Resource::LinkDown, holder, wait);
         });
-        pair.add_free(booking.end, count);
+        pair.add_free(at, booking.end, count);
         self.watch_frees(index);
         Ok(())
     }

@@ -31,8 +31,10 @@ pub(crate) struct QueuePair {
     doorbells: u32,
     /// Entries whose doorbell has arrived and that are not being fetched.
     waiting: u32,
-    /// Entries being fetched: when they were rung, and when the fetch began.
+    /// Of those, entries being fetched: when they were rung, and when the fetch began.
     fetching: VecDeque<(Time, Time)>,
+    /// Whether there are any of these.
+    is_rung: bool,
     /// Fetched and not taken into the controller: reported to the host and not answered.
     pub(crate) unanswered: u32,
     /// Commands whose entries the drive reads by itself, from the one to be taken into the
@@ -55,11 +57,9 @@ impl QueuePair {
     /// Whether a completion can be posted at `now`; takes the place if so.
     #[inline(always)]
     pub(crate) fn take_completion_place(&mut self, now: Time) -> bool {
-        while let Some((at, count)) = self.frees.front()
-            && at <= now
-        {
-            self.completion_used = self.completion_used.saturating_sub(count);
-            self.frees.pop();
+        if self.completion_used + 1 >= self.queue.completion_entries {
+            cold_path();
+            while self.take_free(now) {}
         }
         // One place always stays empty, or full and empty would look alike.
         let room = self.completion_used + 1 < self.queue.completion_entries;
@@ -67,13 +67,29 @@ impl QueuePair {
         room
     }
 
+    /// Takes the next free if it has reached the drive; whether it has.
+    #[inline(always)]
+    fn take_free(&mut self, now: Time) -> bool {
+        match self.frees.front() {
+            Some((at, count)) if at <= now => {
+                self.completion_used = self.completion_used.saturating_sub(count);
+                self.frees.pop();
+                true
+            }
+            _ => false,
+        }
+    }
+
     /// When the next free reaches the drive.
     pub(crate) fn next_free(&self) -> Option<Time> {
         self.frees.front().map(|(at, _)| at)
     }
 
+    /// The host has freed entries at `now`, which the drive hears at `at`. What it has heard
+    /// before is not looked at before room is short, but here, lest there be more and more.
     #[inline]
-    pub(crate) fn add_free(&mut self, at: Time, count: u32) {
+    pub(crate) fn add_free(&mut self, now: Time, at: Time, count: u32) {
+        self.take_free(now);
         self.frees.push((at, count));
     }
 }
@@ -146,6 +162,7 @@ impl HostInterface {
             doorbells: 0,
             waiting: 0,
             fetching: VecDeque::new(),
+            is_rung: false,
             unanswered: 0,
             submitted: List::EMPTY,
             to_fetch: NONE,
@@ -209,6 +226,7 @@ impl HostInterface {
     pub(crate) fn rung(&mut self, queue: u16, now: Time, count: u32) {
         let pair = &mut self.queues[usize::from(queue)];
         pair.rung.push_back((now, count));
+        pair.is_rung = true;
         pair.doorbells += 1;
     }
 
@@ -244,8 +262,7 @@ impl HostInterface {
     /// Whether the host hands over the commands of `queue` when it is asked for them.
     #[inline]
     pub(crate) fn is_rung(&self, queue: u16) -> bool {
-        let pair = &self.queues[usize::from(queue)];
-        !pair.rung.is_empty() || !pair.fetching.is_empty()
+        self.queues[usize::from(queue)].is_rung
     }
 
     /// The doorbell has arrived.
@@ -421,7 +438,9 @@ impl HostInterface {
             }
             QueueKind::Memory => {
                 pair.unanswered = pair.unanswered.checked_sub(1)?;
-                pair.fetching.pop_front()
+                let fetched = pair.fetching.pop_front();
+                pair.is_rung = !pair.rung.is_empty() || !pair.fetching.is_empty();
+                fetched
             }
         }
     }
