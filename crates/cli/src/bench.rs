@@ -241,6 +241,10 @@ fn refused(error: LoadError) -> Failure {
             let help = HostError::help(&error);
             Failure::failed(error.to_string(), help)
         }
+        LoadError::Connecting { .. } => Failure::failed(
+            error.to_string(),
+            Some("a connection is tried again only once the load has begun; start it again"),
+        ),
         LoadError::Workload(error) => Failure::usage(error.to_string(), None),
         LoadError::Unfit(problem) => Failure::usage(problem, None),
     }

@@ -326,3 +326,18 @@ fn a_target_that_stays_away_ends_the_run() {
     assert_eq!(result["host"]["unknown"], 4);
     assert!(result["notes"][0].as_str().unwrap().contains("connections were lost"));
 }
+
+#[test]
+fn a_target_that_goes_away_at_once_is_named() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let target = format!("tcp://{}/nqn.2026-11.example:gone", listener.local_addr().unwrap());
+    let closing = std::thread::spawn(move || drop(listener.accept().unwrap()));
+    let output = run_bench(&target, &["--number_ios", "1"]);
+    closing.join().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+    // Long lines are broken, with a bar before what follows.
+    let said = text(&output.stderr).replace('│', "");
+    let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(said.contains(", while connecting to tcp://127.0.0.1:"), "{said}");
+    assert!(said.contains("start it again"), "{said}");
+}

@@ -247,7 +247,7 @@ impl Controller {
                 return Ok(true);
             }
             if status & status::FATAL != 0 {
-                return Err(HostError::Nonsense("the controller has a fatal status".into()));
+                return Err(HostError::Unusable("the controller has a fatal status".into()));
             }
             if Duration::from_nanos(clock.wall().as_ps() / 1_000) > patience {
                 return Ok(false);

@@ -149,6 +149,14 @@ pub enum LoadError {
     /// The target is not to be had.
     #[error(transparent)]
     Host(#[from] HostError),
+    /// The connection ended before the load began.
+    #[error("{error}, while connecting to {target}")]
+    Connecting {
+        /// Where.
+        target: String,
+        /// How it ended.
+        error: HostError,
+    },
     /// The flow does not fit the namespace.
     #[error(transparent)]
     Workload(#[from] WorkloadError),
@@ -176,7 +184,13 @@ fn run_on<R: Remote>(
 ) -> Result<Outcome, LoadError> {
     let clock = Clock::start(Rate::REAL);
     watch(Progress::Connecting);
-    let (controller, namespace, source) = attach::<R>(load, options)?;
+    let failed = |error| match error {
+        HostError::Closed | HostError::Lost(_) => {
+            LoadError::Connecting { target: load.target.to_string(), error }
+        }
+        other => LoadError::Host(other),
+    };
+    let (controller, namespace, source) = attach::<R>(load, options).map_err(failed)?;
     let model = controller.model();
     let mut controller = Some(controller);
     let timeout = Span::from_ns(R::timeout(options).as_nanos() as u64);
@@ -187,7 +201,7 @@ fn run_on<R: Remote>(
     let counters: Vec<_> = (0..jobs).map(|_| Arc::new(AtomicU64::new(0))).collect();
     let mut connected = Vec::new();
     for ((plan, verify), counter) in plans.into_iter().zip(&counters) {
-        connected.push(Job::connect(plan, verify, &link, &clock, counter)?);
+        connected.push(Job::connect(plan, verify, &link, &clock, counter).map_err(failed)?);
     }
     watch(Progress::Started);
     let start = clock.wall();

@@ -78,7 +78,7 @@ impl Admin {
                 return Ok(true);
             }
             if found & status::FATAL != 0 && mask != status::READY {
-                return Err(HostError::Nonsense("the controller has a fatal status".into()));
+                return Err(HostError::Unusable("the controller has a fatal status".into()));
             }
             if passed(&clock) > patience {
                 return Ok(false);
