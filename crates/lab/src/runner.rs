@@ -6,7 +6,9 @@
 //! one thing that happens to the next.
 
 mod error;
+mod job;
 mod occupancy;
+mod past;
 mod patience;
 mod taped;
 
@@ -23,26 +25,19 @@ use crate::saved_state::{self, StateHeader};
 use crate::series::Series;
 use crate::steady::{Found, Rounds};
 use crate::trace::Mended;
-use crate::workload::history::{self, History, Pace};
-use crate::workload::{FlowSpec, Generator, Planned, SECTOR_BYTES, Schedule};
+use crate::workload::{FlowSpec, Planned, SECTOR_BYTES};
+use job::{Arrivals, Job};
 use mynah_model::Drive;
 use mynah_model::config::{Config, Fault};
-use mynah_model::io::{
-    Brief, Completed, Control, FlowId, NamespaceId, Queue, QueueId, QueueKind, Request, Tag,
-};
+use mynah_model::io::{Brief, Completed, Control, FlowId, Queue, QueueId, QueueKind, Request};
 use mynah_model::precondition::{Occupancy, Preconditioned};
 use mynah_model::stats::{Blame, Counters};
-use mynah_model::warm::Access;
 use mynah_stamp::{Span, Time};
 use patience::Patience;
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::BinaryHeap;
 use std::path::PathBuf;
 use taped::Taped;
-
-/// Requests that a job draws ahead, so that their mapping entries can be brought near
-/// together.
-const DRAWN_AHEAD: usize = 32;
 
 /// Completions between two looks at the progress callback.
 const PROGRESS_EVERY: u64 = 1 << 14;
@@ -125,138 +120,6 @@ pub struct Outcome {
 struct Pending {
     request: Request,
     created: Time,
-}
-
-struct Job {
-    flow: u32,
-    /// One more than the job's number.
-    queue: QueueId,
-    namespace: NamespaceId,
-    generator: Generator,
-    /// Requests drawn ahead; those before `next_ahead` are used up.
-    ahead: Vec<Planned>,
-    next_ahead: usize,
-    exhausted: bool,
-    /// A closed loop issues nothing from then on.
-    stops_at: Time,
-    /// Requests in the submission queue that the controller has not fetched.
-    submitted: VecDeque<u32>,
-    /// When an open loop's last request arrived, and whether it waits in the host until one of
-    /// those outstanding completes. What arrives behind it is not drawn before.
-    arrived: Time,
-    waits: bool,
-    outstanding: u32,
-    /// A closed loop's depth.
-    depth: Option<u32>,
-    /// Requests that an open loop may have outstanding.
-    most: u32,
-    /// What a closed loop does beside issuing whenever it can.
-    gate: Option<Box<Gate>>,
-}
-
-/// Pauses of a closed loop.
-struct Gate {
-    schedule: Schedule,
-    /// The job issues nothing from then on.
-    stops_at: Time,
-    /// Requests since the last pause, and when that ends.
-    issued: u32,
-    resumes_at: Time,
-    /// Requests that are not issued for now, and whether the job will be woken.
-    held: u32,
-    wakes: bool,
-}
-
-/// When something arrives or a pause ends, and whose.
-type Arrivals = BinaryHeap<Reverse<(Time, u32)>>;
-
-impl Job {
-    #[inline]
-    fn request(&self, tag: u32, planned: Planned) -> Request {
-        Request {
-            tag: Tag(tag),
-            operation: planned.operation,
-            namespace: self.namespace,
-            sector: planned.sector,
-            sectors: planned.sectors,
-        }
-    }
-
-    /// The next request, which is used up.
-    #[inline]
-    fn draw(&mut self, drive: &Drive) -> Option<Planned> {
-        let planned = self.peek(drive)?;
-        self.next_ahead += 1;
-        Some(planned)
-    }
-
-    /// The next request.
-    #[inline]
-    fn peek(&mut self, drive: &Drive) -> Option<Planned> {
-        if self.next_ahead >= self.ahead.len() {
-            self.draw_ahead(drive);
-        }
-        self.ahead.get(self.next_ahead).copied()
-    }
-
-    /// Draws the next batch of requests, which do not depend on what the drive does.
-    #[inline(never)]
-    fn draw_ahead(&mut self, drive: &Drive) {
-        self.next_ahead = 0;
-        self.ahead.clear();
-        if self.exhausted {
-            return;
-        }
-        self.generator.draw(&mut self.ahead, DRAWN_AHEAD);
-        self.exhausted = self.ahead.len() < DRAWN_AHEAD;
-        let sectors = self.ahead.iter().map(|planned| planned.sector);
-        drive.warm(self.namespace, sectors);
-    }
-
-    /// When an open loop's next request arrives: not before the one before it.
-    fn next_arrival(&mut self, drive: &Drive) -> Option<Time> {
-        let planned = self.peek(drive)?;
-        Some(planned.arrival.map_or(self.arrived, |arrival| arrival.max(self.arrived)))
-    }
-
-    /// A closed loop's next request, if it issues one now.
-    #[inline]
-    fn draw_now(&mut self, drive: &Drive, arrivals: &mut Arrivals) -> Option<Planned> {
-        let now = drive.now();
-        if now >= self.stops_at && self.is_held(now, arrivals) {
-            return None;
-        }
-        self.draw(drive)
-    }
-
-    /// Whether a closed loop must not issue a request now: it is over, or pauses.
-    #[inline(never)]
-    fn is_held(&mut self, now: Time, arrivals: &mut Arrivals) -> bool {
-        let Some(gate) = self.gate.as_deref_mut().filter(|gate| now < gate.stops_at) else {
-            self.exhausted = true;
-            return true;
-        };
-        let ready = gate.schedule.next_active(now.max(gate.resumes_at));
-        if ready >= gate.stops_at {
-            self.exhausted = true;
-            return true;
-        }
-        if ready > now {
-            gate.held += 1;
-            if !std::mem::replace(&mut gate.wakes, true) {
-                arrivals.push(Reverse((ready, u32::from(self.queue.0) - 1)));
-            }
-            return true;
-        }
-        if let Some(think) = gate.schedule.think {
-            gate.issued += 1;
-            if gate.issued >= think.requests {
-                gate.issued = 0;
-                gate.resumes_at = now + think.time;
-            }
-        }
-        false
-    }
 }
 
 /// A run in virtual time.
@@ -395,91 +258,11 @@ impl Runner {
             let capacity = runner.drive.namespace_sectors(flow.namespace).unwrap_or(0);
             for number in 0..flow.jobs {
                 let generator = flow.generator(capacity, options.seed, index as u32, number)?;
-                runner.add_job(index as u32, flow, generator);
+                let number = runner.jobs.len() as u16;
+                runner.jobs.push(Job::new(number, index as u32, flow, generator, entries));
             }
         }
         Ok(runner)
-    }
-
-    fn add_job(&mut self, flow: u32, spec: &FlowSpec, generator: Generator) {
-        let runtime = spec.limits.runtime;
-        let stops_at =
-            runtime.map_or(Time::MAX, |runtime| Time::ZERO + spec.schedule.start + runtime);
-        let gated = spec.depth().is_some() && spec.schedule != Schedule::default();
-        let gate = Gate {
-            schedule: spec.schedule,
-            stops_at,
-            issued: 0,
-            resumes_at: Time::ZERO,
-            held: 0,
-            wakes: false,
-        };
-        self.jobs.push(Job {
-            flow,
-            queue: QueueId(self.jobs.len() as u16 + 1),
-            namespace: spec.namespace,
-            generator,
-            ahead: Vec::with_capacity(DRAWN_AHEAD),
-            next_ahead: 0,
-            exhausted: false,
-            // A gate is asked before each request.
-            stops_at: if gated { Time::ZERO } else { stops_at },
-            gate: gated.then(|| Box::new(gate)),
-            submitted: VecDeque::new(),
-            arrived: Time::ZERO,
-            waits: false,
-            outstanding: 0,
-            depth: spec.depth(),
-            most: spec.depth_max().unwrap_or(u32::MAX).min(self.drive.config().queues.entries - 1),
-        });
-    }
-
-    /// Leaves the data cache as the flows' past would have left it, unless it is so already.
-    pub(crate) fn warm_cache(&mut self) -> Result<(), RunError> {
-        if std::mem::take(&mut self.warms_cache) && self.drive.config().cache.is_some() {
-            let mut notes = vec![];
-            let past = self.past(&mut notes)?;
-            self.warmed = self.drive.warm_cache(past)?;
-            self.notes.append(&mut notes);
-        }
-        Ok(())
-    }
-
-    /// Writes down what the data cache was warmed with.
-    pub(crate) fn record_past(&self, tape: &mut Tape) -> Result<(), RunError> {
-        let past = self.past(&mut vec![])?.take(self.warmed as usize);
-        past.into_iter().try_for_each(|access| tape.past(&access)).map_err(RunError::Recording)
-    }
-
-    /// What the flows did before; what of it nobody knows is said in `notes`.
-    fn past(
-        &self,
-        notes: &mut Vec<String>,
-    ) -> Result<impl Iterator<Item = Access> + use<>, RunError> {
-        let cache_bytes = self.drive.config().cache.map_or(0, |cache| cache.bytes);
-        let (g, flash) = (self.drive.config().geometry, self.drive.config().flash);
-        let waf = self.preconditioned.as_ref().and_then(|found| found.expected_waf).unwrap_or(1.0);
-        let program = flash.program.lsb.as_ps() as f64 * 1e-12 * waf.max(1.0);
-        let pace = Pace {
-            cache_sectors: cache_bytes / SECTOR_BYTES,
-            read_s: flash.read.lsb.as_ps() as f64 * 1e-12,
-            writes_per_s: f64::from(g.planes()) / program.max(1e-12),
-        };
-        let mut histories = vec![];
-        for (index, flow) in self.specs.iter().enumerate() {
-            if !self.jobs.iter().any(|job| job.flow as usize == index) {
-                continue;
-            }
-            let capacity = self.drive.namespace_sectors(flow.namespace).unwrap_or(0);
-            match History::new(flow, capacity, self.seed, index as u32, pace)? {
-                Some(history) => histories.push(history),
-                None => notes.push(format!(
-                    "flow `{}`: what it did before is not known, and has not warmed the cache",
-                    flow.name
-                )),
-            }
-        }
-        Ok(history::by_turns(histories, history::accesses_most(self.drive.config())))
     }
 
     /// Who else watches the run.
@@ -654,15 +437,11 @@ impl Runner {
             .iter()
             .map(|job| {
                 let limits = &self.specs[job.flow as usize].limits;
-                let ahead = &job.ahead[job.next_ahead..];
-                let (requests, sectors) = job.generator.remaining();
-                let drawn = ahead.len() as u64 + u64::from(job.outstanding);
-                let drawn_sectors: u64 = ahead.iter().map(|p| u64::from(p.sectors)).sum();
+                let (requests, sectors) = job.left();
                 let share = |left: f64, limit: u64| 1.0 - left / limit as f64;
-                let requests_left = requests as f64 + drawn as f64;
-                let bytes_left = (sectors as f64 + drawn_sectors as f64) * SECTOR_BYTES as f64;
-                let by_requests = limits.requests.map(|limit| share(requests_left, limit));
-                let by_bytes = limits.bytes.map(|limit| share(bytes_left, limit));
+                let bytes = sectors as f64 * SECTOR_BYTES as f64;
+                let by_requests = limits.requests.map(|limit| share(requests as f64, limit));
+                let by_bytes = limits.bytes.map(|limit| share(bytes, limit));
                 let start = self.specs[job.flow as usize].schedule.start;
                 let end = limits.runtime.map(|runtime| (start + runtime).as_secs_f64());
                 let by_time = end.map(|end| now.as_secs_f64() / end);
@@ -849,9 +628,7 @@ impl Runner {
 
     /// A closed loop's pause is over.
     fn resume(&mut self, at: u32) -> Result<(), Box<RunError>> {
-        let Some(gate) = &mut self.jobs[at as usize].gate else { return Ok(()) };
-        gate.wakes = false;
-        for _ in 0..std::mem::take(&mut gate.held) {
+        for _ in 0..self.jobs[at as usize].wake() {
             self.submit_next(at)?;
         }
         Ok(())
