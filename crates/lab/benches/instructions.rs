@@ -4,6 +4,7 @@
 //! `cargo bench -p mynah-lab --bench instructions` runs each workload twice, with few and
 //! with many requests, and divides the difference, so that start and preconditioning cancel.
 //! It fails if a workload needs more than its limit. Without valgrind it says so and passes.
+//! With `--mqsim CONFIG WORKLOAD` this program runs MQSim's files, to be looked at under callgrind.
 
 mod workloads;
 

@@ -113,6 +113,11 @@ impl Entry {
     fn slowdown(&self, ends: u64) -> f64 {
         (self.waited + ends) as f64 / (self.alone + self.alone_service).max(1) as f64
     }
+
+    /// How long its flow's next work would wait for it from now on had the flow been alone.
+    fn alone_behind(&self) -> u64 {
+        (self.alone + self.alone_service).saturating_sub(self.waited)
+    }
 }
 
 impl Flin {
@@ -264,6 +269,32 @@ impl Flin {
         }
     }
 
+    /// Leaves what is new where it is, behind `last` of its own flow, if that is its place: nobody
+    /// moves past the own flow. `new` is its index, `alone_service` how long it would take alone.
+    fn stays_last(
+        &mut self,
+        kind: usize,
+        die: u32,
+        now: Time,
+        last: Entry,
+        (new, holder, alone_service): (u32, HolderIndex, Span),
+    ) -> bool {
+        self.classify(now);
+        let intensive = self.share(holder, kind, die).intensive;
+        // Work of a flow that asks little would go before all that is intensive.
+        if last.holder != holder || (last.intensive && !intensive) {
+            return false;
+        }
+        let note = Note {
+            alone: Span::from_ps(last.alone_behind()),
+            alone_service,
+            intensive,
+            moved: intensive && self.is_least_fairly_treated(holder, kind, die),
+        };
+        self.set_note(kind, new, note);
+        true
+    }
+
     /// Finds the place of the last entry of the queue, which is new, and puts it there; whether
     /// that is another. The die is busy for `busy` from now on; `running` is what it does for the
     /// same flow.
@@ -283,7 +314,7 @@ impl Flin {
         new.alone_service = alone_service.as_ps();
         let before = self.queue[..last].iter().rfind(|entry| entry.holder == new.holder);
         new.alone = match before {
-            Some(before) => (before.alone + before.alone_service).saturating_sub(before.waited),
+            Some(before) => before.alone_behind(),
             None => running.unwrap_or(0),
         };
         new.moved = new.intensive && self.is_least_fairly_treated(new.holder, kind, die);
@@ -450,13 +481,35 @@ impl Drive {
             (WRITES, OperationKind::Program) => self.unit_entry(flin, operation.items[0]),
             _ => return None,
         };
-        (entry.holder == holder)
-            .then(|| (entry.alone + entry.alone_service).saturating_sub(entry.waited))
+        (entry.holder == holder).then(|| entry.alone_behind())
     }
 
-    /// Gives a read that was just queued its place.
+    /// The last of the reads that a die has queued in a class.
+    #[cold]
     #[inline(never)]
-    pub(super) fn place_read_fairly(&mut self, transaction: u32) {
+    pub(super) fn last_read(&self, die: u32, class: usize) -> u32 {
+        let tails = self.planes_of(die).map(|plane| self.planes[plane].queues.reads[class].tail);
+        let tails = tails.filter(|&tail| tail != NONE);
+        tails.max_by_key(|&tail| self.transactions[tail].order).unwrap_or(NONE)
+    }
+
+    /// The last of the units that a die has queued in a class.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn last_unit(&self, die: u32, class: usize) -> u32 {
+        let tails = self.planes_of(die).map(|plane| self.planes[plane].queues.writes[class].tail);
+        let tails = tails.filter(|&tail| tail != NONE);
+        tails.max_by_key(|&tail| self.units[tail].order).unwrap_or(NONE)
+    }
+
+    fn planes_of(&self, die: u32) -> std::ops::Range<usize> {
+        let first = self.dies[die as usize].first_plane as usize;
+        first..first + self.shape.planes_per_die as usize
+    }
+
+    /// Gives a read that was just queued its place; `last` was the last before it.
+    #[inline(never)]
+    pub(super) fn place_read_fairly(&mut self, transaction: u32, last: u32) {
         let t = &self.transactions[transaction];
         let (die, class, holder, bytes) = (t.die, usize::from(t.class), t.holder, t.bytes);
         if !is_host(t.class) || t.purpose == crate::command::Purpose::Erase {
@@ -465,6 +518,14 @@ impl Drive {
         let Some(mut flin) = self.flin.take() else { return };
         flin.share(holder, READS, die).bytes += u64::from(bytes);
         flin.count(holder, die, true);
+        let alone = self.read_service(transaction, flin.active_dies(Some(holder), die));
+        if last != NONE {
+            let last = self.read_entry(&flin, last);
+            if flin.stays_last(READS, die, self.now, last, (transaction, holder, alone)) {
+                self.flin = Some(flin);
+                return;
+            }
+        }
         let mut queue = std::mem::take(&mut flin.queue);
         queue.clear();
         let first = self.dies[die as usize].first_plane;
@@ -481,7 +542,6 @@ impl Drive {
         flin.queue = queue;
         let busy = self.busy_left(die).as_ps();
         let running = self.running_alone(&flin, READS, die, holder);
-        let alone = self.read_service(transaction, flin.active_dies(Some(holder), die));
         if flin.place(READS, die, self.now, busy, (running, alone)) {
             for plane in planes {
                 self.planes[plane as usize].queues.reads[class] = List::EMPTY;
@@ -496,9 +556,9 @@ impl Drive {
         self.flin = Some(flin);
     }
 
-    /// Gives a unit that was just queued its place.
+    /// Gives a unit that was just queued its place; `last` was the last before it.
     #[inline(never)]
-    pub(super) fn place_unit_fairly(&mut self, unit: u32, die: u32) {
+    pub(super) fn place_unit_fairly(&mut self, unit: u32, die: u32, last: u32) {
         let u = &self.units[unit];
         let (class, holder) = (usize::from(u.class), u.holder);
         if !is_host(u.class) || u.state != UnitState::Queued {
@@ -506,6 +566,13 @@ impl Drive {
         }
         let Some(mut flin) = self.flin.take() else { return };
         flin.share(holder, WRITES, die).bytes += u64::from(self.shape.unit_bytes);
+        if last != NONE {
+            let (last, alone) = (self.unit_entry(&flin, last), self.unit_service());
+            if flin.stays_last(WRITES, die, self.now, last, (unit, holder, alone)) {
+                self.flin = Some(flin);
+                return;
+            }
+        }
         let mut queue = std::mem::take(&mut flin.queue);
         queue.clear();
         let first = self.dies[die as usize].first_plane;
@@ -760,9 +827,7 @@ mod tests {
         assert_eq!(position(&queue, 0, &mut vec![]), 3);
     }
 
-    #[test]
-    fn collection_is_owed_by_those_who_wrote() {
-        let drive = crate::testing::small();
+    fn flin() -> Flin {
         let parameters = config::Flin {
             epoch: Span::from_ms(10),
             read_bytes_per_s: 0,
@@ -770,8 +835,62 @@ mod tests {
             fairness: 0.6,
             divides_collection: true,
         };
-        let mut flin = Flin::new(parameters, &drive);
+        let mut flin = Flin::new(parameters, &crate::testing::small());
         flin.grow(5);
+        flin
+    }
+
+    proptest::proptest! {
+        /// What stays behind its own flow's last without a look at the rest would be put there
+        /// with one, and the same is noted of it.
+        #[test]
+        fn what_stays_last_has_its_place_there(
+            flows in proptest::collection::vec((2u16..5, 0u64..50), 1..30),
+            intensive in proptest::array::uniform3(proptest::bool::ANY),
+            slowed in 2u16..5,
+        ) {
+            let mut both = [flin(), flin()];
+            for flin in &mut both {
+                for holder in 2..5u16 {
+                    let share = flin.share(holder, READS, 0);
+                    share.intensive = intensive[usize::from(holder) - 2];
+                    let most = if holder == slowed { 5.0 } else { 1.0 };
+                    (share.slowdowns, share.count) = (most, 1);
+                }
+            }
+            let mut stayed = 0;
+            for (at, &(holder, waited)) in flows.iter().enumerate() {
+                let index = at as u32;
+                for (quickly, flin) in [false, true].into_iter().zip(&mut both) {
+                    let alone = Span::from_ps(100);
+                    let new = flin.entry(READS, index, at as u64, holder, Span::ZERO, alone);
+                    for entry in &mut flin.queue {
+                        entry.waited += waited;
+                    }
+                    let last = flin.queue.last().copied().filter(|_| quickly);
+                    if last.is_some_and(|last| {
+                        flin.stays_last(READS, 0, Time::ZERO, last, (index, holder, alone))
+                    }) {
+                        stayed += 1;
+                        let Note { alone, alone_service, intensive, moved } =
+                            flin.note(READS, index);
+                        let (alone, alone_service) = (alone.as_ps(), alone_service.as_ps());
+                        flin.queue.push(Entry { alone, alone_service, intensive, moved, ..new });
+                    } else {
+                        flin.queue.push(new);
+                        flin.place(READS, 0, Time::ZERO, 0, (None, alone));
+                    }
+                }
+                proptest::prop_assert_eq!(&both[0].queue, &both[1].queue);
+            }
+            let one_flow = flows.iter().all(|&(holder, _)| holder == flows[0].0);
+            proptest::prop_assert!(!one_flow || stayed == flows.len() - 1);
+        }
+    }
+
+    #[test]
+    fn collection_is_owed_by_those_who_wrote() {
+        let mut flin = flin();
         // Nobody has written, so nobody has caused it.
         assert_eq!(flin.moves_owed(2, 0, 100), 0);
         flin.share(2, WRITES, 0).written = 30;

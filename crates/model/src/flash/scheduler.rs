@@ -6,6 +6,7 @@ use crate::command::{Purpose, UNSET, UnitState};
 use crate::drive::Drive;
 use crate::flash::die::Die;
 use crate::flash::queues::{CLASS_COLLECTION, CLASS_MAPPING};
+use crate::pool::NONE;
 use crate::stats::Resource;
 use mynah_stamp::Span;
 use std::hint::cold_path;
@@ -73,6 +74,11 @@ impl Drive {
             self.defer(Deferred::FailedTransaction(transaction));
             return;
         }
+        let last = match self.flin {
+            Some(_) => self.last_read(die, usize::from(class)),
+            None => NONE,
+        };
+        let state = &mut self.dies[die as usize];
         let queues = &mut self.planes[plane as usize].queues;
         if purpose == Purpose::Erase {
             cold_path();
@@ -93,20 +99,21 @@ impl Drive {
             self.mark_channel(channel);
         }
         if interruptible || self.flin.is_some() {
-            self.read_may_interrupt(transaction);
+            self.read_may_interrupt(transaction, last);
         }
     }
 
-    /// A read or erase was queued where operations are interrupted or flows treated fairly.
+    /// A read or erase was queued behind `last` where operations are interrupted or flows treated
+    /// fairly.
     #[cold]
     #[inline(never)]
-    fn read_may_interrupt(&mut self, transaction: u32) {
+    fn read_may_interrupt(&mut self, transaction: u32, last: u32) {
         let die = self.transactions[transaction].die;
         if self.dies[die as usize].interruptible {
             self.want_channel(die);
         }
         if self.flin.is_some() {
-            self.place_read_fairly(transaction);
+            self.place_read_fairly(transaction, last);
         }
     }
 
@@ -125,6 +132,11 @@ impl Drive {
             self.defer(Deferred::FailedUnit(unit));
             return;
         }
+        let last = match self.flin {
+            Some(_) => self.last_unit(die, usize::from(class)),
+            None => NONE,
+        };
+        let u = &mut self.units[unit];
         u.state = UnitState::Queued;
         let forced = !u.cached || u.through;
         let queues = &mut self.planes[plane as usize].queues;
@@ -148,7 +160,7 @@ impl Drive {
         }
         self.mark_ready(die);
         if self.dies[die as usize].interruptible || self.flin.is_some() {
-            self.unit_may_interrupt(unit, die);
+            self.unit_may_interrupt(unit, die, last);
         }
         if !self.plain_programs && self.hybrid.is_some() && class != CLASS_COLLECTION {
             self.merge_if_needed(plane);
@@ -158,12 +170,12 @@ impl Drive {
     /// The same of a unit.
     #[cold]
     #[inline(never)]
-    fn unit_may_interrupt(&mut self, unit: u32, die: u32) {
+    fn unit_may_interrupt(&mut self, unit: u32, die: u32, last: u32) {
         if self.dies[die as usize].interruptible {
             self.want_channel(die);
         }
         if self.flin.is_some() {
-            self.place_unit_fairly(unit, die);
+            self.place_unit_fairly(unit, die, last);
         }
     }
 
