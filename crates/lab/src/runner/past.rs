@@ -52,6 +52,6 @@ impl Runner {
                 )),
             }
         }
-        Ok(history::by_turns(histories, history::accesses_most(self.drive.config())))
+        Ok(history::by_turns(histories, self.drive.config()))
     }
 }

@@ -10,14 +10,14 @@ use mynah_model::config::Config;
 use mynah_model::io::{FlowId, NamespaceId, Operation};
 use mynah_model::warm::Access;
 
-/// How many accesses are looked at to warm the data cache, if that does not fill it before: so
-/// many for each unit of its capacity, and at least and at most so many.
+/// Accesses of a mapping unit that are looked at to warm the data cache, if that does not fill it
+/// before: so many for each unit of its capacity, and at least and at most so many.
 const ROUNDS: u64 = 16;
 const LEAST: u64 = 1 << 14;
 const MOST: u64 = 1 << 25;
 
-/// How many accesses of the past are looked at to warm the data cache of a drive, at most.
-pub(crate) fn accesses_most(config: &Config) -> u64 {
+/// How many mapping units the past may touch to warm the data cache of a drive.
+pub(crate) fn units_most(config: &Config) -> u64 {
     let Some(cache) = config.cache else { return 0 };
     let units = cache.bytes / u64::from(config.mapping.unit_bytes);
     units.saturating_mul(ROUNDS).clamp(LEAST, MOST)
@@ -126,18 +126,24 @@ impl History {
     }
 }
 
-/// The pasts of several flows, each with its requests by turns.
-pub(crate) fn by_turns(mut all: Vec<History>, accesses: u64) -> impl Iterator<Item = Access> {
+/// The pasts of several flows on a drive, each with its requests by turns, as far back as it
+/// matters.
+pub(crate) fn by_turns(
+    mut all: Vec<History>,
+    drive: &Config,
+) -> impl Iterator<Item = Access> + use<> {
     let (mut at, mut left) = (0, all.first().map_or(0, |first| first.turns));
-    let mut accesses = accesses;
+    let unit_sectors = u64::from(drive.mapping.unit_bytes) / SECTOR_BYTES;
+    let mut units = units_most(drive);
     std::iter::from_fn(move || {
         if left == 0 && !all.is_empty() {
             at = (at + 1) % all.len();
             left = all[at].turns;
         }
-        accesses = accesses.checked_sub(1)?;
         left = left.saturating_sub(1);
-        all.get_mut(at)?.next()
+        let access = all.get_mut(at)?.next()?;
+        units = units.checked_sub(u64::from(access.sectors).div_ceil(unit_sectors).max(1))?;
+        Some(access)
     })
 }
 
@@ -153,7 +159,7 @@ pub(crate) fn anywhere(drive: &Drive, writes: f64) -> impl Iterator<Item = Acces
     let draw = (units > 0).then(|| Bounded::new(units));
     let write_below = bound(writes);
     let mut rng = seed::stream(seed::derive(drive.config().seed, 0, None, seed::ALL_JOBS));
-    let most = accesses_most(drive.config());
+    let most = units_most(drive.config());
     std::iter::from_fn(move || {
         let write = chance(&mut rng) < write_below;
         let mut unit = draw?.draw(&mut rng);
@@ -172,4 +178,27 @@ pub(crate) fn anywhere(drive: &Drive, writes: f64) -> impl Iterator<Item = Acces
         })
     })
     .take(most as usize)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workload::FlowOptions;
+
+    /// Long requests do not make the past longer.
+    #[test]
+    fn the_past_is_as_many_units_whatever_the_size_of_a_request() {
+        let drive = crate::drive::load("mqsim", &["mapping.unit=4KiB".to_owned()]).unwrap().config;
+        let most = units_most(&drive);
+        for (size, units) in [("512", 1), ("4k", 1), ("1m", 256)] {
+            let mut options = FlowOptions::default();
+            for (name, value) in [("rw", "randwrite"), ("bs", size), ("size", "64m")] {
+                assert!(options.set(name, value));
+            }
+            let flow = options.flow("flow").unwrap();
+            let pace = Pace { cache_sectors: 1 << 16, read_s: 1e-4, writes_per_s: 1e4 };
+            let history = History::new(&flow, 1 << 20, 1, 0, pace).unwrap().unwrap();
+            assert_eq!(by_turns(vec![history], &drive).count() as u64, most / units, "{size}");
+        }
+    }
 }
