@@ -84,6 +84,9 @@ pub struct EngineLimits {
     pub half_open_max: usize,
     /// How long a connection may take to become one.
     pub half_open_time: Span,
+    /// The same where the host has connected, and works out who it is: the largest groups take a
+    /// slow processor half a minute.
+    pub authentication_time: Span,
     /// How long a host may owe data that it was asked for.
     pub data_time: Span,
 }
@@ -94,6 +97,7 @@ impl Default for EngineLimits {
             connections_max: 4096,
             half_open_max: 512,
             half_open_time: Span::from_secs(10),
+            authentication_time: Span::from_secs(120),
             data_time: Span::from_secs(30),
         }
     }
@@ -751,10 +755,13 @@ impl Engine {
         let mut over = Vec::new();
         for &(id, _) in &self.half_open {
             let socket = self.sockets[id as usize].as_ref().expect("it is half open");
-            if now.saturating_since(socket.opened) < self.limits.half_open_time {
-                break;
+            let time = match self.hub.is_authenticating(id) {
+                true => self.limits.authentication_time,
+                false => self.limits.half_open_time,
+            };
+            if now.saturating_since(socket.opened) >= time {
+                over.push(id);
             }
-            over.push(id);
         }
         for (id, socket) in self.sockets.iter_mut().enumerate() {
             let Some(socket) = socket else { continue };

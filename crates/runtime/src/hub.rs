@@ -615,6 +615,14 @@ impl Hub {
         })
     }
 
+    /// Whether a host has connected to a controller on this connection, and has yet to prove who
+    /// it is.
+    pub fn is_authenticating(&self, id: Id) -> bool {
+        let peer = self.peers.get(id as usize).and_then(Option::as_deref);
+        let queue = peer.filter(|peer| peer.connected).and_then(|peer| peer.queue);
+        queue.is_some_and(|queue| !self.subsystem.is_in_use(queue))
+    }
+
     /// Whether a host has been asked for data that it has not sent.
     pub fn awaits_data(&self, id: Id) -> bool {
         let peer = self.peers.get(id as usize).and_then(Option::as_deref);

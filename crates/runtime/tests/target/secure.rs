@@ -1,13 +1,17 @@
 //! Hosts that prove who they are, and connections that are encrypted.
 
-use crate::client::{HOST, NQN, Target};
+use crate::client::{Client, HOST, NQN, Target, fabrics};
 use mynah_runtime::authenticator::Secrets;
+use mynah_runtime::engine::EngineLimits;
 use mynah_runtime::host::{Controller, Credentials, HostError, Options};
 use mynah_runtime::random;
 use mynah_runtime::server::ServeOptions;
+use mynah_stamp::Span;
 use mynah_wire::authentication::{Choices, Failure, Group, Hash, Secret};
-use mynah_wire::nvme::Status;
+use mynah_wire::nvme::{Status, opcode};
 use mynah_wire::tcp::digest::Digests;
+use std::io::Read;
+use std::net::TcpStream;
 use std::time::Duration;
 
 fn options(target: &Target, credentials: Option<Credentials>) -> Options {
@@ -66,6 +70,41 @@ fn both_ends_prove_who_they_are() {
     let HostError::Refused { status, .. } = error else { panic!("{error}") };
     assert_eq!(status, Status::AUTHENTICATION_REQUIRED.do_not_retry());
     target.stop();
+}
+
+/// A slow processor works at a large group for longer than others may take to connect.
+#[test]
+fn who_authenticates_has_more_time_but_not_for_ever() {
+    let short = Span::from_secs(1);
+    for (authentication_time, stays) in [(Span::from_secs(3600), true), (short, false)] {
+        let target = Target::start(ServeOptions {
+            secrets: Secrets {
+                hosts: vec![(None, Secret::generate(Hash::Sha256, &mut random::fill))],
+                ..Secrets::default()
+            },
+            limits: EngineLimits {
+                half_open_time: short,
+                authentication_time,
+                ..EngineLimits::default()
+            },
+            ..ServeOptions::default()
+        });
+        let mut slow = Client::open(target.address, 0).unwrap();
+        let connected = slow.connect(0, 0xffff, 31).unwrap();
+        assert_eq!(connected.status(), Status::SUCCESS);
+        // One that says nothing at all has to go, and is gone before the other is looked at.
+        let mut silent = TcpStream::connect(target.address).unwrap();
+        assert_eq!(silent.read(&mut [0]).unwrap_or(0), 0);
+        let answer = slow.command(fabrics(opcode::fabrics::PROPERTY_GET), &[]);
+        match stays {
+            true => {
+                let status = answer.unwrap().0.status();
+                assert_eq!(status.code(), Status::AUTHENTICATION_REQUIRED.code());
+            }
+            false => assert!(answer.is_err(), "too late"),
+        }
+        target.stop();
+    }
 }
 
 #[cfg(feature = "tls")]
