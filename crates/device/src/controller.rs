@@ -19,6 +19,9 @@ pub(crate) enum Role {
     Discovery,
 }
 
+/// How long a controller that is not ready waits to hear of its host, at least, if the host wants
+/// it to be given up at all.
+pub(crate) const UNREADY_PATIENCE: Span = Span::from_secs(120);
 /// Entries kept of the error log.
 pub(crate) const ERROR_ENTRIES: usize = 64;
 /// Reservation notifications kept.
@@ -96,9 +99,15 @@ impl Controller {
         self.status & mynah_wire::nvme::property::status::FATAL != 0
     }
 
-    /// When the host is given up unless it is heard of.
+    /// When the host is given up unless it is heard of. Before the controller is ready that is not
+    /// for its keep-alive timeout to say (Base 2.0, section 3.9), and a host may have to work out
+    /// who it is; but one that dies then must not leave the controller behind.
     pub(crate) fn expires(&self) -> Option<Time> {
-        (!self.keep_alive.is_zero()).then(|| self.last_seen + self.keep_alive)
+        let time = match self.is_ready() {
+            true => self.keep_alive,
+            false => self.keep_alive.max(UNREADY_PATIENCE),
+        };
+        (!self.keep_alive.is_zero()).then(|| self.last_seen + time)
     }
 
     /// The transport queue of an I/O queue.

@@ -405,6 +405,8 @@ impl Subsystem {
                 if fits_io && fits_set && new.page_shift() == 0 && !controller.is_fatal() {
                     controller.status |= status::READY;
                     controller.status &= !(3 << 2);
+                    let at = controller.expires();
+                    self.set_timer(at);
                 }
             }
             (true, false) => self.reset_controller(id),

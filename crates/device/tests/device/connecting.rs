@@ -123,6 +123,29 @@ fn a_silent_host_is_given_up() {
     assert!(world.reply_now(io, id).is_none(), "nothing comes on a closed queue");
 }
 
+/// It may work out who it is; but one that is gone does not leave its controller behind.
+#[test]
+fn a_host_that_is_not_done_connecting_is_given_more_time() {
+    let mut world = World::new(Timing::Modelled);
+    let mut hosts = vec![];
+    for _ in 0..2 {
+        let queue = world.attach();
+        let mut wish = connect(0, 32);
+        wish.keep_alive_ms = 1000;
+        assert!(world.connect_as(queue, HOST, SUBSYSTEM, wish, 0xffff).status().is_success());
+        hosts.push(queue);
+    }
+    world.wait(Span::from_secs(100));
+    assert!(world.closed.is_empty());
+    // Once the controller is ready, its timeout counts.
+    world.call(hosts[0], property_set(offset::CC, 0x0046_0001), &[]);
+    world.wait(Span::from_ms(1100));
+    let closed = |world: &World| world.closed.iter().map(|(queue, _)| *queue).collect::<Vec<_>>();
+    assert_eq!(closed(&world), [hosts[0]]);
+    world.wait(Span::from_secs(20));
+    assert_eq!(closed(&world), hosts);
+}
+
 #[test]
 fn more_commands_than_entries_end_the_queue() {
     let mut world = World::new(Timing::Modelled);
