@@ -20,7 +20,8 @@ pub(crate) enum Role {
 }
 
 /// How long a controller that is not ready waits to hear of its host, at least, if the host wants
-/// it to be given up at all.
+/// it to be given up at all: as long as Linux's target waits for a proof where there is no
+/// keep-alive timeout (nvmet_execute_auth_send in drivers/nvme/target/fabrics-cmd-auth.c).
 pub(crate) const UNREADY_PATIENCE: Span = Span::from_secs(120);
 /// Entries kept of the error log.
 pub(crate) const ERROR_ENTRIES: usize = 64;
@@ -99,9 +100,10 @@ impl Controller {
         self.status & mynah_wire::nvme::property::status::FATAL != 0
     }
 
-    /// When the host is given up unless it is heard of. Before the controller is ready that is not
-    /// for its keep-alive timeout to say (Base 2.0, section 3.9), and a host may have to work out
-    /// who it is; but one that dies then must not leave the controller behind.
+    /// When the host is given up unless it is heard of. A controller that is not ready is not held
+    /// to its keep-alive timeout, and its host may have to work out who it is; but one that dies
+    /// then must not leave it behind (so Linux's target, nvmet_start_ctrl in
+    /// drivers/nvme/target/core.c).
     pub(crate) fn expires(&self) -> Option<Time> {
         let time = match self.is_ready() {
             true => self.keep_alive,

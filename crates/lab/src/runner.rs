@@ -258,8 +258,8 @@ impl Runner {
             let capacity = runner.drive.namespace_sectors(flow.namespace).unwrap_or(0);
             for number in 0..flow.jobs {
                 let generator = flow.generator(capacity, options.seed, index as u32, number)?;
-                let number = runner.jobs.len() as u16;
-                runner.jobs.push(Job::new(number, index as u32, flow, generator, entries));
+                let place = runner.jobs.len() as u16;
+                runner.jobs.push(Job::new(place, index as u32, flow, generator, entries));
             }
         }
         Ok(runner)

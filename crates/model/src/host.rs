@@ -31,10 +31,8 @@ pub(crate) struct QueuePair {
     doorbells: u32,
     /// Entries whose doorbell has arrived and that are not being fetched.
     waiting: u32,
-    /// Of those, entries being fetched: when they were rung, and when the fetch began.
+    /// Entries being fetched: when they were rung, and when the fetch began.
     fetching: VecDeque<(Time, Time)>,
-    /// Whether there are any of these.
-    is_rung: bool,
     /// Fetched and not taken into the controller: reported to the host and not answered.
     pub(crate) unanswered: u32,
     /// Commands whose entries the drive reads by itself, from the one to be taken into the
@@ -85,8 +83,8 @@ impl QueuePair {
         self.frees.front().map(|(at, _)| at)
     }
 
-    /// The host has freed entries at `now`, which the drive hears at `at`. What it has heard
-    /// before is not looked at before room is short, but here, lest there be more and more.
+    /// The host has freed entries at `now`, which the drive hears at `at`. Nobody else looks at
+    /// what it has heard before room is short: with each that comes one goes, lest they pile up.
     #[inline]
     pub(crate) fn add_free(&mut self, now: Time, at: Time, count: u32) {
         self.take_free(now);
@@ -162,7 +160,6 @@ impl HostInterface {
             doorbells: 0,
             waiting: 0,
             fetching: VecDeque::new(),
-            is_rung: false,
             unanswered: 0,
             submitted: List::EMPTY,
             to_fetch: NONE,
@@ -226,7 +223,6 @@ impl HostInterface {
     pub(crate) fn rung(&mut self, queue: u16, now: Time, count: u32) {
         let pair = &mut self.queues[usize::from(queue)];
         pair.rung.push_back((now, count));
-        pair.is_rung = true;
         pair.doorbells += 1;
     }
 
@@ -262,7 +258,8 @@ impl HostInterface {
     /// Whether the host hands over the commands of `queue` when it is asked for them.
     #[inline]
     pub(crate) fn is_rung(&self, queue: u16) -> bool {
-        self.queues[usize::from(queue)].is_rung
+        let pair = &self.queues[usize::from(queue)];
+        !pair.rung.is_empty() || !pair.fetching.is_empty()
     }
 
     /// The doorbell has arrived.
@@ -438,9 +435,7 @@ impl HostInterface {
             }
             QueueKind::Memory => {
                 pair.unanswered = pair.unanswered.checked_sub(1)?;
-                let fetched = pair.fetching.pop_front();
-                pair.is_rung = !pair.rung.is_empty() || !pair.fetching.is_empty();
-                fetched
+                pair.fetching.pop_front()
             }
         }
     }

@@ -84,8 +84,8 @@ pub struct EngineLimits {
     pub half_open_max: usize,
     /// How long a connection may take to become one.
     pub half_open_time: Span,
-    /// The same where the host has connected, and works out who it is: the largest groups take a
-    /// slow processor half a minute.
+    /// The same where the host has connected and has yet to prove who it is, which takes slow
+    /// processors long with large groups.
     pub authentication_time: Span,
     /// How long a host may owe data that it was asked for.
     pub data_time: Span,
@@ -97,6 +97,8 @@ impl Default for EngineLimits {
             connections_max: 4096,
             half_open_max: 512,
             half_open_time: Span::from_secs(10),
+            // As Linux's target without a keep-alive timeout (nvmet_execute_auth_send in
+            // drivers/nvme/target/fabrics-cmd-auth.c).
             authentication_time: Span::from_secs(120),
             data_time: Span::from_secs(30),
         }

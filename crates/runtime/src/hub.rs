@@ -619,8 +619,7 @@ impl Hub {
     /// it is.
     pub fn is_authenticating(&self, id: Id) -> bool {
         let peer = self.peers.get(id as usize).and_then(Option::as_deref);
-        let queue = peer.filter(|peer| peer.connected).and_then(|peer| peer.queue);
-        queue.is_some_and(|queue| !self.subsystem.is_in_use(queue))
+        peer.is_some_and(|peer| peer.connected) && !self.is_connected(id)
     }
 
     /// Whether a host has been asked for data that it has not sent.

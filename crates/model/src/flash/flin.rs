@@ -32,7 +32,7 @@ use crate::config;
 use crate::drive::Drive;
 use crate::flash::choice::Pick;
 use crate::flash::die::OperationKind;
-use crate::flash::queues::{CLASS_COLLECTION, CLASS_HOST, CLASS_MAPPING};
+use crate::flash::queues::{CLASS_COLLECTION, CLASS_HOST, CLASS_MAPPING, PlaneQueues};
 use crate::mapping::table::Content;
 use crate::pool::{Linked, List, NONE};
 use mynah_stamp::{Span, Time};
@@ -280,19 +280,29 @@ impl Flin {
         (new, holder, alone_service): (u32, HolderIndex, Span),
     ) -> bool {
         self.classify(now);
-        let intensive = self.share(holder, kind, die).intensive;
         // Work of a flow that asks little would go before all that is intensive.
+        let intensive = self.share(holder, kind, die).intensive;
         if last.holder != holder || (last.intensive && !intensive) {
             return false;
         }
-        let note = Note {
-            alone: Span::from_ps(last.alone_behind()),
-            alone_service,
-            intensive,
-            moved: intensive && self.is_least_fairly_treated(holder, kind, die),
-        };
-        self.set_note(kind, new, note);
+        self.note_new(kind, die, (new, holder), last.alone_behind(), alone_service);
         true
+    }
+
+    /// Notes of what is new how it would fare alone, and how its flow asks and fares.
+    fn note_new(
+        &mut self,
+        kind: usize,
+        die: u32,
+        (new, holder): (u32, HolderIndex),
+        alone: u64,
+        alone_service: Span,
+    ) -> Note {
+        let intensive = self.share(holder, kind, die).intensive;
+        let moved = intensive && self.is_least_fairly_treated(holder, kind, die);
+        let note = Note { alone: Span::from_ps(alone), alone_service, intensive, moved };
+        self.set_note(kind, new, note);
+        note
     }
 
     /// Finds the place of the last entry of the queue, which is new, and puts it there; whether
@@ -309,24 +319,17 @@ impl Flin {
         self.classify(now);
         let Some(last) = self.queue.len().checked_sub(1) else { return false };
         let mut new = self.queue[last];
-        let bytes_limit_passed = self.share(new.holder, kind, die).intensive;
-        new.intensive = bytes_limit_passed;
-        new.alone_service = alone_service.as_ps();
         let before = self.queue[..last].iter().rfind(|entry| entry.holder == new.holder);
         new.alone = match before {
             Some(before) => before.alone_behind(),
             None => running.unwrap_or(0),
         };
-        new.moved = new.intensive && self.is_least_fairly_treated(new.holder, kind, die);
+        new.alone_service = alone_service.as_ps();
+        let whose = (new.index, new.holder);
+        Note { intensive: new.intensive, moved: new.moved, .. } =
+            self.note_new(kind, die, whose, new.alone, alone_service);
         self.queue[last] = new;
         let at = position(&self.queue, busy, &mut self.before);
-        let note = Note {
-            alone: Span::from_ps(new.alone),
-            alone_service,
-            intensive: new.intensive,
-            moved: new.moved,
-        };
-        self.set_note(kind, new.index, note);
         if at < last {
             // The orders stay where they are, the work moves.
             self.queue[at..].rotate_right(1);
@@ -488,23 +491,27 @@ impl Drive {
     #[cold]
     #[inline(never)]
     pub(super) fn last_read(&self, die: u32, class: usize) -> u32 {
-        let tails = self.planes_of(die).map(|plane| self.planes[plane].queues.reads[class].tail);
-        let tails = tails.filter(|&tail| tail != NONE);
-        tails.max_by_key(|&tail| self.transactions[tail].order).unwrap_or(NONE)
+        self.last_queued(die, |queues| queues.reads[class], |tail| self.transactions[tail].order)
     }
 
     /// The last of the units that a die has queued in a class.
     #[cold]
     #[inline(never)]
     pub(super) fn last_unit(&self, die: u32, class: usize) -> u32 {
-        let tails = self.planes_of(die).map(|plane| self.planes[plane].queues.writes[class].tail);
-        let tails = tails.filter(|&tail| tail != NONE);
-        tails.max_by_key(|&tail| self.units[tail].order).unwrap_or(NONE)
+        self.last_queued(die, |queues| queues.writes[class], |tail| self.units[tail].order)
     }
 
-    fn planes_of(&self, die: u32) -> std::ops::Range<usize> {
+    /// The last in order of a list of each of a die's planes; `NONE` if they are empty.
+    fn last_queued(
+        &self,
+        die: u32,
+        list: impl Fn(&PlaneQueues) -> List,
+        order: impl Fn(u32) -> u64,
+    ) -> u32 {
         let first = self.dies[die as usize].first_plane as usize;
-        first..first + self.shape.planes_per_die as usize
+        let planes = &self.planes[first..][..self.shape.planes_per_die as usize];
+        let tails = planes.iter().map(|plane| list(&plane.queues).tail);
+        tails.filter(|&tail| tail != NONE).max_by_key(|&tail| order(tail)).unwrap_or(NONE)
     }
 
     /// Gives a read that was just queued its place; `last` was the last before it.
