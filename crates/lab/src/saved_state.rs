@@ -281,6 +281,32 @@ mod tests {
         assert!(next("4MiB") > 0);
     }
 
+    /// A mapping table of which little is cached, and blocks chosen blindly: what is collected has
+    /// its place written down in more pages than are won back.
+    #[test]
+    fn a_drive_that_never_comes_to_rest_is_not_saved() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("drive.state");
+        let settings = [
+            "geometry.blocks_per_plane=100",
+            "geometry.pages_per_block=32",
+            "over_provisioning=40%",
+            "gc.victim=random",
+            "mapping.table=cached",
+            "mapping.cmt.size=64KiB",
+            "mapping.cmt.granularity=page",
+        ];
+        let mut busy =
+            Simulation::on_changed("samsung-48l-tlc", &settings.map(String::from)).unwrap();
+        busy = busy.precondition(crate::experiment::Precondition::Steady);
+        busy = busy.flow("flow", "rw=randtrim bs=4k number_ios=3000").unwrap();
+        busy.run().unwrap();
+        busy.save_state = Some(path.clone());
+        let error = busy.run().unwrap_err().to_string();
+        assert!(error.contains("does not come to rest"), "{error}");
+        assert!(!path.exists());
+    }
+
     #[test]
     fn a_saved_drive_goes_on_and_others_refuse_its_state() {
         let folder = tempfile::tempdir().unwrap();
