@@ -497,13 +497,14 @@ impl Subsystem {
     /// Writes what is in the drive's cache to the flash and lets everything end, for as long as
     /// that takes on the model's clock, so that the drive can be saved. Commands under way are not
     /// answered any more, and no listener is told. `None` if the drive does not come to rest before
-    /// its power fails, or if it was not asked at all.
+    /// its power fails, goes on collecting without end, or was not asked at all.
     pub fn bring_to_rest(&mut self) -> Option<&mut Drive> {
         if self.config.timing == Timing::Immediate {
             return None;
         }
         let end = self.drive.now() + REST_MAX;
         let end = self.power_cuts.front().map_or(end, |&cut| end.min(cut));
+        let pages_max = self.drive.pages_programmed() + self.drive.tidying_pages_max();
         self.drive.control(self.drive.now(), Control::Reset).ok()?;
         loop {
             // Whoever would answer has gone.
@@ -511,6 +512,9 @@ impl Subsystem {
             self.drive.control(self.drive.now(), Control::WriteBack).ok()?;
             if self.drive.is_at_rest() {
                 break;
+            }
+            if self.drive.pages_programmed() > pages_max {
+                return None;
             }
             // What is to come much later, a fault, is not waited for.
             match self.drive.next_at().map(|at| at.min(self.drive.now() + REST_STEP)) {

@@ -39,11 +39,8 @@ use std::collections::BinaryHeap;
 use std::path::PathBuf;
 use taped::Taped;
 
-/// What a drive does by itself after the last I/O: collection moves what is valid once, perhaps
-/// twice. One that has programmed all its pages so many times over does not come to rest.
-const TIDYING_MAX: u64 = 4;
-/// How often that is looked at.
-const TIDYING_STEP: Span = Span::from_secs(10);
+/// Time between two looks at whether the drive will come to rest.
+const REST_LOOK: Span = Span::from_secs(10);
 /// Completions between two looks at the progress callback.
 const PROGRESS_EVERY: u64 = 1 << 14;
 
@@ -296,9 +293,8 @@ impl Runner {
     /// Advances until nothing more happens, and asks for nothing new. What is to come much later,
     /// a fault, is not waited for.
     fn drain(&mut self) -> Result<(), RunError> {
-        let pages = self.drive.config().geometry.pages();
-        let most = self.drive.counters().flash_programs + pages.saturating_mul(TIDYING_MAX);
-        let mut until = self.drive.now() + TIDYING_STEP;
+        let before = self.drive.pages_programmed();
+        let mut until = self.drive.now() + REST_LOOK;
         // A power cut that is still to come would be next.
         while self.power_cut == Time::MAX || !self.drive.is_at_rest() {
             while let Some(output) = self.drive.poll_brief() {
@@ -310,12 +306,14 @@ impl Runner {
                 }
             }
             match self.drive.next_at() {
-                Some(at) if at <= until => self.drive.advance(until),
+                Some(at) if at <= until => self.drive.advance(at),
                 Some(_) if !self.drive.is_at_rest() => {
-                    if self.drive.counters().flash_programs > most {
-                        return Err(RunError::NeverAtRest { pages, times: TIDYING_MAX });
+                    let programmed = self.drive.pages_programmed() - before;
+                    if programmed > self.drive.tidying_pages_max() {
+                        let pages = self.drive.config().geometry.pages();
+                        return Err(RunError::NeverAtRest { programmed, pages });
                     }
-                    until += TIDYING_STEP;
+                    until += REST_LOOK;
                 }
                 _ => break,
             }

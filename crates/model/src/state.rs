@@ -148,6 +148,18 @@ impl Drive {
             && self.faults.powered
     }
 
+    /// Pages programmed since the drive was built.
+    pub fn pages_programmed(&self) -> u64 {
+        self.counters.flash_programs
+    }
+
+    /// Pages that a drive programs by itself after its last command, if it comes to rest at all.
+    /// Collection moves what is valid once, perhaps twice; what is dirty in a cache needs room
+    /// that has to be won, too.
+    pub fn tidying_pages_max(&self) -> u64 {
+        self.config.geometry.pages().saturating_mul(8)
+    }
+
     /// Hands the state to `sink`, piece by piece.
     ///
     /// # Errors

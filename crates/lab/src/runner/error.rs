@@ -93,19 +93,19 @@ pub enum RunError {
     },
     /// The drive does not come to rest, so its state cannot be saved.
     #[error(
-        "the state cannot be saved: after the last I/O the drive has programmed {times} times its \
-         {pages} pages and does not come to rest, since what is collected makes as much garbage as \
-         it wins back"
+        "the state cannot be saved: since the last I/O the drive, which has {pages} pages, has \
+         programmed {programmed} and does not come to rest: what is collected makes as much \
+         garbage as it wins back"
     )]
     #[diagnostic(help(
         "more over-provisioning, or a larger mapping.cmt.size, lets collection keep up; smaller \
          namespaces or --precondition none leave more free"
     ))]
     NeverAtRest {
+        /// Pages programmed since the last I/O.
+        programmed: u64,
         /// Pages of the drive.
         pages: u64,
-        /// How often it has programmed as many.
-        times: u64,
     },
     /// Commands are outstanding, and nothing will ever happen: a fault of the model.
     #[error(
