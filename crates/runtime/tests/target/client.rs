@@ -39,6 +39,11 @@ pub(crate) struct Target {
 
 impl Target {
     pub(crate) fn start(options: ServeOptions) -> Target {
+        Target::start_on(drive, options)
+    }
+
+    /// The same of another drive.
+    pub(crate) fn start_on(drive: fn() -> Prepared, options: ServeOptions) -> Target {
         let (told, tell) = mpsc::channel();
         let thread = std::thread::spawn(move || {
             let options = ServeOptions { name: Some("test".into()), ..options };

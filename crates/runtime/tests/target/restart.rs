@@ -1,6 +1,8 @@
 //! What a drive whose bytes are in a file still knows when it is served again.
 
 use crate::client::{Client, Target, blocks_of};
+use mynah_lab::emulation::{Emulation, Prepared};
+use mynah_lab::experiment::Precondition;
 use mynah_runtime::server::{ServeOptions, StoreKind};
 use mynah_wire::nvme::log::{Smart, page};
 use mynah_wire::nvme::{Status, SubmissionEntry, opcode};
@@ -57,4 +59,38 @@ fn counters_reservations_and_marks_are_there_again() {
         assert_eq!(io.write(0, &[start as u8; 512]).unwrap(), Status::SUCCESS);
         target.stop();
     }
+}
+
+/// Little of the mapping table is cached and blocks are chosen blindly: collection writes as many
+/// pages as it wins back.
+fn restless() -> Prepared {
+    let settings = [
+        "geometry.blocks_per_plane=100",
+        "geometry.pages_per_block=32",
+        "over_provisioning=40%",
+        "gc.victim=random",
+        "mapping.table=cached",
+        "mapping.cmt.size=64KiB",
+        "mapping.cmt.granularity=page",
+    ];
+    let mut emulation =
+        Emulation::on("samsung-48l-tlc", &settings.map(String::from)).expect("a drive");
+    emulation.precondition = Precondition::Steady;
+    emulation.prepare().expect("a drive")
+}
+
+#[test]
+fn a_drive_that_never_comes_to_rest_ends_without_its_state() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("bytes");
+    let store = StoreKind::File(path.clone());
+    let target = Target::start_on(restless, ServeOptions { store, ..ServeOptions::default() });
+    let (id, _admin) = Client::admin(target.address, 0).unwrap();
+    let mut io = Client::io(target.address, 0, id).unwrap();
+    for block in 0..100 {
+        assert_eq!(io.write(block * 4096, &[7; 512]).unwrap(), Status::SUCCESS);
+    }
+    let result = target.stop();
+    assert!(result.notes.iter().any(|it| it.contains("did not come to rest")), "{result:?}");
+    assert!(path.exists() && !path.with_extension("state").exists());
 }
