@@ -14,10 +14,12 @@ const FRAMES_AHEAD: u32 = 1024;
 const ARENA_FRAMES: usize = ARENA_BYTES / FRAME_BYTES;
 /// What was never written reads as.
 static ZEROS: [u8; FRAME_BYTES] = [0; FRAME_BYTES];
-/// Frames that one group of the table tells of.
-const GROUP_FRAMES: usize = 16_384;
-/// In the table: nothing was written here.
-const NONE: u32 = u32::MAX;
+/// Frames that one group of the table tells of. So many that a group is memory of its own, which
+/// comes zeroed, and of which the system provides a page when it is first touched: filling a group
+/// would make the write for which it is made wait for all its pages.
+const GROUP_FRAMES: usize = 65_536;
+/// In the table, which otherwise counts frames from one: nothing was written here.
+const NONE: u32 = 0;
 
 /// Bytes that come near together.
 const CACHE_LINE: usize = 64;
@@ -50,7 +52,7 @@ pub struct RamStore<A = Vec<u8>> {
     /// exists.
     groups: Vec<Option<Box<[u32]>>>,
     arenas: Vec<A>,
-    /// Frames that were in use and hold old bytes.
+    /// Frames that were in use and hold old bytes, counted as in the table.
     free: Vec<u32>,
     /// Frames ever cut from the arenas.
     cut: u32,
@@ -123,12 +125,9 @@ impl<A: Arena> RamStore<A> {
     #[inline]
     fn find(&self, part: Part) -> Option<(&A, usize)> {
         let group = self.groups.get(part.place / GROUP_FRAMES)?.as_deref()?;
-        let frame = group[part.place % GROUP_FRAMES];
-        if frame == NONE {
-            return None;
-        }
-        let at = frame as usize % ARENA_FRAMES * FRAME_BYTES + part.first;
-        Some((&self.arenas[frame as usize / ARENA_FRAMES], at))
+        let frame = group[part.place % GROUP_FRAMES].checked_sub(1)? as usize;
+        let at = frame % ARENA_FRAMES * FRAME_BYTES + part.first;
+        Some((&self.arenas[frame / ARENA_FRAMES], at))
     }
 
     #[inline]
@@ -141,11 +140,12 @@ impl<A: Arena> RamStore<A> {
     fn run(&self, part: Part, most: usize) -> &[u8] {
         let Some(Some(group)) = self.groups.get(part.place / GROUP_FRAMES) else { return &[] };
         let frames = &group[part.place % GROUP_FRAMES..];
-        let frame = frames[0] as usize;
+        let Some(frame) = frames[0].checked_sub(1) else { return &[] };
+        let frame = frame as usize;
         let at = frame % ARENA_FRAMES * FRAME_BYTES + part.first;
         let most = most.min(ARENA_BYTES - at);
         let mut bytes = part.bytes;
-        let mut following = frames.iter().zip(frame..).skip(1);
+        let mut following = frames.iter().zip(frame + 1..).skip(1);
         while bytes < most && following.next().is_some_and(|(&it, next)| it as usize == next) {
             bytes = (bytes + FRAME_BYTES).min(most);
         }
@@ -164,17 +164,17 @@ impl<A: Arena> RamStore<A> {
         let mut stale = false;
         if *entry == NONE {
             *entry = match self.free.pop() {
-                Some(frame) => {
+                Some(entry) => {
                     stale = !fills || part.bytes < FRAME_BYTES;
-                    frame
+                    entry
                 }
                 None => {
                     self.cut += 1;
-                    self.cut - 1
+                    self.cut
                 }
             };
         }
-        let frame = *entry as usize;
+        let frame = *entry as usize - 1;
         if frame / ARENA_FRAMES == self.arenas.len() {
             self.arenas.push((self.source)(ARENA_BYTES));
         }
@@ -257,7 +257,7 @@ impl<A: Arena> Store for RamStore<A> {
                     if part.bytes == FRAME_BYTES {
                         self.free.push(std::mem::replace(entry, NONE));
                     } else {
-                        let frame = *entry as usize;
+                        let frame = *entry as usize - 1;
                         let at = frame % ARENA_FRAMES * FRAME_BYTES + part.first;
                         self.arenas[frame / ARENA_FRAMES][at..at + part.bytes].fill(0);
                     }
