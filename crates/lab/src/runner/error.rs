@@ -8,6 +8,10 @@ use mynah_model::precondition::PreconditionError;
 use mynah_model::{ConfigError, InputError};
 use mynah_stamp::{Span, Time};
 
+/// What helps where collection does not keep up.
+const MORE_ROOM: &str = "more over-provisioning, or a larger mapping.cmt.size, lets collection \
+                         keep up; smaller namespaces or --precondition none leave more free";
+
 /// Why a run could not start or go on.
 #[derive(Debug, thiserror::Error, miette::Diagnostic)]
 pub enum RunError {
@@ -81,10 +85,7 @@ pub enum RunError {
          which a die programs more than a million pages: what is collected makes as much garbage \
          as it wins back"
     )]
-    #[diagnostic(help(
-        "more over-provisioning, or a larger mapping.cmt.size, lets collection keep up; smaller \
-         namespaces or --precondition none leave more free"
-    ))]
+    #[diagnostic(help("{}", MORE_ROOM))]
     NeverDone {
         /// I/Os that wait.
         outstanding: u64,
@@ -97,10 +98,7 @@ pub enum RunError {
          programmed {programmed} and does not come to rest: what is collected makes as much \
          garbage as it wins back"
     )]
-    #[diagnostic(help(
-        "more over-provisioning, or a larger mapping.cmt.size, lets collection keep up; smaller \
-         namespaces or --precondition none leave more free"
-    ))]
+    #[diagnostic(help("{}", MORE_ROOM))]
     NeverAtRest {
         /// Pages programmed since the last I/O.
         programmed: u64,
