@@ -98,6 +98,15 @@ pub trait Store {
         false
     }
 
+    /// Whether there is something for [`Store::consolidate`] to do.
+    fn is_scattered(&self) -> bool {
+        false
+    }
+
+    /// Does a piece, of up to some milliseconds, of what makes later accesses faster. To be called
+    /// while no host wants anything.
+    fn consolidate(&mut self) {}
+
     /// Notes on stable storage that the bytes are in use, so that what was saved with them does not
     /// belong to them any more. The first call; it may block.
     fn begin(&mut self) -> Result<(), StoreError> {

@@ -537,6 +537,17 @@ impl Subsystem {
         self.store.prepare()
     }
 
+    /// Whether there is something for [`Subsystem::consolidate`] to do.
+    pub fn is_scattered(&self) -> bool {
+        self.store.is_scattered()
+    }
+
+    /// Does up to some milliseconds of what makes later accesses faster. To be called while no
+    /// host wants anything.
+    pub fn consolidate(&mut self) {
+        self.store.consolidate();
+    }
+
     /// The host at the other end of the queue has proved who it is.
     pub fn set_authenticated(&mut self, queue: Queue) {
         if let Some(slot) = self.queues.get_mut(queue.0)

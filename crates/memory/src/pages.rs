@@ -2,6 +2,7 @@
 
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 use std::alloc::{Layout, handle_alloc_error};
+use std::ffi::c_void;
 use std::ops::{Deref, DerefMut};
 use std::ptr::{self, NonNull};
 use std::slice;
@@ -53,7 +54,7 @@ pub(crate) unsafe fn unmap(base: *mut u8, size: usize) {
     }
 }
 
-/// Bytes in huge pages, where the system has them.
+/// Bytes in huge pages, where the system has them, or in small ones that can be made huge later.
 #[derive(Debug)]
 pub struct Pages {
     /// The first of `bytes` bytes, at a multiple of a huge page.
@@ -83,6 +84,41 @@ impl Pages {
     }
 }
 
+impl Pages {
+    /// The same in small pages, of which each is provided by itself.
+    ///
+    /// # Panics
+    /// As [`Pages::zeroed`].
+    pub fn zeroed_small(bytes: usize) -> Pages {
+        let pages = Pages::zeroed(bytes);
+        // SAFETY: the range is that of the mapping, and the advice changes no contents. A system
+        // without huge pages refuses it: then the pages are small anyway.
+        unsafe {
+            let _ = madvise(pages.base.as_ptr().cast(), bytes, Advice::LinuxNoHugepage);
+        }
+        pages
+    }
+
+    /// Moves the small pages of the huge page at `at`, a multiple of [`HUGE_PAGE_BYTES`], into one
+    /// huge page (`MADV_COLLAPSE`, madvise(2), Linux 6.1), which copies them: some 100 us, or
+    /// several ms where a virtual machine has to get the memory first. Where that is not to be
+    /// had everything stays as it is.
+    ///
+    /// # Panics
+    /// If there is no whole huge page at `at`.
+    pub fn collapse(&mut self, at: usize) {
+        let range = &mut self[at..at + HUGE_PAGE_BYTES];
+        assert!(at.is_multiple_of(HUGE_PAGE_BYTES), "a huge page begins at {at}");
+        let (base, bytes) = (range.as_mut_ptr().cast::<c_void>(), range.len());
+        // SAFETY: the range is within the mapping, borrowed alone, and no advice changes contents.
+        unsafe {
+            if madvise(base, bytes, Advice::LinuxHugepage).is_ok() {
+                let _ = libc::madvise(base, bytes, libc::MADV_COLLAPSE);
+            }
+        }
+    }
+}
+
 impl Deref for Pages {
     type Target = [u8];
 
@@ -106,5 +142,29 @@ impl Drop for Pages {
     fn drop(&mut self) {
         // SAFETY: the mapping is this one's own, of this length, and nothing refers to it any more.
         unsafe { unmap(self.base.as_ptr(), self.bytes.max(1)) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn small_pages_keep_their_bytes_when_they_become_huge() {
+        let mut pages = Pages::zeroed_small(2 * HUGE_PAGE_BYTES + 5);
+        assert!(pages.iter().all(|&byte| byte == 0));
+        for (number, byte) in pages.iter_mut().enumerate() {
+            *byte = (number >> 7) as u8;
+        }
+        for at in [HUGE_PAGE_BYTES, 0, 0] {
+            pages.collapse(at);
+            assert!(pages.iter().enumerate().all(|(number, &byte)| byte == (number >> 7) as u8));
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "out of range")]
+    fn there_is_no_huge_page_at_the_end() {
+        Pages::zeroed_small(HUGE_PAGE_BYTES + 5).collapse(HUGE_PAGE_BYTES);
     }
 }

@@ -2,15 +2,23 @@
 //!
 //! With pages of 4 KiB almost every random access to a drive of some size misses the processor's
 //! table of addresses, inside a virtual machine twice over. Huge pages avoid that, but the first
-//! byte written to one waits until the system has zeroed 2 MiB, some 100 us. So a thread sees to
-//! that beforehand: it always has one arena ready.
+//! byte written to one waits until the system has zeroed 2 MiB: some 100 us, or 5 ms where a
+//! virtual machine has to get the memory first. So a thread sees to that beforehand, which always
+//! has one arena ready. It runs only when a processor has nothing else to do: where the drive and
+//! its hosts keep all of them busy it would take their time. What it has not got ready has small
+//! pages at first, each provided by itself when it is used, and gets huge ones when the drive
+//! rests.
 
 use crate::prefetch::prefetch;
 use mynah_device::{Arena, ArenaSource};
-use mynah_memory::Pages;
+use mynah_memory::{HUGE_PAGE_BYTES, Pages};
 use std::ops::{Deref, DerefMut};
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread;
+use thread_priority::{
+    NormalThreadSchedulePolicy, ThreadPriority, ThreadSchedulePolicy,
+    set_thread_priority_and_policy, thread_native_id,
+};
 
 /// Bytes of a page that is not huge.
 const PAGE_BYTES: usize = 4096;
@@ -28,6 +36,11 @@ impl HugeArena {
         HugeArena { pages: Pages::zeroed(bytes), is_provided: false }
     }
 
+    /// The same in small pages, which [`Arena::consolidate`] makes huge.
+    fn zeroed_small(bytes: usize) -> HugeArena {
+        HugeArena { pages: Pages::zeroed_small(bytes), is_provided: false }
+    }
+
     /// Has the system provide all of it, which takes a while.
     #[must_use]
     fn provide(mut self) -> HugeArena {
@@ -39,8 +52,16 @@ impl HugeArena {
     }
 }
 
-/// Arenas that a thread has made ready beforehand: it begins when the first is asked for, which
-/// does not wait for it, as no other does either, and ends when the source is gone.
+/// Has the system run this thread only when a processor has nothing else to do (`SCHED_IDLE`,
+/// sched(7)). Where it will not, the thread is one like others.
+fn run_when_idle() {
+    let policy = ThreadSchedulePolicy::Normal(NormalThreadSchedulePolicy::Idle);
+    let _ = set_thread_priority_and_policy(thread_native_id(), ThreadPriority::Min, policy);
+}
+
+/// Arenas that a thread has made ready beforehand, as far as it could: it begins when the first is
+/// asked for, which does not wait for it, as no other does either, and ends when the source is
+/// gone.
 pub fn source() -> ArenaSource<HugeArena> {
     let mut ready: Option<Receiver<HugeArena>> = None;
     Box::new(move |bytes| {
@@ -51,19 +72,30 @@ pub fn source() -> ArenaSource<HugeArena> {
         }
         if ready.is_none() {
             let (sender, receiver) = sync_channel(0);
-            let work = move || while sender.send(HugeArena::zeroed(bytes).provide()).is_ok() {};
+            let work = move || {
+                run_when_idle();
+                while sender.send(HugeArena::zeroed(bytes).provide()).is_ok() {}
+            };
             // Without the thread all are provided when they are used.
             if thread::Builder::new().name("mynah-memory".into()).spawn(work).is_ok() {
                 ready = Some(receiver);
             }
         }
-        HugeArena::zeroed(bytes)
+        HugeArena::zeroed_small(bytes)
     })
 }
 
 impl Arena for HugeArena {
     fn is_provided(&self) -> bool {
         self.is_provided
+    }
+
+    fn consolidate(&mut self, at: usize, bytes: usize) {
+        if !self.is_provided {
+            for at in (at..at + bytes).step_by(HUGE_PAGE_BYTES) {
+                self.pages.collapse(at);
+            }
+        }
     }
 
     #[inline]
@@ -92,7 +124,6 @@ impl DerefMut for HugeArena {
 mod tests {
     use super::*;
     use mynah_device::{RamStore, Store};
-    use mynah_memory::HUGE_PAGE_BYTES;
 
     #[test]
     fn it_is_zero_and_keeps_what_is_written() {
@@ -115,6 +146,10 @@ mod tests {
         let data: Vec<u8> = (0..40 << 20).map(|n: u32| (n >> 7) as u8).collect();
         store.write(12_345, &data);
         while store.prepare() {}
+        assert!(store.is_scattered());
+        while store.is_scattered() {
+            store.consolidate();
+        }
         let mut back = vec![1; data.len() + 2];
         store.read(None, 12_344, &mut back);
         assert_eq!((back[0], back[data.len() + 1]), (0, 0));

@@ -314,10 +314,18 @@ impl Engine {
         }
         let deadline = self.deadline();
         let is_free = deadline.is_none_or(|at| at.saturating_since(now.wall) > PREPARATION);
-        if !worked && is_free && self.hub.prepare() {
-            self.poll(Some(Span::ZERO))?;
-            return Ok(false);
+        let rests_at = self.rests_at();
+        if !worked && is_free {
+            let rests = rests_at.is_some_and(|at| at <= now.wall);
+            if rests {
+                self.hub.consolidate();
+            }
+            if rests || self.hub.prepare() {
+                self.poll(Some(Span::ZERO))?;
+                return Ok(false);
+            }
         }
+        let deadline = deadline.into_iter().chain(rests_at).min();
         let polled = self.ports.iter().any(Port::is_polled);
         let wait = match polled {
             true => self.pacing.wait_for_doorbells(now.wall, deadline),
@@ -428,6 +436,12 @@ impl Engine {
             no_later(until);
         }
         deadline
+    }
+
+    /// When the store's bytes may be brought nearer, should they not be: while nobody waits.
+    fn rests_at(&self) -> Option<Time> {
+        let is_idle = || self.hub.outstanding() + self.guests_outstanding() == 0;
+        (self.hub.is_scattered() && is_idle()).then(|| self.pacing.rests_at())
     }
 
     fn sleep(&mut self, until: Option<Time>) -> io::Result<()> {
@@ -836,3 +850,6 @@ impl Engine {
 pub fn copy_descriptor(descriptor: impl AsFd) -> io::Result<OwnedFd> {
     Ok(rustix::io::fcntl_dupfd_cloexec(descriptor, 0)?)
 }
+
+#[cfg(test)]
+mod tests;

@@ -638,6 +638,16 @@ impl Hub {
         self.subsystem.prepare()
     }
 
+    /// Whether there is something for [`Hub::consolidate`] to do.
+    pub fn is_scattered(&self) -> bool {
+        self.subsystem.is_scattered()
+    }
+
+    /// Does up to some milliseconds of what makes later accesses faster.
+    pub fn consolidate(&mut self) {
+        self.subsystem.consolidate();
+    }
+
     /// When something will happen by itself, on the host's clock.
     pub fn next_at(&self) -> Option<Time> {
         let wakeup = self.subsystem.next_at();

@@ -18,6 +18,8 @@ const INTERRUPTED: Span = Span::from_us(100);
 const RESPECT: Span = Span::from_ms(10);
 /// Without commands outstanding, the engine does not wake more often than this.
 const IDLE: Span = Span::from_ms(1);
+/// After so long without work nobody seems to want anything.
+const REST: Span = Span::from_ms(100);
 /// Spins lost in a row until spinning stops; each one won takes one back.
 const PATIENCE: u32 = 16;
 
@@ -100,6 +102,11 @@ impl Pacing {
         }
         self.last_work = now;
         self.worked = true;
+    }
+
+    /// When it has been so long without work that something longer may be done.
+    pub fn rests_at(&self) -> Time {
+        self.last_work + REST
     }
 
     /// What to do now, when the next thing is due at `deadline` and `busy` says whether

@@ -1,63 +1,34 @@
 //! Bytes in memory.
 
-use super::{PREFETCHED_BYTES, Ready, Store, StoreError, StoreJob};
-use std::ops::DerefMut;
+mod frames;
 
-/// What is given out at once: small, because a random write should cost no more than the
-/// bytes it brings.
-const FRAME_BYTES: usize = 4096;
-/// Frames are cut from arenas of this size. They come zeroed from the system, which provides
-/// each page when it is first touched: a microsecond, or ten inside a virtual machine.
-const ARENA_BYTES: usize = 16 << 20;
-/// So many frames beyond those in use are touched when there is time.
-const FRAMES_AHEAD: u32 = 1024;
-const ARENA_FRAMES: usize = ARENA_BYTES / FRAME_BYTES;
+pub use frames::{Arena, ArenaSource};
+
+use super::{Ready, Store, StoreError, StoreJob};
+use frames::{FRAME_BYTES, Frame, Frames};
+
 /// What was never written reads as.
 static ZEROS: [u8; FRAME_BYTES] = [0; FRAME_BYTES];
-/// Frames that one group of the table tells of. So many that a group is memory of its own, which
-/// comes zeroed, and of which the system provides a page when it is first touched: filling a group
-/// would make the write for which it is made wait for all its pages.
-const GROUP_FRAMES: usize = 65_536;
-/// In the table, which otherwise counts frames from one: nothing was written here.
-const NONE: u32 = 0;
-
-/// Bytes that come near together.
-const CACHE_LINE: usize = 64;
-
-/// A large piece of memory.
-pub trait Arena: DerefMut<Target = [u8]> {
-    /// Whether the system has really provided the memory, so that no first use of a page waits
-    /// for it.
-    fn is_provided(&self) -> bool {
-        false
-    }
-
-    /// Says that bytes will soon be used: at most those of one frame of 4 KiB.
-    #[inline]
-    fn prefetch(&self, at: usize, bytes: usize) {
-        let lines = self[at..at + bytes].chunks(CACHE_LINE).take(PREFETCHED_BYTES / CACHE_LINE);
-        std::hint::black_box(lines.fold(0, |touched, line| touched ^ line[0]));
-    }
-}
-
-impl Arena for Vec<u8> {}
-
-/// Makes arenas of so many bytes, all zero.
-pub type ArenaSource<A> = Box<dyn FnMut(usize) -> A>;
+/// Bytes of a word of the table.
+const WORD_BYTES: usize = size_of::<u32>();
+/// Frames that one group of the table tells of: its words fill a frame, which so is ready, too,
+/// before it is needed.
+const GROUP_FRAMES: usize = FRAME_BYTES / WORD_BYTES;
 
 /// Holds bytes in memory; only what was written takes room.
 pub struct RamStore<A = Vec<u8>> {
-    source: ArenaSource<A>,
-    /// Which frame holds each 4 KiB: a table of two levels, of which only what is needed
-    /// exists.
-    groups: Vec<Option<Box<[u32]>>>,
-    arenas: Vec<A>,
-    /// Frames that were in use and hold old bytes, counted as in the table.
-    free: Vec<u32>,
-    /// Frames ever cut from the arenas.
-    cut: u32,
-    /// Frames of the arenas whose memory is really there.
-    touched: u32,
+    /// Which frame holds each 4 KiB: a table of two levels.
+    groups: Vec<Group>,
+    frames: Frames<A>,
+}
+
+/// A part of the table.
+#[derive(Clone, Copy, Default)]
+struct Group {
+    /// The word of the frame that is its table, as long as there is one.
+    table: u32,
+    /// Words of the table that name a frame.
+    used: u32,
 }
 
 /// A part of a range that lies in one frame's place.
@@ -80,6 +51,19 @@ impl Part {
     }
 }
 
+/// A word of a group's table.
+#[inline]
+fn word(table: &[u8], number: usize) -> u32 {
+    let at = number * WORD_BYTES;
+    u32::from_ne_bytes(table[at..at + WORD_BYTES].try_into().expect("four bytes"))
+}
+
+#[inline]
+fn set_word(table: &mut [u8], number: usize, word: u32) {
+    let at = number * WORD_BYTES;
+    table[at..at + WORD_BYTES].copy_from_slice(&word.to_ne_bytes());
+}
+
 impl RamStore {
     /// An empty store.
     pub fn new() -> RamStore {
@@ -95,15 +79,14 @@ impl Default for RamStore {
 
 impl<A> std::fmt::Debug for RamStore<A> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("RamStore").field("frames", &self.cut).finish_non_exhaustive()
+        f.debug_struct("RamStore").field("groups", &self.groups.len()).finish_non_exhaustive()
     }
 }
 
 impl<A: Arena> RamStore<A> {
     /// An empty store that will have its memory from `source`.
     pub fn from_source(source: ArenaSource<A>) -> RamStore<A> {
-        let (groups, arenas, free) = (Vec::new(), Vec::new(), Vec::new());
-        RamStore { source, groups, arenas, free, cut: 0, touched: 0 }
+        RamStore { groups: Vec::new(), frames: Frames::new(source) }
     }
 
     fn parts(at: u64, bytes: u64) -> impl Iterator<Item = Part> {
@@ -121,69 +104,86 @@ impl<A: Arena> RamStore<A> {
         })
     }
 
-    /// The arena of a part, and where in it the part begins.
+    /// The table of a place's group.
     #[inline]
-    fn find(&self, part: Part) -> Option<(&A, usize)> {
-        let group = self.groups.get(part.place / GROUP_FRAMES)?.as_deref()?;
-        let frame = group[part.place % GROUP_FRAMES].checked_sub(1)? as usize;
-        let at = frame % ARENA_FRAMES * FRAME_BYTES + part.first;
-        Some((&self.arenas[frame / ARENA_FRAMES], at))
+    fn table(&self, place: usize) -> Option<&[u8]> {
+        let group = self.groups.get(place / GROUP_FRAMES)?;
+        Some(self.frames.bytes(Frame::from_word(group.table)?))
+    }
+
+    /// The frame that holds a place's bytes.
+    #[inline]
+    fn frame(&self, place: usize) -> Option<Frame> {
+        Frame::from_word(word(self.table(place)?, place % GROUP_FRAMES))
     }
 
     #[inline]
     fn frame_bytes(&self, part: Part) -> Option<&[u8]> {
-        let (arena, at) = self.find(part)?;
-        Some(&arena[at..at + part.bytes])
+        Some(self.frames.run(self.frame(part.place)?, part.first, part.bytes))
     }
 
     /// Up to `most` bytes that begin with those of a part, as far as they lie together.
     fn run(&self, part: Part, most: usize) -> &[u8] {
-        let Some(Some(group)) = self.groups.get(part.place / GROUP_FRAMES) else { return &[] };
-        let frames = &group[part.place % GROUP_FRAMES..];
-        let Some(frame) = frames[0].checked_sub(1) else { return &[] };
-        let frame = frame as usize;
-        let at = frame % ARENA_FRAMES * FRAME_BYTES + part.first;
-        let most = most.min(ARENA_BYTES - at);
+        let Some(table) = self.table(part.place) else { return &[] };
+        let mut words = (part.place % GROUP_FRAMES..GROUP_FRAMES).map(|number| word(table, number));
+        let Some(frame) = words.next().and_then(Frame::from_word) else { return &[] };
+        let most = most.min(Frames::<A>::together(frame, part.first));
         let mut bytes = part.bytes;
-        let mut following = frames.iter().zip(frame + 1..).skip(1);
-        while bytes < most && following.next().is_some_and(|(&it, next)| it as usize == next) {
+        let mut following = words.zip(frame.word() + 1..);
+        while bytes < most && following.next().is_some_and(|(word, next)| word == next) {
             bytes = (bytes + FRAME_BYTES).min(most);
         }
-        &self.arenas[frame / ARENA_FRAMES][at..at + bytes]
+        self.frames.run(frame, part.first, bytes)
     }
 
     /// The bytes of a part; `fills`: all of them will be written, whatever they are.
     #[inline]
     fn bytes_to_write(&mut self, part: Part, fills: bool) -> &mut [u8] {
-        let at = part.place / GROUP_FRAMES;
+        let frame = match self.frame(part.place) {
+            Some(frame) => frame,
+            None => self.add_frame(part.place, fills && part.bytes == FRAME_BYTES),
+        };
+        &mut self.frames.bytes_mut(frame)[part.first..part.first + part.bytes]
+    }
+
+    /// Gives a place a frame; `fills`: what is in it does not matter.
+    fn add_frame(&mut self, place: usize, fills: bool) -> Frame {
+        let at = place / GROUP_FRAMES;
         if self.groups.len() <= at {
-            self.groups.resize_with(at + 1, || None);
+            self.groups.resize(at + 1, Group::default());
         }
-        let group = self.groups[at].get_or_insert_with(|| vec![NONE; GROUP_FRAMES].into());
-        let entry = &mut group[part.place % GROUP_FRAMES];
-        let mut stale = false;
-        if *entry == NONE {
-            *entry = match self.free.pop() {
-                Some(entry) => {
-                    stale = !fills || part.bytes < FRAME_BYTES;
-                    entry
-                }
-                None => {
-                    self.cut += 1;
-                    self.cut
-                }
-            };
+        let table = match Frame::from_word(self.groups[at].table) {
+            Some(table) => table,
+            None => self.take_frame(false),
+        };
+        let frame = self.take_frame(fills);
+        let group = &mut self.groups[at];
+        group.table = table.word();
+        group.used += 1;
+        set_word(self.frames.bytes_mut(table), place % GROUP_FRAMES, frame.word());
+        frame
+    }
+
+    fn take_frame(&mut self, fills: bool) -> Frame {
+        let (frame, is_zero) = self.frames.take();
+        if !is_zero && !fills {
+            self.frames.bytes_mut(frame).fill(0);
         }
-        let frame = *entry as usize - 1;
-        if frame / ARENA_FRAMES == self.arenas.len() {
-            self.arenas.push((self.source)(ARENA_BYTES));
+        frame
+    }
+
+    /// Makes the bytes of a part zero, in a group that has a table.
+    fn discard_part(&mut self, table: Frame, part: Part) {
+        let words = self.frames.bytes_mut(table);
+        let Some(frame) = Frame::from_word(word(words, part.place % GROUP_FRAMES)) else { return };
+        if part.bytes < FRAME_BYTES {
+            self.frames.bytes_mut(frame)[part.first..part.first + part.bytes].fill(0);
+            return;
         }
-        let at = frame % ARENA_FRAMES * FRAME_BYTES;
-        let frame = &mut self.arenas[frame / ARENA_FRAMES][at..at + FRAME_BYTES];
-        if stale {
-            frame.fill(0);
-        }
-        &mut frame[part.first..part.first + part.bytes]
+        set_word(words, part.place % GROUP_FRAMES, 0);
+        self.frames.give_back(frame);
+        let group = &mut self.groups[part.place / GROUP_FRAMES];
+        group.used -= 1;
     }
 }
 
@@ -219,8 +219,8 @@ impl<A: Arena> Store for RamStore<A> {
     #[inline]
     fn prefetch(&self, at: u64, bytes: u32) -> bool {
         let part = Part::first(at, bytes);
-        if let Some((arena, at)) = self.find(part) {
-            arena.prefetch(at, part.bytes);
+        if let Some(frame) = self.frame(part.place) {
+            self.frames.prefetch(frame, part.first, part.bytes);
         }
         true
     }
@@ -238,39 +238,24 @@ impl<A: Arena> Store for RamStore<A> {
     }
 
     fn discard(&mut self, at: u64, bytes: u64) -> Ready {
-        // Where nothing was written there may be terabytes: groups that do not exist are
-        // passed over as a whole.
+        // Where nothing was written there may be terabytes: groups without a table are passed
+        // over as a whole.
         const GROUP_BYTES: u64 = (GROUP_FRAMES * FRAME_BYTES) as u64;
         let end = (at + bytes).min(self.groups.len() as u64 * GROUP_BYTES);
         let mut next = at;
         while next < end {
-            let number = next / GROUP_BYTES;
-            let group_end = (number + 1) * GROUP_BYTES;
-            let part_end = group_end.min(end);
-            let whole = next == number * GROUP_BYTES && part_end == group_end;
-            if let Some(group) = &mut self.groups[number as usize] {
+            let number = (next / GROUP_BYTES) as usize;
+            let part_end = ((number as u64 + 1) * GROUP_BYTES).min(end);
+            if let Some(table) = Frame::from_word(self.groups[number].table) {
                 for part in Self::parts(next, part_end - next) {
-                    let entry = &mut group[part.place % GROUP_FRAMES];
-                    if *entry == NONE {
-                        continue;
-                    }
-                    if part.bytes == FRAME_BYTES {
-                        self.free.push(std::mem::replace(entry, NONE));
-                    } else {
-                        let frame = *entry as usize - 1;
-                        let at = frame % ARENA_FRAMES * FRAME_BYTES + part.first;
-                        self.arenas[frame / ARENA_FRAMES][at..at + part.bytes].fill(0);
-                    }
+                    self.discard_part(table, part);
                 }
-                if whole {
-                    self.groups[number as usize] = None;
+                if self.groups[number].used == 0 {
+                    self.groups[number] = Group::default();
+                    self.frames.give_back(table);
                 }
             }
             next = part_end;
-        }
-        if self.free.len() == self.cut as usize {
-            (self.groups, self.arenas, self.free) = Default::default();
-            (self.cut, self.touched) = (0, 0);
         }
         Ready::Now
     }
@@ -280,22 +265,15 @@ impl<A: Arena> Store for RamStore<A> {
     }
 
     fn prepare(&mut self) -> bool {
-        let wanted = (self.cut + FRAMES_AHEAD).saturating_sub(self.free.len() as u32);
-        if self.cut == 0 || self.touched >= wanted {
-            return false;
-        }
-        let frame = self.touched.max(self.cut) as usize;
-        match self.arenas.get_mut(frame / ARENA_FRAMES) {
-            Some(arena) if arena.is_provided() => {
-                self.touched = ((frame / ARENA_FRAMES + 1) * ARENA_FRAMES) as u32;
-            }
-            Some(arena) => {
-                arena[frame % ARENA_FRAMES * FRAME_BYTES] = 0;
-                self.touched = frame as u32 + 1;
-            }
-            None => self.arenas.push((self.source)(ARENA_BYTES)),
-        }
-        true
+        self.frames.prepare()
+    }
+
+    fn is_scattered(&self) -> bool {
+        self.frames.is_scattered()
+    }
+
+    fn consolidate(&mut self) {
+        self.frames.consolidate();
     }
 
     fn finished(&mut self) -> Option<(StoreJob, Result<(), StoreError>)> {
@@ -305,7 +283,9 @@ impl<A: Arena> Store for RamStore<A> {
 
 #[cfg(test)]
 mod tests {
+    use super::frames::FRAMES_AHEAD;
     use super::*;
+    use proptest::prelude::*;
 
     #[test]
     fn bytes_come_back_and_holes_are_zero() {
@@ -343,15 +323,60 @@ mod tests {
         store.write(0, &[7; 2 * FRAME_BYTES]);
         store.discard(0, FRAME_BYTES as u64);
         store.write(1 << 30, &[8; 512]);
-        assert_eq!(store.cut, 2, "the frame is used again");
+        // A table for each of the two groups, and the frame that is used again.
+        assert_eq!(store.frames.counts(), (4, 0));
         while store.prepare() {}
-        assert_eq!(store.touched, 2 + FRAMES_AHEAD);
+        assert_eq!(store.frames.counts(), (4, 4 + FRAMES_AHEAD));
 
         let mut back = [1; FRAME_BYTES];
         store.read(None, 1 << 30, &mut back);
         assert!(back[..512].iter().all(|&byte| byte == 8));
         assert!(back[512..].iter().all(|&byte| byte == 0));
         store.discard(0, 1 << 40);
-        assert!(store.arenas.is_empty(), "an empty store holds no memory");
+        assert_eq!(store.frames.counts(), (0, 0), "an empty store holds no memory");
+    }
+
+    /// The bytes of the store that the law below looks at: in two groups of its table.
+    const BASE: u64 = (4 << 20) - (100 << 10);
+    const SPAN: u64 = 200 << 10;
+
+    /// What is done to the store: bytes from an address on are written (all of this value), or
+    /// discarded.
+    fn deed() -> impl Strategy<Value = (u64, u64, Option<u8>)> {
+        let bytes =
+            prop_oneof![1..20_000u64, Just(FRAME_BYTES as u64), Just(100 << 10), Just(SPAN)];
+        let at = prop_oneof![0..SPAN, (0..SPAN).prop_map(|at| at & !4095), Just(0)];
+        (at, bytes, prop::option::weighted(0.7, 1u8..))
+    }
+
+    proptest! {
+        #[test]
+        fn it_holds_what_was_written_last(deeds in prop::collection::vec(deed(), 1..24)) {
+            let mut store = RamStore::new();
+            let mut expected = vec![0u8; SPAN as usize];
+            for (at, bytes, value) in deeds {
+                let bytes = bytes.min(SPAN - at);
+                let there = &mut expected[at as usize..(at + bytes) as usize];
+                match value {
+                    Some(value) => {
+                        there.fill(value);
+                        store.write(BASE + at, there);
+                    }
+                    None => {
+                        there.fill(0);
+                        store.discard(BASE + at, bytes);
+                    }
+                }
+                let mut back = vec![0xff; SPAN as usize];
+                store.read(None, BASE, &mut back);
+                prop_assert!(back == expected);
+                let most = (SPAN - at) as u32;
+                let run = store.bytes(BASE + at, most).unwrap();
+                prop_assert!(!run.is_empty() && run == &expected[at as usize..][..run.len()]);
+                store.prepare();
+            }
+            store.discard(BASE, SPAN);
+            prop_assert_eq!(store.frames.counts(), (0, 0));
+        }
     }
 }

@@ -1,0 +1,98 @@
+//! What the loop does while nobody wants anything.
+
+use super::*;
+use crate::clock::Rate;
+use mynah_device::{PatternStore, Ready, Store, StoreJob, SubsystemConfig};
+use mynah_lab::emulation::Emulation;
+use mynah_wire::tcp::target::Settings;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+/// A store whose bytes have to be consolidated so many times, and which ends the engine then.
+struct Scattered {
+    pattern: PatternStore,
+    pieces: usize,
+    consolidated: Arc<Mutex<Vec<Instant>>>,
+    control: Arc<Control>,
+}
+
+impl Store for Scattered {
+    fn fetch(&mut self, at: u64, bytes: u32) -> Ready {
+        self.pattern.fetch(at, bytes)
+    }
+
+    fn read(&mut self, job: Option<StoreJob>, at: u64, into: &mut [u8]) {
+        self.pattern.read(job, at, into);
+    }
+
+    fn forget(&mut self, job: StoreJob) {
+        self.pattern.forget(job);
+    }
+
+    fn write(&mut self, at: u64, from: &[u8]) -> Ready {
+        self.pattern.write(at, from)
+    }
+
+    fn discard(&mut self, at: u64, bytes: u64) -> Ready {
+        self.pattern.discard(at, bytes)
+    }
+
+    fn flush(&mut self) -> Ready {
+        self.pattern.flush()
+    }
+
+    fn is_scattered(&self) -> bool {
+        self.pieces > 0
+    }
+
+    fn consolidate(&mut self) {
+        self.consolidated.lock().unwrap().push(Instant::now());
+        self.pieces -= 1;
+        if self.pieces == 0 {
+            self.control.stop();
+        }
+    }
+
+    fn finished(&mut self) -> Option<(StoreJob, Result<(), StoreError>)> {
+        None
+    }
+}
+
+#[test]
+fn a_store_is_consolidated_when_nobody_has_wanted_anything_for_a_while() {
+    let control = Arc::new(Control::new().unwrap());
+    let consolidated = Arc::new(Mutex::new(Vec::new()));
+    let store = Scattered {
+        pattern: PatternStore,
+        pieces: 3,
+        consolidated: Arc::clone(&consolidated),
+        control: Arc::clone(&control),
+    };
+    let overrides = ["geometry.blocks_per_plane=48".to_owned()];
+    let drive = Emulation::on("enterprise-tlc", &overrides).unwrap().prepare().unwrap().drive;
+    let config = SubsystemConfig::new("nqn.2026-11.org.example:scattered".to_owned());
+    let subsystem = Subsystem::new(config, drive, Box::new(store)).unwrap();
+    let hub = Hub::new(subsystem, Settings::default(), 1 << 20, Rate::REAL);
+    let transport = Transport {
+        in_capsule_bytes: 8192,
+        max_transfer_bytes: 1 << 20,
+        peer: String::new(),
+        port: 0,
+        kind: 3, // TCP
+        host_nqn: None,
+    };
+    let limits = EngineLimits::default();
+    // A store that is never consolidated fails the test instead of hanging it.
+    let late = Arc::clone(&control);
+    std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_secs(60));
+        late.stop();
+    });
+    let began = Instant::now();
+    let clock = Clock::start(Rate::REAL);
+    let engine = Engine::new(clock, hub, transport, limits, Vec::new(), control).unwrap();
+    engine.run().unwrap();
+    let consolidated = consolidated.lock().unwrap();
+    assert_eq!(consolidated.len(), 3);
+    assert!(consolidated.iter().all(|at| at.duration_since(began) >= Duration::from_millis(100)));
+}
