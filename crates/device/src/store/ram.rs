@@ -9,26 +9,31 @@ use frames::{FRAME_BYTES, Frame, Frames};
 
 /// What was never written reads as.
 static ZEROS: [u8; FRAME_BYTES] = [0; FRAME_BYTES];
-/// Bytes of a word of the table.
-const WORD_BYTES: usize = size_of::<u32>();
-/// Frames that one group of the table tells of: its words fill a frame, which so is ready, too,
-/// before it is needed.
-const GROUP_FRAMES: usize = FRAME_BYTES / WORD_BYTES;
+/// Frames that one group of the table tells of.
+const GROUP_FRAMES: usize = 1024;
+/// So many groups are made ahead when there is time.
+const SPARE_GROUPS: usize = 256;
 
 /// Holds bytes in memory; only what was written takes room.
 pub struct RamStore<A = Vec<u8>> {
-    /// Which frame holds each 4 KiB: a table of two levels.
-    groups: Vec<Group>,
+    /// Which frame holds each 4 KiB: a table of two levels, of which only what is needed exists.
+    groups: Vec<Option<Box<Group>>>,
+    spare: Vec<Box<Group>>,
     frames: Frames<A>,
 }
 
 /// A part of the table.
-#[derive(Clone, Copy, Default)]
 struct Group {
-    /// The word of the frame that is its table, as long as there is one.
-    table: u32,
-    /// Words of the table that name a frame.
+    /// The frame of each place, if it has one, as [`Frame::word`] says it.
+    words: [u32; GROUP_FRAMES],
+    /// Places that have one.
     used: u32,
+}
+
+impl Group {
+    fn empty() -> Box<Group> {
+        Box::new(Group { words: [0; GROUP_FRAMES], used: 0 })
+    }
 }
 
 /// A part of a range that lies in one frame's place.
@@ -49,19 +54,6 @@ impl Part {
         let bytes = (FRAME_BYTES - first).min(bytes as usize);
         Part { place: (at / FRAME_BYTES as u64) as usize, first, bytes }
     }
-}
-
-/// A word of a group's table.
-#[inline]
-fn word(table: &[u8], number: usize) -> u32 {
-    let at = number * WORD_BYTES;
-    u32::from_ne_bytes(table[at..at + WORD_BYTES].try_into().expect("four bytes"))
-}
-
-#[inline]
-fn set_word(table: &mut [u8], number: usize, word: u32) {
-    let at = number * WORD_BYTES;
-    table[at..at + WORD_BYTES].copy_from_slice(&word.to_ne_bytes());
 }
 
 impl RamStore {
@@ -86,7 +78,7 @@ impl<A> std::fmt::Debug for RamStore<A> {
 impl<A: Arena> RamStore<A> {
     /// An empty store that will have its memory from `source`.
     pub fn from_source(source: ArenaSource<A>) -> RamStore<A> {
-        RamStore { groups: Vec::new(), frames: Frames::new(source) }
+        RamStore { groups: Vec::new(), spare: Vec::new(), frames: Frames::new(source) }
     }
 
     fn parts(at: u64, bytes: u64) -> impl Iterator<Item = Part> {
@@ -104,17 +96,15 @@ impl<A: Arena> RamStore<A> {
         })
     }
 
-    /// The table of a place's group.
     #[inline]
-    fn table(&self, place: usize) -> Option<&[u8]> {
-        let group = self.groups.get(place / GROUP_FRAMES)?;
-        Some(self.frames.bytes(Frame::from_word(group.table)?))
+    fn group(&self, place: usize) -> Option<&Group> {
+        self.groups.get(place / GROUP_FRAMES)?.as_deref()
     }
 
     /// The frame that holds a place's bytes.
     #[inline]
     fn frame(&self, place: usize) -> Option<Frame> {
-        Frame::from_word(word(self.table(place)?, place % GROUP_FRAMES))
+        Frame::from_word(self.group(place)?.words[place % GROUP_FRAMES])
     }
 
     #[inline]
@@ -124,13 +114,13 @@ impl<A: Arena> RamStore<A> {
 
     /// Up to `most` bytes that begin with those of a part, as far as they lie together.
     fn run(&self, part: Part, most: usize) -> &[u8] {
-        let Some(table) = self.table(part.place) else { return &[] };
-        let mut words = (part.place % GROUP_FRAMES..GROUP_FRAMES).map(|number| word(table, number));
-        let Some(frame) = words.next().and_then(Frame::from_word) else { return &[] };
+        let Some(group) = self.group(part.place) else { return &[] };
+        let words = &group.words[part.place % GROUP_FRAMES..];
+        let Some(frame) = Frame::from_word(words[0]) else { return &[] };
         let most = most.min(Frames::<A>::together(frame, part.first));
         let mut bytes = part.bytes;
-        let mut following = words.zip(frame.word() + 1..);
-        while bytes < most && following.next().is_some_and(|(word, next)| word == next) {
+        let mut following = words.iter().zip(frame.word()..).skip(1);
+        while bytes < most && following.next().is_some_and(|(&word, next)| word == next) {
             bytes = (bytes + FRAME_BYTES).min(most);
         }
         self.frames.run(frame, part.first, bytes)
@@ -150,40 +140,32 @@ impl<A: Arena> RamStore<A> {
     fn add_frame(&mut self, place: usize, fills: bool) -> Frame {
         let at = place / GROUP_FRAMES;
         if self.groups.len() <= at {
-            self.groups.resize(at + 1, Group::default());
+            self.groups.resize_with(at + 1, || None);
         }
-        let table = match Frame::from_word(self.groups[at].table) {
-            Some(table) => table,
-            None => self.take_frame(false),
-        };
-        let frame = self.take_frame(fills);
-        let group = &mut self.groups[at];
-        group.table = table.word();
-        group.used += 1;
-        set_word(self.frames.bytes_mut(table), place % GROUP_FRAMES, frame.word());
-        frame
-    }
-
-    fn take_frame(&mut self, fills: bool) -> Frame {
+        let spare = || self.spare.pop().unwrap_or_else(Group::empty);
+        let group = self.groups[at].get_or_insert_with(spare);
         let (frame, is_zero) = self.frames.take();
         if !is_zero && !fills {
             self.frames.bytes_mut(frame).fill(0);
         }
+        group.words[place % GROUP_FRAMES] = frame.word();
+        group.used += 1;
         frame
     }
+}
 
-    /// Makes the bytes of a part zero, in a group that has a table.
-    fn discard_part(&mut self, table: Frame, part: Part) {
-        let words = self.frames.bytes_mut(table);
-        let Some(frame) = Frame::from_word(word(words, part.place % GROUP_FRAMES)) else { return };
-        if part.bytes < FRAME_BYTES {
-            self.frames.bytes_mut(frame)[part.first..part.first + part.bytes].fill(0);
-            return;
+impl Group {
+    /// Makes the bytes of a part zero.
+    fn discard<A: Arena>(&mut self, part: Part, frames: &mut Frames<A>) {
+        let word = &mut self.words[part.place % GROUP_FRAMES];
+        let Some(frame) = Frame::from_word(*word) else { return };
+        if part.bytes == FRAME_BYTES {
+            *word = 0;
+            self.used -= 1;
+            frames.give_back(frame);
+        } else {
+            frames.bytes_mut(frame)[part.first..part.first + part.bytes].fill(0);
         }
-        set_word(words, part.place % GROUP_FRAMES, 0);
-        self.frames.give_back(frame);
-        let group = &mut self.groups[part.place / GROUP_FRAMES];
-        group.used -= 1;
     }
 }
 
@@ -238,24 +220,27 @@ impl<A: Arena> Store for RamStore<A> {
     }
 
     fn discard(&mut self, at: u64, bytes: u64) -> Ready {
-        // Where nothing was written there may be terabytes: groups without a table are passed
-        // over as a whole.
+        // Where nothing was written there may be terabytes: groups that do not exist are
+        // passed over as a whole.
         const GROUP_BYTES: u64 = (GROUP_FRAMES * FRAME_BYTES) as u64;
         let end = (at + bytes).min(self.groups.len() as u64 * GROUP_BYTES);
         let mut next = at;
         while next < end {
-            let number = (next / GROUP_BYTES) as usize;
-            let part_end = ((number as u64 + 1) * GROUP_BYTES).min(end);
-            if let Some(table) = Frame::from_word(self.groups[number].table) {
+            let number = next / GROUP_BYTES;
+            let part_end = ((number + 1) * GROUP_BYTES).min(end);
+            let slot = &mut self.groups[number as usize];
+            if let Some(group) = slot {
                 for part in Self::parts(next, part_end - next) {
-                    self.discard_part(table, part);
+                    group.discard(part, &mut self.frames);
                 }
-                if self.groups[number].used == 0 {
-                    self.groups[number] = Group::default();
-                    self.frames.give_back(table);
+                if group.used == 0 {
+                    *slot = None;
                 }
             }
             next = part_end;
+        }
+        if self.frames.is_empty() {
+            (self.groups, self.spare) = Default::default();
         }
         Ready::Now
     }
@@ -265,7 +250,11 @@ impl<A: Arena> Store for RamStore<A> {
     }
 
     fn prepare(&mut self) -> bool {
-        self.frames.prepare()
+        let wants_spare = !self.groups.is_empty() && self.spare.len() < SPARE_GROUPS;
+        if wants_spare {
+            self.spare.push(Group::empty());
+        }
+        wants_spare || self.frames.prepare()
     }
 
     fn is_scattered(&self) -> bool {
@@ -323,10 +312,10 @@ mod tests {
         store.write(0, &[7; 2 * FRAME_BYTES]);
         store.discard(0, FRAME_BYTES as u64);
         store.write(1 << 30, &[8; 512]);
-        // A table for each of the two groups, and the frame that is used again.
-        assert_eq!(store.frames.counts(), (4, 0));
+        assert_eq!(store.frames.counts(), (2, 0), "the frame is used again");
         while store.prepare() {}
-        assert_eq!(store.frames.counts(), (4, 4 + FRAMES_AHEAD));
+        assert_eq!(store.frames.counts(), (2, 2 + FRAMES_AHEAD));
+        assert_eq!(store.spare.len(), SPARE_GROUPS);
 
         let mut back = [1; FRAME_BYTES];
         store.read(None, 1 << 30, &mut back);
@@ -334,6 +323,7 @@ mod tests {
         assert!(back[512..].iter().all(|&byte| byte == 0));
         store.discard(0, 1 << 40);
         assert_eq!(store.frames.counts(), (0, 0), "an empty store holds no memory");
+        assert!(store.groups.is_empty() && store.spare.is_empty());
     }
 
     /// The bytes of the store that the law below looks at: in two groups of its table.

@@ -279,7 +279,7 @@ impl Bench {
         (0..self.pairs.len()).map(|at| u64::from(self.take(at))).sum()
     }
 
-    /// Gives every byte of the disk a place in the store.
+    /// Gives every byte of the disk a place in the store, where it stays after a rest.
     fn fill(&mut self, span: u64) {
         let mut entry = SubmissionEntry { opcode: nvm::WRITE, ..Default::default() };
         entry.namespace_id.set(1);
@@ -298,6 +298,9 @@ impl Bench {
                 let next = self.subsystem.next_at().model.expect("something will happen");
                 self.now = self.now.max(next);
             }
+        }
+        while self.subsystem.is_scattered() {
+            self.subsystem.consolidate();
         }
     }
 }

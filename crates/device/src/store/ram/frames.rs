@@ -113,9 +113,9 @@ impl<A: Arena> Frames<A> {
         }
     }
 
-    #[inline]
-    pub(super) fn bytes(&self, frame: Frame) -> &[u8] {
-        self.run(frame, 0, FRAME_BYTES)
+    /// Whether no frame is in use.
+    pub(super) fn is_empty(&self) -> bool {
+        self.cut == 0
     }
 
     #[inline]
