@@ -5,13 +5,14 @@ use crate::failure::{self, Failure};
 use crate::machine::Meter;
 use crate::print;
 use crate::progress::BatchBar;
-use crate::sim::{enough_memory, named};
+use crate::sim::{enough_memory, measured_anyway, named};
 use mynah_lab::output::PendingFile;
 use mynah_lab::result::{Result as RunResult, Results};
 use mynah_lab::simulation::Simulation;
 use mynah_lab::sweep::{self, Sweep};
 use mynah_lab::{Measured, SimulationError, batch};
 use std::path::Path;
+use std::sync::Mutex;
 
 /// Runs all of it; whether it was interrupted.
 pub(crate) fn run(
@@ -40,16 +41,21 @@ pub(crate) fn run(
     let table = create(args.output.table.as_deref())?;
 
     let bar = BatchBar::new(args.output.quiet, runs.len());
+    let unsaved = Mutex::new(None);
     let one = |index: usize, simulation: &Simulation| -> Option<Run> {
         // Short runs end before they ask whether to go on.
         if BatchBar::is_interrupted() {
             return None;
         }
         let mut meter = Meter::of_thread();
-        let measured = simulation.run_watched(&mut |step| {
+        let run = simulation.run_watched(&mut |step| {
             meter.step(step);
             bar.step(index, step)
         });
+        let measured = match unsaved.lock() {
+            Ok(mut unsaved) => measured_anyway(run, &mut unsaved),
+            Err(_) => run,
+        };
         let measured = measured.map(|mut measured| {
             measured.result.run = meter.finish();
             Box::new(measured)
@@ -107,7 +113,10 @@ pub(crate) fn run(
     } else if !args.output.quiet {
         print::out(&sweep.text())?;
     }
-    Ok(interrupted)
+    match unsaved.into_inner() {
+        Ok(Some(reason)) => Err(SimulationError::from(reason).into()),
+        _ => Ok(interrupted),
+    }
 }
 
 type Run = Result<Box<Measured>, SimulationError>;

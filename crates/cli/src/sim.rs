@@ -9,6 +9,7 @@ use crate::progress::Bar;
 use mynah_lab::fault::FORMS;
 use mynah_lab::output::PendingFile;
 use mynah_lab::result::Results;
+use mynah_lab::runner::RunError;
 use mynah_lab::series::DEFAULT_INTERVAL;
 use mynah_lab::simulation::{self, DEFAULT_REQUESTS, Step};
 use mynah_lab::timeline::Window;
@@ -61,16 +62,36 @@ pub(crate) fn run(args: &Sim) -> Result<bool, Failure> {
     let names: Vec<String> = simulations.iter().map(|(name, _)| name.clone()).collect();
     let outputs = Outputs::create(args, &names)?;
     let mut done = Vec::new();
+    let mut unsaved = None;
     for (name, simulation) in simulations {
         let quiet = args.output.quiet;
-        let measured = watched(quiet, |watch| simulation.run_watched(watch))?;
+        let run = |watch: &mut dyn FnMut(Step<'_>) -> bool| {
+            measured_anyway(simulation.run_watched(watch), &mut unsaved)
+        };
+        let measured = watched(quiet, run)?;
         let interrupted = measured.interrupted;
         done.push((name, measured));
         if interrupted {
             break;
         }
     }
-    outputs.show(args, &done, &remarks)
+    let interrupted = outputs.show(args, &done, &remarks)?;
+    unsaved.map_or(Ok(interrupted), |reason| Err(SimulationError::from(reason).into()))
+}
+
+/// What was measured, even if the drive's state could not be saved then: the first reason for that
+/// is kept in `unsaved`.
+pub(crate) fn measured_anyway(
+    run: Result<Measured, SimulationError>,
+    unsaved: &mut Option<RunError>,
+) -> Result<Measured, SimulationError> {
+    match run {
+        Err(SimulationError::Unsaved { measured, reason }) => {
+            unsaved.get_or_insert(reason);
+            Ok(*measured)
+        }
+        run => run,
+    }
 }
 
 /// Refuses a drive that this machine cannot hold, before the system ends the run half-way.

@@ -117,6 +117,8 @@ pub struct Outcome {
     pub interrupted: bool,
     /// A power cut ended the run: commands that were never answered.
     pub unanswered: Option<u64>,
+    /// Why the drive's state could not be saved at the end, if it was to be.
+    pub unsaved: Option<RunError>,
 }
 
 struct Pending {
@@ -497,11 +499,10 @@ impl Runner {
         }
         self.notes.extend(mended.notes());
         let (counters, blame, end) = (self.drive.counters(), self.drive.blame(), self.drive.now());
-        if let Some((file, name)) = self.save.take() {
-            let after = format!("after {} requests, at {end}", self.completed);
-            self.bring_to_rest()?;
-            saved_state::save(&mut self.drive, &name, &after, file)?;
-        }
+        let unsaved = match self.save.take() {
+            Some((file, name)) => self.write_state(&name, end, file).err(),
+            None => None,
+        };
         let mut recorder = self.recorder;
         let (mut counters_before, mut blame_before) = Default::default();
         let mut found = None;
@@ -524,7 +525,16 @@ impl Runner {
             series,
             interrupted,
             unanswered,
+            unsaved,
         })
+    }
+
+    /// Brings the drive to rest and saves its state; the run ended at `end`.
+    fn write_state(&mut self, name: &str, end: Time, file: PendingFile) -> Result<(), RunError> {
+        let after = format!("after {} requests, at {end}", self.completed);
+        self.bring_to_rest()?;
+        saved_state::save(&mut self.drive, name, &after, file)?;
+        Ok(())
     }
 
     /// Creates the queues and submits what comes first.

@@ -300,11 +300,15 @@ mod tests {
             Simulation::on_changed("samsung-48l-tlc", &settings.map(String::from)).unwrap();
         busy = busy.precondition(crate::experiment::Precondition::Steady);
         busy = busy.flow("flow", "rw=randtrim bs=4k number_ios=3000").unwrap();
-        busy.run().unwrap();
+        let unsaved = busy.run().unwrap();
         busy.save_state = Some(path.clone());
-        let error = busy.run().unwrap_err().to_string();
-        assert!(error.contains("does not come to rest"), "{error}");
+        let error = busy.run().unwrap_err();
+        assert!(error.to_string().contains("does not come to rest"), "{error}");
         assert!(!path.exists());
+        // Nothing of what was measured is lost.
+        let crate::SimulationError::Unsaved { measured, .. } = error else { panic!("{error}") };
+        assert_eq!(measured.result.flows, unsaved.result.flows);
+        assert_eq!(measured.result.notes.last().unwrap(), "the drive's state was not saved");
     }
 
     #[test]

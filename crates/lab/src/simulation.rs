@@ -70,6 +70,15 @@ pub enum SimulationError {
     #[error(transparent)]
     #[diagnostic(transparent)]
     Run(#[from] RunError),
+    /// The run came to its end, but the drive's state could not be saved after it.
+    #[error("{reason}")]
+    #[diagnostic(forward(reason))]
+    Unsaved {
+        /// What was measured: all of it.
+        measured: Box<Measured>,
+        /// Why there is no state.
+        reason: RunError,
+    },
     /// A recording.
     #[error(transparent)]
     #[diagnostic(transparent)]
@@ -113,16 +122,18 @@ impl SimulationError {
     /// Whether what the user gave is at fault, and not the run or the machine.
     pub fn is_usage(&self) -> bool {
         match self {
-            SimulationError::Run(error) => !matches!(
-                error,
-                RunError::RequestLog(_)
-                    | RunError::Output(_)
-                    | RunError::State(SavedStateError::Output(_))
-                    | RunError::Recording(_)
-                    | RunError::TooLong(_)
-                    | RunError::Stuck(..)
-                    | RunError::Input(..)
-            ),
+            SimulationError::Run(error) | SimulationError::Unsaved { reason: error, .. } => {
+                !matches!(
+                    error,
+                    RunError::RequestLog(_)
+                        | RunError::Output(_)
+                        | RunError::State(SavedStateError::Output(_))
+                        | RunError::Recording(_)
+                        | RunError::TooLong(_)
+                        | RunError::Stuck(..)
+                        | RunError::Input(..)
+                )
+            }
             SimulationError::Recording(error) => !matches!(error, RecordingError::Diverged { .. }),
             SimulationError::Output(error) => error.at_start,
             _ => true,
@@ -452,7 +463,8 @@ impl Simulation {
             pending.push(file);
         }
         watch(Step::Started);
-        let outcome = runner.run(|progress| watch(Step::Running(progress)))?;
+        let mut outcome = runner.run(|progress| watch(Step::Running(progress)))?;
+        let unsaved = outcome.unsaved.take();
         watch(Step::Finished);
         for file in pending {
             file.keep()?;
@@ -466,7 +478,13 @@ impl Simulation {
         if interrupted {
             measured.result.notes.push(INTERRUPTED.into());
         }
-        Ok(measured)
+        match unsaved {
+            Some(reason) => {
+                measured.result.notes.push("the drive's state was not saved".into());
+                Err(SimulationError::Unsaved { measured: Box::new(measured), reason })
+            }
+            None => Ok(measured),
+        }
     }
 
     /// Lets those watch the run who were asked to.
