@@ -1,0 +1,151 @@
+//! Values of a drive file that are more than a number, a word or a quantity.
+
+use crate::units::Duration;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::Deserialize;
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{self, Deserializer, MapAccess, Visitor};
+use serde_spanned::Spanned;
+use std::borrow::Cow;
+use std::fmt;
+use std::ops::Range;
+
+/// A value and where it was written.
+#[derive(Clone, Debug)]
+pub(in crate::drive) struct At<T>(Spanned<T>);
+
+impl<T> At<T> {
+    pub(in crate::drive) fn span(&self) -> Range<usize> {
+        self.0.span()
+    }
+
+    pub(in crate::drive) fn get(&self) -> &T {
+        self.0.get_ref()
+    }
+}
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for At<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<At<T>, D::Error> {
+        Spanned::deserialize(deserializer).map(At)
+    }
+}
+
+impl<T: JsonSchema> JsonSchema for At<T> {
+    fn inline_schema() -> bool {
+        T::inline_schema()
+    }
+    fn schema_name() -> Cow<'static, str> {
+        T::schema_name()
+    }
+    fn schema_id() -> Cow<'static, str> {
+        T::schema_id()
+    }
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        T::json_schema(generator)
+    }
+}
+
+/// A value that may be left out.
+pub(in crate::drive) type Maybe<T> = Option<At<T>>;
+
+/// A string or a number, kept as text.
+#[derive(Clone, Debug)]
+pub(in crate::drive) struct Scalar(pub(in crate::drive) String);
+
+impl<'de> Deserialize<'de> for Scalar {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Scalar, D::Error> {
+        struct Text;
+        impl Visitor<'_> for Text {
+            type Value = Scalar;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a string or a number")
+            }
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<Scalar, E> {
+                Ok(Scalar(text.to_owned()))
+            }
+            fn visit_i64<E: de::Error>(self, number: i64) -> Result<Scalar, E> {
+                Ok(Scalar(number.to_string()))
+            }
+            fn visit_u64<E: de::Error>(self, number: u64) -> Result<Scalar, E> {
+                Ok(Scalar(number.to_string()))
+            }
+            fn visit_f64<E: de::Error>(self, number: f64) -> Result<Scalar, E> {
+                Ok(Scalar(number.to_string()))
+            }
+        }
+        deserializer.deserialize_any(Text)
+    }
+}
+
+impl JsonSchema for Scalar {
+    fn inline_schema() -> bool {
+        true
+    }
+    fn schema_name() -> Cow<'static, str> {
+        "Scalar".into()
+    }
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": ["string", "number"] })
+    }
+}
+
+/// One time for all page types, or one for each.
+#[derive(Clone, Debug)]
+pub(in crate::drive) enum PageTimes {
+    /// The same for all.
+    All(Duration),
+    /// One for each page type.
+    Each(EachPage),
+}
+
+/// A time for each page type.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(in crate::drive) struct EachPage {
+    /// Least significant bit.
+    pub(in crate::drive) lsb: At<Duration>,
+    /// Central significant bit (TLC, QLC, PLC).
+    pub(in crate::drive) csb: Maybe<Duration>,
+    /// Most significant bit of MLC and TLC, the third page of QLC and PLC.
+    pub(in crate::drive) msb: Maybe<Duration>,
+    /// The fourth page of a word line (QLC, PLC).
+    pub(in crate::drive) fourth: Maybe<Duration>,
+    /// The fifth page of a word line (PLC).
+    pub(in crate::drive) fifth: Maybe<Duration>,
+}
+
+impl<'de> Deserialize<'de> for PageTimes {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<PageTimes, D::Error> {
+        struct Times;
+        impl<'de> Visitor<'de> for Times {
+            type Value = PageTimes;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a time such as `75us`, or `{ lsb = \"…\", msb = \"…\" }`")
+            }
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<PageTimes, E> {
+                text.parse().map(PageTimes::All).map_err(E::custom)
+            }
+            fn visit_i64<E: de::Error>(self, number: i64) -> Result<PageTimes, E> {
+                self.visit_str(&number.to_string())
+            }
+            fn visit_f64<E: de::Error>(self, number: f64) -> Result<PageTimes, E> {
+                self.visit_str(&number.to_string())
+            }
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<PageTimes, A::Error> {
+                EachPage::deserialize(MapAccessDeserializer::new(map)).map(PageTimes::Each)
+            }
+        }
+        deserializer.deserialize_any(Times)
+    }
+}
+
+impl JsonSchema for PageTimes {
+    fn schema_name() -> Cow<'static, str> {
+        "PageTimes".into()
+    }
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let all = generator.subschema_for::<Duration>();
+        let each = generator.subschema_for::<EachPage>();
+        json_schema!({ "anyOf": [all, each] })
+    }
+}
