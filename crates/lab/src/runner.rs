@@ -341,7 +341,8 @@ impl Runner {
     fn reach_horizon(&mut self) -> Result<bool, RunError> {
         if self.drive.now() >= self.patience.until {
             let outstanding = self.jobs.iter().map(|job| u64::from(job.outstanding)).sum();
-            self.patience.look(self.drive.now(), self.completed, outstanding)?;
+            let programmed = self.drive.pages_programmed();
+            self.patience.look(self.drive.now(), self.completed, outstanding, programmed)?;
         }
         if let Some(observers) = &mut self.observers {
             observers.reached(&mut self.drive)?;

@@ -82,8 +82,8 @@ pub enum RunError {
     /// Nothing has been completed for very long, though the drive is busy.
     #[error(
         "{outstanding} I/Os wait, and none has been completed for {waited} of the drive's time, in \
-         which a die programs more than a million pages: what is collected makes as much garbage \
-         as it wins back"
+         which it has programmed {programmed} pages: what is collected makes as much garbage as it \
+         wins back"
     )]
     #[diagnostic(help("{}", MORE_ROOM))]
     NeverDone {
@@ -91,6 +91,8 @@ pub enum RunError {
         outstanding: u64,
         /// Since when none was completed.
         waited: Span,
+        /// Pages programmed since.
+        programmed: u64,
     },
     /// The drive does not come to rest, so its state cannot be saved.
     #[error(

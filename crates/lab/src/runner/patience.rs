@@ -4,39 +4,62 @@ use super::error::RunError;
 use mynah_model::config::{Config, PageTimes};
 use mynah_stamp::{Span, Time};
 
+/// So many pages are programmed for no command: more than any waits for.
+const PAGES: u64 = 1_000_000;
+
 /// Finds out that a run would never end: a drive can be busy for ever with what it does to itself.
 pub(super) struct Patience {
-    /// A die programs more than a million pages in so long.
+    /// How long a die takes to program [`PAGES`] if it does nothing else, so that there is no use
+    /// in looking more often.
     span: Span,
     /// When to look again.
     pub(super) until: Time,
-    /// What had been completed the last time, if more was outstanding.
-    completed: Option<u64>,
+    /// What commands have waited for since some look.
+    waits: Option<Waits>,
+}
+
+/// The state of a run when nothing had been completed since.
+struct Waits {
+    since: Time,
+    /// Commands completed by then, and pages programmed.
+    completed: u64,
+    programmed: u64,
 }
 
 impl Patience {
     pub(super) fn new(config: &Config) -> Patience {
         let PageTimes { lsb, csb, msb, fourth, fifth } = config.flash.program;
         let longest = [lsb, csb, msb, fourth, fifth, config.flash.erase].into_iter().max();
-        let span = longest.unwrap_or_default().max(Span::from_us(100)).times(1_000_000);
-        Patience { span, until: Time::ZERO + span, completed: None }
+        let span = longest.unwrap_or_default().max(Span::from_us(100)).times(PAGES);
+        Patience { span, until: Time::ZERO + span, waits: None }
     }
 
-    /// `completed` commands have been since the start, and so many are `outstanding`.
+    /// Since the start `completed` commands and `programmed` pages have been; so many commands are
+    /// `outstanding`.
     ///
     /// # Errors
-    /// If that was so the last time, too.
+    /// If nothing was completed while the drive programmed more than [`PAGES`].
     pub(super) fn look(
         &mut self,
         now: Time,
         completed: u64,
         outstanding: u64,
+        programmed: u64,
     ) -> Result<(), RunError> {
-        if self.completed == Some(completed) {
-            return Err(RunError::NeverDone { outstanding, waited: self.span });
-        }
-        self.completed = (outstanding > 0).then_some(completed);
         self.until = now + self.span;
+        match &self.waits {
+            Some(waits) if outstanding > 0 && completed == waits.completed => {
+                let programmed = programmed - waits.programmed;
+                if programmed > PAGES {
+                    let waited = now.since(waits.since);
+                    return Err(RunError::NeverDone { outstanding, waited, programmed });
+                }
+            }
+            _ => {
+                let waits = Waits { since: now, completed, programmed };
+                self.waits = (outstanding > 0).then_some(waits);
+            }
+        }
         Ok(())
     }
 }
@@ -47,26 +70,38 @@ mod tests {
 
     fn patience() -> Patience {
         let span = Span::from_secs(700);
-        Patience { span, until: Time::ZERO + span, completed: None }
+        Patience { span, until: Time::ZERO + span, waits: None }
     }
 
     #[test]
-    fn what_waits_from_one_look_to_the_next_waits_for_ever() {
+    fn what_waits_while_a_million_pages_are_programmed_waits_for_ever() {
         let mut patience = patience();
-        patience.look(patience.until, 5, 1).unwrap();
+        patience.look(patience.until, 5, 1, 300).unwrap();
         assert_eq!(patience.until, Time::ZERO + Span::from_secs(1400));
-        let error = patience.look(patience.until, 5, 1).unwrap_err();
-        assert!(error.to_string().contains("1 I/Os wait"), "{error}");
+        patience.look(patience.until, 5, 1, PAGES + 300).unwrap();
+        let error = patience.look(patience.until, 5, 1, PAGES + 301).unwrap_err();
+        let said = error.to_string();
+        assert!(said.contains("1 I/Os wait") && said.contains("1000001 pages"), "{said}");
+        assert!(said.contains("1400s"), "{said}");
     }
 
     #[test]
     fn who_has_just_come_or_is_served_is_waited_for() {
         let mut patience = patience();
         // Nothing was outstanding, then something is, then it is done.
-        patience.look(patience.until, 5, 0).unwrap();
-        patience.look(patience.until, 5, 1).unwrap();
-        patience.look(patience.until, 6, 1).unwrap();
-        patience.look(patience.until, 7, 0).unwrap();
-        patience.look(patience.until, 7, 0).unwrap();
+        patience.look(patience.until, 5, 0, 0).unwrap();
+        patience.look(patience.until, 5, 0, 2 * PAGES).unwrap();
+        patience.look(patience.until, 5, 1, 4 * PAGES).unwrap();
+        patience.look(patience.until, 6, 1, 6 * PAGES).unwrap();
+        patience.look(patience.until, 7, 0, 8 * PAGES).unwrap();
+        patience.look(patience.until, 7, 1, 10 * PAGES).unwrap();
+    }
+
+    #[test]
+    fn a_slow_drive_is_waited_for() {
+        let mut patience = patience();
+        for pages in 0..100 {
+            patience.look(patience.until, 5, 1, pages).unwrap();
+        }
     }
 }
