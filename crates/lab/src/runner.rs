@@ -421,9 +421,15 @@ impl Runner {
                 self.arrivals.pop();
                 self.arrive(job, at)?;
             }
-            if now >= self.horizon && self.reach_horizon()? {
-                steady = true;
-                break;
+            if now >= self.horizon {
+                if now >= self.patience.until {
+                    // Who wants to end the run may do so though nothing is completed.
+                    next_progress = self.completed;
+                }
+                if self.reach_horizon()? {
+                    steady = true;
+                    break;
+                }
             }
             if self.completed >= next_progress {
                 next_progress = self.completed + PROGRESS_EVERY;

@@ -6,11 +6,12 @@ use mynah_stamp::{Span, Time};
 
 /// So many pages are programmed for no command: more than any waits for.
 const PAGES: u64 = 1_000_000;
+/// Looks while they are, so that who wants to end such a run need not wait for that.
+const LOOKS: u64 = 8;
 
 /// Finds out that a run would never end: a drive can be busy for ever with what it does to itself.
 pub(super) struct Patience {
-    /// How long a die takes to program [`PAGES`] if it does nothing else, so that there is no use
-    /// in looking more often.
+    /// How often to look: the dies together need [`LOOKS`] times as long for [`PAGES`], at least.
     span: Span,
     /// When to look again.
     pub(super) until: Time,
@@ -30,7 +31,8 @@ impl Patience {
     pub(super) fn new(config: &Config) -> Patience {
         let PageTimes { lsb, csb, msb, fourth, fifth } = config.flash.program;
         let longest = [lsb, csb, msb, fourth, fifth, config.flash.erase].into_iter().max();
-        let span = longest.unwrap_or_default().max(Span::from_us(100)).times(PAGES);
+        let longest = longest.unwrap_or_default().max(Span::from_us(100));
+        let span = longest.times((PAGES / LOOKS / u64::from(config.geometry.dies())).max(1));
         Patience { span, until: Time::ZERO + span, waits: None }
     }
 
@@ -67,6 +69,7 @@ impl Patience {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::simulation::{Simulation, Step};
 
     fn patience() -> Patience {
         let span = Span::from_secs(700);
@@ -103,5 +106,27 @@ mod tests {
         for pages in 0..100 {
             patience.look(patience.until, 5, 1, pages).unwrap();
         }
+    }
+
+    /// A mapping table of which little is cached, and blocks chosen blindly: what is collected has
+    /// its place written down in more pages than are won back, and writes wait for ever.
+    #[test]
+    fn a_run_without_end_can_be_ended_and_ends_by_itself() {
+        let settings = [
+            "geometry.blocks_per_plane=100",
+            "geometry.pages_per_block=32",
+            "over_provisioning=30%",
+            "gc.victim=random",
+            "mapping.table=cached",
+            "mapping.cmt.size=64KiB",
+            "mapping.cmt.granularity=page",
+        ];
+        let run = Simulation::on_changed("samsung-48l-tlc", &settings.map(String::from)).unwrap();
+        let run = run.precondition(crate::experiment::Precondition::Steady);
+        let run = run.flow("flow", "rw=randwrite bs=4k iodepth=8 number_ios=3000").unwrap();
+        let measured = run.run_watched(&mut |step| !matches!(step, Step::Running(_))).unwrap();
+        assert!(measured.interrupted);
+        let error = run.run().unwrap_err().to_string();
+        assert!(error.starts_with("8 I/Os wait, and none has been completed for"), "{error}");
     }
 }
