@@ -34,6 +34,19 @@ impl Group {
     fn empty() -> Box<Group> {
         Box::new(Group { words: [0; GROUP_FRAMES], used: 0 })
     }
+
+    /// Makes the bytes of a part zero.
+    fn discard<A: Arena>(&mut self, part: Part, frames: &mut Frames<A>) {
+        let word = &mut self.words[part.place % GROUP_FRAMES];
+        let Some(frame) = Frame::from_word(*word) else { return };
+        if part.bytes == FRAME_BYTES {
+            *word = 0;
+            self.used -= 1;
+            frames.give_back(frame);
+        } else {
+            frames.bytes_mut(frame)[part.first..part.first + part.bytes].fill(0);
+        }
+    }
 }
 
 /// A part of a range that lies in one frame's place.
@@ -151,21 +164,6 @@ impl<A: Arena> RamStore<A> {
         group.words[place % GROUP_FRAMES] = frame.word();
         group.used += 1;
         frame
-    }
-}
-
-impl Group {
-    /// Makes the bytes of a part zero.
-    fn discard<A: Arena>(&mut self, part: Part, frames: &mut Frames<A>) {
-        let word = &mut self.words[part.place % GROUP_FRAMES];
-        let Some(frame) = Frame::from_word(*word) else { return };
-        if part.bytes == FRAME_BYTES {
-            *word = 0;
-            self.used -= 1;
-            frames.give_back(frame);
-        } else {
-            frames.bytes_mut(frame)[part.first..part.first + part.bytes].fill(0);
-        }
     }
 }
 
