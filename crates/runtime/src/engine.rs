@@ -9,17 +9,17 @@
 //! Functions on the PCIe bus of guests ([`Port`]) have a turn of their own within each. Where
 //! guests ring doorbells in memory that is shared with them, nothing wakes the engine: it looks at
 //! them all the time while there is work, and after naps when there has been none for a while.
-//!
-//! Connections that have not become queues of a controller are limited in number and time,
-//! the oldest going first, and so are connections whose hosts owe data.
 
+mod admission;
 mod control;
 mod socket;
+mod traffic;
 
+pub use admission::EngineLimits;
 pub use control::{Control, Snapshot};
 
 use crate::clock::{self, Clock};
-use crate::hub::{Arrival, Hub, Id, Measure, Reason};
+use crate::hub::{Hub, Id, Measure};
 use crate::pacing::{Pacing, Poll, Wait};
 use crate::vfio_user::{Port, Say};
 use mynah_device::{Now, StoreError, Subsystem, Timing, Transport};
@@ -28,7 +28,6 @@ use rustix::event::Timespec;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown};
 use socket::{Listener, Socket};
 use std::collections::VecDeque;
 use std::io;
@@ -42,21 +41,12 @@ const WAKERS: u64 = 1 << 42;
 const PORTS: u64 = 1 << 43;
 const CLIENTS: u64 = 1 << 44;
 
-/// Commands of one connection in one turn.
-const COMMANDS_A_TURN: u32 = 64;
-/// Sends to one connection in one turn, and slices of one send (the system's limit).
-const SENDS_A_TURN: u32 = 16;
-const SLICES_A_SEND: usize = 1024;
-/// Connections accepted in one turn.
-const ACCEPTS_A_TURN: usize = 16;
 /// With so many busy connections or fewer, they are asked directly.
 const DIRECT_MAX: usize = 4;
 /// Turns without asking epoll, when connections are asked directly.
 const TURNS_WITHOUT_EPOLL: u32 = 16;
 /// A connection counts as busy for so long after its last bytes.
 const BUSY: Span = Span::from_us(200);
-/// Bytes are never seen later than this after they came.
-const STAMP_AGE_MAX: Span = Span::from_secs(1);
 /// What is done ahead takes no longer than this, most of the time.
 const PREPARATION: Span = Span::from_us(20);
 /// Glances at doorbells between two turns, a turn costing as much as dozens of them; fewer where
@@ -66,44 +56,10 @@ const GLANCES_STAMPED: u64 = 64;
 const GLANCE: Span = Span::from_ns(8);
 /// While only doorbells are busy, sockets are looked at this often.
 const SOCKET_INTERVAL: Span = Span::from_us(250);
-/// Between two looks at things that take seconds.
-const SWEEP: Span = Span::from_secs(1);
-/// A connection that is over gets so long to take the last bytes.
-const LINGER: Span = Span::from_secs(1);
 /// Hosts get so long for commands under way when the target ends.
 const DRAIN: Span = Span::from_secs(5);
 /// Guests, which may go on submitting, get so long.
 const PORT_DRAIN: Span = Span::from_secs(1);
-
-/// How much hosts may ask of the engine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct EngineLimits {
-    /// Connections at once.
-    pub connections_max: usize,
-    /// Connections at once that are not queues of a controller.
-    pub half_open_max: usize,
-    /// How long a connection may take to become one.
-    pub half_open_time: Span,
-    /// The same where the host has connected and has yet to prove who it is, which takes slow
-    /// processors long with large groups.
-    pub authentication_time: Span,
-    /// How long a host may owe data that it was asked for.
-    pub data_time: Span,
-}
-
-impl Default for EngineLimits {
-    fn default() -> EngineLimits {
-        EngineLimits {
-            connections_max: 4096,
-            half_open_max: 512,
-            half_open_time: Span::from_secs(10),
-            // As Linux's target without a keep-alive timeout (nvmet_execute_auth_send in
-            // drivers/nvme/target/fabrics-cmd-auth.c).
-            authentication_time: Span::from_secs(120),
-            data_time: Span::from_secs(30),
-        }
-    }
-}
 
 /// What is done with a snapshot, on the thread that serves: it must not block.
 pub type Told = Box<dyn FnMut(Snapshot)>;
@@ -498,304 +454,6 @@ impl Engine {
             }
         }
         Ok(count > 0)
-    }
-
-    /// Puts a connection among those to look at.
-    fn queue(&mut self, id: Id) {
-        if let Some(Some(socket)) = self.sockets.get_mut(id as usize)
-            && !socket.queued
-        {
-            socket.queued = true;
-            self.ready.push_back(id);
-        }
-    }
-
-    /// Looks at every connection that has or may have something; whether one had.
-    fn receive(&mut self, look: Time) -> bool {
-        let before = std::mem::replace(&mut self.last_look, look);
-        let mut slept = std::mem::take(&mut self.slept);
-        let mut worked = false;
-        for _ in 0..self.ready.len() {
-            let Some(id) = self.ready.pop_front() else { break };
-            let Some(Some(socket)) = self.sockets.get_mut(id as usize) else { continue };
-            socket.queued = false;
-            if self.draining.is_some() {
-                continue;
-            }
-            if !self.hub.has_more(id) {
-                let Some(buffer) = self.hub.receive_buffer(id) else {
-                    if socket.closing.is_some() {
-                        self.drain_closing(id);
-                    }
-                    continue;
-                };
-                let room = buffer.len();
-                match socket.receive(buffer, &mut self.control_buffer) {
-                    Ok((0, _)) => {
-                        let now = self.clock.now();
-                        self.close(now, id);
-                        worked = true;
-                        continue;
-                    }
-                    Ok((bytes, stamp)) => {
-                        let now = self.clock.now();
-                        let is_busy = self.busy.contains(&id);
-                        let before = if is_busy { before } else { self.poll_before };
-                        // An age beyond reason: the calendar has been set.
-                        let age = stamp.map(clock::age).filter(|&age| age < STAMP_AGE_MAX);
-                        let arrival = match age {
-                            Some(age) => {
-                                let at = now.wall.as_ps().saturating_sub(age.as_ps());
-                                let at = Time::from_ps(at);
-                                let mut gap = at.saturating_since(before);
-                                if std::mem::take(&mut slept) {
-                                    self.pacing.woke(at, now.wall);
-                                    gap = gap.min(self.pacing.wake());
-                                }
-                                Arrival::stamped(at, gap)
-                            }
-                            // What came has woken the engine.
-                            None if slept => Arrival::seen(now.wall, self.pacing.wake()),
-                            None => Arrival::seen(now.wall, now.wall.saturating_since(before)),
-                        };
-                        // A short read of a stream has emptied it; an edge tells of more.
-                        socket.readable = bytes == room;
-                        socket.active = now.wall;
-                        socket.shrunk = false;
-                        if !is_busy && self.busy.len() <= DIRECT_MAX {
-                            self.busy.push(id);
-                        }
-                        self.hub.received(id, bytes, arrival);
-                    }
-                    Err(Errno::WOULDBLOCK | Errno::INTR) => {
-                        socket.readable = false;
-                        continue;
-                    }
-                    Err(_) => {
-                        let now = self.clock.now();
-                        self.close(now, id);
-                        continue;
-                    }
-                }
-            }
-            worked = true;
-            let more = self.hub.work(id, COMMANDS_A_TURN);
-            let readable = self.sockets[id as usize].as_ref().is_some_and(|socket| socket.readable);
-            if more || readable {
-                self.queue(id);
-            }
-        }
-        worked
-    }
-
-    /// Sends what there is, once for each connection; whether there was something.
-    fn send(&mut self) -> bool {
-        let mut worked = false;
-        // Replies that waited for room may make a connection dirty again: next turn.
-        let mut again = Vec::new();
-        while let Some(id) = self.hub.next_dirty() {
-            worked = true;
-            if self.send_to(id) {
-                again.push(id);
-            }
-        }
-        for id in again {
-            self.queue(id);
-        }
-        worked
-    }
-
-    /// Sends a connection's output; whether it has something to do that had to wait for that.
-    fn send_to(&mut self, id: Id) -> bool {
-        let Some(Some(socket)) = self.sockets.get_mut(id as usize) else { return false };
-        let mut more = false;
-        let mut sends = 0;
-        // Replies that found no room follow at once, so that their data need not be copied.
-        while socket.writable && self.hub.output_bytes(id) > 0 && sends < SENDS_A_TURN {
-            sends += 1;
-            let output = self.hub.output(id, SLICES_A_SEND);
-            let asked: usize = output.iter().map(|slice| slice.len()).sum();
-            let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
-            let sent = match &output[..] {
-                [one] => rustix::net::send(&*socket, one, flags),
-                several => {
-                    let mut nothing = SendAncillaryBuffer::default();
-                    rustix::net::sendmsg(&*socket, several, &mut nothing, flags)
-                }
-            };
-            match sent {
-                Ok(bytes) => {
-                    socket.writable = bytes == asked;
-                    let now = self.clock.now();
-                    more = self.hub.sent(now, id, bytes);
-                    if socket.closing.is_some() && self.hub.output_bytes(id) == 0 {
-                        let _ = rustix::net::shutdown(&*socket, Shutdown::Write);
-                    }
-                }
-                Err(Errno::WOULDBLOCK | Errno::INTR) => socket.writable = false,
-                Err(_) => {
-                    let now = self.clock.now();
-                    self.close(now, id);
-                    return false;
-                }
-            }
-        }
-        self.hub.settle(id);
-        if more {
-            self.queue(id);
-        }
-        more
-    }
-
-    fn owes_output(&self) -> bool {
-        (0..self.sockets.len())
-            .any(|id| self.sockets[id].is_some() && self.hub.output_bytes(id as Id) > 0)
-    }
-
-    /// A connection is over once its output is sent and the peer has seen it.
-    fn end(&mut self, now: Time, id: Id, reason: &Reason) {
-        let Some(Some(socket)) = self.sockets.get_mut(id as usize) else { return };
-        match reason {
-            Reason::Protocol(_) => self.refused += 1,
-            Reason::Subsystem(_) => {}
-            Reason::Fault => {
-                let now = self.clock.now();
-                return self.close(now, id);
-            }
-        }
-        socket.closing = Some(now + LINGER);
-        if self.hub.output_bytes(id) == 0 {
-            let _ = rustix::net::shutdown(&*socket, Shutdown::Write);
-        }
-        self.queue(id);
-    }
-
-    /// Throws away what the peer of a connection that is over still sends, so that it reads
-    /// our last bytes and not of a reset.
-    fn drain_closing(&mut self, id: Id) {
-        let Some(Some(socket)) = self.sockets.get_mut(id as usize) else { return };
-        let received = rustix::net::recv(&*socket, &mut self.scratch[..], RecvFlags::DONTWAIT);
-        match received {
-            Ok((0, _)) => {
-                let now = self.clock.now();
-                self.close(now, id);
-            }
-            Ok(_) => self.queue(id),
-            Err(Errno::WOULDBLOCK | Errno::INTR) => socket.readable = false,
-            Err(_) => {
-                let now = self.clock.now();
-                self.close(now, id);
-            }
-        }
-    }
-
-    fn close(&mut self, now: mynah_device::Now, id: Id) {
-        if let Some(place) = self.sockets.get_mut(id as usize)
-            && place.take().is_some()
-        {
-            self.busy.retain(|&busy| busy != id);
-            self.hub.close(now, id);
-        }
-    }
-
-    fn accept(&mut self, number: usize) {
-        for _ in 0..ACCEPTS_A_TURN {
-            let Some(listener) = self.listeners.get_mut(number) else { return };
-            let (socket, peer) = match listener.accept() {
-                Ok(Some(accepted)) => accepted,
-                Ok(None) => return,
-                Err(_) => {
-                    // Out of descriptors, most likely: those that may be nobody go first.
-                    if !self.evict() {
-                        return;
-                    }
-                    continue;
-                }
-            };
-            self.adopt(socket, peer, number as u16, None);
-        }
-    }
-
-    /// Takes a new connection in.
-    fn adopt(&mut self, socket: OwnedFd, peer: String, port: u16, host_nqn: Option<String>) {
-        let now = self.clock.now();
-        self.forget_connected();
-        if self.half_open.len() >= self.limits.half_open_max
-            || self.hub.connections() >= self.limits.connections_max
-        {
-            self.evict();
-        }
-        if self.hub.connections() >= self.limits.connections_max || self.draining.is_some() {
-            self.refused += 1;
-            return;
-        }
-        let transport = Transport { peer, port, host_nqn, ..self.transport.clone() };
-        let id = self.hub.open(now, transport);
-        let flags = EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET;
-        if epoll::add(&self.epoll, &socket, EventData::new_u64(id.into()), flags).is_err() {
-            self.hub.close(now, id);
-            return;
-        }
-        self.serial += 1;
-        self.half_open.push_back((id, self.serial));
-        if self.sockets.len() <= id as usize {
-            self.sockets.resize_with(id as usize + 1, || None);
-        }
-        let socket = Socket::new(socket, self.stamped, now.wall, self.serial);
-        self.sockets[id as usize] = Some(socket);
-        self.queue(id);
-    }
-
-    /// Drops connections from the list of half-open ones that are so no longer.
-    fn forget_connected(&mut self) {
-        self.half_open.retain(|&(id, serial)| {
-            let socket = self.sockets.get(id as usize).and_then(Option::as_ref);
-            socket.is_some_and(|socket| socket.serial == serial) && !self.hub.is_connected(id)
-        });
-    }
-
-    /// Closes the oldest half-open connection; false if there is none.
-    fn evict(&mut self) -> bool {
-        self.forget_connected();
-        let Some((id, _)) = self.half_open.pop_front() else { return false };
-        self.refused += 1;
-        let now = self.clock.now();
-        self.close(now, id);
-        true
-    }
-
-    /// Looks at things that take seconds.
-    fn sweep(&mut self, now: Time) {
-        self.next_sweep = now + SWEEP;
-        self.forget_connected();
-        let mut over = Vec::new();
-        for &(id, _) in &self.half_open {
-            let socket = self.sockets[id as usize].as_ref().expect("it is half open");
-            let time = match self.hub.is_authenticating(id) {
-                true => self.limits.authentication_time,
-                false => self.limits.half_open_time,
-            };
-            if now.saturating_since(socket.opened) >= time {
-                over.push(id);
-            }
-        }
-        for (id, socket) in self.sockets.iter_mut().enumerate() {
-            let Some(socket) = socket else { continue };
-            let id = id as Id;
-            let quiet = now.saturating_since(socket.active);
-            let owes_data = self.hub.awaits_data(id) && quiet >= self.limits.data_time;
-            if owes_data || socket.closing.is_some_and(|until| now >= until) {
-                over.push(id);
-            } else if quiet >= SWEEP && !socket.shrunk {
-                socket.shrunk = true;
-                self.hub.shrink(id);
-            }
-        }
-        self.hub.shrink_pool();
-        let now = self.clock.now();
-        for id in over {
-            self.close(now, id);
-        }
     }
 
     /// Somebody outside wants something.
