@@ -695,7 +695,7 @@ mod tests {
             "mynah sim --drive sample",
             "75 % of reader&apos;s waiting was for dies held by writer.",
             "write amplification",
-            "2.71×",
+            "2.75×",
             "unrecovered read error",
             "Cumulative distribution of latency",
             "cache wait",

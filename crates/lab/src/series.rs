@@ -319,8 +319,7 @@ impl Sampler {
             measured: self.measured,
             flows: self.flows.iter_mut().map(point_of).collect(),
             host_bytes: device.host_bytes_written,
-            flash_bytes: device.flash_units_programmed
-                * u64::from(drive.config().mapping.unit_bytes),
+            flash_bytes: device.flash_programs * u64::from(drive.config().geometry.page_bytes),
             free_blocks: drive.gauges().free_blocks,
         };
         self.series.points.push(point);

@@ -230,13 +230,15 @@ impl Ledger {
         }
     }
 
-    /// Makes room for `holders` holders; keeps what was counted.
+    /// Makes room for `holders` holders; keeps what was counted. Waits may be under way: those
+    /// who come now had nothing when they began.
     pub(crate) fn grow(&mut self, holders: usize) {
         let (lanes, channels) = (self.lanes.len(), self.channels.len());
+        let noted = self.noted.each_ref().map(|noted| vec![Noted::default(); noted.len()]);
         self.others.resize_with(holders.div_ceil(4).saturating_sub(1), || Table {
             lanes: vec![LaneTotals::default(); lanes],
             channels: vec![[0; 4]; channels],
-            noted: [vec![], vec![]],
+            noted: noted.clone(),
         });
     }
 
@@ -487,6 +489,32 @@ mod tests {
         assert_eq!(rows.len(), 1);
         assert_eq!((rows[0].victim, rows[0].resource), (FlowId(0), Resource::Die));
         assert_eq!((rows[0].holder, rows[0].wait), (Holder::GarbageCollection, Span::from_ns(7)));
+    }
+
+    #[test]
+    fn holders_may_come_while_somebody_waits() {
+        let mut ledger = Ledger::new(1, 1);
+        let mut matrix = BlameMatrix::default();
+        (ledger.grow(3), matrix.grow(3));
+        let at = Time::from_ns;
+        let (wait, data) = (Waiting::Transaction(3), Waiting::Unit(5));
+        ledger.take_lane(0, 0, 2, at(0));
+        ledger.note_lane(wait, 0, 0, at(10));
+        ledger.note_channel(data, 0, at(10));
+        (ledger.grow(9), matrix.grow(9));
+        ledger.release_channel(0, at(15));
+        ledger.release_lane(0, at(20));
+        ledger.take_lane(0, 0, 8, at(20));
+        ledger.charge_channel(data, 0, at(25), 2, &mut matrix);
+        assert_eq!(ledger.charge_lane(wait, 0, 0, at(50), 2, &mut matrix), 40_000);
+        let rows = matrix.rows().into_iter();
+        let waits: Vec<_> = rows.map(|row| (row.resource, row.wait.as_ps() / 1000)).collect();
+        let (die, channel) = (Resource::Die, Resource::Channel);
+        assert_eq!(waits.iter().filter(|(of, _)| *of == die).map(|(_, ns)| ns).sum::<u64>(), 40);
+        assert_eq!(
+            waits.iter().filter(|(of, _)| *of == channel).map(|(_, ns)| ns).sum::<u64>(),
+            10
+        );
     }
 
     #[test]

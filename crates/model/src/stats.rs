@@ -183,8 +183,8 @@ pub struct WearState {
     pub blocks: u64,
     /// User bytes in a block.
     pub block_bytes: u64,
-    /// User bytes in a mapping unit.
-    pub unit_bytes: u64,
+    /// User bytes in a flash page.
+    pub page_bytes: u64,
     /// Erases of all blocks together.
     pub erases: u64,
     /// Erases of the least worn block in use.
@@ -203,11 +203,17 @@ pub struct WearState {
 }
 
 impl Counters {
-    /// Write amplification: bytes programmed for each byte that a host wrote. `None` before
-    /// anything was written. Rewrites absorbed by the cache lower it, writes of parts of units
-    /// raise it.
+    /// Bytes of all pages programmed: host data, what was moved, translation pages, and what pages
+    /// had room for but did not get.
+    pub fn flash_bytes_programmed(&self) -> u64 {
+        self.flash_programs * self.wear.page_bytes
+    }
+
+    /// Write amplification: bytes programmed, whatever they are, for each byte that a host wrote.
+    /// `None` before anything was written. Rewrites absorbed by the cache lower it; translation
+    /// pages, padding and writes of parts of units raise it.
     pub fn write_amplification(&self) -> Option<f64> {
-        let programmed = self.flash_units_programmed as f64 * self.wear.unit_bytes as f64;
+        let programmed = self.flash_bytes_programmed() as f64;
         (self.host_bytes_written > 0).then(|| programmed / self.host_bytes_written as f64)
     }
 }

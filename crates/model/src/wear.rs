@@ -120,7 +120,7 @@ impl Drive {
         WearState {
             blocks: self.blocks.erases.len() as u64 * joined,
             block_bytes: joined_bytes / joined,
-            unit_bytes: u64::from(self.shape.unit_bytes),
+            page_bytes: u64::from(self.config.geometry.page_bytes),
             erases: erases * joined,
             erases_min: ranges().map(|(least, _)| least).min().unwrap_or(0),
             spread: ranges().map(|(least, most)| most.saturating_sub(least)).max().unwrap_or(0),

@@ -246,7 +246,7 @@ impl Collector for Figures {
         let amplification = |it: &Snapshot| it.counters.write_amplification();
         if self.0.iter().any(|(_, it)| amplification(it).is_some()) {
             let what =
-                ("write_amplification", "Units programmed for each unit written by hosts", None);
+                ("write_amplification", "Bytes programmed for each byte written by hosts", None);
             self.metric(encoder, what, MetricType::Gauge, |mut encoder, it| {
                 match amplification(it) {
                     Some(waf) => encoder.encode_gauge(&waf),

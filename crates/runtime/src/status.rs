@@ -62,8 +62,7 @@ fn line(before: Option<&Snapshot>, now: &Snapshot) -> String {
         }
     }
     let counters = |of: fn(&Snapshot) -> u64| of(now) - before.map_or(0, of);
-    let programmed =
-        counters(|it| it.counters.flash_units_programmed * it.counters.wear.unit_bytes);
+    let programmed = counters(|it| it.counters.flash_bytes_programmed());
     let written = counters(|it| it.counters.host_bytes_written);
     if written > 0 {
         add(format_args!("  WAF {:.2}", programmed as f64 / written as f64));

@@ -225,9 +225,8 @@ impl Subsystem {
     fn endurance_group(&self) -> Vec<u8> {
         const BILLION: u128 = 1_000_000_000;
         let (health, counters) = (&self.health, self.drive.counters());
-        let unit_bytes = u128::from(self.space.unit_sectors * SECTOR_BYTES);
         let sectors = |count: u64| (u128::from(count) * u128::from(SECTOR_BYTES)).div_ceil(BILLION);
-        let media = u128::from(counters.flash_units_programmed) * unit_bytes;
+        let media = u128::from(counters.flash_bytes_programmed());
         let capacity = u128::from(self.space.sectors * SECTOR_BYTES);
         let before = health.errors_before;
         let here = self.controllers.iter().flatten();

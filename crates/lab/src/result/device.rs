@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 /// What the drive counted during the measurement.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Device {
-    /// Write amplification: bytes programmed for each byte written by hosts; null without
-    /// writes.
+    /// Write amplification: bytes programmed, translation pages and padding included, for each byte
+    /// written by hosts; null without writes.
     pub waf: Option<f64>,
     /// Blocks that garbage collection has finished.
     pub gc_runs: u64,
@@ -168,7 +168,7 @@ impl Device {
         let host_units_written = since(|c| c.host_units_written);
         let flash_units_programmed = since(|c| c.flash_units_programmed);
         let host_bytes_written = since(|c| c.host_bytes_written);
-        let waf = ratio(flash_units_programmed * after.wear.unit_bytes, host_bytes_written);
+        let waf = ratio(since(Counters::flash_bytes_programmed), host_bytes_written);
         let seconds = interval.as_ps() as f64 * 1e-12;
         let bytes_per_s = if seconds > 0.0 { host_bytes_written as f64 / seconds } else { 0.0 };
         let wear = Wear::new(after, since(|c| c.wear_levelling_runs), waf, bytes_per_s);
@@ -226,14 +226,15 @@ mod tests {
     fn only_what_happened_in_the_measurement_counts() {
         let before = Counters {
             host_bytes_written: 51_200,
-            flash_units_programmed: 900,
+            flash_programs: 900,
+            wear: WearState { page_bytes: 1_024, ..WearState::default() },
             channel_busy: vec![Span::from_us(10)],
             ..Counters::default()
         };
         let after = Counters {
             host_bytes_written: 102_400,
-            flash_units_programmed: 1_000,
-            wear: WearState { unit_bytes: 1_024, ..WearState::default() },
+            flash_programs: 1_000,
+            wear: WearState { page_bytes: 1_024, ..WearState::default() },
             channel_busy: vec![Span::from_us(60)],
             ..Counters::default()
         };

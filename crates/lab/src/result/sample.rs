@@ -115,7 +115,7 @@ pub(crate) fn contended() -> Result {
         die_busy: (0..32).map(|die| share(560 + die * 37 % 190)).collect(),
         link_busy: [share(110), share(310)],
         block_erases_max: 12,
-        wear: WearState { unit_bytes: 4096, ..WearState::default() },
+        wear: WearState { page_bytes: 8192, ..WearState::default() },
         ..Counters::default()
     };
     Result::new(Parts {

@@ -94,13 +94,34 @@ fn idle_collection_does_not_count_as_host_writes() {
 }
 
 #[test]
+fn translation_pages_are_amplification_too() {
+    let written_with = |table| {
+        let mut host = Host::new(small_with(|c| c.mapping.table = table));
+        // All over the drive, far more than the table's 1,000 entries.
+        let units = host.drive.namespace_sectors(NamespaceId(1)).expect("it is there") / 8;
+        for write in 0..2 * units {
+            host.run_one(Operation::Write, write * 7919 % units * 8, 8);
+        }
+        host.finish();
+        let counters = host.drive.counters();
+        (counters.mapping_programs, counters.write_amplification().expect("written"))
+    };
+    let (none, ideal) = written_with(MappingTable::Ideal);
+    let (some, cached) = written_with(MappingTable::Cached(cached_table(8192)));
+    assert!(none == 0 && some > 0 && cached > ideal, "{none} {some}: {ideal} {cached}");
+}
+
+#[test]
 fn writes_of_parts_of_units_are_amplified() {
-    // One sector of each unit of 8: the whole unit is programmed.
+    // One sector of each unit of 8: the whole unit is programmed, and the page of which nothing
+    // else wants a part.
     let mut host = Host::new(small_with(|c| c.cache = None));
+    let page_bytes = f64::from(host.drive.config().geometry.page_bytes);
     for unit in 0..100 {
         host.run_one(Operation::Write, unit * 8 + 3, 1);
     }
     let counters = host.drive.counters();
     assert_eq!((counters.host_units_written, counters.host_bytes_written), (100, 51_200));
-    assert_eq!(counters.write_amplification(), Some(8.0));
+    assert_eq!(counters.write_amplification(), Some(page_bytes / 512.0));
+    assert!(page_bytes > 4096.0);
 }

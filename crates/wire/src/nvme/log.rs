@@ -267,7 +267,7 @@ structures! {
         pub version: U32,
         /// Bytes of a mapping unit.
         pub unit_bytes: U32,
-        /// Units programmed for each unit that hosts wrote, times 1,000; 0: nothing written.
+        /// Bytes programmed for each byte that hosts wrote, times 1,000; 0: nothing written.
         pub write_amplification_milli: U32,
         /// Zero.
         pub reserved_12: [u8; 4],
