@@ -81,6 +81,8 @@ pub struct Subsystem {
     pub(crate) commands: Slots<Command>,
     /// Which command waits for a job of the store.
     pub(crate) jobs: HashMap<u64, u32>,
+    /// The store has something to say, though perhaps to nobody.
+    store_calls: bool,
     pub(crate) outputs: VecDeque<Output>,
     /// What the model waits for.
     pub(crate) asked: VecDeque<Asked>,
@@ -154,6 +156,7 @@ impl Subsystem {
             namespace_serial: 0,
             commands: Slots::default(),
             jobs: HashMap::new(),
+            store_calls: false,
             outputs: VecDeque::new(),
             asked: VecDeque::new(),
             tap: None,
@@ -371,7 +374,7 @@ impl Subsystem {
         } else {
             self.now.model = self.now.model.max(now.model);
         }
-        if !self.jobs.is_empty() {
+        if !self.jobs.is_empty() || std::mem::take(&mut self.store_calls) {
             self.finish_jobs();
         }
         if self.next_timer.is_some_and(|at| at <= self.now.wall) {
@@ -540,6 +543,12 @@ impl Subsystem {
     /// Whether there is something for [`Subsystem::consolidate`] to do.
     pub fn is_scattered(&self) -> bool {
         self.store.is_scattered()
+    }
+
+    /// The store has made its owner wake up: it is asked on the next advance what has finished,
+    /// though it may be nothing that a command waits for.
+    pub fn store_calls(&mut self) {
+        self.store_calls = true;
     }
 
     /// Does up to some milliseconds of what makes later accesses faster. To be called while no

@@ -432,8 +432,7 @@ impl Engine {
             match data {
                 CONTROL => self.controlled(),
                 LISTENERS..CONTROL => self.accept((data - LISTENERS) as usize),
-                // The subsystem asks its store on every advance.
-                WAKERS..PORTS => {}
+                WAKERS..PORTS => self.hub.store_calls(),
                 PORTS..CLIENTS => self.admit((data - PORTS) as usize)?,
                 CLIENTS.. => self.heard((data - CLIENTS) as usize),
                 id => {

@@ -643,6 +643,11 @@ impl Hub {
         self.subsystem.is_scattered()
     }
 
+    /// The store has made the engine wake up.
+    pub fn store_calls(&mut self) {
+        self.subsystem.store_calls();
+    }
+
     /// Does up to some milliseconds of what makes later accesses faster.
     pub fn consolidate(&mut self) {
         self.subsystem.consolidate();

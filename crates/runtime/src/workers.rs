@@ -25,10 +25,12 @@ impl Bell {
     }
 
     fn silence(&self) {
-        if self.rung.swap(false, Ordering::AcqRel) {
-            // Nothing there yet: the ringer is between its two steps, and the engine will wake
-            // once more for nothing.
-            let _ = rustix::io::read(&self.descriptor, &mut [0; 8]);
+        if self.rung.swap(false, Ordering::AcqRel)
+            && rustix::io::read(&self.descriptor, &mut [0; 8]).is_err()
+        {
+            // Nothing there yet: the ringer is between its two steps. The engine will wake once
+            // more for nothing, and then has to read it.
+            self.rung.store(true, Ordering::Release);
         }
     }
 }

@@ -2,10 +2,12 @@
 
 use super::*;
 use crate::clock::Rate;
+use crate::workers::Workers;
 use mynah_device::{PatternStore, Ready, Store, StoreJob, SubsystemConfig};
 use mynah_lab::emulation::Emulation;
 use mynah_wire::tcp::target::Settings;
 use std::sync::Mutex;
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 /// A store whose bytes have to be consolidated so many times, and which ends the engine then.
@@ -68,10 +70,20 @@ fn a_store_is_consolidated_when_nobody_has_wanted_anything_for_a_while() {
         consolidated: Arc::clone(&consolidated),
         control: Arc::clone(&control),
     };
+    let engine = engine_with(Box::new(store), &control);
+    let began = Instant::now();
+    engine.run().unwrap();
+    let consolidated = consolidated.lock().unwrap();
+    assert_eq!(consolidated.len(), 3);
+    assert!(consolidated.iter().all(|at| at.duration_since(began) >= Duration::from_millis(100)));
+}
+
+/// An engine without connections around a drive with this store.
+fn engine_with(store: Box<dyn Store>, control: &Arc<Control>) -> Engine {
     let overrides = ["geometry.blocks_per_plane=48".to_owned()];
     let drive = Emulation::on("enterprise-tlc", &overrides).unwrap().prepare().unwrap().drive;
     let config = SubsystemConfig::new("nqn.2026-11.org.example:scattered".to_owned());
-    let subsystem = Subsystem::new(config, drive, Box::new(store)).unwrap();
+    let subsystem = Subsystem::new(config, drive, store).unwrap();
     let hub = Hub::new(subsystem, Settings::default(), 1 << 20, Rate::REAL);
     let transport = Transport {
         in_capsule_bytes: 8192,
@@ -82,17 +94,73 @@ fn a_store_is_consolidated_when_nobody_has_wanted_anything_for_a_while() {
         host_nqn: None,
     };
     let limits = EngineLimits::default();
-    // A store that is never consolidated fails the test instead of hanging it.
-    let late = Arc::clone(&control);
+    // A store that is never asked fails its test instead of hanging it.
+    let late = Arc::clone(control);
     std::thread::spawn(move || {
         std::thread::sleep(Duration::from_secs(60));
         late.stop();
     });
-    let began = Instant::now();
     let clock = Clock::start(Rate::REAL);
-    let engine = Engine::new(clock, hub, transport, limits, Vec::new(), control).unwrap();
+    Engine::new(clock, hub, transport, limits, Vec::new(), Arc::clone(control)).unwrap()
+}
+
+/// A store that has worked though nobody waits for it, and wants to be asked.
+struct Calling {
+    pattern: PatternStore,
+    workers: Workers<(), ()>,
+    answered: Arc<AtomicBool>,
+    control: Arc<Control>,
+}
+
+impl Store for Calling {
+    fn fetch(&mut self, at: u64, bytes: u32) -> Ready {
+        self.pattern.fetch(at, bytes)
+    }
+
+    fn read(&mut self, job: Option<StoreJob>, at: u64, into: &mut [u8]) {
+        self.pattern.read(job, at, into);
+    }
+
+    fn forget(&mut self, job: StoreJob) {
+        self.pattern.forget(job);
+    }
+
+    fn write(&mut self, at: u64, from: &[u8]) -> Ready {
+        self.pattern.write(at, from)
+    }
+
+    fn discard(&mut self, at: u64, bytes: u64) -> Ready {
+        self.pattern.discard(at, bytes)
+    }
+
+    fn flush(&mut self) -> Ready {
+        self.pattern.flush()
+    }
+
+    fn finished(&mut self) -> Option<(StoreJob, Result<(), StoreError>)> {
+        while self.workers.finished().is_some() {
+            self.answered.store(true, Ordering::Release);
+            self.control.stop();
+        }
+        None
+    }
+}
+
+#[test]
+fn a_store_that_calls_is_asked_though_no_command_waits() {
+    let control = Arc::new(Control::new().unwrap());
+    let answered = Arc::new(AtomicBool::new(false));
+    let workers = Workers::new("calling", 1, |()| ()).unwrap();
+    let waker = copy_descriptor(workers.wake_descriptor()).unwrap();
+    workers.submit(());
+    let store = Calling {
+        pattern: PatternStore,
+        workers,
+        answered: Arc::clone(&answered),
+        control: Arc::clone(&control),
+    };
+    let mut engine = engine_with(Box::new(store), &control);
+    engine.wake_on(waker).unwrap();
     engine.run().unwrap();
-    let consolidated = consolidated.lock().unwrap();
-    assert_eq!(consolidated.len(), 3);
-    assert!(consolidated.iter().all(|at| at.duration_since(began) >= Duration::from_millis(100)));
+    assert!(answered.load(Ordering::Acquire));
 }
