@@ -404,7 +404,8 @@ pub(crate) struct LoadRunArgs {
     /// Seed of the workload [default: 1]
     #[arg(long, value_name = "N", value_parser = whole::<u64>(0..=u64::MAX))]
     pub(crate) seed: Option<u64>,
-    /// Time before results are taken; a bare number counts seconds
+    /// Time before results are taken, which makes --runtime so much longer; a bare number counts
+    /// seconds
     #[arg(long = "ramp_time", alias = "ramp-time", value_name = "TIME")]
     pub(crate) ramp_time: Option<String>,
     /// Processors that the jobs may use, as in 1 or 0,2-3 [default: any]
@@ -504,7 +505,8 @@ pub(crate) struct RunArgs {
     /// Seed of drive and workload: the same seed gives the same result [default: 1]
     #[arg(long, value_name = "N", value_parser = whole::<u64>(0..=u64::MAX))]
     pub(crate) seed: Option<u64>,
-    /// Simulated time before results are taken; a bare number counts seconds
+    /// Simulated time before results are taken, which makes --runtime so much longer; a bare number
+    /// counts seconds
     #[arg(long = "ramp_time", alias = "ramp-time", value_name = "TIME")]
     pub(crate) ramp_time: Option<String>,
     /// Run until I/Os a second are steady by SNIA's rule, over rounds of this length, at most 25;

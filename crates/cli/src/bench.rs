@@ -165,9 +165,11 @@ fn flow(args: &Bench, remarks: &mut Vec<String>) -> Result<FlowSpec, Failure> {
         flow.limits.runtime = Some(DEFAULT_RUNTIME);
         remarks.push("no limit: 10 s (--runtime, --number_ios)".to_owned());
     }
-    if args.run.fsync > 0 && !flow.modifies() {
-        let message = format!("{} has no effect here: nothing is written", flag("fsync"));
-        return Err(Failure::usage(message, None));
+    for (given, option) in [(args.run.fsync > 0, "fsync"), (args.run.verify, "verify")] {
+        if given && !flow.modifies() {
+            let message = format!("{} has no effect here: nothing is written", flag(option));
+            return Err(Failure::usage(message, None));
+        }
     }
     Ok(flow)
 }

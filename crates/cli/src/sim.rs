@@ -282,11 +282,7 @@ fn from_options(args: &Sim, remarks: &mut Vec<String>) -> Result<Simulation, Fai
     let mut flow = options.flow(&name).map_err(SimulationError::from)?;
     if let Some(text) = &args.run.until_steady {
         let every = crate::values::interval("--until-steady", text)?;
-        let ramp = match &args.run.ramp_time {
-            Some(text) => crate::values::span("--ramp_time", text)?,
-            None => Span::ZERO,
-        };
-        simulation::limit_rounds(std::slice::from_mut(&mut flow), every, ramp);
+        simulation::limit_rounds(std::slice::from_mut(&mut flow), every);
     } else if simulation::limit(&mut flow) {
         remarks.push(format!("no limit: {DEFAULT_REQUESTS} requests (--number_ios, --runtime)"));
     }

@@ -260,10 +260,17 @@ struct FlowRecord {
     /// Made when first needed: a record takes some hundred kilobytes.
     kinds: [Option<Box<Record>>; Kind::ALL.len()],
     errors: BTreeMap<(Kind, &'static str), u64>,
+    /// When the first of the requests was created that have completed; the end of time before.
+    first: Time,
     last: Time,
 }
 
 impl FlowRecord {
+    /// Of a flow that begins at `now`, or later.
+    fn new(now: Time) -> FlowRecord {
+        FlowRecord { first: Time::MAX, last: now, ..FlowRecord::default() }
+    }
+
     #[cold]
     #[inline(never)]
     fn failed(&mut self, kind: Kind, status: Status) {
@@ -293,7 +300,7 @@ impl Recorder {
     /// A recorder whose measurement starts at the beginning of time.
     pub fn new(flows: Vec<String>) -> Recorder {
         Recorder {
-            flows: vec![FlowRecord::default(); flows.len()],
+            flows: vec![FlowRecord::new(Time::ZERO); flows.len()],
             names: flows,
             start: Time::ZERO,
             outstanding: 0,
@@ -307,7 +314,7 @@ impl Recorder {
     /// Adds a flow; it has the next number.
     pub fn add_flow(&mut self, name: String) {
         self.names.push(name);
-        self.flows.push(FlowRecord { last: self.start, ..FlowRecord::default() });
+        self.flows.push(FlowRecord::new(self.start));
     }
 
     /// Forgets what was recorded and starts the measurement at `now`. Commands that are
@@ -315,7 +322,7 @@ impl Recorder {
     pub fn reset_at(&mut self, now: Time) {
         let outstanding = self.outstanding;
         *self = Recorder::new(std::mem::take(&mut self.names));
-        self.flows.iter_mut().for_each(|flow| flow.last = now);
+        self.flows.fill(FlowRecord::new(now));
         (self.start, self.changed) = (now, now);
         self.come(outstanding, now);
     }
@@ -376,6 +383,7 @@ impl Recorder {
             self.early_ps += u128::from(self.start.min(at).since(rung).as_ps());
         }
         let flow = &mut self.flows[flow];
+        flow.first = flow.first.min(created);
         flow.last = flow.last.max(at);
         let (kind, latency) = (Kind::from(operation), at.since(rung));
         if completion.status != Status::Success {
@@ -401,6 +409,7 @@ impl Recorder {
     ) {
         self.go(commands, at);
         let flow = &mut self.flows[flow];
+        flow.first = flow.first.min(Time::from_ps(at.as_ps().saturating_sub(latency.as_ps())));
         flow.last = flow.last.max(at);
         let record = flow.kinds[Kind::from(operation) as usize].get_or_insert_default();
         record.bytes += bytes;
@@ -436,9 +445,11 @@ impl Recorder {
         last.saturating_since(self.start)
     }
 
-    /// From the start of the measurement to the flow's last completion.
+    /// From the creation of a flow's first request, or the start of the measurement if that was
+    /// later, to its last completion.
     pub fn flow_interval(&self, flow: usize) -> Span {
-        self.flows[flow].last.saturating_since(self.start)
+        let FlowRecord { first, last, .. } = self.flows[flow];
+        last.saturating_since(first.max(self.start))
     }
 
     /// The mean latency of all commands of a flow that succeeded, from insertion into the
@@ -469,6 +480,7 @@ impl Recorder {
     /// If the other has fewer flows.
     pub fn append(&mut self, other: Recorder) {
         for (flow, more) in self.flows.iter_mut().zip(other.flows) {
+            flow.first = flow.first.min(more.first);
             flow.last = flow.last.max(more.last);
             for (error, count) in more.errors {
                 *flow.errors.entry(error).or_default() += count;

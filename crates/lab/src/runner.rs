@@ -117,6 +117,8 @@ pub struct Outcome {
     pub interrupted: bool,
     /// A power cut ended the run: commands that were never answered.
     pub unanswered: Option<u64>,
+    /// It ended before the ramp did: what was measured is the ramp.
+    pub in_ramp: bool,
     /// Why the drive's state could not be saved at the end, if it was to be.
     pub unsaved: Option<RunError>,
 }
@@ -174,6 +176,8 @@ impl Runner {
         flows: &[FlowSpec],
         options: &RunOptions,
     ) -> Result<Runner, RunError> {
+        let flows: Vec<_> = flows.iter().map(|flow| flow.with_ramp(options.ramp_time)).collect();
+        let flows = &flows[..];
         let namespaces = config.namespaces.len();
         let (entries, unit_sectors) = (config.queues.entries, config.mapping.unit_bytes / 512);
         let power_cut = config.faults.iter().filter_map(|fault| match fault {
@@ -510,6 +514,7 @@ impl Runner {
             Some((file, name)) => self.write_state(&name, end, file).err(),
             None => None,
         };
+        let in_ramp = self.ramp_until != Time::MAX;
         let mut recorder = self.recorder;
         let (mut counters_before, mut blame_before) = Default::default();
         let mut found = None;
@@ -532,6 +537,7 @@ impl Runner {
             series,
             interrupted,
             unanswered,
+            in_ramp,
             unsaved,
         })
     }

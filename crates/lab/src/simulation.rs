@@ -569,6 +569,13 @@ impl Simulation {
                 steady.slope * 100.0
             ));
         }
+        if outcome.in_ramp {
+            result.untrusted = Some(format!(
+                "the run ended within its ramp of {}: this is the ramp, with all that it should \
+                 have kept out; a longer run (runtime, number_ios) or a shorter ramp_time helps",
+                Duration(self.options.ramp_time)
+            ));
+        }
         result.steady = outcome.steady;
         Measured {
             result,
@@ -639,7 +646,10 @@ impl Simulation {
         line(format_args!("seed: {}", self.options.seed));
         if !self.options.ramp_time.is_zero() {
             let ramp = Duration(self.options.ramp_time);
-            line(format_args!("ramp: {ramp} of simulated time before results are taken"));
+            line(format_args!(
+                "ramp: {ramp} of simulated time before results are taken, and so much more of each \
+                 runtime"
+            ));
         }
         for flow in &self.flows {
             line(format_args!("flow {}: {}", flow.name, flow_text(flow)));
@@ -718,10 +728,10 @@ impl Measured {
 }
 
 /// Gives flows that would never end the time that a search for the steady state may take, in
-/// rounds of `every` after `ramp`.
-pub fn limit_rounds(flows: &mut [FlowSpec], every: Span, ramp: Span) {
+/// rounds of `every`.
+pub fn limit_rounds(flows: &mut [FlowSpec], every: Span) {
     for flow in flows.iter_mut().filter(|flow| flow.limits == Limits::default()) {
-        flow.limits.runtime = Some(ramp + every.times(steady::ROUNDS_MAX));
+        flow.limits.runtime = Some(every.times(steady::ROUNDS_MAX));
     }
 }
 

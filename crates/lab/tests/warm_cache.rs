@@ -44,7 +44,7 @@ fn first(
     let overrides: Vec<String> = DRIVE.iter().chain(overrides).map(|&t| t.to_owned()).collect();
     let config = drive::load("mqsim", &overrides).unwrap_or_else(|e| panic!("{e}")).config;
     let mut options = FlowOptions::default();
-    let runtime = format!("{}ns", (ramp + interval).as_ps() / 1000);
+    let runtime = format!("{}ns", interval.as_ps() / 1000);
     let common = [("bs", "8k"), ("size", "75%"), ("occupancy", "75"), ("runtime", &*runtime)];
     for (name, value) in common.iter().chain(flow) {
         assert!(options.set(name, *value), "{name}");

@@ -113,6 +113,13 @@ enum Clock {
 const PS_PER_S: u64 = 1_000_000_000_000;
 
 impl FlowSpec {
+    /// The flow with a ramp before what is measured, which makes its runtime longer, as in fio.
+    pub fn with_ramp(&self, ramp: Span) -> FlowSpec {
+        let mut flow = self.clone();
+        flow.limits.runtime = flow.limits.runtime.map(|runtime| runtime + ramp);
+        flow
+    }
+
     /// The stream of job `job_index` on a namespace of `capacity_sectors`, for the flow that
     /// is `flow_index`-th of its run (both from 0).
     pub fn generator(

@@ -77,7 +77,7 @@ pub struct Load {
     pub seed: u64,
     /// Entries of each I/O queue; `None`: as many as the load needs.
     pub queue_entries: Option<u16>,
-    /// Time before results are taken.
+    /// Time before results are taken, which makes the flow's runtime longer.
     pub ramp: Span,
     /// Whether blocks carry what they are, and are checked.
     pub verify: bool,
@@ -126,7 +126,7 @@ impl Outcome {
     /// What went wrong, in a sentence; `None` if nothing did.
     pub fn failure(&self) -> Option<String> {
         let host = self.result.host.as_ref()?;
-        let mut wrong = Vec::new();
+        let mut wrong: Vec<_> = self.result.untrusted.iter().cloned().collect();
         if host.mismatched_blocks > 0 {
             wrong.push(format!(
                 "{} blocks have other contents than they should",
@@ -182,6 +182,7 @@ fn run_on<R: Remote>(
     options: &R::Options,
     watch: &mut dyn FnMut(Progress) -> bool,
 ) -> Result<Outcome, LoadError> {
+    let load = &Load { flow: load.flow.with_ramp(load.ramp), ..load.clone() };
     let clock = Clock::start(Rate::REAL);
     watch(Progress::Connecting);
     let failed = |error| match error {
@@ -522,7 +523,13 @@ fn outcome(
         events: 0,
         point: Default::default(),
         steady: None,
-        untrusted: None,
+        untrusted: (tally.measured() == 0 && completed > 0 && !interrupted).then(|| {
+            format!(
+                "the run ended within its ramp of {}: nothing was measured; a longer run (runtime, \
+                 number_ios) or a shorter ramp_time helps",
+                duration(load.ramp.as_ns_f64())
+            )
+        }),
         notes,
         flows: vec![tally.flow(&load.flow.name)],
         fairness: None,
