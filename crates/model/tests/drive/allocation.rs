@@ -4,7 +4,7 @@
 use crate::support::*;
 use mynah_model::config::*;
 use mynah_model::io::*;
-use mynah_model::precondition::Occupancy;
+use mynah_model::precondition::{Occupancy, UpdateClass};
 use mynah_stamp::Span;
 
 /// One plane of 256 blocks of 32 pages, pages that are mapping units.
@@ -93,6 +93,32 @@ fn preconditioning_agrees_with_the_policies() {
         let expected = found.expected_waf.expect("it is written");
         assert_close(&format!("{name}: expected"), expected, written, 0.06);
     }
+}
+
+/// Where collection keeps pace it is under way when writes begin, as after a long time.
+#[test]
+fn paced_collection_starts_at_its_pace() {
+    // Sixteen planes, each of which would take a block's worth of writes to begin.
+    let paced = |c: &mut Config| {
+        (c.geometry.channels, c.geometry.chips_per_channel) = (4, 4);
+        (c.gc.paced, c.gc.urgent) = (true, 0.01);
+    };
+    let mut host = Host::new(one_plane(paced));
+    let units = host.drive.namespace_sectors(NAMESPACE).expect("one") / 8;
+    let mut random = Random(4);
+    let mut unit = || random.below(units);
+    fill(&mut host);
+    waf_of(&mut host, units as usize * 10, &mut unit);
+    let written = waf_of(&mut host, units as usize * 6, &mut unit);
+
+    let mut host = Host::new(one_plane(paced));
+    let classes = vec![UpdateClass { saturated: false, ..written_class(0, units, 1.0) }];
+    let occupancy = [Occupancy { namespace: NAMESPACE, classes }];
+    host.drive.precondition(&occupancy).expect("it has a steady state");
+    host.drive.check().expect("the invariants hold");
+    // Half a block's worth for each plane.
+    let soon = waf_of(&mut host, 256, &mut unit);
+    assert_close("the first writes", soon, written, 0.2);
 }
 
 #[test]
