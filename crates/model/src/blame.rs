@@ -495,13 +495,15 @@ mod tests {
     fn holders_may_come_while_somebody_waits() {
         let mut ledger = Ledger::new(1, 1);
         let mut matrix = BlameMatrix::default();
-        (ledger.grow(3), matrix.grow(3));
+        ledger.grow(3);
+        matrix.grow(3);
         let at = Time::from_ns;
         let (wait, data) = (Waiting::Transaction(3), Waiting::Unit(5));
         ledger.take_lane(0, 0, 2, at(0));
         ledger.note_lane(wait, 0, 0, at(10));
         ledger.note_channel(data, 0, at(10));
-        (ledger.grow(9), matrix.grow(9));
+        ledger.grow(9);
+        matrix.grow(9);
         ledger.release_channel(0, at(15));
         ledger.release_lane(0, at(20));
         ledger.take_lane(0, 0, 8, at(20));
