@@ -3,7 +3,7 @@
 use crate::config::Transport;
 use crate::guest::GuestQueue;
 use crate::held::Account;
-use mynah_wire::nvme::SubmissionEntry;
+use crate::nvm::compare::FirstHalf;
 
 /// What a transport queue has become.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,7 +40,7 @@ pub(crate) struct TransportQueue {
     /// What the queue's commands and replies hold.
     pub(crate) account: Account,
     /// First half of a fused operation that waits for the second.
-    pub(crate) fused: Option<Box<(SubmissionEntry, Vec<u8>)>>,
+    pub(crate) fused: Option<Box<FirstHalf>>,
     /// Its entries lie in guest memory.
     pub(crate) guest: Option<Box<GuestQueue>>,
 }

@@ -1,6 +1,7 @@
 //! Blocks brought together from the store, and what then happens to them; writes that keep
 //! what they replace; commands that need a namespace for themselves.
 
+use super::compare::FirstHalf;
 use super::protection::{METADATA_BYTES, brought_together, complement};
 use crate::command::{BlockRun, Blocks, Overwrite, Segment, Then, Work};
 use crate::namespace::SECTOR_BYTES;
@@ -10,13 +11,15 @@ use crate::store::Ready;
 use crate::subsystem::Subsystem;
 use mynah_wire::nvme::{Status, SubmissionEntry};
 
-/// Commands that wait for a namespace until another is done with it.
+/// A command that waits for a namespace until another is done with it.
 #[derive(Debug)]
 pub(crate) struct Deferred {
     queue: Queue,
     namespace: u32,
     entry: SubmissionEntry,
     data: Vec<u8>,
+    /// The first half, if it is the second half of a fused operation.
+    first: Option<FirstHalf>,
 }
 
 impl Deferred {
@@ -273,11 +276,22 @@ impl Subsystem {
     ) -> bool {
         let busy = self.namespaces[namespace].as_ref().is_some_and(|it| it.exclusive > 0);
         if busy {
-            let (entry, data) = (*entry, data.to_vec());
-            let namespace = namespace as u32;
-            self.deferred.push_back(Deferred { queue: Queue(queue), namespace, entry, data });
+            self.put_off(queue, entry, data, namespace, None);
         }
         busy
+    }
+
+    pub(super) fn put_off(
+        &mut self,
+        queue: u32,
+        entry: &SubmissionEntry,
+        data: &[u8],
+        namespace: usize,
+        first: Option<FirstHalf>,
+    ) {
+        let (queue, namespace) = (Queue(queue), namespace as u32);
+        let (entry, data) = (*entry, data.to_vec());
+        self.deferred.push_back(Deferred { queue, namespace, entry, data, first });
     }
 
     /// A command does not need the namespace for itself any more.
@@ -290,11 +304,15 @@ impl Subsystem {
         }
         for _ in 0..self.deferred.len() {
             let Some(command) = self.deferred.pop_front() else { break };
-            if command.namespace == namespace {
-                // One of them may need the namespace for itself again.
-                self.io(command.queue.0, &command.entry, &command.data);
-            } else {
+            if command.namespace != namespace {
                 self.deferred.push_back(command);
+                continue;
+            }
+            let Deferred { queue, entry, data, first, .. } = command;
+            // One of them may need the namespace for itself again.
+            match first {
+                None => self.io(queue.0, &entry, &data),
+                Some(first) => self.pair(queue.0, first, &entry, &data),
             }
         }
     }

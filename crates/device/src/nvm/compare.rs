@@ -17,6 +17,9 @@ pub(crate) const COMPARE_AND_WRITE_BLOCKS_MAX: u32 = 128;
 const FIRST: u8 = 1;
 const SECOND: u8 = 2;
 
+/// The first half of a fused operation, and its data.
+pub(crate) type FirstHalf = (SubmissionEntry, Vec<u8>);
+
 impl Subsystem {
     pub(super) fn compare(
         &mut self,
@@ -117,10 +120,10 @@ impl Subsystem {
         }
     }
 
-    fn pair(
+    pub(super) fn pair(
         &mut self,
         queue: u32,
-        (first, first_data): (SubmissionEntry, Vec<u8>),
+        (first, first_data): FirstHalf,
         entry: &SubmissionEntry,
         data: &[u8],
     ) {
@@ -157,10 +160,7 @@ impl Subsystem {
             }
         };
         if self.namespaces[at].as_ref().is_some_and(|it| it.exclusive > 0) {
-            // Both wait: in order, they become a pair again.
-            self.defer(queue, &first, &first_data, at);
-            self.defer(queue, entry, data, at);
-            return;
+            return self.put_off(queue, entry, data, at, Some((first, first_data)));
         }
         let second = Box::new(FusedWrite { entry: *entry, data: data.to_vec(), check });
         if let Err(status) = self.compare_then(queue, &first, &first_data, Some(second)) {

@@ -190,11 +190,16 @@ fn compare_and_write_lets_nothing_in_between() {
     let third = world.submit(other, write(0, 1), &theirs);
     let fourth = world.submit(other, fused(blocks(nvm::COMPARE, 1, 0, 1), 1), &theirs);
     let fifth = world.submit(other, fused(write(0, 1), 2), &zeros);
+    // They are a pair still when they have waited: what does not compare is not written.
+    let sixth = world.submit(other, fused(blocks(nvm::COMPARE, 1, 0, 1), 1), &theirs);
+    let seventh = world.submit(other, fused(write(0, 1), 2), &mine);
     assert_eq!(reply(&mut world, &store, io, first).0, Status::SUCCESS);
     assert_eq!(reply(&mut world, &store, io, second).0, Status::SUCCESS);
     assert_eq!(reply(&mut world, &store, other, third).0, Status::SUCCESS);
     assert_eq!(reply(&mut world, &store, other, fourth).0, Status::SUCCESS);
     assert_eq!(reply(&mut world, &store, other, fifth).0, Status::SUCCESS);
+    assert_eq!(reply(&mut world, &store, other, sixth).0, Status::COMPARE_FAILURE);
+    assert_eq!(reply(&mut world, &store, other, seventh).0, Status::ABORTED_FAILED_FUSED);
     let id = world.submit(io, read(0, 1), &[]);
     assert_eq!(reply(&mut world, &store, io, id), (Status::SUCCESS, zeros.to_vec()));
 }
