@@ -125,7 +125,10 @@ impl Subsystem {
     pub(crate) fn finish_own(&mut self, index: u32, work: Work) {
         match work {
             Work::Format(formats) => self.formatted(formats),
-            Work::Release(extents) => self.space.give_back(&extents),
+            Work::Release(extents) => {
+                self.forget_erased(&extents);
+                self.space.give_back(&extents);
+            }
             Work::Sanitize => self.sanitized(),
             Work::None | Work::Media | Work::Blocks(_) | Work::Fused(_) | Work::Place(_) => {}
         }

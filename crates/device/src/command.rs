@@ -62,8 +62,9 @@ pub(crate) enum Then {
     CompareAndWrite { data: Vec<u8>, strip: bool, second: Box<FusedWrite> },
     /// They are written elsewhere.
     Copy { to: u64, check: Check, through: bool },
-    /// They are kept, because a power cut may bring them back; then others are written.
-    Overwrite(Box<Overwrite>),
+    /// They are kept, because a power cut may bring them back; then others are written, and the
+    /// command goes on with what it was at.
+    Overwrite { overwrite: Box<Overwrite>, work: Work },
 }
 
 /// The second half of a fused Compare and Write.
@@ -126,6 +127,8 @@ pub(crate) struct Command {
     pub(crate) direct: bool,
     /// Whether it has the namespace for itself.
     pub(crate) exclusive: bool,
+    /// Whether it may do no more to the namespace.
+    pub(crate) overtaken: bool,
     pub(crate) arrival: Time,
     pub(crate) due: Option<Time>,
     /// What the model's earlier steps took, or all of them if the store is not done.

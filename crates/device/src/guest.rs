@@ -661,6 +661,9 @@ impl Subsystem {
     /// touched.
     pub(crate) fn guest_transfer(&self, index: u32) -> Result<(u64, u32, bool), Status> {
         let command = self.commands.get(index).ok_or(Status::INTERNAL_ERROR)?;
+        if command.overtaken {
+            return Err(command.status);
+        }
         let namespace = self.namespaces[command.namespace as usize].as_ref();
         let namespace = namespace.ok_or(Status::INVALID_NAMESPACE)?;
         let end = command.at + u64::from(command.bytes);

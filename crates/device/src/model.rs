@@ -246,7 +246,12 @@ impl Subsystem {
     }
 
     /// Ends a command: replies, or forgets it if nobody listens.
-    pub(crate) fn finish(&mut self, index: u32, mut data: ReplyData) {
+    pub(crate) fn finish(&mut self, index: u32, data: ReplyData) {
+        self.end(index, data);
+        self.has_ended(index);
+    }
+
+    fn end(&mut self, index: u32, mut data: ReplyData) {
         let Some(command) = self.commands.remove(index) else { return };
         self.health.end(self.commands.len(), self.now.wall);
         if command.exclusive {
@@ -329,6 +334,7 @@ impl Subsystem {
             transfer: NONE,
             direct: false,
             exclusive: false,
+            overtaken: false,
             arrival: self.now.model,
             due: None,
             stages: None,

@@ -6,7 +6,7 @@
 //! back the oldest of what is kept for them; a drive may return any of it.
 
 use crate::command::{Certain, Segment, Work};
-use crate::namespace::SECTOR_BYTES;
+use crate::namespace::{Extent, SECTOR_BYTES};
 use crate::nvm::protection::METADATA_BYTES;
 use crate::slots::NONE;
 use crate::subsystem::Subsystem;
@@ -157,6 +157,17 @@ impl Subsystem {
         command.certain = Some(Box::new(Certain { epoch: before.begin_epoch(), units }));
     }
 
+    /// These runs have been erased, which a power cut does not undo.
+    pub(crate) fn forget_erased(&mut self, extents: &[Extent]) {
+        let unit_sectors = self.space.unit_sectors;
+        if let Some(before) = &mut self.before {
+            let unit = |at: u64| at / (unit_sectors * SECTOR_BYTES);
+            let run = |it: &Extent| (unit(it.store), unit(it.store + it.sectors * SECTOR_BYTES));
+            let (epoch, units) = (before.epoch, extents.iter().map(run).collect());
+            before.forget(&Certain { epoch, units });
+        }
+    }
+
     /// The bytes of the store that belong to a pool: first, and behind the last.
     pub(crate) fn pool_bytes(&self, pool: mynah_model::io::NamespaceId) -> (u64, u64) {
         let start = self.pool_start(pool);
@@ -227,6 +238,7 @@ impl Subsystem {
 
     /// The model has forgotten every command: so do we, but for jobs of the store.
     fn drop_commands(&mut self) {
+        self.awaited.clear();
         let mut jobs: HashMap<u32, u32> = HashMap::new();
         for index in self.jobs.values() {
             *jobs.entry(*index).or_default() += 1;
@@ -236,6 +248,7 @@ impl Subsystem {
             let Some(command) = self.commands.get_mut(index) else { continue };
             command.queue = NONE;
             command.status = Status::ABORTED_POWER_LOSS;
+            command.overtaken = true;
             command.steps.clear();
             command.waiting = jobs.get(&index).copied().unwrap_or(0);
             if command.waiting == 0 {

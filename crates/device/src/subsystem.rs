@@ -83,6 +83,8 @@ pub struct Subsystem {
     pub(crate) jobs: HashMap<u64, u32>,
     /// The store has something to say, though perhaps to nobody.
     store_calls: bool,
+    /// Which commands wait for one that they have overtaken.
+    pub(crate) awaited: HashMap<u32, Vec<u32>>,
     pub(crate) outputs: VecDeque<Output>,
     /// What the model waits for.
     pub(crate) asked: VecDeque<Asked>,
@@ -157,6 +159,7 @@ impl Subsystem {
             commands: Slots::default(),
             jobs: HashMap::new(),
             store_calls: false,
+            awaited: HashMap::new(),
             outputs: VecDeque::new(),
             asked: VecDeque::new(),
             tap: None,

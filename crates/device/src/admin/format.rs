@@ -68,6 +68,11 @@ impl Subsystem {
         if let Some(command) = self.commands.get_mut(index) {
             command.start = 0;
             command.work = Work::Format(ids.iter().map(|&id| (id, wanted)).collect());
+            // For its time.
+            command.waiting = 1;
+        }
+        for &id in &ids {
+            self.overtake(id as usize - 1, Some(index), Status::FORMAT_IN_PROGRESS);
         }
         let span = self.erasure_time(erasure);
         self.begin_task(span, What::Format { command: index, namespaces: ids });
@@ -99,6 +104,7 @@ impl Subsystem {
             self.erase_namespace(command, id as usize - 1);
         }
         self.start(command);
+        self.part_done(command);
     }
 
     /// Adds the emptying of a namespace to a command of the subsystem.
@@ -127,6 +133,8 @@ impl Subsystem {
             namespace.formatting = false;
             namespace.uncorrectable.clear_all();
             namespace.set_format(format);
+            let extents = namespace.extents.clone();
+            self.forget_erased(&extents);
             self.namespace_changed(id);
         }
         self.describe();

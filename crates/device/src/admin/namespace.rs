@@ -77,9 +77,6 @@ impl Subsystem {
             let namespace =
                 place.and_then(|it| it.as_ref()).ok_or(Status::INVALID_NAMESPACE.do_not_retry())?;
             self.may_be_emptied(namespace, context.controller)?;
-            if namespace.exclusive > 0 {
-                return Err(Status::COMMAND_INTERRUPTED);
-            }
         }
         let index = self.begin(context.queue, context.entry, ReplyKind::Admin, 0);
         let mut extents = Vec::new();
@@ -88,6 +85,7 @@ impl Subsystem {
             self.erase_namespace(index, at);
             self.namespace_changed(id);
             extents.extend(self.namespaces[at].take().map(|it| it.extents).unwrap_or_default());
+            self.overtake(at, Some(index), Status::INVALID_NAMESPACE.do_not_retry());
         }
         if let Some(command) = self.commands.get_mut(index) {
             command.start = 0;

@@ -90,6 +90,9 @@ impl Subsystem {
     }
 
     pub(crate) fn restart_sanitize(&mut self) {
+        for at in 0..self.namespaces.len() {
+            self.overtake(at, None, Status::SANITIZE_IN_PROGRESS);
+        }
         self.settle_guard();
         let span = self.erasure_time(self.sanitize.erasure());
         self.begin_task(span, What::Sanitize);

@@ -105,17 +105,26 @@ impl Subsystem {
         }
         let Work::Blocks(blocks) = std::mem::replace(&mut command.work, Work::None) else { return };
         let Blocks { runs, data, metadata, then } = *blocks;
-        let (status, namespace) = (command.status, command.namespace as usize);
-        if let Then::Overwrite(overwrite) = then {
-            if status == Status::ABORTED_POWER_LOSS {
+        let namespace = command.namespace as usize;
+        // A comparison is to see all of a write or nothing; the host may try again.
+        let is_in_between = !command.exclusive
+            && matches!(then, Then::Copy { .. } | Then::Overwrite { .. })
+            && self.namespaces[namespace].as_ref().is_some_and(|it| it.exclusive > 0);
+        if is_in_between && command.status.is_success() {
+            command.status = Status::COMMAND_INTERRUPTED;
+        }
+        let status = command.status;
+        if let Then::Overwrite { overwrite, work } = then {
+            command.work = work;
+            if command.overtaken || is_in_between {
                 for job in data.iter().filter_map(|segment| segment.job) {
                     self.store.forget(job);
                 }
-                return self.finish(index, ReplyData::None);
+            } else {
+                // Even where nobody listens any more: the model counts it as written.
+                self.keep(&data);
+                self.apply(index, *overwrite);
             }
-            // Even where nobody listens any more: the model counts it as written.
-            self.keep(&data);
-            self.apply(index, *overwrite);
             return self.go_on(index);
         }
         if !status.is_success() || orphan {
@@ -168,7 +177,7 @@ impl Subsystem {
             Then::Copy { to, check, through } => {
                 self.copy_blocks(index, namespace, to, check, through, (data, metadata));
             }
-            Then::Overwrite(_) => {}
+            Then::Overwrite { .. } => {}
         }
     }
 
@@ -244,9 +253,10 @@ impl Subsystem {
             self.keep(&segments);
             return self.apply(index, overwrite);
         }
-        let then = Then::Overwrite(Box::new(overwrite));
-        let blocks = Blocks { runs: vec![], data: segments, metadata: vec![], then };
         if let Some(command) = self.commands.get_mut(index) {
+            let work = std::mem::replace(&mut command.work, Work::None);
+            let then = Then::Overwrite { overwrite: Box::new(overwrite), work };
+            let blocks = Blocks { runs: vec![], data: segments, metadata: vec![], then };
             command.work = Work::Blocks(Box::new(blocks));
         }
     }
@@ -296,11 +306,13 @@ impl Subsystem {
 
     /// A command does not need the namespace for itself any more.
     pub(crate) fn release_exclusive(&mut self, namespace: u32) {
-        let Some(target) = &mut self.namespaces[namespace as usize] else { return };
-        target.exclusive -= 1;
-        target.settle();
-        if target.exclusive > 0 {
-            return;
+        // Where it has been deleted, what waits for it is refused.
+        if let Some(target) = &mut self.namespaces[namespace as usize] {
+            target.exclusive -= 1;
+            target.settle();
+            if target.exclusive > 0 {
+                return;
+            }
         }
         for _ in 0..self.deferred.len() {
             let Some(command) = self.deferred.pop_front() else { break };

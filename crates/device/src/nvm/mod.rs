@@ -5,6 +5,7 @@ pub(crate) mod compare;
 pub(crate) mod copy;
 mod deallocate;
 mod io;
+mod overtake;
 pub(crate) mod protection;
 pub(crate) mod reservation;
 mod reserve;

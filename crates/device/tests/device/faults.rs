@@ -141,6 +141,23 @@ fn cut_the_power(protected: bool) {
     }
 }
 
+#[test]
+fn a_power_cut_does_not_bring_back_what_a_format_has_erased() {
+    let at = Time::ZERO + Span::from_ms(100);
+    let cut = Fault::PowerCut { at, recovery: Span::from_ms(5) };
+    let mut world = World::with(Timing::Modelled, |_| {}, |drive| drive.faults.push(cut));
+    let (admin, io, _) = world.host();
+    world.status(io, write(0, 8), &[1; 4096]);
+    world.status(io, entry(nvm::FLUSH, 1), &[]);
+    world.status(io, write(0, 8), &[2; 4096]);
+    assert_eq!(world.status(admin, entry(admin::FORMAT_NVM, 1), &[]), Status::SUCCESS);
+    world.status(io, write(0, 8), &[3; 4096]);
+    world.wait(Span::from_ms(110));
+    assert_eq!(world.closed.len(), 2);
+    let (_, io, _) = world.host();
+    assert_eq!(world.call(io, read(0, 8), &[]).1, [0; 4096], "the write is lost");
+}
+
 /// Waits for a reply, or for the queue's end.
 fn until_reply(world: &mut World, queue: mynah_device::Queue, id: u16) -> bool {
     loop {

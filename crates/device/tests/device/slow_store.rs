@@ -1,13 +1,16 @@
 //! A store that takes its time, as a file does.
 
 use crate::support::*;
-use mynah_device::{RamStore, Ready, Store, StoreError, StoreJob, Timing};
-use mynah_stamp::Span;
-use mynah_wire::nvme::opcode::nvm;
+use mynah_device::{NamespaceConfig, Queue, RamStore, Ready, Store, StoreError, StoreJob, Timing};
+use mynah_model::config::Fault;
+use mynah_stamp::{Span, Time};
+use mynah_wire::nvme::identify::IdentifyNamespace;
+use mynah_wire::nvme::opcode::{admin, nvm};
 use mynah_wire::nvme::{Status, SubmissionEntry};
 use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
+use zerocopy::IntoBytes;
 
 /// Jobs finish when the test says so. What a fetch brings near is what was there then.
 #[derive(Default)]
@@ -89,13 +92,34 @@ fn slow_world(timing: Timing) -> (World, Shared) {
     (World::with_store(timing, |_| {}, |_| {}, Box::new(store.clone())), store)
 }
 
+/// A drive with two namespaces and free space; where its power will fail, what is replaced is
+/// kept.
+fn slow_world_with_space(timing: Timing, will_fail: bool) -> (World, Shared) {
+    let store = Shared::default();
+    let namespaces = vec![NamespaceConfig { bytes: Some(1 << 20), block_bytes: 512 }; 2];
+    let at = Time::ZERO + Span::from_secs(3600);
+    let cut = Fault::PowerCut { at, recovery: Span::from_ms(5) };
+    let world = World::with_store(
+        timing,
+        |config| config.namespaces = namespaces,
+        |drive| drive.faults.extend(will_fail.then_some(cut)),
+        Box::new(store.clone()),
+    );
+    (world, store)
+}
+
+/// Finishes every job, and those that come of it.
+fn finish_all(world: &mut World, store: &Shared) {
+    loop {
+        world.wait(Span::from_ms(20));
+        if !store.finish(Ok(())) {
+            return;
+        }
+    }
+}
+
 /// Finishes jobs until the reply is there.
-fn reply(
-    world: &mut World,
-    store: &Shared,
-    queue: mynah_device::Queue,
-    id: u16,
-) -> (Status, Vec<u8>) {
+fn reply(world: &mut World, store: &Shared, queue: Queue, id: u16) -> (Status, Vec<u8>) {
     for _ in 0..100 {
         world.wait(Span::from_ms(2));
         if let Some((reply, data)) = world.reply_now(queue, id) {
@@ -202,4 +226,154 @@ fn compare_and_write_lets_nothing_in_between() {
     assert_eq!(reply(&mut world, &store, other, seventh).0, Status::ABORTED_FAILED_FUSED);
     let id = world.submit(io, read(0, 1), &[]);
     assert_eq!(reply(&mut world, &store, io, id), (Status::SUCCESS, zeros.to_vec()));
+}
+
+/// Every kind of command under way on the first 64 blocks of a namespace, which hold `data`;
+/// their identifiers.
+fn all_under_way(world: &mut World, io: Queue, data: &[u8]) -> Vec<u16> {
+    let (mut of, range) = copy(0, 32, 8);
+    of.dword12.set(1 << 30);
+    let (trim, run) = deallocate(48, 8);
+    let mut ids = vec![
+        world.submit(io, read(0, 8), &[]),
+        world.submit(io, blocks(nvm::VERIFY, 1, 0, 8), &[]),
+        world.submit(io, blocks(nvm::COMPARE, 1, 0, 8), &data[..4096]),
+        world.submit(io, of, range.as_bytes()),
+        world.submit(io, write(8, 8), &data[..4096]),
+        world.submit(io, write_zeroes(40, 8, false), &[]),
+        world.submit(io, trim, &run),
+    ];
+    // And those that wait for a Compare and Write.
+    for at in [0, 16] {
+        ids.push(world.submit(io, fused(blocks(nvm::COMPARE, 1, at, 1), 1), &data[..512]));
+        ids.push(world.submit(io, fused(write(at, 1), 2), &data[512..1024]));
+    }
+    ids.push(world.submit(io, write(24, 8), &data[..4096]));
+    ids
+}
+
+/// The replies to these commands, none of which may have succeeded: each has this status, or is
+/// the half of a fused operation whose other half has it.
+fn assert_overtaken(world: &mut World, io: Queue, ids: &[u16], status: Status) {
+    let mut halves = 0;
+    for &id in ids {
+        let (reply, data) = world.reply_now(io, id).expect("it has ended");
+        assert!(data.is_empty());
+        match plain(reply.entry.status()) {
+            Status::ABORTED_FAILED_FUSED => halves += 1,
+            other => assert_eq!(other, status, "command {id}"),
+        }
+    }
+    assert_eq!(halves, 2);
+}
+
+#[test]
+fn what_is_under_way_does_nothing_to_a_namespace_that_is_formatted() {
+    for (timing, will_fail) in
+        [(Timing::Immediate, false), (Timing::Modelled, false), (Timing::Modelled, true)]
+    {
+        let (mut world, store) = slow_world_with_space(timing, will_fail);
+        let (admin, io, _) = world.host();
+        let data = pattern(1, 64 * 512);
+        let id = world.submit(io, write(0, 64), &data);
+        assert_eq!(reply(&mut world, &store, io, id).0, Status::SUCCESS);
+        let ids = all_under_way(&mut world, io, &data);
+        let other = world.submit(io, blocks(nvm::READ, 2, 0, 8), &[]);
+        // 512 bytes and 8 of metadata.
+        let mut format = entry(admin::FORMAT_NVM, 1);
+        format.dword10.set(2 | 1 << 4);
+        let format = world.submit(admin, format, &[]);
+        world.wait(Span::from_ms(200));
+        assert!(world.reply_now(admin, format).is_none(), "it waits for them");
+        finish_all(&mut world, &store);
+        assert_overtaken(&mut world, io, &ids, Status::FORMAT_IN_PROGRESS);
+        assert_eq!(reply(&mut world, &store, io, other).0, Status::SUCCESS);
+        assert_eq!(reply(&mut world, &store, admin, format).0, Status::SUCCESS);
+        let id = world.submit(io, read(0, 64), &[]);
+        let back = reply(&mut world, &store, io, id);
+        assert_eq!(back, (Status::SUCCESS, [[0; 512].as_slice(), &[0xff; 8]].concat().repeat(64)));
+        assert_eq!(store.0.borrow().fetches, 0);
+    }
+}
+
+#[test]
+fn what_is_under_way_does_nothing_to_the_namespace_that_comes_after_a_deleted_one() {
+    for (timing, will_fail) in
+        [(Timing::Immediate, false), (Timing::Modelled, false), (Timing::Modelled, true)]
+    {
+        let (mut world, store) = slow_world_with_space(timing, will_fail);
+        let (admin, io, controller) = world.host();
+        let data = pattern(1, 64 * 512);
+        let id = world.submit(io, write(0, 64), &data);
+        assert_eq!(reply(&mut world, &store, io, id).0, Status::SUCCESS);
+        let ids = all_under_way(&mut world, io, &data);
+        let mut delete = entry(admin::NAMESPACE_MANAGEMENT, 1);
+        delete.dword10.set(1);
+        let delete = world.submit(admin, delete, &[]);
+        let before = world.subsystem.allocated_bytes();
+        // Another one under the same identifier.
+        let mut wish = IdentifyNamespace::default();
+        wish.size.set(2048);
+        wish.capacity.set(2048);
+        let (reply_to, _) =
+            world.call(admin, entry(admin::NAMESPACE_MANAGEMENT, 0), wish.as_bytes());
+        assert_eq!(reply_to.result.get(), 1);
+        let mut list = [0; 4096];
+        list[0] = 1;
+        list[2..4].copy_from_slice(&controller.to_le_bytes());
+        let attach = entry(admin::NAMESPACE_ATTACHMENT, 1);
+        assert_eq!(world.status(admin, attach, &list), Status::SUCCESS);
+        finish_all(&mut world, &store);
+        assert_overtaken(&mut world, io, &ids, Status::INVALID_NAMESPACE);
+        assert_eq!(reply(&mut world, &store, admin, delete).0, Status::SUCCESS);
+        assert_eq!(world.subsystem.allocated_bytes(), before, "one went, and one came");
+        let id = world.submit(io, read(0, 64), &[]);
+        assert_eq!(reply(&mut world, &store, io, id), (Status::SUCCESS, vec![0; 64 * 512]));
+        assert_eq!(store.0.borrow().fetches, 0);
+    }
+}
+
+#[test]
+fn what_is_under_way_brings_nothing_back_after_a_sanitize() {
+    let (mut world, store) = slow_world_with_space(Timing::Modelled, true);
+    let (admin, io, _) = world.host();
+    let data = pattern(1, 64 * 512);
+    let id = world.submit(io, write(0, 64), &data);
+    assert_eq!(reply(&mut world, &store, io, id).0, Status::SUCCESS);
+    let ids = all_under_way(&mut world, io, &data);
+    let mut sanitize = entry(admin::SANITIZE, 0);
+    sanitize.dword10.set(4);
+    assert_eq!(world.status(admin, sanitize, &[]), Status::SUCCESS);
+    finish_all(&mut world, &store);
+    assert_overtaken(&mut world, io, &ids, Status::SANITIZE_IN_PROGRESS);
+    let id = world.submit(io, read(0, 64), &[]);
+    assert_eq!(reply(&mut world, &store, io, id), (Status::SUCCESS, vec![0; 64 * 512]));
+}
+
+#[test]
+fn a_copy_does_not_come_between_compare_and_write() {
+    let (mut world, store) = slow_world(Timing::Immediate);
+    let (_, io, _) = world.host();
+    let (zeros, mine) = ([0; 512], [1; 512]);
+    let id = world.submit(io, write(8, 1), &[2; 512]);
+    assert_eq!(reply(&mut world, &store, io, id).0, Status::SUCCESS);
+    let (of, range) = copy(8, 0, 1);
+    let of = world.submit(io, of, range.as_bytes());
+    let first = world.submit(io, fused(blocks(nvm::COMPARE, 1, 0, 1), 1), &zeros);
+    let second = world.submit(io, fused(write(0, 1), 2), &mine);
+    assert_eq!(reply(&mut world, &store, io, of).0, Status::COMMAND_INTERRUPTED);
+    assert_eq!(reply(&mut world, &store, io, first).0, Status::SUCCESS);
+    assert_eq!(reply(&mut world, &store, io, second).0, Status::SUCCESS);
+    let id = world.submit(io, read(0, 1), &[]);
+    assert_eq!(reply(&mut world, &store, io, id), (Status::SUCCESS, mine.to_vec()));
+}
+
+#[test]
+fn both_halves_of_compare_and_write_end_where_what_they_replace_is_kept() {
+    let (mut world, store) = slow_world_with_space(Timing::Modelled, true);
+    let (_, io, _) = world.host();
+    let first = world.submit(io, fused(blocks(nvm::COMPARE, 1, 0, 1), 1), &[0; 512]);
+    let second = world.submit(io, fused(write(0, 1), 2), &[1; 512]);
+    assert_eq!(reply(&mut world, &store, io, first).0, Status::SUCCESS);
+    assert_eq!(reply(&mut world, &store, io, second).0, Status::SUCCESS);
 }

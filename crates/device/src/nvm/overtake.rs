@@ -1,0 +1,66 @@
+//! Commands under way when something overtakes them that lets them do no more to their
+//! namespace: it is formatted, deleted or sanitized. They end, with a status that says why, when
+//! the model and the store are done with what they have begun; what has overtaken them ends
+//! after them.
+
+use crate::command::{Command, Work};
+use crate::output::ReplyKind;
+use crate::subsystem::Subsystem;
+use mynah_wire::nvme::Status;
+use mynah_wire::nvme::opcode::nvm;
+
+impl Subsystem {
+    /// Commands on a namespace (by its index) do no more to it from now on. The command `by`, if
+    /// any, waits for them.
+    pub(crate) fn overtake(&mut self, namespace: usize, by: Option<u32>, status: Status) {
+        let overtaken: Vec<u32> = self
+            .commands
+            .iter()
+            .filter(|(_, it)| it.namespace as usize == namespace && has_blocks(it))
+            .map(|(index, _)| index)
+            .collect();
+        let mut had_it_alone = false;
+        for index in overtaken {
+            let Some(command) = self.commands.get_mut(index) else { continue };
+            (command.status, command.overtaken) = (status, true);
+            command.steps.clear();
+            had_it_alone |= std::mem::take(&mut command.exclusive);
+            if let Some(by) = by
+                && let Some(waiting) = self.commands.get_mut(by)
+            {
+                waiting.waiting += 1;
+                self.awaited.entry(index).or_default().push(by);
+            }
+        }
+        if had_it_alone {
+            self.release_exclusive(namespace as u32);
+        }
+    }
+
+    /// A command has ended: what has overtaken it need not wait for it any more.
+    #[inline]
+    pub(crate) fn has_ended(&mut self, index: u32) {
+        if self.awaited.is_empty() {
+            return;
+        }
+        for waiting in self.awaited.remove(&index).unwrap_or_default() {
+            self.part_done(waiting);
+        }
+    }
+}
+
+/// Whether a command reads or changes blocks of its namespace.
+fn has_blocks(command: &Command) -> bool {
+    let is_io = command.kind != ReplyKind::Admin && !matches!(command.work, Work::Place(_));
+    is_io
+        && matches!(
+            command.opcode,
+            nvm::READ
+                | nvm::WRITE
+                | nvm::COMPARE
+                | nvm::VERIFY
+                | nvm::COPY
+                | nvm::WRITE_ZEROES
+                | nvm::DATASET_MANAGEMENT
+        )
+}
