@@ -262,6 +262,14 @@ impl Subsystem {
     }
 
     fn apply(&mut self, index: u32, overwrite: Overwrite) {
+        if overwrite.flush && self.before.is_some() {
+            // It is on flash when the command completes. Metadata go with their data.
+            let parts = overwrite.parts.iter().map(|(at, bytes)| (*at, at + bytes.len() as u64));
+            let discards = overwrite.discards.iter().map(|(at, bytes)| (*at, at + bytes));
+            let data_end = self.space.sectors * SECTOR_BYTES;
+            let runs: Vec<_> = parts.chain(discards).filter(|run| run.0 < data_end).collect();
+            self.makes_certain(index, &runs);
+        }
         for (at, bytes) in &overwrite.parts {
             let ready = self.store.write(*at, bytes);
             self.wait_for(index, ready);

@@ -249,22 +249,10 @@ impl Subsystem {
         let index = self.begin(queue, entry, ReplyKind::Write, at);
         self.set_bytes(index, blocks << format.shift);
         self.write_blocks(index, at, start, u64::from(blocks), Some((data, metadata)), through);
-        if through {
-            self.written_through(index, at, start, u64::from(blocks));
-        }
         let operation = if through { Operation::WriteThrough } else { Operation::Write };
         self.add_steps(index, at, operation, start, u64::from(blocks));
         self.start(index);
         Ok(())
-    }
-
-    /// A write has begun that is on flash when it completes.
-    pub(super) fn written_through(&mut self, index: u32, at: usize, start: u64, blocks: u64) {
-        if self.before.is_some() {
-            let places = self.places(at, start, blocks);
-            let runs: Vec<_> = places.iter().map(|it| (it.data.0, it.data.0 + it.data.1)).collect();
-            self.makes_certain(index, &runs);
-        }
     }
 
     /// Takes the host's blocks apart into data and metadata (as the store holds them), having

@@ -377,3 +377,24 @@ fn both_halves_of_compare_and_write_end_where_what_they_replace_is_kept() {
     assert_eq!(reply(&mut world, &store, io, first).0, Status::SUCCESS);
     assert_eq!(reply(&mut world, &store, io, second).0, Status::SUCCESS);
 }
+
+#[test]
+fn a_power_cut_takes_nothing_that_was_written_through_to_a_slow_store() {
+    let (mut world, store) = slow_world_with_space(Timing::Modelled, true);
+    let (_, io, _) = world.host();
+    let mut through = write(0, 8);
+    through.dword12.set(7 | 1 << 30);
+    for (entry, data) in [
+        (write(0, 8), [1; 4096]),
+        (entry(nvm::FLUSH, 1), [0; 4096]),
+        (through, [2; 4096]),
+        (write(0, 8), [3; 4096]),
+    ] {
+        let id = world.submit(io, entry, &data);
+        assert_eq!(reply(&mut world, &store, io, id).0, Status::SUCCESS);
+    }
+    world.wait(Span::from_secs(3601));
+    let (_, io, _) = world.host();
+    let id = world.submit(io, read(0, 8), &[]);
+    assert!(reply(&mut world, &store, io, id).1 == [2; 4096], "the last write is lost");
+}
