@@ -1,8 +1,9 @@
 //! Commands under way when something overtakes them that lets them do no more to their
-//! namespace: it is formatted, deleted or sanitized. They end, with a status that says why, when
-//! the model and the store are done with what they have begun; what has overtaken them ends
-//! after them.
+//! namespace: it is formatted, deleted or sanitized, or their host is preempted. They end, with a
+//! status that says why, when the model and the store are done with what they have begun; what
+//! has overtaken them ends after them.
 
+use super::reservation::HostId;
 use crate::command::{Command, Work};
 use crate::output::ReplyKind;
 use crate::subsystem::Subsystem;
@@ -13,10 +14,37 @@ impl Subsystem {
     /// Commands on a namespace (by its index) do no more to it from now on. The command `by`, if
     /// any, waits for them.
     pub(crate) fn overtake(&mut self, namespace: usize, by: Option<u32>, status: Status) {
+        self.overtake_some(namespace, by, status, |_, _| true);
+    }
+
+    /// The same for the commands of some hosts, and for those that nobody listens for any more:
+    /// whose they were is not known.
+    pub(super) fn overtake_hosts(
+        &mut self,
+        namespace: usize,
+        by: u32,
+        status: Status,
+        hosts: &[HostId],
+    ) {
+        self.overtake_some(namespace, Some(by), status, |subsystem, command| {
+            let Some(slot) = subsystem.queues.get(command.queue) else { return true };
+            let controller = subsystem.controllers[usize::from(slot.controller)].as_ref();
+            controller.is_some_and(|it| hosts.contains(&it.host_id))
+        });
+    }
+
+    fn overtake_some(
+        &mut self,
+        namespace: usize,
+        by: Option<u32>,
+        status: Status,
+        is_meant: impl Fn(&Subsystem, &Command) -> bool,
+    ) {
         let overtaken: Vec<u32> = self
             .commands
             .iter()
             .filter(|(_, it)| it.namespace as usize == namespace && has_blocks(it))
+            .filter(|(_, it)| is_meant(self, it))
             .map(|(index, _)| index)
             .collect();
         let mut had_it_alone = false;

@@ -50,6 +50,9 @@ pub(crate) struct Reservations {
 const CPTPL_OFF: u32 = 2;
 const CPTPL_ON: u32 = 3;
 
+/// The action of Reservation Acquire that also ends the commands of the preempted hosts.
+pub(crate) const PREEMPT_AND_ABORT: u32 = 2;
+
 impl Reservations {
     /// The type of the reservation held.
     pub(crate) fn holder_kind(&self) -> Option<ReservationType> {
@@ -178,8 +181,7 @@ impl Reservations {
                 Some(held) if held.kind == kind && self.is_held_by(&host) => Ok(vec![]),
                 Some(_) => Err(Status::RESERVATION_CONFLICT),
             },
-            // Commands of the preempted host are not called back: like most, they are past that.
-            1 | 2 => self.preempt(host, kind, preempted),
+            1 | PREEMPT_AND_ABORT => self.preempt(host, kind, preempted),
             _ => Err(Status::INVALID_FIELD.do_not_retry()),
         }
     }

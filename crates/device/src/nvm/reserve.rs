@@ -1,7 +1,7 @@
 //! The reservation commands (Base 2.0, sections 7.2 to 7.5).
 
 use super::Access;
-use super::reservation::Notices;
+use super::reservation::{HostId, Notice, Notices, PREEMPT_AND_ABORT};
 use crate::output::ReplyKind;
 use crate::subsystem::Subsystem;
 use mynah_wire::nvme::opcode::nvm;
@@ -61,20 +61,32 @@ impl Subsystem {
             }
             return Err(Status::INTERNAL_ERROR);
         }
+        let is_preemption = |notice: &Notice| *notice != Notice::ReservationReleased;
+        let aborts = entry.opcode == nvm::RESERVATION_ACQUIRE && dword10 & 7 == PREEMPT_AND_ABORT;
+        let preempted = notices.iter().filter(|(_, notice)| aborts && is_preemption(notice));
+        let preempted: Vec<HostId> = preempted.map(|(host, _)| *host).collect();
         self.give_notice(at as u32 + 1, notices);
-        if persists || before.persist {
+        let is_kept = persists || before.persist;
+        if !is_kept && preempted.is_empty() {
+            self.reply(queue, entry, ReplyKind::OtherIo, 0);
+            return Ok(());
+        }
+        let index = self.begin(queue, entry, ReplyKind::OtherIo, at);
+        if let Some(command) = self.commands.get_mut(index) {
+            command.start = 0;
+        }
+        if is_kept {
             // It is done when it is on stable storage.
             self.is_described = false;
-            let index = self.begin(queue, entry, ReplyKind::OtherIo, at);
-            if let Some(command) = self.commands.get_mut(index) {
-                command.start = 0;
-            }
             let ready = self.flush_store();
             self.wait_for(index, ready);
-            self.start(index);
-        } else {
-            self.reply(queue, entry, ReplyKind::OtherIo, 0);
         }
+        // And when nothing of the preempted hosts is under way (so do nvmet_pr_do_abort in
+        // drivers/nvme/target/pr.c of Linux, and SPDK's target).
+        if !preempted.is_empty() {
+            self.overtake_hosts(at, index, Status::ABORTED_PREEMPTED, &preempted);
+        }
+        self.start(index);
         Ok(())
     }
 

@@ -228,6 +228,14 @@ fn compare_and_write_lets_nothing_in_between() {
     assert_eq!(reply(&mut world, &store, io, id), (Status::SUCCESS, zeros.to_vec()));
 }
 
+/// Writes the first blocks of a namespace, and flushes: what comes next replaces it.
+fn put(world: &mut World, store: &Shared, io: Queue, data: &[u8]) {
+    let id = world.submit(io, write(0, (data.len() / 512) as u32), data);
+    assert_eq!(reply(world, store, io, id).0, Status::SUCCESS);
+    let id = world.submit(io, entry(nvm::FLUSH, 1), &[]);
+    assert_eq!(reply(world, store, io, id).0, Status::SUCCESS);
+}
+
 /// Every kind of command under way on the first 64 blocks of a namespace, which hold `data`;
 /// their identifiers.
 fn all_under_way(world: &mut World, io: Queue, data: &[u8]) -> Vec<u16> {
@@ -252,16 +260,16 @@ fn all_under_way(world: &mut World, io: Queue, data: &[u8]) -> Vec<u16> {
     ids
 }
 
-/// The replies to these commands, none of which may have succeeded: each has this status, or is
-/// the half of a fused operation whose other half has it.
-fn assert_overtaken(world: &mut World, io: Queue, ids: &[u16], status: Status) {
+/// The replies to these commands, none of which may have succeeded: each has this status (those
+/// that waited for another: `late`), or is the half of a fused operation whose other half has it.
+fn assert_overtaken(world: &mut World, io: Queue, ids: &[u16], status: Status, late: Status) {
     let mut halves = 0;
-    for &id in ids {
+    for (at, &id) in ids.iter().enumerate() {
         let (reply, data) = world.reply_now(io, id).expect("it has ended");
         assert!(data.is_empty());
         match plain(reply.entry.status()) {
             Status::ABORTED_FAILED_FUSED => halves += 1,
-            other => assert_eq!(other, status, "command {id}"),
+            other => assert_eq!(other, if at < 9 { status } else { late }, "command {at}"),
         }
     }
     assert_eq!(halves, 2);
@@ -275,8 +283,7 @@ fn what_is_under_way_does_nothing_to_a_namespace_that_is_formatted() {
         let (mut world, store) = slow_world_with_space(timing, will_fail);
         let (admin, io, _) = world.host();
         let data = pattern(1, 64 * 512);
-        let id = world.submit(io, write(0, 64), &data);
-        assert_eq!(reply(&mut world, &store, io, id).0, Status::SUCCESS);
+        put(&mut world, &store, io, &data);
         let ids = all_under_way(&mut world, io, &data);
         let other = world.submit(io, blocks(nvm::READ, 2, 0, 8), &[]);
         // 512 bytes and 8 of metadata.
@@ -286,7 +293,8 @@ fn what_is_under_way_does_nothing_to_a_namespace_that_is_formatted() {
         world.wait(Span::from_ms(200));
         assert!(world.reply_now(admin, format).is_none(), "it waits for them");
         finish_all(&mut world, &store);
-        assert_overtaken(&mut world, io, &ids, Status::FORMAT_IN_PROGRESS);
+        let status = Status::FORMAT_IN_PROGRESS;
+        assert_overtaken(&mut world, io, &ids, status, status);
         assert_eq!(reply(&mut world, &store, io, other).0, Status::SUCCESS);
         assert_eq!(reply(&mut world, &store, admin, format).0, Status::SUCCESS);
         let id = world.submit(io, read(0, 64), &[]);
@@ -304,8 +312,7 @@ fn what_is_under_way_does_nothing_to_the_namespace_that_comes_after_a_deleted_on
         let (mut world, store) = slow_world_with_space(timing, will_fail);
         let (admin, io, controller) = world.host();
         let data = pattern(1, 64 * 512);
-        let id = world.submit(io, write(0, 64), &data);
-        assert_eq!(reply(&mut world, &store, io, id).0, Status::SUCCESS);
+        put(&mut world, &store, io, &data);
         let ids = all_under_way(&mut world, io, &data);
         let mut delete = entry(admin::NAMESPACE_MANAGEMENT, 1);
         delete.dword10.set(1);
@@ -324,7 +331,8 @@ fn what_is_under_way_does_nothing_to_the_namespace_that_comes_after_a_deleted_on
         let attach = entry(admin::NAMESPACE_ATTACHMENT, 1);
         assert_eq!(world.status(admin, attach, &list), Status::SUCCESS);
         finish_all(&mut world, &store);
-        assert_overtaken(&mut world, io, &ids, Status::INVALID_NAMESPACE);
+        let status = Status::INVALID_NAMESPACE;
+        assert_overtaken(&mut world, io, &ids, status, status);
         assert_eq!(reply(&mut world, &store, admin, delete).0, Status::SUCCESS);
         assert_eq!(world.subsystem.allocated_bytes(), before, "one went, and one came");
         let id = world.submit(io, read(0, 64), &[]);
@@ -338,16 +346,59 @@ fn what_is_under_way_brings_nothing_back_after_a_sanitize() {
     let (mut world, store) = slow_world_with_space(Timing::Modelled, true);
     let (admin, io, _) = world.host();
     let data = pattern(1, 64 * 512);
-    let id = world.submit(io, write(0, 64), &data);
-    assert_eq!(reply(&mut world, &store, io, id).0, Status::SUCCESS);
+    put(&mut world, &store, io, &data);
     let ids = all_under_way(&mut world, io, &data);
     let mut sanitize = entry(admin::SANITIZE, 0);
     sanitize.dword10.set(4);
     assert_eq!(world.status(admin, sanitize, &[]), Status::SUCCESS);
     finish_all(&mut world, &store);
-    assert_overtaken(&mut world, io, &ids, Status::SANITIZE_IN_PROGRESS);
+    let status = Status::SANITIZE_IN_PROGRESS;
+    assert_overtaken(&mut world, io, &ids, status, status);
     let id = world.submit(io, read(0, 64), &[]);
     assert_eq!(reply(&mut world, &store, io, id), (Status::SUCCESS, vec![0; 64 * 512]));
+}
+
+#[test]
+fn preempt_and_abort_lets_nothing_of_the_preempted_host_come_after_it() {
+    for (timing, will_fail) in
+        [(Timing::Immediate, false), (Timing::Modelled, false), (Timing::Modelled, true)]
+    {
+        let (mut world, store) = slow_world_with_space(timing, will_fail);
+        let (_, io, _) = world.host();
+        let (_, other, _) = world.host_as("nqn.2026-11.test:other");
+        let data = pattern(1, 64 * 512);
+        put(&mut world, &store, io, &data);
+        let register = reserve(nvm::RESERVATION_REGISTER, 0);
+        assert_eq!(world.status(io, register, &keys(0, 7)), Status::SUCCESS);
+        assert_eq!(world.status(other, register, &keys(0, 8)), Status::SUCCESS);
+        // Write exclusive.
+        let acquire = reserve(nvm::RESERVATION_ACQUIRE, 1 << 8);
+        assert_eq!(world.status(io, acquire, &keys(7, 0)), Status::SUCCESS);
+        let ids = all_under_way(&mut world, io, &data);
+        let elsewhere = world.submit(io, blocks(nvm::WRITE, 2, 0, 8), &data[..4096]);
+        let own = world.submit(other, read(0, 8), &[]);
+        let preempt = reserve(nvm::RESERVATION_ACQUIRE, 1 << 8 | 2);
+        let preempt = world.submit(other, preempt, &keys(8, 7));
+        world.wait(Span::from_ms(200));
+        assert!(world.reply_now(other, preempt).is_none(), "it waits for them");
+        assert_eq!(reply(&mut world, &store, other, preempt).0, Status::SUCCESS);
+        let (aborted, late) = (Status::ABORTED_PREEMPTED, Status::RESERVATION_CONFLICT);
+        assert_overtaken(&mut world, io, &ids, aborted, late);
+        finish_all(&mut world, &store);
+        assert_eq!(reply(&mut world, &store, io, elsewhere).0, Status::SUCCESS);
+        assert_eq!(reply(&mut world, &store, other, own).0, Status::SUCCESS);
+        // What is written when it comes has been written, the rest has not.
+        let mut expected = Array::new(512, 64);
+        expected.write(0, &data);
+        if !will_fail {
+            expected.write(8, &data[..4096]);
+            expected.zero(40..56);
+        }
+        let id = world.submit(other, read(0, 64), &[]);
+        let back = reply(&mut world, &store, other, id);
+        assert!(back == (Status::SUCCESS, expected.read(0, 64)), "{timing:?} {will_fail}");
+        assert_eq!(store.0.borrow().fetches, 0);
+    }
 }
 
 #[test]

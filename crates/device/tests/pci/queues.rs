@@ -5,10 +5,11 @@ use crate::support::*;
 use mynah_device::pci::{Fate, Function, FunctionConfig, Guest, GuestMemory, Region};
 use mynah_device::{Now, RamStore, Timing};
 use mynah_stamp::Span;
-use mynah_wire::nvme::opcode::admin;
+use mynah_wire::nvme::opcode::{admin, nvm};
 use mynah_wire::nvme::property::offset;
-use mynah_wire::nvme::{Status, SubmissionEntry};
+use mynah_wire::nvme::{CompletionEntry, Status, SubmissionEntry};
 use std::sync::atomic::Ordering;
+use zerocopy::IntoBytes;
 
 const BOTH: [Timing; 2] = [Timing::Immediate, Timing::Modelled];
 
@@ -445,6 +446,89 @@ fn a_masked_vector_is_pending() {
     assert_eq!(host.read::<1>(Region::MsixPending, 0), [0]);
 }
 
+/// The answer to a command over a connection, and its data.
+fn answer(
+    host: &mut Host,
+    queue: mynah_device::Queue,
+    entry: SubmissionEntry,
+    data: &[u8],
+) -> (CompletionEntry, Vec<u8>) {
+    host.subsystem.submit(host.clock(), queue, &entry, data);
+    loop {
+        host.turn();
+        if let Some(output) = host.subsystem.poll() {
+            let mynah_device::Output::Reply(mut reply) = output else { panic!() };
+            assert_eq!(reply.queue, queue);
+            let mut bytes = vec![0; reply.data.bytes()];
+            host.subsystem.fill(&mut reply, &mut bytes);
+            break (reply.entry, bytes);
+        }
+        host.now = host.next_at().expect("something will happen").max(host.now);
+        host.subsystem.advance(Now { wall: host.now, model: host.now });
+    }
+}
+
+/// The I/O queue of a host of fabrics on the same subsystem.
+fn connection(host: &mut Host) -> mynah_device::Queue {
+    let transport = mynah_device::Transport {
+        in_capsule_bytes: 8192,
+        max_transfer_bytes: 128 << 10,
+        peer: "test".into(),
+        port: 0,
+        kind: 3,
+        host_nqn: None,
+    };
+    let now = host.clock();
+    let queues = [0, 1].map(|_| host.subsystem.attach(now, transport.clone()));
+    let mut id = 0xffff;
+    for (queue_id, &queue) in (0..).zip(&queues) {
+        let mut connect = SubmissionEntry::default();
+        shared::connect(queue_id, 16).put(&mut connect);
+        let data = shared::connect_data(shared::HOST, shared::SUBSYSTEM, id);
+        let reply = answer(host, queue, connect, data.as_bytes()).0;
+        assert!(reply.status().is_success(), "{:?}", reply.status());
+        id = reply.result.get() as u16;
+        if queue_id == 0 {
+            let enable = shared::property_set(offset::CC, 0x0046_0001);
+            assert!(answer(host, queue, enable, &[]).0.status().is_success());
+        }
+    }
+    queues[1]
+}
+
+#[test]
+fn preempt_and_abort_stops_a_write_whose_data_have_not_been_fetched() {
+    let mut stopped = 0;
+    for delay in 0..24 {
+        let mut host = Host::with_io(Timing::Modelled);
+        let connection = connection(&mut host);
+        let register = shared::reserve(nvm::RESERVATION_REGISTER, 0);
+        assert_eq!(host.send(0, shared::set_feature(0x81, 1), &[3; 16]), Status::SUCCESS);
+        assert_eq!(host.send(1, register, &shared::keys(0, 7)), Status::SUCCESS);
+        let registered = answer(&mut host, connection, register, &shared::keys(0, 8)).0;
+        assert!(registered.status().is_success());
+        let mut of_guest = write(0, 8);
+        let at = host.put(&pattern(1, 4096));
+        of_guest.set_prps(at, 0);
+        let of_guest = host.submit(1, of_guest);
+        host.wait(Span::from_ns(250 * delay));
+        // No reservation is held: the guest loses its registration.
+        let preempt = shared::reserve(nvm::RESERVATION_ACQUIRE, 1 << 8 | 2);
+        let preempted = answer(&mut host, connection, preempt, &shared::keys(8, 7)).0;
+        assert!(preempted.status().is_success());
+        let then = answer(&mut host, connection, read(0, 8), &[]).1;
+        let status = shared::plain(host.completion(1, of_guest).status());
+        let late = answer(&mut host, connection, read(0, 8), &[]).1;
+        match status {
+            Status::ABORTED_PREEMPTED => stopped += u32::from(late == [0; 4096]),
+            // Before it has been fetched, it has not begun.
+            status => assert_eq!(status, Status::SUCCESS),
+        }
+        assert!(status == Status::SUCCESS || then == late, "{delay}");
+    }
+    assert!(stopped > 0);
+}
+
 #[test]
 fn one_subsystem_serves_a_function_and_a_connection() {
     for timing in BOTH {
@@ -452,52 +536,14 @@ fn one_subsystem_serves_a_function_and_a_connection() {
         let data = pattern(1, 4096);
         assert_eq!(host.send(1, write(0, 8), &data), Status::SUCCESS);
         // A host of fabrics on the same subsystem sees the same namespace.
-        let transport = mynah_device::Transport {
-            in_capsule_bytes: 8192,
-            max_transfer_bytes: 128 << 10,
-            peer: "test".into(),
-            port: 0,
-            kind: 3,
-            host_nqn: None,
-        };
-        let now = host.clock();
-        let queues = [0, 1].map(|_| host.subsystem.attach(now, transport.clone()));
-        let reply = |host: &mut Host, queue, entry: SubmissionEntry, data: &[u8]| {
-            host.subsystem.submit(host.clock(), queue, &entry, data);
-            loop {
-                host.turn();
-                if let Some(output) = host.subsystem.poll() {
-                    let mynah_device::Output::Reply(mut reply) = output else { panic!() };
-                    assert_eq!(reply.queue, queue);
-                    let mut bytes = vec![0; reply.data.bytes()];
-                    host.subsystem.fill(&mut reply, &mut bytes);
-                    break (reply.entry, bytes);
-                }
-                host.now = host.next_at().expect("something will happen").max(host.now);
-                host.subsystem.advance(Now { wall: host.now, model: host.now });
-            }
-        };
-        let mut id = 0xffff;
-        for (queue_id, &queue) in (0..).zip(&queues) {
-            let mut connect = SubmissionEntry::default();
-            shared::connect(queue_id, 16).put(&mut connect);
-            let data = shared::connect_data(shared::HOST, shared::SUBSYSTEM, id);
-            let bytes = zerocopy::IntoBytes::as_bytes(&data);
-            let answer = reply(&mut host, queue, connect, bytes).0;
-            assert!(answer.status().is_success(), "{:?}", answer.status());
-            id = answer.result.get() as u16;
-            if queue_id == 0 {
-                let enable = shared::property_set(offset::CC, 0x0046_0001);
-                assert!(reply(&mut host, queue, enable, &[]).0.status().is_success());
-            }
-        }
+        let connection = connection(&mut host);
         // Both at once.
         let mut of_guest = read(0, 8);
         let at = host.pages(4096);
         of_guest.set_prps(at, 0);
         let of_guest = host.submit(1, of_guest);
         host.turn();
-        let (answer, back) = reply(&mut host, queues[1], read(0, 8), &[]);
+        let (answer, back) = answer(&mut host, connection, read(0, 8), &[]);
         assert!(answer.status().is_success());
         assert_eq!(back, data);
         assert!(host.completion(1, of_guest).status().is_success());

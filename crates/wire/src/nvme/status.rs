@@ -70,6 +70,8 @@ statuses! {
     KEEP_ALIVE_EXPIRED = 0, 0x19;
     /// The keep-alive timeout is not valid.
     KEEP_ALIVE_INVALID = 0, 0x1a;
+    /// Another host has taken the reservation over, with Preempt and Abort.
+    ABORTED_PREEMPTED = 0, 0x1b;
     /// The last sanitize failed.
     SANITIZE_FAILED = 0, 0x1c;
     /// More blocks than are written atomically.
