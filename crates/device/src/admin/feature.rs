@@ -8,6 +8,7 @@ use crate::controller::Role;
 use crate::namespace::WriteProtection;
 use crate::nvm::NAMESPACE_ALL;
 use crate::nvm::reservation::Notice;
+use crate::output::ReplyKind;
 use crate::subsystem::{Answer, Subsystem};
 use mynah_model::config::{Arbitration, Queues, Weights};
 use mynah_model::io::Control;
@@ -386,7 +387,7 @@ impl Subsystem {
                 self.sanitize_config = value & 1;
                 return Ok(Answer::Done(0));
             }
-            id::WRITE_PROTECTION => return self.protect(namespace, value),
+            id::WRITE_PROTECTION => return self.protect(context, value),
             id::RESERVATION_PERSISTENCE => return self.persist_reservations(&active, value),
             id::ARBITRATION => self.arbitrate(value),
             _ => {}
@@ -523,21 +524,34 @@ impl Subsystem {
         Ok(Answer::Done(0))
     }
 
-    fn protect(&mut self, namespace: u32, value: u32) -> Result<Answer, Status> {
+    fn protect(&mut self, context: Context<'_>, value: u32) -> Result<Answer, Status> {
         let state = match value & 7 {
             0 => WriteProtection::None,
             1 => WriteProtection::On,
             2 => WriteProtection::UntilPowerCycle,
             _ => return Err(invalid()),
         };
-        let target = self.namespaces[namespace as usize - 1].as_mut();
-        let target = target.ok_or(Status::INVALID_NAMESPACE)?;
+        let at = context.entry.namespace_id.get() as usize - 1;
+        let target = self.namespaces[at].as_mut().ok_or(Status::INVALID_NAMESPACE)?;
         if target.protection == WriteProtection::UntilPowerCycle {
             return Err(Status::FEATURE_NOT_CHANGEABLE.do_not_retry());
         }
         target.protection = state;
         target.settle();
         self.describe();
-        Ok(Answer::Done(0))
+        if state == WriteProtection::None {
+            return Ok(Answer::Done(0));
+        }
+        // What is protected is on stable storage (so does nvmet_set_feat_write_protect in
+        // drivers/nvme/target/admin-cmd.c of Linux), and does not change any more.
+        self.need_own_queue();
+        let index = self.begin(context.queue, context.entry, ReplyKind::Admin, at);
+        if let Some(command) = self.commands.get_mut(index) {
+            command.start = 0;
+        }
+        self.overtake_writes(at, index, Status::NAMESPACE_WRITE_PROTECTED.do_not_retry());
+        self.flush_namespaces(index, &[at]);
+        self.start(index);
+        Ok(Answer::Later)
     }
 }

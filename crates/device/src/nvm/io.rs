@@ -338,13 +338,23 @@ impl Subsystem {
             let all = 0..self.namespaces.len();
             namespaces.extend(all.filter(|&at| self.active(controller, at as u32 + 1).is_ok()));
         } else {
-            namespaces.push(self.admit(queue, entry, Access::Write)?);
+            namespaces.push(self.admit(queue, entry, Access::Flush)?);
         }
         if self.sanitizes() {
             return Err(Status::SANITIZE_IN_PROGRESS);
         }
         let first = namespaces.first().copied().unwrap_or(0);
         let index = self.begin(queue, entry, ReplyKind::Flush, first);
+        if let Some(command) = self.commands.get_mut(index) {
+            command.start = 0;
+        }
+        self.flush_namespaces(index, &namespaces);
+        self.start(index);
+        Ok(())
+    }
+
+    /// Has a command put everything that namespaces hold on stable storage.
+    pub(crate) fn flush_namespaces(&mut self, index: u32, namespaces: &[usize]) {
         let mut steps: Vec<Step> = Vec::new();
         for extent in namespaces
             .iter()
@@ -360,12 +370,9 @@ impl Subsystem {
         self.makes_certain(index, &runs);
         if let Some(command) = self.commands.get_mut(index) {
             command.steps.extend(steps);
-            command.start = 0;
         }
         let ready = self.flush_store();
         self.wait_for(index, ready);
-        self.start(index);
-        Ok(())
     }
 }
 

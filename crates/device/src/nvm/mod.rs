@@ -34,6 +34,9 @@ const HELD_BYTES_MAX: u64 = 32 << 20;
 pub(crate) enum Access {
     Read,
     Write,
+    /// Counts as a write where the namespace is reserved, and not where it is protected (Base 2.0,
+    /// section 8.12; nvmet_io_cmd_check_access in drivers/nvme/target/core.c of Linux).
+    Flush,
     /// Reads or changes reservations only.
     Reservation,
 }
@@ -103,13 +106,13 @@ impl Subsystem {
         if access == Access::Reservation {
             return Ok(id as usize - 1);
         }
-        let writes = access == Access::Write;
+        let writes = access != Access::Read;
         if let Some(controller) = &self.controllers[usize::from(slot.controller)]
             && !namespace.reservations.admits(&controller.host_id, writes)
         {
             return Err(Status::RESERVATION_CONFLICT);
         }
-        if writes && namespace.protection != WriteProtection::None {
+        if access == Access::Write && namespace.protection != WriteProtection::None {
             return Err(Status::NAMESPACE_WRITE_PROTECTED.do_not_retry());
         }
         Ok(id as usize - 1)

@@ -1,11 +1,12 @@
 //! Commands under way when something overtakes them that lets them do no more to their
-//! namespace: it is formatted, deleted or sanitized, or their host is preempted. They end, with a
-//! status that says why, when the model and the store are done with what they have begun; what
-//! has overtaken them ends after them.
+//! namespace: it is formatted, deleted, sanitized or protected against writes, or their host is
+//! preempted. They end, with a status that says why, when the model and the store are done with
+//! what they have begun; what has overtaken them ends after them.
 
 use super::reservation::HostId;
-use crate::command::{Command, Work};
+use crate::command::{Command, Then, Work};
 use crate::output::ReplyKind;
+use crate::slots::NONE;
 use crate::subsystem::Subsystem;
 use mynah_wire::nvme::Status;
 use mynah_wire::nvme::opcode::nvm;
@@ -30,6 +31,18 @@ impl Subsystem {
             let Some(slot) = subsystem.queues.get(command.queue) else { return true };
             let controller = subsystem.controllers[usize::from(slot.controller)].as_ref();
             controller.is_some_and(|it| hosts.contains(&it.host_id))
+        });
+    }
+
+    /// The same for the commands that have yet to write.
+    pub(crate) fn overtake_writes(&mut self, namespace: usize, by: u32, status: Status) {
+        self.overtake_some(namespace, Some(by), status, |_, command| match &command.work {
+            Work::Blocks(blocks) => matches!(
+                blocks.then,
+                Then::Copy { .. } | Then::CompareAndWrite { .. } | Then::Overwrite { .. }
+            ),
+            // A guest's data are fetched when the model says so.
+            _ => command.opcode == nvm::WRITE && command.transfer != NONE,
         });
     }
 

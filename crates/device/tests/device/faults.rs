@@ -200,6 +200,21 @@ fn a_power_cut_takes_nothing_that_was_written_through() {
 }
 
 #[test]
+fn a_power_cut_takes_nothing_of_a_namespace_that_is_protected() {
+    let at = Time::ZERO + Span::from_ms(100);
+    let cut = Fault::PowerCut { at, recovery: Span::from_ms(5) };
+    let mut world = World::with(Timing::Modelled, |_| {}, |drive| drive.faults.push(cut));
+    let (admin, io, _) = world.host();
+    world.status(io, write(0, 8), &[1; 4096]);
+    let mut protect = set_feature(mynah_wire::nvme::feature::id::WRITE_PROTECTION, 1);
+    protect.namespace_id.set(1);
+    assert_eq!(world.status(admin, protect, &[]), Status::SUCCESS);
+    world.wait(Span::from_ms(110));
+    let (_, io, _) = world.host();
+    assert!(world.call(io, read(0, 8), &[]).1 == [1; 4096]);
+}
+
+#[test]
 fn a_power_cut_does_not_bring_back_what_a_format_has_erased() {
     let at = Time::ZERO + Span::from_ms(100);
     let cut = Fault::PowerCut { at, recovery: Span::from_ms(5) };

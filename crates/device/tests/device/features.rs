@@ -126,6 +126,7 @@ fn features_of_namespaces() {
     let refused = Status::NAMESPACE_WRITE_PROTECTED;
     assert_eq!(world.status(io, write(0, 1), &[0; 512]), refused);
     assert_eq!(world.status(io, blocks(nvm::WRITE_ZEROES, 1, 0, 1), &[]), refused);
+    assert_eq!(world.status(io, entry(nvm::FLUSH, 1), &[]), Status::SUCCESS);
     assert_eq!(world.status(admin, entry(admin::FORMAT_NVM, 1), &[]), refused);
     let mut sanitize = entry(admin::SANITIZE, 0);
     sanitize.dword10.set(2);

@@ -402,6 +402,37 @@ fn preempt_and_abort_lets_nothing_of_the_preempted_host_come_after_it() {
 }
 
 #[test]
+fn a_namespace_that_is_protected_does_not_change_any_more() {
+    for will_fail in [false, true] {
+        let (mut world, store) = slow_world_with_space(Timing::Modelled, will_fail);
+        let (admin, io, _) = world.host();
+        let data = pattern(1, 64 * 512);
+        put(&mut world, &store, io, &data);
+        let ids = all_under_way(&mut world, io, &data);
+        let mut protect = set_feature(mynah_wire::nvme::feature::id::WRITE_PROTECTION, 1);
+        protect.namespace_id.set(1);
+        let protect = world.submit(admin, protect, &[]);
+        assert_eq!(reply(&mut world, &store, admin, protect).0, Status::SUCCESS);
+        let id = world.submit(io, read(0, 64), &[]);
+        let then = reply(&mut world, &store, io, id);
+        finish_all(&mut world, &store);
+        for id in ids {
+            assert!(world.reply_now(io, id).is_some(), "it has ended");
+        }
+        // What was written when it came has been written, the rest has not.
+        let mut expected = Array::new(512, 64);
+        expected.write(0, &data);
+        if !will_fail {
+            expected.write(8, &data[..4096]);
+            expected.zero(40..56);
+        }
+        assert!(then == (Status::SUCCESS, expected.read(0, 64)), "{will_fail}");
+        let id = world.submit(io, read(0, 64), &[]);
+        assert!(reply(&mut world, &store, io, id) == then);
+    }
+}
+
+#[test]
 fn a_copy_does_not_come_between_compare_and_write() {
     let (mut world, store) = slow_world(Timing::Immediate);
     let (_, io, _) = world.host();
