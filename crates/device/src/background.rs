@@ -129,7 +129,12 @@ impl Subsystem {
                 self.forget_erased(&extents);
                 self.space.give_back(&extents);
             }
-            Work::Sanitize => self.sanitized(),
+            Work::Sanitize => {
+                if let Some(before) = &mut self.before {
+                    before.forget_all();
+                }
+                self.sanitized();
+            }
             Work::None | Work::Media | Work::Blocks(_) | Work::Fused(_) | Work::Place(_) => {}
         }
         self.finish(index, crate::ReplyData::None);

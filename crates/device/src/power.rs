@@ -104,7 +104,8 @@ impl Before {
         });
     }
 
-    fn forget_all(&mut self) {
+    /// Nothing that was replaced will come back.
+    pub(crate) fn forget_all(&mut self) {
         self.units.clear();
         self.order.clear();
     }

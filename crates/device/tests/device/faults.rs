@@ -215,20 +215,27 @@ fn a_power_cut_takes_nothing_of_a_namespace_that_is_protected() {
 }
 
 #[test]
-fn a_power_cut_does_not_bring_back_what_a_format_has_erased() {
-    let at = Time::ZERO + Span::from_ms(100);
-    let cut = Fault::PowerCut { at, recovery: Span::from_ms(5) };
-    let mut world = World::with(Timing::Modelled, |_| {}, |drive| drive.faults.push(cut));
-    let (admin, io, _) = world.host();
-    world.status(io, write(0, 8), &[1; 4096]);
-    world.status(io, entry(nvm::FLUSH, 1), &[]);
-    world.status(io, write(0, 8), &[2; 4096]);
-    assert_eq!(world.status(admin, entry(admin::FORMAT_NVM, 1), &[]), Status::SUCCESS);
-    world.status(io, write(0, 8), &[3; 4096]);
-    world.wait(Span::from_ms(110));
-    assert_eq!(world.closed.len(), 2);
-    let (_, io, _) = world.host();
-    assert_eq!(world.call(io, read(0, 8), &[]).1, [0; 4096], "the write is lost");
+fn a_power_cut_does_not_bring_back_what_has_been_erased() {
+    let mut sanitize = entry(admin::SANITIZE, 0);
+    sanitize.dword10.set(4);
+    for erase in [entry(admin::FORMAT_NVM, 1), sanitize] {
+        let at = Time::ZERO + Span::from_ms(100);
+        let cut = Fault::PowerCut { at, recovery: Span::from_ms(5) };
+        let mut world = World::with(Timing::Modelled, |_| {}, |drive| drive.faults.push(cut));
+        let (admin, io, _) = world.host();
+        world.status(io, write(0, 8), &[1; 4096]);
+        world.status(io, entry(nvm::FLUSH, 1), &[]);
+        world.status(io, write(0, 8), &[2; 4096]);
+        assert_eq!(world.status(admin, erase, &[]), Status::SUCCESS);
+        // A sanitize goes on after its completion.
+        world.wait(Span::from_ms(20));
+        assert_eq!(world.status(io, write(0, 8), &[3; 4096]), Status::SUCCESS);
+        world.wait(Span::from_ms(110));
+        assert_eq!(world.closed.len(), 2);
+        let (_, io, _) = world.host();
+        let back = world.call(io, read(0, 8), &[]).1;
+        assert!(back == [0; 4096], "the write is lost, {} is there", back[0]);
+    }
 }
 
 /// Waits for a reply, or for the queue's end.
