@@ -32,6 +32,7 @@ pub mod store;
 mod subsystem;
 mod tap;
 mod timestamp;
+mod trims;
 
 pub use ana::AnaState;
 pub use config::{

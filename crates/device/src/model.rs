@@ -7,7 +7,7 @@ use crate::output::{Media, Output, Queue, Reply, ReplyData, ReplyKind};
 use crate::slots::NONE;
 use crate::store::Ready;
 use crate::subsystem::{OWN_QUEUE, Subsystem};
-use mynah_model::io::{self, Control, QueueId, Request, Tag};
+use mynah_model::io::{self, Control, Operation, QueueId, Request, Tag};
 use mynah_stamp::Time;
 use mynah_wire::nvme::{CompletionEntry, Status};
 use std::collections::VecDeque;
@@ -92,10 +92,17 @@ impl Subsystem {
         match command.steps.pop_front() {
             Some(step) => {
                 command.waiting += 1;
-                self.step(index, step);
+                self.next_step(index, step);
             }
             None if command.waiting == 0 => self.blocks_ready(index),
             None => {}
+        }
+    }
+
+    fn next_step(&mut self, index: u32, step: Step) {
+        match step.operation {
+            Operation::Trim => self.trim(index, step),
+            _ => self.step(index, step),
         }
     }
 
@@ -163,7 +170,7 @@ impl Subsystem {
             command.steps.clear();
         }
         match command.steps.pop_front() {
-            Some(step) => self.step(index, step),
+            Some(step) => self.next_step(index, step),
             None => self.part_done(index),
         }
     }

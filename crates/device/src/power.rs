@@ -260,5 +260,6 @@ impl Subsystem {
             }
         }
         self.deferred.clear();
+        self.trims.forget();
     }
 }

@@ -21,6 +21,7 @@ use crate::slots::{NONE, Slots};
 use crate::store::StateId;
 use crate::tap::Tap;
 use crate::timestamp::Timestamp;
+use crate::trims::Trims;
 use crate::{Now, Store, StoreError};
 use mynah_model::Drive;
 use mynah_model::io::{Control, FlowId, QueueId, QueueKind};
@@ -109,6 +110,8 @@ pub struct Subsystem {
     pub(crate) deferred: VecDeque<Deferred>,
     /// Whether the model has the subsystem's own queue.
     pub(crate) own_queue: bool,
+    /// Deallocations in turns.
+    pub(crate) trims: Trims,
     pub(crate) timestamp: Timestamp,
     /// The sanitize config feature.
     pub(crate) sanitize_config: u32,
@@ -174,6 +177,7 @@ impl Subsystem {
             before: None,
             deferred: VecDeque::new(),
             own_queue: false,
+            trims: Trims::default(),
             timestamp: Timestamp::default(),
             sanitize_config: 0,
             sanitize: Sanitize::default(),
@@ -352,7 +356,7 @@ impl Subsystem {
     /// A command with all its data from the host. Errors are replies.
     #[inline]
     pub fn submit(&mut self, now: Now, queue: Queue, entry: &SubmissionEntry, data: &[u8]) {
-        self.advance(now);
+        self.pass(now);
         let Some(slot) = self.queues.get_mut(queue.0) else { return };
         if slot.state == State::Closing {
             return;
@@ -371,6 +375,13 @@ impl Subsystem {
     /// Moves both clocks forward: the model, timers, jobs of the store.
     #[inline]
     pub fn advance(&mut self, now: Now) {
+        self.pass(now);
+        self.begin_trims();
+    }
+
+    /// The same within a turn.
+    #[inline]
+    fn pass(&mut self, now: Now) {
         self.now.wall = self.now.wall.max(now.wall);
         if self.config.timing == Timing::Modelled {
             self.advance_model(now.model);
@@ -394,7 +405,8 @@ impl Subsystem {
             Timing::Modelled => self.drive.next_at(),
             Timing::Immediate => None,
         };
-        Wakeup { wall: self.next_timer, model }
+        let wall = [self.next_timer, self.trims.due()].into_iter().flatten().min();
+        Wakeup { wall, model }
     }
 
     /// What the subsystem wants done next.

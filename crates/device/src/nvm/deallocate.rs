@@ -8,7 +8,7 @@ use crate::namespace::SECTOR_BYTES;
 use crate::output::ReplyKind;
 use crate::subsystem::Subsystem;
 use mynah_model::io::Operation;
-use mynah_wire::nvme::protection::DatasetRange;
+use mynah_wire::nvme::protection::{DatasetRange, guard};
 use mynah_wire::nvme::{Status, SubmissionEntry};
 use zerocopy::FromBytes;
 
@@ -16,6 +16,24 @@ use zerocopy::FromBytes;
 const ATTRIBUTE_DEALLOCATE: u32 = 1 << 2;
 /// DEAC: Write Zeroes may deallocate.
 const DEALLOCATE: u32 = 1 << 25;
+
+/// Ranges as runs of blocks, each a first block and a count, that neither overlap nor touch.
+fn merged(ranges: &[DatasetRange]) -> Vec<(u64, u64)> {
+    let mut runs: Vec<(u64, u64)> = ranges
+        .iter()
+        .map(|range| (range.start.get(), u64::from(range.blocks.get())))
+        .filter(|&(_, blocks)| blocks > 0)
+        .collect();
+    runs.sort_unstable();
+    runs.dedup_by(|next, run| {
+        let touches = next.0 <= run.0 + run.1;
+        if touches {
+            run.1 = run.1.max(next.0 + next.1 - run.0);
+        }
+        touches
+    });
+    runs
+}
 
 impl Subsystem {
     pub(super) fn dataset_management(
@@ -39,12 +57,13 @@ impl Subsystem {
             }
         }
         let deallocates = entry.dword11.get() & ATTRIBUTE_DEALLOCATE != 0;
+        let runs = merged(ranges);
         if deallocates && !namespace.uncorrectable.is_empty() {
-            let adds = |range: &&DatasetRange| {
-                let units = self.whole_units(at, range.start.get(), range.blocks.get().into());
+            let adds = |&&(start, blocks): &&(u64, u64)| {
+                let units = self.whole_units(at, start, blocks);
                 units.iter().any(|run| namespace.uncorrectable.clear_adds(run.0, run.1))
             };
-            self.check_marks(ranges.iter().filter(adds).count())?;
+            self.check_marks(runs.iter().filter(adds).count())?;
         }
         let index = self.begin(queue, entry, ReplyKind::Trim, at);
         if let Some(command) = self.commands.get_mut(index) {
@@ -52,8 +71,7 @@ impl Subsystem {
         }
         if deallocates {
             let mut discards = Vec::new();
-            for range in ranges.iter().filter(|range| range.blocks.get() > 0) {
-                let (start, blocks) = (range.start.get(), u64::from(range.blocks.get()));
+            for (start, blocks) in runs {
                 self.add_steps(index, at, Operation::Trim, start, blocks);
                 for (start, blocks) in self.whole_units(at, start, blocks) {
                     self.deallocated(at, start, blocks, &mut discards);
@@ -153,7 +171,7 @@ impl Subsystem {
     ) {
         let Some(namespace) = &self.namespaces[at] else { return };
         let format = namespace.format;
-        let zeros = vec![0; 1 << format.shift];
+        let guard = guard(&vec![0; 1 << format.shift]);
         let mut parts = Vec::new();
         let mut discards = Vec::new();
         let mut done = 0;
@@ -163,7 +181,7 @@ impl Subsystem {
             let mut metadata = vec![0; count as usize * METADATA_BYTES];
             if check.action {
                 for (item, number) in metadata.chunks_exact_mut(METADATA_BYTES).zip(done..) {
-                    item.copy_from_slice(&check.generate(format, number, &zeros));
+                    item.copy_from_slice(&check.generate_guarded(format, number, guard));
                 }
             }
             complement(&mut metadata);

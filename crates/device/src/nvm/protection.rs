@@ -98,9 +98,19 @@ impl Check {
 
     /// Makes the protection information of block number `at` of the command.
     pub(crate) fn generate(&self, format: Format, at: u32, data: &[u8]) -> [u8; METADATA_BYTES] {
+        self.generate_guarded(format, at, guard(data))
+    }
+
+    /// The same where the guard of the block's data is known.
+    pub(crate) fn generate_guarded(
+        &self,
+        format: Format,
+        at: u32,
+        guard: u16,
+    ) -> [u8; METADATA_BYTES] {
         let step = if format.protection == 3 { 0 } else { at };
         let mut information = ProtectionInformation::default();
-        information.guard.set(guard(data));
+        information.guard.set(guard);
         information.application_tag.set(self.application_tag);
         information.reference_tag.set(self.reference_tag.wrapping_add(step));
         let mut bytes = [0; METADATA_BYTES];

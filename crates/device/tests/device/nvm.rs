@@ -127,6 +127,50 @@ fn deallocation_reaches_the_model_for_whole_units() {
 }
 
 #[test]
+fn a_long_deallocation_goes_in_turns_and_others_are_answered_meanwhile() {
+    let namespace = mynah_model::io::NamespaceId(1);
+    let mut took = Vec::new();
+    for times in [1, 256] {
+        // Some 40,000 units.
+        let mut world =
+            World::with(Timing::Modelled, |_| {}, |drive| drive.geometry.blocks_per_plane = 480);
+        let (admin, io, _) = world.host();
+        let all = world.subsystem.namespace_blocks(1).unwrap();
+        let units = all / 8;
+        assert!(units > 3 * 8192, "{units} units");
+        for unit in [0, 8000, 9000, units - 1] {
+            world.status(io, write(unit * 8, 8), &pattern(unit, 4096));
+        }
+        let before = world.now;
+        let of = vec![(0, all as u32); times];
+        let long = world.submit(io, deallocate(times), &ranges(&of));
+        let other = world.submit(io, read(0, 8), &[]);
+        world.reply(io, other);
+        let holds = |world: &World, unit| world.subsystem.drive().holds_data(namespace, unit);
+        assert!(world.reply_now(io, long).is_none());
+        assert!(holds(&world, units - 1), "in later turns");
+        // Turns are no less than 10 us apart, and none takes more than 8192 units.
+        world.wait(mynah_stamp::Span::from_us(9));
+        assert!(holds(&world, 9000));
+        assert!(world.reply(io, long).0.entry.status().is_success());
+        assert!([0, 8000, 9000, units - 1].iter().all(|&unit| !holds(&world, unit)));
+        took.push(world.now.since(before));
+        // A format and a sanitize go the same way; a host that goes leaves nothing behind.
+        world.status(io, write((units - 1) * 8, 8), &pattern(1, 4096));
+        let format = world.submit(admin, entry(admin::FORMAT_NVM, 1), &[]);
+        assert!(world.reply(admin, format).0.entry.status().is_success());
+        assert!(!holds(&world, units - 1));
+        let abandoned = world.submit(io, deallocate(times), &ranges(&of));
+        world.subsystem.detach(world.clock(), io);
+        world.wait(mynah_stamp::Span::from_ms(1));
+        assert!(world.reply_now(io, abandoned).is_none());
+        let wakeup = world.subsystem.next_at();
+        assert!(wakeup.wall.is_none_or(|at| at > world.now), "{wakeup:?}");
+    }
+    assert_eq!(took[0], took[1], "what is named again takes no longer");
+}
+
+#[test]
 fn write_zeroes() {
     let mut world = World::new(Timing::Modelled);
     let (_, io, _) = world.host();
