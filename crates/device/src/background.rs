@@ -135,6 +135,7 @@ impl Subsystem {
                 }
                 self.sanitized();
             }
+            Work::ShutDown(controller) => self.shutdown_flushed(index, controller),
             Work::None | Work::Media | Work::Blocks(_) | Work::Fused(_) | Work::Place(_) => {}
         }
         self.finish(index, crate::ReplyData::None);

@@ -47,6 +47,8 @@ pub(crate) enum Work {
     Release(Vec<Extent>),
     /// Everything has been erased.
     Sanitize,
+    /// What a shutdown of this controller has to wait for.
+    ShutDown(u16),
 }
 
 /// What happens to blocks when they are at hand.

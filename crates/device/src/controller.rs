@@ -47,6 +47,8 @@ pub(crate) struct Controller {
     pub(crate) configuration: Configuration,
     /// CSTS.
     pub(crate) status: u32,
+    /// The command whose end makes its shutdown complete; NONE if none is under way.
+    pub(crate) shutdown: u32,
     /// Keep-alive timeout; zero: none.
     pub(crate) keep_alive: Span,
     /// When the host was last heard of.

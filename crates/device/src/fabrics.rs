@@ -212,6 +212,7 @@ impl Subsystem {
             completion_queues_granted: queues_max,
             configuration: Configuration::default(),
             status: 0,
+            shutdown: NONE,
             keep_alive: Span::ZERO,
             last_seen: self.now.wall,
             features: self.default_features(),
@@ -389,10 +390,7 @@ impl Subsystem {
         let old = std::mem::replace(&mut controller.configuration, new);
         controller.last_seen = self.now.wall;
         if new.shutdown() != 0 && old.shutdown() == 0 {
-            controller.status |= status::SHUTDOWN_COMPLETE;
-            if controller.role == Role::Io {
-                self.health.shut_down_normally();
-            }
+            self.shut_down(id);
         }
         let Some(controller) = self.controllers[usize::from(id)].as_mut() else { return Ok(()) };
         match (old.enabled(), new.enabled()) {
@@ -404,7 +402,8 @@ impl Subsystem {
                 let fits_set = matches!(new.command_sets(), 0 | 6 | 7);
                 if fits_io && fits_set && new.page_shift() == 0 && !controller.is_fatal() {
                     controller.status |= status::READY;
-                    controller.status &= !(3 << 2);
+                    controller.status &= !status::SHUTDOWN;
+                    controller.shutdown = NONE;
                     let at = controller.expires();
                     self.set_timer(at);
                 }
@@ -421,6 +420,7 @@ impl Subsystem {
         let defaults = self.default_features();
         let Some(controller) = &mut self.controllers[usize::from(id)] else { return };
         controller.status = 0;
+        controller.shutdown = NONE;
         controller.queues_granted = controller.queues_max;
         controller.completion_queues_granted = controller.queues_max;
         let features = std::mem::replace(&mut controller.features, defaults);

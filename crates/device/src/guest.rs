@@ -356,14 +356,6 @@ impl Subsystem {
         }
     }
 
-    /// CC.SHN: the host shuts the controller down.
-    pub(crate) fn shut_down_guest(&mut self, id: u16) {
-        if let Some(controller) = &mut self.controllers[usize::from(id)] {
-            controller.status |= status::SHUTDOWN_COMPLETE;
-            self.health.shut_down_normally();
-        }
-    }
-
     /// Whether the model stands still until somebody answers what it asks for.
     #[inline]
     pub(crate) fn is_held_up(&self) -> bool {

@@ -120,7 +120,9 @@ impl Health {
                 self.writes += 1;
                 self.sectors_read += u64::from(bytes / 512);
                 self.sectors_written += u64::from(bytes / 512);
+                self.is_shut_down = false;
             }
+            nvm::WRITE_ZEROES => self.is_shut_down = false,
             _ => {}
         }
     }

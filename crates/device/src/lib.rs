@@ -27,6 +27,7 @@ mod persist;
 mod power;
 mod queue;
 mod reply;
+mod shutdown;
 mod slots;
 pub mod store;
 mod subsystem;

@@ -97,7 +97,7 @@ impl Subsystem {
             Work::Fused(_) => return self.finish_fused(index, Status::SUCCESS),
             // The power was lost, or its queue has gone.
             Work::Place(_) => return drop(self.remove_place(index)),
-            Work::Format(_) | Work::Release(_) | Work::Sanitize => {
+            Work::Format(_) | Work::Release(_) | Work::Sanitize | Work::ShutDown(_) => {
                 let work = std::mem::replace(&mut command.work, Work::None);
                 return self.finish_own(index, work);
             }

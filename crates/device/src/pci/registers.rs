@@ -121,7 +121,7 @@ impl Function {
         let new = Configuration(value & CONFIGURATION_BITS);
         let old = std::mem::replace(&mut self.configuration, new);
         if new.shutdown() != 0 && old.shutdown() == 0 {
-            subsystem.shut_down_guest(self.controller);
+            subsystem.shut_down(self.controller);
         }
         match (old.enabled(), new.enabled()) {
             (false, true) => {

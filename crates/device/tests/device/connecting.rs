@@ -37,6 +37,7 @@ fn a_host_connects_enables_and_identifies() {
     assert!(page.keep_alive_granularity.get() > 0 && page.sgl.get() & 3 != 0);
     // Shutdown, and a reset.
     world.call(queue, property_set(offset::CC, 0x0046_4001), &[]);
+    world.wait(Span::from_us(100));
     assert_eq!(world.call(queue, property_get(offset::CSTS, 4), &[]).0.result.get(), 9);
     world.call(queue, property_set(offset::CC, 0x0046_0000), &[]);
     assert_eq!(world.call(queue, property_get(offset::CSTS, 4), &[]).0.result.get(), 0);

@@ -60,6 +60,44 @@ fn a_protected_cache_loses_nothing() {
     cut_the_power(true);
 }
 
+/// Nor is anything lost when a host has shut its controller down and waited for it.
+#[test]
+fn a_shutdown_that_is_complete_makes_the_power_safe_to_cut() {
+    for waits in [false, true] {
+        let at = Time::ZERO + Span::from_ms(20);
+        let cut = Fault::PowerCut { at, recovery: Span::from_ms(5) };
+        let mut world = World::with(Timing::Modelled, |_| {}, |drive| drive.faults.push(cut));
+        let (admin, io, _) = world.host();
+        world.wait(Span::from_ms(if waits { 1 } else { 19 }));
+        for unit in 0..16 {
+            world.status(io, write(unit * 8, 8), &pattern(unit, 4096));
+        }
+        let csts = |world: &mut World, admin| {
+            world.call(admin, property_get(offset::CSTS, 4), &[]).0.result.get()
+        };
+        if waits {
+            assert_eq!(
+                world.status(admin, property_set(offset::CC, 0x0046_4001), &[]),
+                Status::SUCCESS
+            );
+            assert_eq!(csts(&mut world, admin), 1 | 1 << 2, "data are on their way");
+            while csts(&mut world, admin) != 1 | 2 << 2 {
+                world.wait(Span::from_us(50));
+            }
+        }
+        world.wait(Span::from_ms(30));
+        let (admin, io, _) = world.host();
+        let kept = |world: &mut World, unit| {
+            world.call(io, read(unit * 8, 8), &[]).1 == pattern(unit, 4096)
+        };
+        let count = (0..16).filter(|&unit| kept(&mut world, unit)).count();
+        assert_eq!(count == 16, waits, "{count}");
+        let smart = Smart::read_from_bytes(&world.log(admin, page::SMART, 512)).unwrap();
+        assert_eq!(smart.power_cycles.get(), 2);
+        assert_eq!(smart.unsafe_shutdowns.get(), u128::from(!waits));
+    }
+}
+
 fn cut_the_power(protected: bool) {
     for seed in 0..12u64 {
         let at = Time::ZERO + Span::from_us(2000 + seed * 3777);

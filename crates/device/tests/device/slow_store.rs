@@ -6,6 +6,7 @@ use mynah_model::config::Fault;
 use mynah_stamp::{Span, Time};
 use mynah_wire::nvme::identify::IdentifyNamespace;
 use mynah_wire::nvme::opcode::{admin, nvm};
+use mynah_wire::nvme::property::offset;
 use mynah_wire::nvme::{Status, SubmissionEntry};
 use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};
@@ -159,6 +160,38 @@ fn commands_wait_for_the_model_and_the_store() {
             assert_eq!(reply(&mut world, &store, io, id).0, expected);
         }
         assert_eq!(store.0.borrow().fetches, 0, "every fetch was read or forgotten");
+    }
+}
+
+#[test]
+fn a_shutdown_is_complete_when_the_store_has_flushed() {
+    for timing in [Timing::Modelled, Timing::Immediate] {
+        let (mut world, store) = slow_world(timing);
+        let (admin, _, _) = world.host();
+        let csts = |world: &mut World, admin| {
+            world.call(admin, property_get(offset::CSTS, 4), &[]).0.result.get()
+        };
+        let shut_down = property_set(offset::CC, 0x0046_4001);
+        assert_eq!(world.status(admin, shut_down, &[]), Status::SUCCESS);
+        world.wait(Span::from_ms(10));
+        assert_eq!(csts(&mut world, admin), 1 | 1 << 2);
+        // A reset ends it; its flush does not end the next one.
+        world.status(admin, property_set(offset::CC, 0x0046_0000), &[]);
+        world.status(admin, property_set(offset::CC, 0x0046_0001), &[]);
+        assert_eq!(csts(&mut world, admin), 1);
+        world.status(admin, shut_down, &[]);
+        world.wait(Span::from_ms(10));
+        for expected in [1 | 1 << 2, 1 | 2 << 2] {
+            assert!(store.finish(Ok(())));
+            world.wait(Span::from_ms(1));
+            assert_eq!(csts(&mut world, admin), expected);
+        }
+        // What cannot be flushed is never said to be safe.
+        let (admin, _) = world.admin();
+        world.status(admin, shut_down, &[]);
+        assert!(store.finish(Err(StoreError::Write)));
+        world.wait(Span::from_ms(10));
+        assert_eq!(csts(&mut world, admin), 1 | 1 << 2);
     }
 }
 

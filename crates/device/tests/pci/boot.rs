@@ -4,6 +4,7 @@ use crate::shared;
 use crate::support::*;
 use mynah_device::Timing;
 use mynah_device::pci::Region;
+use mynah_stamp::Span;
 use mynah_wire::nvme::Status;
 use mynah_wire::nvme::identify::{IdentifyController, cns};
 use mynah_wire::nvme::opcode::admin;
@@ -89,10 +90,16 @@ fn configurations_that_cannot_be_never_become_ready() {
 }
 
 #[test]
-fn shutdown_is_said_to_be_complete() {
+fn shutdown_is_said_to_be_complete_when_it_is() {
     for notification in [1, 2] {
         let mut host = Host::with_io(Timing::Modelled);
+        assert_eq!(host.send(1, shared::write(0, 8), &[1; 4096]), Status::SUCCESS);
         host.set_register(offset::CC, 0x0046_0001 | notification << 14);
+        // A page takes 500 us.
+        assert_eq!(host.register(offset::CSTS), 1 | 1 << 2);
+        host.wait(Span::from_us(400));
+        assert_eq!(host.register(offset::CSTS), 1 | 1 << 2);
+        host.wait(Span::from_us(200));
         assert_eq!(host.register(offset::CSTS), 1 | 2 << 2);
         host.set_register(offset::CC, 0);
         assert_eq!(host.register(offset::CSTS), 0);

@@ -97,6 +97,10 @@ pub mod status {
     pub const READY: u32 = 1;
     /// CFS: controller fatal status.
     pub const FATAL: u32 = 1 << 1;
+    /// SHST: shutdown status.
+    pub const SHUTDOWN: u32 = 3 << 2;
+    /// SHST, shutdown processing occurring.
+    pub const SHUTDOWN_OCCURRING: u32 = 1 << 2;
     /// SHST, shutdown complete.
     pub const SHUTDOWN_COMPLETE: u32 = 2 << 2;
 }

@@ -1,0 +1,61 @@
+//! Shutdown of a controller (CC.SHN; Base 2.0, section 3.6): it is complete when the power may go.
+
+use crate::command::{Step, Work};
+use crate::controller::Role;
+use crate::output::ReplyKind;
+use crate::slots::NONE;
+use crate::subsystem::Subsystem;
+use mynah_model::io::{NamespaceId, Operation};
+use mynah_wire::nvme::property::status;
+
+impl Subsystem {
+    /// A host shuts its controller down: what is in the drive's cache goes to flash, and what the
+    /// store has on its way to stable storage.
+    pub(crate) fn shut_down(&mut self, id: u16) {
+        let Some(controller) = &mut self.controllers[usize::from(id)] else { return };
+        controller.status &= !status::SHUTDOWN;
+        if controller.role == Role::Discovery || self.drive.has_lost_power() {
+            controller.status |= status::SHUTDOWN_COMPLETE;
+            return;
+        }
+        controller.status |= status::SHUTDOWN_OCCURRING;
+        self.health.shut_down_normally();
+        self.need_own_queue();
+        let mut command = self.new_command(NONE, ReplyKind::Admin);
+        command.work = Work::ShutDown(id);
+        let pools = (1..).map(NamespaceId);
+        for pool in pools.take_while(|&pool| self.drive.namespace_sectors(pool).is_some()) {
+            let operation = Operation::Flush;
+            command.steps.push_back(Step { operation, pool, sector: 0, sectors: 0 });
+        }
+        let runs: Vec<_> = command.steps.iter().map(|step| self.pool_bytes(step.pool)).collect();
+        let index = self.insert(command);
+        if let Some(controller) = &mut self.controllers[usize::from(id)] {
+            controller.shutdown = index;
+        }
+        self.makes_certain(index, &runs);
+        let ready = self.flush_store();
+        self.wait_for(index, ready);
+        self.start(index);
+    }
+
+    /// Nothing is on its way any more, unless `index`, the command that was to see to it, has
+    /// failed: then the shutdown never is complete.
+    pub(crate) fn shutdown_flushed(&mut self, index: u32, id: u16) {
+        let Some(command) = self.commands.get(index) else { return };
+        if !command.status.is_success() {
+            return;
+        }
+        if let (Some(certain), Some(before)) = (&command.certain, &mut self.before) {
+            before.forget(certain);
+        }
+        // The controller may have been reset since, or be another.
+        if let Some(controller) = &mut self.controllers[usize::from(id)]
+            && controller.shutdown == index
+        {
+            controller.shutdown = NONE;
+            controller.status &= !status::SHUTDOWN;
+            controller.status |= status::SHUTDOWN_COMPLETE;
+        }
+    }
+}
