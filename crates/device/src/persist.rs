@@ -2,7 +2,8 @@
 //!
 //! What is kept: each namespace's identifier, format, size, place, attachments and write
 //! protection, its reservations where they persist through power loss, and which of its blocks
-//! are marked uncorrectable; SMART's counters, and whether the process before ended in order.
+//! are marked uncorrectable; SMART's counters, and whether the process before ended in order; the
+//! last sanitize, which goes on where it is under way.
 //! There is room for [`DESCRIPTION_BYTES_MAX`] bytes of it, whatever the store; a command whose
 //! effect would not fit is refused ([`Subsystem::can_describe_more`]). The store keeps
 //! it with its next flush. It is given to it when something of it but a counter has changed, when
@@ -11,6 +12,7 @@
 //!
 //! What is read back may be anything: it is believed as a whole or not at all.
 
+use crate::admin::sanitize::Sanitize;
 use crate::health::Health;
 use crate::namespace::{ControllerSet, Extent, FORMATS, Format, Namespace, WriteProtection};
 use crate::nvm::reservation::{Held, REGISTRANTS_MAX, Registrant, Reservations};
@@ -21,9 +23,9 @@ use mynah_model::io::NamespaceId;
 use mynah_wire::nvme::Status;
 use mynah_wire::nvme::reservation::ReservationType;
 
-const MAGIC: &[u8; 8] = b"MynahNS2";
-/// What described the namespaces and nothing else.
-const MAGIC_BEFORE: &[u8; 8] = b"MynahNS1";
+/// What descriptions begin with, the oldest first: of namespaces and nothing else; of all but the
+/// last sanitize; of everything.
+const MAGICS: [&[u8; 8]; 3] = [b"MynahNS1", b"MynahNS2", b"MynahNS3"];
 
 /// Bytes of a run of marked blocks.
 const RUN_BYTES: usize = 16;
@@ -53,19 +55,24 @@ fn put(into: &mut Vec<u8>, value: u64, bytes: usize) {
 struct Described {
     namespaces: Vec<Namespace>,
     health: Health,
+    sanitize: Sanitize,
 }
 
 impl Subsystem {
     /// What the store is to keep but for marks of blocks; `ended` says that the process ends in
     /// order.
     fn description(&self, ended: bool) -> Vec<u8> {
-        let mut all = MAGIC.to_vec();
+        let mut all = MAGICS[2].to_vec();
         put(&mut all, self.space.sectors, 8);
         put(&mut all, u64::from(self.namespace_serial), 4);
         put(&mut all, u64::from(ended), 1);
         for count in self.health.kept(self.now.wall, self.error_entries()) {
             put(&mut all, count, 8);
         }
+        let (state, dword10, writes) = self.sanitize.kept();
+        put(&mut all, u64::from(state), 1);
+        put(&mut all, u64::from(dword10), 4);
+        put(&mut all, writes, 8);
         put(&mut all, self.namespaces.iter().flatten().count() as u64, 4);
         for namespace in self.namespaces.iter().flatten() {
             put(&mut all, u64::from(namespace.id), 4);
@@ -160,7 +167,9 @@ impl Subsystem {
     /// Brings back what the store describes; false if that is nothing that fits this drive.
     pub(crate) fn restore(&mut self) -> bool {
         let Some(description) = self.store.description().map(<[u8]>::to_vec) else { return false };
-        let Some(Described { namespaces, health }) = self.parse(&description) else { return false };
+        let Some(Described { namespaces, health, sanitize }) = self.parse(&description) else {
+            return false;
+        };
         for namespace in &namespaces {
             if !self.space.take_exactly(&namespace.extents) {
                 // Half of them would be worse than none.
@@ -176,25 +185,38 @@ impl Subsystem {
             self.namespaces[at] = Some(Box::new(namespace));
         }
         self.health = health;
+        self.sanitize = sanitize;
+        if self.sanitize.is_under_way() {
+            self.restart_sanitize();
+        }
         true
     }
 
     fn parse(&self, description: &[u8]) -> Option<Described> {
-        let knows_all = description.starts_with(MAGIC);
-        let magic = if knows_all { MAGIC } else { MAGIC_BEFORE };
-        let mut reader = Reader(description.strip_prefix(magic)?);
+        let version = MAGICS.iter().position(|magic| description.starts_with(&magic[..]))?;
+        let (knows_more, knows_sanitize) = (version >= 1, version >= 2);
+        let mut reader = Reader(&description[MAGICS[version].len()..]);
         if reader.number(8)? != self.space.sectors {
             return None;
         }
         reader.number(4)?;
-        let mut health = Health::default();
-        if knows_all {
-            let in_order = reader.number(1)? != 0;
+        let (mut health, mut sanitize) = (Health::default(), Sanitize::default());
+        let mut in_order = false;
+        if knows_more {
+            in_order = reader.number(1)? != 0;
             let mut kept = [0; 10];
             for count in &mut kept {
                 *count = reader.number(8)?;
             }
             health = Health::begun(kept, in_order);
+        }
+        if knows_sanitize {
+            let state = reader.number(1)? as u8;
+            let (dword10, writes) = (reader.number(4)? as u32, reader.number(8)?);
+            sanitize = Sanitize::begun((state, dword10, writes))?;
+        }
+        if !in_order {
+            sanitize.forget_writes();
         }
         let count = reader.number(4)?;
         let mut namespaces: Vec<Namespace> = Vec::new();
@@ -237,7 +259,7 @@ impl Subsystem {
                 let id = reader.number(2)? as u16;
                 if all_but { attached.remove(id) } else { attached.insert(id) }
             }
-            let reservations = match knows_all {
+            let reservations = match knows_more {
                 true => take_reservations(&mut reader)?,
                 false => Reservations::default(),
             };
@@ -263,11 +285,11 @@ impl Subsystem {
             namespace.blocks = blocks;
             namespaces.push(namespace);
         }
-        for namespace in namespaces.iter_mut().filter(|_| knows_all) {
+        for namespace in namespaces.iter_mut().filter(|_| knows_more) {
             namespace.uncorrectable = take_runs(&mut reader, namespace.blocks)?;
             namespace.settle();
         }
-        Some(Described { namespaces, health })
+        Some(Described { namespaces, health, sanitize })
     }
 }
 

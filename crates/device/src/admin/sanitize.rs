@@ -33,15 +33,34 @@ enum State {
     DoneDeallocated,
 }
 
+impl State {
+    /// As the log says it (SSTAT bits 2:0).
+    fn code(self) -> u8 {
+        match self {
+            State::Never => 0,
+            State::Done => 1,
+            State::UnderWay => 2,
+            State::DoneDeallocated => 4,
+        }
+    }
+
+    fn from_code(code: u8) -> Option<State> {
+        use State::{Done, DoneDeallocated, Never, UnderWay};
+        [Never, Done, UnderWay, DoneDeallocated].into_iter().find(|state| state.code() == code)
+    }
+}
+
 /// The last sanitize.
 #[derive(Debug, Default)]
 pub(crate) struct Sanitize {
     state: State,
     dword10: u32,
-    passes: u32,
     /// Write commands when it ended.
     writes: u64,
 }
+
+/// Nobody knows whether something was written since.
+const WRITES_UNKNOWN: u64 = u64::MAX;
 
 impl Sanitize {
     pub(crate) fn is_under_way(&self) -> bool {
@@ -51,9 +70,34 @@ impl Sanitize {
     fn erasure(&self) -> Erasure {
         match self.dword10 & 7 {
             2 => Erasure::Blocks,
-            3 => Erasure::Overwrite(self.passes),
+            3 => Erasure::Overwrite(self.passes()),
             _ => Erasure::Forget,
         }
+    }
+
+    /// OWPASS: how often everything is overwritten.
+    fn passes(&self) -> u32 {
+        match self.dword10 >> 4 & 0xf {
+            0 => 16,
+            passes => passes,
+        }
+    }
+
+    /// What outlives the process: state, dword 10 of the command, write commands.
+    pub(crate) fn kept(&self) -> (u8, u32, u64) {
+        (self.state.code(), self.dword10, self.writes)
+    }
+
+    /// What the process before has kept; `None` if it cannot have been.
+    pub(crate) fn begun((code, dword10, writes): (u8, u32, u64)) -> Option<Sanitize> {
+        let state = State::from_code(code)?;
+        let is_possible = state == State::Never || matches!(dword10 & 7, 2..=4);
+        is_possible.then_some(Sanitize { state, dword10, writes })
+    }
+
+    /// Writes may have happened that were not counted.
+    pub(crate) fn forget_writes(&mut self) {
+        self.writes = WRITES_UNKNOWN;
     }
 }
 
@@ -79,12 +123,16 @@ impl Subsystem {
             }
         }
         self.abort_self_test(9);
-        let passes = match dword10 >> 4 & 0xf {
-            0 => 16,
-            passes => passes,
-        };
-        self.sanitize = Sanitize { state: State::UnderWay, dword10, passes, writes: 0 };
-        self.reply(context.queue, context.entry, ReplyKind::Admin, 0);
+        self.sanitize = Sanitize { state: State::UnderWay, dword10, writes: 0 };
+        // It has begun when that is on stable storage: from then on nothing stops it.
+        self.is_described = false;
+        let index = self.begin(context.queue, context.entry, ReplyKind::Admin, 0);
+        if let Some(command) = self.commands.get_mut(index) {
+            command.start = 0;
+        }
+        let ready = self.flush_store();
+        self.wait_for(index, ready);
+        self.start(index);
         self.restart_sanitize();
         Ok(Answer::Later)
     }
@@ -135,6 +183,9 @@ impl Subsystem {
             namespace.settle();
         }
         self.is_described = false;
+        // Nobody waits for it: if it is lost, everything is erased once more, unless a host has
+        // flushed since.
+        let _ = self.flush_store();
         self.settle_guard();
         let ids: Vec<u16> = self
             .controllers
@@ -156,13 +207,11 @@ impl Subsystem {
             None if state.is_under_way() => 0xfffe,
             None => 0xffff,
         };
-        let (code, passes) = match state.state {
-            State::Never => (0, 0),
-            State::Done => (1, state.passes),
-            State::UnderWay => (2, 0),
-            State::DoneDeallocated => (4, state.passes),
+        let code = u32::from(state.state.code());
+        let passes = match state.state {
+            State::Done | State::DoneDeallocated if state.dword10 & 7 == 3 => state.passes(),
+            _ => 0,
         };
-        let passes = if state.dword10 & 7 == 3 { passes } else { 0 };
         let untouched = !state.is_under_way() && state.writes == self.health.writes;
         let mut page = SanitizeStatus::default();
         page.progress.set(progress as u16);

@@ -1,12 +1,13 @@
 //! What outlives the process: counters, reservations, marks.
 
 use crate::support::*;
-use mynah_device::{SubsystemConfig, Timing};
+use mynah_device::store::DESCRIPTION_BYTES_MAX;
+use mynah_device::{Store, SubsystemConfig, Timing};
 use mynah_stamp::Span;
 use mynah_wire::nvme::Status;
 use mynah_wire::nvme::feature::id;
 use mynah_wire::nvme::identify::cns;
-use mynah_wire::nvme::log::{Smart, page};
+use mynah_wire::nvme::log::{SanitizeStatus, Smart, page};
 use mynah_wire::nvme::opcode::{admin, nvm};
 use mynah_wire::nvme::reservation::ReservationStatus;
 use proptest::prelude::*;
@@ -278,7 +279,7 @@ fn no_mark_is_made_that_there_is_no_room_to_keep() {
     assert_eq!(world.status(admin_queue, detach, &list), Status::INTERNAL_ERROR);
     // All of it is there again.
     let many = ended((world, kept));
-    assert!(many.len() <= 60 << 10 && many.len() > (60 << 10) - 16, "{}", many.len());
+    assert!(many.len() <= DESCRIPTION_BYTES_MAX && many.len() > (60 << 10) - 16, "{}", many.len());
     let (mut world, _) = started(&many);
     assert!(world.subsystem.has_restored_namespaces());
     let (_, io, _) = world.host();
@@ -292,15 +293,79 @@ fn no_mark_is_made_that_there_is_no_room_to_keep() {
     assert_eq!(world.status(io, mark(run(runs) + 8, 1), &[]), Status::SUCCESS);
 }
 
+/// Progress, status and dword 10 of the last sanitize.
+fn sanitized(world: &mut World) -> (u16, u16, u32) {
+    let (admin, _) = world.admin_as("nqn.2026-11.test:monitor", SUBSYSTEM);
+    let page = world.log(admin, page::SANITIZE_STATUS, 512);
+    let page = SanitizeStatus::read_from_bytes(&page).expect("a page");
+    (page.progress.get(), page.status.get(), page.dword10.get())
+}
+
+#[test]
+fn a_sanitize_that_has_begun_ends_and_is_remembered() {
+    for in_order in [false, true] {
+        let kept = Description::default();
+        // The store begins with a secret and with what it has kept.
+        let start = |before: Vec<u8>| {
+            let mut store = Kept::new(&kept, before);
+            let _ = store.write(0, &[7; 4096]);
+            let store = Box::new(store);
+            let mut world = World::with_store(Timing::Modelled, |_| {}, |_| {}, store);
+            world.subsystem.open_store().expect("a store in memory");
+            world
+        };
+        let end = |mut world: World| {
+            if in_order {
+                world.subsystem.close_store(None).expect("a store in memory");
+            }
+            kept.take()
+        };
+        let mut world = start(vec![]);
+        let (admin, io, _) = world.host();
+        assert_eq!(world.call(io, read(0, 8), &[]).1, [7; 4096]);
+        // Overwritten once.
+        let mut sanitize = entry(admin::SANITIZE, 0);
+        sanitize.dword10.set(3 | 1 << 4);
+        assert_eq!(world.status(admin, sanitize, &[]), Status::SUCCESS);
+
+        let mut world = start(end(world));
+        let (_, io, _) = world.host();
+        let (progress, status, dword10) = sanitized(&mut world);
+        assert!(progress < 0xffff);
+        assert_eq!((status, dword10), (2, 3 | 1 << 4));
+        assert_eq!(world.status(io, read(0, 8), &[]), Status::SANITIZE_IN_PROGRESS);
+        world.wait(Span::from_secs(5));
+        assert_eq!(sanitized(&mut world), (0xffff, 1 | 1 << 3 | 0x100, 3 | 1 << 4));
+        assert_eq!(world.call(io, read(0, 8), &[]).1, [0; 4096]);
+
+        // It is over for good, and what is written then stays.
+        let mut world = start(end(world));
+        let untouched = if in_order { 0x100 } else { 0 };
+        assert_eq!(sanitized(&mut world), (0xffff, 1 | 1 << 3 | untouched, 3 | 1 << 4));
+        let (_, io, _) = world.host();
+        assert_eq!(world.call(io, read(0, 8), &[]).1, [7; 4096]);
+        world.status(io, write(8, 8), &[8; 4096]);
+        let mut world = start(end(world));
+        assert_eq!(sanitized(&mut world), (0xffff, 1 | 1 << 3, 3 | 1 << 4));
+    }
+}
+
 #[test]
 fn what_an_earlier_version_kept_is_read() {
     let (world, kept) = started(&[]);
     let now = ended((world, kept));
-    // It had neither counters, nor reservations, nor marks.
-    let before = [b"MynahNS1", &now[8..20], &now[101..now.len() - 5]].concat();
+    // It had neither counters, nor sanitizes, nor reservations, nor marks.
+    let before = [b"MynahNS1", &now[8..20], &now[114..now.len() - 5]].concat();
     let (mut world, _) = started(&before);
     assert!(world.subsystem.has_restored_namespaces());
     assert_eq!(starts(&mut world), (1, 0));
+    assert_eq!(sanitized(&mut world), (0xffff, 0, 0), "who knows what was written");
+    // The next one knew of everything but sanitizes.
+    let before = [b"MynahNS2", &now[8..101], &now[114..]].concat();
+    let (mut world, _) = started(&before);
+    assert!(world.subsystem.has_restored_namespaces());
+    assert_eq!(starts(&mut world), (2, 0));
+    assert_eq!(sanitized(&mut world), (0xffff, 0x100, 0), "nothing was written");
 }
 
 proptest! {
