@@ -53,6 +53,9 @@ pub(crate) const RESERVATION_NOTIFICATION: Kind =
     Kind { code: 6, information: 0, page: page::RESERVATION_NOTIFICATION, wanted: 0 };
 pub(crate) const SANITIZE_COMPLETED: Kind =
     Kind { code: 6, information: 1, page: page::SANITIZE_STATUS, wanted: 0 };
+/// It has deallocated what the host wanted to keep allocated.
+pub(crate) const SANITIZE_COMPLETED_DEALLOCATED: Kind =
+    Kind { code: 6, information: 2, page: page::SANITIZE_STATUS, wanted: 0 };
 
 /// Events of a controller.
 #[derive(Debug, Default)]

@@ -176,7 +176,11 @@ impl Subsystem {
     /// Everything is gone.
     pub(crate) fn sanitized(&mut self) {
         let asked_not_to = self.sanitize.dword10 & NO_DEALLOCATE != 0;
-        self.sanitize.state = if asked_not_to { State::DoneDeallocated } else { State::Done };
+        let (state, event) = match asked_not_to {
+            true => (State::DoneDeallocated, super::event::SANITIZE_COMPLETED_DEALLOCATED),
+            false => (State::Done, super::event::SANITIZE_COMPLETED),
+        };
+        self.sanitize.state = state;
         self.sanitize.writes = self.health.writes;
         for namespace in self.namespaces.iter_mut().flatten() {
             namespace.uncorrectable.clear_all();
@@ -195,7 +199,7 @@ impl Subsystem {
             .map(|it| it.id)
             .collect();
         for id in ids {
-            self.raise(id, super::event::SANITIZE_COMPLETED);
+            self.raise(id, event);
         }
     }
 

@@ -87,8 +87,10 @@ fn a_sanitize_leaves_nothing() {
     assert_eq!(world.status(admin, sanitize(0), &[]), Status::INVALID_FIELD);
     assert_eq!(world.status(admin, sanitize(2 | 1 << 9), &[]), Status::INVALID_FIELD);
     world.call(admin, set_feature(0x17, 1), &[]);
+    let request = world.submit(admin, entry(admin::ASYNCHRONOUS_EVENT_REQUEST, 0), &[]);
     assert_eq!(world.status(admin, sanitize(2 | 1 << 9), &[]), Status::SUCCESS);
-    world.wait(Span::from_ms(1));
+    let (event, _) = world.reply(admin, request);
+    assert_eq!(event.entry.result.get(), 0x81_0206, "with unexpected deallocation");
     assert_eq!(status(&mut world, admin).1 & 7, 4, "deallocated all the same");
 }
 
