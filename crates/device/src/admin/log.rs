@@ -1,7 +1,7 @@
 //! Get Log Page (Base 2.0, section 5.16).
 
 use super::{Context, feature, identify};
-use crate::controller::{CHANGED_NAMESPACES, Controller, Role};
+use crate::controller::{CHANGED_NAMESPACES, Controller, ERROR_ENTRIES, Role};
 use crate::namespace::SECTOR_BYTES;
 use crate::nvm::NAMESPACE_ALL;
 use crate::subsystem::{Answer, Subsystem};
@@ -9,8 +9,8 @@ use mynah_model::stats::WearState;
 use mynah_wire::nvme::Status;
 use mynah_wire::nvme::identify::ascii;
 use mynah_wire::nvme::log::{
-    AnaGroup, AnaHeader, EnduranceGroup, FirmwareSlots, MynahDrive, ReservationNotification, Smart,
-    page,
+    AnaGroup, AnaHeader, EnduranceGroup, ErrorEntry, FirmwareSlots, MynahDrive,
+    ReservationNotification, Smart, page,
 };
 use mynah_wire::nvme::opcode::{admin, nvm};
 use zerocopy::IntoBytes;
@@ -346,8 +346,12 @@ impl Subsystem {
     }
 }
 
+/// As many entries as Identify Controller says (ELPE); those of no error are zero.
 fn errors(controller: &Controller) -> Vec<u8> {
-    controller.errors.iter().flat_map(|entry| entry.as_bytes().to_vec()).collect()
+    let mut page: Vec<u8> =
+        controller.errors.iter().flat_map(|entry| entry.as_bytes().to_vec()).collect();
+    page.resize(ERROR_ENTRIES * size_of::<ErrorEntry>(), 0);
+    page
 }
 
 fn effects(controller: &Controller) -> Vec<u8> {

@@ -448,6 +448,16 @@ fn log_pages_are_read_in_parts_and_bounded() {
     }
     let past_end = world.call(admin, log_page(page::SMART, 1024, 0), &[]).1;
     assert_eq!(past_end[512..], [0; 512]);
+    // The error log has 64 entries, whether there was an error or not.
+    let mut world = World::new(Timing::Immediate);
+    let (admin, ..) = world.host();
+    for (offset, expected) in
+        [(640, Status::SUCCESS), (64 * 64, Status::SUCCESS), (64 * 64 + 4, Status::INVALID_FIELD)]
+    {
+        let (reply, data) = world.call(admin, log_page(page::ERROR_INFORMATION, 64, offset), &[]);
+        assert_eq!(plain(reply.status()), expected, "{offset}");
+        assert!(data.iter().all(|&byte| byte == 0), "{offset}");
+    }
 }
 
 #[test]
