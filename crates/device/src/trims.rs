@@ -13,6 +13,11 @@ use std::collections::VecDeque;
 /// Units deallocated in a turn: some tens of microseconds of work.
 const UNITS_PER_TURN: u64 = 8192;
 
+/// Where turns are rarer than this, as while no host waits for anything, each may have as many
+/// times more units, up to so many.
+const FREQUENT: Span = Span::from_us(100);
+const TIMES_MAX: u64 = 8;
+
 /// Turns that deallocate are at least this long apart.
 const APART: Span = Span::from_us(10);
 
@@ -23,13 +28,16 @@ pub(crate) struct Trims {
     left: u64,
     /// When the next turn begins.
     next: Time,
+    /// When the one before began, if commands waited then.
+    before: Option<Time>,
     /// Commands whose next step waits for it.
     waiting: VecDeque<u32>,
 }
 
 impl Default for Trims {
     fn default() -> Trims {
-        Trims { left: UNITS_PER_TURN, next: Time::ZERO, waiting: VecDeque::new() }
+        let (next, before) = (Time::ZERO, None);
+        Trims { left: UNITS_PER_TURN, next, before, waiting: VecDeque::new() }
     }
 }
 
@@ -67,13 +75,19 @@ impl Subsystem {
         }
         self.trims.left = UNITS_PER_TURN;
         self.trims.next = self.now.wall + APART;
-        if !self.trims.waiting.is_empty() {
-            self.trim_some();
+        match self.trims.waiting.is_empty() {
+            true => self.trims.before = None,
+            false => self.trim_some(),
         }
     }
 
     #[cold]
     fn trim_some(&mut self) {
+        let now = self.now.wall;
+        if let Some(before) = self.trims.before.replace(now) {
+            let times = now.since(before).as_ps() / FREQUENT.as_ps();
+            self.trims.left *= times.clamp(1, TIMES_MAX);
+        }
         let unit_sectors = self.space.unit_sectors;
         while self.trims.left > 0
             && let Some(index) = self.trims.waiting.pop_front()
