@@ -106,12 +106,22 @@ impl Subsystem {
         }
     }
 
+    /// Which of the model's queues a step of an admin command goes to: what a shutdown has written
+    /// is its host's doing, and goes to the controller's admin queue.
+    #[cold]
+    fn queue_of_own_step(&self, index: u32) -> QueueId {
+        let work = self.commands.get(index).map(|command| &command.work);
+        let Some(&Work::ShutDown(id)) = work else { return OWN_QUEUE };
+        let controller = self.controllers[usize::from(id)].as_ref();
+        QueueId(controller.map_or(NONE, |controller| controller.admin_queue) as u16)
+    }
+
     #[inline]
     pub(crate) fn step(&mut self, index: u32, step: Step) {
         let Some(command) = self.commands.get(index) else { return };
         let slot = command.queue;
         let queue = match command.kind {
-            ReplyKind::Admin => OWN_QUEUE,
+            ReplyKind::Admin => self.queue_of_own_step(index),
             _ if command.direct => QueueId(slot as u16),
             _ if self.queues.get(slot).is_some_and(|queue| queue.guest.is_some()) => {
                 self.queue_of_guests_step(index, &step)

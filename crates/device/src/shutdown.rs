@@ -19,8 +19,12 @@ impl Subsystem {
             return;
         }
         controller.status |= status::SHUTDOWN_OCCURRING;
+        let (admin_queue, flow) = (controller.admin_queue, controller.flow);
         self.health.shut_down_normally();
-        self.need_own_queue();
+        // Over fabrics the model does not know admin queues until then.
+        if self.queues.get(admin_queue).is_some_and(|slot| !slot.modelled) {
+            self.create_model_queue(admin_queue, flow);
+        }
         let mut command = self.new_command(NONE, ReplyKind::Admin);
         command.work = Work::ShutDown(id);
         let pools = (1..).map(NamespaceId);
