@@ -223,6 +223,13 @@ impl Runner {
             Precondition::Fill => Some(drive.fill(&occupancy)?),
             Precondition::Steady => Some(drive.precondition_with(&occupancy, &heats)?),
         };
+        if preconditioned.as_ref().is_some_and(|found| !found.settled) {
+            notes.push(
+                "the drive does not start in a steady state: some of its data are written so \
+                 seldom that write amplification had not settled when the search for it ended"
+                    .to_owned(),
+            );
+        }
         let queues: u64 = flows.iter().map(|flow| u64::from(flow.jobs)).sum();
         if queues > 65_535 {
             return Err(RunError::TooManyQueues(queues));

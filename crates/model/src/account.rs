@@ -20,10 +20,11 @@ impl Drive {
             };
             *busy = self.channels[channel].busy() + self.ledger.channel_running(channel, until);
         }
-        for (at, (busy, die)) in totals.die_busy.iter_mut().zip(&self.dies).enumerate() {
+        for (busy, die) in totals.die_busy.iter_mut().zip(&self.dies) {
             *busy = die.busy;
-            if self.config.scheduler.die_interleaving {
-                *busy += self.ledger.lane_running(at, now);
+            // A lane that is a chip's is held by the die of it that works.
+            if self.config.scheduler.die_interleaving || !die.is_idle() {
+                *busy += self.ledger.lane_running(die.lane as usize, now);
             }
         }
         let booked = |fifo: &crate::fifo::Fifo| {

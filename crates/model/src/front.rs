@@ -426,7 +426,9 @@ impl Drive {
             cold_path();
             return self.finish_off_the_link(command);
         }
-        if c.request.operation == Operation::Read && c.completion.status == Status::Success {
+        let has_data =
+            c.request.operation == Operation::Read && c.completion.status == Status::Success;
+        if has_data {
             let arrived = if self.config.link.stream_data {
                 self.link.towards_host().free_at().max(now)
             } else {
@@ -438,7 +440,8 @@ impl Drive {
         let queue = self.commands[command].queue;
         let pair = &mut self.host.queues[usize::from(queue)];
         if pair.blocked.is_empty() && pair.take_completion_place(now) {
-            self.post_completion(command);
+            // What goes before it is what its data waited for, and they themselves.
+            self.post_completion(command, !has_data);
         } else {
             cold_path();
             pair.blocked.push_back(command);
@@ -461,10 +464,15 @@ impl Drive {
         self.fetch();
     }
 
+    /// Sends the completion; whether what it waits for is charged to its flow.
     #[inline(always)]
-    fn post_completion(&mut self, command: u32) {
+    fn post_completion(&mut self, command: u32, charged: bool) {
         let flow = self.commands[command].flow;
-        let booking = self.book_up(self.link.completion_entry, flow);
+        let entry = self.link.completion_entry;
+        let booking = match charged {
+            true => self.book_up(entry, flow),
+            false => self.link.towards_host().book(self.now, entry, flow, |_, _| ()),
+        };
         let visible = booking.end + self.config.link.interrupt;
         let (at, event) = match self.link.adapter.is_none() {
             true => (visible, Event::CompletionVisible { command }),
@@ -541,7 +549,7 @@ impl Drive {
                 break;
             }
             pair.blocked.pop_front();
-            self.post_completion(command);
+            self.post_completion(command, true);
         }
         self.watch_frees(queue);
     }

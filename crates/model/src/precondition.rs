@@ -118,6 +118,9 @@ pub struct Preconditioned {
     pub units: u64,
     /// The write amplification expected under the stated writes; `None` for a fill.
     pub expected_waf: Option<f64>,
+    /// Whether write amplification had settled when the search for the steady state ended; if not,
+    /// it goes on changing as the drive is written.
+    pub settled: bool,
 }
 
 /// What makes two planes' classes the same: their ranges, and which units of them.
@@ -153,7 +156,7 @@ impl Drive {
             }
         }
         self.restart_counters();
-        Ok(Preconditioned { units, expected_waf: None })
+        Ok(Preconditioned { units, expected_waf: None, settled: true })
     }
 
     /// Puts the drive into the steady state of the stated writes, without taking any time.
@@ -194,7 +197,7 @@ impl Drive {
         let mut states: Vec<(Vec<ClassKey>, PoolState)> = Vec::new();
         let mut scratch = Scratch::default();
         self.stagger_translation(&mut random);
-        let (mut waf, mut units) = (0.0, 0);
+        let (mut waf, mut units, mut settled) = (0.0, 0, true);
         let together = self.config.gc.unit == CollectionUnit::Superblock;
         let alike = random.clone();
         let mut full_blocks = vec![vec![]; self.shape.planes as usize];
@@ -225,6 +228,7 @@ impl Drive {
             };
             let state = &states[at].1;
             waf += state.waf / f64::from(self.shape.planes);
+            settled &= state.steady;
             let spread = self.kept_free(&here);
             // The blocks of a superblock lose their units together.
             let mut drawn = if together { alike.clone() } else { random.clone() };
@@ -242,7 +246,7 @@ impl Drive {
         self.restart_counters();
         self.warm_tables(classes, heats, &mut random);
         let written = classes.iter().any(|class| class.class.weight > 0.0);
-        Ok(Preconditioned { units, expected_waf: written.then_some(waf) })
+        Ok(Preconditioned { units, expected_waf: written.then_some(waf), settled })
     }
 
     /// The classes of all units: those of ranges, or those of their heat.

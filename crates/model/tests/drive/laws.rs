@@ -929,3 +929,49 @@ fn blame_is_conserved() {
         assert_eq!(blamed(&[Resource::Firmware]) + firmware.times(reads), on_cores);
     }
 }
+
+#[test]
+fn a_completion_does_not_wait_for_its_own_data() {
+    use mynah_model::stats::Resource;
+    use mynah_stamp::Stage;
+    let mut host = Host::new(small_with(|c| c.cache = None));
+    fill(&mut host);
+    host.drive.restart_counters();
+    for unit in 0..10 {
+        host.run_one(Operation::Read, unit * 16, 16);
+    }
+    let rows = host.drive.blame();
+    assert!(rows.iter().all(|row| row.resource != Resource::LinkUp), "{rows:?}");
+    // Side by side they wait for one another's, no longer than their data take.
+    let done = host.closed_loop(16, 200, |n| (Operation::Read, n as u64 * 16, 16));
+    let sent: Span = done.iter().map(|done| done.stages.get(Stage::DataOut)).sum();
+    let rows = host.drive.blame();
+    let waits = rows.iter().filter(|row| row.resource == Resource::LinkUp).map(|row| row.wait);
+    let waits: Span = waits.sum();
+    assert!(waits < sent, "{waits} {sent}");
+}
+
+/// What dies are doing counts at every moment, be their lanes their own or their chips'.
+#[test]
+fn dies_are_busy_while_they_are() {
+    let busy_with = |die_interleaving| {
+        let mut host = Host::new(small_with(|c| {
+            c.geometry.chips_per_channel *= c.geometry.dies_per_chip;
+            c.geometry.dies_per_chip = 1;
+            (c.scheduler.die_interleaving, c.cache) = (die_interleaving, None);
+        }));
+        for page in 0..40 {
+            let request = host.request(Operation::Write, page * 16, 16);
+            host.submit(QUEUE, request);
+        }
+        let mut busy = vec![];
+        while host.next().is_some() {
+            busy.push(host.drive.counters().die_busy);
+        }
+        busy
+    };
+    let [apart, by_chip] = [true, false].map(busy_with);
+    assert_eq!(apart, by_chip);
+    let total = |busy: &Vec<Span>| busy.iter().copied().sum::<Span>();
+    assert!(apart.windows(2).all(|two| total(&two[0]) <= total(&two[1])));
+}
