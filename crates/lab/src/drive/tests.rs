@@ -572,6 +572,7 @@ fn errors_of_impossible_drives() {
             set(&["gc.victim=random-p", "gc.invalid_pages=0"]),
             set(&["gc.victim=lru"]),
             set(&["gc.preemptible=false", "gc.paced=true"]),
+            set(&["gc.preemptible=false", "scheduler.suspend_erase.latency=20us"]),
             set(&["gc.urgent=10%"]),
             set(&["gc.idle_target=10%"]),
             set(&["flash.erase=75s"]),

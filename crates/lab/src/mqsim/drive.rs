@@ -401,6 +401,13 @@ fn scheduler(
         true => (false, false),
         false => (program, erase),
     };
+    let preemptible = device.flag("Preemptible_GC_Enabled")?.unwrap_or(true);
+    if let Some(element) = named.filter(|_| erase && !preemptible) {
+        let message = "no erase is suspended, since collections, which erases are part of, are not \
+                       interrupted (Preemptible_GC_Enabled)";
+        warnings.add(flash.document, element, message);
+    }
+    let erase = erase && preemptible;
     let suspension = |latency: Span, least_left: Span| Suspension {
         latency,
         resume: Span::ZERO,

@@ -469,6 +469,15 @@ impl Check<'_> {
                 self.suspension("suspend_program", latency, resume, least_left, limit, longest)
             }),
             suspend_erase: scheduler.suspend_erase.as_ref().map(|at| {
+                if !or(&file.gc.preemptible, true) {
+                    self.moot(
+                        at.span(),
+                        file.gc.preemptible.as_ref().map(At::span),
+                        "`scheduler.suspend_erase` has no effect: erases are part of collections, \
+                         and these are not interrupted",
+                        "remove it, or use it with `gc.preemptible = true`",
+                    );
+                }
                 let schema::EraseSuspension { latency, resume, least_left, limit, longest, .. } =
                     at.get();
                 self.suspension("suspend_erase", latency, resume, least_left, limit, longest)
