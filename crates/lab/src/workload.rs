@@ -391,6 +391,21 @@ impl FlowSpec {
         }
     }
 
+    /// Sectors that the flow writes in a second, all its jobs together; `None` if that is not said:
+    /// of a closed loop it depends on the drive, and a trace and bursts are not looked into.
+    pub fn sectors_written_per_s(&self) -> Option<f64> {
+        let Source::Synthetic(synthetic) = &self.source else { return None };
+        let Mode::Open { arrivals, .. } = synthetic.mode else { return None };
+        let per_second = match arrivals {
+            _ if self.schedule.burst.is_some() => return None,
+            Arrivals::Fixed { per_second } => per_second as f64,
+            Arrivals::Every { interval } => 1.0 / interval.as_secs_f64(),
+            Arrivals::Exponential { mean } => 1.0 / mean.as_secs_f64(),
+        };
+        let writes = per_second * f64::from(self.jobs) * synthetic.mix.write();
+        Some(writes * heat::mean_sectors(synthetic) as f64)
+    }
+
     /// How many requests each job keeps outstanding, or `None` for an open loop.
     pub fn depth(&self) -> Option<u32> {
         match &self.source {

@@ -31,8 +31,16 @@ pub fn occupancy(
             Some(share) => ((units as f64 * share) as u64).min(units),
             None => units,
         };
+        // Where all say how much they write, each counts by that, otherwise all alike.
+        let rate_of = |flow: &FlowSpec| match flow.modifies() {
+            true => flow.sectors_written_per_s(),
+            false => Some(0.0),
+        };
+        let rates: Option<Vec<f64>> = ours.iter().map(|flow| rate_of(flow)).collect();
+        let most = rates.iter().flatten().copied().fold(0.0, f64::max);
         let mut ranges: Vec<UpdateClass> = vec![];
-        for flow in &ours {
+        for (at, flow) in ours.iter().enumerate() {
+            let share = rates.as_ref().filter(|_| most > 0.0).map_or(1.0, |rates| rates[at] / most);
             let profile = flow.write_profile(sectors, unit_sectors)?;
             let write_share = if flow.modifies() { 1.0 } else { 0.0 };
             // A closed loop writes as fast as the drive lets it.
@@ -43,7 +51,7 @@ pub fn occupancy(
                     ranges.push(UpdateClass {
                         first,
                         units: count,
-                        weight,
+                        weight: weight * share,
                         write_share,
                         saturated,
                     });
@@ -141,4 +149,33 @@ fn partition(ranges: &[UpdateClass], occupied: u64) -> Vec<UpdateClass> {
         classes.push(class);
     }
     classes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workload::FlowOptions;
+
+    #[test]
+    fn flows_count_by_what_they_say_they_write() {
+        let drive = Drive::new(crate::drive::load("mqsim", &[]).unwrap().config).unwrap();
+        let weights = |all: [&[(&str, &str)]; 2]| -> Vec<f64> {
+            let flows = all.map(|one| {
+                let mut options = FlowOptions::default();
+                for (name, value) in [("bs", "8k"), ("runtime", "1")].iter().chain(one) {
+                    assert!(options.set(name, *value));
+                }
+                options.flow("flow").unwrap()
+            });
+            let found = occupancy(&drive, &flows, 16, &mut vec![]).unwrap();
+            found[0].classes.iter().map(|class| class.weight).collect()
+        };
+        let slow = [("rw", "randwrite"), ("size", "50%"), ("rate_iops", "10")];
+        let fast = [("rw", "randrw"), ("rwmixread", "50"), ("offset", "50%"), ("rate_iops", "80")];
+        assert_eq!(weights([&slow, &fast]), [0.25, 1.0]);
+        // What a closed loop writes is not known before.
+        assert_eq!(weights([&slow[..2], &fast]), [1.0, 1.0]);
+        let reader = [("rw", "randread"), ("iodepth", "8")];
+        assert_eq!(weights([&slow, &reader]), [1.0, 0.0]);
+    }
 }
