@@ -77,10 +77,11 @@ fn what_if(args: &Compare) -> Result<(Comparison, bool), Failure> {
     let other = sim::watched(args.quiet, |watch| {
         replay::resimulate(path, drive, &args.set, &args.fault, watch)
     })?;
-    let changes: Vec<String> = args.set.iter().chain(&args.fault).cloned().collect();
+    let changes: String =
+        args.set.iter().chain(&args.fault).map(|change| format!(" {change}")).collect();
     let names = [
         format!("{}, recorded in {}", recorded.result.drive, path.display()),
-        format!("{} {}, the same commands", other.result.drive, changes.join(" ")),
+        format!("{}{changes}, the same commands", other.result.drive),
     ];
     let comparison = Comparison::new([&names[0], &names[1]], [&recorded.result, &other.result]);
     Ok((comparison, recorded.interrupted || other.interrupted))

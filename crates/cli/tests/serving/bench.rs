@@ -125,7 +125,11 @@ fn what_does_not_fit_the_target_is_refused() {
     let output = bench(&wrong, &[]);
     assert_eq!(output.status.code(), Some(1));
     let said = text(&output.stderr);
-    assert!(said.contains("connecting to the subsystem failed") && said.contains("NQN"), "{said}");
+    assert!(
+        said.contains("connecting to the subsystem failed: invalid parameters")
+            && said.contains("NQN"),
+        "{said}"
+    );
 }
 
 #[test]

@@ -142,7 +142,7 @@ pub(super) fn connect(
     };
     connect.put(&mut entry);
     let what = match queue.id {
-        0 => "connecting to the subsystem",
+        0 => super::CONNECTING,
         _ => "connecting an I/O queue",
     };
     let data = Data::Out(data.as_bytes());

@@ -95,7 +95,7 @@ impl Options {
                 ))
             }
             None if wanted => Err(HostError::Refused {
-                what: "connecting to the subsystem",
+                what: super::CONNECTING,
                 status: Status::AUTHENTICATION_REQUIRED.do_not_retry(),
             }),
             _ => Ok(()),

@@ -75,7 +75,7 @@ pub enum HostError {
         seconds: u64,
     },
     /// The target refused.
-    #[error("{what} failed: {}", describe(*status))]
+    #[error("{what} failed: {}", describe_refusal(what, *status))]
     Refused {
         /// What was asked.
         what: &'static str,
@@ -124,9 +124,9 @@ impl HostError {
                 Status::CONNECT_INVALID_HOST => {
                     Some("the subsystem lets in chosen hosts only: --host-nqn says who you are")
                 }
-                Status::CONNECT_INVALID_PARAMETERS => {
-                    Some("is the NQN right? `mynah bench tcp://HOST:PORT` lists what there is")
-                }
+                Status::CONNECT_INVALID_PARAMETERS => Some(
+                    "is the NQN right? Without one, `mynah bench tcp://HOST:PORT` finds what there is",
+                ),
                 Status::AUTHENTICATION_REQUIRED => {
                     Some("the subsystem wants hosts to authenticate: --host-key gives the key")
                 }
@@ -152,6 +152,27 @@ impl HostError {
 fn without_hints(status: Status) -> Status {
     Status::new(status.code_type(), status.code())
 }
+
+/// What the answer to a connect, or to anything else, means.
+fn describe_refusal(what: &str, status: Status) -> String {
+    // Fabrics commands have meanings of their own for codes of I/O commands (Base Specification
+    // 2.0, status codes of fabrics commands).
+    let name = match without_hints(status) {
+        Status::CONNECT_INCOMPATIBLE_FORMAT => "incompatible format",
+        Status::CONNECT_CONTROLLER_BUSY => "controller busy",
+        Status::CONNECT_INVALID_PARAMETERS => "invalid parameters",
+        Status::CONNECT_RESTART_DISCOVERY => "restart discovery",
+        Status::CONNECT_INVALID_HOST => "invalid host",
+        _ => return describe(status),
+    };
+    match what == CONNECTING {
+        true => format!("{name} (status {}/{:#04x})", status.code_type(), status.code()),
+        false => describe(status),
+    }
+}
+
+/// What a host does first.
+pub(crate) const CONNECTING: &str = "connecting to the subsystem";
 
 /// A status in words.
 pub(crate) fn describe(status: Status) -> String {
