@@ -456,16 +456,16 @@ impl Drive {
     fn kept_free(&self, classes: &[PlaneClass]) -> RangeInclusive<usize> {
         let start = self.blocks.start;
         let urgent = self.blocks.urgent.min(start);
-        let saturated = classes.iter().any(|class| class.saturated);
         if self.config.gc.paced {
             // A collection wins as many pages as are written meanwhile. Where writes leave no time
-            // besides it is under way nearly always, otherwise at some moments.
+            // besides, it is under way nearly always, otherwise at some moments.
             let written = classes.iter().any(|class| class.weight > 0.0);
             let kept = if written { (start - 1).max(urgent) } else { start };
-            return if saturated { kept..=kept } else { kept..=start };
+            return kept..=start;
         }
         // Collection that nothing comes between is not left behind.
-        if self.config.gc.preemptible && saturated { urgent..=start } else { start..=start }
+        let behind = self.config.gc.preemptible && classes.iter().any(|class| class.saturated);
+        if behind { urgent..=start } else { start..=start }
     }
 
     /// The abstract pool that behaves as `plane` does.

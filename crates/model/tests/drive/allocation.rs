@@ -4,7 +4,7 @@
 use crate::support::*;
 use mynah_model::config::*;
 use mynah_model::io::*;
-use mynah_model::precondition::{Occupancy, UpdateClass};
+use mynah_model::precondition::Occupancy;
 use mynah_stamp::Span;
 
 /// One plane of 256 blocks of 32 pages, pages that are mapping units.
@@ -112,7 +112,7 @@ fn paced_collection_starts_at_its_pace() {
     let written = waf_of(&mut host, units as usize * 6, &mut unit);
 
     let mut host = Host::new(one_plane(paced));
-    let classes = vec![UpdateClass { saturated: false, ..written_class(0, units, 1.0) }];
+    let classes = vec![written_class(0, units, 1.0)];
     let occupancy = [Occupancy { namespace: NAMESPACE, classes }];
     host.drive.precondition(&occupancy).expect("it has a steady state");
     host.drive.check().expect("the invariants hold");
