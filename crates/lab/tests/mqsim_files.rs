@@ -346,6 +346,10 @@ fn what_changes_nothing_is_let_through_with_a_warning() {
     };
     assert_eq!(scheduler("CMD_Suspension_Support", "ERASE", true).suspend_erase, None);
     let suspending = scheduler("CMD_Suspension_Support", "PROGRAM_ERASE", false);
+    assert_eq!(suspending.suspend_erase, None, "its collections are not interrupted");
+    let drive = drive_with("CMD_Suspension_Support", "PROGRAM_ERASE");
+    let drive = with(&drive, "Preemptible_GC_Enabled", "true", "");
+    let suspending = parse(&drive, WORKLOAD, false).unwrap().scenarios[0].config.scheduler;
     let erase = suspending.suspend_erase.unwrap();
     assert_eq!(erase.latency, mynah_stamp::Span::from_us(700));
     assert_eq!(suspending.suspend_program.unwrap().least_left, mynah_stamp::Span::from_us(100));

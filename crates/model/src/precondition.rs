@@ -456,15 +456,19 @@ impl Drive {
     fn kept_free(&self, classes: &[PlaneClass]) -> RangeInclusive<usize> {
         let start = self.blocks.start;
         let urgent = self.blocks.urgent.min(start);
+        let saturated = classes.iter().any(|class| class.saturated);
         if self.config.gc.paced {
             // A collection wins as many pages as are written meanwhile. Where writes leave no time
             // besides, it is under way nearly always, otherwise at some moments.
-            let written = classes.iter().any(|class| class.weight > 0.0);
-            let kept = if written { (start - 1).max(urgent) } else { start };
-            return kept..=start;
+            let under_way = (start - 1).max(urgent);
+            return match saturated {
+                true => under_way..=under_way,
+                false if classes.iter().any(|class| class.weight > 0.0) => under_way..=start,
+                false => start..=start,
+            };
         }
         // Collection that nothing comes between is not left behind.
-        let behind = self.config.gc.preemptible && classes.iter().any(|class| class.saturated);
+        let behind = self.config.gc.preemptible && saturated;
         if behind { urgent..=start } else { start..=start }
     }
 

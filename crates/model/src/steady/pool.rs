@@ -11,7 +11,8 @@
 //! modelled.
 //!
 //! Steady means: write amplification of the last three windows differs by no more than
-//! [`TOLERANCE`] plus twice the standard error of a window. A window is as long as it takes to
+//! [`TOLERANCE`] plus twice the standard error of a window; or, since it rises and falls for ever
+//! in a pool of few blocks, that of the last four windows from the four before. A window is as long as it takes to
 //! write as many units of each class as it has, but no longer than eight times the valid
 //! units. The search ends after [`WINDOWS_MAX`] windows, or when
 //! [`COPIES_MAX`] times the pool's units have been copied, and then says so
@@ -191,9 +192,9 @@ pub struct PoolState {
     pub units_per_block: u32,
     /// Valid units of each class, in the simulated blocks.
     pub units: Vec<u64>,
-    /// Units programmed for each unit the host writes, over the last three windows.
+    /// Units programmed for each unit the host writes, over the windows compared.
     pub waf: f64,
-    /// Mean number of valid units in a collected block, over the last three windows; 0 if
+    /// Mean number of valid units in a collected block, over the windows compared; 0 if
     /// nothing was collected.
     pub victim_valid: f64,
     /// Whether write amplification had come to rest.
@@ -516,11 +517,27 @@ struct Windows {
 
 impl Windows {
     const COMPARED: usize = 3;
+    /// Windows of which the earlier half and the later are compared.
+    const HALVES: usize = 8;
 
     fn steady(&self) -> bool {
-        if self.cut_short || self.tallies.len() <= Windows::COMPARED {
-            return false;
+        self.compared().is_some()
+    }
+
+    /// How many of the last windows show that write amplification is at rest.
+    fn compared(&self) -> Option<usize> {
+        // The first window holds the way from the start to the steady state.
+        let windows = self.tallies.len() - 1;
+        if self.cut_short || windows < Windows::COMPARED {
+            return None;
         }
+        if self.alike() {
+            return Some(Windows::COMPARED);
+        }
+        (windows > Windows::HALVES && self.halves_alike()).then_some(Windows::HALVES)
+    }
+
+    fn alike(&self) -> bool {
         let first = self.tallies.len() - Windows::COMPARED - 1;
         let (mut low, mut high, mut error) = (f64::INFINITY, 0.0_f64, 0.0_f64);
         for pair in self.tallies[first..].windows(2) {
@@ -530,11 +547,21 @@ impl Windows {
         high - low <= TOLERANCE * high + 2.0 * error
     }
 
+    /// In few blocks write amplification rises and falls as collection goes round them, for ever.
+    fn halves_alike(&self) -> bool {
+        let end = self.tallies.len() - 1;
+        let middle = end - Windows::HALVES / 2;
+        let half = |from: usize, to| self.amplification(&self.tallies[from], &self.tallies[to]);
+        let (earlier, error) = half(end - Windows::HALVES, middle);
+        let (later, other) = half(middle, end);
+        (earlier - later).abs() <= TOLERANCE * earlier.max(later) + 2.0 * error.max(other)
+    }
+
     fn last(&self) -> (&Tally, &Tally) {
         let end = self.tallies.len() - 1;
-        // The first window holds the way from the start to the steady state, so it counts
-        // only if there is no other.
-        let start = end.saturating_sub(Windows::COMPARED).max(usize::from(end > 1));
+        let compared = self.compared().unwrap_or(Windows::COMPARED);
+        // The first window counts only if there is no other.
+        let start = end.saturating_sub(compared).max(usize::from(end > 1));
         (&self.tallies[start], &self.tallies[end])
     }
 

@@ -4,7 +4,7 @@
 use crate::support::*;
 use mynah_model::config::*;
 use mynah_model::io::*;
-use mynah_model::precondition::Occupancy;
+use mynah_model::precondition::{Occupancy, UpdateClass};
 use mynah_stamp::Span;
 
 /// One plane of 256 blocks of 32 pages, pages that are mapping units.
@@ -30,9 +30,18 @@ fn skewed(units: u64, random: &mut Random) -> u64 {
     if random.chance(0.9) { random.below(units / 10) } else { random.range(units / 10, units - 1) }
 }
 
-fn waf_of(host: &mut Host, writes: usize, mut unit: impl FnMut() -> u64) -> f64 {
+fn waf_of(host: &mut Host, writes: usize, unit: impl FnMut() -> u64) -> f64 {
+    waf_at_depth(4, host, writes, unit)
+}
+
+fn waf_at_depth(
+    depth: usize,
+    host: &mut Host,
+    writes: usize,
+    mut unit: impl FnMut() -> u64,
+) -> f64 {
     host.drive.restart_counters();
-    host.closed_loop(4, writes, |_| (Operation::Write, unit() * 8, 8));
+    host.closed_loop(depth, writes, |_| (Operation::Write, unit() * 8, 8));
     host.drive.check().expect("the invariants hold");
     host.drive.counters().write_amplification().expect("written")
 }
@@ -95,7 +104,7 @@ fn preconditioning_agrees_with_the_policies() {
     }
 }
 
-/// Where collection keeps pace it is under way when writes begin, as after a long time.
+/// Where collection keeps pace it is as far when writes begin as after a long time.
 #[test]
 fn paced_collection_starts_at_its_pace() {
     // Sixteen planes, each of which would take a block's worth of writes to begin.
@@ -103,22 +112,25 @@ fn paced_collection_starts_at_its_pace() {
         (c.geometry.channels, c.geometry.chips_per_channel) = (4, 4);
         (c.gc.paced, c.gc.urgent) = (true, 0.01);
     };
-    let mut host = Host::new(one_plane(paced));
-    let units = host.drive.namespace_sectors(NAMESPACE).expect("one") / 8;
-    let mut random = Random(4);
-    let mut unit = || random.below(units);
-    fill(&mut host);
-    waf_of(&mut host, units as usize * 10, &mut unit);
-    let written = waf_of(&mut host, units as usize * 6, &mut unit);
+    // Dies that never rest, and dies with time left.
+    for (depth, saturated) in [(64, true), (4, false)] {
+        let mut host = Host::new(one_plane(paced));
+        let units = host.drive.namespace_sectors(NAMESPACE).expect("one") / 8;
+        let mut random = Random(4);
+        let mut unit = || random.below(units);
+        fill(&mut host);
+        waf_at_depth(depth, &mut host, units as usize * 10, &mut unit);
+        let written = waf_at_depth(depth, &mut host, units as usize * 6, &mut unit);
 
-    let mut host = Host::new(one_plane(paced));
-    let classes = vec![written_class(0, units, 1.0)];
-    let occupancy = [Occupancy { namespace: NAMESPACE, classes }];
-    host.drive.precondition(&occupancy).expect("it has a steady state");
-    host.drive.check().expect("the invariants hold");
-    // Half a block's worth for each plane.
-    let soon = waf_of(&mut host, 256, &mut unit);
-    assert_close("the first writes", soon, written, 0.2);
+        let mut host = Host::new(one_plane(paced));
+        let classes = vec![UpdateClass { saturated, ..written_class(0, units, 1.0) }];
+        let occupancy = [Occupancy { namespace: NAMESPACE, classes }];
+        host.drive.precondition(&occupancy).expect("it has a steady state");
+        host.drive.check().expect("the invariants hold");
+        // Half a block's worth for each plane.
+        let soon = waf_at_depth(depth, &mut host, 256, &mut unit);
+        assert_close(&format!("the first writes at depth {depth}"), soon, written, 0.2);
+    }
 }
 
 #[test]
