@@ -163,6 +163,9 @@ pub(crate) enum Drives {
         /// Change the drive
         #[arg(long, value_name = "KEY=VALUE")]
         set: Vec<String>,
+        /// Print the drive's file instead, to begin one of your own with
+        #[arg(long, conflicts_with = "set")]
+        toml: bool,
     },
     /// Check a drive file
     Check {

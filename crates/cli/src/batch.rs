@@ -7,10 +7,11 @@ use crate::print;
 use crate::progress::BatchBar;
 use crate::sim::{enough_memory, measured_anyway, named};
 use mynah_lab::output::PendingFile;
-use mynah_lab::result::{Result as RunResult, Results};
+use mynah_lab::result::{FailedRun, Result as RunResult, Results};
 use mynah_lab::simulation::Simulation;
 use mynah_lab::sweep::{self, Sweep};
 use mynah_lab::{Measured, SimulationError, batch};
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Mutex;
 
@@ -68,30 +69,17 @@ pub(crate) fn run(
     let done = batch::run(&runs, threads, one);
     drop(bar);
 
-    let mut results: Vec<RunResult> = Vec::new();
-    let mut interrupted = false;
-    // Only points of which every run is done.
-    for point in done.chunks(repeats as usize) {
-        if point.iter().any(Option::is_none) {
-            interrupted = true;
-            continue;
-        }
-        for run in point.iter().flatten() {
-            match run {
-                Ok(measured) => results.push(measured.result.clone()),
-                Err(_) => break,
-            }
-        }
+    let mut done = Done::of(&runs, done, repeats as usize);
+    if done.results.is_empty() && !done.failed.is_empty() {
+        return Err(done.failed.swap_remove(0).1.into());
     }
-    if let Some(error) = done.into_iter().flatten().find_map(Result::err) {
-        return Err(error.into());
-    }
-    let points = sweep::groups(&results, repeats as usize);
-    let mut document = Results::new(results);
+    let points = sweep::groups(&done.results, repeats as usize);
+    let sweep = Sweep::new(axes, points).with_runs(&done.results);
+    let mut document = Results::new(done.results);
     if repeats > 1 {
-        document.confidence = points.clone();
+        document.confidence = sweep.confidence();
     }
-    let sweep = Sweep::new(axes, points);
+    document.failed = done.failed.iter().map(|(run, _)| run.clone()).collect();
     if let Some(file) = report {
         let title = args.experiment.as_deref().and_then(Path::file_stem).unwrap_or_default();
         file.finish(&sweep.html(&title.to_string_lossy()))?;
@@ -104,7 +92,7 @@ pub(crate) fn run(
     }
     if !args.output.quiet {
         remarks.iter().for_each(failure::say);
-        if interrupted {
+        if done.interrupted {
             failure::say("interrupted: these are the points that were done");
         }
     }
@@ -113,11 +101,86 @@ pub(crate) fn run(
     } else if !args.output.quiet {
         print::out(&sweep.text())?;
     }
-    match unsaved.into_inner() {
-        Ok(Some(reason)) => Err(SimulationError::from(reason).into()),
-        _ => Ok(interrupted),
+    if let Ok(Some(reason)) = unsaved.into_inner() {
+        return Err(SimulationError::from(reason).into());
+    }
+    match trouble(&document, runs.len()) {
+        Some(trouble) if done.interrupted => {
+            failure::say(&trouble);
+            Ok(true)
+        }
+        Some(trouble) => Err(Failure::failed(trouble, None)),
+        None => Ok(done.interrupted),
     }
 }
+
+/// What came of all runs.
+struct Done {
+    /// Those of points of which every run is done.
+    results: Vec<RunResult>,
+    failed: Vec<(FailedRun, SimulationError)>,
+    interrupted: bool,
+}
+
+impl Done {
+    fn of(runs: &[Simulation], done: Vec<Option<Run>>, repeats: usize) -> Done {
+        let mut all = Done { results: Vec::new(), failed: Vec::new(), interrupted: false };
+        let mut done = done.into_iter();
+        for point in runs.chunks(repeats) {
+            let mut whole = Vec::new();
+            for (simulation, run) in point.iter().zip(&mut done) {
+                match run {
+                    None => all.interrupted = true,
+                    Some(Ok(measured)) => whole.push(measured.result),
+                    Some(Err(error)) => {
+                        let failed = FailedRun {
+                            point: simulation.point.iter().cloned().collect(),
+                            seed: simulation.options.seed,
+                            error: error.to_string(),
+                        };
+                        all.failed.push((failed, error));
+                    }
+                }
+            }
+            if whole.len() == point.len() {
+                all.results.append(&mut whole);
+            }
+        }
+        all
+    }
+}
+
+/// What is to be said of runs that failed, and of those that are not to be trusted.
+fn trouble(document: &Results, runs: usize) -> Option<String> {
+    let named = |point: &BTreeMap<String, String>, seed: u64| {
+        let varied = point.iter().filter(|(key, _)| *key != "seed");
+        let values = varied.map(|(key, value)| format!("{key} {value}, "));
+        format!("{}seed {seed}", values.collect::<String>())
+    };
+    let failed = document.failed.iter().map(|run| (named(&run.point, run.seed), run.error.clone()));
+    let untrusted = document.results.iter().filter_map(|result| {
+        let reason = result.untrusted.as_ref()?;
+        Some((named(&result.point, result.seed), format!("not trustworthy: {reason}")))
+    });
+    let all: Vec<String> =
+        failed.chain(untrusted).map(|(name, what)| format!("{name}: {what}")).collect();
+    match &all[..] {
+        [] => None,
+        [only] => Some(format!("1 run of {runs} has no result to rely on: {only}")),
+        several => {
+            let shown = several.iter().take(SHOWN).cloned().collect::<Vec<_>>().join("\n");
+            let rest = match several.len().saturating_sub(SHOWN) {
+                0 => String::new(),
+                more => format!("\nand {more} more (`--json` names them all)"),
+            };
+            let count = several.len();
+            Some(format!("{count} runs of {runs} have no result to rely on:\n{shown}{rest}"))
+        }
+    }
+}
+
+/// How many runs in trouble are named.
+const SHOWN: usize = 8;
 
 type Run = Result<Box<Measured>, SimulationError>;
 

@@ -15,7 +15,8 @@ fn load(name: &str, set: &[String]) -> Result<DriveFile, Failure> {
 pub(crate) fn run(what: Option<Drives>) -> Result<bool, Failure> {
     let text = match what.unwrap_or(Drives::List) {
         Drives::List => list()?,
-        Drives::Show { name, set } => load(&name, &set)?.show(),
+        Drives::Show { name, toml: true, .. } => load(&name, &[])?.text,
+        Drives::Show { name, set, .. } => load(&name, &set)?.show(),
         Drives::Check { file, set } => check(&load(&file, &set)?),
         Drives::Schema => format!("{:#}\n", drive::json_schema()),
     };
@@ -32,7 +33,8 @@ fn list() -> Result<String, Failure> {
         let _ = writeln!(text, "{:width$}  {}", drive.name, description.trim());
     }
     text.push_str(
-        "\nThe first is the default. `mynah drives show NAME` prints every number of one.\n",
+        "\nThe first is the default. `mynah drives show NAME` prints every number of one,\n\
+         `mynah drives show NAME --toml > my-drive.toml` begins a drive of your own.\n",
     );
     Ok(text)
 }

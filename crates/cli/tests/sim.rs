@@ -387,7 +387,7 @@ fn a_sweep_runs_every_combination_and_ends_with_a_table() {
     let table = run(&["--report", "s.html", "--table", "s.csv", "--threads", "2"]);
     let lines: Vec<_> = table.lines().collect();
     assert_eq!(lines.len(), 5, "{table}");
-    assert!(lines[0].contains("flow.reader.iodepth") && lines[0].contains("reader read iops"));
+    assert!(lines[0].contains("flow.reader.iodepth") && lines[0].contains("reader read IOPS"));
     assert!(lines[4].contains("16k"), "{table}");
     let csv = std::fs::read_to_string(folder.path().join("s.csv")).unwrap();
     assert!(csv.starts_with("flow.reader.iodepth,flow.*.bs,seed,reader read iops,"), "{csv}");
@@ -403,6 +403,48 @@ fn a_sweep_runs_every_combination_and_ends_with_a_table() {
     assert_eq!((&point["flow.reader.iodepth"], &point["flow.*.bs"]), (&"8".into(), &"16k".into()));
     assert_eq!(results[3]["seed"], 4);
     assert_eq!(results[3]["flows"][0]["read"]["bytes"], 500 * 16384);
+}
+
+#[test]
+fn a_sweep_keeps_what_was_measured_where_other_runs_fail() {
+    let folder = tempfile::tempdir().unwrap();
+    // One point's queues are too short for it; one ends within its ramp.
+    let depths = SWEEP.replace("[1, 8]", "[1, 5000]");
+    std::fs::write(folder.path().join("depths.toml"), depths).unwrap();
+    let ramps = SWEEP.replace("[sweep]", "[sweep]\nramp_time = [\"0\", \"1s\"]");
+    std::fs::write(folder.path().join("ramps.toml"), ramps).unwrap();
+
+    let output = mynah(folder.path(), &["sim", "depths.toml", "--json", "d.json"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(text(&output.stdout).lines().count(), 3, "a table of two points");
+    let said = text(&output.stderr);
+    assert!(said.contains("2 runs of 4 have no result"), "{said}");
+    assert!(
+        said.contains("flow.*.bs 4k, flow.reader.iodepth 5000, seed 3: flow `reader`"),
+        "{said}"
+    );
+    let json = std::fs::read_to_string(folder.path().join("d.json")).unwrap();
+    let value = result(&json);
+    assert_eq!(value["results"].as_array().unwrap().len(), 2);
+    let failed = value["failed"].as_array().unwrap();
+    assert_eq!((failed.len(), &failed[1]["seed"]), (2, &4.into()));
+    assert_eq!(failed[1]["point"]["flow.reader.iodepth"], "5000");
+    assert!(failed[1]["error"].as_str().unwrap().contains("1024 entries"), "{failed:?}");
+
+    let output = mynah(folder.path(), &["sim", "ramps.toml", "--quiet"]);
+    assert_eq!(output.status.code(), Some(1));
+    let said = text(&output.stderr);
+    assert!(said.contains("4 runs of 8 have no result"), "{said}");
+    assert!(said.contains("ended within its ramp of 1s"), "{said}");
+}
+
+#[test]
+fn a_shipped_drives_file_is_where_ones_own_begins() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = done(mynah(folder.path(), &["drives", "show", "qlc-p4320", "--toml"]));
+    std::fs::write(folder.path().join("my-drive.toml"), file).unwrap();
+    let checked = done(mynah(folder.path(), &["drives", "check", "my-drive.toml"]));
+    assert!(checked.contains("qlc-p4320"), "{checked}");
 }
 
 #[test]

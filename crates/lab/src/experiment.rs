@@ -185,7 +185,9 @@ pub struct Point {
 #[derive(Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Raw {
-    schema: Spanned<String>,
+    /// What it says is known.
+    #[serde(rename = "schema")]
+    _schema: Spanned<String>,
     drive: Spanned<String>,
     seed: Option<Spanned<Value>>,
     precondition: Option<Spanned<String>>,
@@ -284,6 +286,7 @@ impl Experiment {
     /// If it cannot be used.
     pub fn parse_points(name: &str, text: &str) -> Result<Vec<Point>, ExperimentError> {
         let file = Text { name, text };
+        check_schema(&file)?;
         let raw: Raw = toml::from_str(text)
             .map_err(|error| file.error(error.span().unwrap_or(0..0), error.message()))?;
         let axes = sweep::axes(&file, &raw)?;
@@ -301,11 +304,6 @@ impl Experiment {
     }
 
     fn build(file: &Text<'_>, raw: Raw) -> Result<Experiment, ExperimentError> {
-        if raw.schema.get_ref() != SCHEMA {
-            let message =
-                format!("schema `{}` is not known; this is {SCHEMA}", raw.schema.get_ref());
-            return Err(file.error(raw.schema.span(), message));
-        }
         if raw.drive.get_ref().is_empty() {
             return Err(file.error(raw.drive.span(), "the drive's name is empty"));
         }
@@ -372,6 +370,24 @@ impl Experiment {
         };
         self.flows.iter().map(place).collect()
     }
+}
+
+/// Whether this is an experiment at all: of another file every key would be wrong.
+fn check_schema(file: &Text<'_>) -> Result<(), ExperimentError> {
+    #[derive(Deserialize)]
+    struct Version {
+        schema: Option<Spanned<String>>,
+    }
+    // What is wrong with the whole text is said of the whole text.
+    let Ok(Version { schema: Some(schema) }) = toml::from_str(file.text) else { return Ok(()) };
+    let message = match schema.get_ref().as_str() {
+        SCHEMA => return Ok(()),
+        other if other.starts_with("mynah.drive/") => {
+            format!("this is a drive, not an experiment: `mynah sim --drive {}` runs it", file.name)
+        }
+        other => format!("schema `{other}` is not known; this is {SCHEMA}"),
+    };
+    Err(file.error(schema.span(), message))
 }
 
 /// The only point.

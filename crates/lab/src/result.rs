@@ -100,6 +100,21 @@ pub struct Results {
     /// Of repeated runs: means with confidence intervals, one entry for each point.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub confidence: Vec<Confidence>,
+    /// The runs that ended in an error, and so have no result.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub failed: Vec<FailedRun>,
+}
+
+/// A run that ended in an error.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct FailedRun {
+    /// Of a sweep: what was varied, and its value in this run.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub point: BTreeMap<String, String>,
+    /// The seed of all random numbers.
+    pub seed: u64,
+    /// Why there is no result.
+    pub error: String,
 }
 
 /// What repeated runs of one experiment, with different seeds, say together.
@@ -411,7 +426,7 @@ impl Result {
 impl Results {
     /// A list of results.
     pub fn new(results: Vec<Result>) -> Results {
-        Results { schema: ResultsSchema::V1, results, confidence: Vec::new() }
+        Results { schema: ResultsSchema::V1, results, confidence: Vec::new(), failed: Vec::new() }
     }
 
     /// The results as JSON, indented, with a line end.

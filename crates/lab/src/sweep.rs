@@ -20,6 +20,15 @@ pub struct Sweep {
     rows: Vec<Row>,
     /// Every quantity that some row has, in order of first appearance.
     names: Vec<String>,
+    /// What was run: the drives, the seeds and the command.
+    runs: Option<Runs>,
+}
+
+struct Runs {
+    drives: Vec<String>,
+    seeds: (u64, u64),
+    command: String,
+    version: String,
 }
 
 struct Row {
@@ -42,6 +51,28 @@ fn written(name: &str, value: f64) -> String {
         _ if name.ends_with("iops") => count(value),
         _ if name.ends_with("ratio") => percent(value),
         _ => format!("{value:.3}"),
+    }
+}
+
+/// What people call a quantity. Its unit is with its values.
+fn named(name: &str) -> String {
+    const WORDS: [(&str, &str); 9] = [
+        ("iops", "IOPS"),
+        ("bw_bytes_per_s", "bandwidth"),
+        ("lat_ns mean", "mean latency"),
+        ("lat_ns p50", "median latency"),
+        ("lat_ns p99", "p99 latency"),
+        ("lat_ns p99.9", "p99.9 latency"),
+        ("waf", "WAF"),
+        ("cmt_hit_ratio", "CMT hits"),
+        ("cache_hit_ratio", "cache hits"),
+    ];
+    let word = WORDS.iter().find(|(end, _)| {
+        name.strip_suffix(end).is_some_and(|rest| rest.is_empty() || rest.ends_with(' '))
+    });
+    match word {
+        Some((end, word)) => format!("{}{word}", &name[..name.len() - end.len()]),
+        None => name.replace('_', " "),
     }
 }
 
@@ -72,7 +103,32 @@ impl Sweep {
             let value = |axis: &String| confidence.point.get(axis).cloned().unwrap_or_default();
             rows.push(Row { values: axes.iter().map(value).collect(), confidence });
         }
-        Sweep { axes, rows, names }
+        Sweep { axes, rows, names, runs: None }
+    }
+
+    /// The same, which also says what its results are of.
+    #[must_use]
+    pub fn with_runs(self, results: &[Result]) -> Sweep {
+        let Some(first) = results.first() else { return self };
+        let mut drives: Vec<String> = Vec::new();
+        for result in results {
+            if !drives.contains(&result.drive) {
+                drives.push(result.drive.clone());
+            }
+        }
+        let seeds = || results.iter().map(|result| result.seed);
+        let runs = Runs {
+            drives,
+            seeds: (seeds().min().unwrap_or(0), seeds().max().unwrap_or(0)),
+            command: first.run.command.clone(),
+            version: first.run.version.clone(),
+        };
+        Sweep { runs: Some(runs), ..self }
+    }
+
+    /// What the runs of each point say together.
+    pub fn confidence(&self) -> Vec<Confidence> {
+        self.rows.iter().map(|row| row.confidence.clone()).collect()
     }
 
     fn is_repeated(&self) -> bool {
@@ -86,7 +142,7 @@ impl Sweep {
         }
         let names: Vec<&String> = self.names.iter().filter(|name| !is_detail(name)).collect();
         let mut cells: Vec<Vec<String>> = vec![self.axes.clone()];
-        cells[0].extend(names.iter().map(|name| (*name).replace("lat_ns ", "")));
+        cells[0].extend(names.iter().map(|name| named(name)));
         let first = names.first();
         let most = self.rows.iter().filter_map(|row| row.metric(first?)).map(|m| m.mean);
         let most = most.fold(0.0, f64::max);
@@ -120,11 +176,15 @@ impl Sweep {
 
     /// One point: a quantity a line.
     fn list(&self) -> String {
-        let width = self.names.iter().map(|name| name.chars().count()).max().unwrap_or(0);
+        let width = self.names.iter().map(|name| named(name).chars().count()).max().unwrap_or(0);
         let mut text = String::new();
         for metric in self.rows.iter().flat_map(|row| &row.confidence.metrics) {
-            let _ =
-                write!(text, "{:width$}  {:>9}", metric.name, written(&metric.name, metric.mean));
+            let _ = write!(
+                text,
+                "{:width$}  {:>9}",
+                named(&metric.name),
+                written(&metric.name, metric.mean)
+            );
             if let Some(half) = metric.half_width {
                 let share = if metric.mean == 0.0 { 0.0 } else { half / metric.mean };
                 let half = written(&metric.name, half);
@@ -188,18 +248,30 @@ impl Sweep {
             "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n\
              <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n\
              <title>{title} · Mynah sweep</title>\n<style>\n{style}</style>\n</head>\n<body>\n\
-             <main>\n<header>\n<h1>{title}</h1>\n<p class=\"lead\">{} points, varying {}</p>\n\
-             </header>",
+             <main>\n<header>\n<h1>{title}</h1>\n<p class=\"lead\">{} points, varying {}</p>",
             self.rows.len(),
             escape(self.axes.join(", "))
         )?;
+        if let Some(runs) = &self.runs {
+            let seeds = match runs.seeds {
+                (first, last) if first == last => format!("seed {first}"),
+                (first, last) => format!("seeds {first} to {last}"),
+            };
+            let noun = if runs.drives.len() == 1 { "drive" } else { "drives" };
+            let drives = escape(runs.drives.join(", "));
+            writeln!(out, "<p class=\"lead\">{noun} {drives} · {seeds}</p>")?;
+            if !runs.command.is_empty() {
+                writeln!(out, "<code class=\"command\">{}</code>", escape(&runs.command))?;
+            }
+        }
+        writeln!(out, "</header>")?;
         self.pictures(out)?;
         writeln!(out, "<h2>Table</h2>\n<div class=\"panel\"><table><thead><tr>")?;
         for axis in &self.axes {
             write!(out, "<th class=\"left\">{}</th>", escape(axis))?;
         }
         for name in &self.names {
-            write!(out, "<th>{}</th>", escape(name))?;
+            write!(out, "<th>{}</th>", escape(named(name)))?;
         }
         writeln!(out, "</tr></thead><tbody>")?;
         for row in &self.rows {
@@ -217,7 +289,11 @@ impl Sweep {
             }
             writeln!(out, "</tr>")?;
         }
-        writeln!(out, "</tbody></table></div>\n</main>\n</body>\n</html>")
+        writeln!(out, "</tbody></table></div>")?;
+        if let Some(runs) = &self.runs {
+            writeln!(out, "<footer>Mynah {}.</footer>", escape(&runs.version))?;
+        }
+        writeln!(out, "</main>\n</body>\n</html>")
     }
 
     /// For every kind of quantity a chart of all lines that show it.
@@ -302,7 +378,7 @@ impl Sweep {
             let tall = low > 0.0 && heights().fold(0.0, f64::max) / low > 30.0;
             let marks = (across.len() <= 16).then(|| places.clone());
             let svg = Chart {
-                title: quantity,
+                title: &named(quantity),
                 across: (axis, &label),
                 height: &|height| written(quantity, height),
                 lines,
@@ -312,7 +388,8 @@ impl Sweep {
                 logarithmic: (tall, wide),
             }
             .svg();
-            let caption = escape(quantity);
+            let scale = if tall { ", logarithmic scale" } else { "" };
+            let caption = escape(format!("{}{scale}", named(quantity)));
             writeln!(
                 out,
                 "<figure class=\"panel\">{svg}<figcaption>{caption}</figcaption></figure>"

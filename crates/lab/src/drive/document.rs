@@ -136,6 +136,13 @@ pub(super) struct Document<'i> {
 }
 
 impl<'i> Document<'i> {
+    /// Where it says that it is an experiment file.
+    pub(super) fn experiment_schema(&self) -> Option<Range<usize>> {
+        let schema = self.root.get_ref().get("schema")?;
+        let name = schema.get_ref().as_str()?;
+        name.starts_with("mynah.experiment/").then(|| schema.span())
+    }
+
     /// Reads `text`, which errors call `name`.
     pub(super) fn parse(name: &str, text: &'i str) -> Result<Document<'i>, Problem> {
         let mut document =

@@ -132,6 +132,11 @@ fn read(
     for (assignment, text) in overrides.iter().zip(&texts) {
         document.set(assignment, text)?;
     }
+    if let Some(span) = document.experiment_schema() {
+        let message = "this is an experiment, not a drive".to_owned();
+        let help = format!("run it with `mynah sim {origin}`");
+        return Err(document.problem(message, span, "not a drive's schema", Some(help)).into());
+    }
     let file: schema::File = document.read()?;
     let config = lower::lower(&document, &file).map_err(DriveError::new)?;
     if let Err(error) = config.check() {
