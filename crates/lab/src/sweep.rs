@@ -445,7 +445,7 @@ mod tests {
         let text = sweep(1).text();
         let lines: Vec<_> = text.lines().collect();
         assert_eq!(lines.len(), 4, "{text}");
-        assert!(lines[0].contains("flow.reader.iodepth") && lines[0].contains("reader read iops"));
+        assert!(lines[0].contains("flow.reader.iodepth") && lines[0].contains("reader read IOPS"));
         assert!(lines[3].trim_start().starts_with("16") && lines[3].ends_with("█"));
         let csv = sweep(1).csv();
         assert!(csv.starts_with("flow.reader.iodepth,reader read iops,"));
@@ -457,6 +457,18 @@ mod tests {
         let text = sweep(3).text();
         assert!(text.contains(" ±") && text.contains("means of 3 runs"), "{text}");
         assert!(sweep(3).csv().contains("reader read iops,reader read iops ±,"));
+    }
+
+    #[test]
+    fn a_picture_says_what_it_is_of() {
+        let html = |sweep: Sweep| sweep.html("a sweep");
+        let mut results = vec![sample::contended(), sample::idle()];
+        (results[0].seed, results[1].seed) = (7, 1);
+        let plain = html(sweep(1));
+        let named = html(sweep(1).with_runs(&results));
+        assert!(named.contains(&results[0].drive) && named.contains("seeds 1 to 7"), "{named}");
+        assert!(named.contains(&results[0].run.version) && !plain.contains("seeds"));
+        assert!(named.contains("p99 latency") && !named.contains("lat_ns"));
     }
 
     #[test]
