@@ -169,7 +169,7 @@ fn a_drive_that_does_nothing_but_collect_is_given_up() {
         ("gc.write_frontiers", "one"),
     ];
     let sets = sets.map(|(key, value)| format!("--set={key}={value}"));
-    let drive = ["sim", "--drive", "samsung-48l-tlc", "--seed", "843"];
+    let drive = ["sim", "--drive", "samsung-48l-tlc", "--seed", "5"];
     let flow = ["--rw", "write", "--bs", "12k", "--iodepth", "8", "--number_ios", "3000"];
     let sets: Vec<&str> = sets.iter().map(String::as_str).collect();
     let output = mynah(folder.path(), &[&drive[..], &flow, &sets].concat());

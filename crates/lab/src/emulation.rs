@@ -110,6 +110,7 @@ impl Emulation {
                 weight: 1.0,
                 write_share: WRITE_SHARE,
                 saturated: false,
+                units_per_s: 0.0,
             };
             Occupancy { namespace, classes: vec![class] }
         };

@@ -209,7 +209,14 @@ fn sample(number: usize) -> Option<Vec<u8>> {
         let namespace = NamespaceId(1);
         let unit_sectors = u64::from(drive.config().mapping.unit_bytes / 512);
         let units = drive.namespace_sectors(namespace)? / unit_sectors;
-        let class = UpdateClass { first: 0, units, weight: 1.0, write_share: 1.0, saturated: true };
+        let class = UpdateClass {
+            first: 0,
+            units,
+            weight: 1.0,
+            write_share: 1.0,
+            saturated: true,
+            units_per_s: 0.0,
+        };
         let occupancy = [Occupancy { namespace, classes: vec![class] }];
         drive.precondition_with(&occupancy, &[]).ok()?;
         if number > HYBRID {

@@ -100,6 +100,9 @@ pub struct OccupancyRange {
     pub write_share: f64,
     /// Whether it is written as fast as the drive takes it.
     pub saturated: bool,
+    /// Units that are written in a second, if that was known.
+    #[serde(default)]
+    pub units_per_s: f64,
 }
 
 /// The schema that this version writes.

@@ -343,6 +343,7 @@ fn ranges(occupancy: &[Occupancy]) -> Vec<OccupancyRange> {
             weight: class.weight,
             write_share: class.write_share,
             saturated: class.saturated,
+            units_per_s: class.units_per_s,
         };
         classes.iter().map(range).collect::<Vec<_>>()
     };
@@ -358,6 +359,7 @@ fn occupied(ranges: &[OccupancyRange]) -> Vec<Occupancy> {
             weight: range.weight,
             write_share: range.write_share,
             saturated: range.saturated,
+            units_per_s: range.units_per_s,
         };
         let namespace = NamespaceId(range.namespace);
         match all.iter_mut().find(|occupancy| occupancy.namespace == namespace) {

@@ -10,6 +10,7 @@
 
 mod heat;
 mod logs;
+mod moment;
 
 use crate::blocks::{Frontier, Stream};
 use crate::config::{CollectionUnit, VictimPolicy, WriteFrontiers};
@@ -26,7 +27,6 @@ use mynah_stamp::Time;
 use rand::Rng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::SeedableRng;
-use std::ops::RangeInclusive;
 
 /// Most different kinds of data on one plane.
 const CLASSES_MAX: usize = crate::steady::pool::MAX_CLASSES;
@@ -53,10 +53,11 @@ pub struct UpdateClass {
     /// The share of accesses to this range that are writes, 0 to 1: how much of what the
     /// cached mapping table holds of it differs from flash.
     pub write_share: f64,
-    /// Whether it is written as fast as the drive takes it. Garbage collection then gets
-    /// little time before it is urgent, so planes are found with any number of free blocks
-    /// from that point to the one where collection starts; otherwise with the latter.
+    /// Whether it is written as fast as the drive takes it, so that garbage collection gets
+    /// little time.
     pub saturated: bool,
+    /// Units of it that are written in a second, if that is known beforehand; otherwise 0.
+    pub units_per_s: f64,
 }
 
 /// How often the units of a namespace are rewritten, where that follows no ranges.
@@ -134,6 +135,8 @@ struct PlaneClass {
     end: u32,
     weight: f64,
     saturated: bool,
+    /// How often each of its units is written in a second, as far as known.
+    rewrites_per_s: f64,
     /// Which units of the range, if not all.
     heat: Option<u8>,
     /// What of it is taken for hot.
@@ -229,13 +232,12 @@ impl Drive {
             let state = &states[at].1;
             waf += state.waf / f64::from(self.shape.planes);
             settled &= state.steady;
-            let spread = self.kept_free(&here);
             // The blocks of a superblock lose their units together.
             let mut drawn = if together { alike.clone() } else { random.clone() };
-            let kept = spread.start() + below(&mut drawn, spread.clone().count() as u32) as usize;
-            let blocks = self.blocks.free_blocks(plane).saturating_sub(kept);
+            let moment = self.moment(&here, &counts, state, &mut drawn);
+            let blocks = self.blocks.free_blocks(plane).saturating_sub(moment.free_blocks);
             let mut compositions = state.compositions_with_units(blocks, &counts, &mut drawn)?;
-            self.stagger(&mut compositions, &mut drawn);
+            self.stagger(&mut compositions, &moment, &mut drawn);
             if !together {
                 random = drawn;
             }
@@ -407,6 +409,7 @@ impl Drive {
                 end: first + class.units as u32,
                 weight: class.weight,
                 saturated: class.saturated && class.weight > 0.0,
+                rewrites_per_s: class.units_per_s / class.units.max(1) as f64,
             })
             .filter(|class| {
                 self.space_of(class.first).planes.contains(&plane)
@@ -452,29 +455,9 @@ impl Drive {
         below(u64::from(class.end) - base) - below(u64::from(class.first) - base)
     }
 
-    /// Free blocks among which a plane with these kinds of data is found at a random moment.
-    fn kept_free(&self, classes: &[PlaneClass]) -> RangeInclusive<usize> {
-        let start = self.blocks.start;
-        let urgent = self.blocks.urgent.min(start);
-        let saturated = classes.iter().any(|class| class.saturated);
-        if self.config.gc.paced {
-            // A collection wins as many pages as are written meanwhile. Where writes leave no time
-            // besides, it is under way nearly always, otherwise at some moments.
-            let under_way = (start - 1).max(urgent);
-            return match saturated {
-                true => under_way..=under_way,
-                false if classes.iter().any(|class| class.weight > 0.0) => under_way..=start,
-                false => start..=start,
-            };
-        }
-        // Collection that nothing comes between is not left behind.
-        let behind = self.config.gc.preemptible && saturated;
-        if behind { urgent..=start } else { start..=start }
-    }
-
     /// The abstract pool that behaves as `plane` does.
     fn pool_of_plane(&self, plane: u32, classes: &[PlaneClass], counts: &[u64]) -> Pool {
-        let kept = (*self.kept_free(classes).start() as u32).max(2);
+        let kept = (*self.free_at_work(classes).start() as u32).max(2);
         let total: f64 = classes.iter().map(|class| class.weight).sum();
         Pool {
             blocks: self.blocks.free_blocks(plane) as u32,
@@ -520,49 +503,8 @@ impl Drive {
         }
     }
 
-    /// Fills open blocks to a random degree, as they are found at a random moment; what
-    /// they lose or gain comes from the full ones.
-    fn stagger(&self, compositions: &mut [BlockComposition], random: &mut Xoshiro256PlusPlus) {
-        let units_per_block = self.shape.units_per_block;
-        let open = compositions.iter().take_while(|c| c.role != BlockRole::Full).count();
-        let (open, full) = compositions.split_at_mut(open);
-        if full.is_empty() {
-            return;
-        }
-        let mut cursor = below(random, full.len() as u32) as usize;
-        for frontier in open {
-            let pages = below(random, self.shape.pages_per_block);
-            let written = pages * self.shape.units_per_page;
-            let before = u32::from(frontier.written).max(1);
-            frontier.written = written as u16;
-            for class in 0..CLASSES_MAX {
-                let valid = u32::from(frontier.valid[class]);
-                let target = (valid * written / before).min(written);
-                // Others give or take a unit each.
-                let mut change = i64::from(target) - i64::from(valid);
-                let mut looked = 0;
-                while change != 0 && looked < full.len() * 4 {
-                    cursor = (cursor + 1) % full.len();
-                    looked += 1;
-                    let other = &mut full[cursor];
-                    if change > 0 && other.valid[class] > 0 {
-                        other.valid[class] -= 1;
-                        change -= 1;
-                    } else if change < 0 && other.valid_units() < units_per_block {
-                        other.valid[class] += 1;
-                        change += 1;
-                    }
-                }
-                frontier.valid[class] = (i64::from(target) - change).max(0) as u16;
-            }
-            frontier.written = frontier
-                .written
-                .max((frontier.valid_units().next_multiple_of(self.shape.units_per_page)) as u16);
-        }
-    }
-
-    /// The same for the blocks that take translation pages: what is skipped counts as
-    /// written and void.
+    /// Fills the blocks that take translation pages to a random degree: what is skipped counts
+    /// as written and void.
     fn stagger_translation(&mut self, random: &mut Xoshiro256PlusPlus) {
         if self.config.gc.frontiers == WriteFrontiers::One {
             return;

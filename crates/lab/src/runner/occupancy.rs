@@ -45,7 +45,9 @@ pub fn occupancy(
             let write_share = if flow.modifies() { 1.0 } else { 0.0 };
             // A closed loop writes as fast as the drive lets it.
             let saturated = flow.depth().is_some();
+            let sectors_per_s = if saturated { None } else { rate_of(flow) };
             let mut add = |first: u64, count: u64, weight: f64| {
+                let per_s = sectors_per_s.unwrap_or(0.0) * weight / f64::from(unit_sectors);
                 let count = count.min(units.saturating_sub(first));
                 if count > 0 {
                     ranges.push(UpdateClass {
@@ -54,6 +56,7 @@ pub fn occupancy(
                         weight: weight * share,
                         write_share,
                         saturated,
+                        units_per_s: per_s,
                     });
                 }
             };
@@ -138,10 +141,13 @@ fn partition(ranges: &[UpdateClass], occupied: u64) -> Vec<UpdateClass> {
             weight: 0.0,
             write_share: 0.0,
             saturated: false,
+            units_per_s: 0.0,
         };
         for range in ranges {
             if range.first < end && first < range.first + range.units {
-                class.weight += range.weight * (end - first) as f64 / range.units as f64;
+                let share = (end - first) as f64 / range.units as f64;
+                class.weight += range.weight * share;
+                class.units_per_s += range.units_per_s * share;
                 class.write_share = f64::max(class.write_share, range.write_share);
                 class.saturated |= range.saturated;
             }

@@ -393,8 +393,14 @@ fn warming_keeps_no_reads_of_namespaces_that_have_none() {
     config.namespaces =
         vec![Namespace::whole_drive(), Namespace { caching: writes, ..Namespace::whole_drive() }];
     let mut host = Host::new(config);
-    let class =
-        UpdateClass { first: 0, units: 2000, weight: 1.0, write_share: 0.5, saturated: false };
+    let class = UpdateClass {
+        first: 0,
+        units: 2000,
+        weight: 1.0,
+        write_share: 0.5,
+        saturated: false,
+        units_per_s: 0.0,
+    };
     let both = [1, 2].map(|id| Occupancy { namespace: NamespaceId(id), classes: vec![class] });
     host.drive.fill(&both).expect("a fresh drive");
     let mut random = Random(9);

@@ -395,7 +395,7 @@ fn flin_divides_collection_among_those_who_cause_it() {
         );
         let least = if depth == 2 { 4.0 } else { 1.1 };
         assert!(divided[2] > least * plain[2], "{what}: {divided:?} after {plain:?}");
-        assert!(divided[1] < 1.1, "{what}: {divided:?} after {plain:?}");
+        assert!(divided[1] < 1.15, "{what}: {divided:?} after {plain:?}");
         assert!(divided[3] > plain[3], "{what}: {divided:?} after {plain:?}");
     }
 }

@@ -86,7 +86,7 @@ pub(crate) fn keep_free(config: &mut Config, free: u32, valid: f64) {
 /// Units that are written at random until the drive has settled, with a share `weight` of all
 /// writes.
 pub(crate) fn written_class(first: u64, units: u64, weight: f64) -> UpdateClass {
-    UpdateClass { first, units, weight, write_share: 1.0, saturated: true }
+    UpdateClass { first, units, weight, write_share: 1.0, saturated: true, units_per_s: 0.0 }
 }
 
 /// A mapping table in flash whose cache holds `bytes`.
@@ -391,6 +391,7 @@ pub(crate) fn fill_sectors(host: &mut Host, sectors: u64) {
         weight: 1.0,
         write_share: 0.5,
         saturated: false,
+        units_per_s: 0.0,
     };
     host.drive
         .fill(&[Occupancy { namespace: NAMESPACE, classes: vec![class] }])

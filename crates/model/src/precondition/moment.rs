@@ -1,0 +1,196 @@
+//! At which moment of its collections a plane is found: how many free blocks it has, and how full
+//! its open blocks are.
+//!
+//! A plane collects when it has less than `start` free blocks. Where writes leave the dies time it
+//! rests in between, and the moment is one of a cycle:
+//!
+//! - *One frontier*: a new block is taken, and collection begins; what it moves fills the block up
+//!   to the share of valid units that victims have; it rests while the host fills what is left.
+//! - *Separate frontiers*: the host takes a new block, and collection wins blocks, each less what
+//!   it moves, until one more is free again. It then rests until the host's block is full. Victims
+//!   of which a share `x` is valid leave the other block filled to between `x` and 1, and each
+//!   of them has filled it `1 - x` less far than the one before.
+//!
+//! How much of the cycle collection takes is what it has to do in a second, if it is known how
+//! much is written, in the time that the host's programs leave.
+
+use super::{CLASSES_MAX, PlaneClass, below, random_share};
+use crate::config::{Placement, WriteFrontiers};
+use crate::drive::Drive;
+use crate::steady::pool::{BlockComposition, BlockRole, PoolState};
+use rand_xoshiro::Xoshiro256PlusPlus;
+use std::ops::RangeInclusive;
+
+/// What a plane is found with.
+pub(super) struct Moment {
+    pub(super) free_blocks: usize,
+    /// How full the open blocks are, as a share of 1.
+    host: f64,
+    collected: f64,
+    hot: f64,
+}
+
+impl Drive {
+    /// Free blocks among which a plane with these kinds of data is found while it collects: less
+    /// than `start`, unless nothing comes between a collection and its end.
+    pub(super) fn free_at_work(&self, classes: &[PlaneClass]) -> RangeInclusive<usize> {
+        let start = self.blocks.start;
+        let urgent = self.blocks.urgent.min(start);
+        let saturated = classes.iter().any(|class| class.saturated);
+        match (saturated, self.config.gc.paced) {
+            (false, _) => start..=start,
+            // A collection wins as many pages as are written meanwhile.
+            (true, true) => (start - 1).max(urgent)..=(start - 1).max(urgent),
+            // Collection that the host comes before is left behind.
+            (true, false) if self.config.gc.preemptible => urgent..=start,
+            (true, false) => start..=start,
+        }
+    }
+
+    /// A moment at which a plane is found that holds `counts` units of each class, and that
+    /// collects as `state` says.
+    pub(super) fn moment(
+        &self,
+        classes: &[PlaneClass],
+        counts: &[u64],
+        state: &PoolState,
+        random: &mut Xoshiro256PlusPlus,
+    ) -> Moment {
+        let start = self.blocks.start;
+        let mut share_of_1 = || random_share(random);
+        let (phase, chance, hot) = (share_of_1(), share_of_1(), share_of_1());
+        let saturated = classes.iter().any(|class| class.saturated);
+        let one = self.config.gc.frontiers == WriteFrontiers::One;
+        if saturated && !(one && self.config.gc.paced) {
+            let free = self.free_at_work(classes);
+            let more = below(random, free.clone().count() as u32) as usize;
+            let free_blocks = free.start() + more;
+            return Moment { free_blocks, host: phase, collected: chance, hot };
+        }
+        let share = match saturated {
+            true => 1.0,
+            false => self.share_collecting(classes, counts, state),
+        };
+        let valid = (state.victim_valid / f64::from(state.units_per_block)).clamp(0.0, 1.0);
+        // How much of its work is done, and how much of the cycle's writes have come; they go
+        // elsewhere while it works, if they can.
+        let collects = phase < share;
+        let done = if collects { phase / share } else { 1.0 };
+        let written = match self.config.placement {
+            Placement::LeastLoaded if share < 1.0 => ((phase - share) / (1.0 - share)).max(0.0),
+            _ => phase,
+        };
+        let free_blocks = |collects| match collects {
+            true => (start - 1).max(self.blocks.urgent.min(start)),
+            false => start,
+        };
+        match self.config.gc.frontiers {
+            // Collections begin with a whole block, so only as many are under way as make up for
+            // that; the others that would be have come to their end.
+            WriteFrontiers::One => {
+                let begins = chance >= done;
+                let host = if begins { 0.0 } else { valid + written * (1.0 - valid) };
+                Moment { free_blocks: free_blocks(begins), host, collected: 0.0, hot: 0.0 }
+            }
+            WriteFrontiers::Separate => {
+                let least = if collects { valid * (1.0 - done) } else { valid };
+                let collected = least + chance * (1.0 - valid);
+                let free_blocks = free_blocks(collects);
+                Moment { free_blocks, host: written, collected, hot: 0.0 }
+            }
+            WriteFrontiers::HotCold(_) => {
+                Moment { free_blocks: free_blocks(collects), host: written, collected: 0.0, hot }
+            }
+        }
+    }
+
+    /// The share of the time in which such a plane collects, where writes leave time: 0 if it is
+    /// not known how much is written.
+    fn share_collecting(&self, classes: &[PlaneClass], counts: &[u64], state: &PoolState) -> f64 {
+        let rewritten = |(class, &units): (&PlaneClass, &u64)| class.rewrites_per_s * units as f64;
+        let units: f64 = classes.iter().zip(counts).map(rewritten).sum();
+        let pages = units / f64::from(self.shape.units_per_page);
+        let middle = self.shape.pages_per_block / 2;
+        let transfer = self.flash.page_transfer.as_secs_f64();
+        let read = self.flash.read(middle).as_secs_f64() + transfer;
+        let program = self.flash.program_mean.as_secs_f64() + transfer;
+        let erase = self.flash.erase.as_secs_f64() / f64::from(self.shape.pages_per_block);
+        // What planes of a die cannot do together they do in turn.
+        let turns = match self.config.scheduler.multi_plane {
+            true => 1.0,
+            false => f64::from(self.shape.planes_per_die),
+        };
+        let moved = pages * (state.waf - 1.0);
+        let collects = (moved * (read + program) + pages * state.waf * erase) * turns;
+        let left = 1.0 - pages * program * turns;
+        if left <= collects { 1.0 } else { collects / left }
+    }
+
+    /// Fills open blocks as they are found at `moment`; what they lose or gain comes from the full
+    /// ones.
+    pub(super) fn stagger(
+        &self,
+        compositions: &mut [BlockComposition],
+        moment: &Moment,
+        random: &mut Xoshiro256PlusPlus,
+    ) {
+        let open = compositions.iter().take_while(|c| c.role != BlockRole::Full).count();
+        let (open, full) = compositions.split_at_mut(open);
+        if full.is_empty() {
+            return;
+        }
+        let cursor = below(random, full.len() as u32) as usize;
+        let mut spread =
+            Spread { blocks: full, cursor, units_per_block: self.shape.units_per_block };
+        for frontier in open {
+            let share = match frontier.role {
+                BlockRole::CollectionFrontier => moment.collected,
+                BlockRole::HotFrontier => moment.hot,
+                BlockRole::HostFrontier | BlockRole::Full => moment.host,
+            };
+            let pages = (share * f64::from(self.shape.pages_per_block)) as u32;
+            let pages = pages.min(self.shape.pages_per_block - 1);
+            let written = pages * self.shape.units_per_page;
+            let before = u32::from(frontier.written).max(1);
+            frontier.written = written as u16;
+            for class in 0..CLASSES_MAX {
+                let valid = u32::from(frontier.valid[class]);
+                let target = (valid * written / before).min(written);
+                let left = spread.over(class, i64::from(valid) - i64::from(target));
+                frontier.valid[class] = (i64::from(target) + left).max(0) as u16;
+            }
+            frontier.written = frontier
+                .written
+                .max((frontier.valid_units().next_multiple_of(self.shape.units_per_page)) as u16);
+        }
+    }
+}
+
+/// Gives units to blocks, or takes them away, one from each in turn.
+struct Spread<'b> {
+    blocks: &'b mut [BlockComposition],
+    cursor: usize,
+    units_per_block: u32,
+}
+
+impl Spread<'_> {
+    /// Gives the blocks `units` of a class, or takes as many if that is negative; returns what
+    /// they have no room for, or do not have.
+    fn over(&mut self, class: usize, units: i64) -> i64 {
+        let mut left = units;
+        let mut in_vain = 0;
+        while left != 0 && in_vain < self.blocks.len() {
+            self.cursor = (self.cursor + 1) % self.blocks.len();
+            in_vain += 1;
+            let block = &mut self.blocks[self.cursor];
+            if left < 0 && block.valid[class] > 0 {
+                block.valid[class] -= 1;
+                (left, in_vain) = (left + 1, 0);
+            } else if left > 0 && block.valid_units() < self.units_per_block {
+                block.valid[class] += 1;
+                (left, in_vain) = (left - 1, 0);
+            }
+        }
+        left
+    }
+}
