@@ -373,16 +373,23 @@ fn beside_a_writer(config: &Config, operation: Operation, depths: [usize; 2]) ->
 
 #[test]
 fn flin_divides_collection_among_those_who_cause_it() {
-    let outcome = |operation, depth, divides_collection| {
-        let config = small_with(|c| {
+    let of_seed = |seed, operation, depth, divides_collection| {
+        let mut config = small_with(|c| {
             c.scheduler.flin = Some(Flin { divides_collection, ..mqsims_flin() });
         });
+        config.seed = seed;
         let [alone, _] = beside_a_writer(&config, operation, [depth, 0]);
         let [_, writer_alone] = beside_a_writer(&config, operation, [0, 32]);
         let [shared, writer_shared] = beside_a_writer(&config, operation, [depth, 32]);
         let slowdowns = [shared / alone, writer_shared / writer_alone];
         let (least, most) = (slowdowns[0].min(slowdowns[1]), slowdowns[0].max(slowdowns[1]));
         [slowdowns[0], slowdowns[1], least / most, 1.0 / slowdowns[0] + 1.0 / slowdowns[1]]
+    };
+    // A second of a drive depends on where its planes stood when it began.
+    let outcome = |operation, depth, divides_collection| {
+        let seeds = (1..=6).map(|seed| of_seed(seed, operation, depth, divides_collection));
+        let sum = seeds.reduce(|sum, one| std::array::from_fn(|at| sum[at] + one[at]));
+        sum.expect("six").map(|sum: f64| sum / 6.0)
     };
     for (what, operation, depth) in
         [("reader", Operation::Read, 2), ("light writer", Operation::Write, 1)]
@@ -395,7 +402,7 @@ fn flin_divides_collection_among_those_who_cause_it() {
         );
         let least = if depth == 2 { 4.0 } else { 1.1 };
         assert!(divided[2] > least * plain[2], "{what}: {divided:?} after {plain:?}");
-        assert!(divided[1] < 1.15, "{what}: {divided:?} after {plain:?}");
+        assert!(divided[1] < 1.1, "{what}: {divided:?} after {plain:?}");
         assert!(divided[3] > plain[3], "{what}: {divided:?} after {plain:?}");
     }
 }
