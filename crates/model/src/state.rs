@@ -95,6 +95,16 @@ impl Reader<'_> {
         most: usize,
         below: u32,
     ) -> Result<Vec<u32>, StateError> {
+        self.numbers_that(what, most, |number| number < below)
+    }
+
+    /// At most `most` numbers that are `valid`.
+    fn numbers_that(
+        &mut self,
+        what: &'static str,
+        most: usize,
+        valid: impl Fn(u32) -> bool,
+    ) -> Result<Vec<u32>, StateError> {
         let count = self.number()?;
         let count = usize::try_from(count).ok().filter(|count| *count <= most);
         let count = count.ok_or_else(|| StateError::Damaged(format!("too many {what}")))?;
@@ -105,7 +115,7 @@ impl Reader<'_> {
             self.bytes(&mut chunk[..bytes])?;
             for number in chunk[..bytes].chunks_exact(4) {
                 let number = u32::from_le_bytes([number[0], number[1], number[2], number[3]]);
-                if number >= below {
+                if !valid(number) {
                     return Err(StateError::Damaged(format!("{what}: {number}")));
                 }
                 numbers.push(number);
@@ -122,10 +132,24 @@ impl Reader<'_> {
         below: u32,
     ) -> Result<Vec<u32>, StateError> {
         let numbers = self.numbers(what, count, below)?;
-        match numbers.len() == count {
-            true => Ok(numbers),
-            false => Err(StateError::Damaged(format!("too few {what}"))),
-        }
+        enough(numbers, what, count)
+    }
+
+    /// Exactly `count` numbers of any value.
+    pub(crate) fn words(
+        &mut self,
+        what: &'static str,
+        count: usize,
+    ) -> Result<Vec<u32>, StateError> {
+        let numbers = self.numbers_that(what, count, |_| true)?;
+        enough(numbers, what, count)
+    }
+}
+
+fn enough(numbers: Vec<u32>, what: &'static str, count: usize) -> Result<Vec<u32>, StateError> {
+    match numbers.len() == count {
+        true => Ok(numbers),
+        false => Err(StateError::Damaged(format!("too few {what}"))),
     }
 }
 

@@ -90,11 +90,11 @@ impl Blocks {
         for &block in &self.retired {
             self.gone[block as usize] = true;
         }
-        self.endurance = input.all("blocks' lives", self.endurance.len(), u32::MAX)?;
+        self.endurance = input.words("blocks' lives", self.endurance.len())?;
         let levelling = input.all("levelled planes", self.levelling.len(), 2)?;
         self.levelling = levelling.into_iter().map(|levelling| levelling == 1).collect();
-        let low = input.all("ages", self.stamps.len(), u32::MAX)?;
-        let high = input.all("ages", self.stamps.len(), u32::MAX)?;
+        let low = input.words("ages", self.stamps.len())?;
+        let high = input.words("ages", self.stamps.len())?;
         let stamp = |(low, high): (u32, u32)| u64::from(high) << 32 | u64::from(low);
         self.stamps = low.into_iter().zip(high).map(stamp).collect();
         self.clock = input.number()?;
