@@ -5,6 +5,7 @@
 //! times and wait in the host when the queue is full or enough are outstanding. Time jumps from
 //! one thing that happens to the next.
 
+mod closed_loop;
 mod error;
 mod job;
 mod occupancy;

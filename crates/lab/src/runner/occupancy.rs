@@ -1,6 +1,6 @@
 //! What the flows of a run leave on the drive: what preconditioning takes for given.
 
-use super::RunError;
+use super::{RunError, closed_loop};
 use crate::workload::{FlowSpec, WriteProfile, heat};
 use mynah_model::Drive;
 use mynah_model::io::NamespaceId;
@@ -31,6 +31,13 @@ pub fn occupancy(
             Some(share) => ((units as f64 * share) as u64).min(units),
             None => units,
         };
+        let config = drive.config();
+        let flash = config.geometry.pages() as f64 * f64::from(config.geometry.page_bytes);
+        let all_sectors: u64 = (1..=config.namespaces.len() as u32)
+            .filter_map(|id| drive.namespace_sectors(NamespaceId(id)))
+            .sum();
+        let share_of_units = occupied as f64 / units.max(1) as f64;
+        let valid = all_sectors as f64 * 512.0 * share_of_units / (flash * (1.0 - config.gc.start));
         // Where all say how much they write, each counts by that, otherwise all alike.
         let rate_of = |flow: &FlowSpec| match flow.modifies() {
             true => flow.sectors_written_per_s(),
@@ -43,9 +50,16 @@ pub fn occupancy(
             let share = rates.as_ref().filter(|_| most > 0.0).map_or(1.0, |rates| rates[at] / most);
             let profile = flow.write_profile(sectors, unit_sectors)?;
             let write_share = if flow.modifies() { 1.0 } else { 0.0 };
-            // A closed loop writes as fast as the drive lets it.
-            let saturated = flow.depth().is_some();
-            let sectors_per_s = if saturated { None } else { rate_of(flow) };
+            // A closed loop writes as fast as the drive lets it, or as its reads do. What that
+            // comes to matters where collection keeps pace.
+            let (sectors_per_s, saturated) = match flow.depth() {
+                None => (rate_of(flow), false),
+                Some(_) if !config.gc.paced => (None, true),
+                Some(_) => {
+                    let held_up = closed_loop::sectors_written_per_s(config, valid, flow);
+                    (held_up, held_up.is_none())
+                }
+            };
             let mut add = |first: u64, count: u64, weight: f64| {
                 let per_s = sectors_per_s.unwrap_or(0.0) * weight / f64::from(unit_sectors);
                 let count = count.min(units.saturating_sub(first));
