@@ -377,9 +377,39 @@ fn converted(all: Vec<Occupancy>, unit: u64, here: u64, device: &Drive) -> Vec<O
         let class = |class: UpdateClass| {
             let first = class.first * unit / here;
             let end = ((class.first + class.units) * unit).div_ceil(here).min(capacity);
-            (end > first).then(|| UpdateClass { first, units: end - first, ..class })
+            // Each place is rewritten as often as it was.
+            let units_per_s = class.units_per_s * (end - first) as f64 / class.units.max(1) as f64;
+            (end > first).then(|| UpdateClass { first, units: end - first, units_per_s, ..class })
         };
         Occupancy { namespace, classes: classes.into_iter().filter_map(class).collect() }
     };
     all.into_iter().map(each).filter(|occupancy| !occupancy.classes.is_empty()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_are_written_as_much_on_another_drive() {
+        // Of the mqsim drive, whose units have 8 KiB.
+        let device = Drive::new(crate::drive::load("mqsim", &[]).unwrap().config).unwrap();
+        let units = device.namespace_sectors(NamespaceId(1)).unwrap() / 16;
+        let class = |first, units, units_per_s| UpdateClass {
+            first,
+            units,
+            weight: 1.0,
+            write_share: 1.0,
+            saturated: false,
+            units_per_s,
+        };
+        let there = |class| {
+            let all = vec![Occupancy { namespace: NamespaceId(1), classes: vec![class] }];
+            converted(all, 4096, 8192, &device).remove(0).classes.remove(0)
+        };
+        assert_eq!(there(class(100, 1000, 30.0)), class(50, 500, 15.0));
+        // Half of this one lies beyond the end.
+        let cut = there(class(0, units * 4, 80.0));
+        assert_eq!(cut, class(0, units, 20.0));
+    }
 }

@@ -152,3 +152,16 @@ pub fn cache() -> DataCache {
         write_back: WriteBack::Eager,
     }
 }
+
+/// A mapping table in flash whose cache holds `bytes`.
+pub fn cached_table(bytes: u64) -> CachedTable {
+    CachedTable {
+        bytes,
+        granularity: CmtGranularity::Entry,
+        sharing: CmtSharing::Shared,
+        entry_bytes: None,
+        translation_entry_bytes: None,
+        load_bytes: 512,
+        write_back: true,
+    }
+}

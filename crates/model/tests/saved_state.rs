@@ -2,13 +2,13 @@
 //! done that just went on.
 
 use mynah_model::config::{
-    CacheMode, CacheSharing, CachedTable, CellType, CmtGranularity, CmtSharing, CollectionUnit,
-    Config, Flin, HotData, MappingScheme, MappingTable, Placement, RowPolicy, VictimPolicy,
-    WriteBack, WriteFrontiers,
+    CacheMode, CacheSharing, CachedTable, CellType, CmtGranularity, CollectionUnit, Config, Flin,
+    HotData, MappingScheme, MappingTable, Placement, RowPolicy, VictimPolicy, WriteBack,
+    WriteFrontiers,
 };
 use mynah_model::io::*;
 use mynah_model::precondition::{Occupancy, UpdateClass};
-use mynah_model::testing::{cache, small};
+use mynah_model::testing::{cache, cached_table, small};
 use mynah_model::{Drive, StateError};
 use mynah_stamp::{Span, Time};
 use proptest::prelude::*;
@@ -200,13 +200,8 @@ proptest! {
             config.wear.static_threshold = None;
         } else if mapped > 0 {
             config.mapping.table = MappingTable::Cached(CachedTable {
-                bytes: 16 << 10,
                 granularity: [CmtGranularity::Entry, CmtGranularity::Page][usize::from(mapped - 1)],
-                sharing: CmtSharing::Shared,
-                entry_bytes: None,
-                translation_entry_bytes: None,
-                load_bytes: 512,
-                write_back: true,
+                ..cached_table(16 << 10)
             });
         }
         let mut first = Drive::new(config.clone()).unwrap();
@@ -410,15 +405,7 @@ fn blocks_of_any_age_are_restored() {
     // The clock of ages has counted the translation pages that were put in place; of blocks filled
     // shortly before, half of the stamp's bits are ones.
     let mut config = small();
-    config.mapping.table = MappingTable::Cached(CachedTable {
-        bytes: 16 << 10,
-        granularity: CmtGranularity::Entry,
-        sharing: CmtSharing::Shared,
-        entry_bytes: None,
-        translation_entry_bytes: None,
-        load_bytes: 512,
-        write_back: true,
-    });
+    config.mapping.table = MappingTable::Cached(cached_table(16 << 10));
     (config.geometry.channels, config.geometry.chips_per_channel) = (1, 1);
     (config.geometry.dies_per_chip, config.geometry.planes_per_die) = (1, 1);
     (config.geometry.blocks_per_plane, config.geometry.pages_per_block) = (256, 4);

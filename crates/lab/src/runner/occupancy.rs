@@ -1,7 +1,7 @@
 //! What the flows of a run leave on the drive: what preconditioning takes for given.
 
 use super::{RunError, closed_loop};
-use crate::workload::{FlowSpec, WriteProfile, heat};
+use crate::workload::{FlowSpec, SECTOR_BYTES, WriteProfile, heat};
 use mynah_model::Drive;
 use mynah_model::io::NamespaceId;
 use mynah_model::precondition::{Heat, Occupancy, UpdateClass};
@@ -31,13 +31,7 @@ pub fn occupancy(
             Some(share) => ((units as f64 * share) as u64).min(units),
             None => units,
         };
-        let config = drive.config();
-        let flash = config.geometry.pages() as f64 * f64::from(config.geometry.page_bytes);
-        let all_sectors: u64 = (1..=config.namespaces.len() as u32)
-            .filter_map(|id| drive.namespace_sectors(NamespaceId(id)))
-            .sum();
-        let share_of_units = occupied as f64 / units.max(1) as f64;
-        let valid = all_sectors as f64 * 512.0 * share_of_units / (flash * (1.0 - config.gc.start));
+        let valid = valid_share(drive, occupied as f64 / units.max(1) as f64);
         // Where all say how much they write, each counts by that, otherwise all alike.
         let rate_of = |flow: &FlowSpec| match flow.modifies() {
             true => flow.sectors_written_per_s(),
@@ -54,9 +48,9 @@ pub fn occupancy(
             // comes to matters where collection keeps pace.
             let (sectors_per_s, saturated) = match flow.depth() {
                 None => (rate_of(flow), false),
-                Some(_) if !config.gc.paced => (None, true),
+                Some(_) if !drive.config().gc.paced => (None, true),
                 Some(_) => {
-                    let held_up = closed_loop::sectors_written_per_s(config, valid, flow);
+                    let held_up = closed_loop::sectors_written_per_s(drive.config(), valid, flow);
                     (held_up, held_up.is_none())
                 }
             };
@@ -107,6 +101,16 @@ pub fn occupancy(
         }
     }
     Ok(all)
+}
+
+/// The share of the flash that is not kept free that is valid, if of all namespaces a share
+/// `occupied` is.
+fn valid_share(drive: &Drive, occupied: f64) -> f64 {
+    let config = drive.config();
+    let ids = (1..=config.namespaces.len() as u32).map(NamespaceId);
+    let sectors: u64 = ids.filter_map(|id| drive.namespace_sectors(id)).sum();
+    let flash = config.geometry.pages() as f64 * f64::from(config.geometry.page_bytes);
+    sectors as f64 * SECTOR_BYTES as f64 * occupied / (flash * (1.0 - config.gc.start))
 }
 
 /// How often each unit is rewritten on those namespaces where that follows no ranges.
@@ -179,7 +183,7 @@ mod tests {
     #[test]
     fn flows_count_by_what_they_say_they_write() {
         let drive = Drive::new(crate::drive::load("mqsim", &[]).unwrap().config).unwrap();
-        let weights = |all: [&[(&str, &str)]; 2]| -> Vec<f64> {
+        let classes = |all: [&[(&str, &str)]; 2]| {
             let flows = all.map(|one| {
                 let mut options = FlowOptions::default();
                 for (name, value) in [("bs", "8k"), ("runtime", "1")].iter().chain(one) {
@@ -187,9 +191,9 @@ mod tests {
                 }
                 options.flow("flow").unwrap()
             });
-            let found = occupancy(&drive, &flows, 16, &mut vec![]).unwrap();
-            found[0].classes.iter().map(|class| class.weight).collect()
+            occupancy(&drive, &flows, 16, &mut vec![]).unwrap().remove(0).classes
         };
+        let weights = |all| classes(all).iter().map(|class| class.weight).collect::<Vec<_>>();
         let slow = [("rw", "randwrite"), ("size", "50%"), ("rate_iops", "10")];
         let fast = [("rw", "randrw"), ("rwmixread", "50"), ("offset", "50%"), ("rate_iops", "80")];
         assert_eq!(weights([&slow, &fast]), [0.25, 1.0]);
@@ -197,5 +201,30 @@ mod tests {
         assert_eq!(weights([&slow[..2], &fast]), [1.0, 1.0]);
         let reader = [("rw", "randread"), ("iodepth", "8")];
         assert_eq!(weights([&slow, &reader]), [1.0, 0.0]);
+        // Ten and forty requests of 8 KiB a second, which is a unit here.
+        let known = |class: &UpdateClass| (class.units_per_s, class.saturated);
+        let both: Vec<_> = classes([&slow, &fast]).iter().map(known).collect();
+        assert_eq!(both, [(10.0, false), (40.0, false)]);
+        assert_eq!(known(&classes([&slow[..2], &fast])[0]), (0.0, true));
+    }
+
+    /// Where collection keeps pace.
+    #[test]
+    fn closed_loops_that_read_do_not_saturate_a_drive() {
+        let drive = crate::drive::load("enterprise-tlc", &[]).unwrap();
+        let drive = Drive::new(drive.config).unwrap();
+        let known = |rw: &str, depth: &str| {
+            let mut options = FlowOptions::default();
+            for (name, value) in [("rw", rw), ("bs", "4k"), ("iodepth", depth), ("runtime", "1")] {
+                assert!(options.set(name, value));
+            }
+            let flows = [options.flow("flow").unwrap()];
+            let class = occupancy(&drive, &flows, 8, &mut vec![]).unwrap()[0].classes[0];
+            (class.units_per_s, class.saturated)
+        };
+        let (mixed, saturated) = known("randrw", "1");
+        assert!((10_000.0..20_000.0).contains(&mixed) && !saturated, "{mixed}");
+        assert_eq!(known("randrw", "4096"), (0.0, true));
+        assert_eq!(known("randwrite", "1"), (0.0, true));
     }
 }

@@ -31,8 +31,14 @@ pub(super) struct Moment {
 }
 
 impl Drive {
-    /// Free blocks among which a plane with these kinds of data is found while it collects: less
-    /// than `start`, unless nothing comes between a collection and its end.
+    /// Free blocks of a plane that collects, and whose collection keeps up.
+    fn free_under_way(&self) -> usize {
+        let start = self.blocks.start;
+        (start - 1).max(self.blocks.urgent.min(start))
+    }
+
+    /// Free blocks that collection keeps in a plane with these kinds of data: `start`, or what
+    /// writes that leave no time let it have.
     pub(super) fn free_at_work(&self, classes: &[PlaneClass]) -> RangeInclusive<usize> {
         let start = self.blocks.start;
         let urgent = self.blocks.urgent.min(start);
@@ -40,7 +46,7 @@ impl Drive {
         match (saturated, self.config.gc.paced) {
             (false, _) => start..=start,
             // A collection wins as many pages as are written meanwhile.
-            (true, true) => (start - 1).max(urgent)..=(start - 1).max(urgent),
+            (true, true) => self.free_under_way()..=self.free_under_way(),
             // Collection that the host comes before is left behind.
             (true, false) if self.config.gc.preemptible => urgent..=start,
             (true, false) => start..=start,
@@ -56,7 +62,6 @@ impl Drive {
         state: &PoolState,
         random: &mut Xoshiro256PlusPlus,
     ) -> Moment {
-        let start = self.blocks.start;
         let mut share_of_1 = || random_share(random);
         let (phase, chance, hot) = (share_of_1(), share_of_1(), share_of_1());
         let saturated = classes.iter().any(|class| class.saturated);
@@ -81,8 +86,8 @@ impl Drive {
             _ => phase,
         };
         let free_blocks = |collects| match collects {
-            true => (start - 1).max(self.blocks.urgent.min(start)),
-            false => start,
+            true => self.free_under_way(),
+            false => self.blocks.start,
         };
         match self.config.gc.frontiers {
             // Collections begin with a whole block, so only as many are under way as make up for

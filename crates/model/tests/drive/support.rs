@@ -5,7 +5,7 @@ use mynah_model::Drive;
 use mynah_model::config::*;
 use mynah_model::io::*;
 use mynah_model::precondition::{Occupancy, UpdateClass};
-pub(crate) use mynah_model::testing::{cache, page_times, small};
+pub(crate) use mynah_model::testing::{cache, cached_table, page_times, small};
 use mynah_stamp::{Span, Time};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -87,19 +87,6 @@ pub(crate) fn keep_free(config: &mut Config, free: u32, valid: f64) {
 /// writes.
 pub(crate) fn written_class(first: u64, units: u64, weight: f64) -> UpdateClass {
     UpdateClass { first, units, weight, write_share: 1.0, saturated: true, units_per_s: 0.0 }
-}
-
-/// A mapping table in flash whose cache holds `bytes`.
-pub(crate) fn cached_table(bytes: u64) -> CachedTable {
-    CachedTable {
-        bytes,
-        granularity: CmtGranularity::Entry,
-        sharing: CmtSharing::Shared,
-        entry_bytes: None,
-        translation_entry_bytes: None,
-        load_bytes: 512,
-        write_back: true,
-    }
 }
 
 pub(crate) fn memory_queue(id: u16) -> Queue {
