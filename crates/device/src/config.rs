@@ -121,23 +121,33 @@ pub struct Port {
 /// How much hosts may ask for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Controllers at once, discovery controllers included.
+    /// Controllers at once, those of the discovery subsystem apart.
     pub controllers_max: u16,
+    /// Controllers of the discovery subsystem at once. Their identifiers lie behind the others.
+    pub discovery_max: u16,
     /// I/O queues of a controller.
     pub queues_max: u16,
     /// Entries of a queue.
     pub queue_entries_max: u32,
     /// Namespaces.
     pub namespaces_max: u32,
+    /// Bytes of memory that commands and replies of all hosts may hold beyond their queue entries,
+    /// and that those of one source may.
+    pub held_bytes_max: u64,
+    /// See [`Transport::source`].
+    pub source_held_bytes_max: u64,
 }
 
 impl Default for Limits {
     fn default() -> Self {
         Limits {
             controllers_max: 2048,
+            discovery_max: 256,
             queues_max: 128,
             queue_entries_max: 1024,
             namespaces_max: 1024,
+            held_bytes_max: 512 << 20,
+            source_held_bytes_max: 256 << 20,
         }
     }
 }
@@ -151,6 +161,9 @@ pub struct Transport {
     pub max_transfer_bytes: u32,
     /// Who is at the other end, for messages.
     pub peer: String,
+    /// Connections with the same number come from the same machine, as far as the transport can
+    /// tell, and share what one may use up.
+    pub source: u128,
     /// Which of [`SubsystemConfig::ports`] the host came to.
     pub port: u16,
     /// TRTYPE: 3 is TCP.

@@ -23,6 +23,10 @@ pub(crate) enum Role {
 /// it to be given up at all: as long as Linux's target waits for a proof where there is no
 /// keep-alive timeout (nvmet_execute_auth_send in drivers/nvme/target/fabrics-cmd-auth.c).
 pub(crate) const UNREADY_PATIENCE: Span = Span::from_secs(120);
+/// How long a discovery controller without a keep-alive timeout waits to hear of its host: anybody
+/// can have one, and may forget it. As long as with Linux's target (NVMET_DISC_KATO_MS in
+/// drivers/nvme/target/nvmet.h, nvmet_alloc_ctrl in core.c).
+pub(crate) const DISCOVERY_PATIENCE: Span = Span::from_secs(120);
 /// Entries kept of the error log.
 pub(crate) const ERROR_ENTRIES: usize = 64;
 /// Reservation notifications kept.
@@ -65,6 +69,8 @@ pub(crate) struct Controller {
     pub(crate) max_transfer_bytes: u32,
     pub(crate) port: u16,
     pub(crate) transport: u8,
+    /// Where its host is, see [`Transport::source`].
+    pub(crate) source: u128,
     /// Whose I/O this is, for the model.
     pub(crate) flow: u16,
     /// I/O queues that it can have.
@@ -87,6 +93,7 @@ impl Controller {
             in_capsule_bytes: 0,
             max_transfer_bytes: self.max_transfer_bytes,
             peer: self.host_nqn.clone(),
+            source: self.source,
             port: self.port,
             kind: self.transport,
             host_nqn: None,
@@ -107,11 +114,13 @@ impl Controller {
     /// then must not leave it behind (so Linux's target, nvmet_start_ctrl in
     /// drivers/nvme/target/core.c).
     pub(crate) fn expires(&self) -> Option<Time> {
-        let time = match self.is_ready() {
-            true => self.keep_alive,
-            false => self.keep_alive.max(UNREADY_PATIENCE),
+        let time = match (self.keep_alive.is_zero(), self.is_ready()) {
+            (true, _) if self.role == Role::Discovery => DISCOVERY_PATIENCE,
+            (true, _) => return None,
+            (false, true) => self.keep_alive,
+            (false, false) => self.keep_alive.max(UNREADY_PATIENCE),
         };
-        (!self.keep_alive.is_zero()).then(|| self.last_seen + time)
+        Some(self.last_seen + time)
     }
 
     /// The transport queue of an I/O queue.

@@ -1,6 +1,7 @@
 //! The discovery log page (Base 2.0, section 5.16.1.23).
 
 use crate::config::Neighbour;
+use crate::controller::Role;
 use crate::subsystem::Subsystem;
 use mynah_stamp::Time;
 use mynah_wire::fabrics::{DISCOVERY_NQN, nqn_field};
@@ -13,6 +14,18 @@ use zerocopy::byteorder::little_endian::U16;
 const TCP: u8 = 3;
 
 impl Subsystem {
+    /// The identifiers that controllers of a role can have. Anybody can have a discovery
+    /// controller: they take none that hosts need for I/O.
+    pub(crate) fn ids_of(&self, role: Role) -> impl Iterator<Item = usize> + Clone + use<> {
+        let io_last = usize::from(self.config.limits.controllers_max);
+        let (first, last) = match role {
+            Role::Io => (1, io_last),
+            Role::Discovery => (io_last + 1, self.controllers.len() - 1),
+        };
+        let ids = self.config.shard.ids();
+        ids.skip_while(move |id| *id < first).take_while(move |id| *id <= last)
+    }
+
     /// The page as this host sees it: on every port the discovery subsystem itself, and the
     /// NVM subsystem if the host is allowed to use it; then the neighbours.
     pub(crate) fn discovery_page(&self, host_nqn: &str) -> Vec<u8> {

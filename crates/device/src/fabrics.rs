@@ -189,8 +189,7 @@ impl Subsystem {
         transport: &Transport,
     ) -> Option<u16> {
         let free = |id: &usize| self.controllers[*id].is_none();
-        let count = self.controllers.len();
-        let ids = self.config.shard.ids().take_while(|id| *id < count);
+        let ids = self.ids_of(role);
         let id = ids
             .clone()
             .find(|id| free(id) && self.last_hosts[*id].as_ref() == Some(&host))
@@ -226,6 +225,7 @@ impl Subsystem {
             max_transfer_bytes: transport.max_transfer_bytes,
             port: transport.port,
             transport: transport.kind,
+            source: transport.source,
             flow,
             queues_max,
             has_shadow_doorbells: false,

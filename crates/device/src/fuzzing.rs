@@ -92,6 +92,7 @@ impl Fuzz {
             in_capsule_bytes: 8192,
             max_transfer_bytes: 64 << 10,
             peer: String::new(),
+            source: 0,
             port: 0,
             kind: 3,
             host_nqn: None,

@@ -68,6 +68,7 @@ impl Subsystem {
             in_capsule_bytes: 0,
             max_transfer_bytes: config.max_transfer_bytes,
             peer: config.host.clone(),
+            source: config.source,
             port: 0,
             kind: PCI_EXPRESS,
             host_nqn: None,
@@ -105,7 +106,7 @@ impl Subsystem {
         queue_id: u16,
         state: State,
     ) -> u32 {
-        let account = self.account.of_queue();
+        let account = self.accounts.of_queue(transport.source);
         let mut queue = TransportQueue::new(transport, account);
         queue.state = state;
         queue.controller = controller;

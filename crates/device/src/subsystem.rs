@@ -8,7 +8,7 @@ use crate::config::{Neighbour, SubsystemConfig, SubsystemError, Timing, Transpor
 use crate::controller::Controller;
 use crate::guest::Asked;
 use crate::health::Health;
-use crate::held::Account;
+use crate::held::Accounts;
 use crate::lateness::Lateness;
 use crate::namespace::{
     ControllerSet, FORMATS, Format, Namespace, SECTOR_BYTES, Space, WriteProtection,
@@ -52,6 +52,9 @@ const REST_STEP: Span = Span::from_ms(1);
 
 /// How often the media are looked at for thresholds crossed.
 const CHECK_INTERVAL: Span = Span::from_secs(60);
+
+/// Why a queue ends whose host does not count.
+const TOO_MANY_COMMANDS: &str = "more commands than the queue has entries";
 
 /// What an admin command leads to.
 #[derive(Debug)]
@@ -127,7 +130,7 @@ pub struct Subsystem {
     /// Whether the store has been given what the subsystem is, but for its counters.
     pub(crate) is_described: bool,
     /// Memory that commands and replies hold.
-    pub(crate) account: Account,
+    pub(crate) accounts: Accounts,
     /// When the media are looked at next.
     pub(crate) next_check: Time,
     /// The ANA group as each controller sees it, by identifier.
@@ -148,7 +151,9 @@ impl Subsystem {
         check(&config)?;
         let unit_sectors = u64::from(drive.config().mapping.unit_bytes) / SECTOR_BYTES;
         let space = Space::new(pool_sectors(&drive), unit_sectors.max(1));
-        let controllers = usize::from(config.limits.controllers_max) + 1;
+        let limits = config.limits;
+        let controllers =
+            usize::from(limits.controllers_max) + usize::from(limits.discovery_max) + 1;
         let mut subsystem = Subsystem {
             space,
             drive,
@@ -187,7 +192,7 @@ impl Subsystem {
             lateness: Lateness::default(),
             was_restored: false,
             is_described: true,
-            account: Account::default(),
+            accounts: Accounts::new(limits.held_bytes_max, limits.source_held_bytes_max),
             next_check: Time::ZERO + CHECK_INTERVAL,
             ana: vec![Ana::default(); controllers],
             config,
@@ -328,7 +333,7 @@ impl Subsystem {
     /// A transport connection is up; only Connect is valid on it.
     pub fn attach(&mut self, now: Now, transport: Transport) -> Queue {
         self.advance(now);
-        let account = self.account.of_queue();
+        let account = self.accounts.of_queue(transport.source);
         Queue(self.queues.insert(TransportQueue::new(transport, account)))
     }
 
@@ -363,13 +368,28 @@ impl Subsystem {
         }
         slot.outstanding += 1;
         if slot.outstanding > slot.size {
-            return self.close(queue.0, "more commands than the queue has entries");
+            return self.close(queue.0, TOO_MANY_COMMANDS);
         }
         match slot.state {
             State::Io => self.submit_io(queue.0, entry, data),
             State::Admin => self.submit_admin(queue.0, entry, data),
             _ => self.submit_early(queue.0, entry, data),
         }
+    }
+
+    /// Answers a command that comes now with an error: whoever owns the transport has no room for
+    /// what it wants.
+    pub fn refuse(&mut self, now: Now, queue: Queue, entry: &SubmissionEntry, status: Status) {
+        self.pass(now);
+        let Some(slot) = self.queues.get_mut(queue.0) else { return };
+        if slot.state == State::Closing {
+            return;
+        }
+        slot.outstanding += 1;
+        if slot.outstanding > slot.size {
+            return self.close(queue.0, TOO_MANY_COMMANDS);
+        }
+        self.fail(queue.0, entry, ReplyKind::Fabrics, status);
     }
 
     /// Moves both clocks forward: the model, timers, jobs of the store.
@@ -682,7 +702,11 @@ impl Subsystem {
                     self.set_keep_alive(id as u16, 0);
                 }
                 Some(at) if at <= now => {
-                    self.end_controller(id as u16, "the host's keep-alive timer has run out");
+                    let reason = match controller.keep_alive.is_zero() {
+                        true => "the host has left the discovery controller idle",
+                        false => "the host's keep-alive timer has run out",
+                    };
+                    self.end_controller(id as u16, reason);
                 }
                 at => self.set_timer(at),
             }
@@ -754,7 +778,8 @@ fn check(config: &SubsystemConfig) -> Result<(), SubsystemError> {
     }
     let limits = config.limits;
     for (name, value, min, max) in [
-        ("controllers_max", u64::from(limits.controllers_max), u64::from(config.shard.of), 0xffef),
+        ("controllers_max", u64::from(limits.controllers_max), u64::from(config.shard.of), 0x7fff),
+        ("discovery_max", u64::from(limits.discovery_max), u64::from(config.shard.of), 0x7fff),
         ("queues_max", u64::from(limits.queues_max), 1, 0xfffe),
         ("queue_entries_max", u64::from(limits.queue_entries_max), 2, 65_536),
         ("namespaces_max", u64::from(limits.namespaces_max), 1, 1024),

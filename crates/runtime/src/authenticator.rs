@@ -1,8 +1,13 @@
 //! Hosts prove who they are (DH-HMAC-CHAP).
 //!
 //! Answers the authentication commands that a subsystem passes on. Exponentiations run on a
-//! thread of their own, so a handshake keeps nobody's I/O waiting.
+//! thread of their own, so a handshake keeps nobody's I/O waiting. They are given to it one by one,
+//! peers taking turns; those of connections that are gone are not done, and there are only so many
+//! at once.
 
+mod turns;
+
+use crate::quota::{Budget, Peer, Share};
 use crate::random;
 use crate::workers::Workers;
 use mynah_device::{Authentication, Now, Queue, Subsystem};
@@ -15,9 +20,10 @@ use mynah_wire::nvme::opcode::fabrics;
 use std::collections::HashMap;
 use std::io;
 use std::os::fd::BorrowedFd;
+use turns::Turns;
 
-/// One thread: handshakes that come in crowds wait for one another, not for I/O, and leave
-/// the other cores alone.
+/// One thread, which has one job at a time: handshakes that come in crowds wait for one another,
+/// not for I/O, and leave the other cores alone.
 const THREADS: usize = 1;
 
 /// Which secrets hosts and the subsystem have.
@@ -59,16 +65,21 @@ pub struct Authenticator {
     sequence: SequenceNumbers,
     sessions: HashMap<Queue, Session>,
     serial: u64,
+    /// Jobs that wait, each with its part of the budget.
+    turns: Turns<(Ticket, Job, Share)>,
+    jobs: Budget,
     workers: Workers<(Ticket, Job), (Ticket, Exponentials)>,
+    /// Whether the thread has a job.
+    is_working: bool,
     failures: u64,
 }
 
 impl Authenticator {
-    /// Starts the thread for exponentiations.
+    /// Starts the thread for exponentiations, of which as many may wait as the budget has.
     ///
     /// # Errors
     /// If there can be none.
-    pub fn new(subsystem_nqn: &str, secrets: Secrets) -> io::Result<Self> {
+    pub fn new(subsystem_nqn: &str, secrets: Secrets, jobs: Budget) -> io::Result<Self> {
         let work = |(ticket, job): (Ticket, Job)| (ticket, job.run());
         Ok(Authenticator {
             subsystem_nqn: subsystem_nqn.to_owned(),
@@ -76,7 +87,10 @@ impl Authenticator {
             sequence: SequenceNumbers::new(random::number()),
             sessions: HashMap::new(),
             serial: 0,
+            turns: Turns::new(),
+            jobs,
             workers: Workers::new("mynah-auth", THREADS, work)?,
+            is_working: false,
             failures: 0,
         })
     }
@@ -91,8 +105,14 @@ impl Authenticator {
         self.failures
     }
 
-    /// Answers a command, now or in a later [`Authenticator::advance`].
-    pub fn handle(&mut self, now: Now, subsystem: &mut Subsystem, asked: Authentication) {
+    /// Answers a command of a peer, now or in a later [`Authenticator::advance`].
+    pub fn handle(
+        &mut self,
+        now: Now,
+        subsystem: &mut Subsystem,
+        asked: Authentication,
+        peer: Peer,
+    ) {
         let dword10 = asked.entry.dword10.get();
         let refused = (dword10 >> 24) as u8 != SECURITY_PROTOCOL
             || (dword10 >> 8) as u16 != SECURITY_PROTOCOL_SPECIFIC;
@@ -122,6 +142,11 @@ impl Authenticator {
         }
         let queue = asked.queue;
         if asked.entry.fabrics_type() == fabrics::AUTHENTICATION_SEND {
+            // Before the message is taken, which may make work: so the host can try again.
+            let Ok(share) = self.jobs.take(peer) else {
+                subsystem.answer_authentication(now, &asked, Status::COMMAND_INTERRUPTED, None);
+                return;
+            };
             match session.target.send(&asked.data, &mut random::fill, &mut self.sequence) {
                 TargetStep::Done => {
                     subsystem.answer_authentication(now, &asked, Status::SUCCESS, None);
@@ -130,8 +155,9 @@ impl Authenticator {
                     }
                 }
                 TargetStep::Work(job) => {
-                    self.workers.submit(((queue, session.serial), job));
+                    self.turns.push(peer, ((queue, session.serial), job, share));
                     session.waiting = Some(asked);
+                    self.begin();
                 }
                 TargetStep::GivenUp(_) => {
                     self.failures += 1;
@@ -164,9 +190,21 @@ impl Authenticator {
         }
     }
 
+    /// Gives the thread the next job, if it has none.
+    fn begin(&mut self) {
+        if !self.is_working
+            && let Some((ticket, job, _)) = self.turns.pop()
+        {
+            self.is_working = true;
+            self.workers.submit((ticket, job));
+        }
+    }
+
     /// Goes on with what waited for an exponentiation.
     pub fn advance(&mut self, now: Now, subsystem: &mut Subsystem) {
         while let Some(((queue, serial), result)) = self.workers.finished() {
+            self.is_working = false;
+            self.begin();
             let Some(session) = self.sessions.get_mut(&queue) else { continue };
             if session.serial != serial {
                 continue;
@@ -180,7 +218,9 @@ impl Authenticator {
 
     /// The queue is gone.
     pub fn forget(&mut self, queue: Queue) {
-        self.sessions.remove(&queue);
+        if self.sessions.remove(&queue).is_some() {
+            self.turns.retain(|((of, _), _, _)| *of != queue);
+        }
     }
 }
 

@@ -15,8 +15,10 @@ mod control;
 mod socket;
 mod traffic;
 
-pub use admission::EngineLimits;
+pub use admission::{EngineLimits, Newcomer};
 pub use control::{Control, Snapshot};
+#[cfg(feature = "tls")]
+pub(crate) use socket::is_starved;
 
 use crate::clock::{self, Clock};
 use crate::hub::{Hub, Id, Measure};
@@ -102,6 +104,13 @@ pub struct Engine {
     interval: Option<Interval>,
     draining: Option<Time>,
     refused: u64,
+    /// Listeners, by what epoll calls them, that are not looked at for want of descriptors, until
+    /// `fed_at`.
+    starved: Vec<u64>,
+    fed_at: Option<Time>,
+    starvations: u64,
+    /// It was said.
+    has_starved: bool,
     scratch: Vec<u8>,
     control_buffer: Vec<u8>,
     ports: Vec<Port>,
@@ -161,6 +170,10 @@ impl Engine {
             interval: None,
             draining: None,
             refused: 0,
+            starved: Vec::new(),
+            fed_at: None,
+            starvations: 0,
+            has_starved: false,
             scratch: vec![0; 16 << 10],
             control_buffer: socket::control_buffer(),
             ports: Vec::new(),
@@ -242,6 +255,9 @@ impl Engine {
         }
         if now.wall >= self.next_sweep {
             self.sweep(now.wall);
+        }
+        if self.fed_at.is_some_and(|at| at <= now.wall) {
+            self.feed();
         }
         self.tell(now.wall);
         if worked {
@@ -351,19 +367,27 @@ impl Engine {
     }
 
     /// Lets a guest in, if there is none.
-    fn admit(&mut self, number: usize) -> io::Result<()> {
+    fn admit_guest(&mut self, number: usize) {
         // The one before may have gone just now.
         self.heard(number);
-        let Some(port) = self.ports.get_mut(number) else { return Ok(()) };
-        if self.draining.is_none() && port.accept()? {
-            let flags = EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET;
-            let data = EventData::new_u64(CLIENTS + number as u64);
-            if let Some(channel) = port.channel() {
-                epoll::add(&self.epoll, channel, data, flags)?;
-            }
-            self.heard(number);
+        let Some(port) = self.ports.get_mut(number) else { return };
+        if self.draining.is_some() {
+            return;
         }
-        Ok(())
+        match port.accept() {
+            Ok(false) => {}
+            Ok(true) => {
+                let flags = EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET;
+                let data = EventData::new_u64(CLIENTS + number as u64);
+                let added = port.channel().map(|it| epoll::add(&self.epoll, it, data, flags));
+                if added.is_some_and(|added| added.is_err()) {
+                    port.dismiss();
+                }
+                self.heard(number);
+            }
+            // The drive serves on, and whoever waits is asked in later.
+            Err(_) => self.starve(PORTS + number as u64),
+        }
     }
 
     /// A guest may have said something, or may be told more.
@@ -387,6 +411,9 @@ impl Engine {
         }
         if let Some(interval) = &self.interval {
             no_later(interval.next);
+        }
+        if let Some(at) = self.fed_at {
+            no_later(at);
         }
         if let Some(until) = self.draining {
             no_later(until);
@@ -433,7 +460,7 @@ impl Engine {
                 CONTROL => self.controlled(),
                 LISTENERS..CONTROL => self.accept((data - LISTENERS) as usize),
                 WAKERS..PORTS => self.hub.store_calls(),
-                PORTS..CLIENTS => self.admit((data - PORTS) as usize)?,
+                PORTS..CLIENTS => self.admit_guest((data - PORTS) as usize),
                 CLIENTS.. => self.heard((data - CLIENTS) as usize),
                 id => {
                     let id = id as Id;
@@ -463,7 +490,13 @@ impl Engine {
             self.listeners.clear();
         }
         while let Ok(new) = self.control.adopted.try_recv() {
-            self.adopt(new.socket, new.peer, new.port, new.host_nqn);
+            self.adopt(new);
+        }
+        if self.control.starved.swap(false, Ordering::AcqRel) {
+            self.starvations += 1;
+            if !std::mem::replace(&mut self.has_starved, true) {
+                (self.say)(admission::STARVED_TEXT);
+            }
         }
         if self.control.wanted.swap(false, Ordering::AcqRel) {
             let snapshot = self.snapshot();
@@ -493,6 +526,8 @@ impl Engine {
                 + self.ports.iter().filter(|port| port.is_attached()).count(),
             half_open: self.half_open.iter().filter(|(id, _)| !self.hub.is_connected(*id)).count(),
             refused: self.refused + self.ports.iter().map(Port::refused).sum::<u64>(),
+            refusals: self.hub.quotas().refusals(),
+            starvations: self.starvations,
             outstanding: self.hub.outstanding() + self.guests_outstanding(),
             totals: measure.totals(),
             latencies: measure.latencies().clone(),

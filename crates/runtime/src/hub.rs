@@ -16,9 +16,10 @@ use crate::authenticator::Authenticator;
 use crate::clock::Rate;
 use crate::fault::{Fate, Faults, Strike};
 use crate::prefetch::CACHE_LINE_BYTES;
+use crate::quota::{Peer as Who, Quotas, Refused, Share};
 use mynah_device::{Now, Output, Queue, Reply, ReplyData, ReplyKind, Subsystem, Transport};
 use mynah_stamp::{Span, Time};
-use mynah_wire::fabrics::{ConnectData, nqn};
+use mynah_wire::fabrics::{ConnectData, DISCOVERY_NQN, nqn};
 use mynah_wire::nvme::{Status, SubmissionEntry, opcode};
 use mynah_wire::tcp::pool::TransferPool;
 use mynah_wire::tcp::stream::Piece;
@@ -94,6 +95,9 @@ struct Peer {
     machine: Connection,
     /// `None`: the subsystem does not know it any more.
     queue: Option<Queue>,
+    who: Who,
+    /// What it has of the quotas as a queue of a controller.
+    shares: Vec<Share>,
     connect: Option<Connect>,
     connected: bool,
     is_admin: bool,
@@ -123,6 +127,7 @@ pub struct Hub {
     subsystem: Subsystem,
     settings: Settings,
     rate: Rate,
+    quotas: Quotas,
     pool: TransferPool,
     peers: Vec<Option<Box<Peer>>>,
     free: Vec<Id>,
@@ -143,14 +148,15 @@ pub struct Hub {
 }
 
 impl Hub {
-    /// A hub around `subsystem` without connections. Buffers for data from hosts take up to
-    /// `pool_bytes` of memory.
-    pub fn new(subsystem: Subsystem, settings: Settings, pool_bytes: usize, rate: Rate) -> Hub {
+    /// A hub around `subsystem` without connections.
+    pub fn new(subsystem: Subsystem, settings: Settings, quotas: Quotas, rate: Rate) -> Hub {
+        let pool = quotas.bounds().transfer_bytes;
         Hub {
             subsystem,
             settings,
             rate,
-            pool: TransferPool::new(pool_bytes),
+            quotas,
+            pool: TransferPool::with_share(pool.total, pool.per_peer),
             peers: Vec::new(),
             free: Vec::new(),
             count: 0,
@@ -174,6 +180,11 @@ impl Hub {
     /// Has hosts prove who they are. Call [`Hub::advance`] when its descriptor is readable.
     pub fn authenticate_with(&mut self, authenticator: Authenticator) {
         self.authenticator = Some(authenticator);
+    }
+
+    /// What there is for peers.
+    pub fn quotas(&self) -> &Quotas {
+        &self.quotas
     }
 
     /// The subsystem.
@@ -202,11 +213,14 @@ impl Hub {
     }
 
     /// A host has opened a connection.
-    pub fn open(&mut self, now: Now, transport: Transport) -> Id {
+    pub fn open(&mut self, now: Now, who: Who, transport: Transport) -> Id {
+        let transport = Transport { source: who.number(), ..transport };
         let queue = self.subsystem.attach(now, transport);
         let peer = Box::new(Peer {
-            machine: Connection::new(self.settings),
+            machine: Connection::of(self.pool.join(who.number()), self.settings),
             queue: Some(queue),
+            who,
+            shares: Vec::new(),
             connect: None,
             connected: false,
             is_admin: false,
@@ -249,6 +263,7 @@ impl Hub {
             return;
         };
         peer.machine.close(&mut self.pool);
+        self.pool.leave(peer.machine.owner());
         self.waiting.retain(|&waiting| waiting != id);
         self.dirty.retain(|&dirty| dirty != id);
         self.ended.retain(|(ended, _)| *ended != id);
@@ -329,14 +344,26 @@ impl Hub {
                     if let Some(stamp) = asked {
                         peer.asked.push((entry.command_id.get(), Time::from_ps(stamp)));
                     }
+                    let mut refused = false;
                     if is_connect(&entry) {
+                        // A second Connect is an error, and changes nothing.
+                        if peer.shares.is_empty() {
+                            let shares = shares(&self.quotas, peer.who, &entry, data);
+                            refused = shares.is_err();
+                            peer.shares = shares.unwrap_or_default();
+                        }
                         peer.connect = connect(&entry, data);
                     }
                     if !peer.is_admin || !waits_for_ever(&entry) {
                         peer.outstanding += 1;
                         self.outstanding += 1;
                     }
-                    self.subsystem.submit(now, queue, &entry, data);
+                    if refused {
+                        let status = Status::CONNECT_CONTROLLER_BUSY;
+                        self.subsystem.refuse(now, queue, &entry, status);
+                    } else {
+                        self.subsystem.submit(now, queue, &entry, data);
+                    }
                 }
                 Event::Ended(ended) => {
                     peer.more = false;
@@ -405,7 +432,12 @@ impl Hub {
                 }
                 Output::Authentication(asked) => match &mut self.authenticator {
                     Some(authenticator) => {
-                        authenticator.handle(now, &mut self.subsystem, asked);
+                        let id = self.by_queue.get(asked.queue.index()).copied();
+                        let peer = id.and_then(|id| self.peers.get(id as usize)?.as_deref());
+                        // Else the connection has gone, and nobody waits for the answer.
+                        if let Some(who) = peer.map(|peer| peer.who) {
+                            authenticator.handle(now, &mut self.subsystem, asked, who);
+                        }
                     }
                     None => {
                         let status = Status::INVALID_OPCODE.do_not_retry();
@@ -493,6 +525,8 @@ impl Hub {
                 peer.connected = true;
                 peer.is_admin = connect.queue_id == 0;
                 peer.host = connect.host;
+            } else if !peer.connected {
+                peer.shares.clear();
             }
         }
         if !peer.backlog.is_empty() || !peer.machine.has_room() {
@@ -756,13 +790,37 @@ fn is_connect(entry: &SubmissionEntry) -> bool {
     entry.opcode == opcode::FABRICS && entry.fabrics_type() == opcode::fabrics::CONNECT
 }
 
+/// What a Connect takes of the quotas. Anybody may connect to the discovery subsystem, so that has
+/// a budget of its own; there are no other queues than its controllers'.
+fn shares(
+    quotas: &Quotas,
+    who: Who,
+    entry: &SubmissionEntry,
+    data: &[u8],
+) -> Result<Vec<Share>, Refused> {
+    // The subsystem says what is wrong with it.
+    let Ok((data, _)) = ConnectData::ref_from_prefix(data) else { return Ok(Vec::new()) };
+    if nqn(&data.subsystem_nqn) == Some(DISCOVERY_NQN) {
+        return Ok(vec![quotas.discovery.take(who)?]);
+    }
+    let mut shares = vec![quotas.connections.take(who)?];
+    if queue_id(entry) == 0 {
+        shares.push(quotas.controllers.take(who)?);
+    }
+    Ok(shares)
+}
+
+fn queue_id(entry: &SubmissionEntry) -> u16 {
+    (entry.dword10.get() >> 16) as u16
+}
+
 fn waits_for_ever(entry: &SubmissionEntry) -> bool {
     entry.opcode == opcode::admin::ASYNCHRONOUS_EVENT_REQUEST
 }
 
 fn connect(entry: &SubmissionEntry, data: &[u8]) -> Option<Connect> {
     let (data, _) = ConnectData::ref_from_prefix(data).ok()?;
-    let host = nqn(&data.host_nqn)?.to_owned();
-    let queue_id = (entry.dword10.get() >> 16) as u16;
-    Some(Connect { command_id: entry.command_id.get(), queue_id, host })
+    // Whether it may be called so, the subsystem decides.
+    let host = nqn(&data.host_nqn).unwrap_or_default().to_owned();
+    Some(Connect { command_id: entry.command_id.get(), queue_id: queue_id(entry), host })
 }

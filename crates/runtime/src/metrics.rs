@@ -119,9 +119,12 @@ type Busy = (&'static str, &'static str, fn(&Snapshot) -> &[Span]);
 /// Latencies: name, meaning, value.
 type Distribution = (&'static str, &'static str, fn(&Snapshot) -> &Histogram);
 
-const COUNTS: [Count; 16] = [
+const COUNTS: [Count; 17] = [
     ("failed_commands", "Commands that failed", |it| it.totals.failed),
     ("refused_connections", "Connections ended for misbehaviour, or refused", |it| it.refused),
+    ("starvations", "Times that the system had no descriptors left for a connection", |it| {
+        it.starvations
+    }),
     ("flash_reads", "Flash pages read, all causes", |it| it.counters.flash_reads),
     ("flash_programs", "Flash pages programmed, all causes", |it| it.counters.flash_programs),
     ("flash_erases", "Blocks erased", |it| it.counters.erases),
@@ -243,6 +246,8 @@ impl Collector for Figures {
                 encoder.encode_gauge(&value(it))
             })?;
         }
+        let what = ("quota_refusals", "Times that peers could have no more of something", None);
+        self.family(encoder, what, "quantity", |it| it.refusals)?;
         let amplification = |it: &Snapshot| it.counters.write_amplification();
         if self.0.iter().any(|(_, it)| amplification(it).is_some()) {
             let what =

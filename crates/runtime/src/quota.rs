@@ -248,6 +248,21 @@ impl Default for Bounds {
     }
 }
 
+impl Bounds {
+    /// The bounds of one of so many shards of a drive: they share its controllers, and each has
+    /// connections and memory of its own.
+    pub fn of_shard(self, shards: u16) -> Bounds {
+        let shards = usize::from(shards.max(1));
+        // A host that comes back before its old controller has gone needs two.
+        let share = |of: Bound| Bound {
+            total: (of.total / shards).max(2),
+            per_peer: (of.per_peer / shards).max(2),
+        };
+        let (controllers, discovery) = (share(self.controllers), share(self.discovery));
+        Bounds { controllers, discovery, ..self }
+    }
+}
+
 /// What there is for the peers of one drive. Clones are the same.
 #[derive(Clone, Debug)]
 pub struct Quotas {

@@ -13,11 +13,13 @@ use crate::fault::{self, ConnectionFault, FaultError, Faults};
 use crate::file_store::{self, Trouble};
 use crate::hub::{Hub, Measure};
 use crate::pacing::Poll;
+use crate::quota::{Bounds, Quotas};
 use crate::vfio_user::{DoorbellMode, ListenError, Listener, Port, PortError, Say};
-pub use mynah_device::{NamespaceConfig as Namespace, Shard};
 use mynah_device::{
-    Neighbour, Now, Port as Listed, Subsystem, SubsystemConfig, SubsystemError, Timing, Transport,
+    Limits, Neighbour, Now, Port as Listed, Subsystem, SubsystemConfig, SubsystemError, Timing,
+    Transport,
 };
+pub use mynah_device::{NamespaceConfig as Namespace, Shard};
 use mynah_lab::result::{Parts, Result as RunResult, Run};
 use mynah_lab::units::Duration;
 use mynah_model::stats::{Blame, Counters};
@@ -96,8 +98,6 @@ pub struct ServeOptions {
     pub cpus: Option<Cpus>,
     /// What connections offer.
     pub connection: Settings,
-    /// Memory for data that hosts were asked for.
-    pub pool_bytes: usize,
     /// How much hosts may ask for.
     pub limits: EngineLimits,
 }
@@ -124,7 +124,6 @@ impl Default for ServeOptions {
             poll: Poll::Adaptive,
             cpus: None,
             connection: Settings::default(),
-            pool_bytes: 64 << 20,
             limits: EngineLimits::default(),
         }
     }
@@ -184,14 +183,26 @@ fn encrypt(
     nqn: &str,
     options: &ServeOptions,
     control: &Arc<Control>,
+    quotas: &Quotas,
 ) -> Result<crate::tls::Carrier, ServeError> {
+    use crate::engine::Newcomer;
+    use crate::tls::Event;
     let carrier = crate::tls::Carrier::start()?;
     let keys = crate::tls::HostKeys::new(nqn, options.tls.clone())?;
     let acceptor = crate::tls::Acceptor::new(keys)?;
     for (number, listener) in listeners.into_iter().enumerate() {
         let control = control.clone();
-        carrier.listen(listener, number, acceptor.clone(), move |new| {
-            control.adopt(new.socket, new.peer, new.listener as u16, Some(new.host_nqn));
+        carrier.listen(listener, acceptor.clone(), quotas.half_open.clone(), move |event| {
+            match event {
+                Event::Established(new) => control.adopt(Newcomer {
+                    socket: new.socket,
+                    address: new.address,
+                    port: number as u16,
+                    host_nqn: Some(new.host_nqn),
+                    half_open: new.half_open,
+                }),
+                Event::Starved => control.starve(),
+            }
         });
     }
     Ok(carrier)
@@ -215,6 +226,7 @@ pub struct Server {
     control: Arc<Control>,
     subsystem: Subsystem,
     authenticator: Option<Authenticator>,
+    quotas: Quotas,
     wakers: Vec<OwnedFd>,
     trouble: Trouble,
     notes: Vec<String>,
@@ -270,12 +282,15 @@ impl Server {
             }
             Speed::Modelled(_) => {}
         }
+        let bounds = options.limits.bounds.of_shard(options.shard.of);
+        let quotas = Quotas::new(bounds);
         let mut wakers: Vec<OwnedFd> = waker.into_iter().collect();
         let authenticator = match options.secrets.hosts.is_empty() {
             true => None,
             false => {
                 let secrets = options.secrets.clone();
-                let it = Authenticator::new(&identity.nqn, secrets)?;
+                let jobs = quotas.authentications.clone();
+                let it = Authenticator::new(&identity.nqn, secrets, jobs)?;
                 wakers.push(copy_descriptor(it.wake_descriptor())?);
                 Some(it)
             }
@@ -293,6 +308,7 @@ impl Server {
                 authenticate: authenticator.is_some(),
                 ports: ports.collect(),
                 shard: options.shard,
+                limits: device_limits(&bounds, options.shard.of),
                 timing,
                 ..SubsystemConfig::new(identity.nqn.clone())
             },
@@ -304,7 +320,8 @@ impl Server {
         let mut ports = Vec::new();
         for (number, folder) in options.vfio_user.iter().enumerate() {
             let listener = Listener::new(folder)?;
-            let mut port = Port::new(start, &mut subsystem, listener, options.doorbells)?;
+            let (doorbells, of) = (options.doorbells, (number, &quotas));
+            let mut port = Port::new(start, &mut subsystem, listener, doorbells, of)?;
             if let Some(faults) = Faults::of_function(&options.faults, identity.seed, number) {
                 port.inject(faults);
             }
@@ -321,6 +338,7 @@ impl Server {
             control: Arc::new(Control::new()?),
             subsystem,
             authenticator,
+            quotas,
             wakers,
             trouble,
             notes,
@@ -395,11 +413,12 @@ impl Server {
             in_capsule_bytes: settings.capsule_data_bytes,
             max_transfer_bytes: settings.transfer_bytes,
             peer: String::new(),
+            source: 0,
             port: 0,
             kind: TCP,
             host_nqn: None,
         };
-        let mut hub = Hub::new(self.subsystem, settings, self.options.pool_bytes, rate);
+        let mut hub = Hub::new(self.subsystem, settings, self.quotas.clone(), rate);
         if let Some(authenticator) = self.authenticator {
             hub.authenticate_with(authenticator);
         }
@@ -415,7 +434,8 @@ impl Server {
         let _carrier = match self.options.is_encrypted() {
             true => {
                 let encrypted = std::mem::take(&mut listeners);
-                Some(encrypt(encrypted, &self.identity.nqn, &self.options, &self.control)?)
+                let nqn = &self.identity.nqn;
+                Some(encrypt(encrypted, nqn, &self.options, &self.control, &self.quotas)?)
             }
             false => None,
         };
@@ -510,6 +530,19 @@ pub fn nqn(name: &str) -> String {
 /// commas part.
 pub fn is_odd_in_nqn(character: char) -> bool {
     character.is_whitespace() || character.is_control() || character == ','
+}
+
+/// The part of the bounds that the subsystem keeps: identifiers, of which each shard has every
+/// `shards`-th, and memory.
+fn device_limits(bounds: &Bounds, shards: u16) -> Limits {
+    let ids = |of_one: usize| u16::try_from(of_one * usize::from(shards)).unwrap_or(u16::MAX);
+    Limits {
+        controllers_max: ids(bounds.controllers.total),
+        discovery_max: ids(bounds.discovery.total),
+        held_bytes_max: bounds.held_bytes.total as u64,
+        source_held_bytes_max: bounds.held_bytes.per_peer as u64,
+        ..Limits::default()
+    }
 }
 
 /// A serial number that follows from the name: the same name, the same drive.

@@ -13,7 +13,7 @@ mod pipe;
 #[cfg(test)]
 mod tests;
 
-pub use carrier::{Carrier, Established};
+pub use carrier::{Carrier, Established, Event};
 
 use mynah_wire::authentication::Hash;
 use mynah_wire::fabrics::DISCOVERY_NQN;

@@ -1,9 +1,11 @@
 //! Blocks brought together from the store, and what then happens to them; writes that keep
 //! what they replace; commands that need a namespace for themselves.
 
+use super::HELD_BYTES_MAX;
 use super::compare::FirstHalf;
 use super::protection::{METADATA_BYTES, brought_together, complement};
 use crate::command::{BlockRun, Blocks, Overwrite, Segment, Then, Work};
+use crate::held::Held;
 use crate::namespace::SECTOR_BYTES;
 use crate::output::{Queue, ReplyData, ReplyKind};
 use crate::slots::NONE;
@@ -20,6 +22,8 @@ pub(crate) struct Deferred {
     data: Vec<u8>,
     /// The first half, if it is the second half of a fused operation.
     first: Option<FirstHalf>,
+    /// The memory of all this.
+    held: Held,
 }
 
 impl Deferred {
@@ -253,6 +257,9 @@ impl Subsystem {
             self.keep(&segments);
             return self.apply(index, overwrite);
         }
+        if self.commands.get(index).is_some_and(|command| command.held.is_none()) {
+            self.hold(index, overwrite.parts.iter().map(|(_, bytes)| bytes.len()).sum());
+        }
         if let Some(command) = self.commands.get_mut(index) {
             let work = std::mem::replace(&mut command.work, Work::None);
             let then = Then::Overwrite { overwrite: Box::new(overwrite), work };
@@ -284,19 +291,22 @@ impl Subsystem {
         }
     }
 
-    /// Puts a command off while another has the namespace for itself.
+    /// Puts a command off while another has the namespace for itself; whether it was.
+    ///
+    /// # Errors
+    /// If its host holds too much memory for that.
     pub(super) fn defer(
         &mut self,
         queue: u32,
         entry: &SubmissionEntry,
         data: &[u8],
         namespace: usize,
-    ) -> bool {
+    ) -> Result<bool, Status> {
         let busy = self.namespaces[namespace].as_ref().is_some_and(|it| it.exclusive > 0);
         if busy {
-            self.put_off(queue, entry, data, namespace, None);
+            self.put_off(queue, entry, data, namespace, None)?;
         }
-        busy
+        Ok(busy)
     }
 
     pub(super) fn put_off(
@@ -306,10 +316,15 @@ impl Subsystem {
         data: &[u8],
         namespace: usize,
         first: Option<FirstHalf>,
-    ) {
+    ) -> Result<(), Status> {
+        let slot = self.queues.get(queue).ok_or(Status::INTERNAL_ERROR)?;
+        slot.account.check(HELD_BYTES_MAX)?;
+        let first_bytes = first.as_ref().map_or(0, |(_, data)| data.len());
+        let held = slot.account.hold(data.len() + first_bytes);
         let (queue, namespace) = (Queue(queue), namespace as u32);
         let (entry, data) = (*entry, data.to_vec());
-        self.deferred.push_back(Deferred { queue, namespace, entry, data, first });
+        self.deferred.push_back(Deferred { queue, namespace, entry, data, first, held });
+        Ok(())
     }
 
     /// A command does not need the namespace for itself any more.
@@ -328,7 +343,9 @@ impl Subsystem {
                 self.deferred.push_back(command);
                 continue;
             }
-            let Deferred { queue, entry, data, first, .. } = command;
+            let Deferred { queue, entry, data, first, held, .. } = command;
+            // It does not stand in its own way.
+            drop(held);
             // One of them may need the namespace for itself again.
             match first {
                 None => self.io(queue.0, &entry, &data),

@@ -160,7 +160,11 @@ impl Subsystem {
             }
         };
         if self.namespaces[at].as_ref().is_some_and(|it| it.exclusive > 0) {
-            return self.put_off(queue, entry, data, at, Some((first, first_data)));
+            if let Err(status) = self.put_off(queue, entry, data, at, Some((first, first_data))) {
+                self.fail(queue, &first, ReplyKind::OtherIo, status);
+                self.fail(queue, entry, ReplyKind::Write, aborted);
+            }
+            return;
         }
         let second = Box::new(FusedWrite { entry: *entry, data: data.to_vec(), check });
         if let Err(status) = self.compare_then(queue, &first, &first_data, Some(second)) {

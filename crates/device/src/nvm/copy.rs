@@ -26,7 +26,7 @@ impl Subsystem {
     ) -> Result<(), Status> {
         let at = self.admit(queue, entry, Access::Write)?;
         self.admit(queue, entry, Access::Read)?;
-        if self.defer(queue, entry, data, at) {
+        if self.defer(queue, entry, data, at)? {
             return Ok(());
         }
         let namespace = self.namespaces[at].as_ref().ok_or(Status::INTERNAL_ERROR)?;

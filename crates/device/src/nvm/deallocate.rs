@@ -43,7 +43,7 @@ impl Subsystem {
         data: &[u8],
     ) -> Result<(), Status> {
         let at = self.admit(queue, entry, Access::Write)?;
-        if self.defer(queue, entry, data, at) {
+        if self.defer(queue, entry, data, at)? {
             return Ok(());
         }
         let count = (entry.dword10.get() & 0xff) as usize + 1;
@@ -125,7 +125,7 @@ impl Subsystem {
         entry: &SubmissionEntry,
     ) -> Result<(), Status> {
         let at = self.admit(queue, entry, Access::Write)?;
-        if self.defer(queue, entry, &[], at) {
+        if self.defer(queue, entry, &[], at)? {
             return Ok(());
         }
         let namespace = self.namespaces[at].as_ref().ok_or(Status::INTERNAL_ERROR)?;
@@ -202,7 +202,7 @@ impl Subsystem {
         entry: &SubmissionEntry,
     ) -> Result<(), Status> {
         let at = self.admit(queue, entry, Access::Write)?;
-        if self.defer(queue, entry, &[], at) {
+        if self.defer(queue, entry, &[], at)? {
             return Ok(());
         }
         let namespace = self.namespaces[at].as_ref().ok_or(Status::INTERNAL_ERROR)?;

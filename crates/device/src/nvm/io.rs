@@ -236,13 +236,17 @@ impl Subsystem {
         data: &[u8],
     ) -> Result<(), Status> {
         let at = self.admit(queue, entry, Access::Write)?;
-        if self.defer(queue, entry, data, at) {
+        if self.defer(queue, entry, data, at)? {
             return Ok(());
         }
         let namespace = self.namespaces[at].as_ref().ok_or(Status::INTERNAL_ERROR)?;
         let format = namespace.format;
         let (start, blocks) = (entry.start_lba(), entry.block_count());
         let check = Check::from_entry(entry, format)?;
+        if self.before.is_some() {
+            // It may have to wait for what it replaces.
+            self.check_held(queue)?;
+        }
         let (data, metadata) = self.split(at, start, blocks, data, check)?;
         self.check_cleared(at, start, u64::from(blocks))?;
         let through = self.through(entry);

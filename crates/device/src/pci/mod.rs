@@ -72,6 +72,8 @@ pub struct FunctionConfig {
     /// Names the host, for the model's flows and so that it gets the same controller
     /// identifier again.
     pub host: String,
+    /// See [`crate::Transport::source`].
+    pub source: u128,
     /// Largest transfer in bytes; a power of two of 4 KiB is stated as MDTS.
     pub max_transfer_bytes: u32,
     /// Whether Doorbell Buffer Config is offered. Of use where the host's writes to doorbells
@@ -86,6 +88,7 @@ impl Default for FunctionConfig {
     fn default() -> Self {
         FunctionConfig {
             host: "pci".into(),
+            source: 0,
             max_transfer_bytes: 1 << 20,
             shadow_doorbells: false,
             transport_masks: false,

@@ -1,9 +1,9 @@
 //! Connect, properties, keep-alive, disconnect; the discovery controller.
 
 use crate::support::*;
-use mynah_device::{Neighbour, Port, Shard, Timing};
+use mynah_device::{Neighbour, Port, Queue, Shard, SubsystemConfig, Timing};
 use mynah_stamp::Span;
-use mynah_wire::fabrics::DISCOVERY_NQN;
+use mynah_wire::fabrics::{Connect, DISCOVERY_NQN};
 use mynah_wire::nvme::Status;
 use mynah_wire::nvme::identify::{IdentifyController, cns};
 use mynah_wire::nvme::log::page;
@@ -97,6 +97,62 @@ fn a_host_gets_its_controller_identifier_back() {
     let (_, third) = world.admin_as("nqn.2026-11.test:third", SUBSYSTEM);
     assert!(third != id && third != other);
     assert_eq!(world.admin().1, id);
+}
+
+#[test]
+fn discovery_takes_nothing_that_hosts_need() {
+    let shard = Shard { index: 1, of: 3 };
+    for (shard, own) in [(Shard::WHOLE, 5), (shard, 2)] {
+        let limits = |config: &mut SubsystemConfig| {
+            config.shard = shard;
+            (config.limits.controllers_max, config.limits.discovery_max) = (6, 5);
+        };
+        let mut world = World::with(Timing::Immediate, limits, |_| {});
+        let mut discovering = Vec::new();
+        let busy = loop {
+            let queue = world.attach();
+            let wish = connect(0, 32);
+            let reply = world.connect_as(queue, "nqn.2026-11.test:a", DISCOVERY_NQN, wish, 0xffff);
+            if !reply.status().is_success() {
+                break plain(reply.status());
+            }
+            discovering.push((queue, reply.result.get() as u16));
+        };
+        assert_eq!((busy, discovering.len()), (Status::CONNECT_CONTROLLER_BUSY, own));
+        // Hosts have as many controllers as without them, with the numbers they would have had.
+        let ids = [1, 2, 3, 4, 5, 6].into_iter().filter(|id| (id - 1) % shard.of == shard.index);
+        for id in ids {
+            assert_eq!(world.admin_as(&format!("nqn.2026-11.test:{id}"), SUBSYSTEM).1, id);
+        }
+        assert!(discovering.iter().all(|(_, id)| *id > 6), "{discovering:?}");
+    }
+}
+
+#[test]
+fn a_discovery_controller_that_is_not_used_goes() {
+    let mut world = World::new(Timing::Immediate);
+    let (idle, _) = world.admin_as(HOST, DISCOVERY_NQN);
+    let (used, _) = world.admin_as(HOST, DISCOVERY_NQN);
+    // Connected and never enabled.
+    let unready = world.attach();
+    let reply = world.connect_as(unready, HOST, DISCOVERY_NQN, connect(0, 32), 0xffff);
+    assert!(reply.status().is_success());
+    // With a timeout of its own, and one of the drive's, which has none.
+    let watching = world.attach();
+    let wish = Connect { keep_alive_ms: 200_000, ..connect(0, 32) };
+    assert!(world.connect_as(watching, HOST, DISCOVERY_NQN, wish, 0xffff).status().is_success());
+    world.call(watching, property_set(offset::CC, 0x0046_0001), &[]);
+    world.admin();
+    world.wait(Span::from_secs(119));
+    assert!(world.closed.is_empty());
+    world.log(used, page::DISCOVERY, 1024);
+    world.wait(Span::from_secs(2));
+    let closed = |world: &World| -> Vec<Queue> { world.closed.iter().map(|it| it.0).collect() };
+    assert_eq!(closed(&world), [idle, unready]);
+    world.wait(Span::from_secs(80));
+    assert_eq!(closed(&world), [idle, unready, watching]);
+    world.wait(Span::from_secs(39));
+    assert_eq!(closed(&world), [idle, unready, watching, used]);
 }
 
 #[test]

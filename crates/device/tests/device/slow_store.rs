@@ -1,7 +1,9 @@
 //! A store that takes its time, as a file does.
 
 use crate::support::*;
-use mynah_device::{NamespaceConfig, Queue, RamStore, Ready, Store, StoreError, StoreJob, Timing};
+use mynah_device::{
+    NamespaceConfig, Queue, RamStore, Ready, Store, StoreError, StoreJob, SubsystemConfig, Timing,
+};
 use mynah_model::config::Fault;
 use mynah_stamp::{Span, Time};
 use mynah_wire::nvme::identify::IdentifyNamespace;
@@ -483,6 +485,58 @@ fn a_copy_does_not_come_between_compare_and_write() {
     assert_eq!(reply(&mut world, &store, io, second).0, Status::SUCCESS);
     let id = world.submit(io, read(0, 1), &[]);
     assert_eq!(reply(&mut world, &store, io, id), (Status::SUCCESS, mine.to_vec()));
+}
+
+/// A greedy host has put off far more than it may hold: the rest it is told to try again. A good
+/// one beside it waits for its turn, and is served.
+#[test]
+fn what_waits_for_compare_and_write_is_bounded() {
+    let store = Shared::default();
+    let bound = |config: &mut SubsystemConfig| {
+        (config.limits.held_bytes_max, config.limits.source_held_bytes_max) = (2 << 20, 1 << 20);
+    };
+    let mut world = World::with_store(Timing::Immediate, bound, |_| {}, Box::new(store.clone()));
+    world.source = 1;
+    let (_, greedy, id) = world.host();
+    let second = world.io_queue_as(HOST, id, 2);
+    world.source = 2;
+    let (_, good, _) = world.host_as("nqn.2026-11.test:good");
+    let halves = [
+        world.submit(greedy, fused(blocks(nvm::COMPARE, 1, 0, 1), 1), &[0; 512]),
+        world.submit(greedy, fused(write(0, 1), 2), &[1; 512]),
+    ];
+    let long = vec![3; 128 << 10];
+    let ids: Vec<_> = [greedy, second]
+        .into_iter()
+        .flat_map(|queue| [queue; 20])
+        .map(|queue| (queue, world.submit(queue, write(256, 256), &long)))
+        .collect();
+    let own = world.submit(good, write(1024, 8), &[4; 4096]);
+    let refused: Vec<_> = ids
+        .iter()
+        .filter_map(|&(queue, id)| world.reply_now(queue, id))
+        .map(|(reply, _)| reply.entry.status())
+        .collect();
+    // One more than fits may begin; the comparison holds some, too.
+    assert_eq!(refused.len(), 40 - 8, "of 40 of 128 KiB, where 1 MiB may be held");
+    assert!(refused.iter().all(|&it| plain(it) == Status::COMMAND_INTERRUPTED));
+    assert!(refused.iter().all(|&it| it != it.do_not_retry()), "the host may try again");
+    assert!(world.reply_now(good, own).is_none(), "it waits like the others");
+    // A pair that has to wait is refused with both halves.
+    let pair = [
+        world.submit(greedy, fused(blocks(nvm::COMPARE, 1, 0, 1), 1), &[0; 512]),
+        world.submit(greedy, fused(write(0, 1), 2), &[1; 512]),
+    ];
+    let pair = pair.map(|id| world.reply_now(greedy, id).expect("an answer").0.entry.status());
+    let expected = [Status::COMMAND_INTERRUPTED, Status::ABORTED_FAILED_FUSED];
+    assert_eq!(pair.map(plain), expected);
+    for id in halves {
+        assert_eq!(reply(&mut world, &store, greedy, id).0, Status::SUCCESS);
+    }
+    assert_eq!(reply(&mut world, &store, good, own).0, Status::SUCCESS);
+    finish_all(&mut world, &store);
+    let again = world.submit(greedy, write(256, 256), &long);
+    assert_eq!(reply(&mut world, &store, greedy, again).0, Status::SUCCESS);
 }
 
 #[test]

@@ -96,6 +96,8 @@ pub(crate) struct World {
     pub(crate) closed: Vec<(Queue, &'static str)>,
     /// Authentication commands that wait for somebody to answer them.
     pub(crate) asked: Vec<Authentication>,
+    /// Where the next connection comes from.
+    pub(crate) source: u128,
     next_id: u16,
 }
 
@@ -130,6 +132,7 @@ impl World {
             replies: VecDeque::new(),
             closed: vec![],
             asked: vec![],
+            source: 0,
             next_id: 0,
         }
     }
@@ -148,6 +151,7 @@ impl World {
             in_capsule_bytes: 8192,
             max_transfer_bytes: 128 << 10,
             peer: "test".into(),
+            source: self.source,
             port: 0,
             kind: 3,
             host_nqn: host.map(str::to_owned),

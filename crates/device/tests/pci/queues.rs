@@ -474,6 +474,7 @@ fn connection(host: &mut Host) -> mynah_device::Queue {
         in_capsule_bytes: 8192,
         max_transfer_bytes: 128 << 10,
         peer: "test".into(),
+        source: 0,
         port: 0,
         kind: 3,
         host_nqn: None,

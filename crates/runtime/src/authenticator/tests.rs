@@ -1,4 +1,5 @@
 use super::*;
+use crate::quota::{Bound, Quotas};
 use mynah_device::{Output, RamStore, ReplyData, SubsystemConfig, Timing, Transport};
 use mynah_stamp::Time;
 use mynah_wire::authentication::{Failure, Group, Host, HostStep, MESSAGE_BYTES_MAX};
@@ -16,6 +17,24 @@ fn secret(seed: u8) -> Secret {
     Secret::generate(Hash::Sha256, &mut |bytes| bytes.fill(seed))
 }
 
+/// Whatever the target wants.
+fn all() -> Choices {
+    Choices { groups: Group::ALL.to_vec(), ..Choices::default() }
+}
+
+/// The first message of a host.
+fn negotiate() -> Vec<u8> {
+    let parties = Parties {
+        host_nqn: ONE.to_owned(),
+        subsystem_nqn: NQN.to_owned(),
+        host_secret: secret(1),
+        controller_secret: None,
+    };
+    let (_, step) = Host::new(all(), parties, 5);
+    let HostStep::Send(negotiate) = step else { panic!("{step:?}") };
+    negotiate
+}
+
 /// A status without its hints.
 fn plain(status: Status) -> Status {
     Status::new(status.code_type(), status.code())
@@ -26,10 +45,18 @@ struct World {
     authenticator: Authenticator,
     command_id: u16,
     closed: Vec<Queue>,
+    /// Whose queues are not this machine's.
+    peers: HashMap<Queue, Peer>,
+    /// Replies to commands that nobody waited for.
+    others: usize,
 }
 
 impl World {
-    fn new(mut secrets: Secrets, group: Group) -> World {
+    fn new(secrets: Secrets, group: Group) -> World {
+        World::with(secrets, group, Quotas::default().authentications)
+    }
+
+    fn with(mut secrets: Secrets, group: Group, jobs: Budget) -> World {
         let overrides = ["geometry.blocks_per_plane=64", "geometry.channels=1"].map(String::from);
         let drive = mynah_lab::drive::load("enterprise-tlc", &overrides).expect("a drive");
         let drive = mynah_model::Drive::new(drive.config).expect("a drive");
@@ -42,9 +69,11 @@ impl World {
         secrets.choices = Choices { hashes: vec![Hash::Sha384], groups: vec![group] };
         World {
             subsystem: subsystem.expect("a subsystem"),
-            authenticator: Authenticator::new(NQN, secrets).expect("a thread"),
+            authenticator: Authenticator::new(NQN, secrets, jobs).expect("a thread"),
             command_id: 0,
             closed: Vec::new(),
+            peers: HashMap::new(),
+            others: 0,
         }
     }
 
@@ -53,6 +82,7 @@ impl World {
             in_capsule_bytes: 8192,
             max_transfer_bytes: 128 << 10,
             peer: "test".into(),
+            source: 0,
             port: 0,
             kind: 3,
             host_nqn: None,
@@ -74,8 +104,8 @@ impl World {
         let mut found = None;
         while let Some(output) = self.subsystem.poll() {
             match output {
+                Output::Reply(reply) if reply.entry.command_id.get() != id => self.others += 1,
                 Output::Reply(reply) => {
-                    assert_eq!(reply.entry.command_id.get(), id);
                     let ReplyData::Bytes(data) = reply.data else {
                         found = Some((reply.entry, Vec::new()));
                         continue;
@@ -84,7 +114,8 @@ impl World {
                 }
                 Output::Close { queue, .. } => self.closed.push(queue),
                 Output::Authentication(asked) => {
-                    self.authenticator.handle(NOW, &mut self.subsystem, asked);
+                    let peer = self.peers.get(&asked.queue).copied().unwrap_or(Peer::LOCAL);
+                    self.authenticator.handle(NOW, &mut self.subsystem, asked, peer);
                 }
             }
         }
@@ -158,7 +189,7 @@ impl World {
             controller_secret: secrets.1,
         };
         let mut sequence = SequenceNumbers::new(1);
-        let (mut machine, mut step) = Host::new(Choices::default(), parties, 5);
+        let (mut machine, mut step) = Host::new(all(), parties, 5);
         loop {
             step = match step {
                 HostStep::Send(message) => {
@@ -230,14 +261,7 @@ fn a_handshake_at_work_keeps_no_other_queue_waiting() {
     let (busy, _) = world.connect(ONE).expect("connected");
     let (other, _) = world.connect(TWO).expect("connected");
     world.authenticate(other, TWO, (secret(1), None)).expect("authenticated");
-    let parties = Parties {
-        host_nqn: ONE.to_owned(),
-        subsystem_nqn: NQN.to_owned(),
-        host_secret: secret(1),
-        controller_secret: None,
-    };
-    let (_, step) = Host::new(Choices::default(), parties, 5);
-    let HostStep::Send(negotiate) = step else { panic!("{step:?}") };
+    let negotiate = negotiate();
     let entry = World::authentication(fabrics::AUTHENTICATION_SEND, negotiate.len());
     let working = world.submit(busy, entry, &negotiate);
     // Nobody takes the job's result, however long it takes: others are answered.
@@ -272,4 +296,62 @@ fn commands_of_other_protocols_are_refused() {
     let (reply, _) = world.call(queue, receive, &[]);
     assert_eq!(plain(reply.status()), Status::INVALID_FIELD, "no message fits");
     assert!(world.closed.is_empty());
+}
+
+/// Begins an authentication from `peer`, and does not wait for its work.
+fn begin(world: &mut World, peer: Peer) -> (Queue, Option<Status>) {
+    let (queue, _) = world.connect(ONE).expect("connected");
+    world.peers.insert(queue, peer);
+    (queue, begin_on(world, queue))
+}
+
+/// The answer to the first message on a queue, if there is one at once.
+fn begin_on(world: &mut World, queue: Queue) -> Option<Status> {
+    let negotiate = negotiate();
+    let entry = World::authentication(fabrics::AUTHENTICATION_SEND, negotiate.len());
+    let id = world.submit(queue, entry, &negotiate);
+    world.take(id).map(|(entry, _)| entry.status())
+}
+
+#[test]
+fn a_peer_with_many_handshakes_keeps_others_waiting_for_one() {
+    let secrets = Secrets { hosts: vec![(None, secret(1))], ..Secrets::default() };
+    let mut world = World::new(secrets, Group::Ffdhe3072);
+    let greedy = Peer::function(0);
+    let (good, _) = world.connect(TWO).expect("connected");
+    let begun: Vec<Queue> = (0..60).map(|_| begin(&mut world, greedy).0).collect();
+    world.others = 0;
+    world.authenticate(good, TWO, (secret(1), None)).expect("authenticated");
+    // Two jobs are the good one's, and before each there was the one at hand; what was done
+    // before it began may be some more.
+    assert!(world.others < 20, "{} of the greedy one's came first", world.others);
+    // The connections are gone, and with them their work.
+    for queue in begun {
+        world.subsystem.detach(NOW, queue);
+        world.authenticator.forget(queue);
+    }
+    assert_eq!(world.authenticator.jobs.used(), 0);
+    assert!(world.authenticator.turns.pop().is_none());
+}
+
+#[test]
+fn so_many_handshakes_wait_and_no_more() {
+    let secrets = Secrets { hosts: vec![(None, secret(1))], ..Secrets::default() };
+    let jobs = Budget::new(Bound { total: 5, per_peer: 3 });
+    // Long enough that none ends in between.
+    let mut world = World::with(secrets, Group::Ffdhe8192, jobs);
+    let (greedy, good) = (Peer::function(0), Peer::function(1));
+    // The first is at work, and waits no more.
+    let answers: Vec<_> = (0..5).map(|_| begin(&mut world, greedy)).collect();
+    let refused = answers.iter().filter(|(_, answer)| answer.is_some()).count();
+    assert_eq!(refused, 1, "{answers:?}");
+    let (queue, answer) = answers[4];
+    let answer = answer.expect("a refusal");
+    assert_eq!(plain(answer), Status::COMMAND_INTERRUPTED);
+    assert_ne!(answer, answer.do_not_retry(), "it may try again");
+    assert!(begin(&mut world, good).1.is_none(), "it has its part");
+    for &(queue, _) in &answers[1..4] {
+        world.authenticator.forget(queue);
+    }
+    assert!(begin_on(&mut world, queue).is_none(), "there is room again");
 }

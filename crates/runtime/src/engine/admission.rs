@@ -1,28 +1,36 @@
 //! Who may have a connection, and for how long.
 //!
-//! Connections that have not become queues of a controller are limited in number and time,
-//! the oldest going first, and so are connections whose hosts owe data.
+//! Connections that have not become queues of a controller are limited in number and time, and so
+//! are connections whose hosts owe data. Where there is no room for another, the oldest goes of the
+//! peer that has most of them ([`crate::quota`]). Where the system has no descriptor for another,
+//! nobody is let in for a moment.
 
-use super::{Engine, Socket};
+use super::socket::Accepted;
+use super::{Engine, LISTENERS, PORTS, Socket};
 use crate::hub::Id;
+use crate::quota::{Bounds, Peer, Refused, Share, whom_to_drop};
 use mynah_device::Transport;
 use mynah_stamp::{Span, Time};
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::fd::OwnedFd;
+use std::net::SocketAddr;
 
 /// Connections accepted in one turn.
 const ACCEPTS_A_TURN: usize = 16;
 /// Between two looks at things that take seconds.
 const SWEEP: Span = Span::from_secs(1);
+/// Nobody is let in for so long where the system has nothing left for a connection.
+pub(crate) const STARVED: Span = Span::from_ms(100);
+/// What is said then, once.
+pub(crate) const STARVED_TEXT: &str = "the system has no descriptors or memory left for new \
+     connections (see ulimit -n): they wait until others end";
 
 /// How much hosts may ask of the engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EngineLimits {
-    /// Connections at once.
-    pub connections_max: usize,
-    /// Connections at once that are not queues of a controller.
-    pub half_open_max: usize,
-    /// How long a connection may take to become one.
+    /// How much there is, and how much of it one peer may have.
+    pub bounds: Bounds,
+    /// How long a connection may take to become a queue of a controller.
     pub half_open_time: Span,
     /// The same where the host has connected and has yet to prove who it is, which takes slow
     /// processors long with large groups.
@@ -34,8 +42,7 @@ pub struct EngineLimits {
 impl Default for EngineLimits {
     fn default() -> EngineLimits {
         EngineLimits {
-            connections_max: 4096,
-            half_open_max: 512,
+            bounds: Bounds::default(),
             half_open_time: Span::from_secs(10),
             // As Linux's target without a keep-alive timeout (nvmet_execute_auth_send in
             // drivers/nvme/target/fabrics-cmd-auth.c).
@@ -45,46 +52,89 @@ impl Default for EngineLimits {
     }
 }
 
+/// A new connection.
+#[derive(Debug)]
+pub struct Newcomer {
+    /// Its socket, which does not block.
+    pub socket: OwnedFd,
+    /// Where it comes from; `None`: from a local socket.
+    pub address: Option<SocketAddr>,
+    /// The number of the subsystem's port that it came to.
+    pub port: u16,
+    /// NQN of the host that it has proved to be, if it has.
+    pub host_nqn: Option<String>,
+    /// What it has of the half-open connections, if it has been admitted already.
+    pub half_open: Option<Share>,
+}
+
 impl Engine {
     pub(super) fn accept(&mut self, number: usize) {
         for _ in 0..ACCEPTS_A_TURN {
             let Some(listener) = self.listeners.get_mut(number) else { return };
-            let (socket, peer) = match listener.accept() {
-                Ok(Some(accepted)) => accepted,
-                Ok(None) => return,
-                Err(_) => {
-                    // Out of descriptors, most likely: those that may be nobody go first.
-                    if !self.evict() {
-                        return;
+            let (socket, address) = match listener.accept() {
+                Accepted::Connection(socket, address) => (socket, address),
+                Accepted::Nobody => return,
+                Accepted::Starved => {
+                    // Those that may be nobody go first.
+                    if !self.evict(Peer::LOCAL, Refused::All) {
+                        return self.starve(LISTENERS + number as u64);
                     }
                     continue;
                 }
             };
-            self.adopt(socket, peer, number as u16, None);
+            let (port, host_nqn, half_open) = (number as u16, None, None);
+            self.adopt(Newcomer { socket, address, port, host_nqn, half_open });
         }
     }
 
-    /// Takes a new connection in.
-    pub(super) fn adopt(
-        &mut self,
-        socket: OwnedFd,
-        peer: String,
-        port: u16,
-        host_nqn: Option<String>,
-    ) {
-        let now = self.clock.now();
-        self.forget_connected();
-        if self.half_open.len() >= self.limits.half_open_max
-            || self.hub.connections() >= self.limits.connections_max
-        {
-            self.evict();
+    /// Does not look at a listener for a moment: it would be ready all the time.
+    pub(super) fn starve(&mut self, data: u64) {
+        self.watch(data, EventFlags::empty());
+        self.starved.push(data);
+        self.fed_at = Some(self.clock.wall() + STARVED);
+        if !std::mem::replace(&mut self.has_starved, true) {
+            (self.say)(STARVED_TEXT);
         }
-        if self.hub.connections() >= self.limits.connections_max || self.draining.is_some() {
+        self.starvations += 1;
+    }
+
+    /// Looks at listeners again.
+    pub(super) fn feed(&mut self) {
+        self.fed_at = None;
+        for data in std::mem::take(&mut self.starved) {
+            self.watch(data, EventFlags::IN);
+        }
+    }
+
+    fn watch(&self, data: u64, flags: EventFlags) {
+        let event = EventData::new_u64(data);
+        // A listener that is there can be watched; those that have gone are of no interest.
+        let _ = match data {
+            PORTS.. => self
+                .ports
+                .get((data - PORTS) as usize)
+                .map(|port| epoll::modify(&self.epoll, port.listener(), event, flags)),
+            _ => self
+                .listeners
+                .get((data - LISTENERS) as usize)
+                .map(|listener| epoll::modify(&self.epoll, listener, event, flags)),
+        };
+    }
+
+    /// Takes a new connection in.
+    pub(super) fn adopt(&mut self, new: Newcomer) {
+        let Newcomer { socket, address, port, host_nqn, half_open } = new;
+        let now = self.clock.now();
+        let who = Peer::of(address);
+        self.forget_connected();
+        let half_open = half_open.or_else(|| self.admit(who));
+        if half_open.is_none() || self.draining.is_some() {
             self.refused += 1;
             return;
         }
+        let peer = address.map_or_else(String::new, |address| address.to_string());
         let transport = Transport { peer, port, host_nqn, ..self.transport.clone() };
-        let id = self.hub.open(now, transport);
+        let id = self.hub.open(now, who, transport);
         let flags = EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET;
         if epoll::add(&self.epoll, &socket, EventData::new_u64(id.into()), flags).is_err() {
             self.hub.close(now, id);
@@ -95,23 +145,50 @@ impl Engine {
         if self.sockets.len() <= id as usize {
             self.sockets.resize_with(id as usize + 1, || None);
         }
-        let socket = Socket::new(socket, self.stamped, now.wall, self.serial);
+        let mut socket = Socket::new(socket, self.stamped, now.wall, self.serial);
+        socket.half_open = half_open;
         self.sockets[id as usize] = Some(socket);
         self.queue(id);
+    }
+
+    /// A place among the half-open connections, which another may have to leave.
+    fn admit(&mut self, who: Peer) -> Option<Share> {
+        let half_open = self.hub.quotas().half_open.clone();
+        match half_open.take(who) {
+            Ok(share) => Some(share),
+            Err(refused) => {
+                self.evict(who, refused);
+                half_open.take(who).ok()
+            }
+        }
     }
 
     /// Drops connections from the list of half-open ones that are so no longer.
     fn forget_connected(&mut self) {
         self.half_open.retain(|&(id, serial)| {
-            let socket = self.sockets.get(id as usize).and_then(Option::as_ref);
-            socket.is_some_and(|socket| socket.serial == serial) && !self.hub.is_connected(id)
+            let socket = self.sockets.get_mut(id as usize).and_then(Option::as_mut);
+            let Some(socket) = socket.filter(|socket| socket.serial == serial) else {
+                return false;
+            };
+            let stays = !self.hub.is_connected(id);
+            if !stays {
+                socket.half_open = None;
+            }
+            stays
         });
     }
 
-    /// Closes the oldest half-open connection; false if there is none.
-    fn evict(&mut self) -> bool {
+    /// Closes a half-open connection, so that there is room for one of `newcomer`; false if there
+    /// is none.
+    fn evict(&mut self, newcomer: Peer, refused: Refused) -> bool {
         self.forget_connected();
-        let Some((id, _)) = self.half_open.pop_front() else { return false };
+        let sockets = &self.sockets;
+        let oldest_first = self.half_open.iter().filter_map(|&(id, _)| {
+            let share = sockets.get(id as usize)?.as_ref()?.half_open.as_ref()?;
+            Some((id, share.peer()))
+        });
+        let Some(id) = whom_to_drop(oldest_first, newcomer, refused) else { return false };
+        self.half_open.retain(|&(it, _)| it != id);
         self.refused += 1;
         let now = self.clock.now();
         self.close(now, id);

@@ -1,7 +1,9 @@
 //! What other threads may ask of the engine, without locks in its path.
 
+use super::admission::Newcomer;
 use crate::hub::Totals;
 use crate::lateness::Lateness;
+use crate::quota::COUNTED;
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 use mynah_device::Now;
 use mynah_lab::histogram::Histogram;
@@ -27,6 +29,10 @@ pub struct Snapshot {
     pub half_open: usize,
     /// Connections that were ended for what their hosts did, or not accepted.
     pub refused: u64,
+    /// How often peers could have no more of a quantity, by its name.
+    pub refusals: [(&'static str, u64); COUNTED],
+    /// How often the system had nothing left for a new connection.
+    pub starvations: u64,
     /// Commands under way.
     pub outstanding: u64,
     /// What was done.
@@ -42,15 +48,6 @@ pub struct Snapshot {
     pub interval: Option<(Histogram, Histogram)>,
 }
 
-/// A connection that somebody else has accepted.
-#[derive(Debug)]
-pub(super) struct Adopted {
-    pub(super) socket: OwnedFd,
-    pub(super) peer: String,
-    pub(super) port: u16,
-    pub(super) host_nqn: Option<String>,
-}
-
 /// A handle on a running engine, for any thread.
 #[derive(Debug)]
 pub struct Control {
@@ -60,8 +57,10 @@ pub struct Control {
     answers: Sender<Snapshot>,
     /// Locked by whoever waits for an answer, never by the engine.
     answered: Mutex<Receiver<Snapshot>>,
-    adoptions: Sender<Adopted>,
-    pub(super) adopted: Receiver<Adopted>,
+    adoptions: Sender<Newcomer>,
+    pub(super) adopted: Receiver<Newcomer>,
+    /// Somebody else who accepts connections has no descriptors left.
+    pub(super) starved: AtomicBool,
 }
 
 impl Control {
@@ -78,6 +77,7 @@ impl Control {
             answered: Mutex::new(answered),
             adoptions,
             adopted,
+            starved: AtomicBool::new(false),
         })
     }
 
@@ -87,12 +87,16 @@ impl Control {
         self.ring();
     }
 
-    /// Hands over a connection of `peer` that was accepted elsewhere, for the subsystem's port
-    /// of that number. The socket must not block. With `host_nqn`, the peer has proved that it is
-    /// that host.
-    pub fn adopt(&self, socket: OwnedFd, peer: String, port: u16, host_nqn: Option<String>) {
+    /// Hands over a connection that was accepted elsewhere.
+    pub fn adopt(&self, new: Newcomer) {
         // Fails only without an engine, and then the connection just ends.
-        let _ = self.adoptions.send(Adopted { socket, peer, port, host_nqn });
+        let _ = self.adoptions.send(new);
+        self.ring();
+    }
+
+    /// Says that whoever accepts connections elsewhere has no descriptors left.
+    pub fn starve(&self) {
+        self.starved.store(true, Ordering::Release);
         self.ring();
     }
 

@@ -1,5 +1,6 @@
 //! Sockets and what the engine knows of them.
 
+use crate::quota::Share;
 use mynah_stamp::Time;
 use nix::sys::socket::{self, ControlMessageOwned, MsgFlags};
 use nix::sys::time::TimeSpec;
@@ -11,6 +12,21 @@ use std::net::{SocketAddr, TcpListener};
 use std::os::fd::AsRawFd;
 use std::time::Duration;
 
+/// What a look at a listener finds.
+pub(super) enum Accepted {
+    /// A connection, and who it is from.
+    Connection(OwnedFd, Option<SocketAddr>),
+    /// Nobody, or somebody who has gone already.
+    Nobody,
+    /// The system has no descriptor or memory for whoever waits.
+    Starved,
+}
+
+/// Whether nobody can be let in until something else is given back, though somebody waits.
+pub(crate) fn is_starved(error: Errno) -> bool {
+    matches!(error, Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM)
+}
+
 /// Where hosts come in.
 pub(super) struct Listener(OwnedFd);
 
@@ -20,17 +36,17 @@ impl Listener {
         Ok(Listener(listener.into()))
     }
 
-    /// The next connection and who it is from; `None` if there is none.
-    pub(super) fn accept(&mut self) -> io::Result<Option<(OwnedFd, String)>> {
+    /// The next connection.
+    pub(super) fn accept(&mut self) -> Accepted {
         match acceptfrom_with(&self.0, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC) {
             Ok((socket, peer)) => {
                 // A completion must not wait for the acknowledgement of the one before.
                 let _ = sockopt::set_tcp_nodelay(&socket, true);
-                let peer = peer.and_then(|peer| SocketAddr::try_from(peer).ok());
-                Ok(Some((socket, peer.map_or_else(String::new, |peer| peer.to_string()))))
+                Accepted::Connection(socket, peer.and_then(|peer| SocketAddr::try_from(peer).ok()))
             }
-            Err(Errno::WOULDBLOCK | Errno::INTR | Errno::CONNABORTED) => Ok(None),
-            Err(error) => Err(error.into()),
+            Err(error) if is_starved(error) => Accepted::Starved,
+            // Errors of the network belong to the connection, which has gone (accept(2)).
+            Err(_) => Accepted::Nobody,
         }
     }
 }
@@ -65,6 +81,8 @@ pub(super) struct Socket {
     pub(super) shrunk: bool,
     /// It is over, and closed then at the latest.
     pub(super) closing: Option<Time>,
+    /// Its place among the half-open connections, while it is one.
+    pub(super) half_open: Option<Share>,
 }
 
 impl Socket {
@@ -87,6 +105,7 @@ impl Socket {
             queued: false,
             shrunk: false,
             closing: None,
+            half_open: None,
         }
     }
 

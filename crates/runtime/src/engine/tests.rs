@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::clock::Rate;
+use crate::quota::Quotas;
 use crate::workers::Workers;
 use mynah_device::{PatternStore, Ready, Store, StoreJob, SubsystemConfig};
 use mynah_lab::emulation::Emulation;
@@ -84,11 +85,12 @@ fn engine_with(store: Box<dyn Store>, control: &Arc<Control>) -> Engine {
     let drive = Emulation::on("enterprise-tlc", &overrides).unwrap().prepare().unwrap().drive;
     let config = SubsystemConfig::new("nqn.2026-11.org.example:scattered".to_owned());
     let subsystem = Subsystem::new(config, drive, store).unwrap();
-    let hub = Hub::new(subsystem, Settings::default(), 1 << 20, Rate::REAL);
+    let hub = Hub::new(subsystem, Settings::default(), Quotas::default(), Rate::REAL);
     let transport = Transport {
         in_capsule_bytes: 8192,
         max_transfer_bytes: 1 << 20,
         peer: String::new(),
+        source: 0,
         port: 0,
         kind: 3, // TCP
         host_nqn: None,

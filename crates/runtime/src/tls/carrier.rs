@@ -1,7 +1,14 @@
 //! The thread that encrypts.
+//!
+//! It makes handshakes and carries bytes. How many peers may be at it, and for how long, is as
+//! without encryption: a handshake has a place among the half-open connections, which goes to
+//! whoever is handed the connection; and what is carried ends when that lets it go, whatever the
+//! peer does.
 
 use super::pipe::{Handshake, Pipe, Turn};
 use super::{Acceptor, Connector, TlsError, external_key};
+use crate::engine::is_starved;
+use crate::quota::{Budget, Peer, Refused, Share, whom_to_drop};
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use openssl::ssl::{Ssl, SslStream};
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
@@ -9,22 +16,25 @@ use rustix::event::{EventfdFlags, Timespec, eventfd};
 use rustix::io::Errno;
 use std::collections::{HashMap, VecDeque};
 use std::io;
-use std::net::{TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// A handshake may take so long.
 const HANDSHAKE_TIME: Duration = Duration::from_secs(10);
-/// Handshakes under way at once; the oldest goes for one more.
-const HANDSHAKES_MAX: usize = 256;
-/// Connections at once.
-const CONNECTIONS_MAX: usize = 4096;
+/// A connection whose local end was let go has so long to take the last bytes.
+const LINGER: Duration = Duration::from_secs(1);
+/// Nobody is let in for so long where the system has nothing left for a connection.
+const STARVED: Duration = Duration::from_millis(100);
 
 const ORDERS: u64 = u64::MAX;
 const LISTENERS: u64 = 1 << 40;
+/// Marks what is said of a connection's local end.
+const LOCAL: u64 = 1 << 39;
 
 /// A connection that is encrypted from now on.
 #[derive(Debug)]
@@ -32,18 +42,27 @@ pub struct Established {
     /// The local end: what is written here goes out encrypted. It does not block.
     pub socket: OwnedFd,
     /// Address of the peer.
-    pub peer: String,
+    pub address: Option<SocketAddr>,
     /// NQN of the host that the key belongs to; empty at a host's own end.
     pub host_nqn: String,
-    /// Which listener it came to.
-    pub listener: usize,
+    /// Its place among the half-open connections, if it was accepted.
+    pub half_open: Option<Share>,
+}
+
+/// What happens where connections are accepted.
+#[derive(Debug)]
+pub enum Event {
+    /// A peer has proved that it has a key.
+    Established(Established),
+    /// The system has no descriptors left for those who come.
+    Starved,
 }
 
 type Then = Box<dyn FnOnce(Result<Established, TlsError>) + Send>;
-type Accepted = Arc<dyn Fn(Established) + Send + Sync>;
+type Told = Arc<dyn Fn(Event) + Send + Sync>;
 
 enum Order {
-    Listen { listener: TcpListener, acceptor: Acceptor, number: usize, accepted: Accepted },
+    Listen(Listening),
     Connect { stream: TcpStream, connector: Connector, then: Then },
 }
 
@@ -52,6 +71,7 @@ enum Order {
 pub struct Carrier {
     orders: Option<Sender<Order>>,
     bell: Arc<OwnedFd>,
+    count: Arc<AtomicUsize>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -63,24 +83,31 @@ impl Carrier {
     pub fn start() -> io::Result<Carrier> {
         let (orders, incoming) = unbounded();
         let bell = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
-        let mut worker = Worker::new(incoming, bell.clone())?;
+        let count = Arc::default();
+        let mut worker = Worker::new(incoming, bell.clone(), Arc::clone(&count))?;
         let thread = std::thread::Builder::new()
             .name("mynah-tls".to_owned())
             .spawn(move || while worker.turn() {})?;
-        Ok(Carrier { orders: Some(orders), bell, thread: Some(thread) })
+        Ok(Carrier { orders: Some(orders), bell, count, thread: Some(thread) })
     }
 
-    /// Accepts connections, and hands each over once its handshake is done. `accepted` is
-    /// called on the carrier's thread.
+    /// Connections that it has, handshakes among them.
+    pub fn connections(&self) -> usize {
+        self.count.load(Ordering::Relaxed)
+    }
+
+    /// Accepts connections, as many as there are places in `half_open`, and hands each over once
+    /// its handshake is done. `tell` is called on the carrier's thread.
     pub fn listen(
         &self,
         listener: TcpListener,
-        number: usize,
         acceptor: Acceptor,
-        accepted: impl Fn(Established) + Send + Sync + 'static,
+        half_open: Budget,
+        tell: impl Fn(Event) + Send + Sync + 'static,
     ) {
-        let accepted: Accepted = Arc::new(accepted);
-        self.order(Order::Listen { listener, acceptor, number, accepted });
+        let tell: Told = Arc::new(tell);
+        let starved = None;
+        self.order(Order::Listen(Listening { listener, acceptor, half_open, tell, starved }));
     }
 
     /// Makes the handshake of a host on a connected stream, and waits for it.
@@ -124,8 +151,10 @@ impl Drop for Carrier {
 struct Listening {
     listener: TcpListener,
     acceptor: Acceptor,
-    number: usize,
-    accepted: Accepted,
+    half_open: Budget,
+    tell: Told,
+    /// Since when it is not looked at for want of descriptors.
+    starved: Option<Instant>,
 }
 
 enum State {
@@ -135,7 +164,7 @@ enum State {
 
 /// What happens when a handshake is over.
 enum Ending {
-    Accepted { number: usize, accepted: Accepted },
+    Accepted { half_open: Share, tell: Told },
     Connected(Then),
 }
 
@@ -150,10 +179,17 @@ struct Worker {
     handshakes: VecDeque<u64>,
     /// Connections with more to do.
     more: VecDeque<u64>,
+    /// Connections whose local ends were let go, and when.
+    lingering: VecDeque<(u64, Instant)>,
+    count: Arc<AtomicUsize>,
 }
 
 impl Worker {
-    fn new(orders: Receiver<Order>, bell: Arc<OwnedFd>) -> io::Result<Worker> {
+    fn new(
+        orders: Receiver<Order>,
+        bell: Arc<OwnedFd>,
+        count: Arc<AtomicUsize>,
+    ) -> io::Result<Worker> {
         let epoll = epoll::create(CreateFlags::CLOEXEC)?;
         epoll::add(&epoll, &*bell, EventData::new_u64(ORDERS), EventFlags::IN)?;
         Ok(Worker {
@@ -165,6 +201,8 @@ impl Worker {
             next: 0,
             handshakes: VecDeque::new(),
             more: VecDeque::new(),
+            lingering: VecDeque::new(),
+            count,
         })
     }
 
@@ -174,7 +212,9 @@ impl Worker {
             [epoll::Event { flags: EventFlags::empty(), data: EventData::new_u64(0) }; 64];
         let timeout = if !self.more.is_empty() {
             Some(Timespec { tv_sec: 0, tv_nsec: 0 })
-        } else if !self.handshakes.is_empty() {
+        } else if self.listeners.iter().any(|it| it.starved.is_some()) {
+            Some(Timespec { tv_sec: 0, tv_nsec: STARVED.as_nanos() as i64 })
+        } else if !self.handshakes.is_empty() || !self.lingering.is_empty() {
             Some(Timespec { tv_sec: 1, tv_nsec: 0 })
         } else {
             None
@@ -185,7 +225,8 @@ impl Worker {
             Err(_) => return false,
         };
         for event in &events[..count] {
-            match event.data.u64() {
+            let (data, flags) = (event.data.u64(), event.flags);
+            match data {
                 ORDERS => {
                     let _ = rustix::io::read(&*self.bell, &mut [0; 8]);
                     if !self.take_orders() {
@@ -193,6 +234,13 @@ impl Worker {
                     }
                 }
                 number @ LISTENERS.. => self.accept((number - LISTENERS) as usize),
+                local @ LOCAL.. => {
+                    let id = local - LOCAL;
+                    if flags.contains(EventFlags::HUP) {
+                        self.lingering.push_back((id, Instant::now()));
+                    }
+                    self.more.push_back(id);
+                }
                 id => self.more.push_back(id),
             }
         }
@@ -202,18 +250,21 @@ impl Worker {
             }
         }
         self.expire();
+        self.feed();
+        self.count.store(self.connections.len(), Ordering::Relaxed);
         true
     }
 
     fn take_orders(&mut self) -> bool {
         loop {
             match self.orders.try_recv() {
-                Ok(Order::Listen { listener, acceptor, number, accepted }) => {
+                Ok(Order::Listen(listening)) => {
                     let data = EventData::new_u64(LISTENERS + self.listeners.len() as u64);
+                    let listener = &listening.listener;
                     if listener.set_nonblocking(true).is_ok()
-                        && epoll::add(&self.epoll, &listener, data, EventFlags::IN).is_ok()
+                        && epoll::add(&self.epoll, listener, data, EventFlags::IN).is_ok()
                     {
-                        self.listeners.push(Listening { listener, acceptor, number, accepted });
+                        self.listeners.push(listening);
                     }
                 }
                 Ok(Order::Connect { stream, connector, then }) => {
@@ -227,29 +278,71 @@ impl Worker {
     }
 
     fn accept(&mut self, number: usize) {
-        let Some(listening) = self.listeners.get(number) else { return };
-        let Ok((stream, _)) = listening.listener.accept() else {
-            // Out of descriptors, perhaps: half-made connections go first.
-            return self.evict();
+        let Some(listening) = self.listeners.get_mut(number) else { return };
+        let (stream, address) = match listening.listener.accept() {
+            Ok(accepted) => accepted,
+            Err(error) => {
+                // Errors of the network belong to the connection, which has gone (accept(2)).
+                let starved = Errno::from_io_error(&error).is_some_and(is_starved);
+                if starved && !self.evict(Peer::LOCAL, Refused::All) {
+                    self.starve(number);
+                }
+                return;
+            }
         };
-        if self.connections.len() >= CONNECTIONS_MAX {
-            return;
-        }
+        let (half_open, tell) = (listening.half_open.clone(), listening.tell.clone());
         let ssl = Ssl::new(&listening.acceptor.context);
-        let (number, accepted) = (listening.number, listening.accepted.clone());
-        self.begin(stream, ssl, true, Ending::Accepted { number, accepted });
+        let who = Peer::at(address.ip());
+        let share = half_open.take(who).or_else(|refused| {
+            self.evict(who, refused);
+            half_open.take(who)
+        });
+        // Else those before it are with somebody who will end them.
+        if let Ok(half_open) = share {
+            self.begin(stream, ssl, true, Ending::Accepted { half_open, tell });
+        }
     }
 
-    /// Gives up the oldest handshake.
-    fn evict(&mut self) {
-        while let Some(id) = self.handshakes.pop_front() {
-            if let Some(State::Handshake { .. }) = self.connections.get(&id) {
-                return self.give_up(id, "too many handshakes at once");
+    /// Gives up a handshake, so that there is room for one of `newcomer`; false if there is none.
+    fn evict(&mut self, newcomer: Peer, refused: Refused) -> bool {
+        let connections = &self.connections;
+        let oldest_first = self.handshakes.iter().filter_map(|&id| match connections.get(&id)? {
+            State::Handshake { ending: Ending::Accepted { half_open, .. }, .. } => {
+                Some((id, half_open.peer()))
+            }
+            _ => None,
+        });
+        let Some(id) = whom_to_drop(oldest_first, newcomer, refused) else { return false };
+        self.give_up(id, "too many handshakes at once");
+        true
+    }
+
+    /// Does not look at a listener for a moment: it would be ready all the time.
+    fn starve(&mut self, number: usize) {
+        let listening = &mut self.listeners[number];
+        listening.starved = Some(Instant::now());
+        (listening.tell)(Event::Starved);
+        self.watch(number, EventFlags::empty());
+    }
+
+    /// Looks at listeners again.
+    fn feed(&mut self) {
+        for number in 0..self.listeners.len() {
+            let starved = &mut self.listeners[number].starved;
+            if starved.take_if(|since| since.elapsed() >= STARVED).is_some() {
+                self.watch(number, EventFlags::IN);
             }
         }
     }
 
+    fn watch(&self, number: usize, flags: EventFlags) {
+        let data = EventData::new_u64(LISTENERS + number as u64);
+        // It is watched already, so that this takes nothing of the system's.
+        let _ = epoll::modify(&self.epoll, &self.listeners[number].listener, data, flags);
+    }
+
     fn give_up(&mut self, id: u64, reason: &str) {
+        self.handshakes.retain(|&it| it != id);
         if let Some(State::Handshake { ending: Ending::Connected(then), .. }) =
             self.connections.remove(&id)
         {
@@ -260,11 +353,12 @@ impl Worker {
     fn expire(&mut self) {
         while let Some(&id) = self.handshakes.front() {
             match self.connections.get(&id) {
-                Some(State::Handshake { since, .. }) if since.elapsed() < HANDSHAKE_TIME => return,
-                Some(State::Handshake { .. }) => self.give_up(id, "it took too long"),
-                _ => {}
+                Some(State::Handshake { since, .. }) if since.elapsed() < HANDSHAKE_TIME => break,
+                _ => self.give_up(id, "it took too long"),
             }
-            self.handshakes.pop_front();
+        }
+        while let Some((id, _)) = self.lingering.pop_front_if(|it| it.1.elapsed() >= LINGER) {
+            self.connections.remove(&id);
         }
     }
 
@@ -288,9 +382,6 @@ impl Worker {
             (Ok(tls), ending) => {
                 self.next += 1;
                 self.handshakes.push_back(id);
-                if self.handshakes.len() > HANDSHAKES_MAX {
-                    self.evict();
-                }
                 let handshake = Handshake { tls, accepts };
                 let state = State::Handshake { handshake, since: Instant::now(), ending };
                 self.connections.insert(id, state);
@@ -324,17 +415,18 @@ impl Worker {
         let Some(State::Handshake { handshake, ending, .. }) = self.connections.remove(&id) else {
             return Turn::Idle;
         };
+        self.handshakes.retain(|&it| it != id);
         let made = result.and_then(|()| {
             let (local, remote) = UnixStream::pair()?;
             local.set_nonblocking(true)?;
             remote.set_nonblocking(true)?;
             let flags = EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET;
-            epoll::add(&self.epoll, &local, EventData::new_u64(id), flags)
+            epoll::add(&self.epoll, &local, EventData::new_u64(LOCAL + id), flags)
                 .map_err(io::Error::from)?;
             Ok((local, remote))
         });
         let tls = handshake.tls;
-        let peer = tls.get_ref().peer_addr().map_or_else(|_| String::new(), |it| it.to_string());
+        let address = tls.get_ref().peer_addr().ok();
         let (local, remote) = match made {
             Ok(sockets) => sockets,
             Err(error) => {
@@ -346,16 +438,17 @@ impl Worker {
         };
         let socket = remote.into();
         match ending {
-            Ending::Accepted { number, accepted } => {
+            Ending::Accepted { half_open, tell } => {
                 // Without a key of ours OpenSSL does not get here.
                 let Some(host_nqn) = external_key::host_nqn(tls.ssl()).map(str::to_owned) else {
                     return Turn::Idle;
                 };
-                accepted(Established { socket, peer, host_nqn, listener: number });
+                let half_open = Some(half_open);
+                tell(Event::Established(Established { socket, address, host_nqn, half_open }));
             }
             Ending::Connected(then) => {
-                let host_nqn = String::new();
-                then(Ok(Established { socket, peer, host_nqn, listener: 0 }));
+                let (host_nqn, half_open) = (String::new(), None);
+                then(Ok(Established { socket, address, host_nqn, half_open }));
             }
         }
         self.connections.insert(id, State::Pipe(Pipe::new(tls, local)));

@@ -1,4 +1,5 @@
 use super::*;
+use crate::quota::Quotas;
 use crossbeam_channel::{Receiver, unbounded};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -21,7 +22,12 @@ fn listening(
     let address = listener.local_addr().expect("an address");
     let (came, who) = unbounded();
     let acceptor = Acceptor::new(HostKeys::new(SUBSYSTEM, keys).expect("keys")).expect("TLS");
-    carrier.listen(listener, 3, acceptor, move |established| drop(came.send(established)));
+    let half_open = Quotas::default().half_open;
+    carrier.listen(listener, acceptor, half_open, move |event| {
+        if let Event::Established(established) = event {
+            drop(came.send(established));
+        }
+    });
     (carrier, address, who)
 }
 
@@ -52,7 +58,8 @@ fn bytes_cross_both_ways_and_ends_are_seen() {
     for ((carrier, address, who), key, version, host, subsystem) in cases {
         let mut near = connect(carrier, *address, key.psk(version, host, subsystem)).expect("TLS");
         let far = who.recv().expect("a connection");
-        assert_eq!((far.host_nqn.as_str(), far.listener), (host, 3));
+        assert_eq!(far.host_nqn, host);
+        assert!(far.half_open.is_some(), "it has its place still");
         let mut far = UnixStream::from(far.socket);
         far.set_nonblocking(false).expect("a blocking socket");
         let sent: Vec<u8> = (0..3_000_000u32).map(|n| ((n * 7) >> 3) as u8).collect();
@@ -98,6 +105,35 @@ fn without_the_right_key_there_is_no_connection() {
     let mixed = HostKeys::new(SUBSYSTEM, vec![(None, strong), (Some(HOST.to_owned()), key(1))]);
     assert!(matches!(mixed, Err(TlsError::Mixed)));
     assert!(matches!(HostKeys::new(SUBSYSTEM, vec![]), Err(TlsError::NoKey)));
+}
+
+/// A peer with a key that does not go when it is told to, and does not read what it is sent.
+#[test]
+fn what_nobody_has_at_the_near_end_does_not_stay() {
+    let (carrier, address, who) = listening(vec![(None, key(1))]);
+    let psk = || key(1).psk(IdentityVersion::One, HOST, SUBSYSTEM);
+    let connect = || {
+        let stream = TcpStream::connect(address).expect("a connection");
+        let ssl = openssl::ssl::Ssl::new(&Connector::new(psk()).expect("TLS").context);
+        let mut tls = openssl::ssl::SslStream::new(ssl.expect("TLS"), stream).expect("TLS");
+        tls.connect().expect("a handshake");
+        tls
+    };
+    let silent = connect();
+    drop(who.recv().expect("a connection"));
+    let deaf = connect();
+    let mut far = UnixStream::from(who.recv().expect("a connection").socket);
+    // More than there is room for on the way.
+    while far.write(&[0; 64 << 10]).is_ok() {}
+    drop(far);
+    let good = connect();
+    let far = who.recv().expect("a connection");
+    let began = std::time::Instant::now();
+    while carrier.connections() != 1 {
+        assert!(began.elapsed() < Duration::from_secs(60), "{} are left", carrier.connections());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    drop((silent, deaf, good, far));
 }
 
 #[test]

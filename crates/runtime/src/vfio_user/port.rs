@@ -14,6 +14,7 @@ use super::{Channel, HostMemory, Listener, Missing};
 use crate::clock::Clock;
 use crate::fault::{Faults, Strike};
 use crate::hub::Measure;
+use crate::quota::{Peer, Quotas, Share};
 use crate::shared::Shared;
 use mynah_device::pci::{
     DOORBELL_BYTES, DOORBELLS_AT, Function, FunctionConfig, FunctionError, Guest, Region,
@@ -86,6 +87,8 @@ pub struct Port {
     looks: Looks,
     refused: u64,
     faults: Option<Faults>,
+    /// Its controller, whether there is a client or not.
+    _controller: Share,
 }
 
 impl std::fmt::Debug for Port {
@@ -106,7 +109,7 @@ pub enum PortError {
 }
 
 impl Port {
-    /// A new function of `subsystem`, for the clients of `listener`.
+    /// A new function of `subsystem`, the drive's `number`-th, for the clients of `listener`.
     ///
     /// # Errors
     /// See [`PortError`].
@@ -115,12 +118,16 @@ impl Port {
         subsystem: &mut Subsystem,
         listener: Listener,
         mode: DoorbellMode,
+        (number, quotas): (usize, &Quotas),
     ) -> Result<Port, PortError> {
+        let peer = Peer::function(number);
+        let controller = quotas.controllers.take(peer).map_err(|_| FunctionError::NoController)?;
         let folder = listener.path().parent().unwrap_or(listener.path());
         let name = format!("vfio-user:{}", folder.display());
         let shadow_doorbells = mode == DoorbellMode::Trapped;
         let config = FunctionConfig {
             host: name.clone(),
+            source: peer.number(),
             shadow_doorbells,
             transport_masks: true,
             ..FunctionConfig::default()
@@ -139,6 +146,7 @@ impl Port {
             looks: Looks::default(),
             refused: 0,
             faults: None,
+            _controller: controller,
         })
     }
 
@@ -233,6 +241,11 @@ impl Port {
             complained: false,
         });
         Ok(true)
+    }
+
+    /// Lets a client go that was just accepted.
+    pub fn dismiss(&mut self) {
+        self.session = None;
     }
 
     /// What clients are told of the function.

@@ -2,7 +2,7 @@
 
 use mynah_lab::emulation::{Emulation, Prepared};
 use mynah_lab::experiment::Precondition;
-use mynah_runtime::engine::Control;
+use mynah_runtime::engine::{Control, Newcomer};
 use mynah_runtime::server::{ServeOptions, Served, Server};
 use mynah_wire::fabrics::ConnectData;
 use mynah_wire::nvme::entry::{SGL_IN_CAPSULE, SGL_TRANSPORT};
@@ -11,7 +11,7 @@ use mynah_wire::tcp::digest::Digests;
 use mynah_wire::tcp::pdu::{FLAG_DATA_LAST, FLAG_DATA_SUCCESS};
 use mynah_wire::tcp::stream::{End, Inbound, Initialization, Limits, Outbound, Pdu};
 use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::mpsc;
 use std::thread::JoinHandle;
@@ -56,6 +56,18 @@ impl Target {
         Target { address, control, thread: Some(thread) }
     }
 
+    /// A connection that comes from `address`, as far as the drive can tell.
+    pub(crate) fn open_from(&self, address: &str) -> TcpStream {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let near = TcpStream::connect(listener.local_addr().expect("an address")).expect("it is");
+        let (far, _) = listener.accept().expect("a connection");
+        far.set_nonblocking(true).expect("a socket");
+        let address = Some(SocketAddr::new(address.parse().expect("an address"), 1234));
+        let (port, host_nqn, half_open) = (0, None, None);
+        self.control.adopt(Newcomer { socket: far.into(), address, port, host_nqn, half_open });
+        near
+    }
+
     /// Ends it; its result.
     pub(crate) fn stop(mut self) -> mynah_lab::result::Result {
         self.control.stop();
@@ -74,7 +86,11 @@ pub(crate) struct Client {
 impl Client {
     /// A connection, initialized.
     pub(crate) fn open(address: SocketAddr, digests: u8) -> io::Result<Client> {
-        let stream = TcpStream::connect(address)?;
+        Client::over(TcpStream::connect(address)?, digests)
+    }
+
+    /// The same over this stream.
+    pub(crate) fn over(stream: TcpStream, digests: u8) -> io::Result<Client> {
         stream.set_read_timeout(Some(Duration::from_secs(30)))?;
         stream.set_nodelay(true)?;
         let limits = Limits { capsule_data_bytes: 0, data_bytes: u32::MAX };
@@ -95,8 +111,16 @@ impl Client {
 
     /// An admin queue; the controller's identifier and the connection, enabled.
     pub(crate) fn admin(address: SocketAddr, digests: u8) -> io::Result<(u16, Client)> {
-        let mut client = Client::open(address, digests)?;
+        Client::admin_over(TcpStream::connect(address)?, digests)
+    }
+
+    /// The same over this stream.
+    pub(crate) fn admin_over(stream: TcpStream, digests: u8) -> io::Result<(u16, Client)> {
+        let mut client = Client::over(stream, digests)?;
         let done = client.connect(0, 0xffff, 31)?;
+        if !done.status().is_success() {
+            return Err(io::Error::other(format!("{:?}", done.status())));
+        }
         let id = done.result.get() as u16;
         // Enable, with 64-byte and 16-byte entries.
         let mut enable = fabrics(opcode::fabrics::PROPERTY_SET);
@@ -108,7 +132,12 @@ impl Client {
 
     /// An I/O queue of a controller.
     pub(crate) fn io(address: SocketAddr, digests: u8, controller: u16) -> io::Result<Client> {
-        let mut client = Client::open(address, digests)?;
+        Client::io_over(TcpStream::connect(address)?, digests, controller)
+    }
+
+    /// The same over this stream.
+    pub(crate) fn io_over(stream: TcpStream, digests: u8, controller: u16) -> io::Result<Client> {
+        let mut client = Client::over(stream, digests)?;
         let done = client.connect(1, controller, 127)?;
         assert_eq!(done.status(), Status::SUCCESS);
         Ok(client)
@@ -121,10 +150,21 @@ impl Client {
         controller: u16,
         size: u16,
     ) -> io::Result<CompletionEntry> {
+        self.connect_to(NQN, queue, controller, size)
+    }
+
+    /// Connects a queue of a controller of this subsystem.
+    pub(crate) fn connect_to(
+        &mut self,
+        subsystem: &str,
+        queue: u16,
+        controller: u16,
+        size: u16,
+    ) -> io::Result<CompletionEntry> {
         let mut data = ConnectData::new_zeroed();
         data.host_id = [7; 16];
         data.controller_id.set(controller);
-        data.subsystem_nqn[..NQN.len()].copy_from_slice(NQN.as_bytes());
+        data.subsystem_nqn[..subsystem.len()].copy_from_slice(subsystem.as_bytes());
         data.host_nqn[..HOST.len()].copy_from_slice(HOST.as_bytes());
         let mut entry = fabrics(opcode::fabrics::CONNECT);
         entry.dword10.set(u32::from(queue) << 16);

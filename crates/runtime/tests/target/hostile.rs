@@ -2,6 +2,7 @@
 
 use crate::client::{Client, Target, blocks_of};
 use mynah_runtime::engine::EngineLimits;
+use mynah_runtime::quota::{Bound, Bounds};
 use mynah_runtime::server::{ServeOptions, Speed};
 use mynah_stamp::Span;
 use mynah_wire::nvme::{Status, opcode};
@@ -10,13 +11,9 @@ use mynah_wire::tcp::stream::Pdu;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
-fn target(limits: EngineLimits) -> Target {
-    Target::start(ServeOptions {
-        speed: Speed::Max,
-        pool_bytes: 4 << 20,
-        limits,
-        ..ServeOptions::default()
-    })
+fn target(mut limits: EngineLimits) -> Target {
+    limits.bounds.transfer_bytes = Bound::shared(4 << 20);
+    Target::start(ServeOptions { speed: Speed::Max, limits, ..ServeOptions::default() })
 }
 
 /// Reads and writes a little on a queue of its own.
@@ -83,7 +80,7 @@ fn queues_of_impossible_sizes_are_refused() {
 #[test]
 fn half_open_connections_are_limited_and_time_out() {
     let limits = EngineLimits {
-        half_open_max: 50,
+        bounds: Bounds { half_open: Bound::shared(50), ..Bounds::default() },
         half_open_time: Span::from_ms(1500),
         ..EngineLimits::default()
     };

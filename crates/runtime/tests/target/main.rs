@@ -2,6 +2,7 @@
 
 mod client;
 mod faults;
+mod greedy;
 mod hostile;
 mod restart;
 mod secure;

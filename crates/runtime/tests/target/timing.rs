@@ -4,6 +4,7 @@ use crate::client::{HOST, NQN, blocks_of, drive, fabrics};
 use mynah_device::{Now, RamStore, Subsystem, SubsystemConfig, Transport};
 use mynah_runtime::clock::Rate;
 use mynah_runtime::hub::{Arrival, Hub, Id};
+use mynah_runtime::quota::{Peer, Quotas};
 use mynah_stamp::{Span, Time};
 use mynah_wire::fabrics::ConnectData;
 use mynah_wire::nvme::entry::SGL_IN_CAPSULE;
@@ -38,7 +39,8 @@ impl World {
     fn new(rate: Rate) -> World {
         let config = SubsystemConfig::new(NQN);
         let subsystem = Subsystem::new(config, drive().drive, Box::new(RamStore::new()));
-        let hub = Hub::new(subsystem.expect("a subsystem"), Settings::default(), 1 << 20, rate);
+        let subsystem = subsystem.expect("a subsystem");
+        let hub = Hub::new(subsystem, Settings::default(), Quotas::default(), rate);
         World { hub, rate, wall: Time::ZERO, controllers: 0 }
     }
 
@@ -51,11 +53,12 @@ impl World {
             in_capsule_bytes: 8192,
             max_transfer_bytes: 1 << 20,
             peer: "test".into(),
+            source: 0,
             port: 0,
             kind: 3,
             host_nqn: None,
         };
-        let id = self.hub.open(self.now(), transport);
+        let id = self.hub.open(self.now(), Peer::LOCAL, transport);
         let mut out = Outbound::new(End::Host);
         out.initialize(Initialization { version: 0, alignment: 0, digests: 0, limit: 0 });
         self.give(id, out.bytes());

@@ -1,4 +1,7 @@
-//! Memory for write data that hosts are asked for, bounded for all connections together.
+//! Memory for write data that hosts are asked for, bounded for all connections together, and for
+//! those of one machine.
+
+use std::collections::HashMap;
 
 /// Smallest buffer handed out.
 const CLASS_BYTES_MIN: usize = 16 << 10;
@@ -6,11 +9,28 @@ const CLASSES: usize = 16;
 /// One connection may hold one part in so many of the whole.
 const SHARES: usize = 4;
 
+/// The connections of one machine, as far as the transport can tell. The default is those of which
+/// nobody has said whose they are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Owner(u32);
+
+#[derive(Debug, Default)]
+struct Lender {
+    source: u128,
+    connections: usize,
+    lent_bytes: usize,
+}
+
 /// Lends buffers in powers of two. What is lent and what is kept for later never exceed the
 /// limit together.
 #[derive(Debug)]
 pub struct TransferPool {
     bytes_max: usize,
+    owner_bytes_max: usize,
+    /// By owner.
+    owners: Vec<Lender>,
+    by_source: HashMap<u128, Owner>,
+    free: Vec<Owner>,
     lent_bytes: usize,
     kept_bytes: usize,
     kept: [Vec<Vec<u8>>; CLASSES],
@@ -18,14 +38,49 @@ pub struct TransferPool {
 }
 
 impl TransferPool {
-    /// A pool of so many bytes.
+    /// A pool of so many bytes, all of which one machine may hold.
     pub fn new(bytes_max: usize) -> TransferPool {
+        TransferPool::with_share(bytes_max, bytes_max)
+    }
+
+    /// A pool of so many bytes, of which one machine may hold `owner_bytes_max`; it may always hold
+    /// one buffer.
+    pub fn with_share(bytes_max: usize, owner_bytes_max: usize) -> TransferPool {
         TransferPool {
             bytes_max,
+            owner_bytes_max,
+            owners: vec![Lender::default()],
+            by_source: HashMap::new(),
+            free: Vec::new(),
             lent_bytes: 0,
             kept_bytes: 0,
             kept: Default::default(),
             contended: false,
+        }
+    }
+
+    /// A connection of the machine with this number, until [`TransferPool::leave`].
+    pub fn join(&mut self, source: u128) -> Owner {
+        let owner = *self.by_source.entry(source).or_insert_with(|| {
+            self.free.pop().unwrap_or_else(|| {
+                self.owners.push(Lender::default());
+                Owner(self.owners.len() as u32 - 1)
+            })
+        });
+        let lender = &mut self.owners[owner.0 as usize];
+        lender.source = source;
+        lender.connections += 1;
+        owner
+    }
+
+    /// A connection is gone, and has given everything back.
+    pub fn leave(&mut self, owner: Owner) {
+        let lender = &mut self.owners[owner.0 as usize];
+        lender.connections -= 1;
+        if lender.connections == 0 {
+            debug_assert_eq!(lender.lent_bytes, 0);
+            self.by_source.remove(&lender.source);
+            self.free.push(owner);
         }
     }
 
@@ -56,11 +111,14 @@ impl TransferPool {
     }
 
     /// Lends a buffer of at least so many bytes, with anything in it.
-    pub fn take(&mut self, bytes: usize) -> Option<Vec<u8>> {
+    pub fn take(&mut self, owner: Owner, bytes: usize) -> Option<Vec<u8>> {
         let bytes = Self::class_bytes(bytes);
-        if bytes > self.bytes_max - self.lent_bytes {
+        let lender = &mut self.owners[owner.0 as usize];
+        let has_enough = lender.lent_bytes > 0 && lender.lent_bytes + bytes > self.owner_bytes_max;
+        if has_enough || bytes > self.bytes_max - self.lent_bytes {
             return None;
         }
+        lender.lent_bytes += bytes;
         self.lent_bytes += bytes;
         if let Some(buffer) = self.kept.get_mut(class(bytes)).and_then(Vec::pop) {
             self.kept_bytes -= bytes;
@@ -73,7 +131,8 @@ impl TransferPool {
     }
 
     /// Takes a buffer back.
-    pub fn give(&mut self, buffer: Vec<u8>) {
+    pub fn give(&mut self, owner: Owner, buffer: Vec<u8>) {
+        self.owners[owner.0 as usize].lent_bytes -= buffer.len();
         self.lent_bytes -= buffer.len();
         if let Some(kept) = self.kept.get_mut(class(buffer.len())) {
             self.kept_bytes += buffer.len();
@@ -99,17 +158,43 @@ mod tests {
     #[test]
     fn the_limit_holds() {
         let mut pool = TransferPool::new(256 << 10);
-        let large = pool.take(100 << 10).unwrap();
+        let owner = Owner::default();
+        let large = pool.take(owner, 100 << 10).unwrap();
         assert_eq!(large.len(), 128 << 10);
-        let small: Vec<_> = (0..8).map(|_| pool.take(1).unwrap()).collect();
-        assert!(pool.take(1).is_none());
-        pool.give(large);
-        small.into_iter().for_each(|buffer| pool.give(buffer));
+        let small: Vec<_> = (0..8).map(|_| pool.take(owner, 1).unwrap()).collect();
+        assert!(pool.take(owner, 1).is_none());
+        pool.give(owner, large);
+        small.into_iter().for_each(|buffer| pool.give(owner, buffer));
         assert_eq!(pool.lent_bytes(), 0);
         assert_eq!(pool.kept_bytes, 256 << 10);
-        let whole = pool.take(256 << 10).unwrap();
+        let whole = pool.take(owner, 256 << 10).unwrap();
         assert_eq!((whole.len(), pool.kept_bytes), (256 << 10, 0));
-        pool.give(whole);
-        assert!(pool.take((256 << 10) + 1).is_none());
+        pool.give(owner, whole);
+        assert!(pool.take(owner, (256 << 10) + 1).is_none());
+    }
+
+    #[test]
+    fn a_greedy_machine_leaves_others_their_part() {
+        let mut pool = TransferPool::with_share(256 << 10, 128 << 10);
+        // The greedy one has two connections.
+        let greedy = [pool.join(1), pool.join(1)];
+        let good = pool.join(2);
+        assert!(greedy[0] == greedy[1] && greedy[0] != good);
+        let held = pool.take(greedy[0], 100 << 10).unwrap();
+        assert!(pool.take(greedy[1], 1).is_none());
+        let own = pool.take(good, 128 << 10).expect("its part");
+        pool.give(greedy[0], held);
+        // More than one may have, where it has nothing else.
+        assert!(pool.take(greedy[1], 256 << 10).is_none(), "more than is left");
+        pool.give(good, own);
+        let whole = pool.take(greedy[1], 256 << 10).unwrap();
+        pool.give(greedy[1], whole);
+        greedy.into_iter().chain([good]).for_each(|owner| pool.leave(owner));
+        // Numbers of who is gone are used again.
+        for source in 3..10 {
+            let owner = pool.join(source);
+            pool.leave(owner);
+        }
+        assert_eq!((pool.owners.len(), pool.by_source.len()), (3, 0));
     }
 }

@@ -17,7 +17,7 @@ mod transfer;
 
 use super::digest::Digests;
 use super::pdu::{Data, FLAG_DATA_LAST, FLAG_DATA_SUCCESS, FatalError};
-use super::pool::TransferPool;
+use super::pool::{Owner, TransferPool};
 use super::stream::{
     CapsuleData, End, Fatal, Inbound, Initialization, Limits, Outbound, Pdu, Piece, alignment_bytes,
 };
@@ -145,6 +145,11 @@ pub struct Connection {
 impl Connection {
     /// A connection that a host has just opened.
     pub fn new(settings: Settings) -> Connection {
+        Connection::of(Owner::default(), settings)
+    }
+
+    /// The same, of one of the pool's owners.
+    pub fn of(owner: Owner, settings: Settings) -> Connection {
         let limits = Limits {
             capsule_data_bytes: settings.capsule_data_bytes,
             data_bytes: settings.data_pdu_bytes,
@@ -153,7 +158,7 @@ impl Connection {
             settings,
             inbound: Inbound::new(End::Controller, limits),
             outbound: Outbound::new(End::Controller),
-            transfers: Transfers::default(),
+            transfers: Transfers::of(owner),
             incoming: None,
             direct: false,
             fused: None,
@@ -386,6 +391,11 @@ impl Connection {
     pub fn close(&mut self, pool: &mut TransferPool) {
         self.over = true;
         self.transfers.abandon(pool);
+    }
+
+    /// Whose it is to the pool.
+    pub fn owner(&self) -> Owner {
+        self.transfers.owner()
     }
 
     /// Gives memory back that an idle connection does not need.

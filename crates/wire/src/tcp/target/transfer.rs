@@ -1,6 +1,6 @@
 //! Commands whose data are asked for, and those that are held for their fused half.
 
-use super::super::pool::TransferPool;
+use super::super::pool::{Owner, TransferPool};
 use crate::nvme::SubmissionEntry;
 use std::collections::VecDeque;
 
@@ -59,9 +59,19 @@ pub(super) struct Transfers {
     /// Handed on; its buffer is given back at the next opportunity.
     delivered: Option<Transfer>,
     pool_bytes: usize,
+    owner: Owner,
 }
 
 impl Transfers {
+    /// None yet; buffers are lent to this owner.
+    pub(super) fn of(owner: Owner) -> Transfers {
+        Transfers { owner, ..Transfers::default() }
+    }
+
+    pub(super) fn owner(&self) -> Owner {
+        self.owner
+    }
+
     /// A command whose `bytes` have to be asked for.
     pub(super) fn begin(&mut self, entry: SubmissionEntry, bytes: u32, stamp: u64) -> u16 {
         let held = entry.flags & 3 != 0;
@@ -119,7 +129,7 @@ impl Transfers {
         if self.pool_bytes > 0 && self.pool_bytes + class > pool.share_bytes() {
             return None;
         }
-        transfer.buffer = pool.take(bytes)?;
+        transfer.buffer = pool.take(self.owner, bytes)?;
         self.pool_bytes += transfer.buffer.len();
         self.waiting.pop_front();
         Some(slot)
@@ -240,7 +250,7 @@ impl Transfers {
     fn give(&mut self, transfer: Transfer, pool: &mut TransferPool) {
         if transfer.from_pool && !transfer.buffer.is_empty() {
             self.pool_bytes -= transfer.buffer.len();
-            pool.give(transfer.buffer);
+            pool.give(self.owner, transfer.buffer);
         }
     }
 
@@ -250,14 +260,14 @@ impl Transfers {
         for transfer in std::mem::take(&mut self.transfers).into_iter().flatten() {
             self.give(transfer, pool);
         }
-        *self = Transfers::default();
+        *self = Transfers::of(self.owner);
     }
 
     pub(super) fn shrink(&mut self) {
         if self.free.len() == self.transfers.len() && self.granted == 0 {
             let delivered = self.delivered.take();
             let pool_bytes = self.pool_bytes;
-            *self = Transfers { delivered, pool_bytes, ..Transfers::default() };
+            *self = Transfers { delivered, pool_bytes, ..Transfers::of(self.owner) };
         }
     }
 
