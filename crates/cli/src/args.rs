@@ -266,14 +266,8 @@ pub(crate) struct Serve {
     /// The subsystem's own secret, for hosts that want a proof in turn
     #[arg(long, value_name = "KEY|@FILE", requires = "host_key")]
     pub(crate) controller_key: Option<String>,
-    /// A hash function of authentications: sha256, sha384 or sha512; may be repeated, the
-    /// preferred one first [default: all]
-    #[arg(long, value_name = "HASH", requires = "host_key")]
-    pub(crate) auth_hash: Vec<String>,
-    /// A Diffie-Hellman group of authentications: null, or ffdhe2048, 3072, 4096, 6144 or 8192;
-    /// may be repeated, the preferred one first [default: all, ffdhe3072 first]
-    #[arg(long, value_name = "GROUP", requires = "host_key")]
-    pub(crate) auth_group: Vec<String>,
+    #[command(flatten)]
+    pub(crate) auth: AuthArgs,
     /// A host's TLS key (NVMeTLSkey-1:…), or any host's without an NQN: connections are then
     /// encrypted; may be repeated (make one with `nvme gen-tls-key`)
     #[arg(long, value_name = "[NQN=]KEY|@FILE")]
@@ -357,6 +351,20 @@ pub(crate) enum PollArg {
     Always,
 }
 
+/// How hosts prove who they are.
+#[derive(Args)]
+pub(crate) struct AuthArgs {
+    /// A hash function of authentications: sha256, sha384 or sha512; may be repeated, the
+    /// preferred one first [default: all]
+    #[arg(long, value_name = "HASH", requires = "host_key")]
+    pub(crate) auth_hash: Vec<String>,
+    /// A Diffie-Hellman group of authentications: null, or ffdhe2048, 3072, 4096, 6144 or 8192;
+    /// may be repeated, the preferred one first. Large ones cost either end much time, and with
+    /// null a listener can try secrets at leisure [default: ffdhe3072, ffdhe4096, ffdhe2048]
+    #[arg(long, value_name = "GROUP", requires = "host_key")]
+    pub(crate) auth_group: Vec<String>,
+}
+
 /// How to connect.
 #[derive(Args)]
 #[command(next_help_heading = "Connection")]
@@ -373,6 +381,8 @@ pub(crate) struct HostArgs {
     /// The subsystem's secret: it has to prove who it is, too
     #[arg(long, alias = "dhchap-ctrl-secret", value_name = "KEY|@FILE", requires = "host_key")]
     pub(crate) controller_key: Option<String>,
+    #[command(flatten)]
+    pub(crate) auth: AuthArgs,
     /// Encrypt connections with this TLS key (NVMeTLSkey-1:…)
     #[arg(long, value_name = "KEY|@FILE")]
     pub(crate) tls_psk: Option<String>,

@@ -16,7 +16,6 @@ use mynah_lab::workload::{FlowSpec, Limits};
 use mynah_runtime::host::load::{self, Load, LoadError, Outcome, Progress, Where};
 use mynah_runtime::host::{self, Credentials, HostError, Options, Target, VfioUserOptions};
 use mynah_stamp::Span;
-use mynah_wire::authentication::Choices;
 use mynah_wire::fabrics::check_nqn;
 use mynah_wire::tcp::digest::Digests;
 use std::path::Path;
@@ -205,7 +204,7 @@ fn credentials(args: &Bench) -> Result<Option<Credentials>, Failure> {
     Ok(Some(Credentials {
         host: key::read("--host-key", host)?,
         controller: controller.map(|text| key::read("--controller-key", text)).transpose()?,
-        choices: Choices::default(),
+        choices: key::choices(&args.host.auth)?,
     }))
 }
 

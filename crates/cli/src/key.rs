@@ -1,6 +1,8 @@
 //! Secrets and keys as options have them.
 
+use crate::args::AuthArgs;
 use crate::failure::Failure;
+use mynah_wire::authentication::Choices;
 use std::fmt::Display;
 use std::str::FromStr;
 
@@ -29,6 +31,25 @@ pub(crate) fn of_host<K: FromStr<Err: Display>>(
         }
         _ => Ok((None, read(option, text)?)),
     }
+}
+
+/// What authentications may use.
+pub(crate) fn choices(args: &AuthArgs) -> Result<Choices, Failure> {
+    let mut choices = Choices::default();
+    if !args.auth_hash.is_empty() {
+        choices.hashes = chosen("--auth-hash", &args.auth_hash)?;
+    }
+    if !args.auth_group.is_empty() {
+        choices.groups = chosen("--auth-group", &args.auth_group)?;
+    }
+    Ok(choices)
+}
+
+fn chosen<C: FromStr<Err = String>>(option: &str, texts: &[String]) -> Result<Vec<C>, Failure> {
+    let read = |text: &String| {
+        text.parse().map_err(|error| Failure::usage(format!("{option}: {error}"), None))
+    };
+    texts.iter().map(read).collect()
 }
 
 /// What a program without TLS says to a TLS key.

@@ -22,12 +22,10 @@ use mynah_runtime::metrics;
 use mynah_runtime::pacing::Poll;
 use mynah_runtime::server::{self, ServeError, ServeOptions, Shard, Speed, StoreKind};
 use mynah_runtime::vfio_user::DoorbellMode;
-use mynah_wire::authentication::Choices;
 use mynah_wire::fabrics::{NQN_BYTES_MAX, check_nqn};
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::str::FromStr;
 
 const DEFAULT_DRIVE: &str = "enterprise-tlc";
 /// The port that IANA has assigned to NVMe over fabrics.
@@ -459,25 +457,11 @@ fn only_of_tcp(args: &Serve) -> Result<(), Failure> {
 fn secrets(args: &Serve) -> Result<Secrets, Failure> {
     let hosts = args.host_key.iter().map(|text| key::of_host("--host-key", text));
     let controller = args.controller_key.as_deref();
-    let mut choices = Choices::default();
-    if !args.auth_hash.is_empty() {
-        choices.hashes = chosen("--auth-hash", &args.auth_hash)?;
-    }
-    if !args.auth_group.is_empty() {
-        choices.groups = chosen("--auth-group", &args.auth_group)?;
-    }
     Ok(Secrets {
         hosts: hosts.collect::<Result<_, _>>()?,
         controller: controller.map(|text| key::read("--controller-key", text)).transpose()?,
-        choices,
+        choices: key::choices(&args.auth)?,
     })
-}
-
-fn chosen<C: FromStr<Err = String>>(option: &str, texts: &[String]) -> Result<Vec<C>, Failure> {
-    let read = |text: &String| {
-        text.parse().map_err(|error| Failure::usage(format!("{option}: {error}"), None))
-    };
-    texts.iter().map(read).collect()
 }
 
 /// Says who can reach the drive, if that is more than this machine.

@@ -1,5 +1,6 @@
 //! `mynah serve`, used by `mynah bench` and by bytes that no good host sends:
 //!
+//! - `authentication`: hosts that prove who they are;
 //! - `bench`: everything that is written comes back over NVMe/TCP, whatever the connection does;
 //! - `vfio_user`: the same on the PCIe bus;
 //! - `several`: several drives in one process, and a drive in parts;
@@ -7,6 +8,7 @@
 //! - `record`: what was served is simulated again;
 //! - `tls`: connections that are encrypted.
 
+mod authentication;
 mod bench;
 mod record;
 mod restart;

@@ -136,6 +136,10 @@ impl HostError {
                 "--host-key must be the host's own, and --controller-key the subsystem's; a host \
                  is told by its NQN (--host-nqn)",
             ),
+            HostError::Authentication(Failure::GroupNotUsable | Failure::HashNotUsable) => Some(
+                "--auth-group and --auth-hash say what may be used, at either end; the null group \
+                 and those above ffdhe4096 only if they name them",
+            ),
             #[cfg(feature = "tls")]
             HostError::Tls(crate::tls::TlsError::Handshake(_)) => {
                 Some("does the target want TLS, and has it this key for this host (--host-nqn)?")

@@ -58,19 +58,13 @@ pub struct Choices {
 }
 
 impl Default for Choices {
-    /// All of them. A group of 128-bit strength comes first: larger ones cost more time than
-    /// they give safety.
+    /// All hash functions, and the groups from 2,048 to 4,096 bits. One of 128-bit strength comes
+    /// first. Larger ones cost more time than they give safety, which is the other end's to spend,
+    /// and the null group gives none: both only for who asks for them.
     fn default() -> Choices {
         Choices {
             hashes: vec![Hash::Sha512, Hash::Sha384, Hash::Sha256],
-            groups: vec![
-                Group::Ffdhe3072,
-                Group::Ffdhe4096,
-                Group::Ffdhe6144,
-                Group::Ffdhe8192,
-                Group::Ffdhe2048,
-                Group::Null,
-            ],
+            groups: vec![Group::Ffdhe3072, Group::Ffdhe4096, Group::Ffdhe2048],
         }
     }
 }

@@ -125,8 +125,15 @@ fn the_target_prefers_and_both_must_allow() {
     };
     assert_eq!(chosen(Choices::default(), Choices::default()), Ok((3, 2)));
     let null = only(Hash::Sha256, Group::Null);
-    assert_eq!(chosen(Choices::default(), null.clone()), Ok((1, 0)));
-    assert_eq!(chosen(null.clone(), Choices::default()), Ok((1, 0)));
+    let both = Choices { groups: vec![Group::Ffdhe2048, Group::Null], ..Choices::default() };
+    assert_eq!(chosen(both.clone(), null.clone()), Ok((1, 0)));
+    assert_eq!(chosen(null.clone(), both.clone()), Ok((1, 0)));
+    // What costs one end much, or protects nobody, is for who has asked for it.
+    for group in [Group::Null, Group::Ffdhe6144, Group::Ffdhe8192] {
+        let only = only(Hash::Sha256, group);
+        assert_eq!(chosen(Choices::default(), only.clone()), Err(Failure::GroupNotUsable));
+        assert_eq!(chosen(only, Choices::default()), Err(Failure::GroupNotUsable));
+    }
     let other = only(Hash::Sha384, Group::Null);
     assert_eq!(chosen(null.clone(), other), Err(Failure::HashNotUsable));
     let other = only(Hash::Sha256, Group::Ffdhe2048);
