@@ -1,13 +1,17 @@
 //! Memory that is shared with another process.
 //!
 //! The other process may write it at any moment, so there are never references to its bytes, only
-//! copies through raw pointers and atomic words. A file that its owner makes shorter after it was
-//! mapped ends this process with SIGBUS on the next access; who gives memory to a drive can do no
-//! more than that, and QEMU's memory backends are sealed against it.
+//! copies through raw pointers and atomic words. A file may even become shorter after it was mapped:
+//! [`Shared::is_lost`] says so, and the memory reads as zeros then (`guard.rs`).
 
 #![allow(unsafe_code)]
 
+mod guard;
+
+pub(crate) use guard::losses;
+
 use crate::prefetch::prefetch;
+use guard::Guard;
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fstat, ftruncate, memfd_create};
 use rustix::io::Errno;
@@ -28,8 +32,24 @@ pub struct Shared {
     /// The first of `bytes` bytes, within the mapping.
     base: NonNull<u8>,
     bytes: usize,
-    mapping: NonNull<u8>,
-    mapping_bytes: usize,
+    /// Goes before the mapping does: the address may then be another's.
+    guard: Guard,
+    _mapping: Mapping,
+}
+
+/// Addresses of this process that are given back when this is dropped.
+#[derive(Debug)]
+struct Mapping {
+    first: NonNull<u8>,
+    bytes: usize,
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is this one's own, and nothing refers to it any more. Where it fails
+        // the memory stays mapped, which harms nobody.
+        let _ = unsafe { munmap(self.first.as_ptr().cast(), self.bytes) };
+    }
 }
 
 // SAFETY: a mapping belongs to the process, not to a thread.
@@ -70,9 +90,11 @@ impl Shared {
         let mapping =
             unsafe { mmap(ptr::null_mut(), length, access, MapFlags::SHARED, file, first)? };
         let mapping = NonNull::new(mapping.cast::<u8>()).ok_or(Errno::NOMEM)?;
+        let mapping = Mapping { first: mapping, bytes: length };
+        let guard = Guard::new(mapping.first, length)?;
         // SAFETY: the offset lies before `end`, and so within the mapping.
-        let base = unsafe { mapping.add((offset - first) as usize) };
-        Ok(Shared { base, bytes: bytes as usize, mapping, mapping_bytes: length })
+        let base = unsafe { mapping.first.add((offset - first) as usize) };
+        Ok(Shared { base, bytes: bytes as usize, guard, _mapping: mapping })
     }
 
     /// New memory of zeros, and the file that it can be shared by. The file keeps its length.
@@ -90,6 +112,14 @@ impl Shared {
     #[inline]
     pub fn bytes(&self) -> usize {
         self.bytes
+    }
+
+    /// Whether the memory is gone, because its file has become shorter or has no room, say. That
+    /// is found when somebody accesses it; from then on it reads as zeros, and what is written to
+    /// it is seen by nobody else.
+    #[inline]
+    pub fn is_lost(&self) -> bool {
+        self.guard.is_lost()
     }
 
     /// The address of `length` bytes from `at` on.
@@ -166,14 +196,6 @@ impl Shared {
     #[inline]
     pub fn prefetch(&self, at: usize, bytes: usize) {
         prefetch(self.base.as_ptr(), self.bytes, at, bytes);
-    }
-}
-
-impl Drop for Shared {
-    fn drop(&mut self) {
-        // SAFETY: the mapping is this one's own, and nothing refers to it any more. Where it fails
-        // the memory stays mapped, which harms nobody.
-        let _ = unsafe { munmap(self.mapping.as_ptr().cast(), self.mapping_bytes) };
     }
 }
 

@@ -3,7 +3,7 @@
 //! Mappings do not overlap and are kept in order; the one used last is tried first. An access may
 //! go over several that touch.
 
-use crate::shared::Shared;
+use crate::shared::{self, Shared};
 use mynah_device::pci::{GuestMemory, Unmapped};
 use mynah_wire::vfio_user::Errno;
 use mynah_wire::vfio_user::server::Memory;
@@ -42,6 +42,8 @@ pub struct HostMemory {
     /// Where the last access was.
     latest: Cell<usize>,
     missing: Cell<Option<Missing>>,
+    /// Losses of the whole process when all of this memory was there last.
+    losses: Cell<u64>,
 }
 
 #[derive(Clone, Copy)]
@@ -117,6 +119,22 @@ impl HostMemory {
     /// Why the last access that failed did so, once.
     pub fn take_missing(&self) -> Option<Missing> {
         self.missing.take()
+    }
+
+    /// An address where memory was that the client has taken away without saying so, if there is
+    /// one that somebody has accessed. Cheap as long as nobody has lost any.
+    #[inline]
+    pub fn lost(&self) -> Option<u64> {
+        let losses = shared::losses();
+        if losses == self.losses.get() {
+            return None;
+        }
+        let is_lost = |mapping: &&Mapping| mapping.memory.as_ref().is_some_and(Shared::is_lost);
+        let lost = self.mappings.iter().find(is_lost);
+        if lost.is_none() {
+            self.losses.set(losses);
+        }
+        lost.map(|mapping| mapping.first)
     }
 
     #[inline]
@@ -211,6 +229,7 @@ impl GuestMemory for HostMemory {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 
     fn memory(address: u64, bytes: u64) -> Memory {
         Memory { address, bytes, offset: 0, readable: true, writable: true }
@@ -248,6 +267,27 @@ mod tests {
         assert_eq!(back[..], entries);
         host.prefetch(0x1ff0, 4096);
         host.prefetch(5, 1);
+    }
+
+    #[test]
+    fn memory_that_goes_away_is_noticed_where_it_was() {
+        let files = [0x1000, 0x2000].map(|bytes| {
+            let file = memfd_create("test", MemfdFlags::CLOEXEC).unwrap();
+            ftruncate(&file, bytes).unwrap();
+            file
+        });
+        let copy = |file: &OwnedFd| Some(file.try_clone().unwrap());
+        let (mut host, mut other) = (HostMemory::default(), HostMemory::default());
+        host.map(&memory(0x1000, 0x1000), copy(&files[0])).unwrap();
+        host.map(&memory(0x4000, 0x2000), copy(&files[1])).unwrap();
+        other.map(&memory(0x1000, 0x1000), copy(&files[0])).unwrap();
+        ftruncate(&files[1], 0x1000).unwrap();
+        host.write(0x4000, &[1; 0x1000]).unwrap();
+        assert_eq!((host.lost(), other.lost()), (None, None));
+        host.write(0x4fff, &[1; 2]).unwrap();
+        assert_eq!((host.lost(), host.lost(), other.lost()), (Some(0x4000), Some(0x4000), None));
+        host.unmap(Some((0x4000, 0x2000))).unwrap();
+        assert_eq!(host.lost(), None);
     }
 
     #[test]

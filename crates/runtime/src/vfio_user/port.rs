@@ -7,7 +7,8 @@
 //!
 //! Memory that a client takes back while commands move data to or from it is waited for: queues
 //! go on, and so do accesses to registers, which may end the wait; requests that map or unmap
-//! wait behind it, so that they take effect in their order.
+//! wait behind it, so that they take effect in their order. A client whose memory goes away without
+//! a word is sent away.
 
 use super::watch::{Looks, Watcher};
 use super::{Channel, HostMemory, Listener, Missing};
@@ -213,7 +214,7 @@ impl Port {
     pub fn before_sleep(&mut self) -> bool {
         let Some(session) = &self.session else { return false };
         let guest = Guest { memory: &session.memory, doorbells: self.doorbells.words() };
-        self.function.ask_for_doorbells(guest)
+        self.function.ask_for_doorbells(guest) || session.memory.lost().is_some()
     }
 
     /// Somebody knocks: takes the client, if there is none yet.
@@ -322,6 +323,18 @@ impl Port {
         {
             session.complained = true;
             say(&complaint(&self.name, missing, session.memory.bytes()));
+        }
+        if let Some(session) = &mut self.session
+            && !session.over
+            && let Some(at) = session.memory.lost()
+        {
+            session.over = true;
+            worked = true;
+            say(&format!(
+                "{}: the client was sent away: its memory at {at:#x} is gone (the file behind it \
+                 has become shorter, or has no room left)",
+                self.name
+            ));
         }
         worked
     }

@@ -375,6 +375,7 @@ mod tests {
     use mynah_lab::emulation::Emulation;
     use mynah_wire::nvme::opcode::nvm;
     use mynah_wire::tcp::host::{Movement, Payload};
+    use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 
     struct Nothing;
 
@@ -452,5 +453,87 @@ mod tests {
         assert!(completed.entry.status().is_success(), "{:?}", completed.entry.status());
         control.stop();
         drive.join().unwrap();
+    }
+
+    /// Two guests of one drive. One cuts the file of its memory while a command waits there: it is
+    /// sent away with a message, and the other never notices.
+    #[test]
+    fn a_guest_that_takes_its_memory_away_ends_nobody_else() {
+        let top = tempfile::tempdir().unwrap();
+        let folders = ["good", "bad"].map(|name| top.path().join(name));
+        let serve = ServeOptions {
+            tcp: Vec::new(),
+            vfio_user: folders.to_vec(),
+            speed: Speed::Max,
+            ..ServeOptions::default()
+        };
+        let (sender, receiver) = std::sync::mpsc::channel();
+        let (complaints, complained) = std::sync::mpsc::channel();
+        let drive = std::thread::spawn(move || {
+            let overrides = ["geometry.blocks_per_plane=48", "over_provisioning=20%"];
+            let prepared = Emulation::on("enterprise-tlc", &overrides.map(str::to_owned)).unwrap();
+            let mut server = Server::new(prepared.prepare().unwrap(), serve).unwrap();
+            server.on_complaint(Box::new(move |text| complaints.send(text.to_owned()).unwrap()));
+            sender.send(server.control()).unwrap();
+            server.run().unwrap();
+        });
+        let control = receiver.recv().unwrap();
+        let connect = |folder: &std::path::Path| {
+            let timeout = Duration::from_secs(60);
+            let options = VfioUserOptions { folder: folder.into(), interrupts: false, timeout };
+            let mut controller = Controller::connect(&options).unwrap();
+            controller.request_queues(1).unwrap();
+            controller
+        };
+        let (good, bad) = (connect(&folders[0]), connect(&folders[1]));
+        let mut good_queue = good.source().open_queue(1, 16, 4096).unwrap();
+        let mut entry = SubmissionEntry { opcode: nvm::READ, ..SubmissionEntry::default() };
+        entry.namespace_id.set(1);
+        entry.dword12.set(7);
+        let mut read = || {
+            good_queue.submit(&entry, Movement::ToHost(4096), &mut Nothing).unwrap();
+            good_queue.send(&mut Nothing).unwrap();
+            let completed = loop {
+                good_queue.receive().unwrap();
+                if let Some(completed) = good_queue.poll(&mut Nothing).unwrap() {
+                    break completed;
+                }
+            };
+            assert!(completed.entry.status().is_success(), "{:?}", completed.entry.status());
+        };
+        read();
+        // A queue as `open_queue` makes it, but for a file that can be cut.
+        let layout = super::super::queue::Layout::new(16, 4096, address(1));
+        let file = memfd_create("cut", MemfdFlags::CLOEXEC).unwrap();
+        ftruncate(&file, layout.bytes).unwrap();
+        let memory = Shared::map(&file, 0, layout.bytes, true, true).unwrap();
+        let mut admin = lock(&bad.admin);
+        admin.device.map(layout.address, layout.bytes, file.as_fd()).unwrap();
+        let (submission, completion) = (layout.submission_address(), layout.completion_address());
+        admin.create_queues(1, 16, submission, completion, None).unwrap();
+        let (words, first) = admin.device.doorbells().unwrap();
+        let doorbell = Doorbell::Mapped { words, first };
+        let ring = Ring::new(1, 16, &layout, doorbell, stride(bad.capabilities));
+        drop(admin);
+        let mut queue = Queue::new(layout, memory, ring, None, Arc::clone(&bad.admin));
+        queue.submit(&entry, Movement::ToHost(4096), &mut Nothing).unwrap();
+        ftruncate(&file, 0).unwrap();
+        queue.send(&mut Nothing).unwrap();
+        let complaint = complained.recv_timeout(Duration::from_secs(60)).unwrap();
+        assert!(complaint.contains("/bad: the client was sent away: its memory"), "{complaint}");
+        let address = format!("{:#x}", address(1));
+        assert!(complaint.contains(&address), "{complaint}");
+        (0..100).for_each(|_| read());
+        let clock = Clock::start(Rate::REAL);
+        while lock(&bad.admin).device.check().is_ok() {
+            assert!(passed(&clock) < Duration::from_secs(60), "the connection is still there");
+        }
+        // Its place is free for another, and nothing is wrong with the drive.
+        drop((queue, bad));
+        drop(connect(&folders[1]));
+        read();
+        control.stop();
+        drive.join().unwrap();
+        assert!(complained.try_recv().is_err(), "and nothing else was said");
     }
 }

@@ -181,6 +181,9 @@ impl Device {
 
     /// Whether it is still there.
     pub(super) fn check(&mut self) -> Result<(), HostError> {
+        if self.doorbells.as_ref().is_some_and(|(memory, _)| memory.is_lost()) {
+            return Err(HostError::Nonsense("it took its doorbells away".to_owned()));
+        }
         while self.receive()? {
             if self.client.poll()?.is_some() {
                 return Err(HostError::Nonsense("it answered what nobody asked".to_owned()));
