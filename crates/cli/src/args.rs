@@ -2,6 +2,7 @@
 
 mod flow;
 
+use crate::key::Secret;
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 use mynah_lab::experiment::Precondition;
 use std::ops::RangeInclusive;
@@ -259,19 +260,20 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "NQN")]
     pub(crate) allow_host: Vec<String>,
     /// A host's secret (DHHC-1:…), or any host's without an NQN: hosts then have to prove who
-    /// they are; may be repeated
-    /// (make one with `nvme gen-dhchap-key`; @FILE reads it from a file)
-    #[arg(long, value_name = "[NQN=]KEY|@FILE")]
-    pub(crate) host_key: Vec<String>,
+    /// they are; may be repeated (make one with `nvme gen-dhchap-key`). @FILE reads it from a
+    /// file: others can see a command line
+    #[arg(long, value_name = "[NQN=]KEY|@FILE", env = "MYNAH_HOST_KEY", hide_env_values = true)]
+    pub(crate) host_key: Vec<Secret>,
     /// The subsystem's own secret, for hosts that want a proof in turn
     #[arg(long, value_name = "KEY|@FILE", requires = "host_key")]
-    pub(crate) controller_key: Option<String>,
+    #[arg(env = "MYNAH_CONTROLLER_KEY", hide_env_values = true)]
+    pub(crate) controller_key: Option<Secret>,
     #[command(flatten)]
     pub(crate) auth: AuthArgs,
     /// A host's TLS key (NVMeTLSkey-1:…), or any host's without an NQN: connections are then
     /// encrypted; may be repeated (make one with `nvme gen-tls-key`)
-    #[arg(long, value_name = "[NQN=]KEY|@FILE")]
-    pub(crate) tls_psk: Vec<String>,
+    #[arg(long, value_name = "[NQN=]KEY|@FILE", env = "MYNAH_TLS_PSK", hide_env_values = true)]
+    pub(crate) tls_psk: Vec<Secret>,
     /// Record everything that goes into the drive, for sim --replay and compare. Several drives
     /// or shards have FILE.0, FILE.1 and so on
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
@@ -375,17 +377,20 @@ pub(crate) struct HostArgs {
     /// Who connects [default: /etc/nvme/hostnqn, or a name made from the machine's identifier]
     #[arg(long, value_name = "NQN")]
     pub(crate) host_nqn: Option<String>,
-    /// The host's secret (DHHC-1:…), to prove who it is; @FILE reads it from a file
+    /// The host's secret (DHHC-1:…), to prove who it is; @FILE reads it from a file: others can see
+    /// a command line
     #[arg(long, alias = "dhchap-secret", value_name = "KEY|@FILE")]
-    pub(crate) host_key: Option<String>,
+    #[arg(env = "MYNAH_HOST_KEY", hide_env_values = true)]
+    pub(crate) host_key: Option<Secret>,
     /// The subsystem's secret: it has to prove who it is, too
     #[arg(long, alias = "dhchap-ctrl-secret", value_name = "KEY|@FILE", requires = "host_key")]
-    pub(crate) controller_key: Option<String>,
+    #[arg(env = "MYNAH_CONTROLLER_KEY", hide_env_values = true)]
+    pub(crate) controller_key: Option<Secret>,
     #[command(flatten)]
     pub(crate) auth: AuthArgs,
     /// Encrypt connections with this TLS key (NVMeTLSkey-1:…)
-    #[arg(long, value_name = "KEY|@FILE")]
-    pub(crate) tls_psk: Option<String>,
+    #[arg(long, value_name = "KEY|@FILE", env = "MYNAH_TLS_PSK", hide_env_values = true)]
+    pub(crate) tls_psk: Option<Secret>,
     /// Protect headers with a CRC
     #[arg(long, alias = "hdr-digest")]
     pub(crate) header_digest: bool,

@@ -64,17 +64,18 @@ pub(crate) fn run(args: &Bench) -> Result<bool, Failure> {
 /// How to reach a function over vfio-user.
 fn vfio_user(args: &Bench, folder: &str) -> Result<VfioUserOptions, Failure> {
     let host = &args.host;
-    for (option, given) in [
-        ("--host-nqn", host.host_nqn.is_some()),
-        ("--host-key", host.host_key.is_some()),
-        ("--tls-psk", host.tls_psk.is_some()),
-        ("--header-digest", host.header_digest),
-        ("--data-digest", host.data_digest),
-        ("--keep-alive", host.keep_alive.is_some()),
+    let secret = Some(key::FROM_ENVIRONMENT);
+    for (option, given, help) in [
+        ("--host-nqn", host.host_nqn.is_some(), None),
+        ("--host-key", host.host_key.is_some(), secret),
+        ("--tls-psk", host.tls_psk.is_some(), secret),
+        ("--header-digest", host.header_digest, None),
+        ("--data-digest", host.data_digest, None),
+        ("--keep-alive", host.keep_alive.is_some(), None),
     ] {
         if given {
             let message = format!("{option} has no effect on a PCIe function: it is for TCP");
-            return Err(Failure::usage(message, None));
+            return Err(Failure::usage(message, help));
         }
     }
     if folder.is_empty() {
@@ -200,18 +201,18 @@ fn options(args: &Bench, target: &Target) -> Result<Options, Failure> {
 
 fn credentials(args: &Bench) -> Result<Option<Credentials>, Failure> {
     let Some(host) = &args.host.host_key else { return Ok(None) };
-    let controller = args.host.controller_key.as_deref();
+    let controller = args.host.controller_key.as_ref();
     Ok(Some(Credentials {
-        host: key::read("--host-key", host)?,
-        controller: controller.map(|text| key::read("--controller-key", text)).transpose()?,
+        host: host.read("--host-key")?,
+        controller: controller.map(|secret| secret.read("--controller-key")).transpose()?,
         choices: key::choices(&args.host.auth)?,
     }))
 }
 
 #[cfg(feature = "tls")]
 fn encryption(args: &Bench) -> Result<Option<host::Encryption>, Failure> {
-    let Some(text) = &args.host.tls_psk else { return Ok(None) };
-    let encryption = host::Encryption::new(key::read("--tls-psk", text)?);
+    let Some(secret) = &args.host.tls_psk else { return Ok(None) };
+    let encryption = host::Encryption::new(secret.read("--tls-psk")?);
     Ok(Some(encryption.map_err(|error| Failure::failed(error.to_string(), None))?))
 }
 

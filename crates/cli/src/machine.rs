@@ -1,5 +1,6 @@
 //! What a run costs the machine. The only place that reads a clock.
 
+use crate::key;
 use mynah_lab::result::Run;
 use mynah_lab::simulation::Step;
 use rustix::time::{ClockId, clock_gettime};
@@ -25,8 +26,10 @@ impl Meter {
     }
 
     fn by(clock: ClockId) -> Meter {
-        let command = std::env::args_os().map(|word| quoted(&word.to_string_lossy()));
-        let command = command.collect::<Vec<_>>().join(" ");
+        let words = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
+        // Results are shown around: no secrets in them.
+        let words = key::masked(words).into_iter().map(|word| quoted(&word));
+        let command = words.collect::<Vec<_>>().join(" ");
         let version = env!("CARGO_PKG_VERSION").to_owned();
         let run = Run { version, command, ..Run::default() };
         Meter { clock, setup_from: cpu_s(clock), started: None, run }

@@ -423,7 +423,7 @@ fn options(args: &Serve) -> Result<ServeOptions, Failure> {
         secrets: secrets(args)?,
         faults,
         #[cfg(feature = "tls")]
-        tls: args.tls_psk.iter().map(|t| key::of_host("--tls-psk", t)).collect::<Result<_, _>>()?,
+        tls: args.tls_psk.iter().map(|key| key.of_host("--tls-psk")).collect::<Result<_, _>>()?,
         poll: match args.poll {
             PollArg::Adaptive => Poll::Adaptive,
             PollArg::Always => Poll::Always,
@@ -440,14 +440,15 @@ fn options(args: &Serve) -> Result<ServeOptions, Failure> {
 
 /// Refuses what has no effect without TCP.
 fn only_of_tcp(args: &Serve) -> Result<(), Failure> {
-    for (option, given) in [
-        ("--allow-host", !args.allow_host.is_empty()),
-        ("--host-key", !args.host_key.is_empty()),
-        ("--tls-psk", !args.tls_psk.is_empty()),
+    let over_tcp = "--tcp ADDR:PORT serves the same drive over TCP, too";
+    let of_secrets = format!("{over_tcp}; {}", key::FROM_ENVIRONMENT);
+    for (option, given, help) in [
+        ("--allow-host", !args.allow_host.is_empty(), over_tcp),
+        ("--host-key", !args.host_key.is_empty(), &of_secrets),
+        ("--tls-psk", !args.tls_psk.is_empty(), &of_secrets),
     ] {
         if given {
             let message = format!("{option} has no effect on PCIe functions: it is for TCP");
-            let help = "--tcp ADDR:PORT serves the same drive over TCP, too";
             return Err(Failure::usage(message, Some(help)));
         }
     }
@@ -455,11 +456,11 @@ fn only_of_tcp(args: &Serve) -> Result<(), Failure> {
 }
 
 fn secrets(args: &Serve) -> Result<Secrets, Failure> {
-    let hosts = args.host_key.iter().map(|text| key::of_host("--host-key", text));
-    let controller = args.controller_key.as_deref();
+    let hosts = args.host_key.iter().map(|secret| secret.of_host("--host-key"));
+    let controller = args.controller_key.as_ref();
     Ok(Secrets {
         hosts: hosts.collect::<Result<_, _>>()?,
-        controller: controller.map(|text| key::read("--controller-key", text)).transpose()?,
+        controller: controller.map(|secret| secret.read("--controller-key")).transpose()?,
         choices: key::choices(&args.auth)?,
     })
 }

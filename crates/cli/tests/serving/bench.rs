@@ -143,6 +143,27 @@ fn a_host_proves_who_it_is() {
     assert_eq!(result(&with(&["--host-key", host]), 0)["requests"], 100);
     let both = with(&["--host-key", host, "--controller-key", controller]);
     assert_eq!(result(&both, 0)["requests"], 100);
+    let command = str_of(&result(&both, 0)["run"]["command"]).to_owned();
+    assert!(command.contains("--host-key '***' --controller-key '***'"), "{command}");
+    // From a file, and from the environment.
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("key");
+    std::fs::write(&file, HOST).unwrap();
+    let from_file = format!("--host-key=@{}", file.display());
+    assert_eq!(result(&with(&[&from_file]), 0)["requests"], 100);
+    let from_environment = |args: &[&str]| {
+        let target = format!("tcp://{}", target.address());
+        let mut command = mynah(&["bench", &target, "--json", "-", "--number_ios", "100"]);
+        command.args(args).env("MYNAH_HOST_KEY", host).env("MYNAH_CONTROLLER_KEY", controller);
+        command.output().unwrap()
+    };
+    assert_eq!(result(&from_environment(&[]), 0)["requests"], 100);
+    // The command line goes first.
+    let other = from_environment(&["--host-key", controller]);
+    assert_eq!(other.status.code(), Some(1), "{}", text(&other.stderr));
+    let help = from_environment(&["--help"]);
+    let help = text(&help.stdout);
+    assert!(help.contains("MYNAH_HOST_KEY") && !help.contains(host), "{help}");
     for (args, message) in [
         (&[][..], "authentication required"),
         (&["--host-key", controller], "authentication failed"),
@@ -152,6 +173,24 @@ fn a_host_proves_who_it_is() {
         assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
         assert!(text(&output.stderr).contains(message), "{}", text(&output.stderr));
     }
+}
+
+#[test]
+fn results_hold_no_secrets() {
+    const SECRET: &str = include_str!("../../../../fuzz/corpus/keys/secret-none");
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("result.json");
+    let of_host = format!("--host-key=nqn.2026-11.test:host={}", SECRET.trim());
+    let json = file.to_str().unwrap();
+    let target = start_on_any_port(&[&of_host, "--controller-key", SECRET.trim(), "--json", json]);
+    let (code, said, errors) = target.stop();
+    assert_eq!(code, 0, "{said}{errors}");
+    let result = std::fs::read_to_string(&file).unwrap();
+    for said in [&result, &said, &errors] {
+        assert!(!said.contains(SECRET.trim()), "{said}");
+    }
+    let masked = "'--host-key=nqn.2026-11.test:host=***' --controller-key '***'";
+    assert!(result.contains(masked), "{result}");
 }
 
 /// Stands between host and target: cuts every connection after so many bytes, or spoils a
