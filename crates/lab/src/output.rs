@@ -1,8 +1,23 @@
 //! Files that appear whole or not at all: written under a temporary name beside their
 //! place, and renamed when they are complete.
+//!
+//! Temporary names are random, and what is there already is never opened: in a folder that others
+//! can write to, they cannot have it be another file. A file that takes the place of another has
+//! its mode. A new one is for whom the umask says, or for its owner alone if it holds what hosts
+//! have stored or done ([`PendingFile::create_private`]).
 
-use std::io;
+use std::fs::{File, Permissions};
+use std::io::{self, Write};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use tempfile::NamedTempFile;
+
+/// Mode bits of files: who may read, write and execute them.
+const MODE: u32 = 0o777;
+/// Everybody, as far as the umask lets them.
+const BY_UMASK: u32 = 0o666;
+/// The owner.
+const PRIVATE: u32 = 0o600;
 
 /// A file could not be written.
 #[derive(Debug, thiserror::Error, miette::Diagnostic)]
@@ -20,8 +35,8 @@ pub struct OutputError {
 #[derive(Debug)]
 pub struct PendingFile {
     path: PathBuf,
-    temporary: PathBuf,
-    kept: bool,
+    /// `None`: the place is written directly.
+    temporary: Option<NamedTempFile>,
 }
 
 impl PendingFile {
@@ -31,22 +46,39 @@ impl PendingFile {
     /// # Errors
     /// If it cannot be created.
     pub fn create(path: &Path) -> Result<PendingFile, OutputError> {
-        let special = std::fs::metadata(path).is_ok_and(|meta| !meta.is_file());
-        let mut temporary = path.to_owned();
-        if !special {
-            let mut name = std::ffi::OsString::from(".");
-            name.push(path.file_name().unwrap_or_default());
-            name.push(format!(".{}.partial", std::process::id()));
-            temporary.set_file_name(name);
-        }
-        let file = PendingFile { path: path.to_owned(), temporary, kept: special };
-        match special && !path.is_dir() {
-            true => Ok(file),
-            false => match std::fs::File::create(&file.temporary) {
-                Ok(_) if path.file_name().is_some() => Ok(file),
-                Ok(_) => Err(file.refused(io::ErrorKind::IsADirectory.into())),
-                Err(error) => Err(file.refused(error)),
-            },
+        PendingFile::with_mode(path, BY_UMASK)
+    }
+
+    /// The same for what only its owner should read and change.
+    ///
+    /// # Errors
+    /// If it cannot be created.
+    pub fn create_private(path: &Path) -> Result<PendingFile, OutputError> {
+        PendingFile::with_mode(path, PRIVATE)
+    }
+
+    fn with_mode(path: &Path, mode: u32) -> Result<PendingFile, OutputError> {
+        let begun = || -> io::Result<Option<NamedTempFile>> {
+            let there = std::fs::metadata(path).ok();
+            if path.is_dir() || path.file_name().is_none() {
+                return Err(File::options().write(true).open(path).err().unwrap_or_else(|| {
+                    // Nothing else is like that.
+                    io::ErrorKind::IsADirectory.into()
+                }));
+            }
+            if there.as_ref().is_some_and(|there| !there.is_file()) {
+                return Ok(None);
+            }
+            let temporary = temporary(path, mode)?;
+            if let Some(there) = there {
+                let mode = there.permissions().mode() & MODE;
+                temporary.as_file().set_permissions(Permissions::from_mode(mode))?;
+            }
+            Ok(Some(temporary))
+        };
+        match begun() {
+            Ok(temporary) => Ok(PendingFile { path: path.to_owned(), temporary }),
+            Err(error) => Err(OutputError { path: path.to_owned(), error, at_start: true }),
         }
     }
 
@@ -55,9 +87,15 @@ impl PendingFile {
         &self.path
     }
 
-    /// Where to write until then.
-    pub fn temporary(&self) -> &Path {
-        &self.temporary
+    /// What to write to until then: a pipe waits here for somebody who reads it.
+    ///
+    /// # Errors
+    /// If the system has no descriptor left, or the place cannot be opened.
+    pub fn file(&self) -> io::Result<File> {
+        match &self.temporary {
+            Some(temporary) => temporary.as_file().try_clone(),
+            None => File::options().write(true).open(&self.path),
+        }
     }
 
     /// `error` with the file's name.
@@ -65,16 +103,13 @@ impl PendingFile {
         OutputError { path: self.path.clone(), error, at_start: false }
     }
 
-    fn refused(&self, error: io::Error) -> OutputError {
-        OutputError { at_start: true, ..self.error(error) }
-    }
-
     /// Writes all of the file, and gives it its name.
     ///
     /// # Errors
     /// If it cannot be written.
     pub fn finish(self, text: &str) -> Result<(), OutputError> {
-        std::fs::write(&self.temporary, text).map_err(|error| self.error(error))?;
+        let written = self.file().and_then(|mut file| file.write_all(text.as_bytes()));
+        written.map_err(|error| self.error(error))?;
         self.keep()
     }
 
@@ -82,21 +117,28 @@ impl PendingFile {
     ///
     /// # Errors
     /// If it cannot be renamed.
-    pub fn keep(mut self) -> Result<(), OutputError> {
-        if !self.kept {
-            std::fs::rename(&self.temporary, &self.path).map_err(|error| self.error(error))?;
-            self.kept = true;
+    pub fn keep(self) -> Result<(), OutputError> {
+        let PendingFile { path, temporary } = self;
+        let Some(temporary) = temporary else { return Ok(()) };
+        match temporary.persist(&path) {
+            Ok(_) => Ok(()),
+            Err(failed) => Err(OutputError { path, error: failed.error, at_start: false }),
         }
-        Ok(())
     }
 }
 
-impl Drop for PendingFile {
-    fn drop(&mut self) {
-        if !self.kept {
-            let _ = std::fs::remove_file(&self.temporary);
-        }
-    }
+/// A new file beside `path`, with a name that nobody knows before.
+fn temporary(path: &Path, mode: u32) -> io::Result<NamedTempFile> {
+    let mut prefix = std::ffi::OsString::from(".");
+    prefix.push(path.file_name().unwrap_or_default());
+    prefix.push(".");
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let mut options = File::options();
+    options.read(true).write(true).create_new(true).mode(mode);
+    tempfile::Builder::new()
+        .prefix(&prefix)
+        .suffix(".partial")
+        .make_in(folder.unwrap_or(Path::new(".")), |path| options.open(path))
 }
 
 /// Writes `text` to the file at `path`, whole or not at all.
@@ -116,7 +158,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("out.json");
         let pending = PendingFile::create(&path).unwrap();
-        std::fs::write(pending.temporary(), "half").unwrap();
+        pending.file().unwrap().write_all(b"half").unwrap();
         drop(pending);
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
         write(&path, "whole").unwrap();
@@ -124,6 +166,51 @@ mod tests {
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
         assert!(write(folder.path(), "").is_err());
         assert!(write(&folder.path().join("no/such/folder"), "").is_err());
+        assert!(write(Path::new("/"), "").is_err());
         write(Path::new("/dev/null"), "gone").unwrap();
+    }
+
+    #[test]
+    fn a_file_is_for_whom_it_should_be() {
+        let folder = tempfile::tempdir().unwrap();
+        let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & MODE;
+        let [public, private, plain] = ["a", "b", "c"].map(|name| folder.path().join(name));
+        File::create(&plain).unwrap();
+        write(&public, "").unwrap();
+        assert_eq!(mode(&public), mode(&plain), "as the umask says");
+        PendingFile::create_private(&private).unwrap().finish("").unwrap();
+        assert_eq!(mode(&private), PRIVATE);
+        // Whoever has changed that has had a reason.
+        for path in [&public, &private] {
+            for wanted in [0o640, 0o604, 0o600] {
+                std::fs::set_permissions(path, Permissions::from_mode(wanted)).unwrap();
+                write(path, "again").unwrap();
+                assert_eq!(mode(path), wanted);
+                PendingFile::create_private(path).unwrap().finish("and again").unwrap();
+                assert_eq!(mode(path), wanted);
+            }
+        }
+    }
+
+    #[test]
+    fn a_link_under_a_temporary_name_is_not_followed() {
+        let folder = tempfile::tempdir().unwrap();
+        let [path, victim] = ["out.json", "victim"].map(|name| folder.path().join(name));
+        std::fs::write(&victim, "precious").unwrap();
+        // A name that can be guessed.
+        let guess = folder.path().join(format!(".out.json.{}.partial", std::process::id()));
+        std::os::unix::fs::symlink(&victim, &guess).unwrap();
+        write(&path, "whole").unwrap();
+        assert_eq!(std::fs::read_to_string(&victim).unwrap(), "precious");
+        assert!(guess.is_symlink());
+        assert!(std::fs::symlink_metadata(&path).unwrap().is_file());
+        // Not even one that is guessed right.
+        let names: Vec<_> = (0..2)
+            .map(|_| {
+                let pending = PendingFile::create(&path).unwrap();
+                pending.temporary.as_ref().unwrap().path().to_owned()
+            })
+            .collect();
+        assert_ne!(names[0], names[1]);
     }
 }

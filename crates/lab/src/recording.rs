@@ -328,14 +328,6 @@ pub struct Tape {
 }
 
 impl Tape {
-    /// Starts a recording in the file `path`.
-    ///
-    /// # Errors
-    /// If the file cannot be written.
-    pub fn create(path: &Path, header: &Header) -> io::Result<Tape> {
-        Tape::new(Box::new(std::fs::File::create(path)?), header)
-    }
-
     /// Starts a recording.
     ///
     /// # Errors

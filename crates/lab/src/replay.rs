@@ -219,7 +219,7 @@ impl Listener {
         let log = match request_log {
             Some(path) => {
                 let file = PendingFile::create(path)?;
-                let log = RequestLog::create(file.temporary(), &header.flows).map_err(log_error)?;
+                let log = RequestLog::create(&file, &header.flows).map_err(log_error)?;
                 Some((log, file))
             }
             None => None,

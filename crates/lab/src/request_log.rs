@@ -8,6 +8,7 @@
 //! `created_ns` to `completed_ns`. The columns are always the same, also where a stage
 //! cannot occur.
 
+use crate::output::PendingFile;
 use crate::recorder::status_name;
 use mynah_model::io::{Completion, Operation, Request};
 use mynah_stamp::{Span, Stage, Time};
@@ -38,12 +39,12 @@ pub struct RequestLog<W: Write = BufWriter<File>> {
 }
 
 impl RequestLog {
-    /// Creates the file at `path`, or empties it, and writes the header. `flows` are the
-    /// names of the flows.
-    pub fn create(path: &Path, flows: &[String]) -> Result<RequestLog, RequestLogError> {
-        let file = File::create(path)
-            .map_err(|source| RequestLogError { path: path.to_owned(), source })?;
-        RequestLog::new(BufWriter::with_capacity(1 << 18, file), path, flows)
+    /// Begins `file` with the header. `flows` are the names of the flows.
+    pub fn create(file: &PendingFile, flows: &[String]) -> Result<RequestLog, RequestLogError> {
+        let path = file.path();
+        let out =
+            file.file().map_err(|source| RequestLogError { path: path.to_owned(), source })?;
+        RequestLog::new(BufWriter::with_capacity(1 << 18, out), path, flows)
     }
 }
 
@@ -235,19 +236,22 @@ mod tests {
 
     #[test]
     fn an_error_names_the_file() {
-        let path = Path::new("/no/such/folder/log.csv");
-        let Err(error) = RequestLog::create(path, &[]) else { panic!("no such folder") };
-        assert!(error.to_string().contains("/no/such/folder/log.csv"), "{error}");
+        let full = PendingFile::create(Path::new("/dev/full")).unwrap();
+        let log = RequestLog::create(&full, &[]).unwrap();
+        let error = log.finish().unwrap_err();
+        assert!(error.to_string().contains("/dev/full"), "{error}");
     }
 
     #[test]
     fn a_file_is_complete_when_finished() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("log.csv");
-        let mut log = RequestLog::create(&path, &["a".to_owned()]).unwrap();
+        let file = PendingFile::create(&path).unwrap();
+        let mut log = RequestLog::create(&file, &["a".to_owned()]).unwrap();
         let done = completion(Time::ZERO, StageSpans::default());
         log.record(0, &request(Operation::Trim), Time::ZERO, &done).unwrap();
         assert_eq!(log.finish().unwrap(), 1);
+        file.keep().unwrap();
         assert_eq!(std::fs::read_to_string(&path).unwrap().lines().count(), 2);
     }
 

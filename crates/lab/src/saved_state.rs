@@ -103,8 +103,7 @@ pub fn save(
     };
     let header = serde_json::to_vec(&header).expect("a header is plain data");
     let mut written = || -> std::io::Result<Result<Checksum, StateError>> {
-        let out = File::options().write(true).truncate(true).open(file.temporary())?;
-        let mut out = BufWriter::with_capacity(1 << 20, out);
+        let mut out = BufWriter::with_capacity(1 << 20, file.file()?);
         let (mut checksum, mut failed) = (Sha256::new(), Ok(()));
         let mut write = |bytes: &[u8]| {
             if failed.is_ok() {

@@ -191,8 +191,7 @@ impl Sampler {
     /// If it cannot be created.
     pub fn write_to(&mut self, path: &Path) -> Result<(), OutputError> {
         let file = PendingFile::create(path)?;
-        let open = File::options().write(true).truncate(true).open(file.temporary());
-        let mut out = BufWriter::new(open.map_err(|error| file.error(error))?);
+        let mut out = BufWriter::new(file.file().map_err(|error| file.error(error))?);
         writeln!(out, "{}", COLUMNS.join(",")).map_err(|error| file.error(error))?;
         self.csv = Some(Csv { file, out });
         Ok(())

@@ -451,13 +451,14 @@ impl Simulation {
         let mut pending = Vec::new();
         self.observe(&mut runner, &mut pending)?;
         if let Some(path) = &self.save_state {
-            runner.save_state(PendingFile::create(path)?, self.name.clone());
+            runner.save_state(PendingFile::create_private(path)?, self.name.clone());
         }
         if let Some(path) = &self.record {
-            let file = PendingFile::create(path)?;
+            let file = PendingFile::create_private(path)?;
             runner.warm_cache()?;
             let header = self.header(&runner)?;
-            let mut tape = Tape::create(file.temporary(), &header).map_err(|e| file.error(e))?;
+            let out = file.file().map_err(|error| file.error(error))?;
+            let mut tape = Tape::new(Box::new(out), &header).map_err(|e| file.error(e))?;
             runner.record_past(&mut tape)?;
             runner.record(tape);
             pending.push(file);
@@ -499,7 +500,7 @@ impl Simulation {
         let mut any = false;
         if let Some(path) = &self.request_log {
             let file = PendingFile::create(path)?;
-            let log = RequestLog::create(file.temporary(), &names()).map_err(log_error)?;
+            let log = RequestLog::create(&file, &names()).map_err(log_error)?;
             observers.log = Some(log);
             pending.push(file);
             any = true;

@@ -128,8 +128,8 @@ impl Timeline {
         drive: &mut Drive,
     ) -> Result<Timeline, OutputError> {
         let file = PendingFile::create(path)?;
-        let open = File::options().write(true).truncate(true).open(file.temporary());
-        let out = BufWriter::with_capacity(1 << 18, open.map_err(|error| file.error(error))?);
+        let out = file.file().map_err(|error| file.error(error))?;
+        let out = BufWriter::with_capacity(1 << 18, out);
         let mut timeline = Timeline {
             file,
             out,

@@ -27,6 +27,7 @@ use std::collections::{HashMap, VecDeque};
 use std::fs::File;
 use std::io;
 use std::os::fd::BorrowedFd;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
@@ -111,7 +112,9 @@ impl StoreFile {
     }
 
     fn locked(path: &Path) -> Result<StoreFile, Problem> {
-        let options = File::options().read(true).write(true).create(true).truncate(false).clone();
+        let mut options = File::options();
+        // A new one is its owner's alone: it holds what hosts write.
+        options.read(true).write(true).create(true).truncate(false).mode(0o600);
         let file = options.open(path)?;
         match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {}

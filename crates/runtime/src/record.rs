@@ -82,8 +82,9 @@ impl Tap for Listener {
 
 /// Copies a saved state.
 fn keep_state(from: &Path, to: &Path) -> Result<(), SimulationError> {
-    let file = PendingFile::create(to)?;
-    std::fs::copy(from, file.temporary()).map_err(|error| file.error(error))?;
+    let file = PendingFile::create_private(to)?;
+    let copied = File::open(from).and_then(|mut from| io::copy(&mut from, &mut file.file()?));
+    copied.map_err(|error| file.error(error))?;
     Ok(file.keep()?)
 }
 
@@ -99,11 +100,11 @@ impl Recording {
         drive: &Prepared,
     ) -> Result<(Recording, Box<dyn Tap + Send>), SimulationError> {
         let header = drive.header()?;
-        let file = PendingFile::create(path)?;
+        let file = PendingFile::create_private(path)?;
         if let Some(restored) = &drive.restored {
             keep_state(&restored.file, &state_path(path))?;
         }
-        let out = File::create(file.temporary()).map_err(|error| file.error(error))?;
+        let out = file.file().map_err(|error| file.error(error))?;
         let (blocks, waiting) = sync_channel(BLOCKS_MAX);
         let writer = std::thread::Builder::new()
             .name("recording".into())

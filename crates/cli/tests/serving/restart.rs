@@ -233,3 +233,24 @@ fn a_state_that_does_not_belong_to_the_bytes_is_not_taken() {
     std::fs::remove_dir(place.state()).unwrap();
     anew(&place.look(&[]), "the run before has saved none");
 }
+
+/// What hosts have written, and what they have done, are for the drive's owner; results are for
+/// whom the umask says.
+#[test]
+fn what_belongs_to_hosts_is_for_the_owner_alone() {
+    use std::os::unix::fs::PermissionsExt;
+    let place = Place::new();
+    let record = place.path("run.rec").display().to_string();
+    let record = ["--record", &record];
+    place.look(&record);
+    place.look(&record);
+    std::fs::File::create(place.path("plain")).unwrap();
+    let mode = |name: &str| {
+        let metadata = std::fs::metadata(place.path(name)).unwrap_or_else(|_| panic!("no {name}"));
+        metadata.permissions().mode() & 0o777
+    };
+    for name in ["bytes", "bytes.state", "run.rec", "run.rec.state"] {
+        assert_eq!(mode(name), 0o600, "{name}");
+    }
+    assert_eq!(mode("result.json"), mode("plain"));
+}

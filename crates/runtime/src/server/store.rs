@@ -210,7 +210,7 @@ pub(super) fn save(
     let mut write = || -> Result<Checksum, String> {
         let busy = || "the drive did not come to rest".to_owned();
         let drive = subsystem.bring_to_rest().ok_or_else(busy)?;
-        let file = PendingFile::create(&path).map_err(|error| error.to_string())?;
+        let file = PendingFile::create_private(&path).map_err(|error| error.to_string())?;
         let saved = saved_state::save(drive, name, &after, file);
         let checksum = saved.map_err(|error| error.to_string())?;
         // The new name is to last, too.
