@@ -16,7 +16,7 @@ mod socket;
 mod traffic;
 
 pub use admission::{EngineLimits, Newcomer};
-pub use control::{Control, Snapshot};
+pub use control::{Asked, Control, Distributions, Snapshot};
 #[cfg(feature = "tls")]
 pub(crate) use socket::is_starved;
 
@@ -499,8 +499,12 @@ impl Engine {
             }
         }
         if self.control.wanted.swap(false, Ordering::AcqRel) {
+            let measure = self.hub.measure();
+            let mut distributions = self.control.blank();
+            distributions.take_over(measure.latencies(), measure.lateness());
             let snapshot = self.snapshot();
-            self.control.answer(snapshot);
+            let distributions = Some(distributions);
+            self.control.answer(Snapshot { distributions, ..snapshot });
         }
     }
 
@@ -518,6 +522,7 @@ impl Engine {
         }
     }
 
+    /// Everything but what is large.
     fn snapshot(&self) -> Snapshot {
         let measure = self.hub.measure();
         Snapshot {
@@ -530,9 +535,8 @@ impl Engine {
             starvations: self.starvations,
             outstanding: self.hub.outstanding() + self.guests_outstanding(),
             totals: measure.totals(),
-            latencies: measure.latencies().clone(),
-            lateness: measure.lateness().clone(),
             counters: self.hub.subsystem().drive().counters(),
+            distributions: None,
             interval: None,
         }
     }

@@ -20,10 +20,22 @@ use mynah_stamp::Span;
 const BOUND: Span = Span::from_us(50);
 
 /// Lateness and arrival uncertainty of many commands, in the host's time.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub struct Lateness {
     late: Histogram,
     uncertain: Histogram,
+}
+
+impl Clone for Lateness {
+    fn clone(&self) -> Lateness {
+        Lateness { late: self.late.clone(), uncertain: self.uncertain.clone() }
+    }
+
+    /// Takes no memory.
+    fn clone_from(&mut self, other: &Lateness) {
+        self.late.clone_from(&other.late);
+        self.uncertain.clone_from(&other.uncertain);
+    }
 }
 
 impl Lateness {

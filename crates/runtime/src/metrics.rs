@@ -1,10 +1,15 @@
-//! Figures of a running target for Prometheus, over a small HTTP server on its own thread.
+//! Figures of running drives for Prometheus: which there are, and how they are written.
 //!
-//! Every request asks the engines for snapshots ([`Control::snapshot`]); nothing is gathered
-//! while nobody asks. One client is served at a time, in bounded time and memory. What is measured
-//! of a drive has its name as the label `drive`.
+//! [`serve`] has them served over HTTP, on a thread of its own (`http.rs`). What is measured of a
+//! drive has its name as the label `drive`.
 
-use crate::engine::{Control, Snapshot};
+mod format;
+mod http;
+
+pub use format::Format;
+pub use http::serve;
+
+use crate::engine::{Distributions, Snapshot};
 use mynah_lab::histogram::Histogram;
 use mynah_stamp::Span;
 use prometheus_client::collector::Collector;
@@ -12,15 +17,8 @@ use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::{Registry, Unit};
 use std::fmt;
-use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
-use std::time::Duration;
 
-/// The longest request that is read.
-const REQUEST_BYTES_MAX: usize = 8 << 10;
-/// How long a client may take for each step.
-const PATIENCE: Duration = Duration::from_secs(2);
 /// Upper ends of the buckets of latencies, in seconds.
 const BOUNDS: [f64; 22] = [
     1e-6,
@@ -47,67 +45,20 @@ const BOUNDS: [f64; 22] = [
     f64::INFINITY,
 ];
 
-/// Serves metrics of these drives, by name, on `listener` until the process ends.
-pub fn serve(listener: TcpListener, drives: Vec<(String, Arc<Control>)>) -> io::Result<SocketAddr> {
-    let address = listener.local_addr()?;
-    std::thread::Builder::new().name("mynah-metrics".to_owned()).spawn(move || {
-        for client in listener.incoming() {
-            match client {
-                // A client that goes away or sends rubbish is its own affair.
-                Ok(client) => drop(answer(client, &drives)),
-                Err(_) => std::thread::sleep(Duration::from_millis(100)),
-            }
-        }
-    })?;
-    Ok(address)
-}
+/// Drives by name, with what was measured of them.
+pub type Drives = Vec<(String, Snapshot)>;
 
-fn answer(mut client: TcpStream, drives: &[(String, Arc<Control>)]) -> io::Result<()> {
-    client.set_read_timeout(Some(PATIENCE))?;
-    client.set_write_timeout(Some(PATIENCE))?;
-    let mut request = Vec::new();
-    let mut part = [0; 1024];
-    while !request.windows(4).any(|end| end == b"\r\n\r\n") {
-        let bytes = client.read(&mut part)?;
-        if bytes == 0 || request.len() + bytes > REQUEST_BYTES_MAX {
-            return respond(&mut client, "400 Bad Request", "text/plain", "not a request\n");
-        }
-        request.extend_from_slice(&part[..bytes]);
-    }
-    let mut words = request.split(|&byte| byte == b' ' || byte == b'\r');
-    match (words.next(), words.next()) {
-        (Some(b"GET"), Some(b"/metrics" | b"/")) => {}
-        (Some(b"GET"), _) => {
-            return respond(&mut client, "404 Not Found", "text/plain", "see /metrics\n");
-        }
-        _ => return respond(&mut client, "405 Method Not Allowed", "text/plain", "use GET\n"),
-    }
-    let snapshots = drives.iter().map(|(name, drive)| Some((name.clone(), drive.snapshot()?)));
-    let Some(snapshots) = snapshots.collect() else {
-        let text = "the target is busy\n";
-        return respond(&mut client, "503 Service Unavailable", "text/plain", text);
-    };
-    let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-    respond(&mut client, "200 OK", kind, &text(snapshots))
-}
-
-fn respond(client: &mut TcpStream, status: &str, kind: &str, body: &str) -> io::Result<()> {
-    let head = format!(
-        "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
-        body.len()
-    );
-    client.write_all(head.as_bytes())?;
-    client.write_all(body.as_bytes())
-}
-
-/// Snapshots of drives, by name, in the OpenMetrics text format.
-pub fn text(snapshots: Vec<(String, Snapshot)>) -> String {
+/// What was measured, in a format; and the snapshots again.
+pub fn text(drives: Drives, format: Format) -> (String, Drives) {
+    let figures = Arc::new(Figures(drives));
     let mut registry = Registry::with_prefix("mynah");
-    registry.register_collector(Box::new(Figures(snapshots)));
+    registry.register_collector(Box::new(figures.clone()));
     let mut text = String::new();
     prometheus_client::encoding::text::encode(&mut text, &registry)
         .expect("a string takes everything");
-    text
+    drop(registry);
+    let figures = Arc::into_inner(figures).expect("only the registry had it");
+    (format.from_open_metrics(text), figures.0)
 }
 
 /// What is counted: name, meaning, value.
@@ -117,7 +68,7 @@ type Level = (&'static str, &'static str, Option<Unit>, fn(&Snapshot) -> f64);
 /// Sums of times: name, meaning, the times.
 type Busy = (&'static str, &'static str, fn(&Snapshot) -> &[Span]);
 /// Latencies: name, meaning, value.
-type Distribution = (&'static str, &'static str, fn(&Snapshot) -> &Histogram);
+type Distribution = (&'static str, &'static str, fn(&Distributions) -> &Histogram);
 
 const COUNTS: [Count; 17] = [
     ("failed_commands", "Commands that failed", |it| it.totals.failed),
@@ -172,7 +123,7 @@ const DISTRIBUTIONS: [Distribution; 3] = [
 
 /// Snapshots with the names of their drives.
 #[derive(Debug)]
-struct Figures(Vec<(String, Snapshot)>);
+struct Figures(Drives);
 
 impl Figures {
     /// A metric with a value of every drive, which `value` writes.
@@ -262,7 +213,7 @@ impl Collector for Figures {
         for (name, help, of) in DISTRIBUTIONS {
             let what = (name, help, Some(&Unit::Seconds));
             self.metric(encoder, what, MetricType::Histogram, |encoder, it| {
-                histogram(encoder, of(it))
+                it.distributions.as_ref().map_or(Ok(()), |all| histogram(encoder, of(all)))
             })?;
         }
         Ok(())

@@ -233,6 +233,11 @@ pub struct Bounds {
     pub held_bytes: Bound,
 }
 
+impl Bounds {
+    /// Connections to the metrics of a process, whose drives have them in common.
+    pub const SCRAPES: Bound = Bound { total: 64, per_peer: 16 };
+}
+
 impl Default for Bounds {
     /// A machine with several controllers of 128 queues each has enough, and so have two of them.
     fn default() -> Bounds {

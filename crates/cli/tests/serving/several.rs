@@ -67,7 +67,7 @@ fn drives_of_one_process_are_drives_of_their_own() {
     assert_ne!(missing.status.code(), Some(0), "the other drive is not there");
     // Figures of both, told apart.
     let mut metrics = TcpStream::connect(str_of(&served.ready["metrics"])).unwrap();
-    metrics.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").unwrap();
+    metrics.write_all(b"GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
     let mut page = String::new();
     metrics.read_to_string(&mut page).unwrap();
     for name in ["bay-0", "bay-1"] {
@@ -75,7 +75,7 @@ fn drives_of_one_process_are_drives_of_their_own() {
         let line = page.lines().find_map(|line| line.strip_prefix(&reads));
         assert!(line.unwrap().parse::<u64>().unwrap() > 600, "{page}");
     }
-    assert_eq!(page.matches("# TYPE mynah_commands counter").count(), 1);
+    assert_eq!(page.matches("# TYPE mynah_commands_total counter").count(), 1);
     let (code, said, errors) = served.stop();
     assert_eq!(code, 0, "{said}{errors}");
     assert!(said.contains("bay-0\n") && said.contains("bay-1\n"), "{said}");

@@ -2,6 +2,7 @@
 
 use crate::client::{Client, Target};
 use mynah_runtime::clock::Rate;
+use mynah_runtime::metrics::Format;
 use mynah_runtime::server::{ServeOptions, Speed};
 use mynah_wire::nvme::Status;
 
@@ -27,7 +28,8 @@ fn what_is_written_is_read_with_and_without_digests() {
         let snapshot = target.control.snapshot().expect("the engine answers");
         assert_eq!((snapshot.connections, snapshot.half_open), (2, 0));
         assert_eq!((snapshot.totals.reads, snapshot.totals.writes), (7, 6));
-        let text = mynah_runtime::metrics::text(vec![("a".to_owned(), snapshot)]);
+        let drives = vec![("a".to_owned(), snapshot)];
+        let (text, _) = mynah_runtime::metrics::text(drives, Format::OpenMetrics);
         assert!(text.contains("mynah_commands_total{drive=\"a\",kind=\"write\"} 6"), "{text}");
         let result = target.stop();
         assert_eq!((result.flows[0].read.ios, result.flows[0].write.ios), (6, 6));
