@@ -5,7 +5,7 @@ use crate::command::Work;
 use crate::config::Timing;
 use crate::subsystem::Subsystem;
 use mynah_model::config::CellType;
-use mynah_model::io::{Control, FlowId, QueueKind};
+use mynah_model::io::{Control, QueueKind};
 use mynah_stamp::{Span, Time};
 
 /// How long a drive takes to forget its mapping, or its key. An estimate.
@@ -111,10 +111,11 @@ impl Subsystem {
     /// Makes sure that the model has a queue for the subsystem's own work.
     pub(crate) fn need_own_queue(&mut self) {
         if !std::mem::replace(&mut self.own_queue, true) {
+            let flow = self.hosts.admin_flow();
             self.control(Control::CreateQueue(mynah_model::io::Queue {
                 id: crate::subsystem::OWN_QUEUE,
                 kind: QueueKind::Fetched,
-                flow: FlowId(crate::fabrics::FLOWS_MAX as u16),
+                flow,
                 priority: Default::default(),
                 completion_entries: 65_536,
             }));

@@ -7,6 +7,7 @@ use crate::guest::PCI_EXPRESS;
 use crate::nvm::reservation::HostId;
 use crate::output::Reply;
 use crate::slots::NONE;
+use mynah_model::io::FlowId;
 use mynah_stamp::{Span, Time};
 use mynah_wire::nvme::log::{ErrorEntry, ReservationNotification};
 use mynah_wire::nvme::property::Configuration;
@@ -71,8 +72,10 @@ pub(crate) struct Controller {
     pub(crate) transport: u8,
     /// Where its host is, see [`Transport::source`].
     pub(crate) source: u128,
-    /// Whose I/O this is, for the model.
-    pub(crate) flow: u16,
+    /// Whose I/O this is, once there was some to be expected ([`Subsystem::flow_of`]).
+    ///
+    /// [`Subsystem::flow_of`]: crate::Subsystem::flow_of
+    pub(crate) flow: FlowId,
     /// I/O queues that it can have.
     pub(crate) queues_max: u16,
     /// Whether it takes doorbells from guest memory, too.

@@ -5,6 +5,7 @@ use crate::admin::event::Events;
 use crate::config::Transport;
 use crate::controller::{Controller, Role};
 use crate::guest::PCI_EXPRESS;
+use crate::hosts::NOBODY;
 use crate::output::{Authentication, Output, Queue, ReplyKind};
 use crate::queue::State;
 use crate::slots::NONE;
@@ -25,8 +26,6 @@ pub(crate) const KEEP_ALIVE_GRANULARITY_MS: u32 = 100;
 const AUTHENTICATION_REQUIRED: u64 = 1 << 17;
 /// Largest authentication message.
 const AUTHENTICATION_BYTES_MAX: u32 = 64 << 10;
-/// Hosts that the model tells apart; further ones share flows.
-pub(crate) const FLOWS_MAX: usize = 512;
 
 /// Offsets in the Connect entry and data, for the result of a refusal.
 mod place {
@@ -146,7 +145,7 @@ impl Subsystem {
             (false, _) => State::Io,
         };
         if connect.queue_id != 0 {
-            let flow = self.controllers[usize::from(id)].as_ref().map_or(0, |it| it.flow);
+            let flow = self.flow_of(id);
             self.create_model_queue(queue, flow);
         }
         Ok(u64::from(id) | if authenticates { AUTHENTICATION_REQUIRED } else { 0 })
@@ -195,7 +194,6 @@ impl Subsystem {
             .find(|id| free(id) && self.last_hosts[*id].as_ref() == Some(&host))
             .or_else(|| ids.clone().find(|id| free(id) && self.last_hosts[*id].is_none()))
             .or_else(|| ids.clone().find(free))?;
-        let flow = self.flow_of(&host);
         let queues_max = match transport.kind {
             PCI_EXPRESS => self.config.limits.queues_max.min(crate::pci::QUEUES_MAX),
             _ => self.config.limits.queues_max,
@@ -226,7 +224,7 @@ impl Subsystem {
             port: transport.port,
             transport: transport.kind,
             source: transport.source,
-            flow,
+            flow: NOBODY,
             queues_max,
             has_shadow_doorbells: false,
             replies: VecDeque::new(),
@@ -234,18 +232,6 @@ impl Subsystem {
         self.last_hosts[id] = Some(host);
         self.controllers[id] = Some(Box::new(controller));
         Some(id as u16)
-    }
-
-    /// The model's flow of a host: hosts get one each while there are some.
-    fn flow_of(&mut self, host: &(String, [u8; 16])) -> u16 {
-        let at = self.flows.iter().position(|known| known == host).unwrap_or_else(|| {
-            if self.flows.len() < FLOWS_MAX {
-                self.flows.push(host.clone());
-                return self.flows.len() - 1;
-            }
-            usize::from(host.1[0]) * 2 % FLOWS_MAX
-        });
-        at as u16
     }
 
     fn connect_io(

@@ -89,7 +89,8 @@ impl Subsystem {
         let Some(controller) = &mut self.controllers[usize::from(id)] else { return false };
         controller.configuration = configuration;
         controller.status = status::READY;
-        let (flow, transport) = (controller.flow, controller.guest_transport());
+        let transport = controller.guest_transport();
+        let flow = self.flow_of(id);
         let admin = self.insert_guest_queue(transport, id, 0, State::Admin);
         // The controller's own queue in the model: nothing crosses the link for it.
         self.create_model_queue(admin, flow);
@@ -126,8 +127,8 @@ impl Subsystem {
         completion_entries: u32,
         priority: Priority,
     ) -> Option<u32> {
-        let controller = self.controllers[usize::from(id)].as_mut()?;
-        let (flow, transport) = (controller.flow, controller.guest_transport());
+        let transport = self.guest(id)?.guest_transport();
+        let flow = self.flow_of(id);
         let slot = self.insert_guest_queue(transport, id, queue_id, State::Io);
         // The model names queues with 16 bits, and keeps the last name for itself.
         if slot >= u32::from(u16::MAX) {
@@ -140,14 +141,15 @@ impl Subsystem {
             controller.io_queues.resize(at + 1, NONE);
         }
         controller.io_queues[at] = slot;
-        if self.config.timing == Timing::Modelled {
-            if let Some(queue) = self.queues.get_mut(slot) {
-                queue.modelled = true;
-            }
+        let modelled = self.config.timing == Timing::Modelled;
+        if let Some(queue) = self.queues.get_mut(slot) {
+            (queue.flow, queue.modelled) = (flow, modelled);
+        }
+        if modelled {
             self.control(io::Control::CreateQueue(ModelQueue {
                 id: QueueId(slot as u16),
                 kind: QueueKind::Memory,
-                flow: io::FlowId(flow),
+                flow,
                 priority,
                 completion_entries,
             }));
@@ -329,18 +331,6 @@ impl Subsystem {
             return Ok(None);
         }
         Ok(self.plain(slot, entry)?.map(|plain| (kind, plain)))
-    }
-
-    /// Notes an error of a command; returns the status to reply.
-    #[cold]
-    pub(crate) fn note_guest_error(
-        &mut self,
-        slot: u32,
-        entry: &SubmissionEntry,
-        status: Status,
-    ) -> Status {
-        let (id, namespace) = (entry.command_id.get(), entry.namespace_id.get());
-        self.note_error(slot, id, entry.opcode, namespace, entry.start_lba(), status)
     }
 
     /// A command of the admin queue that the function has carried out.

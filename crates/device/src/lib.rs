@@ -17,6 +17,7 @@ pub mod fuzzing;
 mod guest;
 mod health;
 mod held;
+mod hosts;
 mod lateness;
 mod model;
 mod namespace;

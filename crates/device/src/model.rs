@@ -232,7 +232,7 @@ impl Subsystem {
         if command.exclusive {
             return self.finish(index, ReplyData::None);
         }
-        let is_guests = slot.guest.is_some();
+        let (is_guests, flow) = (slot.guest.is_some(), slot.flow);
         let mut entry = CompletionEntry::new(command.command_id, Status::SUCCESS, 0);
         entry.queue_head.set(slot.reply());
         self.health.count(command.opcode, command.bytes);
@@ -244,6 +244,7 @@ impl Subsystem {
         // Made where it goes: it is large.
         let reply = || Reply {
             queue,
+            flow,
             entry,
             data: if is_media { ReplyData::Media(media) } else { ReplyData::None },
             kind,
@@ -276,8 +277,8 @@ impl Subsystem {
         }
         let slot = if command.queue == NONE { None } else { self.queues.get_mut(command.queue) };
         let mut status = command.status;
-        let head = match slot {
-            Some(slot) => slot.reply(),
+        let (head, flow) = match slot {
+            Some(slot) => (slot.reply(), slot.flow),
             None => {
                 return if let Some(job) = command.job {
                     self.store.forget(job);
@@ -304,6 +305,7 @@ impl Subsystem {
         entry.queue_head.set(head);
         self.push(Reply {
             queue: Queue(command.queue),
+            flow,
             entry,
             data,
             kind: command.kind,

@@ -2,6 +2,7 @@
 
 use crate::StoreJob;
 use crate::held::Held;
+use mynah_model::io::FlowId;
 use mynah_stamp::{StageSpans, Time};
 use mynah_wire::nvme::{CompletionEntry, SubmissionEntry};
 
@@ -88,6 +89,9 @@ pub enum ReplyKind {
 pub struct Reply {
     /// Whose.
     pub queue: Queue,
+    /// Which flow the queue belongs to, by its number in [`crate::Subsystem::flow_names`]. Only I/O
+    /// queues belong to one for certain.
+    pub flow: FlowId,
     /// The completion. Its queue head is 0xffff on queues without flow control: only there
     /// may a transport leave out the completion of a successful read.
     pub entry: CompletionEntry,
@@ -140,4 +144,15 @@ pub struct Media {
     pub(crate) at: u64,
     pub(crate) bytes: u32,
     pub(crate) job: Option<StoreJob>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn replies_are_small_enough_to_be_handed_on() {
+        // Every I/O copies one some times: its stages, and as little else as there can be.
+        assert_eq!(size_of::<Reply>() - size_of::<StageSpans>(), 96);
+    }
 }

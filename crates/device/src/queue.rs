@@ -3,7 +3,9 @@
 use crate::config::Transport;
 use crate::guest::GuestQueue;
 use crate::held::Account;
+use crate::hosts::NOBODY;
 use crate::nvm::compare::FirstHalf;
+use mynah_model::io::FlowId;
 
 /// What a transport queue has become.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,6 +39,8 @@ pub(crate) struct TransportQueue {
     pub(crate) outstanding: u32,
     /// Whether the model has a queue for it.
     pub(crate) modelled: bool,
+    /// Whose I/O it carries.
+    pub(crate) flow: FlowId,
     /// What the queue's commands and replies hold.
     pub(crate) account: Account,
     /// First half of a fused operation that waits for the second.
@@ -58,6 +62,7 @@ impl TransportQueue {
             flow_control: true,
             outstanding: 0,
             modelled: false,
+            flow: NOBODY,
             account,
             fused: None,
             guest: None,

@@ -95,8 +95,10 @@ impl Subsystem {
             ReplyData::Bytes(bytes) => Some(Box::new(slot.account.hold(bytes.len()))),
             ReplyData::None | ReplyData::Media(_) => None,
         };
+        let flow = slot.flow;
         self.push(Reply {
             queue: Queue(queue),
+            flow,
             entry: completion,
             data,
             kind,

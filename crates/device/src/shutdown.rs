@@ -2,6 +2,7 @@
 
 use crate::command::{Step, Work};
 use crate::controller::Role;
+use crate::hosts::NOBODY;
 use crate::output::ReplyKind;
 use crate::slots::NONE;
 use crate::subsystem::Subsystem;
@@ -19,7 +20,12 @@ impl Subsystem {
             return;
         }
         controller.status |= status::SHUTDOWN_OCCURRING;
-        let (admin_queue, flow) = (controller.admin_queue, controller.flow);
+        let admin_queue = controller.admin_queue;
+        // A host without I/O queues has written nothing.
+        let flow = match controller.flow {
+            NOBODY => self.hosts.admin_flow(),
+            flow => flow,
+        };
         self.health.shut_down_normally();
         // Over fabrics the model does not know admin queues until then.
         if self.queues.get(admin_queue).is_some_and(|slot| !slot.modelled) {

@@ -9,6 +9,7 @@ use crate::controller::Controller;
 use crate::guest::Asked;
 use crate::health::Health;
 use crate::held::Accounts;
+use crate::hosts::Hosts;
 use crate::lateness::Lateness;
 use crate::namespace::{
     ControllerSet, FORMATS, Format, Namespace, SECTOR_BYTES, Space, WriteProtection,
@@ -97,8 +98,8 @@ pub struct Subsystem {
     pub(crate) health: Health,
     /// When a timer is due next, at the earliest.
     pub(crate) next_timer: Option<Time>,
-    /// The hosts that the model tells apart.
-    pub(crate) flows: Vec<(String, [u8; 16])>,
+    /// Who has used the drive.
+    pub(crate) hosts: Hosts,
     /// Changes of the discovery log.
     pub(crate) discovery_generation: u64,
     /// Others that it lists.
@@ -174,7 +175,7 @@ impl Subsystem {
             write_cache: true,
             health: Health::default(),
             next_timer: None,
-            flows: Vec::new(),
+            hosts: Hosts::default(),
             discovery_generation: 1,
             neighbours: Vec::new(),
             is_guarded: false,
@@ -666,8 +667,10 @@ impl Subsystem {
         self.restore_arbitration(&controller.features);
     }
 
-    /// The model's queue for a new transport queue.
-    pub(crate) fn create_model_queue(&mut self, queue: u32, flow: u16) {
+    /// Says whose I/O a transport queue carries, and has the model make a queue for it.
+    pub(crate) fn create_model_queue(&mut self, queue: u32, flow: FlowId) {
+        let Some(slot) = self.queues.get_mut(queue) else { return };
+        slot.flow = flow;
         if self.config.timing == Timing::Immediate {
             return;
         }
@@ -677,7 +680,7 @@ impl Subsystem {
         self.control(Control::CreateQueue(mynah_model::io::Queue {
             id: QueueId(queue as u16),
             kind: QueueKind::Fetched,
-            flow: FlowId(flow),
+            flow,
             priority: Default::default(),
             completion_entries,
         }));

@@ -16,6 +16,7 @@ use crate::histogram::{Buckets, Histogram, rank};
 use crate::result::{Side, StageTime};
 use mynah_model::io::{Completion, Operation, Status};
 use mynah_stamp::{Span, Stage, Time};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 /// What commands are told apart by in results.
@@ -259,7 +260,7 @@ impl Record {
 struct FlowRecord {
     /// Made when first needed: a record takes some hundred kilobytes.
     kinds: [Option<Box<Record>>; Kind::ALL.len()],
-    errors: BTreeMap<(Kind, &'static str), u64>,
+    errors: BTreeMap<(Kind, Cow<'static, str>), u64>,
     /// When the first of the requests was created that have completed; the end of time before.
     first: Time,
     last: Time,
@@ -273,8 +274,8 @@ impl FlowRecord {
 
     #[cold]
     #[inline(never)]
-    fn failed(&mut self, kind: Kind, status: Status) {
-        *self.errors.entry((kind, status_name(status))).or_default() += 1;
+    fn failed(&mut self, kind: Kind, status: Cow<'static, str>) {
+        *self.errors.entry((kind, status)).or_default() += 1;
     }
 }
 
@@ -315,6 +316,32 @@ impl Recorder {
     pub fn add_flow(&mut self, name: String) {
         self.names.push(name);
         self.flows.push(FlowRecord::new(self.start));
+    }
+
+    /// Makes sure that there is a flow of this number; it is named later ([`Recorder::name_flows`]).
+    #[inline]
+    pub fn expect_flow(&mut self, flow: usize) {
+        if flow >= self.flows.len() {
+            self.more_flows(flow + 1);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn more_flows(&mut self, count: usize) {
+        for number in self.flows.len()..count {
+            self.add_flow(format!("flow {number}"));
+        }
+    }
+
+    /// Names the flows, by number: at least as many as there are.
+    ///
+    /// # Panics
+    /// If there are fewer names.
+    pub fn name_flows(&mut self, names: Vec<String>) {
+        assert!(names.len() >= self.flows.len(), "{} names", names.len());
+        self.more_flows(names.len());
+        self.names = names;
     }
 
     /// Forgets what was recorded and starts the measurement at `now`. Commands that are
@@ -378,6 +405,49 @@ impl Recorder {
         completion: &Completion,
     ) {
         let Completion { at, rung, .. } = *completion;
+        if completion.status != Status::Success {
+            let status = Cow::Borrowed(status_name(completion.status));
+            return self.fail(flow, operation, (created, rung, at), status);
+        }
+        let flow = self.ended(flow, (created, rung, at));
+        let kind = Kind::from(operation);
+        let record = flow.kinds[kind as usize].get_or_insert_with(Record::boxed);
+        record.bytes += u64::from(bytes);
+        record.record(at.since(rung), rung.saturating_since(created), completion);
+    }
+
+    /// A command of `flow` that came at `rung` has failed at `at`. Results count it under the name
+    /// of its `status`.
+    ///
+    /// # Panics
+    /// If there is no such flow.
+    pub fn record_failed(
+        &mut self,
+        flow: usize,
+        operation: Operation,
+        rung: Time,
+        at: Time,
+        status: impl Into<Cow<'static, str>>,
+    ) {
+        self.fail(flow, operation, (rung, rung, at), status.into());
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn fail(
+        &mut self,
+        flow: usize,
+        operation: Operation,
+        (created, rung, at): (Time, Time, Time),
+        status: Cow<'static, str>,
+    ) {
+        self.ended(flow, (created, rung, at)).failed(Kind::from(operation), status);
+        self.failed_ps += u128::from(at.since(rung).as_ps());
+    }
+
+    /// A command of `flow` has ended, one way or the other.
+    #[inline]
+    fn ended(&mut self, flow: usize, (created, rung, at): (Time, Time, Time)) -> &mut FlowRecord {
         self.go(1, at);
         if rung < self.start {
             self.early_ps += u128::from(self.start.min(at).since(rung).as_ps());
@@ -385,15 +455,7 @@ impl Recorder {
         let flow = &mut self.flows[flow];
         flow.first = flow.first.min(created);
         flow.last = flow.last.max(at);
-        let (kind, latency) = (Kind::from(operation), at.since(rung));
-        if completion.status != Status::Success {
-            flow.failed(kind, completion.status);
-            self.failed_ps += u128::from(latency.as_ps());
-            return;
-        }
-        let record = flow.kinds[kind as usize].get_or_insert_with(Record::boxed);
-        record.bytes += u64::from(bytes);
-        record.record(latency, rung.saturating_since(created), completion);
+        flow
     }
 
     /// So many commands have ended at `at` that were not modelled: what their latency was is
@@ -518,7 +580,7 @@ impl Recorder {
         let seconds = self.flow_interval(flow).as_secs_f64();
         let flow = &self.flows[flow];
         let errors = flow.errors.iter().filter(|((of, _), _)| *of == kind);
-        let errors = errors.map(|(&(_, status), &count)| (status.to_owned(), count)).collect();
+        let errors = errors.map(|((_, status), &count)| (status.to_string(), count)).collect();
         let Some(record) = &flow.kinds[kind as usize] else {
             return Side { errors, ..Side::default() };
         };

@@ -174,7 +174,8 @@ pub struct Steady {
 /// What one flow saw. Commands that failed are in `errors` only.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Flow {
-    /// The flow's name.
+    /// The flow's name. Of a served drive: the NQN of a host that had an I/O queue, with its
+    /// identifier where that is needed to tell it from another.
     pub name: String,
     /// Its reads.
     pub read: Side,
@@ -221,7 +222,8 @@ pub struct Side {
     /// Where that time went.
     #[serde(default)]
     pub stages: Vec<StageTime>,
-    /// Commands that failed, by status.
+    /// Commands that failed, by the name of their status; `sct_1h_sc_83h` (type and code) where it
+    /// has none.
     #[serde(default)]
     pub errors: BTreeMap<String, u64>,
 }

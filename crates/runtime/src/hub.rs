@@ -26,7 +26,6 @@ use mynah_wire::tcp::stream::Piece;
 use mynah_wire::tcp::target::{Connection, Ended, Event, Settings};
 use std::collections::VecDeque;
 use std::io::IoSlice;
-use zerocopy::FromBytes;
 
 /// Data shorter than [`LONG_BYTES`] are lent only behind so much output: less than that stays near
 /// the processor, where the second copy costs less than a slice of its own.
@@ -87,7 +86,6 @@ struct Unsent {
 struct Connect {
     command_id: u16,
     queue_id: u16,
-    host: String,
 }
 
 #[derive(Debug)]
@@ -101,8 +99,6 @@ struct Peer {
     connect: Option<Connect>,
     connected: bool,
     is_admin: bool,
-    host: String,
-    flow: Option<u32>,
     /// Replies for which there is no room.
     backlog: VecDeque<Reply>,
     unsent: VecDeque<Unsent>,
@@ -224,8 +220,6 @@ impl Hub {
             connect: None,
             connected: false,
             is_admin: false,
-            host: String::new(),
-            flow: None,
             backlog: VecDeque::new(),
             unsent: VecDeque::new(),
             sent: 0,
@@ -352,7 +346,8 @@ impl Hub {
                             refused = shares.is_err();
                             peer.shares = shares.unwrap_or_default();
                         }
-                        peer.connect = connect(&entry, data);
+                        let (command_id, queue_id) = (entry.command_id.get(), queue_id(&entry));
+                        peer.connect = Some(Connect { command_id, queue_id });
                     }
                     if !peer.is_admin || !waits_for_ever(&entry) {
                         peer.outstanding += 1;
@@ -524,7 +519,6 @@ impl Hub {
             if reply.entry.status().is_success() {
                 peer.connected = true;
                 peer.is_admin = connect.queue_id == 0;
-                peer.host = connect.host;
             } else if !peer.connected {
                 peer.shares.clear();
             }
@@ -616,10 +610,7 @@ impl Hub {
         peer.machine.sent(bytes);
         peer.sent += bytes as u64;
         while let Some(unsent) = peer.unsent.pop_front_if(|unsent| unsent.end <= peer.sent) {
-            if is_io(unsent.reply.kind) && peer.flow.is_none() {
-                peer.flow = Some(self.measure.flow(&peer.host));
-            }
-            let late = self.measure.visible(now, peer.flow, &unsent.reply, unsent.asked);
+            let late = self.measure.visible(now, &unsent.reply, unsent.asked);
             if let Some(late) = late {
                 self.subsystem.record_lateness(late, peer.arrival.first);
             }
@@ -816,11 +807,4 @@ fn queue_id(entry: &SubmissionEntry) -> u16 {
 
 fn waits_for_ever(entry: &SubmissionEntry) -> bool {
     entry.opcode == opcode::admin::ASYNCHRONOUS_EVENT_REQUEST
-}
-
-fn connect(entry: &SubmissionEntry, data: &[u8]) -> Option<Connect> {
-    let (data, _) = ConnectData::ref_from_prefix(data).ok()?;
-    // Whether it may be called so, the subsystem decides.
-    let host = nqn(&data.host_nqn).unwrap_or_default().to_owned();
-    Some(Connect { command_id: entry.command_id.get(), queue_id: queue_id(entry), host })
 }

@@ -458,7 +458,8 @@ impl Server {
             let problem = self.trouble.message().unwrap_or("it cannot be written").to_owned();
             return Err(ServeError::System(io::Error::other(format!("the store: {problem}"))));
         }
-        let (mut subsystem, measure) = engine.run()?;
+        let (mut subsystem, mut measure) = engine.run()?;
+        measure.name_flows(subsystem.flow_names());
         let mut notes = self.notes;
         let drive = subsystem.drive();
         let (end, counters, blame) = (drive.now(), drive.counters(), drive.blame());

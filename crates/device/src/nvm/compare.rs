@@ -230,8 +230,10 @@ impl Subsystem {
         let Some(slot) = self.queues.get_mut(queue) else { return };
         let mut completion = CompletionEntry::new(id, status, 0);
         completion.queue_head.set(slot.reply());
+        let flow = slot.flow;
         self.push(Reply {
             queue: Queue(queue),
+            flow,
             entry: completion,
             data: ReplyData::None,
             kind: ReplyKind::Write,

@@ -136,13 +136,14 @@ impl Subsystem {
         plain: &Plain,
     ) {
         let Some(slot) = self.queues.get_mut(queue) else { return };
-        let (is_guests, arrival) = (slot.guest.is_some(), self.now.model);
+        let (is_guests, flow, arrival) = (slot.guest.is_some(), slot.flow, self.now.model);
         let mut completion = CompletionEntry::new(entry.command_id.get(), Status::SUCCESS, 0);
         completion.queue_head.set(slot.reply());
         self.health.count(entry.opcode, plain.bytes);
         // Made where it goes: it is large.
         let reply = || Reply {
             queue: Queue(queue),
+            flow,
             entry: completion,
             data: match kind {
                 ReplyKind::Read => {

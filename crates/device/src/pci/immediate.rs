@@ -8,6 +8,7 @@ use super::data::{PAGE, Segments};
 use super::memory::{Guest, GuestMemory, Unmapped, Watch};
 use super::modelled::{host_to_store, store_to_host};
 use crate::Now;
+use crate::hosts::NOBODY;
 use crate::output::ReplyKind;
 use crate::subsystem::Subsystem;
 use mynah_wire::nvme::{CompletionEntry, Status, SubmissionEntry};
@@ -151,26 +152,26 @@ impl Function {
                 self.submit(subsystem, memory, id, &entry);
                 continue;
             }
-            let status = match self.move_plain(subsystem, memory, &entry, plain, &mut segments) {
-                Ok(()) => {
-                    subsystem.health.count(entry.opcode, plain.bytes);
-                    Status::SUCCESS
-                }
-                Err(status) => subsystem.note_guest_error(slot, &entry, status),
-            };
+            if let Err(status) = self.move_plain(subsystem, memory, &entry, plain, &mut segments) {
+                subsystem.refuse_guest(slot, &entry, status);
+                continue;
+            }
+            subsystem.health.count(entry.opcode, plain.bytes);
             let count = &mut counts[usize::from(plain.writes)];
             count.commands += 1;
             count.bytes += u64::from(plain.bytes);
-            batch.completions[ended] = CompletionEntry::new(entry.command_id.get(), status, 0);
+            let id = entry.command_id.get();
+            batch.completions[ended] = CompletionEntry::new(id, Status::SUCCESS, 0);
             ended += 1;
         }
         self.reuse(segments);
         if self.post_batch(now, memory, id, &mut batch.completions[..ended]).is_err() {
             return self.fail(subsystem);
         }
+        let flow = subsystem.queues.get(slot).map_or(NOBODY, |queue| queue.flow);
         for (kind, count) in [ReplyKind::Read, ReplyKind::Write].into_iter().zip(counts) {
             if count.commands > 0 {
-                watch.plain(kind, count.commands, count.bytes);
+                watch.plain(flow, kind, count.commands, count.bytes);
             }
         }
     }

@@ -1,6 +1,7 @@
 //! What a function needs of its host.
 
 use crate::output::{Reply, ReplyKind};
+use mynah_model::io::FlowId;
 use mynah_stamp::Time;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -94,8 +95,9 @@ pub trait Watch {
     fn completed(&mut self, reply: &Reply);
 
     /// So many reads or writes that did nothing out of the ordinary, of a subsystem without
-    /// timing ([`crate::Timing::Immediate`]): all came and ended in this very turn.
-    fn plain(&mut self, kind: ReplyKind, commands: u32, bytes: u64);
+    /// timing ([`crate::Timing::Immediate`]): all came and ended in this very turn. They belong to
+    /// `flow` ([`Reply::flow`]).
+    fn plain(&mut self, flow: FlowId, kind: ReplyKind, commands: u32, bytes: u64);
 
     /// What becomes of the completion of an I/O command, whose data have been moved. Only asked
     /// after [`Function::expect_faults`](super::Function::expect_faults).
@@ -107,5 +109,5 @@ pub trait Watch {
 /// Nobody listens.
 impl Watch for () {
     fn completed(&mut self, _reply: &Reply) {}
-    fn plain(&mut self, _kind: ReplyKind, _commands: u32, _bytes: u64) {}
+    fn plain(&mut self, _flow: FlowId, _kind: ReplyKind, _commands: u32, _bytes: u64) {}
 }

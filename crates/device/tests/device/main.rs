@@ -6,6 +6,7 @@ mod connecting;
 mod corpus;
 mod faults;
 mod features;
+mod hosts;
 mod identifying;
 mod io;
 mod laws;

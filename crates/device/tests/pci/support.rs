@@ -7,6 +7,7 @@ use mynah_device::pci::{
 use mynah_device::{Now, RamStore, Reply, ReplyKind, Store, Subsystem, SubsystemConfig, Timing};
 use mynah_model::Drive;
 use mynah_model::config::Config;
+use mynah_model::io::FlowId;
 use mynah_stamp::{Span, StageSpans, Time};
 use mynah_wire::nvme::opcode::admin;
 use mynah_wire::nvme::property::offset;
@@ -56,7 +57,8 @@ impl Watch for Ears {
         });
     }
 
-    fn plain(&mut self, kind: ReplyKind, commands: u32, bytes: u64) {
+    fn plain(&mut self, flow: FlowId, kind: ReplyKind, commands: u32, bytes: u64) {
+        assert_eq!(flow, FlowId(0), "one guest, one flow");
         let place = &mut self.plain[usize::from(kind == ReplyKind::Write)];
         *place = (place.0 + commands, place.1 + bytes);
     }

@@ -15,7 +15,8 @@ pub struct BlameEntry {
     pub victim: String,
     /// What it waited for.
     pub resource: String,
-    /// Who had it: a flow's name, `gc` or `mapping`.
+    /// Who had it: a flow's name, `gc` or `mapping`. Of a served drive also `admin commands`: what
+    /// Format, Sanitize and Namespace Management left the drive to do.
     pub holder: String,
     /// For how long.
     pub wait_ns: f64,

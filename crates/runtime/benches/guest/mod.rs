@@ -9,6 +9,7 @@ use mynah_device::{
     Arena, NamespaceConfig, Now, RamStore, Reply, ReplyKind, Subsystem, SubsystemConfig, Timing,
 };
 use mynah_model::Drive;
+use mynah_model::io::FlowId;
 use mynah_runtime::arena::{self, HugeArena};
 use mynah_stamp::{Span, Time};
 use mynah_wire::nvme::opcode::{admin, nvm};
@@ -71,7 +72,7 @@ impl Watch for Heard {
         self.0 += 1;
     }
 
-    fn plain(&mut self, _kind: ReplyKind, commands: u32, _bytes: u64) {
+    fn plain(&mut self, _flow: FlowId, _kind: ReplyKind, commands: u32, _bytes: u64) {
         self.0 += u64::from(commands);
     }
 }

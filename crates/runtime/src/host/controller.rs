@@ -1,12 +1,12 @@
 //! A controller, from connecting to it to leaving it.
 
+use super::HostError;
 use super::admin::{self, Data, Identity, Queue};
 use super::authentication::{self, Credentials};
 use super::connection::{self, Connection};
 #[cfg(feature = "tls")]
 use super::encryption::Encryption;
 use super::transport::{Completed, Data as Bytes, Facts, IoQueue, Remote, Source};
-use super::{HostError, describe};
 use crate::clock::{Clock, Rate};
 use mynah_wire::fabrics::{CONTROLLER_ANY, DISCOVERY_NQN};
 use mynah_wire::nvme::identify::{IdentifyController, IdentifyNamespace, cns};
@@ -558,12 +558,4 @@ pub(super) fn text(field: &[u8]) -> String {
         .map(|&byte| if (0x20..0x7f).contains(&byte) { char::from(byte) } else { '?' })
         .collect();
     text.trim().to_owned()
-}
-
-/// A status as a key of results: `lba_out_of_range`.
-pub(super) fn status_key(status: Status) -> String {
-    match status.name() {
-        Some(name) => name.to_lowercase(),
-        None => describe(status),
-    }
 }

@@ -5,13 +5,8 @@ use crate::lateness::Lateness;
 use mynah_device::{Now, Reply, ReplyKind};
 use mynah_lab::histogram::Histogram;
 use mynah_lab::recorder::Recorder;
-use mynah_model::io::{Completion, Operation, QueueId, Status as ModelStatus, Tag};
+use mynah_model::io::{Completion, FlowId, Operation, QueueId, Status as ModelStatus, Tag};
 use mynah_stamp::{Span, Stage, Time};
-use mynah_wire::nvme::Status;
-
-/// Hosts with a flow of their own; what further hosts do is counted together.
-const FLOWS_MAX: u32 = 64;
-const OTHERS: &str = "other hosts";
 
 /// What has been done since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -36,7 +31,6 @@ pub struct Totals {
 pub struct Measure {
     rate: Rate,
     recorder: Recorder,
-    flows: Vec<String>,
     lateness: Lateness,
     totals: Totals,
     /// Latencies of reads and writes since the interval began.
@@ -57,7 +51,6 @@ impl Measure {
         Measure {
             rate,
             recorder: Recorder::new(Vec::new()),
-            flows: Vec::new(),
             lateness: Lateness::default(),
             totals: Totals::default(),
             interval: Histogram::default(),
@@ -69,6 +62,11 @@ impl Measure {
     /// The flows of all hosts.
     pub fn recorder(&self) -> &Recorder {
         &self.recorder
+    }
+
+    /// Names the flows as the subsystem does ([`mynah_device::Subsystem::flow_names`]).
+    pub fn name_flows(&mut self, names: Vec<String>) {
+        self.recorder.name_flows(names);
     }
 
     /// How well real time was kept.
@@ -96,20 +94,6 @@ impl Measure {
         (std::mem::take(&mut self.interval), std::mem::take(&mut self.interval_late))
     }
 
-    /// The flow of a host.
-    pub(crate) fn flow(&mut self, host: &str) -> u32 {
-        if let Some(at) = self.flows.iter().position(|name| name == host) {
-            return at as u32;
-        }
-        if self.flows.len() as u32 >= FLOWS_MAX {
-            return FLOWS_MAX - 1;
-        }
-        let name = if self.flows.len() as u32 == FLOWS_MAX - 1 { OTHERS } else { host };
-        self.flows.push(name.to_owned());
-        self.recorder.add_flow(name.to_owned());
-        self.flows.len() as u32 - 1
-    }
-
     #[inline]
     pub(crate) fn arrived(&mut self, gap: Span) {
         self.lateness.arrived(gap);
@@ -119,7 +103,7 @@ impl Measure {
     /// were seen. Nothing of that was modelled.
     pub(crate) fn answered_at_once(
         &mut self,
-        flow: u32,
+        flow: FlowId,
         kind: ReplyKind,
         commands: u64,
         bytes: u64,
@@ -141,18 +125,14 @@ impl Measure {
         self.lateness.arrived_many(gap, commands);
         self.interval.record_many(latency, commands);
         self.latencies.record_many(latency, commands);
-        self.recorder.record_many(flow as usize, operation, commands, bytes, latency, at);
+        let flow = usize::from(flow.0);
+        self.recorder.expect_flow(flow);
+        self.recorder.record_many(flow, operation, commands, bytes, latency, at);
     }
 
     /// A reply is visible to the host; how late, if it was modelled.
     #[inline]
-    pub(crate) fn visible(
-        &mut self,
-        now: Now,
-        flow: Option<u32>,
-        reply: &Reply,
-        asked: Option<Time>,
-    ) -> Option<Span> {
+    pub(crate) fn visible(&mut self, now: Now, reply: &Reply, asked: Option<Time>) -> Option<Span> {
         let status = reply.entry.status();
         self.totals.failed += u64::from(!status.is_success());
         let operation = match reply.kind {
@@ -197,30 +177,45 @@ impl Measure {
             self.interval.record(at.since(rung));
             self.latencies.record(at.since(rung));
         }
-        let Some(flow) = flow else { return late };
+        let flow = usize::from(reply.flow.0);
+        self.recorder.expect_flow(flow);
+        if !status.is_success() {
+            self.recorder.record_failed(flow, operation, rung, at, status.result_name());
+            return late;
+        }
         let completion = Completion {
             at,
             tag: Tag(0),
             queue: QueueId(0),
-            status: model_status(status),
+            status: ModelStatus::Success,
             rung,
             stages,
         };
-        self.recorder.record(flow as usize, operation, reply.bytes, rung, &completion);
+        self.recorder.record(flow, operation, reply.bytes, rung, &completion);
         late
     }
 }
 
-/// The name under which results count an error.
-fn model_status(status: Status) -> ModelStatus {
-    match Status::new(status.code_type(), status.code()) {
-        Status::SUCCESS => ModelStatus::Success,
-        Status::INVALID_NAMESPACE => ModelStatus::InvalidNamespace,
-        Status::LBA_OUT_OF_RANGE => ModelStatus::LbaOutOfRange,
-        Status::UNRECOVERED_READ_ERROR => ModelStatus::UnrecoveredReadError,
-        Status::WRITE_FAULT => ModelStatus::WriteFault,
-        Status::NAMESPACE_WRITE_PROTECTED => ModelStatus::WriteProtected,
-        Status::ABORT_REQUESTED | Status::ABORTED_QUEUE_DELETED => ModelStatus::Aborted,
-        _ => ModelStatus::InvalidField,
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mynah_lab::recorder::status_name;
+    use mynah_wire::nvme::Status;
+
+    /// A status has one name, whether a drive was simulated or served.
+    #[test]
+    fn the_models_statuses_have_the_names_that_they_have_in_nvme() {
+        for (of_model, of_nvme) in [
+            (ModelStatus::Success, Status::SUCCESS),
+            (ModelStatus::InvalidNamespace, Status::INVALID_NAMESPACE),
+            (ModelStatus::LbaOutOfRange, Status::LBA_OUT_OF_RANGE),
+            (ModelStatus::InvalidField, Status::INVALID_FIELD),
+            (ModelStatus::UnrecoveredReadError, Status::UNRECOVERED_READ_ERROR),
+            (ModelStatus::WriteFault, Status::WRITE_FAULT),
+            (ModelStatus::Aborted, Status::ABORT_REQUESTED),
+            (ModelStatus::WriteProtected, Status::NAMESPACE_WRITE_PROTECTED),
+        ] {
+            assert_eq!(status_name(of_model), of_nvme.do_not_retry().result_name());
+        }
     }
 }

@@ -80,7 +80,6 @@ pub struct Port {
     listener: Listener,
     function: Function,
     name: String,
-    flow: Option<u32>,
     doorbells: Shared,
     doorbell_file: OwnedFd,
     mode: DoorbellMode,
@@ -139,7 +138,6 @@ impl Port {
             listener,
             function,
             name,
-            flow: None,
             doorbells,
             doorbell_file,
             mode,
@@ -296,13 +294,9 @@ impl Port {
         }
         self.looks.settle(now, measure);
         let Some(session) = &mut self.session else { return false };
-        let flow = match self.flow {
-            Some(flow) => flow,
-            None => *self.flow.insert(measure.flow(&self.name)),
-        };
         let gap = self.looks.look(now);
         let guest = Guest { memory: &session.memory, doorbells: self.doorbells.words() };
-        let watcher = Watcher::new(clock, now, gap, flow, &mut self.looks, measure);
+        let watcher = Watcher::new(clock, now, gap, &mut self.looks, measure);
         let mut watcher = watcher.with(self.faults.as_mut());
         let mut worked = self.function.turn(now, subsystem, guest, &mut watcher);
         cut |= watcher.finish(subsystem);

@@ -5,6 +5,7 @@ use crate::fault::{self, Faults};
 use crate::hub::Measure;
 use mynah_device::pci::{Fate, Watch};
 use mynah_device::{Now, Reply, ReplyKind, Subsystem};
+use mynah_model::io::FlowId;
 use mynah_stamp::{Span, Time};
 use std::collections::VecDeque;
 
@@ -29,7 +30,7 @@ pub(super) struct Looks {
 struct Answered {
     seen: Time,
     gap: Span,
-    flow: u32,
+    flow: FlowId,
     /// Commands and bytes.
     reads: (u64, u64),
     writes: (u64, u64),
@@ -86,7 +87,8 @@ pub(super) struct Watcher<'a> {
     clock: &'a Clock,
     now: Now,
     gap: Span,
-    flow: u32,
+    /// Whose commands were answered at once: a function has one host.
+    flow: FlowId,
     looks: &'a mut Looks,
     measure: &'a mut Measure,
     faults: Option<&'a mut Faults>,
@@ -102,13 +104,12 @@ impl<'a> Watcher<'a> {
         clock: &'a Clock,
         now: Now,
         gap: Span,
-        flow: u32,
         looks: &'a mut Looks,
         measure: &'a mut Measure,
     ) -> Watcher<'a> {
         looks.begin(now.model, gap);
         let (reads, writes) = ((0, 0), (0, 0));
-        let (faults, cut) = (None, false);
+        let (flow, faults, cut) = (FlowId(0), None, false);
         Watcher { clock, now, gap, flow, looks, measure, faults, cut, reads, writes }
     }
 
@@ -138,7 +139,7 @@ impl Watch for Watcher<'_> {
         if !matches!(reply.kind, ReplyKind::Admin | ReplyKind::Fabrics) {
             self.measure.arrived(gap);
         }
-        if let Some(late) = self.measure.visible(now, Some(self.flow), reply, None) {
+        if let Some(late) = self.measure.visible(now, reply, None) {
             self.looks.late.push((late, gap));
         }
     }
@@ -159,7 +160,8 @@ impl Watch for Watcher<'_> {
     }
 
     #[inline]
-    fn plain(&mut self, kind: ReplyKind, commands: u32, bytes: u64) {
+    fn plain(&mut self, flow: FlowId, kind: ReplyKind, commands: u32, bytes: u64) {
+        self.flow = flow;
         let side = if kind == ReplyKind::Read { &mut self.reads } else { &mut self.writes };
         side.0 += u64::from(commands);
         side.1 += bytes;

@@ -80,6 +80,7 @@ pub(crate) struct Client {
     pub(crate) stream: TcpStream,
     pub(crate) out: Outbound,
     inbound: Inbound,
+    host: String,
     next_id: u16,
 }
 
@@ -95,7 +96,7 @@ impl Client {
         stream.set_nodelay(true)?;
         let limits = Limits { capsule_data_bytes: 0, data_bytes: u32::MAX };
         let (out, inbound) = (Outbound::new(End::Host), Inbound::new(End::Host, limits));
-        let mut client = Client { stream, out, inbound, next_id: 0 };
+        let mut client = Client { stream, out, inbound, host: HOST.to_owned(), next_id: 0 };
         client.out.initialize(Initialization { version: 0, alignment: 0, digests, limit: 0 });
         client.send()?;
         match client.pdu()? {
@@ -111,12 +112,26 @@ impl Client {
 
     /// An admin queue; the controller's identifier and the connection, enabled.
     pub(crate) fn admin(address: SocketAddr, digests: u8) -> io::Result<(u16, Client)> {
-        Client::admin_over(TcpStream::connect(address)?, digests)
+        Client::admin_as(address, digests, HOST)
+    }
+
+    /// The same of another host.
+    pub(crate) fn admin_as(
+        address: SocketAddr,
+        digests: u8,
+        host: &str,
+    ) -> io::Result<(u16, Client)> {
+        Client::admin_on(TcpStream::connect(address)?, digests, host)
     }
 
     /// The same over this stream.
     pub(crate) fn admin_over(stream: TcpStream, digests: u8) -> io::Result<(u16, Client)> {
+        Client::admin_on(stream, digests, HOST)
+    }
+
+    fn admin_on(stream: TcpStream, digests: u8, host: &str) -> io::Result<(u16, Client)> {
         let mut client = Client::over(stream, digests)?;
+        client.host = host.to_owned();
         let done = client.connect(0, 0xffff, 31)?;
         if !done.status().is_success() {
             return Err(io::Error::other(format!("{:?}", done.status())));
@@ -132,12 +147,27 @@ impl Client {
 
     /// An I/O queue of a controller.
     pub(crate) fn io(address: SocketAddr, digests: u8, controller: u16) -> io::Result<Client> {
-        Client::io_over(TcpStream::connect(address)?, digests, controller)
+        Client::io_as(address, digests, HOST, controller)
+    }
+
+    /// The same of another host.
+    pub(crate) fn io_as(
+        address: SocketAddr,
+        digests: u8,
+        host: &str,
+        controller: u16,
+    ) -> io::Result<Client> {
+        Client::io_on(TcpStream::connect(address)?, digests, host, controller)
     }
 
     /// The same over this stream.
     pub(crate) fn io_over(stream: TcpStream, digests: u8, controller: u16) -> io::Result<Client> {
+        Client::io_on(stream, digests, HOST, controller)
+    }
+
+    fn io_on(stream: TcpStream, digests: u8, host: &str, controller: u16) -> io::Result<Client> {
         let mut client = Client::over(stream, digests)?;
+        client.host = host.to_owned();
         let done = client.connect(1, controller, 127)?;
         assert_eq!(done.status(), Status::SUCCESS);
         Ok(client)
@@ -162,10 +192,10 @@ impl Client {
         size: u16,
     ) -> io::Result<CompletionEntry> {
         let mut data = ConnectData::new_zeroed();
-        data.host_id = [7; 16];
+        data.host_id = host_id(&self.host);
         data.controller_id.set(controller);
         data.subsystem_nqn[..subsystem.len()].copy_from_slice(subsystem.as_bytes());
-        data.host_nqn[..HOST.len()].copy_from_slice(HOST.as_bytes());
+        data.host_nqn[..self.host.len()].copy_from_slice(self.host.as_bytes());
         let mut entry = fabrics(opcode::fabrics::CONNECT);
         entry.dword10.set(u32::from(queue) << 16);
         entry.dword11.set(u32::from(size) | 4 << 16);
@@ -269,6 +299,15 @@ impl Client {
             }
         }
     }
+}
+
+/// A host identifier made of a name.
+fn host_id(host: &str) -> [u8; 16] {
+    let mut id = [7; 16];
+    for (at, byte) in host.bytes().enumerate() {
+        id[at % 16] ^= byte.rotate_left(at as u32 / 16);
+    }
+    id
 }
 
 pub(crate) fn fabrics(kind: u8) -> SubmissionEntry {

@@ -4,6 +4,7 @@ mod client;
 mod faults;
 mod greedy;
 mod hostile;
+mod hosts;
 mod restart;
 mod secure;
 mod served;

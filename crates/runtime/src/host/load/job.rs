@@ -8,7 +8,6 @@ use super::link::{Current, Link};
 use super::tally::Tally;
 use super::verify::Verify;
 use crate::clock::Clock;
-use crate::host::controller::status_key;
 use crate::host::transport::{self, Completed, IoQueue, Source};
 use crate::host::{HostError, Namespace};
 use mynah_lab::workload::{Generator, Planned, SECTOR_BYTES};
@@ -532,7 +531,7 @@ impl<'a, S: Source> Job<'a, S> {
         }
         let measured = self.measuring && io.counted;
         if !success {
-            self.tally.failed(io.operation, measured, || status_key(status));
+            self.tally.failed(io.operation, measured, || status.result_name().into_owned());
         } else {
             self.tally.succeeded(io.operation, measured, bytes, io.created, io.submitted, now);
         }
