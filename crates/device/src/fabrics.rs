@@ -10,9 +10,10 @@ use crate::output::{Authentication, Output, Queue, ReplyKind};
 use crate::queue::State;
 use crate::slots::NONE;
 use crate::subsystem::Subsystem;
+use crate::transfer::check_room;
 use mynah_stamp::Span;
 use mynah_wire::fabrics::{
-    CONNECT_NO_FLOW_CONTROL, CONTROLLER_ANY, Connect, ConnectData, DISCOVERY_NQN, nqn,
+    CONNECT_NO_FLOW_CONTROL, CONTROLLER_ANY, Connect, ConnectData, DISCOVERY_NQN, host_nqn, nqn,
 };
 use mynah_wire::nvme::opcode::{FABRICS, fabrics};
 use mynah_wire::nvme::property::{Capabilities, Configuration, VERSION_2_0, offset, status};
@@ -100,7 +101,7 @@ impl Subsystem {
         if connect.record_format != 0 {
             return Err(plain(Status::CONNECT_INCOMPATIBLE_FORMAT.do_not_retry()));
         }
-        let host_nqn = nqn(&data.host_nqn).ok_or(invalid_data(place::HOST_NQN))?;
+        let host_nqn = host_nqn(&data.host_nqn).ok_or(invalid_data(place::HOST_NQN))?;
         let subsystem = nqn(&data.subsystem_nqn).ok_or(invalid_data(place::SUBSYSTEM_NQN))?;
         let role = if subsystem == DISCOVERY_NQN {
             Role::Discovery
@@ -109,6 +110,10 @@ impl Subsystem {
         } else {
             return Err(invalid_data(place::SUBSYSTEM_NQN));
         };
+        if host_nqn.is_empty() && role == Role::Io && self.config.authenticate {
+            // Secrets belong to names.
+            return Err(invalid_data(place::HOST_NQN));
+        }
         let proved = self.queues.get(queue).and_then(|slot| slot.transport.host_nqn.as_deref());
         if proved.is_some_and(|proved| proved != host_nqn)
             || role == Role::Io && !self.is_allowed(host_nqn)
@@ -429,11 +434,16 @@ impl Subsystem {
         // TL and AL are both dword 11.
         let length = entry.dword11.get();
         let sends = entry.fabrics_type() == fabrics::AUTHENTICATION_SEND;
-        if length == 0
-            || length > AUTHENTICATION_BYTES_MAX
-            || (sends && data.len() < length as usize)
-        {
-            let status = Status::INVALID_FIELD.do_not_retry();
+        let checked = if length == 0 || length > AUTHENTICATION_BYTES_MAX {
+            Err(Status::INVALID_FIELD.do_not_retry())
+        } else if sends && data.len() < length as usize {
+            Err(Status::SGL_DATA_LENGTH_INVALID.do_not_retry())
+        } else if sends {
+            Ok(())
+        } else {
+            check_room(entry, length.into())
+        };
+        if let Err(status) = checked {
             return self.fail(queue, entry, ReplyKind::Fabrics, status);
         }
         let data = if sends { data[..length as usize].to_vec() } else { vec![] };

@@ -24,9 +24,7 @@ use mynah_model::io::{
     self, Direction, NamespaceId, Operation, Queue as ModelQueue, QueueId, QueueKind, Tag,
 };
 use mynah_stamp::Stage;
-use mynah_wire::nvme::entry::Transfer;
-use mynah_wire::nvme::feature::id;
-use mynah_wire::nvme::opcode::{admin, nvm};
+use mynah_wire::nvme::opcode::nvm;
 use mynah_wire::nvme::property::{Configuration, status};
 use mynah_wire::nvme::{Status, SubmissionEntry};
 use std::collections::VecDeque;
@@ -261,56 +259,6 @@ impl Subsystem {
     #[inline]
     pub(crate) fn take_guest_reply(&mut self, id: u16) -> Option<Reply> {
         self.controllers[usize::from(id)].as_mut()?.replies.pop_front()
-    }
-
-    /// How many bytes a command moves between host and controller, and whether to the host.
-    pub(crate) fn guest_bytes(
-        &self,
-        slot: u32,
-        entry: &SubmissionEntry,
-    ) -> Result<(u32, bool), Status> {
-        let Some(queue) = self.queues.get(slot) else { return Ok((0, true)) };
-        let [dword10, dword11, dword12] =
-            [entry.dword10, entry.dword11, entry.dword12].map(|dword| u64::from(dword.get()));
-        let bytes = if queue.state == State::Admin {
-            match entry.opcode {
-                admin::IDENTIFY | admin::NAMESPACE_ATTACHMENT => 4096,
-                // SEL 0 creates.
-                admin::NAMESPACE_MANAGEMENT if dword10 & 0xf == 0 => 4096,
-                admin::GET_LOG_PAGE => ((dword10 >> 16 | (dword11 & 0xffff) << 16) + 1) * 4,
-                admin::GET_FEATURES | admin::SET_FEATURES => match dword10 as u8 {
-                    id::TIMESTAMP => 8,
-                    id::HOST_BEHAVIOR => 512,
-                    id::HOST_ID => 16,
-                    _ => 0,
-                },
-                admin::FIRMWARE_IMAGE_DOWNLOAD => (dword10 + 1) * 4,
-                _ => 0,
-            }
-        } else {
-            match entry.opcode {
-                nvm::READ | nvm::WRITE | nvm::COMPARE => {
-                    let Ok(namespace) = self.active(queue.controller, entry.namespace_id.get())
-                    else {
-                        return Ok((0, true));
-                    };
-                    // PRACT: the controller makes or strips the protection information.
-                    let strips = namespace.format.protection != 0 && dword12 >> 29 & 1 != 0;
-                    let metadata = if strips { 0 } else { u64::from(namespace.format.metadata) };
-                    u64::from(entry.block_count()) * ((1 << namespace.format.shift) + metadata)
-                }
-                nvm::DATASET_MANAGEMENT => ((dword10 & 0xff) + 1) * 16,
-                nvm::COPY => ((dword12 & 0xff) + 1) * 32,
-                nvm::RESERVATION_REGISTER | nvm::RESERVATION_ACQUIRE => 16,
-                nvm::RESERVATION_RELEASE => 8,
-                nvm::RESERVATION_REPORT => (dword10 + 1) * 4,
-                _ => 0,
-            }
-        };
-        if bytes > u64::from(queue.transport.max_transfer_bytes) {
-            return Err(Status::INVALID_FIELD.do_not_retry());
-        }
-        Ok((bytes as u32, entry.transfer() == Transfer::ToHost))
     }
 
     /// Where the data of a read or write lie that is out of the ordinary in nothing; `None` if

@@ -34,6 +34,7 @@ pub mod store;
 mod subsystem;
 mod tap;
 mod timestamp;
+mod transfer;
 mod trims;
 
 pub use ana::AnaState;

@@ -3,6 +3,7 @@
 use crate::output::{Output, Queue, Reply, ReplyData, ReplyKind};
 use crate::slots::NONE;
 use crate::subsystem::Subsystem;
+use crate::transfer::check_room;
 use mynah_stamp::StageSpans;
 use mynah_wire::nvme::log::ErrorEntry;
 use mynah_wire::nvme::{CompletionEntry, Status, SubmissionEntry};
@@ -19,16 +20,16 @@ impl Subsystem {
         self.answer(queue, entry, kind, Status::SUCCESS, result, ReplyData::None);
     }
 
-    /// Replies with data, cut to what the host has room for.
+    /// Replies with data, if the host has room for all of them.
     pub(crate) fn reply_data(
         &mut self,
         queue: u32,
         entry: &SubmissionEntry,
         kind: ReplyKind,
-        mut data: Vec<u8>,
+        data: Vec<u8>,
     ) {
-        if let Some(room) = host_room(entry) {
-            data.truncate(room as usize);
+        if let Err(status) = check_room(entry, data.len() as u64) {
+            return self.fail(queue, entry, kind, status);
         }
         self.answer(queue, entry, kind, Status::SUCCESS, 0, ReplyData::Bytes(data));
     }
@@ -120,9 +121,4 @@ impl Subsystem {
             _ => self.outputs.push_back(Output::Reply(reply)),
         }
     }
-}
-
-/// How many bytes the host has room for, where the entry says so.
-pub(crate) fn host_room(entry: &SubmissionEntry) -> Option<u32> {
-    (entry.flags & 0xc0 != 0).then(|| entry.data.length.get())
 }

@@ -105,6 +105,14 @@ pub fn nqn(field: &[u8; 256]) -> Option<&str> {
     check_nqn(text).is_ok().then_some(text)
 }
 
+/// The host's NQN in Connect's data, or nothing: a host need not have a name where nobody asks for
+/// one. Linux's target and SPDK's look at it only to find it in a list of those who may connect
+/// (nvmet_host_allowed in drivers/nvme/target/core.c, spdk_nvmf_subsystem_host_allowed in
+/// lib/nvmf/subsystem.c), and spdk_nvme_perf has none unless it is told (app/spdk_nvme_perf/perf.c).
+pub fn host_nqn(field: &[u8; 256]) -> Option<&str> {
+    if field[0] == 0 { Some("") } else { nqn(field) }
+}
+
 /// An NQN as a 256-byte field; `None` if it is too long.
 pub fn nqn_field(nqn: &str) -> Option<[u8; 256]> {
     let mut field = [0; 256];
@@ -125,6 +133,9 @@ mod tests {
         assert_eq!(nqn(&field), Some(DISCOVERY_NQN));
         assert_eq!(nqn(&[b'n'; 256]), None);
         assert_eq!(nqn(&[0; 256]), None);
+        assert_eq!(host_nqn(&[0; 256]), Some(""));
+        assert_eq!(host_nqn(&[b'n'; 256]), None);
+        assert_eq!(host_nqn(&field), Some(DISCOVERY_NQN));
         assert_eq!(nqn(&nqn_field("iqn.x").unwrap()), None);
         assert!(nqn_field(&"n".repeat(224)).is_none());
     }

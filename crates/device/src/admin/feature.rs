@@ -378,8 +378,8 @@ impl Subsystem {
                 return Ok(Answer::Done(0));
             }
             id::TIMESTAMP => {
-                let bytes: &[u8; 8] =
-                    context.data.first_chunk().ok_or(Status::SGL_DATA_LENGTH_INVALID)?;
+                let short = Status::SGL_DATA_LENGTH_INVALID.do_not_retry();
+                let bytes: &[u8; 8] = context.data.first_chunk().ok_or(short)?;
                 self.timestamp.set(bytes, self.now.wall);
                 return Ok(Answer::Done(0));
             }
@@ -452,8 +452,8 @@ impl Subsystem {
             }
             id::NON_OPERATIONAL_POWER => features.non_operational_power = value & 1,
             id::HOST_BEHAVIOR => {
-                let bytes: &[u8; 3] =
-                    context.data.first_chunk().ok_or(Status::SGL_DATA_LENGTH_INVALID)?;
+                let short = Status::SGL_DATA_LENGTH_INVALID.do_not_retry();
+                let bytes: &[u8; 3] = context.data.first_chunk().ok_or(short)?;
                 if bytes.iter().any(|&byte| byte > 1) {
                     return Err(invalid());
                 }
@@ -492,7 +492,8 @@ impl Subsystem {
             // Only the 128-bit format, as for every other host.
             return Err(invalid());
         }
-        let bytes = context.data.first_chunk().ok_or(Status::SGL_DATA_LENGTH_INVALID);
+        let bytes =
+            context.data.first_chunk().ok_or(Status::SGL_DATA_LENGTH_INVALID.do_not_retry());
         if !may || (controller.host_id != [0; 16] && Ok(&controller.host_id) != bytes) {
             return Err(Status::COMMAND_SEQUENCE_ERROR.do_not_retry());
         }

@@ -19,9 +19,6 @@ impl Subsystem {
     pub(super) fn firmware_download(&mut self, context: Context<'_>) -> Result<Answer, Status> {
         let bytes = (u64::from(context.entry.dword10.get()) + 1) * 4;
         let start = u64::from(context.entry.dword11.get()) * 4;
-        if (context.data.len() as u64) < bytes {
-            return Err(Status::SGL_DATA_LENGTH_INVALID.do_not_retry());
-        }
         if start + bytes > IMAGE_BYTES_MAX || self.firmware.len() >= PIECES_MAX {
             return Err(Status::INVALID_FIELD.do_not_retry());
         }

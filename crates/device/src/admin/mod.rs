@@ -14,6 +14,7 @@ pub(crate) mod self_test;
 use crate::controller::Role;
 use crate::output::ReplyKind;
 use crate::subsystem::{Answer, Subsystem};
+use crate::transfer::check_admin;
 use mynah_wire::nvme::opcode::{FABRICS, admin};
 use mynah_wire::nvme::{Status, SubmissionEntry};
 
@@ -49,6 +50,7 @@ impl Subsystem {
         }
         let role = controller.role;
         let context = Context { queue, controller: id, entry, data };
+        let all_there = check_admin(entry, data);
         let outcome = match (entry.opcode, role) {
             (_, _) if entry.flags & 3 != 0 => Err(Status::INVALID_FIELD.do_not_retry()),
             (admin::IDENTIFY | admin::GET_LOG_PAGE | admin::GET_FEATURES, _)
@@ -56,6 +58,10 @@ impl Subsystem {
             {
                 Err(busy)
             }
+            (
+                admin::IDENTIFY | admin::GET_LOG_PAGE | admin::GET_FEATURES | admin::SET_FEATURES,
+                _,
+            ) if let Err(short) = all_there => Err(short),
             (admin::IDENTIFY, _) => self.identify(context),
             (admin::GET_LOG_PAGE, _) => self.log_page(context),
             (admin::SET_FEATURES, _) => self.set_features(context),
@@ -65,6 +71,7 @@ impl Subsystem {
             (_, Role::Discovery) => Err(Status::INVALID_OPCODE.do_not_retry()),
             (admin::ABORT, _) => self.abort(context),
             _ if self.sanitizes() => Err(Status::SANITIZE_IN_PROGRESS),
+            _ if let Err(short) = all_there => Err(short),
             (admin::FORMAT_NVM, _) => self.format_nvm(context),
             (admin::SANITIZE, _) => self.sanitize(context),
             (admin::DEVICE_SELF_TEST, _) => self.device_self_test(context),

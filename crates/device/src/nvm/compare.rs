@@ -2,7 +2,7 @@
 //! Base 2.0, section 3.4.2).
 
 use super::protection::Check;
-use super::{Access, check_range, check_room};
+use super::{Access, check_range};
 use crate::command::{BlockRun, FusedWrite, Then, Work};
 use crate::output::{Queue, Reply, ReplyData, ReplyKind};
 use crate::slots::NONE;
@@ -149,7 +149,6 @@ impl Subsystem {
             let format = self.namespaces[at].as_ref().ok_or(Status::INTERNAL_ERROR)?.format;
             let check = Check::from_entry(entry, format)?;
             self.split(at, entry.start_lba(), entry.block_count(), data, check)?;
-            check_room(entry, 0)?;
             Ok((at, check))
         });
         let (at, check) = match checked {

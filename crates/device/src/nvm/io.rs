@@ -1,7 +1,7 @@
 //! Read, Write, Flush.
 
 use super::protection::{Check, METADATA_BYTES, complement, spread};
-use super::{Access, NAMESPACE_ALL, check_range, check_room};
+use super::{Access, NAMESPACE_ALL, check_range};
 use crate::command::{BlockRun, Command, Overwrite, Step, Then, Work};
 use crate::config::Timing;
 use crate::namespace::SECTOR_BYTES;
@@ -9,6 +9,7 @@ use crate::output::{Media, Output, Queue, Reply, ReplyData, ReplyKind};
 use crate::slots::NONE;
 use crate::store::{PREFETCHED_BYTES, Ready};
 use crate::subsystem::Subsystem;
+use crate::transfer::check_room;
 use mynah_model::io::Operation;
 use mynah_stamp::StageSpans;
 use mynah_wire::nvme::{CompletionEntry, Status, SubmissionEntry};
@@ -54,7 +55,7 @@ impl Subsystem {
         let Some(plain) = self.plain(queue, entry)? else {
             return self.guarded_read(queue, entry);
         };
-        check_room(entry, plain.bytes)?;
+        check_room(entry, plain.bytes.into())?;
         let ready = self.store.fetch(plain.at, plain.bytes);
         if self.config.timing == Timing::Immediate && ready == Ready::Now {
             self.answer_plain(queue, entry, ReplyKind::Read, &plain);
@@ -200,7 +201,7 @@ impl Subsystem {
         let check = Check::from_entry(entry, format)?;
         let strip = check.action;
         let moved = Self::moved_bytes(blocks, format.shift, format.metadata, strip);
-        check_room(entry, moved)?;
+        check_room(entry, moved.into())?;
         self.check_held(queue)?;
         let bad = namespace.uncorrectable.first_in(start, u64::from(blocks));
         let index = self.begin(queue, entry, ReplyKind::Read, at);

@@ -228,12 +228,3 @@ pub(crate) fn check_range(namespace: &Namespace, start: u64, blocks: u64) -> Res
     }
     Ok(())
 }
-
-/// Checks that the host's buffer fits what is moved.
-#[inline]
-pub(crate) fn check_room(entry: &SubmissionEntry, bytes: u32) -> Result<(), Status> {
-    match crate::reply::host_room(entry) {
-        Some(room) if room < bytes => Err(Status::SGL_DATA_LENGTH_INVALID.do_not_retry()),
-        _ => Ok(()),
-    }
-}

@@ -4,6 +4,7 @@ use super::Access;
 use super::reservation::{HostId, Notice, Notices, PREEMPT_AND_ABORT};
 use crate::output::ReplyKind;
 use crate::subsystem::Subsystem;
+use crate::transfer::check_room;
 use mynah_wire::nvme::opcode::nvm;
 use mynah_wire::nvme::reservation::{AcquireData, RegisterData, Registrant, ReservationStatus};
 use mynah_wire::nvme::{Status, SubmissionEntry};
@@ -110,6 +111,8 @@ impl Subsystem {
         if entry.dword11.get() & 1 == 0 {
             return Err(Status::HOST_ID_INCONSISTENT.do_not_retry());
         }
+        let wanted = (u64::from(entry.dword10.get()) + 1) * 4;
+        check_room(entry, wanted)?;
         let namespace = self.namespaces[at].as_ref().ok_or(Status::INTERNAL_ERROR)?;
         let state = &namespace.reservations;
         let mut rows = Vec::new();
@@ -141,8 +144,7 @@ impl Subsystem {
         for row in &rows {
             report.extend_from_slice(row.as_bytes());
         }
-        let wanted = (entry.dword10.get() as usize).saturating_add(1).saturating_mul(4);
-        report.truncate(wanted);
+        report.truncate(wanted as usize);
         Ok(report)
     }
 }

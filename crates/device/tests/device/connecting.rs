@@ -353,7 +353,7 @@ fn authentication_is_handed_on() {
     let mut send = fabrics_entry(fabrics::AUTHENTICATION_SEND);
     send.dword11.set(16);
     let short = world.status(queue, send, &[7; 15]);
-    assert_eq!(short, Status::INVALID_FIELD);
+    assert_eq!(short, Status::SGL_DATA_LENGTH_INVALID);
     let id = world.submit(queue, send, &[7; 16]);
     world.take();
     let asked = world.asked.pop().expect("a question");
@@ -363,6 +363,9 @@ fn authentication_is_handed_on() {
     assert!(world.reply_now(queue, id).is_some());
     let mut receive = fabrics_entry(fabrics::AUTHENTICATION_RECEIVE);
     receive.dword11.set(64);
+    let mut cramped = receive;
+    cramped.data.length.set(63);
+    assert_eq!(world.status(queue, cramped, &[]), Status::SGL_DATA_LENGTH_INVALID);
     let id = world.submit(queue, receive, &[]);
     world.take();
     let asked = world.asked.pop().expect("a question");
@@ -388,4 +391,41 @@ fn who_has_proved_to_be_one_host_connects_as_no_other() {
         assert_eq!(plain(reply.status()), expected, "{proved} {subsystem}");
         assert_eq!(world.subsystem.is_in_use(queue), expected.is_success());
     }
+}
+
+/// As spdk_nvme_perf does unless it is told a name.
+#[test]
+fn a_host_without_a_name_connects_where_nobody_asks_for_one() {
+    let mut world = World::new(Timing::Modelled);
+    let (_, io, _) = world.host_as("");
+    assert_eq!(world.status(io, read(0, 1), &[]), Status::SUCCESS);
+    let (monitor, _) = world.admin_as("", DISCOVERY_NQN);
+    assert_eq!(world.log(monitor, page::DISCOVERY, 1024)[8], 0);
+    assert_eq!(
+        world.subsystem.flow_names(),
+        ["host 00000000-0000-0000-0000-000000000000"],
+        "the identifier that these tests make of no name"
+    );
+    // Nobody else's queue is its own.
+    let (_, id) = world.admin_as(HOST, SUBSYSTEM);
+    let queue = world.attach();
+    let reply = world.connect_as(queue, "", SUBSYSTEM, connect(1, 32), id);
+    assert_eq!(plain(reply.status()), Status::CONNECT_INVALID_HOST);
+    // A list of hosts, secrets and certificates ask for names.
+    let named = World::with(Timing::Modelled, |it| it.allowed_hosts.push(HOST.into()), |_| {});
+    let secret = World::with(Timing::Modelled, |it| it.authenticate = true, |_| {});
+    let cases = [
+        (named, None, Status::CONNECT_INVALID_HOST),
+        (secret, None, Status::CONNECT_INVALID_PARAMETERS),
+        (World::new(Timing::Modelled), Some(HOST), Status::CONNECT_INVALID_HOST),
+    ];
+    for (mut world, proved, expected) in cases {
+        let queue = world.attach_proved(proved);
+        let reply = world.connect_as(queue, "", SUBSYSTEM, connect(0, 32), 0xffff);
+        assert_eq!(plain(reply.status()), expected);
+    }
+    // What is there and no name is refused as before.
+    let queue = world.attach();
+    let reply = world.connect_as(queue, "somebody", SUBSYSTEM, connect(0, 32), 0xffff);
+    assert_eq!(plain(reply.status()), Status::CONNECT_INVALID_PARAMETERS);
 }

@@ -148,7 +148,7 @@ fn features_that_are_refused() {
     save.dword10.set(saved.dword10.get() | 1 << 31);
     for (entry, expected) in [
         (save, Status::FEATURE_NOT_SAVEABLE),
-        (set_feature(id::HOST_ID, 0), Status::COMMAND_SEQUENCE_ERROR),
+        (set_feature(id::HOST_ID, 1), Status::SGL_DATA_LENGTH_INVALID),
         (set_feature(id::POWER_MANAGEMENT, 1), Status::INVALID_FIELD),
         (set_feature(id::NUMBER_OF_QUEUES, 0xffff), Status::INVALID_FIELD),
         (set_feature(id::NUMBER_OF_QUEUES, 0), Status::COMMAND_SEQUENCE_ERROR),
@@ -162,6 +162,8 @@ fn features_that_are_refused() {
     ] {
         assert_eq!(world.status(admin, entry, &[]), expected, "{entry:?}");
     }
+    let late = world.status(admin, set_feature(id::HOST_ID, 1), &[9; 16]);
+    assert_eq!(late, Status::COMMAND_SEQUENCE_ERROR, "Connect has said it");
     let back = world.call(admin, get_feature(id::HOST_ID, 0, 1), &[]).1;
     assert_eq!(back, host_id(HOST));
     assert!(world.closed.is_empty());

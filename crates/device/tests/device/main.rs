@@ -15,3 +15,4 @@ mod persistence;
 mod protection;
 mod slow_store;
 mod support;
+mod transfers;

@@ -100,6 +100,17 @@ fn hosts_beyond_the_limit_are_told_together() {
 }
 
 #[test]
+fn a_host_without_a_name_is_told_by_its_identifier() {
+    let target = Target::start(ServeOptions { speed: Speed::Max, ..ServeOptions::default() });
+    let (_admin, mut io) = host(&target, "");
+    assert_eq!(io.write(0, &[1; 512]).unwrap(), Status::SUCCESS);
+    assert_eq!(io.read(0, 1).unwrap(), (Status::SUCCESS, vec![1; 512]));
+    let result = target.stop();
+    assert_eq!(names(&result), ["host 07070707-0707-0707-0707-070707070707"]);
+    assert_eq!((result.flows[0].read.ios, result.flows[0].write.ios), (1, 1));
+}
+
+#[test]
 fn errors_are_counted_by_what_the_host_was_told() {
     let fault = "ana-change:state=inaccessible,at=1ms,controller=3";
     let faults = vec![parse(fault).expect("it is known").expect("it is read")];
