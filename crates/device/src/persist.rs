@@ -27,6 +27,8 @@ use mynah_wire::nvme::reservation::ReservationType;
 /// last sanitize; of everything.
 const MAGICS: [&[u8; 8]; 3] = [b"MynahNS1", b"MynahNS2", b"MynahNS3"];
 
+/// Bytes of the number of a namespace's runs of marked blocks.
+const MARKS_COUNT_BYTES: usize = 4;
 /// Bytes of a run of marked blocks.
 const RUN_BYTES: usize = 16;
 
@@ -75,30 +77,40 @@ impl Subsystem {
         put(&mut all, writes, 8);
         put(&mut all, self.namespaces.iter().flatten().count() as u64, 4);
         for namespace in self.namespaces.iter().flatten() {
-            put(&mut all, u64::from(namespace.id), 4);
-            put(&mut all, u64::from(namespace.serial), 4);
-            put(&mut all, u64::from(namespace.format.index()), 1);
-            put(&mut all, u64::from(namespace.format.protection), 1);
-            put(&mut all, u64::from(namespace.shared), 1);
-            put(&mut all, namespace.protection as u64, 1);
-            put(&mut all, namespace.blocks, 8);
-            put(&mut all, namespace.extents.len() as u64, 2);
-            for extent in &namespace.extents {
-                put(&mut all, u64::from(extent.pool.0), 4);
-                put(&mut all, extent.sector, 8);
-                put(&mut all, extent.sectors, 8);
-                put(&mut all, extent.store, 8);
-            }
-            let limits = &self.config.limits;
-            let (all_but, list) = namespace.attached.shorter_list(limits.controllers_max);
-            put(&mut all, u64::from(all_but), 1);
-            put(&mut all, list.len() as u64, 2);
-            for id in list {
-                put(&mut all, u64::from(id), 2);
-            }
-            put_reservations(&mut all, &namespace.reservations);
+            self.put_namespace(&mut all, namespace);
         }
         all
+    }
+
+    fn put_namespace(&self, all: &mut Vec<u8>, namespace: &Namespace) {
+        put(all, u64::from(namespace.id), 4);
+        put(all, u64::from(namespace.serial), 4);
+        put(all, u64::from(namespace.format.index()), 1);
+        put(all, u64::from(namespace.format.protection), 1);
+        put(all, u64::from(namespace.shared), 1);
+        put(all, namespace.protection as u64, 1);
+        put(all, namespace.blocks, 8);
+        put(all, namespace.extents.len() as u64, 2);
+        for extent in &namespace.extents {
+            put(all, u64::from(extent.pool.0), 4);
+            put(all, extent.sector, 8);
+            put(all, extent.sectors, 8);
+            put(all, extent.store, 8);
+        }
+        let (all_but, list) = namespace.attached.shorter_list(self.config.limits.controllers_max);
+        put(all, u64::from(all_but), 1);
+        put(all, list.len() as u64, 2);
+        for id in list {
+            put(all, u64::from(id), 2);
+        }
+        put_reservations(all, &namespace.reservations);
+    }
+
+    /// Whether there is room for a new namespace as well.
+    pub(crate) fn can_describe(&self, namespace: &Namespace) -> bool {
+        let mut bytes = Vec::new();
+        self.put_namespace(&mut bytes, namespace);
+        self.can_describe_more(bytes.len() + MARKS_COUNT_BYTES)
     }
 
     /// The highest number of an error log entry.
@@ -110,7 +122,7 @@ impl Subsystem {
     /// Adds which blocks are marked.
     fn put_marks(&self, all: &mut Vec<u8>) {
         for namespace in self.namespaces.iter().flatten() {
-            put(all, namespace.uncorrectable.count() as u64, 4);
+            put(all, namespace.uncorrectable.count() as u64, MARKS_COUNT_BYTES);
             for (start, end) in namespace.uncorrectable.runs() {
                 put(all, start, 8);
                 put(all, end, 8);
@@ -121,7 +133,8 @@ impl Subsystem {
     /// Whether there is room for `more` bytes beside everything that is kept now.
     pub(crate) fn can_describe_more(&self, more: usize) -> bool {
         let namespaces = self.namespaces.iter().flatten();
-        let marks: usize = namespaces.map(|it| 4 + it.uncorrectable.count() * RUN_BYTES).sum();
+        let marks = |it: &Box<Namespace>| MARKS_COUNT_BYTES + it.uncorrectable.count() * RUN_BYTES;
+        let marks: usize = namespaces.map(marks).sum();
         self.description(false).len() + marks + more <= DESCRIPTION_BYTES_MAX
     }
 

@@ -33,9 +33,9 @@ pub enum StoreError {
 /// Names one saved state of a drive: bytes that (but for chance) no other state has, not all zero.
 pub type StateId = [u8; 16];
 
-/// The longest description that a store keeps, in bytes: 60 KiB, as it always was, and what has been
-/// added to all descriptions since.
-pub const DESCRIPTION_BYTES_MAX: usize = (60 << 10) + 16;
+/// The longest description that a store keeps, in bytes: enough for 1,024 namespaces that are
+/// attached to a controller each. Stores need not keep more than 64 KiB with what they add.
+pub const DESCRIPTION_BYTES_MAX: usize = 62 << 10;
 
 /// How much is asked for at once: the processor sees by itself how a longer run goes on.
 pub const PREFETCHED_BYTES: usize = 512;

@@ -266,19 +266,21 @@ impl Subsystem {
             let capacity = |wanted| SubsystemError::Capacity { namespace: at + 1, wanted, left };
             let extents = self.space.take(bytes).ok_or(capacity(bytes.max(grain)))?;
             let attached = ControllerSet::all(self.config.limits.controllers_max);
-            self.add_namespace(ids[at] as u32, extents, format, attached, true);
+            let namespace = self.new_namespace(ids[at] as u32, extents, format, attached, true);
+            self.namespaces[ids[at] - 1] = Some(Box::new(namespace));
         }
         Ok(())
     }
 
-    pub(crate) fn add_namespace(
+    /// A namespace that has yet to take its place.
+    pub(crate) fn new_namespace(
         &mut self,
         id: u32,
         extents: Vec<crate::namespace::Extent>,
         format: Format,
         attached: ControllerSet,
         shared: bool,
-    ) {
+    ) -> Namespace {
         self.namespace_serial += 1;
         let mut namespace = Namespace {
             id,
@@ -296,7 +298,7 @@ impl Subsystem {
             plain: false,
         };
         namespace.set_format(format);
-        self.namespaces[id as usize - 1] = Some(Box::new(namespace));
+        namespace
     }
 
     /// How far both clocks have come.
@@ -674,7 +676,6 @@ impl Subsystem {
         if self.config.timing == Timing::Immediate {
             return;
         }
-        let Some(slot) = self.queues.get_mut(queue) else { return };
         slot.modelled = true;
         let completion_entries = slot.size.max(2);
         self.control(Control::CreateQueue(mynah_model::io::Queue {

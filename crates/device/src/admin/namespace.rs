@@ -53,16 +53,21 @@ impl Subsystem {
         let places = self.config.shard.ids().map(|id| id - 1);
         let mut places = places.take_while(|at| *at < self.namespaces.len());
         let place = places.find(|at| self.namespaces[*at].is_none());
-        let place = place.filter(|_| self.can_describe_more(1024));
         let at = place.ok_or(Status::NAMESPACE_ID_UNAVAILABLE.do_not_retry())?;
         let insufficient = Status::NAMESPACE_INSUFFICIENT_CAPACITY.do_not_retry();
         let bytes = blocks.checked_mul(1 << block_format.shift).ok_or(insufficient)?;
         let extents = self.space.take(bytes).ok_or(insufficient)?;
         let (id, shared) = (at as u32 + 1, wish.multipath & 1 != 0);
-        self.add_namespace(id, extents, block_format, ControllerSet::none(), shared);
-        if let Some(namespace) = &mut self.namespaces[at] {
-            namespace.blocks = blocks;
+        let nobody = ControllerSet::none();
+        let mut namespace = self.new_namespace(id, extents, block_format, nobody, shared);
+        namespace.blocks = blocks;
+        // There is room for as many namespaces as there may be, each in one run and attached to
+        // somebody, but marks of blocks and reservations take of the same.
+        if !self.can_describe(&namespace) {
+            self.space.give_back(&namespace.extents);
+            return Err(Status::INTERNAL_ERROR);
         }
+        self.namespaces[at] = Some(Box::new(namespace));
         self.describe();
         Ok(Answer::Done(u64::from(id)))
     }

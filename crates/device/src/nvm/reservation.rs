@@ -39,6 +39,8 @@ pub(crate) struct Held {
 /// Registrations and the reservation of a namespace.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Reservations {
+    /// GEN: how many commands have succeeded that may change registrations, whether or not they
+    /// did: Register, Clear, Preempt, Preempt and Abort (Base 2.0, section 7.5).
     pub(crate) generation: u32,
     pub(crate) registrants: Vec<Registrant>,
     pub(crate) held: Option<Held>,
@@ -95,6 +97,7 @@ impl Reservations {
             return Err(Status::INVALID_FIELD.do_not_retry());
         }
         let notices = self.change_registration(host, dword10, current, new)?;
+        self.generation = self.generation.wrapping_add(1);
         match persistence {
             CPTPL_OFF => self.persist = false,
             CPTPL_ON => self.persist = true,
@@ -121,7 +124,6 @@ impl Reservations {
                 None if self.registrants.len() >= REGISTRANTS_MAX => Err(Status::INTERNAL_ERROR),
                 None => {
                     self.registrants.push(Registrant { host, key: new });
-                    self.generation = self.generation.wrapping_add(1);
                     Ok(vec![])
                 }
             },
@@ -130,7 +132,6 @@ impl Reservations {
                 for registrant in self.registrants.iter_mut().filter(|it| it.host == host) {
                     registrant.key = new;
                 }
-                self.generation = self.generation.wrapping_add(1);
                 Ok(vec![])
             }
             2 if new == 0 => Err(Status::INVALID_FIELD.do_not_retry()),
@@ -142,7 +143,6 @@ impl Reservations {
     fn unregister(&mut self, host: HostId) -> Notices {
         let held_before = self.is_held_by(&host);
         self.registrants.retain(|registrant| registrant.host != host);
-        self.generation = self.generation.wrapping_add(1);
         let Some(held) = self.held else { return vec![] };
         if !held_before || (held.kind.is_held_by_all() && !self.registrants.is_empty()) {
             return vec![];
@@ -216,7 +216,7 @@ impl Reservations {
             notices.push((it.host, notice));
         }
         self.registrants.retain(|it| !is_target(it));
-        self.generation = self.generation.wrapping_add(u32::from(!notices.is_empty()));
+        self.generation = self.generation.wrapping_add(1);
         if takes_over {
             let before = self.held.map(|held| held.kind);
             self.held = Some(Held { kind, holder: host });
@@ -328,7 +328,7 @@ mod tests {
         assert_eq!(state.register(A, 2, 5, 6), Ok(vec![]));
         assert_eq!(state.register(A, 2 | 8, 99, 7), Ok(vec![]), "the key is ignored");
         assert_eq!(state.register(A, 1, 6, 0), conflict);
-        assert_eq!(state.generation, 3);
+        assert_eq!(state.generation, 4, "with the registration that changed nothing");
         assert_eq!(state.register(A, 1, 7, 0), Ok(vec![]));
         assert!(state.registrants.is_empty());
         let invalid = Err(Status::INVALID_FIELD.do_not_retry());
@@ -399,8 +399,10 @@ mod tests {
         let taken = state.acquire(B, kind(1) | 1, 0xb, 0xa);
         assert_eq!(taken, Ok(vec![(A, Notice::ReservationPreempted)]));
         assert!(state.is_held_by(&B) && !state.admits(&A, true));
+        assert_eq!(state.generation, 3);
         // Oneself, to change the type.
         assert_eq!(state.acquire(B, kind(2) | 1, 0xb, 0xb), Ok(vec![]));
+        assert_eq!(state.generation, 4, "though nobody went");
         assert_eq!(state.holder_kind(), Some(ReservationType::ExclusiveAccess));
         // Somebody who does not hold it.
         state.register(C, 0, 0, 0xc).unwrap();

@@ -1,12 +1,13 @@
 //! Abort, firmware, namespace management and attachment; logs.
 
 use crate::support::*;
+use mynah_device::store::DESCRIPTION_BYTES_MAX;
 use mynah_device::{
     NamespaceConfig, Queue, RamStore, Shard, Subsystem, SubsystemConfig, SubsystemError, Timing,
 };
 use mynah_model::Drive;
 use mynah_stamp::Span;
-use mynah_wire::nvme::identify::{IdentifyNamespace, cns};
+use mynah_wire::nvme::identify::{IdentifyController, IdentifyNamespace, cns};
 use mynah_wire::nvme::log::{MynahDrive, MynahLateness, Smart, page};
 use mynah_wire::nvme::opcode::{admin, nvm};
 use mynah_wire::nvme::{Status, SubmissionEntry};
@@ -493,4 +494,38 @@ fn replies_that_nobody_takes_are_bounded() {
     assert_eq!(world.log(other, page::SMART, 512).len(), 512);
     drop(kept);
     assert_eq!(world.log(admin, page::SMART, 512).len(), 512);
+}
+
+/// As many as Identify says, each attached to a controller; and they are there again.
+#[test]
+fn as_many_namespaces_can_be_as_identify_says() {
+    let change = |config: &mut SubsystemConfig| {
+        config.namespaces = vec![NamespaceConfig { bytes: Some(4096), block_bytes: 512 }];
+    };
+    let kept = Description::default();
+    let start = |before: Vec<u8>| {
+        let store = Box::new(Kept::new(&kept, before));
+        World::with_store(Timing::Immediate, change, |_| {}, store)
+    };
+    let mut world = start(vec![]);
+    let (admin, _, id) = world.host();
+    let data = world.identify(admin, cns::CONTROLLER, 0);
+    let page = IdentifyController::read_from_bytes(&data).unwrap();
+    let most = page.namespaces_max.get();
+    assert_eq!((most, page.namespaces.get()), (1024, 1024));
+    for expected in 2..=most {
+        assert_eq!(create(&mut world, admin, &wish(8, 0, true)), Ok(expected));
+        let attached = world.status(admin, attachment(expected, 0), &list(&[id]));
+        assert_eq!(attached, Status::SUCCESS, "{expected}");
+    }
+    let refused = create(&mut world, admin, &wish(8, 0, true));
+    assert_eq!(refused, Err(Status::NAMESPACE_ID_UNAVAILABLE));
+    assert_eq!(ids(&world.identify(admin, cns::ACTIVE_NAMESPACES, 0)).len(), 1024);
+    let before = kept.take();
+    assert!(before.len() <= DESCRIPTION_BYTES_MAX, "{}", before.len());
+    let mut world = start(before);
+    assert!(world.subsystem.has_restored_namespaces());
+    let (admin, _, again) = world.host();
+    assert_eq!(again, id);
+    assert_eq!(ids(&world.identify(admin, cns::ACTIVE_NAMESPACES, 0)).len(), 1024);
 }

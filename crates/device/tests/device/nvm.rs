@@ -325,3 +325,40 @@ fn reservations_keep_others_out() {
     assert_eq!(world.status(other, release, &keys(8, 0)), Status::SUCCESS);
     assert_eq!(world.status(io, write(0, 1), &data), Status::SUCCESS);
 }
+
+/// What blktests' nvme/054 does, and what does not belong to it: only what may change registrations
+/// counts, whether or not it does.
+#[test]
+fn a_reservations_generation_counts_successes() {
+    let mut world = World::new(Timing::Modelled);
+    let (_, io, _) = world.host();
+    let (_, other, _) = world.host_as(OTHER);
+    let mut report = reserve(nvm::RESERVATION_REPORT, 15);
+    report.dword11.set(1);
+    let (register, acquire, release) =
+        (nvm::RESERVATION_REGISTER, nvm::RESERVATION_ACQUIRE, nvm::RESERVATION_RELEASE);
+    let (success, conflict) = (Status::SUCCESS, Status::RESERVATION_CONFLICT);
+    for (queue, opcode, dword10, (first, second), status, expected) in [
+        (io, register, 0, (0, 4), success, 1),
+        (io, register, 2, (4, 5), success, 2),
+        (io, register, 1, (5, 0), success, 3),
+        (io, register, 0, (0, 4), success, 4),
+        (io, register, 0, (0, 4), success, 5),
+        (io, register, 0, (0, 9), conflict, 5),
+        (io, acquire, 1 << 8, (4, 0), success, 5),
+        // Itself, to change the type: nobody is removed.
+        (io, acquire, 2 << 8 | 1, (4, 4), success, 6),
+        (io, acquire, 2 << 8 | 2, (4, 4), success, 7),
+        (io, acquire, 2 << 8 | 1, (4, 77), conflict, 7),
+        (other, register, 0, (0, 8), success, 8),
+        (io, acquire, 2 << 8 | 1, (4, 8), success, 9),
+        (io, release, 2 << 8, (4, 0), success, 9),
+        (io, release, 1, (4, 0), success, 10),
+    ] {
+        let entry = reserve(opcode, dword10);
+        assert_eq!(world.status(queue, entry, &keys(first, second)), status, "{entry:?}");
+        let (_, page) = world.call(io, report, &[]);
+        let generation = u32::from_le_bytes(page[..4].try_into().unwrap());
+        assert_eq!(generation, expected, "{entry:?} {first} {second}");
+    }
+}
