@@ -11,6 +11,7 @@
 //! Who may connect is decided elsewhere.
 
 use crate::nvm::reservation::HostId;
+use crate::output::Queue;
 use crate::subsystem::Subsystem;
 use mynah_model::io::FlowId;
 
@@ -118,6 +119,17 @@ impl Subsystem {
     /// order in which they came. A flow keeps its number for good, so this only grows.
     pub fn flow_names(&self) -> Vec<String> {
         self.hosts.names()
+    }
+
+    /// The flow of a connected queue's host; `None` where it carries no I/O of one.
+    pub fn flow_of_queue(&self, queue: Queue) -> Option<FlowId> {
+        self.queues.get(queue.0).map(|slot| slot.flow).filter(|flow| *flow != NOBODY)
+    }
+
+    /// The flow of a controller's host, if it has taken one.
+    pub(crate) fn known_flow_of(&self, controller: u16) -> Option<FlowId> {
+        let controller = self.controllers.get(usize::from(controller))?.as_ref()?;
+        Some(controller.flow).filter(|flow| *flow != NOBODY)
     }
 
     /// The flow of a controller's host, which takes one if it has none.

@@ -263,6 +263,7 @@ struct FlowRecord {
     errors: BTreeMap<(Kind, Cow<'static, str>), u64>,
     /// When the first of the requests was created that have completed; the end of time before.
     first: Time,
+    /// When the last of them completed, or until when there were more to come.
     last: Time,
 }
 
@@ -285,6 +286,8 @@ pub struct Recorder {
     names: Vec<String>,
     flows: Vec<FlowRecord>,
     start: Time,
+    /// When the measurement ended, if not with the load of the flows.
+    end: Time,
     outstanding: u64,
     /// When `outstanding` last changed.
     changed: Time,
@@ -304,6 +307,7 @@ impl Recorder {
             flows: vec![FlowRecord::new(Time::ZERO); flows.len()],
             names: flows,
             start: Time::ZERO,
+            end: Time::ZERO,
             outstanding: 0,
             changed: Time::ZERO,
             gone_less_come_ps: 0,
@@ -348,8 +352,13 @@ impl Recorder {
     /// outstanding stay so, and are recorded when they complete.
     pub fn reset_at(&mut self, now: Time) {
         let outstanding = self.outstanding;
+        let flows = self.flows.iter().map(|flow| match flow.first {
+            Time::MAX => FlowRecord::new(now),
+            _ => FlowRecord { first: now, ..FlowRecord::new(now) },
+        });
+        let flows = flows.collect();
         *self = Recorder::new(std::mem::take(&mut self.names));
-        self.flows.fill(FlowRecord::new(now));
+        self.flows = flows;
         (self.start, self.changed) = (now, now);
         self.come(outstanding, now);
     }
@@ -458,6 +467,18 @@ impl Recorder {
         flow
     }
 
+    /// The load of `flow` went on until `at`, whether its commands completed or not: rates are over
+    /// the time until then, or until its last completion if that is later.
+    pub fn offered_until(&mut self, flow: usize, at: Time) {
+        let flow = &mut self.flows[flow];
+        flow.last = flow.last.max(at);
+    }
+
+    /// The measurement lasted until `at`, whatever the flows did.
+    pub fn lasted_until(&mut self, at: Time) {
+        self.end = self.end.max(at);
+    }
+
     /// So many commands have ended at `at` that were not modelled: what their latency was is
     /// known, and not where it was spent.
     pub fn record_many(
@@ -501,14 +522,15 @@ impl Recorder {
         self.start
     }
 
-    /// From the start of the measurement to the last completion.
+    /// From the start of the measurement to its end: the last completion, or what
+    /// [`Recorder::offered_until`] and [`Recorder::lasted_until`] have said if that is later.
     pub fn interval(&self) -> Span {
-        let last = self.flows.iter().map(|flow| flow.last).max().unwrap_or(self.start);
-        last.saturating_since(self.start)
+        let end = self.flows.iter().map(|flow| flow.last).fold(self.end, Time::max);
+        end.saturating_since(self.start)
     }
 
     /// From the creation of a flow's first request, or the start of the measurement if that was
-    /// later, to its last completion.
+    /// later, to the end of its load.
     pub fn flow_interval(&self, flow: usize) -> Span {
         let FlowRecord { first, last, .. } = self.flows[flow];
         last.saturating_since(first.max(self.start))
@@ -562,6 +584,7 @@ impl Recorder {
                 record.breakdown.merge(&more.breakdown);
             }
         }
+        self.end = self.end.max(other.end);
         self.failed_ps += other.failed_ps;
         self.early_ps += other.early_ps;
         // What was outstanding here went when the other's time began, and came there again.

@@ -19,7 +19,9 @@
 //! was rung in 24..32. All numbers are little-endian. The first records, at time 0, are the accesses
 //! that the drive's data cache was warmed with, if it was: whose, in place of the queue, and what
 //! they did, with the highest bit set for flows that write as fast as the drive lets them
-//! (`mynah.recording/1` has none: its cache was empty). The last record is an end mark with the
+//! (`mynah.recording/1` has none: its cache was empty). The end of the ramp has a record, and so has
+//! at the end each flow (in 16..20) whose load went on after its last completion, with the time until
+//! when in 24..32; earlier versions write neither. The last record is an end mark with the
 //! number of records before it, at the drive's last time: a recording without it was cut off, and
 //! is refused.
 
@@ -128,6 +130,8 @@ enum Kind {
     Arbitration = 11,
     WriteBack = 12,
     Past = 13,
+    RampEnds = 14,
+    Offered = 15,
     Completed = 64,
     End = 255,
 }
@@ -149,7 +153,7 @@ impl Record {
         Record { at, kind, code: 0, queue: 0, tag: 0, namespace: 0, sectors: 0, sector: 0 }
     }
 
-    /// Of a queue's creation: whose it is.
+    /// Of a queue's creation, and of a load's end: whose it is.
     fn flow(&self) -> FlowId {
         FlowId(self.namespace as u16)
     }
@@ -157,6 +161,14 @@ impl Record {
     /// Of a queue's creation: whether its commands arrive complete.
     fn is_fetched(&self) -> bool {
         self.code & 0x80 != 0
+    }
+
+    /// What it says about the run, if it is nothing for the drive.
+    fn remark(&self) -> Replayed<'static> {
+        match self.kind {
+            Kind::RampEnds => Replayed::RampEnds(self.at),
+            _ => Replayed::Offered(self.flow(), Time::from_ps(self.sector)),
+        }
     }
 
     /// The command that was handed over.
@@ -216,6 +228,8 @@ impl Record {
             Kind::Arbitration,
             Kind::WriteBack,
             Kind::Past,
+            Kind::RampEnds,
+            Kind::Offered,
             Kind::Completed,
             Kind::End,
         ]
@@ -450,6 +464,26 @@ impl Tape {
         })
     }
 
+    /// The ramp is over, and the drive is about to count anew.
+    ///
+    /// # Errors
+    /// See [`Tape::ring`].
+    pub fn ramp_ends(&mut self, at: Time) -> io::Result<()> {
+        self.write(Record::new(at, Kind::RampEnds))
+    }
+
+    /// The load of `flow` went on until then; it is `at` now.
+    ///
+    /// # Errors
+    /// See [`Tape::ring`].
+    pub fn offered(&mut self, at: Time, flow: FlowId, until: Time) -> io::Result<()> {
+        self.write(Record {
+            namespace: flow.0.into(),
+            sector: until.as_ps(),
+            ..Record::new(at, Kind::Offered)
+        })
+    }
+
     /// Writes the end mark: the drive's clock stood at `at`.
     ///
     /// # Errors
@@ -468,6 +502,10 @@ pub enum Replayed<'a> {
     Flow(FlowId),
     /// A command was inserted into a submission queue, or handed over.
     Issued(Time),
+    /// The ramp is over.
+    RampEnds(Time),
+    /// The load of a flow went on until then.
+    Offered(FlowId, Time),
     /// A command completed, as recorded.
     Completed {
         /// How.
@@ -656,6 +694,9 @@ impl Recording {
                         _ => Ok(()),
                     };
                 }
+                Kind::RampEnds | Kind::Offered => {
+                    watch(drive, record.remark());
+                }
                 _ => {
                     if record.kind == Kind::CreateQueue {
                         let flow = record.flow();
@@ -703,8 +744,13 @@ impl Recording {
             if !host.run_to(&mut self, drive, record.at, &mut watch)? {
                 return Ok(());
             }
-            if record.kind == Kind::End {
-                break;
+            match record.kind {
+                Kind::End => break,
+                Kind::RampEnds | Kind::Offered => {
+                    watch(drive, record.remark());
+                    continue;
+                }
+                _ => {}
             }
             host.give(drive, &record, &mut watch).map_err(|error| self.unfit(&record, &error))?;
         }
@@ -802,7 +848,7 @@ fn feed(drive: &mut Drive, record: &Record) -> Result<Option<Request>, FeedError
             drive.control(at, Control::Arbitration { burst: record.sectors, weights })?;
         }
         Kind::Past => return Err(FeedError::LatePast),
-        Kind::Completed | Kind::End => {}
+        Kind::RampEnds | Kind::Offered | Kind::Completed | Kind::End => {}
     }
     Ok(None)
 }

@@ -259,11 +259,21 @@ impl Listener {
                 self.issued += 1;
                 true
             }
+            Replayed::RampEnds(at) => {
+                self.end_ramp(device, at);
+                true
+            }
+            Replayed::Offered(flow, until) => {
+                // A flow that the recording knows nothing else of has nothing to be measured.
+                if usize::from(flow.0) < self.recorder.flow_names().len() {
+                    self.recorder.offered_until(flow.0.into(), until);
+                }
+                true
+            }
             Replayed::Completed { completion, request, created, flow } => {
+                // Recordings of earlier versions do not say when.
                 if self.ramp_until.is_some_and(|until| completion.at >= until) {
-                    self.ramp_until = None;
-                    self.recorder.reset_at(completion.at);
-                    device.restart_counters();
+                    self.end_ramp(device, completion.at);
                 }
                 self.completed += 1;
                 // What a place in a queue stands for is recorded by itself.
@@ -289,8 +299,14 @@ impl Listener {
         }
     }
 
+    fn end_ramp(&mut self, device: &mut Drive, at: Time) {
+        self.ramp_until = None;
+        self.recorder.reset_at(at);
+        device.restart_counters();
+    }
+
     fn finish(
-        self,
+        mut self,
         name: &str,
         device: &Drive,
         preconditioned: Option<Preconditioned>,
@@ -304,6 +320,7 @@ impl Listener {
             file.keep()?;
         }
         watch(Step::Finished);
+        self.recorder.lasted_until(device.now());
         let mut result = RunResult::new(Parts {
             drive: name,
             drive_hash: &self.header.drive_hash,

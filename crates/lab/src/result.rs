@@ -53,7 +53,9 @@ pub struct Result {
     /// Of a sweep: what was varied, and its value in this run.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub point: BTreeMap<String, String>,
-    /// From the start of the measurement to its last completion.
+    /// From the start of the measurement to its end: the last completion, the end of the runtime, or
+    /// what ended the run before its time, whichever is later. Of a served drive, how long it was
+    /// served.
     pub simulated_ns: f64,
     /// Commands completed in that time, failed ones included.
     pub requests: u64,
@@ -211,7 +213,8 @@ pub struct Side {
     pub ios: u64,
     /// Bytes that they moved or trimmed.
     pub bytes: u64,
-    /// Commands a second, from the start of the measurement to the flow's last completion.
+    /// Commands a second, from the flow's first request in the measurement to the end of its load:
+    /// its last completion, or the end of its runtime, or what ended the run before its time.
     pub iops: f64,
     /// Bytes a second over the same time.
     pub bw_bytes_per_s: f64,

@@ -147,7 +147,10 @@ pub struct Runner {
     power_cut: Time,
     /// When it is looked at whether anything is completed at all.
     patience: Patience,
-    /// A step does not pass over this time: the power cut, or when somebody wants to look.
+    /// A load that its runtime ends lasts until then, though nothing more is issued.
+    lasts_until: Time,
+    /// A step does not pass over this time: the power cut, the end of the ramp or of the load, or
+    /// when somebody wants to look.
     horizon: Time,
     stop_at: Option<Time>,
     preconditioned: Option<Preconditioned>,
@@ -251,6 +254,7 @@ impl Runner {
             },
             power_cut,
             patience,
+            lasts_until: Time::ZERO,
             horizon: power_cut,
             stop_at: options.stop_at,
             preconditioned,
@@ -343,7 +347,23 @@ impl Runner {
         // Rounds begin when the ramp is over.
         let rounds = self.rounds.as_ref().filter(|_| self.ramp_until == Time::MAX);
         let round = rounds.map_or(Time::MAX, |rounds| rounds.next());
-        self.horizon = self.power_cut.min(next).min(round).min(self.patience.until);
+        let lasts_until = match self.lasts_until {
+            until if until > self.drive.now() => until,
+            _ => Time::MAX,
+        };
+        self.horizon = [next, round, lasts_until, self.ramp_until, self.patience.until]
+            .into_iter()
+            .fold(self.power_cut, Time::min);
+    }
+
+    /// Until when each flow's load went on, as far as that is not its last completion.
+    fn offered(&self) -> Vec<(usize, Time)> {
+        let now = self.drive.now();
+        let until = |job: &Job| match job.is_done() {
+            true => job.ended_by_runtime().map(|at| at.min(now)),
+            false => Some(now),
+        };
+        self.jobs.iter().filter_map(|job| Some((job.flow as usize, until(job)?))).collect()
     }
 
     /// Time has come to the horizon, or passed it after a power cut; whether a search for the
@@ -356,14 +376,23 @@ impl Runner {
             let programmed = self.drive.pages_programmed();
             self.patience.look(self.drive.now(), self.completed, outstanding, programmed)?;
         }
+        if self.drive.now() >= self.ramp_until {
+            self.end_ramp(self.drive.now())?;
+        }
         if let Some(observers) = &mut self.observers {
             observers.reached(&mut self.drive)?;
         }
         let mut steady = false;
+        let offered = match self.rounds {
+            Some(_) => self.offered(),
+            None => Vec::new(),
+        };
         if let Some(rounds) = &mut self.rounds
             && self.ramp_until == Time::MAX
             && rounds.next() <= self.drive.now()
         {
+            offered.iter().for_each(|&(flow, at)| self.recorder.offered_until(flow, at));
+            self.recorder.lasted_until(self.drive.now());
             steady = rounds.close(&mut self.recorder, &self.drive);
         }
         self.set_horizon();
@@ -416,9 +445,9 @@ impl Runner {
         loop {
             let arrival = self.arrivals.peek().map(|Reverse((at, _))| *at);
             match (self.drive.next_at(), arrival) {
-                (None, None) => break,
+                (None, None) if self.drive.now() >= self.lasts_until => break,
                 (_, Some(at)) => self.drive.advance(at.min(self.horizon)),
-                (Some(_), None) => self.drive.advance(self.horizon),
+                (_, None) => self.drive.advance(self.horizon),
             }
             let now = self.drive.now();
             if self.stop_at.is_some_and(|at| now >= at) {
@@ -453,8 +482,8 @@ impl Runner {
                     break;
                 }
             }
-            // What the drive tidies up after the last completion is no part of the run.
-            if self.recorder.outstanding() == 0 && self.arrivals.is_empty() {
+            // What the drive tidies up after the end of the load is no part of the run.
+            if self.recorder.outstanding() == 0 && self.arrivals.is_empty() && self.is_over() {
                 break;
             }
             if self.drive.has_lost_power() {
@@ -463,6 +492,15 @@ impl Runner {
             }
         }
         self.finish(interrupted, unanswered, steady)
+    }
+
+    /// Nothing is outstanding, and nothing more comes: whether the load is over, too.
+    #[cold]
+    fn is_over(&mut self) -> bool {
+        let ends = self.jobs.iter().filter_map(Job::ended_by_runtime);
+        self.lasts_until = ends.max().unwrap_or(Time::ZERO);
+        self.set_horizon();
+        self.drive.now() >= self.lasts_until
     }
 
     fn progress(&self, now: Time) -> Progress {
@@ -510,8 +548,15 @@ impl Runner {
             Some(observers) => observers.finish(&mut self.drive)?,
             None => None,
         };
-        if let Some(tape) = self.drive.tape.take() {
-            tape.finish(self.drive.now()).map_err(RunError::Recording)?;
+        let offered = self.offered();
+        offered.iter().for_each(|&(flow, at)| self.recorder.offered_until(flow, at));
+        self.recorder.lasted_until(self.drive.now());
+        if let Some(mut tape) = self.drive.tape.take() {
+            let now = self.drive.now();
+            for (flow, at) in offered {
+                tape.offered(now, FlowId(flow as u16), at).map_err(RunError::Recording)?;
+            }
+            tape.finish(now).map_err(RunError::Recording)?;
         }
         if let Some(lost) = unanswered {
             self.notes.push(power_note(&self.drive, lost));
@@ -650,6 +695,9 @@ impl Runner {
     #[inline(never)]
     fn end_ramp(&mut self, now: Time) -> Result<(), RunError> {
         self.ramp_until = Time::MAX;
+        if let Some(tape) = &mut self.drive.tape {
+            tape.ramp_ends(now).map_err(RunError::Recording)?;
+        }
         self.recorder.reset_at(now);
         if let Some(observers) = &mut self.observers {
             observers.ramp_ends(&self.drive, now)?;

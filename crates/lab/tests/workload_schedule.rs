@@ -1,5 +1,7 @@
 //! When flows issue requests: arrivals, bursts, pauses, beginnings; and mixed streams.
 
+use mynah_lab::replay::replay;
+use mynah_lab::result::Result as RunResult;
 use mynah_lab::simulation::Simulation;
 use mynah_lab::workload::{FlowOptions, Planned, Schedule};
 use mynah_stamp::{Span, Time};
@@ -173,5 +175,92 @@ fn a_rate_is_kept_to_within_the_depth() {
         let times = created(&format!("rw=randread {options} number_ios=4000"));
         let late = |(at, ns): (usize, &f64)| (ns - 100.0 * at as f64).abs() > 0.01;
         assert!(!times.iter().enumerate().any(late), "{options}: {:?}", &times[..9]);
+    }
+}
+
+/// What a flow on a small drive without history measures.
+fn measured(options: &str, fault: &str, change: impl Fn(&mut Simulation)) -> RunResult {
+    let mut simulation = Simulation::on("enterprise-tlc")
+        .unwrap()
+        .set("geometry.blocks_per_plane=48")
+        .unwrap()
+        .set("over_provisioning=20%")
+        .unwrap()
+        .precondition(mynah_lab::experiment::Precondition::None)
+        .flow("flow", options)
+        .unwrap();
+    if !fault.is_empty() {
+        simulation = simulation.fault(fault).unwrap();
+    }
+    change(&mut simulation);
+    simulation.run().unwrap().result
+}
+
+#[test]
+fn rates_are_over_the_time_in_which_load_was_offered() {
+    let cut = "power-cut:at=8ms";
+    for (options, fault, ends_ns) in [
+        // Ten requests in a second are ten a second, though the last comes at 0.9 s.
+        ("rw=randread rate_iops=10 runtime=1s", "", 1e9),
+        // Silences count, also the last.
+        ("rw=randread iodepth=2 burst=1ms/4ms runtime=10ms", "", 10e6),
+        ("rw=randread rate_iops=50000 burst=1ms/4ms runtime=10ms", "", 10e6),
+        ("rw=randread iodepth=1 thinktime=6ms runtime=10ms", "", 10e6),
+        // A drive that has gone answers nothing more.
+        ("rw=randread rate_iops=500 runtime=1s", cut, 8e6),
+        ("rw=randread iodepth=4 number_ios=1000000", cut, 8e6),
+        ("rw=randread iodepth=2 burst=1ms/4ms runtime=1s", cut, 8e6),
+    ] {
+        let result = measured(options, fault, |_| ());
+        let read = &result.flows[0].read;
+        assert!(read.ios > 0, "{options}");
+        assert_eq!(result.simulated_ns, ends_ns, "{options} {fault}");
+        let expected = read.ios as f64 / ends_ns * 1e9;
+        assert!((read.iops / expected - 1.0).abs() < 1e-12, "{options} {fault}: {}", read.iops);
+        let bandwidth = read.bytes as f64 / ends_ns * 1e9;
+        assert!((read.bw_bytes_per_s / bandwidth - 1.0).abs() < 1e-12, "{options} {fault}");
+    }
+    // A number of requests ends with the last, whatever the runtime.
+    let result = measured("rw=randread number_ios=10 runtime=1s", "", |_| ());
+    assert!(result.simulated_ns < 10e6, "{}", result.simulated_ns);
+}
+
+#[test]
+fn measurements_begin_with_the_end_of_the_ramp_and_rounds_are_whole() {
+    let slow = "rw=randread rate_iops=100 runtime=100ms";
+    let ramp = |simulation: &mut Simulation| {
+        simulation.options.ramp_time = Span::from_ms(45);
+    };
+    // From 45 ms to 145 ms: ten requests, the first at 50 ms.
+    let result = measured(slow, "", ramp);
+    assert_eq!((result.simulated_ns, result.flows[0].read.ios), (100e6, 10));
+    assert_eq!(result.flows[0].read.iops, 100.0);
+    let rounds = |simulation: &mut Simulation| {
+        simulation.options.until_steady = Some(Span::from_ms(20));
+    };
+    let result = measured("rw=randread rate_iops=100 startdelay=5ms runtime=1s", "", rounds);
+    assert!(result.steady.as_ref().is_some_and(|steady| steady.reached), "{:?}", result.steady);
+    // Two in each of five rounds. The first round begins before the flow does.
+    assert_eq!((result.simulated_ns, result.flows[0].read.ios), (100e6, 10));
+    assert!((result.flows[0].read.iops - 10.0 / 0.095).abs() < 1e-9, "{:?}", result.flows[0].read);
+}
+
+#[test]
+fn a_recording_says_how_long_load_was_offered() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("run.rec");
+    for (options, fault) in [
+        ("rw=randread rate_iops=100 runtime=100ms", ""),
+        ("rw=randread iodepth=2 burst=1ms/4ms runtime=10ms", ""),
+        ("rw=randread rate_iops=500 runtime=1s", "power-cut:at=8ms"),
+    ] {
+        let result = measured(options, fault, |simulation| {
+            simulation.options.ramp_time = Span::from_ms(3);
+            simulation.record = Some(path.clone());
+        });
+        let again = replay(&path, None, &[], &[], None, None, &mut |_| true).unwrap().result;
+        assert_eq!(again.simulated_ns, result.simulated_ns, "{options} {fault}");
+        assert_eq!(again.flows, result.flows, "{options} {fault}");
+        assert_eq!(again.device, result.device, "{options} {fault}");
     }
 }

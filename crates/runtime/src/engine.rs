@@ -235,6 +235,7 @@ impl Engine {
             let (subsystem, measure) = self.hub.parts();
             port.close(now, subsystem, measure);
         }
+        self.hub.measure_mut().ended(now.model);
         Ok(self.hub.into_parts())
     }
 
@@ -354,7 +355,7 @@ impl Engine {
         for port in &mut self.ports {
             let (subsystem, measure) = self.hub.parts();
             if port.has_more() {
-                worked |= port.receive(now, subsystem, &mut self.say);
+                worked |= port.receive(now, subsystem, measure, &mut self.say);
             }
             worked |= port.turn(now, &self.clock, subsystem, measure, &mut self.say);
         }
@@ -394,7 +395,8 @@ impl Engine {
     fn heard(&mut self, number: usize) {
         let now = self.clock.now();
         let Some(port) = self.ports.get_mut(number) else { return };
-        if port.receive(now, self.hub.parts().0, &mut self.say) {
+        let (subsystem, measure) = self.hub.parts();
+        if port.receive(now, subsystem, measure, &mut self.say) {
             self.pacing.worked(now.wall);
         }
     }

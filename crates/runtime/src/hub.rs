@@ -26,6 +26,7 @@ use mynah_wire::tcp::stream::Piece;
 use mynah_wire::tcp::target::{Connection, Ended, Event, Settings};
 use std::collections::VecDeque;
 use std::io::IoSlice;
+use zerocopy::FromBytes;
 
 /// Data shorter than [`LONG_BYTES`] are lent only behind so much output: less than that stays near
 /// the processor, where the second copy costs less than a slice of its own.
@@ -105,6 +106,8 @@ struct Peer {
     sent: u64,
     /// Commands the subsystem has, but for those that may wait for ever.
     outstanding: u64,
+    /// A fault has dropped an answer: the host waits for it for as long as it likes.
+    dropped: bool,
     /// Commands whose data had to be asked for, and when they came.
     asked: Vec<(u16, Time)>,
     /// When bytes last came.
@@ -224,6 +227,7 @@ impl Hub {
             unsent: VecDeque::new(),
             sent: 0,
             outstanding: 0,
+            dropped: false,
             asked: Vec::new(),
             arrival: Arrival::seen(Time::ZERO, Span::ZERO),
             uncertain: None,
@@ -272,6 +276,11 @@ impl Hub {
             return;
         };
         let Some(queue) = peer.queue.take() else { return };
+        if let Some(flow) = self.subsystem.flow_of_queue(queue)
+            && (peer.outstanding > 0 || peer.dropped)
+        {
+            self.measure.waited_for(flow, now.model);
+        }
         self.outstanding -= std::mem::take(&mut peer.outstanding);
         for reply in std::mem::take(&mut peer.backlog) {
             self.subsystem.discard(reply);
@@ -494,6 +503,7 @@ impl Hub {
                     && peer.outstanding > 0
                 {
                     peer.outstanding -= 1;
+                    peer.dropped = true;
                     self.outstanding -= 1;
                 }
                 self.subsystem.discard(reply);

@@ -2,6 +2,7 @@
 //! connection does meanwhile, and what does not is found.
 
 use crate::support::*;
+use serde_json::Value;
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::process::{Command, Output, Stdio};
@@ -206,6 +207,8 @@ enum Mischief {
     Cut { after: u64, times: u64 },
     /// Flips a bit of byte `at` of what comes back on the second connection.
     Spoil { at: u64 },
+    /// Lets nothing come back on the second connection after so many bytes, and keeps it open.
+    Silence { after: u64 },
 }
 
 impl Between {
@@ -244,6 +247,14 @@ impl Between {
                             && (from..total).contains(&at)
                         {
                             bytes[(at - from) as usize] ^= 1;
+                        }
+                        if let Mischief::Silence { after } = mischief
+                            && number == 1
+                            && total > after
+                        {
+                            loop {
+                                std::thread::park();
+                            }
                         }
                     });
                 });
@@ -368,6 +379,71 @@ fn a_target_that_stays_away_ends_the_run() {
     gone.join().unwrap();
     assert_eq!(result["host"]["unknown"], 4);
     assert!(result["notes"][0].as_str().unwrap().contains("connections were lost"));
+}
+
+/// What was measured until a target went silent counts over all the time in which it was asked.
+#[test]
+fn silence_counts() {
+    let target = start_on_any_port(&[]);
+    let silent_after = |after: u64, args: &[&str], code: i32| {
+        let between = Between::start(target.address(), Mischief::Silence { after });
+        let through = subsystem(&target, &between);
+        let giving_up = ["--rw", "randread", "--timeout", "2s", "--reconnect", "0"];
+        let child = start_bench(&format!("tcp://{through}"), &[&giving_up[..], args].concat());
+        result(&child.wait_with_output().unwrap(), code)
+    };
+    for (args, least_ns) in [
+        // It is asked until it is given up, after 2 s.
+        (&["--iodepth", "4", "--runtime", "60s"][..], 2e9),
+        (&["--iodepth", "4", "--number_ios", "1000000"], 2e9),
+        (&["--iodepth", "4", "--numjobs", "2", "--number_ios", "100000"], 2e9),
+        (&["--rate_iops", "2000", "--runtime", "60s"], 2e9),
+        (&["--iodepth", "4", "--runtime", "60s", "--ramp_time", "100ms"], 1.9e9),
+        // Not longer than it was to be.
+        (&["--iodepth", "4", "--runtime", "1s"], 1e9),
+    ] {
+        let after = if args.contains(&"--rate_iops") { 1 << 20 } else { 32 << 20 };
+        let result = silent_after(after, args, 1);
+        let read = &result["flows"][0]["read"];
+        let (ios, iops) = (read["ios"].as_f64().unwrap(), read["iops"].as_f64().unwrap());
+        let lasted_ns = result["simulated_ns"].as_f64().unwrap();
+        assert!(lasted_ns >= least_ns, "{args:?}: {lasted_ns}");
+        assert!((iops * lasted_ns / 1e9 - ios).abs() < 1e-3, "{args:?}: {read}");
+        if args.contains(&"1s") {
+            assert_eq!(lasted_ns, 1e9, "{args:?}");
+        }
+        assert!(result["host"]["unknown"].as_u64().unwrap() > 0, "{args:?}");
+    }
+}
+
+/// The last of few I/Os comes long before the runtime is over.
+#[test]
+fn a_low_rate_is_over_the_whole_runtime() {
+    let target = start_on_any_port(&[]);
+    let load = ["--rw", "randread", "--rate_iops", "10", "--runtime", "500ms"];
+    let result = result(&bench(target.address(), &load), 0);
+    assert_eq!((&result["requests"], &result["simulated_ns"]), (&5.into(), &5e8.into()));
+    assert_eq!(result["flows"][0]["read"]["iops"], 10.0);
+}
+
+/// What the drive was asked and did not answer counts on its side as well.
+#[test]
+fn the_served_result_counts_what_hosts_wait_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("served.json");
+    let drop = ["--fault", "connection-drop:rate=0.01", "--json", file.to_str().unwrap()];
+    let target = start_on_any_port(&drop);
+    let load = ["--rw", "randread", "--iodepth", "4", "--timeout", "2s", "--reconnect", "0"];
+    let address = target.address().to_owned();
+    let nqn = str_of(&target.ready["nqn"]).to_owned();
+    let output = run_bench(&format!("tcp://{address}/{nqn}"), &load);
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+    target.stop();
+    let served: Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+    assert!(served["simulated_ns"].as_f64().unwrap() >= 2e9, "{served}");
+    let read = &served["flows"][0]["read"];
+    let (ios, iops) = (read["ios"].as_f64().unwrap(), read["iops"].as_f64().unwrap());
+    assert!(ios > 0.0 && iops <= ios / 2.0, "{read}");
 }
 
 #[test]

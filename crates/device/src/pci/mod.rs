@@ -51,6 +51,7 @@ use config_space::{BarBytes, ConfigSpace};
 use data::Segments;
 use immediate::Batch;
 use msix::MsixTable;
+use mynah_model::io::FlowId;
 use mynah_stamp::Time;
 use mynah_wire::nvme::property::Configuration;
 use mynah_wire::pci::{CONFIGURATION_BYTES, MSIX_ENTRY_BYTES};
@@ -381,6 +382,11 @@ impl Function {
         let queues =
             self.active.iter().filter_map(|&id| self.submissions[usize::from(id)].as_ref());
         queues.map(|queue| u64::from(subsystem.guest_outstanding(queue.slot))).sum()
+    }
+
+    /// The flow of the host that uses it, once that has I/O queues.
+    pub fn flow(&self, subsystem: &Subsystem) -> Option<FlowId> {
+        subsystem.known_flow_of(self.controller)
     }
 
     /// Keeps where a command's data lie until it ends.

@@ -193,7 +193,8 @@ impl Rehost {
                 feed(drive, record)?;
             }
             // What this drive does itself, or has no need of.
-            Kind::DataArrived | Kind::CqFreed | Kind::Completed | Kind::End => {}
+            Kind::DataArrived | Kind::CqFreed | Kind::Completed => {}
+            Kind::RampEnds | Kind::Offered | Kind::End => {}
         }
         Ok(())
     }

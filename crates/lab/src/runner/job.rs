@@ -27,6 +27,8 @@ pub(super) struct Job {
     pub(super) exhausted: bool,
     /// A closed loop issues nothing from then on.
     stops_at: Time,
+    /// When a closed loop's runtime was over, if that is what has ended it.
+    ended_by_runtime: Option<Time>,
     /// Requests in the submission queue that the controller has not fetched.
     pub(super) submitted: VecDeque<u32>,
     /// When an open loop's last request arrived, and whether it waits in the host until one of
@@ -87,6 +89,7 @@ impl Job {
             exhausted: false,
             // A gate is asked before each request.
             stops_at: if gated { Time::ZERO } else { stops_at },
+            ended_by_runtime: None,
             gate: gated.then(|| Box::new(gate)),
             submitted: VecDeque::new(),
             arrived: Time::ZERO,
@@ -155,6 +158,17 @@ impl Job {
         (requests.saturating_add(drawn), sectors.saturating_add(drawn_sectors))
     }
 
+    /// When the job's runtime was over, if that is what has ended it.
+    pub(super) fn ended_by_runtime(&self) -> Option<Time> {
+        self.ended_by_runtime.or_else(|| self.generator.ended_by_runtime())
+    }
+
+    /// Whether all has been issued and completed.
+    pub(super) fn is_done(&self) -> bool {
+        let is_drawn = self.exhausted && self.next_ahead >= self.ahead.len();
+        self.outstanding == 0 && (is_drawn || self.ended_by_runtime.is_some())
+    }
+
     /// A closed loop's pause is over: how many requests were held back.
     pub(super) fn wake(&mut self) -> u32 {
         let Some(gate) = &mut self.gate else { return 0 };
@@ -175,15 +189,16 @@ impl Job {
     /// Whether a closed loop must not issue a request now: it is over, or pauses.
     #[inline(never)]
     fn is_held(&mut self, now: Time, arrivals: &mut Arrivals) -> bool {
-        let Some(gate) = self.gate.as_deref_mut().filter(|gate| now < gate.stops_at) else {
+        let stops_at = self.gate.as_ref().map_or(self.stops_at, |gate| gate.stops_at);
+        let active = self.gate.as_deref_mut().and_then(|gate| {
+            let ready = gate.schedule.next_active(now.max(gate.resumes_at));
+            (now.max(ready) < stops_at).then_some((gate, ready))
+        });
+        let Some((gate, ready)) = active else {
             self.exhausted = true;
+            self.ended_by_runtime = Some(stops_at);
             return true;
         };
-        let ready = gate.schedule.next_active(now.max(gate.resumes_at));
-        if ready >= gate.stops_at {
-            self.exhausted = true;
-            return true;
-        }
         if ready > now {
             gate.held += 1;
             if !std::mem::replace(&mut gate.wakes, true) {

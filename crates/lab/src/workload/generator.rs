@@ -38,6 +38,8 @@ pub struct Generator {
     remaining: u64,
     remaining_sectors: u64,
     ends_at: Time,
+    /// It has ended because what came next would have come after `ends_at`.
+    is_over: bool,
     /// How times of the stream become times of the run, if they differ.
     schedule: Option<Schedule>,
     stream: Stream,
@@ -164,6 +166,7 @@ impl FlowSpec {
             remaining_sectors: bytes.map_or(u64::MAX, |bytes| bytes.div_ceil(SECTOR_BYTES)),
             ends_at: runtime
                 .map_or(Time::MAX, |runtime| Time::ZERO + self.schedule.start + runtime),
+            is_over: false,
             schedule: (self.schedule != Schedule::default()).then_some(self.schedule),
             stream,
         })
@@ -393,11 +396,17 @@ impl Generator {
         }
         if planned.arrival.is_some_and(|at| at >= self.ends_at) {
             self.remaining = 0;
+            self.is_over = true;
             return None;
         }
         self.remaining -= 1;
         self.remaining_sectors = self.remaining_sectors.saturating_sub(u64::from(planned.sectors));
         Some(planned)
+    }
+
+    /// When the flow's runtime was over, if that is what has ended the stream.
+    pub fn ended_by_runtime(&self) -> Option<Time> {
+        self.is_over.then_some(self.ends_at)
     }
 
     /// How many requests and sectors may still be drawn; [`u64::MAX`] without that limit.

@@ -94,6 +94,18 @@ impl Measure {
         (std::mem::take(&mut self.interval), std::mem::take(&mut self.interval_late))
     }
 
+    /// A host has gone, or serving ends, while commands of its flow were not answered: they were
+    /// waited for until `at`, on the model's clock.
+    pub(crate) fn waited_for(&mut self, flow: FlowId, at: Time) {
+        self.recorder.expect_flow(flow.0.into());
+        self.recorder.offered_until(flow.0.into(), at);
+    }
+
+    /// Serving has ended, on the model's clock.
+    pub(crate) fn ended(&mut self, at: Time) {
+        self.recorder.lasted_until(at);
+    }
+
     #[inline]
     pub(crate) fn arrived(&mut self, gap: Span) {
         self.lateness.arrived(gap);

@@ -263,7 +263,8 @@ impl Port {
     }
 
     /// Lets the client go: the function is as new.
-    fn leave(&mut self, now: Now, subsystem: &mut Subsystem) {
+    fn leave(&mut self, now: Now, subsystem: &mut Subsystem, measure: &mut Measure) {
+        self.note_waits(now, subsystem, measure);
         self.function.reset(now, subsystem, self.doorbells.words());
         for vector in 0..self.function.vectors() {
             self.function.hold_interrupt(vector, false);
@@ -272,9 +273,19 @@ impl Port {
         self.session = None;
     }
 
+    /// Notes that the client goes, or serving ends, while its commands are under way.
+    fn note_waits(&self, now: Now, subsystem: &Subsystem, measure: &mut Measure) {
+        if let Some(flow) = self.function.flow(subsystem)
+            && self.outstanding(subsystem) > 0
+        {
+            measure.waited_for(flow, now.model);
+        }
+    }
+
     /// Takes the function from the subsystem.
     pub fn close(mut self, now: Now, subsystem: &mut Subsystem, measure: &mut Measure) {
         self.looks.settle(now, measure);
+        self.note_waits(now, subsystem, measure);
         self.session = None;
         self.function.close(now, subsystem);
     }
@@ -361,7 +372,13 @@ impl Port {
     }
 
     /// Deals with what the client says, and sends what it is told; whether there was something.
-    pub fn receive(&mut self, now: Now, subsystem: &mut Subsystem, say: &mut Say) -> bool {
+    pub fn receive(
+        &mut self,
+        now: Now,
+        subsystem: &mut Subsystem,
+        measure: &mut Measure,
+        say: &mut Say,
+    ) -> bool {
         let mut worked = false;
         for _ in 0..MESSAGES_A_LOOK {
             let Some(session) = &mut self.session else { break };
@@ -394,7 +411,7 @@ impl Port {
         }
         self.send();
         if self.session.as_ref().is_some_and(|session| session.over) {
-            self.leave(now, subsystem);
+            self.leave(now, subsystem, measure);
             worked = true;
         }
         worked

@@ -141,6 +141,8 @@ pub(super) struct Job<'a, S: Source> {
     /// To be submitted again after a lost connection.
     again: VecDeque<Io>,
     phase: Phase,
+    /// Since when the run is interrupted, and what is outstanding waited for.
+    leaving: Option<Time>,
     writes_to_flush: u64,
     flush_outstanding: bool,
     tally: Tally,
@@ -190,6 +192,7 @@ impl<'a, S: Source> Job<'a, S> {
             gave_up: false,
             again: VecDeque::new(),
             phase: Phase::Load,
+            leaving: None,
             writes_to_flush: 0,
             flush_outstanding: false,
             tally: Tally::default(),
@@ -211,6 +214,9 @@ impl<'a, S: Source> Job<'a, S> {
                 Ok(()) => break,
                 Err(error) => {
                     if !self.reconnect(error) {
+                        if self.leaving.is_none() {
+                            self.end_load(start, self.clock.wall());
+                        }
                         break;
                     }
                 }
@@ -226,7 +232,6 @@ impl<'a, S: Source> Job<'a, S> {
 
     /// Works on one connection until everything is done.
     fn work(&mut self, start: Time) -> Result<(), HostError> {
-        let mut leaving = None;
         let mut now = self.clock.wall();
         loop {
             let mut busy = self.queue.receive()?;
@@ -255,9 +260,12 @@ impl<'a, S: Source> Job<'a, S> {
                 self.measuring = true;
             }
             if self.link.stopped() {
+                if self.leaving.is_none() {
+                    self.end_load(start, now);
+                }
                 self.phase = Phase::Ended;
                 self.tally.unknown += self.again.drain(..).count() as u64;
-                let since = *leaving.get_or_insert(now);
+                let since = *self.leaving.get_or_insert(now);
                 if now.saturating_since(since) > LEAVE_PATIENCE {
                     return Ok(());
                 }
@@ -367,6 +375,10 @@ impl<'a, S: Source> Job<'a, S> {
             // All is issued: what was written is read again, if that is wanted.
             let verifies = self.data.verify.is_some();
             if self.outstanding == 0 || !verifies {
+                let by_runtime = self.plan.generator.ended_by_runtime().is_some();
+                if now >= end && self.plan.depth.is_some() || self.gave_up || by_runtime {
+                    self.tally.offered_until(end);
+                }
                 self.phase = if verifies { Phase::Final(0) } else { Phase::Ended };
             }
             return None;
@@ -388,6 +400,15 @@ impl<'a, S: Source> Job<'a, S> {
             self.writes_to_flush += 1;
         }
         Some(self.io(planned.operation, first, blocks, created))
+    }
+
+    /// The load ends before all of it has been issued and has come back.
+    fn end_load(&mut self, start: Time, now: Time) {
+        let mut waiting = self.again.iter().chain(self.ios.iter().flatten());
+        if self.phase == Phase::Load || waiting.any(|io| io.counted) {
+            let end = self.plan.runtime.map_or(Time::MAX, |runtime| start + runtime);
+            self.tally.offered_until(now.min(end));
+        }
     }
 
     /// The next I/O has to wait for others. When the runtime is over, those that come at their
@@ -531,7 +552,7 @@ impl<'a, S: Source> Job<'a, S> {
         }
         let measured = self.measuring && io.counted;
         if !success {
-            self.tally.failed(io.operation, measured, || status.result_name().into_owned());
+            self.tally.failed(io.operation, measured, now, || status.result_name().into_owned());
         } else {
             self.tally.succeeded(io.operation, measured, bytes, io.created, io.submitted, now);
         }

@@ -22,9 +22,10 @@ struct Record {
 pub(super) struct Tally {
     records: [Option<Box<Record>>; Kind::ALL.len()],
     errors: [BTreeMap<String, u64>; Kind::ALL.len()],
-    /// When the measurement began, and when the last measured I/O ended.
+    /// When the measurement began, and until when load was offered: the last measured I/O, or what
+    /// [`Tally::offered_until`] has said if that is later.
     start: Time,
-    last: Time,
+    end: Time,
     /// I/Os that succeeded and failed, whenever that was.
     succeeded: u64,
     failed: u64,
@@ -44,7 +45,13 @@ pub(super) struct Tally {
 impl Tally {
     /// The measurement begins at `now`.
     pub(super) fn start(&mut self, now: Time) {
-        (self.start, self.last) = (now, now);
+        (self.start, self.end) = (now, now);
+    }
+
+    /// Load was offered until `at`, whether its I/Os have ended or not.
+    #[inline]
+    pub(super) fn offered_until(&mut self, at: Time) {
+        self.end = self.end.max(at);
     }
 
     /// I/Os that have ended.
@@ -71,7 +78,7 @@ impl Tally {
         if !measured {
             return;
         }
-        self.last = now;
+        self.offered_until(now);
         let record = self.records[Kind::from(operation) as usize].get_or_insert_default();
         record.ios += 1;
         record.bytes += bytes;
@@ -84,17 +91,19 @@ impl Tally {
         &mut self,
         operation: Operation,
         measured: bool,
+        now: Time,
         status: impl FnOnce() -> String,
     ) {
         self.failed += 1;
         if measured {
+            self.offered_until(now);
             *self.errors[Kind::from(operation) as usize].entry(status()).or_default() += 1;
         }
     }
 
-    /// From the start of the measurement to the end of the last I/O.
+    /// From the start of the measurement to the end of the load.
     pub(super) fn interval(&self) -> Span {
-        self.last.saturating_since(self.start)
+        self.end.saturating_since(self.start)
     }
 
     /// I/Os measured, failed ones included.
@@ -118,7 +127,7 @@ impl Tally {
                 *mine.entry(status).or_default() += count;
             }
         }
-        self.last = self.last.max(other.last);
+        self.end = self.end.max(other.end);
         self.succeeded += other.succeeded;
         self.failed += other.failed;
         self.retried += other.retried;
