@@ -109,8 +109,6 @@ pub struct Engine {
     starved: Vec<u64>,
     fed_at: Option<Time>,
     starvations: u64,
-    /// It was said.
-    has_starved: bool,
     scratch: Vec<u8>,
     control_buffer: Vec<u8>,
     ports: Vec<Port>,
@@ -173,7 +171,6 @@ impl Engine {
             starved: Vec::new(),
             fed_at: None,
             starvations: 0,
-            has_starved: false,
             scratch: vec![0; 16 << 10],
             control_buffer: socket::control_buffer(),
             ports: Vec::new(),
@@ -495,10 +492,7 @@ impl Engine {
             self.adopt(new);
         }
         if self.control.starved.swap(false, Ordering::AcqRel) {
-            self.starvations += 1;
-            if !std::mem::replace(&mut self.has_starved, true) {
-                (self.say)(admission::STARVED_TEXT);
-            }
+            self.note_starvation();
         }
         if self.control.wanted.swap(false, Ordering::AcqRel) {
             let measure = self.hub.measure();

@@ -197,7 +197,7 @@ impl Drop for Share {
 /// the newcomer's own if it is that peer that has too much, else the oldest of the peer that has
 /// most of them. So nobody drives another out who has less than himself.
 pub fn whom_to_drop<K>(
-    oldest_first: impl Iterator<Item = (K, Peer)> + Clone,
+    mut oldest_first: impl Iterator<Item = (K, Peer)> + Clone,
     newcomer: Peer,
     refused: Refused,
 ) -> Option<K> {
@@ -210,7 +210,7 @@ pub fn whom_to_drop<K>(
             oldest_first.clone().map(|(_, peer)| peer).find(|peer| counts[peer] == most)?
         }
     };
-    oldest_first.into_iter().find(|(_, peer)| *peer == who).map(|(it, _)| it)
+    oldest_first.find(|(_, peer)| *peer == who).map(|(it, _)| it)
 }
 
 /// How much there is of everything that peers can use up.

@@ -20,9 +20,9 @@ const ACCEPTS_A_TURN: usize = 16;
 /// Between two looks at things that take seconds.
 const SWEEP: Span = Span::from_secs(1);
 /// Nobody is let in for so long where the system has nothing left for a connection.
-pub(crate) const STARVED: Span = Span::from_ms(100);
+const STARVED: Span = Span::from_ms(100);
 /// What is said then, once.
-pub(crate) const STARVED_TEXT: &str = "the system has no descriptors or memory left for new \
+const STARVED_TEXT: &str = "the system has no descriptors or memory left for new \
      connections (see ulimit -n): they wait until others end";
 
 /// How much hosts may ask of the engine.
@@ -92,10 +92,15 @@ impl Engine {
         self.watch(data, EventFlags::empty());
         self.starved.push(data);
         self.fed_at = Some(self.clock.wall() + STARVED);
-        if !std::mem::replace(&mut self.has_starved, true) {
+        self.note_starvation();
+    }
+
+    /// The system has nothing left for a new connection, here or where others are accepted.
+    pub(super) fn note_starvation(&mut self) {
+        self.starvations += 1;
+        if self.starvations == 1 {
             (self.say)(STARVED_TEXT);
         }
-        self.starvations += 1;
     }
 
     /// Looks at listeners again.
