@@ -455,7 +455,7 @@ impl Recorder {
     }
 
     /// A command of `flow` has ended, one way or the other.
-    #[inline]
+    #[inline(always)]
     fn ended(&mut self, flow: usize, (created, rung, at): (Time, Time, Time)) -> &mut FlowRecord {
         self.go(1, at);
         if rung < self.start {

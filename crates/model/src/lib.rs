@@ -12,8 +12,7 @@
 //!      -> plane queue -> channel and die -> read data (Output::Move) -> Output::Complete
 //! ```
 //!
-//! What it does not model: SATA, hybrid mapping, mapping units larger than a page, program
-//! and erase suspension.
+//! What it does not model: mapping by key, zones, temperature.
 
 mod account;
 mod activity;

@@ -2,8 +2,8 @@
 //! picoseconds, the [`Stage`]s an I/O passes through, and the [`StageSpans`] record that
 //! says how long one I/O spent in each.
 //!
-//! The drive model, the emulated target, the host and the profiler all use these types, so
-//! that a prediction, an emulation and a profile of a real kernel can be laid side by side.
+//! The drive model, the simulator, the served drive and the load generator all use these types,
+//! so that what was predicted and what was measured can be laid side by side.
 //!
 //! This crate knows nothing else: no drive, no protocol, no clock.
 
