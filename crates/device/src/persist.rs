@@ -132,9 +132,9 @@ impl Subsystem {
 
     /// Whether there is room for `more` bytes beside everything that is kept now.
     pub(crate) fn can_describe_more(&self, more: usize) -> bool {
-        let namespaces = self.namespaces.iter().flatten();
+        let namespaces = self.namespaces.iter().filter_map(Option::as_deref);
         let marks = |it: &Namespace| MARKS_COUNT_BYTES + it.uncorrectable.count() * RUN_BYTES;
-        let marks: usize = namespaces.map(|it| marks(it)).sum();
+        let marks: usize = namespaces.map(marks).sum();
         self.description(false).len() + marks + more <= DESCRIPTION_BYTES_MAX
     }
 
