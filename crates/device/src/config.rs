@@ -1,5 +1,7 @@
 //! What a subsystem is told when it is built, and by transports.
 
+use core::net::IpAddr;
+
 /// When commands complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Timing {
@@ -110,7 +112,8 @@ pub struct NamespaceConfig {
 /// An address of the subsystem.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Port {
-    /// The address in text: `127.0.0.1`, `::1`.
+    /// The address in text: `127.0.0.1`, `::1`. Every address (`0.0.0.0`, `::`) is listed as the one
+    /// at which a host came in.
     pub address: String,
     /// The port number in text.
     pub service: String,
@@ -164,6 +167,9 @@ pub struct Transport {
     /// Connections with the same number come from the same machine, as far as the transport can
     /// tell, and share what one may use up.
     pub source: u128,
+    /// The address at which the host came in, where there is one: what the discovery log page says
+    /// of ports that listen at every address.
+    pub local: Option<IpAddr>,
     /// Which of [`SubsystemConfig::ports`] the host came to.
     pub port: u16,
     /// TRTYPE: 3 is TCP.

@@ -7,6 +7,7 @@ use crate::guest::PCI_EXPRESS;
 use crate::nvm::reservation::HostId;
 use crate::output::Reply;
 use crate::slots::NONE;
+use core::net::IpAddr;
 use mynah_model::io::FlowId;
 use mynah_stamp::{Span, Time};
 use mynah_wire::nvme::log::{ErrorEntry, ReservationNotification};
@@ -69,6 +70,8 @@ pub(crate) struct Controller {
     pub(crate) in_capsule_bytes: u32,
     pub(crate) max_transfer_bytes: u32,
     pub(crate) port: u16,
+    /// The address at which its host came in.
+    pub(crate) local: Option<IpAddr>,
     pub(crate) transport: u8,
     /// Where its host is, see [`Transport::source`].
     pub(crate) source: u128,
@@ -97,6 +100,7 @@ impl Controller {
             max_transfer_bytes: self.max_transfer_bytes,
             peer: self.host_nqn.clone(),
             source: self.source,
+            local: None,
             port: self.port,
             kind: self.transport,
             host_nqn: None,

@@ -3,6 +3,7 @@
 use crate::config::Neighbour;
 use crate::controller::Role;
 use crate::subsystem::Subsystem;
+use core::net::IpAddr;
 use mynah_stamp::Time;
 use mynah_wire::fabrics::{DISCOVERY_NQN, nqn_field};
 use mynah_wire::nvme::identify::ascii;
@@ -12,6 +13,26 @@ use zerocopy::byteorder::little_endian::U16;
 
 /// TRTYPE of TCP.
 const TCP: u8 = 3;
+/// ADRFAM.
+const IPV4: u8 = 1;
+const IPV6: u8 = 2;
+
+/// Where a host that came in at `local` reaches a port that listens at `address`, and the address's
+/// family: nobody can connect to "every address" (so Linux's target, nvmet_tcp_disc_port_addr in
+/// drivers/nvme/target/tcp.c). `None` if it cannot reach it.
+fn reached(address: &str, local: Option<IpAddr>) -> Option<(String, u8)> {
+    let family = |address: &str| if address.contains(':') { IPV6 } else { IPV4 };
+    let listens = match (address.parse::<IpAddr>(), local) {
+        (Ok(listens), Some(_)) if listens.is_unspecified() => listens,
+        _ => return Some((address.to_owned(), family(address))),
+    };
+    // Sockets of both families say addresses of IPv4 in those of IPv6.
+    let local = local?.to_canonical();
+    let address = local.to_string();
+    let family = family(&address);
+    // Whoever came over IPv6 came to another port than one of IPv4.
+    (listens.is_ipv6() || local.is_ipv4()).then_some((address, family))
+}
 
 impl Subsystem {
     /// The identifiers that controllers of a role can have. Anybody can have a discovery
@@ -27,14 +48,16 @@ impl Subsystem {
     }
 
     /// The page as this host sees it: on every port the discovery subsystem itself, and the
-    /// NVM subsystem if the host is allowed to use it; then the neighbours.
-    pub(crate) fn discovery_page(&self, host_nqn: &str) -> Vec<u8> {
+    /// NVM subsystem if the host is allowed to use it; then the neighbours. `local` is the address at
+    /// which the host came in.
+    pub(crate) fn discovery_page(&self, host_nqn: &str, local: Option<IpAddr>) -> Vec<u8> {
         let mut entries = Vec::new();
         let entries_max = self.config.limits.queue_entries_max.min(65_535) as u16;
         let mut offer = |(id, port): (usize, &crate::Port), kind: u8, flags: u16, nqn: &str| {
+            let Some((address, address_family)) = reached(&port.address, local) else { return };
             let mut entry = DiscoveryEntry {
                 transport: TCP,
-                address_family: if port.address.contains(':') { 2 } else { 1 },
+                address_family,
                 kind,
                 // A secure channel is required or not; flow control may be disabled.
                 requirements: if port.tls { 1 } else { 2 } | 1 << 2,
@@ -44,7 +67,7 @@ impl Subsystem {
                 flags: U16::new(flags),
                 service: ascii(&port.service),
                 subsystem_nqn: nqn_field(nqn).unwrap_or([0; 256]),
-                address: ascii(&port.address),
+                address: ascii(&address),
                 ..Default::default()
             };
             entry.specific[0] = if port.tls { 2 } else { 0 };

@@ -227,6 +227,7 @@ impl Subsystem {
             in_capsule_bytes: transport.in_capsule_bytes,
             max_transfer_bytes: transport.max_transfer_bytes,
             port: transport.port,
+            local: transport.local,
             transport: transport.kind,
             source: transport.source,
             flow: NOBODY,

@@ -93,6 +93,7 @@ impl Fuzz {
             max_transfer_bytes: 64 << 10,
             peer: String::new(),
             source: 0,
+            local: None,
             port: 0,
             kind: 3,
             host_nqn: None,

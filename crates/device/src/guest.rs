@@ -67,6 +67,7 @@ impl Subsystem {
             max_transfer_bytes: config.max_transfer_bytes,
             peer: config.host.clone(),
             source: config.source,
+            local: None,
             port: 0,
             kind: PCI_EXPRESS,
             host_nqn: None,

@@ -197,6 +197,7 @@ fn encrypt(
                 Event::Established(new) => control.adopt(Newcomer {
                     socket: new.socket,
                     address: new.address,
+                    local: new.local,
                     port: number as u16,
                     host_nqn: Some(new.host_nqn),
                     half_open: new.half_open,
@@ -414,6 +415,7 @@ impl Server {
             max_transfer_bytes: settings.transfer_bytes,
             peer: String::new(),
             source: 0,
+            local: None,
             port: 0,
             kind: TCP,
             host_nqn: None,

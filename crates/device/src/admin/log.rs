@@ -137,8 +137,8 @@ impl Subsystem {
             page::SUPPORTED_LOG_PAGES => Ok(self.supported_pages(is_discovery)),
             page::ERROR_INFORMATION => Ok(errors(controller)),
             page::DISCOVERY if is_discovery => {
-                let host = controller.host_nqn.clone();
-                Ok(self.discovery_page(&host))
+                let (host, local) = (controller.host_nqn.clone(), controller.local);
+                Ok(self.discovery_page(&host, local))
             }
             _ if is_discovery => Err(unknown),
             page::SMART if !matches!(namespace, 0 | NAMESPACE_ALL) => {

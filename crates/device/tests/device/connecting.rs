@@ -1,7 +1,7 @@
 //! Connect, properties, keep-alive, disconnect; the discovery controller.
 
 use crate::support::*;
-use mynah_device::{Neighbour, Port, Queue, Shard, SubsystemConfig, Timing};
+use mynah_device::{Neighbour, Port, Queue, Shard, SubsystemConfig, Timing, Transport};
 use mynah_stamp::Span;
 use mynah_wire::fabrics::{Connect, DISCOVERY_NQN};
 use mynah_wire::nvme::Status;
@@ -428,4 +428,59 @@ fn a_host_without_a_name_connects_where_nobody_asks_for_one() {
     let queue = world.attach();
     let reply = world.connect_as(queue, "somebody", SUBSYSTEM, connect(0, 32), 0xffff);
     assert_eq!(plain(reply.status()), Status::CONNECT_INVALID_PARAMETERS);
+}
+
+/// Nobody can connect to "every address": hosts are told the one at which they came in.
+#[test]
+fn discovery_lists_the_address_at_which_the_host_came_in() {
+    let any = |address: &str, service: &str| Port {
+        address: address.into(),
+        service: service.into(),
+        tls: false,
+    };
+    let ports = vec![any("0.0.0.0", "4420"), any("::", "4421"), any("10.0.0.9", "4422")];
+    let neighbour = Neighbour {
+        nqn: "nqn.2026-11.test:beside".into(),
+        ports: vec![any("0.0.0.0", "4430")],
+        shard: Shard::WHOLE,
+        allowed_hosts: Vec::new(),
+    };
+    let set = ports.clone();
+    let mut world = World::with(Timing::Immediate, |config| config.ports = set, |_| {});
+    world.subsystem.set_neighbours(vec![neighbour]);
+    // Address families: 1 is IPv4, 2 IPv6.
+    let v4 = |address: &'static str| {
+        vec![
+            (1, address, "4420"),
+            (1, address, "4421"),
+            (1, "10.0.0.9", "4422"),
+            (1, address, "4430"),
+        ]
+    };
+    for (local, expected) in [
+        ("127.0.0.1", v4("127.0.0.1")),
+        ("192.168.1.7", v4("192.168.1.7")),
+        ("::ffff:192.168.1.7", v4("192.168.1.7")),
+        // Ports of IPv4 are not to be had at an address of IPv6.
+        ("fd00::7", vec![(2, "fd00::7", "4421"), (1, "10.0.0.9", "4422")]),
+    ] {
+        let local = Some(local.parse().unwrap());
+        let queue = world.attach_as(Transport { local, ..tcp() });
+        world.connect_as(queue, HOST, DISCOVERY_NQN, connect(0, 32), 0xffff);
+        world.call(queue, property_set(offset::CC, 0x0046_0001), &[]);
+        let records = world.log(queue, page::DISCOVERY, 1024)[8];
+        let log = world.log(queue, page::DISCOVERY, (u32::from(records) + 1) * 1024);
+        let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap().trim().to_owned();
+        let listed: Vec<_> = log[1024..]
+            .chunks(1024)
+            .filter(|record| record[2] == 2)
+            .map(|record| (record[1], text(&record[512..768]), text(&record[32..64])))
+            .collect();
+        let expected = expected
+            .iter()
+            .map(|&(family, address, service)| (family, address.to_owned(), service.to_owned()));
+        assert_eq!(listed, expected.collect::<Vec<_>>(), "{local:?}");
+        let now = world.clock();
+        world.subsystem.detach(now, queue);
+    }
 }

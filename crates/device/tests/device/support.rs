@@ -101,6 +101,20 @@ pub(crate) struct World {
     next_id: u16,
 }
 
+/// A connection over TCP.
+pub(crate) fn tcp() -> Transport {
+    Transport {
+        in_capsule_bytes: 8192,
+        max_transfer_bytes: 128 << 10,
+        peer: "test".into(),
+        source: 0,
+        local: None,
+        port: 0,
+        kind: 3,
+        host_nqn: None,
+    }
+}
+
 impl World {
     pub(crate) fn new(timing: Timing) -> World {
         World::with(timing, |_| {}, |_| {})
@@ -147,15 +161,12 @@ impl World {
 
     /// A connection whose peer has proved to the transport that it is this host.
     pub(crate) fn attach_proved(&mut self, host: Option<&str>) -> Queue {
-        let transport = Transport {
-            in_capsule_bytes: 8192,
-            max_transfer_bytes: 128 << 10,
-            peer: "test".into(),
-            source: self.source,
-            port: 0,
-            kind: 3,
-            host_nqn: host.map(str::to_owned),
-        };
+        let source = self.source;
+        self.attach_as(Transport { host_nqn: host.map(str::to_owned), source, ..tcp() })
+    }
+
+    /// A connection of this kind.
+    pub(crate) fn attach_as(&mut self, transport: Transport) -> Queue {
         self.subsystem.attach(self.clock(), transport)
     }
 

@@ -475,6 +475,7 @@ fn connection(host: &mut Host) -> mynah_device::Queue {
         max_transfer_bytes: 128 << 10,
         peer: "test".into(),
         source: 0,
+        local: None,
         port: 0,
         kind: 3,
         host_nqn: None,

@@ -83,6 +83,7 @@ impl World {
             max_transfer_bytes: 128 << 10,
             peer: "test".into(),
             source: 0,
+            local: None,
             port: 0,
             kind: 3,
             host_nqn: None,

@@ -13,7 +13,7 @@ use mynah_device::Transport;
 use mynah_stamp::{Span, Time};
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::fd::OwnedFd;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 /// Connections accepted in one turn.
 const ACCEPTS_A_TURN: usize = 16;
@@ -59,12 +59,20 @@ pub struct Newcomer {
     pub socket: OwnedFd,
     /// Where it comes from; `None`: from a local socket.
     pub address: Option<SocketAddr>,
+    /// The address at which it came in.
+    pub local: Option<IpAddr>,
     /// The number of the subsystem's port that it came to.
     pub port: u16,
     /// NQN of the host that it has proved to be, if it has.
     pub host_nqn: Option<String>,
     /// What it has of the half-open connections, if it has been admitted already.
     pub half_open: Option<Share>,
+}
+
+/// The address at which the peer of a connection came in.
+fn local_address(socket: &OwnedFd) -> Option<IpAddr> {
+    let address = rustix::net::getsockname(socket).ok()?;
+    SocketAddr::try_from(address).ok().map(|address| address.ip())
 }
 
 impl Engine {
@@ -82,8 +90,9 @@ impl Engine {
                     continue;
                 }
             };
+            let local = local_address(&socket);
             let (port, host_nqn, half_open) = (number as u16, None, None);
-            self.adopt(Newcomer { socket, address, port, host_nqn, half_open });
+            self.adopt(Newcomer { socket, address, local, port, host_nqn, half_open });
         }
     }
 
@@ -128,7 +137,7 @@ impl Engine {
 
     /// Takes a new connection in.
     pub(super) fn adopt(&mut self, new: Newcomer) {
-        let Newcomer { socket, address, port, host_nqn, half_open } = new;
+        let Newcomer { socket, address, local, port, host_nqn, half_open } = new;
         let now = self.clock.now();
         let who = Peer::of(address);
         self.forget_connected();
@@ -138,7 +147,7 @@ impl Engine {
             return;
         }
         let peer = address.map_or_else(String::new, |address| address.to_string());
-        let transport = Transport { peer, port, host_nqn, ..self.transport.clone() };
+        let transport = Transport { peer, local, port, host_nqn, ..self.transport.clone() };
         let id = self.hub.open(now, who, transport);
         let flags = EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET;
         if epoll::add(&self.epoll, &socket, EventData::new_u64(id.into()), flags).is_err() {

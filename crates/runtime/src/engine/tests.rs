@@ -91,6 +91,7 @@ fn engine_with(store: Box<dyn Store>, control: &Arc<Control>) -> Engine {
         max_transfer_bytes: 1 << 20,
         peer: String::new(),
         source: 0,
+        local: None,
         port: 0,
         kind: 3, // TCP
         host_nqn: None,

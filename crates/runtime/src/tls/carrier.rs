@@ -16,7 +16,7 @@ use rustix::event::{EventfdFlags, Timespec, eventfd};
 use rustix::io::Errno;
 use std::collections::{HashMap, VecDeque};
 use std::io;
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
@@ -43,6 +43,8 @@ pub struct Established {
     pub socket: OwnedFd,
     /// Address of the peer.
     pub address: Option<SocketAddr>,
+    /// The address at which it came in.
+    pub local: Option<IpAddr>,
     /// NQN of the host that the key belongs to; empty at a host's own end.
     pub host_nqn: String,
     /// Its place among the half-open connections, if it was accepted.
@@ -427,6 +429,7 @@ impl Worker {
         });
         let tls = handshake.tls;
         let address = tls.get_ref().peer_addr().ok();
+        let local_address = tls.get_ref().local_addr().ok().map(|address| address.ip());
         let (local, remote) = match made {
             Ok(sockets) => sockets,
             Err(error) => {
@@ -444,11 +447,13 @@ impl Worker {
                     return Turn::Idle;
                 };
                 let half_open = Some(half_open);
-                tell(Event::Established(Established { socket, address, host_nqn, half_open }));
+                let local = local_address;
+                let new = Established { socket, address, local, host_nqn, half_open };
+                tell(Event::Established(new));
             }
             Ending::Connected(then) => {
-                let (host_nqn, half_open) = (String::new(), None);
-                then(Ok(Established { socket, address, host_nqn, half_open }));
+                let (local, host_nqn, half_open) = (local_address, String::new(), None);
+                then(Ok(Established { socket, address, local, host_nqn, half_open }));
             }
         }
         self.connections.insert(id, State::Pipe(Pipe::new(tls, local)));

@@ -63,8 +63,9 @@ impl Target {
         let (far, _) = listener.accept().expect("a connection");
         far.set_nonblocking(true).expect("a socket");
         let address = Some(SocketAddr::new(address.parse().expect("an address"), 1234));
-        let (port, host_nqn, half_open) = (0, None, None);
-        self.control.adopt(Newcomer { socket: far.into(), address, port, host_nqn, half_open });
+        let (local, port, host_nqn, half_open) = (None, 0, None, None);
+        let socket = far.into();
+        self.control.adopt(Newcomer { socket, address, local, port, host_nqn, half_open });
         near
     }
 

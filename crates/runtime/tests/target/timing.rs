@@ -54,6 +54,7 @@ impl World {
             max_transfer_bytes: 1 << 20,
             peer: "test".into(),
             source: 0,
+            local: None,
             port: 0,
             kind: 3,
             host_nqn: None,
