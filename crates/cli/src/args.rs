@@ -21,7 +21,7 @@ Examples:
   mynah sim --help                            everything a simulation can do
   mynah serve                                 be the drive, over NVMe/TCP on loopback
   mynah serve --vfio-user /tmp/drive          be the drive, on the PCIe bus of a QEMU guest
-  mynah bench tcp://127.0.0.1:4420            use it";
+  mynah bench tcp://127.0.0.1                 use it";
 
 const SIM_EXAMPLES: &str = "\
 Examples:
@@ -76,7 +76,7 @@ however long it takes for the ones before: on a slower drive they pile up.";
 
 const BENCH_EXAMPLES: &str = "\
 Examples:
-  mynah bench tcp://127.0.0.1:4420                          the target's only subsystem
+  mynah bench tcp://127.0.0.1                               the target's only subsystem
   mynah bench tcp://10.0.0.7:4420/nqn.2026-01.org.example:a --rw randwrite --iodepth 64
   mynah bench vfio-user:/tmp/drive --rw randread --bs 512 --iodepth 32 --numjobs 2
   mynah bench TARGET --rw randrw --rwmixread 70 --bs 8k --numjobs 4 --runtime 30s
@@ -326,8 +326,8 @@ pub(crate) struct Demo {
 /// `mynah bench`.
 #[derive(Args)]
 pub(crate) struct Bench {
-    /// tcp://HOST:PORT[/NQN], where without a name the target's only subsystem is used; or
-    /// vfio-user:DIR
+    /// tcp://HOST[:PORT][/NQN], where without a port 4420 is meant, and without a name the target's
+    /// only subsystem; or vfio-user:DIR
     #[arg(value_name = "TARGET")]
     pub(crate) target: String,
 
@@ -410,6 +410,9 @@ pub(crate) struct HostArgs {
     /// An answer that takes longer is taken for a lost connection [default: 30s]
     #[arg(long, value_name = "TIME")]
     pub(crate) timeout: Option<String>,
+    /// How long a target that is not there yet is tried; 0: once [default: 5s]
+    #[arg(long, value_name = "TIME")]
+    pub(crate) wait: Option<String>,
     /// How long a lost target is tried again; 0: not at all [default: 60s]
     #[arg(long, alias = "ctrl-loss-tmo", value_name = "TIME")]
     pub(crate) reconnect: Option<String>,

@@ -25,15 +25,20 @@ use std::time::Duration;
 const DEFAULT_RUNTIME: Span = Span::from_secs(10);
 const DEFAULT_KEEP_ALIVE: Duration = Duration::from_secs(10);
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
+const DEFAULT_WAIT: Duration = Duration::from_secs(5);
 const DEFAULT_RECONNECT: Duration = Duration::from_secs(60);
 
 /// Puts a load on a target; whether it was interrupted.
 pub(crate) fn run(args: &Bench) -> Result<bool, Failure> {
     let mut remarks = Vec::new();
     let flow = flow(args, &mut remarks)?;
-    let target = match args.target.strip_prefix("vfio-user:") {
-        Some(folder) => Where::VfioUser(vfio_user(args, folder)?),
-        None => Where::Tcp(Box::new(tcp(args)?)),
+    let wait = time("--wait", &args.host.wait, DEFAULT_WAIT)?;
+    let (target, listed) = match args.target.strip_prefix("vfio-user:") {
+        Some(folder) => (Where::VfioUser(vfio_user(args, folder)?), None),
+        None => {
+            let (options, listed) = tcp(args, wait)?;
+            (Where::Tcp(Box::new(options)), listed)
+        }
     };
     let load = Load {
         target,
@@ -48,11 +53,13 @@ pub(crate) fn run(args: &Bench) -> Result<bool, Failure> {
         verify: args.run.verify,
         flush_every: args.run.fsync,
         cpus: values::cpus(args.run.cpus_allowed.as_deref())?,
+        wait,
         reconnect: time("--reconnect", &args.host.reconnect, DEFAULT_RECONNECT)?,
     };
     let json = args.json.as_deref().filter(|path| *path != Path::new("-"));
     let json = json.map(PendingFile::create).transpose()?;
-    let (mut outcome, run) = watched(args, &load)?;
+    let (outcome, run) = watched(args, &load);
+    let mut outcome = outcome.map_err(|error| refused(error, listed.as_deref()))?;
     outcome.result.run = run;
     show(args, &outcome, json, &remarks)?;
     match outcome.failure() {
@@ -89,8 +96,8 @@ fn vfio_user(args: &Bench, folder: &str) -> Result<VfioUserOptions, Failure> {
     })
 }
 
-/// How to reach a subsystem over TCP.
-fn tcp(args: &Bench) -> Result<Options, Failure> {
+/// How to reach a subsystem over TCP, and where discovery has listed it, if that was asked.
+fn tcp(args: &Bench, wait: Duration) -> Result<(Options, Option<String>), Failure> {
     let target: Target = args
         .target
         .parse()
@@ -101,12 +108,12 @@ fn tcp(args: &Bench) -> Result<Options, Failure> {
     }
     let options = options(args, &target)?;
     match target.nqn {
-        Some(_) => Ok(options),
-        None => discovered(options),
+        Some(_) => Ok((options, None)),
+        None => discovered(options, wait),
     }
 }
 
-fn watched(args: &Bench, load: &Load) -> Result<(Outcome, Run), Failure> {
+fn watched(args: &Bench, load: &Load) -> (Result<Outcome, LoadError>, Run) {
     let mut bar = Bar::new(args.quiet);
     let mut meter = Meter::new();
     let outcome = load::run(load, &mut |progress| {
@@ -117,7 +124,7 @@ fn watched(args: &Bench, load: &Load) -> Result<(Outcome, Run), Failure> {
         }
         bar.load(progress)
     });
-    Ok((outcome.map_err(refused)?, meter.finish()))
+    (outcome, meter.finish())
 }
 
 /// Prints and writes what was measured.
@@ -216,20 +223,30 @@ fn encryption(args: &Bench) -> Result<Option<host::Encryption>, Failure> {
     Ok(Some(encryption.map_err(|error| Failure::failed(error.to_string(), None))?))
 }
 
-/// The options with the target's only subsystem.
-fn discovered(options: Options) -> Result<Options, Failure> {
-    let mut found = host::discover(&options).map_err(|error| refused(error.into()))?;
-    found.sort_by(|a, b| a.nqn.cmp(&b.nqn));
+/// The options with the target's only subsystem, and where the target says that it is. A host stays
+/// where it came in all the same: an address behind a forwarded port is none that it can reach.
+fn discovered(options: Options, wait: Duration) -> Result<(Options, Option<String>), Failure> {
+    let found = host::persist(wait, || host::discover(&options));
+    let mut found = found.map_err(|error| refused(error.into(), None))?;
+    // The entry for where the host is comes first.
+    let port = |address: &str| address.rsplit_once(':').map(|(_, port)| port.to_owned());
+    let here = port(&options.address);
+    let is_elsewhere = |one: &host::Subsystem| one.address.as_deref().and_then(port) != here;
+    found.sort_by_key(|one| (one.nqn.clone(), is_elsewhere(one)));
     found.dedup_by(|a, b| a.nqn == b.nqn);
     match &found[..] {
         [] => Err(Failure::failed("the target has no subsystem for this host".into(), None)),
-        [only] => Ok(Options {
-            address: only.address.clone().unwrap_or_else(|| options.address.clone()),
-            subsystem_nqn: only.nqn.clone(),
-            ..options
-        }),
+        [only] => {
+            let listed = only.address.as_ref().filter(|_| is_elsewhere(only));
+            let listed = listed.map(|address| format!("tcp://{address}/{}", only.nqn));
+            Ok((Options { subsystem_nqn: only.nqn.clone(), ..options }, listed))
+        }
         several => {
-            let names = several.iter().map(|one| format!("tcp://{}/{}", options.address, one.nqn));
+            let place = |one: &host::Subsystem| match &one.address {
+                Some(address) if is_elsewhere(one) => address.clone(),
+                _ => options.address.clone(),
+            };
+            let names = several.iter().map(|one| format!("tcp://{}/{}", place(one), one.nqn));
             let names: Vec<_> = names.collect();
             let message = format!("the target has {} subsystems; name one of them", names.len());
             Err(Failure::usage(message, Some(&names.join("\n"))))
@@ -237,15 +254,24 @@ fn discovered(options: Options) -> Result<Options, Failure> {
     }
 }
 
-fn refused(error: LoadError) -> Failure {
+/// Why there is no result; `listed` is where discovery has listed the subsystem, if not where the
+/// host has asked for it.
+fn refused(error: LoadError, listed: Option<&str>) -> Failure {
     match error {
         LoadError::Host(error) => {
-            let help = HostError::help(&error);
-            Failure::failed(error.to_string(), help)
+            let help = match (&error, listed) {
+                (HostError::Refused { .. }, Some(listed)) => {
+                    Some(format!("the target lists its subsystem elsewhere: {listed}"))
+                }
+                _ => HostError::help(&error).map(str::to_owned),
+            };
+            Failure::failed(error.to_string(), help.as_deref())
         }
         LoadError::Connecting { .. } => Failure::failed(
             error.to_string(),
-            Some("a connection is tried again only once the load has begun; start it again"),
+            Some(
+                "is it an NVMe/TCP target? One that was about to begin is ready now: start it again",
+            ),
         ),
         LoadError::Workload(error) => Failure::usage(error.to_string(), None),
         LoadError::Unfit(problem) => Failure::usage(problem, None),

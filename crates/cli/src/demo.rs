@@ -124,6 +124,7 @@ fn serve_and_use(path: &Path, flow: &FlowSpec) -> Result<(RunResult, Outcome), F
         ramp: Span::ZERO,
         verify: false,
         flush_every: 0,
+        wait: Duration::ZERO,
         reconnect: Duration::ZERO,
         cpus: None,
     };

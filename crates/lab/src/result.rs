@@ -315,7 +315,8 @@ pub struct Host {
     pub completed: u64,
     /// Commands that failed.
     pub failed: u64,
-    /// Commands that were issued again because their connection was lost.
+    /// Commands that were issued again because their connection was lost, or because the access
+    /// state of the namespace (ANA) did not allow them before.
     pub retried: u64,
     /// Commands whose end is not known.
     pub unknown: u64,

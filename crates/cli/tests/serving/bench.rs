@@ -35,6 +35,17 @@ fn bench(address: &str, args: &[&str]) -> Output {
     run_bench(&format!("tcp://{address}"), args)
 }
 
+/// A load without settings of the tests' own.
+fn plain_bench(target: &str, args: &[&str]) -> Output {
+    mynah(&["bench", target, "--json", "-"]).args(args).output().unwrap()
+}
+
+/// What was said to somebody who does not care for the breaks of lines.
+fn said(output: &Output) -> String {
+    let text = text(&output.stderr).replace('│', "");
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
 #[test]
 fn everything_written_comes_back() {
     let target = start_on_any_port(&["--namespace", "64MiB", "--namespace", "32MiB,4096"]);
@@ -389,8 +400,7 @@ fn silence_counts() {
         let between = Between::start(target.address(), Mischief::Silence { after });
         let through = subsystem(&target, &between);
         let giving_up = ["--rw", "randread", "--timeout", "2s", "--reconnect", "0"];
-        let child = start_bench(&format!("tcp://{through}"), &[&giving_up[..], args].concat());
-        result(&child.wait_with_output().unwrap(), code)
+        result(&plain_bench(&format!("tcp://{through}"), &[&giving_up[..], args].concat()), code)
     };
     for (args, least_ns) in [
         // It is asked until it is given up, after 2 s.
@@ -402,7 +412,7 @@ fn silence_counts() {
         // Not longer than it was to be.
         (&["--iodepth", "4", "--runtime", "1s"], 1e9),
     ] {
-        let after = if args.contains(&"--rate_iops") { 1 << 20 } else { 32 << 20 };
+        let after = if args.contains(&"--rate_iops") { 1 << 20 } else { 4 << 20 };
         let result = silent_after(after, args, 1);
         let read = &result["flows"][0]["read"];
         let (ios, iops) = (read["ios"].as_f64().unwrap(), read["iops"].as_f64().unwrap());
@@ -436,7 +446,7 @@ fn the_served_result_counts_what_hosts_wait_for() {
     let load = ["--rw", "randread", "--iodepth", "4", "--timeout", "2s", "--reconnect", "0"];
     let address = target.address().to_owned();
     let nqn = str_of(&target.ready["nqn"]).to_owned();
-    let output = run_bench(&format!("tcp://{address}/{nqn}"), &load);
+    let output = plain_bench(&format!("tcp://{address}/{nqn}"), &load);
     assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
     target.stop();
     let served: Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
@@ -446,17 +456,123 @@ fn the_served_result_counts_what_hosts_wait_for() {
     assert!(ios > 0.0 && iops <= ios / 2.0, "{read}");
 }
 
+/// Somebody who listens, answers each host with `answer` and closes if `closes`; the address, and
+/// how many came.
+fn other_server(answer: &'static [u8], closes: bool) -> (String, Arc<AtomicU64>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let came = Arc::new(AtomicU64::new(0));
+    let count = came.clone();
+    std::thread::spawn(move || {
+        let mut open = Vec::new();
+        for mut host in listener.incoming().map_while(Result::ok) {
+            count.fetch_add(1, Ordering::Relaxed);
+            let _ = host.write_all(answer);
+            if closes {
+                // Unread bytes would reset the connection, and take the answer along.
+                let _ = host.read(&mut [0; 4096]);
+            } else {
+                open.push(host);
+            }
+        }
+    });
+    (address, came)
+}
+
+/// A port of somebody else is named soon, with what it says, and not tried again and again.
+#[test]
+fn servers_of_other_protocols_are_told_apart() {
+    for (answer, closes, connections, message) in [
+        (&b"SSH-2.0-OpenSSH_9.2\r\n"[..], false, 1, "it says `SSH-2.0-OpenSSH_9.2`"),
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", true, 1, "it says `HTTP/1.1 400 Bad Request`"),
+        (b"\x15\x03\x01\x00", true, 1, "does not speak NVMe/TCP"),
+        (b"", false, 1, "has not answered the connection request within 1 s"),
+        (b"", true, 3, "the target closed the connection"),
+    ] {
+        for nqn in ["", "/nqn.2026-11.example:a"] {
+            let (address, came) = other_server(answer, closes);
+            let target = format!("tcp://{address}{nqn}");
+            let output = plain_bench(&target, &["--timeout", "1s", "--wait", "60s"]);
+            assert_eq!(output.status.code(), Some(1), "{}", said(&output));
+            assert!(said(&output).contains(message), "{target}: {}", said(&output));
+            assert_eq!(came.load(Ordering::Relaxed), connections, "{target} {message}");
+        }
+    }
+}
+
+/// Scripts start both at once.
+#[test]
+fn a_target_that_is_not_there_yet_is_waited_for() {
+    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let (address, target) = (free.to_string(), format!("tcp://{free}"));
+    let output = plain_bench(&target, &["--wait", "0", "--number_ios", "10"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(said(&output).contains("cannot connect to"), "{}", said(&output));
+    let waiting = start_bench(&target, &["--wait", "60s", "--number_ios", "10"]);
+    std::thread::sleep(Duration::from_millis(300));
+    let _target = start(&["--tcp", &address]);
+    assert_eq!(result(&waiting.wait_with_output().unwrap(), 0)["requests"], 10);
+}
+
+/// The address in the log is the target's own, which a host behind a forwarded port cannot reach.
+#[test]
+fn a_host_stays_where_it_asked_for_subsystems() {
+    let target = start_on_any_port(&[]);
+    let between = Between::start(target.address(), Mischief::Cut { after: u64::MAX, times: 0 });
+    let load = ["--rw", "randread", "--number_ios", "100"];
+    let result = result(&bench(&between.address, &load), 0);
+    let used = str_of(&result["host"]["target"]);
+    assert!(used.starts_with(&format!("tcp://{}/nqn.", between.address)), "{used}");
+    // Discovery, the admin queue, an I/O queue.
+    assert_eq!(between.connections.load(Ordering::Relaxed), 3);
+    // One that listens at every address.
+    let everywhere = start(&["--tcp", "0.0.0.0:0"]);
+    let (_, port) = everywhere.address().rsplit_once(':').unwrap();
+    let output = bench(&format!("127.0.0.1:{port}"), &load);
+    assert_eq!(crate::support::result(&output, 0)["requests"], 100);
+}
+
+/// ANA: what its state refuses is tried again for as long as a change may take, and no longer.
+#[test]
+fn a_namespace_that_cannot_be_accessed_is_waited_for() {
+    let changed = |state: &str, more: &str| {
+        let fault = format!("ana-change:state={state},at=0s{more}");
+        start_on_any_port(&["--fault", &fault, "--namespace", "64MiB"])
+    };
+    let load = ["--rw", "randrw", "--size", "8m", "--iodepth", "8", "--number_ios", "2000"];
+    let verified = [&load[..], &["--numjobs", "2", "--fsync", "16", "--verify"]].concat();
+    for state in ["inaccessible", "change"] {
+        let target = changed(state, ",for=6s");
+        let result = result(&bench(target.address(), &verified), 0);
+        let host = &result["host"];
+        assert_eq!((&host["failed"], &host["unknown"]), (&0.into(), &0.into()), "{host}");
+        assert!(host["retried"].as_u64().unwrap() >= 8, "{host}");
+        assert_eq!(host["mismatched_blocks"], 0, "{host}");
+        let note = str_of(&result["notes"][0]);
+        assert!(note.contains("access state (ANA) did not allow I/Os for"), "{note}");
+    }
+    for (state, name) in
+        [("persistent-loss", "ANA Persistent Loss"), ("inaccessible", "ANATT: 10.0s")]
+    {
+        let target = changed(state, "");
+        let output = bench(target.address(), &load);
+        let result = result(&output, 1);
+        assert!(said(&output).contains(name), "{}", said(&output));
+        let host = &result["host"];
+        assert_eq!((&host["completed"], &host["unknown"]), (&0.into(), &0.into()), "{host}");
+        assert_eq!(host["failed"], 8, "those that were outstanding: {host}");
+    }
+}
+
 #[test]
 fn a_target_that_goes_away_at_once_is_named() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let target = format!("tcp://{}/nqn.2026-11.example:gone", listener.local_addr().unwrap());
     let closing = std::thread::spawn(move || drop(listener.accept().unwrap()));
-    let output = run_bench(&target, &["--number_ios", "1"]);
+    let output = run_bench(&target, &["--number_ios", "1", "--wait", "0"]);
     closing.join().unwrap();
     assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
-    // Long lines are broken, with a bar before what follows.
-    let said = text(&output.stderr).replace('│', "");
-    let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
+    let said = said(&output);
     assert!(said.contains(", while connecting to tcp://127.0.0.1:"), "{said}");
     assert!(said.contains("start it again"), "{said}");
 }

@@ -30,6 +30,28 @@ pub struct Connection {
     blocked: bool,
 }
 
+/// What a host asks first.
+pub(super) const REQUEST: &str = "the connection request";
+/// A target answers that at once; Linux's host waits as long (`sk_rcvtimeo` in nvme_tcp_alloc_queue,
+/// drivers/nvme/host/tcp.c).
+const REQUEST_PATIENCE: Duration = Duration::from_secs(10);
+/// So much of what a server of another protocol says is repeated.
+const SAID_BYTES_MAX: usize = 60;
+
+/// The error for bytes that begin no answer to a connection request, if there are any.
+fn other_protocol(said: &[u8]) -> Option<HostError> {
+    // ICResp and C2HTermReq (TCP Transport 1.0, section 3.6.1).
+    if matches!(said.first(), None | Some(1 | 3)) {
+        return None;
+    }
+    let line = said.split(|byte| matches!(byte, b'\r' | b'\n')).next().unwrap_or_default();
+    let print = |byte: &u8| match byte {
+        b' '..=b'~' => char::from(*byte),
+        _ => '.',
+    };
+    Some(HostError::NotNvme(line.iter().map(print).collect()))
+}
+
 /// Opens a socket to `address`.
 pub(super) fn connect(address: &str, timeout: Duration) -> Result<TcpStream, HostError> {
     let lookup = |error| HostError::Lookup { address: address.to_owned(), error };
@@ -59,11 +81,44 @@ impl Connection {
         timeout: Duration,
     ) -> Result<Connection, HostError> {
         let mut connection = Connection { machine: Host::new(config), stream, blocked: false };
-        let event = connection.wait_event(&mut NoData, "the connection request", timeout)?;
-        match event {
-            Event::Ready => Ok(connection),
-            Event::Completed { .. } => {
-                Err(HostError::Nonsense("an answer without a command".into()))
+        let mut said = Vec::new();
+        match connection.initialize(&mut said, timeout.min(REQUEST_PATIENCE)) {
+            Ok(()) => Ok(connection),
+            Err(error) => Err(other_protocol(&said).unwrap_or(error)),
+        }
+    }
+
+    /// Waits for the answer to the connection request; what came first goes into `said`.
+    fn initialize(&mut self, said: &mut Vec<u8>, timeout: Duration) -> Result<(), HostError> {
+        let clock = Clock::start(Rate::REAL);
+        loop {
+            self.send(&mut NoData)?;
+            match self.poll(&mut NoData)? {
+                Some(Event::Ready) => return Ok(()),
+                Some(Event::Completed { .. }) => {
+                    return Err(HostError::Nonsense("an answer without a command".into()));
+                }
+                None => {}
+            }
+            let buffer = self.machine.receive_buffer();
+            match self.stream.read(buffer) {
+                Ok(0) => return Err(HostError::Closed),
+                Ok(bytes) => {
+                    let room = SAID_BYTES_MAX.saturating_sub(said.len());
+                    said.extend_from_slice(&buffer[..bytes.min(room)]);
+                    self.machine.received(bytes);
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    let passed = Duration::from_nanos(clock.wall().as_ps() / 1_000);
+                    let left = timeout.saturating_sub(passed);
+                    if left.is_zero() {
+                        let seconds = timeout.as_secs();
+                        return Err(HostError::Timeout { what: REQUEST, seconds });
+                    }
+                    self.wait(left)?;
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(HostError::Lost(error)),
             }
         }
     }

@@ -8,6 +8,7 @@ use super::connection::{self, Connection};
 use super::encryption::Encryption;
 use super::transport::{Completed, Data as Bytes, Facts, IoQueue, Remote, Source};
 use crate::clock::{Clock, Rate};
+use mynah_stamp::Span;
 use mynah_wire::fabrics::{CONTROLLER_ANY, DISCOVERY_NQN};
 use mynah_wire::nvme::identify::{IdentifyController, IdentifyNamespace, cns};
 use mynah_wire::nvme::property::{Capabilities, offset, status};
@@ -133,6 +134,8 @@ pub struct Association {
     pub transfer_bytes_max: u64,
     /// Whether what was written is safe only after a flush.
     pub volatile_cache: bool,
+    /// How long a change of a namespace's access state may take (ANATT).
+    pub transition: Span,
 }
 
 impl Association {
@@ -327,6 +330,7 @@ impl Controller {
             queue_entries_max: Capabilities::queue_entries(self.capabilities),
             transfer_bytes_max,
             volatile_cache: identity.volatile_write_cache & 1 != 0,
+            transition: Span::from_secs(identity.ana_transition_time.into()),
         }
     }
 
@@ -438,10 +442,10 @@ impl Source for Association {
     type Queue = Connection;
 
     fn facts(&self) -> Facts {
-        let Association { queue_entries_max, transfer_bytes_max, .. } = *self;
+        let Association { queue_entries_max, transfer_bytes_max, transition, .. } = *self;
         // Identifiers of commands have no room for more.
         let queue_entries_max = queue_entries_max.min(u32::from(COMMANDS_MAX) + 1);
-        Facts { queue_entries_max, transfer_bytes_max }
+        Facts { queue_entries_max, transfer_bytes_max, transition }
     }
 
     fn open_queue(&self, id: u16, entries: u16, _bytes: usize) -> Result<Connection, HostError> {

@@ -16,7 +16,8 @@ const ATTEMPTS: u32 = 8;
 pub struct Subsystem {
     /// Its name.
     pub nqn: String,
-    /// Address and port, if they are TCP's.
+    /// Address and port that the log has, if they are TCP's: what they are to the target, which may
+    /// not be how a host reaches it.
     pub address: Option<String>,
     /// Whether the port wants TLS.
     pub secure: bool,

@@ -5,6 +5,7 @@
 //! from giving a command to its queue to having its answer, and from the I/O's creation,
 //! which at a given rate is the moment at which it was meant to be issued.
 
+mod access;
 mod job;
 mod link;
 mod tally;
@@ -12,12 +13,13 @@ mod verify;
 
 pub use verify::Mismatch;
 
-use super::HostError;
 use super::controller::{Controller, Namespace, Options};
 use super::transport::{Facts, Remote, Source as QueueSource};
 use super::vfio_user::{self, VfioUserOptions};
+use super::{HostError, persist};
 use crate::clock::{Clock, Rate};
 use crate::cpus::{self, Cpus};
+use access::State;
 use job::{Job, Plan};
 use link::Link;
 use mynah_lab::result::{Host, Result as LoadResult, ResultSchema, Run};
@@ -83,6 +85,8 @@ pub struct Load {
     pub verify: bool,
     /// A flush follows so many writes of a job; 0: none.
     pub flush_every: u64,
+    /// For how long a target that is not there yet is tried; zero: once.
+    pub wait: Duration,
     /// For how long a lost connection is tried again.
     pub reconnect: Duration,
     /// Where the jobs may run; `None`: anywhere.
@@ -120,13 +124,15 @@ pub struct Outcome {
     pub mismatches: Vec<Mismatch>,
     /// What the controller says it is.
     pub model: String,
+    /// Why the load ended before its time, though the target was there.
+    pub barred: Option<String>,
 }
 
 impl Outcome {
     /// What went wrong, in a sentence; `None` if nothing did.
     pub fn failure(&self) -> Option<String> {
         let host = self.result.host.as_ref()?;
-        let mut wrong: Vec<_> = self.result.untrusted.iter().cloned().collect();
+        let mut wrong: Vec<_> = self.result.untrusted.iter().chain(&self.barred).cloned().collect();
         if host.mismatched_blocks > 0 {
             wrong.push(format!(
                 "{} blocks have other contents than they should",
@@ -191,10 +197,12 @@ fn run_on<R: Remote>(
         }
         other => LoadError::Host(other),
     };
-    let (controller, namespace, source) = attach::<R>(load, options).map_err(failed)?;
+    let attached = persist(load.wait, || attach::<R>(load, options));
+    let (controller, namespace, source) = attached.map_err(failed)?;
     let model = controller.model();
     let mut controller = Some(controller);
     let timeout = Span::from_ns(R::timeout(options).as_nanos() as u64);
+    let transition = source.facts().transition;
     let plans = plans(load, namespace, source.facts(), timeout)?;
     let jobs = plans.len();
     let limits = load.flow.limits;
@@ -256,7 +264,7 @@ fn run_on<R: Remote>(
         let _ = controller.shutdown();
     }
     watch(Progress::Finished);
-    Ok(outcome(load, &model, tally, reconnects, jobs, interrupted))
+    Ok(outcome(load, &model, tally, reconnects, jobs, interrupted, transition))
 }
 
 /// Connects to the controller and asks for what the load needs.
@@ -399,6 +407,7 @@ fn plans(
             runtime: flow.limits.runtime,
             flush_every: load.flush_every,
             timeout,
+            transition: facts.transition,
             spins,
         };
         plans.push((plan, verify));
@@ -479,6 +488,7 @@ fn outcome(
     reconnects: u64,
     jobs: usize,
     interrupted: bool,
+    transition: Span,
 ) -> Outcome {
     let (completed, failed) = tally.counts();
     let mut notes = Vec::new();
@@ -491,6 +501,26 @@ fn outcome(
             "{} connections were lost ({error}); connected anew {reconnects} times: {completed} \
              I/Os completed, {failed} failed, {} were issued again, the end of {} is unknown",
             tally.lost_connections, tally.retried, tally.unknown
+        ));
+    }
+    let barred = tally.barred.map(|state| match state {
+        State::PersistentLoss => format!(
+            "the namespace cannot be accessed any more at this controller (state {})",
+            state.name()
+        ),
+        _ => format!(
+            "the namespace could not be accessed at this controller (state {}) for longer than a \
+             change of state takes (ANATT: {})",
+            state.name(),
+            duration(transition.as_ns_f64())
+        ),
+    });
+    if !tally.inaccessible.is_zero() {
+        let retried = tally.retried;
+        notes.push(format!(
+            "the namespace's access state (ANA) did not allow I/Os for {}: {retried} were issued \
+             again",
+            duration(tally.inaccessible.as_ns_f64())
         ));
     }
     if !tally.not_issued.is_zero() {
@@ -547,5 +577,6 @@ fn outcome(
         interrupted,
         mismatches: std::mem::take(&mut tally.mismatches),
         model: model.to_owned(),
+        barred,
     }
 }

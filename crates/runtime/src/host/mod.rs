@@ -12,6 +12,7 @@ mod discovery;
 #[cfg(feature = "tls")]
 mod encryption;
 pub mod load;
+mod patience;
 mod target;
 mod transport;
 mod vfio_user;
@@ -22,6 +23,7 @@ pub use controller::{Association, Controller, Namespace, Options};
 pub use discovery::{Subsystem, discover};
 #[cfg(feature = "tls")]
 pub use encryption::Encryption;
+pub use patience::persist;
 pub use target::{Target, TargetError, default_host_nqn, host_id};
 pub use vfio_user::VfioUserOptions;
 
@@ -63,7 +65,10 @@ pub enum HostError {
     /// The target closed the connection.
     #[error("the target closed the connection")]
     Closed,
-    /// The target does not speak NVMe/TCP, or not well.
+    /// Something else than a target answers.
+    #[error("what listens there does not speak NVMe/TCP: it says `{0}`")]
+    NotNvme(String),
+    /// The target does not speak NVMe/TCP well.
     #[error("{0}")]
     Protocol(#[from] ProtocolError),
     /// The target did not answer.
@@ -147,6 +152,13 @@ impl HostError {
             HostError::Protocol(_) => {
                 Some("does an NVMe/TCP target listen there, without TLS or with it as you said?")
             }
+            HostError::NotNvme(_) => {
+                Some("is the port right? NVMe/TCP targets listen at 4420 unless told otherwise")
+            }
+            HostError::Timeout { what: connection::REQUEST, .. } => Some(
+                "is it an NVMe/TCP target? Servers of other protocols wait in silence, and so do \
+                 targets that want TLS (--tls-psk)",
+            ),
             _ => None,
         }
     }

@@ -3,8 +3,9 @@
 use mynah_wire::fabrics::check_nqn;
 use std::str::FromStr;
 
-/// The port of NVMe/TCP discovery controllers, and of most others (IANA).
-const PORT: u16 = 8009;
+/// The port of NVM subsystems over fabrics (IANA: `nvme`), and what `mynah serve` listens at. Port
+/// 8009 (`nvme-disc`) is that of discovery controllers alone.
+const PORT: u16 = 4420;
 
 /// A target: `tcp://host:port`, with `/nqn` for one of its subsystems.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -125,9 +126,9 @@ mod tests {
         for (text, address, nqn) in [
             ("tcp://127.0.0.1:4420", "127.0.0.1:4420", None),
             ("tcp://127.0.0.1:4420/", "127.0.0.1:4420", None),
-            ("tcp://box/nqn.2026-01.org:a/b", "box:8009", Some("nqn.2026-01.org:a/b")),
+            ("tcp://box/nqn.2026-01.org:a/b", "box:4420", Some("nqn.2026-01.org:a/b")),
             ("tcp://[::1]:4420/nqn.x", "[::1]:4420", Some("nqn.x")),
-            ("tcp://[::1]", "[::1]:8009", None),
+            ("tcp://[::1]", "[::1]:4420", None),
         ] {
             let target: Target = text.parse().unwrap();
             assert_eq!((target.address.as_str(), target.nqn.as_deref()), (address, nqn));

@@ -2,6 +2,7 @@
 
 use super::HostError;
 use super::controller::Namespace;
+use mynah_stamp::Span;
 use mynah_wire::nvme::{CompletionEntry, SubmissionEntry};
 use mynah_wire::tcp::host::{Movement, Payload};
 use std::time::Duration;
@@ -59,6 +60,8 @@ pub(super) struct Facts {
     pub(super) queue_entries_max: u32,
     /// Most bytes that a command moves.
     pub(super) transfer_bytes_max: u64,
+    /// How long a change of a namespace's access state may take (ANATT).
+    pub(super) transition: Span,
 }
 
 /// What I/O queues of a controller are made from.

@@ -4,6 +4,7 @@
 //! came, submits what may be outstanding and sends once. The clock is read once a reception.
 //! Nothing is allocated for an I/O.
 
+use super::access::{Access, State};
 use super::link::{Current, Link};
 use super::tally::Tally;
 use super::verify::Verify;
@@ -13,7 +14,7 @@ use crate::host::{HostError, Namespace};
 use mynah_lab::workload::{Generator, Planned, SECTOR_BYTES};
 use mynah_model::io::Operation;
 use mynah_stamp::{Span, Time};
-use mynah_wire::nvme::{SubmissionEntry, opcode::nvm};
+use mynah_wire::nvme::{Status, SubmissionEntry, opcode::nvm};
 use mynah_wire::tcp::host::{Movement, Payload};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -51,6 +52,8 @@ pub(super) struct Plan {
     /// A flush follows so many writes; 0: none.
     pub(super) flush_every: u64,
     pub(super) timeout: Span,
+    /// How long a change of the namespace's access state may take.
+    pub(super) transition: Span,
     /// Looks without result before the job waits in the system.
     pub(super) spins: u32,
 }
@@ -66,6 +69,8 @@ struct Io {
     submitted: Time,
     /// Its answer counts.
     counted: bool,
+    /// It was refused with this status, and waits to be issued again.
+    refused: Option<Status>,
 }
 
 /// The bytes of I/Os.
@@ -138,8 +143,9 @@ pub(super) struct Job<'a, S: Source> {
     next: Option<Planned>,
     /// No more are drawn.
     gave_up: bool,
-    /// To be submitted again after a lost connection.
+    /// To be submitted again after a lost connection, or when the namespace can be accessed.
     again: VecDeque<Io>,
+    access: Access,
     phase: Phase,
     /// Since when the run is interrupted, and what is outstanding waited for.
     leaving: Option<Time>,
@@ -178,6 +184,7 @@ impl<'a, S: Source> Job<'a, S> {
         let (ios, ranges) = (vec![None; slots], vec![None; slots]);
         let data = Data { noise, verify, buffers: Vec::new(), stride: plan.bytes_max, ranges };
         let measuring = plan.ramp.is_zero();
+        let access = Access::new(plan.transition);
         Ok(Job {
             plan,
             link,
@@ -191,6 +198,7 @@ impl<'a, S: Source> Job<'a, S> {
             next: None,
             gave_up: false,
             again: VecDeque::new(),
+            access,
             phase: Phase::Load,
             leaving: None,
             writes_to_flush: 0,
@@ -222,7 +230,10 @@ impl<'a, S: Source> Job<'a, S> {
                 }
             }
         }
-        self.tally.unknown += self.ios.iter().flatten().count() as u64 + self.again.len() as u64;
+        let now = self.clock.wall();
+        self.abandon(now);
+        self.tally.unknown += self.ios.iter().flatten().count() as u64;
+        self.tally.inaccessible = self.access.waited_until(now);
         if let Some(verify) = &mut self.data.verify {
             (self.tally.checked, self.tally.mismatched) = verify.counts();
             self.tally.mismatches = verify.take_mismatches();
@@ -264,7 +275,7 @@ impl<'a, S: Source> Job<'a, S> {
                     self.end_load(start, now);
                 }
                 self.phase = Phase::Ended;
-                self.tally.unknown += self.again.drain(..).count() as u64;
+                self.abandon(now);
                 let since = *self.leaving.get_or_insert(now);
                 if now.saturating_since(since) > LEAVE_PATIENCE {
                     return Ok(());
@@ -301,6 +312,15 @@ impl<'a, S: Source> Job<'a, S> {
     fn rest(&mut self, start: Time, now: Time) -> Result<(), HostError> {
         self.idle = self.idle.saturating_add(1);
         let mut patience = NAP;
+        if let Some(until) = self.access.pauses_until(now)
+            && self.outstanding == 0
+        {
+            self.heard = now;
+            let pause = Duration::from_nanos(until.saturating_since(now).as_ps() / 1_000);
+            self.queue.wait(patience.min(pause))?;
+            self.idle |= 15;
+            return Ok(());
+        }
         if self.outstanding == 0 {
             self.heard = now;
             let due =
@@ -332,9 +352,25 @@ impl<'a, S: Source> Job<'a, S> {
         Ok(())
     }
 
+    /// Gives up what is to be submitted again. What was refused has failed; of the rest nobody knows.
+    fn abandon(&mut self, now: Time) {
+        while let Some(io) = self.again.pop_front() {
+            match io.refused {
+                Some(status) => {
+                    let measured = self.measuring && io.counted;
+                    self.tally.failed(io.operation, measured, now, || status_key(status));
+                }
+                None => self.tally.unknown += 1,
+            }
+        }
+    }
+
     /// Submits what there is to submit; whether there was anything.
     fn submit(&mut self, start: Time, now: Time) -> bool {
         let mut busy = false;
+        if self.access.pauses_until(now).is_some() {
+            return false;
+        }
         while self.queue.can_submit() {
             if let Some(io) = self.again.pop_front() {
                 self.issue(io, now, true);
@@ -444,7 +480,7 @@ impl<'a, S: Source> Job<'a, S> {
     }
 
     fn io(&self, operation: Operation, first: u64, blocks: u32, created: Time) -> Io {
-        Io { operation, first, blocks, created, submitted: created, counted: true }
+        Io { operation, first, blocks, created, submitted: created, counted: true, refused: None }
     }
 
     /// Whether an outstanding I/O touches these blocks; what is there then cannot be told.
@@ -456,7 +492,7 @@ impl<'a, S: Source> Job<'a, S> {
 
     /// Submits an I/O; the machine takes it.
     fn issue(&mut self, mut io: Io, now: Time, again: bool) {
-        io.submitted = now;
+        (io.submitted, io.refused) = (now, None);
         let bytes = io.blocks << self.plan.namespace.block_shift;
         let mut entry = SubmissionEntry::default();
         entry.namespace_id.set(self.plan.namespace.id);
@@ -550,6 +586,11 @@ impl<'a, S: Source> Job<'a, S> {
                 Operation::Trim | Operation::Other => {}
             }
         }
+        if !success && let Some(state) = State::of(status) {
+            self.refused(Io { refused: Some(status), ..io }, state, status, now);
+            return Ok(());
+        }
+        self.access.answered(now);
         let measured = self.measuring && io.counted;
         if !success {
             self.tally.failed(io.operation, measured, now, || status.result_name().into_owned());
@@ -557,6 +598,17 @@ impl<'a, S: Source> Job<'a, S> {
             self.tally.succeeded(io.operation, measured, bytes, io.created, io.submitted, now);
         }
         Ok(())
+    }
+
+    /// The namespace's access state did not allow an I/O: it is issued again, or the load ends.
+    #[cold]
+    fn refused(&mut self, io: Io, state: State, status: Status, now: Time) {
+        self.again.push_back(io);
+        if self.tally.barred.is_some() || !self.access.refused(state, status, now) {
+            self.tally.barred.get_or_insert(state);
+            self.phase = Phase::Ended;
+            self.abandon(now);
+        }
     }
 
     /// The connection is lost: waits for another controller, connects to it, and does what

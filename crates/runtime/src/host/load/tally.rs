@@ -1,5 +1,6 @@
 //! What a job's I/Os came to.
 
+use super::access::State;
 use super::verify::Mismatch;
 use mynah_lab::histogram::Histogram;
 use mynah_lab::recorder::Kind;
@@ -37,6 +38,10 @@ pub(super) struct Tally {
     /// The end of the runtime whose I/Os were given up.
     pub(super) not_issued: Span,
     pub(super) last_error: Option<String>,
+    /// How long the namespace's access state did not allow I/Os.
+    pub(super) inaccessible: Span,
+    /// The state that ended the load.
+    pub(super) barred: Option<State>,
     pub(super) checked: u64,
     pub(super) mismatched: u64,
     pub(super) mismatches: Vec<Mismatch>,
@@ -134,6 +139,8 @@ impl Tally {
         self.unknown += other.unknown;
         self.lost_connections += other.lost_connections;
         self.not_issued = self.not_issued.max(other.not_issued);
+        self.inaccessible = self.inaccessible.max(other.inaccessible);
+        self.barred = self.barred.or(other.barred);
         self.last_error = other.last_error.or(self.last_error.take());
         self.checked += other.checked;
         self.mismatched += other.mismatched;

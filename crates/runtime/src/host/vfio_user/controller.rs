@@ -7,6 +7,7 @@ use crate::host::controller::{Namespace, read, text, transfer_bytes_max, usable_
 use crate::host::transport::{Facts, Remote, Source};
 use crate::host::{HostError, admin};
 use crate::shared::Shared;
+use mynah_stamp::Span;
 use mynah_wire::nvme::identify::{IdentifyController, cns};
 use mynah_wire::nvme::property::{Capabilities, offset, status};
 use mynah_wire::nvme::{CompletionEntry, SubmissionEntry, opcode};
@@ -323,6 +324,7 @@ impl Remote for Controller {
         let facts = Facts {
             queue_entries_max: Capabilities::queue_entries(self.capabilities),
             transfer_bytes_max: most.min(TRANSFER_BYTES_MAX),
+            transition: Span::from_secs(self.identity.ana_transition_time.into()),
         };
         Queues {
             admin: Arc::clone(&self.admin),
