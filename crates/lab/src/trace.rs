@@ -131,6 +131,8 @@ pub struct TraceReader<R> {
     line: u64,
     format: TraceFormat,
     parser: LineParser,
+    /// What follows the flush that was read last, from the same line.
+    after_flush: Option<TraceRecord>,
     /// The first arrival, where times count from it.
     first: Option<u64>,
     last_arrival: u64,
@@ -153,6 +155,7 @@ impl<R: Read> TraceReader<R> {
             line: 0,
             format,
             parser: LineParser::new(format, action),
+            after_flush: None,
             first: None,
             last_arrival: 0,
             reordered: 0,
@@ -168,16 +171,20 @@ impl<R: Read> TraceReader<R> {
     /// The next record. Where times are a clock's, they count from the first record.
     #[allow(clippy::should_implement_trait, reason = "reads like the streams it feeds")]
     pub fn next(&mut self) -> Result<Option<TraceRecord>, TraceError> {
+        if let Some(record) = self.after_flush.take() {
+            return Ok(Some(record));
+        }
         let (format, help) = (self.format, self.format.help());
-        let TraceReader { file, input, pieces, line, parser, .. } = self;
+        let TraceReader { file, input, pieces, line, parser, after_flush, .. } = self;
         let (first, last_arrival) = (&mut self.first, &mut self.last_arrival);
         let (reordered, skipped) = (&mut self.reordered, &mut self.skipped);
         loop {
             let read = with_line(input, pieces, |text| {
                 *line += 1;
                 let fail = |problem| Err(line_error(file, *line, problem, text, help));
-                let mut record = match parser.read(text) {
-                    Ok(Line::Record(record)) => record,
+                let (mut record, flushes) = match parser.read(text) {
+                    Ok(Line::Record(record)) => (record, false),
+                    Ok(Line::AfterFlush(record)) => (record, true),
                     Ok(Line::Empty) => return Ok(None),
                     Ok(Line::Skipped) => {
                         *skipped += 1;
@@ -185,7 +192,16 @@ impl<R: Read> TraceReader<R> {
                     }
                     Err(fault) => return fail(fault.to_string()),
                 };
-                let Some(mut arrival) = record.arrival else { return Ok(Some(record)) };
+                let mut with_flush = |record: TraceRecord| {
+                    if !flushes {
+                        return record;
+                    }
+                    *after_flush = Some(record);
+                    TraceRecord { sector: 0, sectors: 0, operation: Operation::Flush, ..record }
+                };
+                let Some(mut arrival) = record.arrival else {
+                    return Ok(Some(with_flush(record)));
+                };
                 if format.is_absolute() {
                     let first = *first.get_or_insert(arrival);
                     *reordered += u64::from(arrival < first);
@@ -200,7 +216,7 @@ impl<R: Read> TraceReader<R> {
                 }
                 *last_arrival = arrival;
                 record.arrival = Some(arrival);
-                Ok(Some(record))
+                Ok(Some(with_flush(record)))
             });
             match read {
                 Ok(None) => return Ok(None),

@@ -167,3 +167,37 @@ proptest! {
         while let Ok(Some(_)) = reader.next() {}
     }
 }
+
+/// blkparse's text of a write and a flush: asked for, on its way to the drive, and done.
+const FLUSHED: &str = "\
+259,0    1        1     0.000000000   800  Q  WS 4096 + 8 [worker]
+259,0    1        2     0.000002000   800  D  WS 4096 + 8 [worker]
+259,0    1        3     0.000090000     0  C  WS 4096 + 8 [0]
+259,0    1        4     0.000500000   800  Q FWS [worker]
+259,0    1        5     0.000504000   121  D  FN [kworker/1:1H]
+259,0    1        6     0.000900000     0  C  FN 0 [0]
+259,0    1        7     0.000901000     0  C  WS 0 [0]
+";
+
+#[test]
+fn a_flush_of_blkparse_is_one_flush_whichever_of_its_events_count() {
+    let of = |text: &str, action| {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        file.write_all(text.as_bytes()).unwrap();
+        let path = file.path().to_str().unwrap();
+        let options = [("trace_format", "blkparse"), ("trace_action", action)];
+        let mut generator = replay(path, &options, 65_536);
+        let planned = all(&mut generator);
+        assert_eq!(generator.mended().skipped, 0, "{action}");
+        let shown = |p: &Planned| (p.arrival.unwrap().as_ps() / 1000, p.operation, p.sectors);
+        planned.iter().map(shown).collect::<Vec<_>>()
+    };
+    use Operation::{Flush, Write};
+    assert_eq!(of(FLUSHED, "D"), [(0, Write, 8), (502_000, Flush, 0)]);
+    assert_eq!(of(FLUSHED, "Q"), [(0, Write, 8), (500_000, Flush, 0)]);
+    assert_eq!(of(FLUSHED, "C"), [(0, Write, 8), (810_000, Flush, 0)]);
+    // A write that asks for a flush before it is both, at one time.
+    let both = "259,0 1 1 0.000000000 800 Q WS 4096 + 8 [x]\n\
+                259,0 1 2 0.000000007 800 Q FWFS 8192 + 16 [x]\n";
+    assert_eq!(of(both, "Q"), [(0, Write, 8), (7, Flush, 0), (7, Operation::WriteThrough, 16)]);
+}

@@ -1,15 +1,17 @@
 //! The lines of traces: one parser for each format.
 //!
 //! - `mqsim`: five numbers, `arrival device sector sectors type`, separated by spaces or tabs;
-//!   type 0 is a write, any other number a read.
+//!   type 0 is a write, any other number a read. As in MQSim (`IO_Flow_Trace_Based.cpp`), sector
+//!   and sectors may be hexadecimal (`0x10`) or octal (`010`), and the device says nothing. MQSim
+//!   takes a line of other columns for the end of the trace; here it is an error.
 //! - `msr`: the CSV of the MSR Cambridge traces (SNIA IOTTA; Narayanan et al., "Write
 //!   off-loading", FAST 2008): `Timestamp,Hostname,DiskNumber,Type,Offset,Size,ResponseTime`,
 //!   the timestamp in units of 100 ns (Windows' file time), offset and size in bytes. The disk
 //!   is not used.
-//! - `blkparse`: what blkparse(1) prints by default, `MAJ,MIN CPU SEQUENCE SECONDS.NANOSECONDS
-//!   PID ACTION RWBS SECTOR + SECTORS [PROCESS]`. Lines of one action count; what is no event,
-//!   such as the summary at the end, is passed over and counted.
+//! - `blkparse`: what blkparse(1) prints by default; see its module.
 //! - `fio`: an iolog of fio(1), version 2 or 3: `[MICROSECONDS] FILE ACTION [OFFSET LENGTH]`.
+
+mod blkparse;
 
 use mynah_model::io::Operation;
 use mynah_stamp::Span;
@@ -144,6 +146,8 @@ pub enum Line {
     Empty,
     /// A request.
     Record(TraceRecord),
+    /// A request before which the drive has to have flushed.
+    AfterFlush(TraceRecord),
     /// Something that is passed over and counted.
     Skipped,
 }
@@ -194,6 +198,20 @@ fn number(digits: &[u8], column: usize, name: &'static str) -> Result<u64, LineF
     Ok(value)
 }
 
+/// A number as C reads it: hexadecimal after `0x`, octal after `0`.
+fn c_number(digits: &[u8], column: usize, name: &'static str) -> Result<u64, LineFault> {
+    let (radix, digits) = match digits {
+        [b'0', b'x' | b'X', hexadecimal @ ..] => (16, hexadecimal),
+        [b'0', octal @ ..] if !octal.is_empty() => (8, octal),
+        decimal => return number(decimal, column, name),
+    };
+    let text = std::str::from_utf8(digits).unwrap_or_default();
+    if text.is_empty() || !text.bytes().all(|digit| char::from(digit).is_digit(radix)) {
+        return Err(LineFault::NotANumber(column, name));
+    }
+    u64::from_str_radix(text, radix).map_err(|_| LineFault::TooLarge(column, name))
+}
+
 /// The sectors that hold `bytes` from `offset` on.
 fn sectors(offset: u64, bytes: u64, column: usize) -> Result<(u64, u32), LineFault> {
     let too_large = LineFault::TooLarge(column, "size");
@@ -217,7 +235,7 @@ impl LineParser {
         match self.format {
             TraceFormat::Mqsim => mqsim(line),
             TraceFormat::Msr => msr(line),
-            TraceFormat::Blkparse => blkparse(line, self.action),
+            TraceFormat::Blkparse => blkparse::read(line, self.action),
             TraceFormat::Fio => self.fio(line),
         }
     }
@@ -277,14 +295,14 @@ fn mqsim(line: &[u8]) -> Result<Line, LineFault> {
         found => return Err(LineFault::Columns { found, wanted: 5 }),
     }
     let arrival = number(all[0], 1, "arrival")?;
-    let sector = number(all[2], 3, "first sector")?;
-    let sectors = number(all[3], 4, "sectors")?;
-    let kind = number(all[4], 5, "type")?;
+    let sector = c_number(all[2], 3, "first sector")?;
+    let sectors = c_number(all[3], 4, "sectors")?;
+    number(all[4], 5, "type")?;
     let sectors = u32::try_from(sectors).map_err(|_| LineFault::TooLarge(4, "sectors"))?;
     if sectors == 0 {
         return Err(LineFault::ZeroSectors);
     }
-    let operation = if kind == 0 { Operation::Write } else { Operation::Read };
+    let operation = if all[4] == b"0" { Operation::Write } else { Operation::Read };
     Ok(Line::Record(TraceRecord { arrival: Some(arrival), sector, sectors, operation }))
 }
 
@@ -294,6 +312,10 @@ fn msr(line: &[u8]) -> Result<Line, LineFault> {
         return Ok(Line::Empty);
     }
     let (all, count) = columns(line, |byte| byte == b',', true);
+    // Some copies of the traces begin with their columns' names.
+    if all[0].trim_ascii().eq_ignore_ascii_case(b"timestamp") {
+        return Ok(Line::Empty);
+    }
     if count != 7 {
         return Err(LineFault::Columns { found: count, wanted: 7 });
     }
@@ -309,167 +331,5 @@ fn msr(line: &[u8]) -> Result<Line, LineFault> {
     Ok(Line::Record(TraceRecord { arrival: Some(arrival), sector, sectors, operation }))
 }
 
-fn blkparse(line: &[u8], action: TraceAction) -> Result<Line, LineFault> {
-    let (all, count) = columns(line, is_space, false);
-    if count == 0 {
-        return Ok(Line::Empty);
-    }
-    let is_device = |column: &[u8]| {
-        let mut parts = column.split(|&byte| byte == b',');
-        let number = |part: Option<&[u8]>| {
-            part.is_some_and(|part| !part.is_empty() && part.iter().all(u8::is_ascii_digit))
-        };
-        number(parts.next()) && number(parts.next()) && parts.next().is_none()
-    };
-    if !is_device(all[0]) {
-        return Ok(Line::Skipped);
-    }
-    if count < 7 {
-        return Err(LineFault::Columns { found: count, wanted: 10 });
-    }
-    if all[5] != action.letter() {
-        return Ok(Line::Empty);
-    }
-    let mut time = all[3].split(|&byte| byte == b'.');
-    let seconds = number(time.next().unwrap_or_default(), 4, "seconds")?;
-    let nanoseconds = match time.next() {
-        Some(digits) if digits.len() == 9 => number(digits, 4, "nanoseconds")?,
-        _ => return Err(LineFault::NotANumber(4, "seconds.nanoseconds")),
-    };
-    let arrival = seconds
-        .checked_mul(1_000_000_000)
-        .and_then(|ns| ns.checked_add(nanoseconds))
-        .ok_or(LineFault::TooLarge(4, "seconds"))?;
-    let arrival = Some(arrival);
-    // blktrace's flags: F before the direction is a flush, after it FUA; then R, W, D or N,
-    // and what kind of request it is.
-    let flags = all[6];
-    let flags = flags.strip_prefix(b"F").filter(|rest| !rest.is_empty()).unwrap_or(flags);
-    let operation = match flags.first() {
-        Some(b'R') => Operation::Read,
-        Some(b'W') if flags[1..].contains(&b'F') => Operation::WriteThrough,
-        Some(b'W') => Operation::Write,
-        Some(b'D') => Operation::Trim,
-        Some(b'F') => Operation::Flush,
-        Some(b'N') => return Ok(Line::Skipped),
-        _ => return Err(LineFault::UnknownKind(7, "rwbs")),
-    };
-    let flush = TraceRecord { arrival, sector: 0, sectors: 0, operation: Operation::Flush };
-    if operation == Operation::Flush || count < 10 || all[8] != b"+" {
-        // A flush has no addresses; nor has the write that only carries one.
-        return match operation {
-            Operation::Flush | Operation::Write | Operation::WriteThrough if count < 10 => {
-                Ok(Line::Record(flush))
-            }
-            Operation::Flush => Ok(Line::Record(flush)),
-            _ => Err(LineFault::Columns { found: count, wanted: 10 }),
-        };
-    }
-    let sector = number(all[7], 8, "sector")?;
-    let sectors = number(all[9], 10, "sectors")?;
-    let sectors = u32::try_from(sectors).map_err(|_| LineFault::TooLarge(10, "sectors"))?;
-    match sectors {
-        0 => Ok(Line::Record(flush)),
-        _ => Ok(Line::Record(TraceRecord { arrival, sector, sectors, operation })),
-    }
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn read(format: TraceFormat, line: &str) -> Result<Line, LineFault> {
-        LineParser::new(format, TraceAction::Issued).read(line.as_bytes())
-    }
-
-    fn record(arrival: u64, operation: Operation, sector: u64, sectors: u32) -> Line {
-        Line::Record(TraceRecord { arrival: Some(arrival), sector, sectors, operation })
-    }
-
-    #[test]
-    fn msr_lines() {
-        let line = "128166372003061629,hm,0,Read,383496192,32768,413";
-        let read_it = record(128_166_372_003_061_629, Operation::Read, 749_016, 64);
-        assert_eq!(read(TraceFormat::Msr, line), Ok(read_it));
-        // What does not begin or end on a sector takes all it touches.
-        let line = "7,hm,1,write,1000,100,0\r";
-        assert_eq!(read(TraceFormat::Msr, line), Ok(record(7, Operation::Write, 1, 2)));
-        assert_eq!(read(TraceFormat::Msr, ""), Ok(Line::Empty));
-        for (line, fault) in [
-            ("7,hm,1,Write,1000,0,0", LineFault::ZeroSectors),
-            ("7,hm,1,Erase,1000,512,0", LineFault::UnknownKind(4, "type")),
-            ("7,hm,1,Write,1000,512", LineFault::Columns { found: 6, wanted: 7 }),
-            (",hm,1,Write,1000,512,0", LineFault::NotANumber(1, "timestamp")),
-            ("7,hm,1,Read,18446744073709551615,512,0", LineFault::TooLarge(6, "size")),
-        ] {
-            assert_eq!(read(TraceFormat::Msr, line), Err(fault), "{line}");
-        }
-    }
-
-    #[test]
-    fn blkparse_lines() {
-        let of = |line| read(TraceFormat::Blkparse, line);
-        let line = "  8,0    3       11     0.009507758   697  D   W 223490 + 8 [kjournald]";
-        assert_eq!(of(line), Ok(record(9_507_758, Operation::Write, 223_490, 8)));
-        let line = "259,0 1 2 12.000000001 1 D RA 16 + 256 [fio]";
-        assert_eq!(of(line), Ok(record(12_000_000_001, Operation::Read, 16, 256)));
-        let line = "259,0 1 2 0.000000000 1 D WFS 16 + 8 [fio]";
-        assert_eq!(of(line), Ok(record(0, Operation::WriteThrough, 16, 8)));
-        let line = "259,0 1 2 0.000000000 1 D DS 16 + 8 [fstrim]";
-        assert_eq!(of(line), Ok(record(0, Operation::Trim, 16, 8)));
-        for line in ["259,0 1 2 0.000000005 1 D FN [x]", "259,0 1 2 0.000000005 1 D F 0 + 0 [x]"] {
-            let flushed = of(line);
-            let wanted = match line.contains("FN") {
-                // F and then no direction: a command that carries only a flush.
-                true => Ok(Line::Skipped),
-                false => Ok(record(5, Operation::Flush, 0, 0)),
-            };
-            assert_eq!(flushed, wanted, "{line}");
-        }
-        let other = "8,0    3        1     0.000000000   697  G   W 223490 + 8 [kjournald]";
-        assert_eq!(of(other), Ok(Line::Empty));
-        for line in ["CPU0 (8,0):", " Reads Queued:      16,      64KiB", "Total (8,0):"] {
-            assert_eq!(of(line), Ok(Line::Skipped), "{line}");
-        }
-        let line = "8,0 3 1 0.1 697 D W 223490 + 8 [x]";
-        assert_eq!(of(line), Err(LineFault::NotANumber(4, "seconds.nanoseconds")));
-        let mut queued = LineParser::new(TraceFormat::Blkparse, TraceAction::Queued);
-        let line = b"8,0 3 1 0.000000004 697 Q W 223490 + 8 [x]";
-        assert_eq!(queued.read(line), Ok(record(4, Operation::Write, 223_490, 8)));
-    }
-
-    #[test]
-    fn iologs() {
-        let lines = |text: &str| -> Result<Vec<Line>, LineFault> {
-            let mut parser = LineParser::new(TraceFormat::Fio, TraceAction::Issued);
-            text.lines().map(|line| parser.read(line.as_bytes())).collect()
-        };
-        let third = "fio version 3 iolog\n0 /dev/x add\n5 /dev/x open\n7 /dev/x write 4096 512\n\
-                     9 /dev/x datasync 0 0\n9 /dev/x trim 0 1048576\n12 /dev/x close\n";
-        let read = lines(third).unwrap();
-        assert_eq!(read[3], record(7, Operation::Write, 8, 1));
-        assert_eq!(read[4], record(9, Operation::Flush, 0, 0));
-        assert_eq!(read[5], record(9, Operation::Trim, 0, 2048));
-        assert_eq!(read[6], Line::Empty);
-        let second = lines("fio version 2 iolog\nx add\nx wait 100 0\nx read 0 4096\n").unwrap();
-        let untimed =
-            TraceRecord { arrival: None, sector: 0, sectors: 8, operation: Operation::Read };
-        assert_eq!(second[2..], [Line::Skipped, Line::Record(untimed)]);
-        assert_eq!(lines("0 /dev/x add"), Err(LineFault::NotAnIolog));
-        assert_eq!(
-            lines("fio version 2 iolog\nx jump 0 0"),
-            Err(LineFault::UnknownKind(2, "action"))
-        );
-    }
-
-    proptest::proptest! {
-        #[test]
-        fn no_line_is_too_strange(line: Vec<u8>) {
-            for (_, format) in TraceFormat::ALL {
-                let mut parser = LineParser::new(format, TraceAction::Issued);
-                let _ = parser.read(b"fio version 3 iolog");
-                let _ = parser.read(&line);
-            }
-        }
-    }
-}
+mod tests;
