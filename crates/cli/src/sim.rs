@@ -13,7 +13,7 @@ use mynah_lab::runner::RunError;
 use mynah_lab::series::DEFAULT_INTERVAL;
 use mynah_lab::simulation::{self, DEFAULT_REQUESTS, Step};
 use mynah_lab::timeline::Window;
-use mynah_lab::workload::FlowOptions;
+use mynah_lab::workload::{FlowOptions, Limits};
 use mynah_lab::{Measured, Simulation, SimulationError, drive, mqsim, units};
 use mynah_runtime::fault;
 use mynah_stamp::Span;
@@ -282,6 +282,10 @@ fn from_options(args: &Sim, remarks: &mut Vec<String>) -> Result<Simulation, Fai
     let mut flow = options.flow(&name).map_err(SimulationError::from)?;
     if let Some(text) = &args.run.until_steady {
         let every = crate::values::interval("--until-steady", text)?;
+        // --size is only the working set then: the steady state ends the run.
+        if !options.is_limited() {
+            flow.limits = Limits::default();
+        }
         simulation::limit_rounds(std::slice::from_mut(&mut flow), every);
     } else if simulation::limit(&mut flow) {
         remarks.push(format!("no limit: {DEFAULT_REQUESTS} requests (--number_ios, --runtime)"));

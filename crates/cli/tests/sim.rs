@@ -495,6 +495,58 @@ fn a_fio_job_file_runs() {
 }
 
 #[test]
+fn sizes_are_those_of_fio() {
+    let folder = tempfile::tempdir().unwrap();
+    let requests = |args: &[&str]| {
+        let always = ["--rw", "write", "--precondition", "none", "--json", "-"];
+        result(&done(sim(folder.path(), &[&always[..], args].concat())))["requests"].clone()
+    };
+    for (args, wanted) in [
+        (&["--bs", "64kb", "--size", "8MB"][..], 128),
+        (&["--bs", "4kb", "--size", "1MiB"], 256),
+        (&["--bs", "4096", "--size", "1mb", "--kb_base", "1000"], 244),
+        (&["--bs", "4k", "--size", "1m", "--io_size", "50%"], 128),
+        (&["--bs", "4k", "--size", "1m", "--io_size", "2mb"], 512),
+        (&["--bs", "4k", "--size", "1m", "--number_ios", "7"], 7),
+        (&["--bs", "4k", "--size", "1m", "--numjobs", "2"], 512),
+    ] {
+        assert_eq!(requests(args), wanted, "{args:?}");
+    }
+    let output = sim(folder.path(), &["--bs", "4k", "--kb_base", "1001", "--runtime", "1ms"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("1024 or 1000"), "{}", text(&output.stderr));
+}
+
+#[test]
+fn job_files_say_what_they_say_to_fio() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = |jobs: &str| {
+        std::fs::write(folder.path().join("jobs.fio"), jobs).unwrap();
+        let args = ["--precondition", "none", "--fio", "jobs.fio", "--json", "-"];
+        let output = sim(folder.path(), &args);
+        (text(&output.stderr), result(&done(output)))
+    };
+    // Without an engine one request is outstanding, and that is said.
+    let (said, deep) = run("[deep]\nrw=randwrite\nbs=4k\nsize=4m\niodepth=32\n");
+    assert!(said.contains("without an ioengine it is psync"), "{said}");
+    let (_, one) = run("[deep]\nrw=randwrite\nbs=4k\nsize=4m\nioengine=psync\n");
+    assert_eq!(deep["flows"], one["flows"]);
+    assert_eq!(deep["requests"], 1024);
+    // One begins when the other has ended.
+    let (_, both) = run(
+        "[global]\nname=nightly\nioengine=libaio\niodepth=8\nruntime=5ms\ntime_based\nstonewall\n\
+         [reads]\nrw=randread\n[reads]\nrw=randwrite\n",
+    );
+    let names: Vec<_> =
+        both["flows"].as_array().unwrap().iter().map(|flow| flow["name"].clone()).collect();
+    assert_eq!(names, ["reads", "reads-2"]);
+    let ms = both["simulated_ns"].as_f64().unwrap() / 1e6;
+    assert!((9.9..11.0).contains(&ms), "{ms}");
+    let notes = both["notes"].to_string();
+    assert!(notes.contains("all flows before had ended, and `reads-2` began"), "{notes}");
+}
+
+#[test]
 fn traces_of_other_programs_are_replayed() {
     let folder = tempfile::tempdir().unwrap();
     let data = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/data/traces/");

@@ -338,6 +338,10 @@ impl Experiment {
         let mut flows: Vec<ExperimentFlow> = Vec::new();
         for (index, raw) in raw.flow.iter().enumerate() {
             let flow = flow(file, raw, index)?;
+            if index == 0 && flow.spec.after_previous {
+                let message = "wait_for_previous: this is the first flow, so it waits for nothing";
+                return Err(file.error(raw.span(), message));
+            }
             if flows.iter().any(|other| other.spec.name == flow.spec.name) {
                 let message = format!("two flows are called `{}`", flow.spec.name);
                 return Err(file.error(raw.span(), message));
@@ -496,7 +500,7 @@ fn flow(
     let endless = limits.requests.is_none() && limits.bytes.is_none() && limits.runtime.is_none();
     if endless && matches!(spec.source, Source::Synthetic(_)) {
         let message = format!(
-            "flow `{}` would never end; give it a limit: runtime, number_ios or io_size",
+            "flow `{}` would never end; give it a limit: runtime, number_ios, io_size or size",
             spec.name
         );
         return Err(file.error(raw.span(), message));

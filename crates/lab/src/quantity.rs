@@ -30,39 +30,40 @@ fn scale(number: &str, factor: u64) -> Result<u64, String> {
     if scaled >= u64::MAX as f64 { Err(too_large()) } else { Ok(scaled as u64) }
 }
 
-/// Bytes: a bare number, `k m g t` and `KiB MiB GiB TiB` (powers of 1024), or `KB MB GB TB`
-/// (powers of 1000).
-pub(crate) fn parse_bytes(text: &str) -> Result<u64, String> {
+/// What `k` and `kb` are if nothing else is said, as in fio (`kb_base`).
+pub(crate) const KB_BASE: u64 = 1024;
+
+/// Bytes: a bare number, or one with a unit of fio's, in either case: `k m g t p` and `kb mb gb tb
+/// pb` are powers of `kb_base`. `KiB MiB GiB TiB PiB` are powers of 1024 (fio, for which they are
+/// that only if `kb_base` is 1000, takes them for powers of 1000 otherwise).
+pub(crate) fn parse_bytes(text: &str, kb_base: u64) -> Result<u64, String> {
     let (number, unit) = split(text)?;
-    let factor = match unit.to_ascii_lowercase().as_str() {
-        "" | "b" => 1,
-        "k" | "kib" => 1 << 10,
-        "m" | "mib" => 1 << 20,
-        "g" | "gib" => 1 << 30,
-        "t" | "tib" => 1 << 40,
-        "kb" => 1_000,
-        "mb" => 1_000_000,
-        "gb" => 1_000_000_000,
-        "tb" => 1_000_000_000_000,
-        _ => {
-            return Err(format!(
-                "`{unit}` is not a unit of bytes; valid are k, m, g, t, KiB, MiB, GiB, TiB \
-                 (powers of 1024) and KB, MB, GB, TB (powers of 1000)"
-            ));
-        }
+    let lower = unit.to_ascii_lowercase();
+    let (letter, base) = match lower.as_bytes() {
+        [] | [b'b'] => return scale(number, 1),
+        [letter] | [letter, b'b'] => (*letter, kb_base),
+        [letter, b'i', b'b'] => (*letter, 1024),
+        _ => (b'?', 1),
     };
-    scale(number, factor)
+    let Some(power) = b"kmgtp".iter().position(|known| *known == letter) else {
+        return Err(format!(
+            "`{unit}` is not a unit of bytes; valid are k, m, g, t, p and KB, MB, GB, TB, PB \
+             (powers of {kb_base}) and KiB, MiB, GiB, TiB, PiB (powers of 1024)"
+        ));
+    };
+    scale(number, base.pow(power as u32 + 1))
 }
 
-/// A duration: a number with `ps ns us ms s m h d`; a bare number counts seconds, as in fio.
+/// A duration: a number with `ps ns us usec ms msec s m h d`; a bare number counts seconds, as in
+/// fio.
 pub(crate) fn parse_time(text: &str) -> Result<Span, String> {
     let (number, unit) = split(text)?;
     const SECOND: u64 = 1_000_000_000_000;
-    let factor = match unit {
+    let factor = match unit.to_ascii_lowercase().as_str() {
         "ps" => 1,
         "ns" => 1_000,
-        "us" => 1_000_000,
-        "ms" => 1_000_000_000,
+        "us" | "usec" => 1_000_000,
+        "ms" | "msec" => 1_000_000_000,
         "" | "s" => SECOND,
         "m" => 60 * SECOND,
         "h" => 3_600 * SECOND,
@@ -108,15 +109,33 @@ mod tests {
 
     #[test]
     fn bytes() {
-        assert_eq!(parse_bytes("4k"), Ok(4096));
-        assert_eq!(parse_bytes("4KiB"), Ok(4096));
-        assert_eq!(parse_bytes("4 KB"), Ok(4000));
-        assert_eq!(parse_bytes("1.5m"), Ok(1_572_864));
-        assert_eq!(parse_bytes("512"), Ok(512));
-        assert!(parse_bytes("4x").is_err());
-        assert!(parse_bytes("-4k").is_err());
-        assert!(parse_bytes("").is_err());
-        assert!(parse_bytes("99999999999t").is_err());
+        let bytes = |text| parse_bytes(text, KB_BASE);
+        for (text, wanted) in [
+            ("512", 512),
+            ("512B", 512),
+            ("4k", 4096),
+            ("4K", 4096),
+            ("4kb", 4096),
+            ("4 KB", 4096),
+            ("4kB", 4096),
+            ("4KiB", 4096),
+            ("1.5m", 1_572_864),
+            ("64MB", 64 << 20),
+            ("2gb", 2 << 30),
+            ("2Tb", 2 << 40),
+            ("1p", 1 << 50),
+        ] {
+            assert_eq!(bytes(text), Ok(wanted), "{text}");
+        }
+        let decimal = |text| parse_bytes(text, 1000);
+        for (text, wanted) in
+            [("4k", 4000), ("4kb", 4000), ("64MB", 64_000_000), ("4KiB", 4096), ("1GiB", 1 << 30)]
+        {
+            assert_eq!(decimal(text), Ok(wanted), "{text}");
+        }
+        for text in ["4x", "4kx", "4kibi", "-4k", "", "99999999999t", "4ib"] {
+            assert!(bytes(text).is_err(), "{text}");
+        }
     }
 
     #[test]
@@ -124,6 +143,9 @@ mod tests {
         assert_eq!(parse_time("75us"), Ok(Span::from_us(75)));
         assert_eq!(parse_time("2"), Ok(Span::from_secs(2)));
         assert_eq!(parse_time("1.5ms"), Ok(Span::from_us(1500)));
+        assert_eq!(parse_time("9USEC"), Ok(Span::from_us(9)));
+        assert_eq!(parse_time("9msec"), Ok(Span::from_ms(9)));
+        assert!(parse_time("9sec").is_err());
         assert!(parse_time("300d").is_err());
         assert_eq!(parse_share("10%"), Ok(0.1));
         assert!(parse_share("101%").is_err());

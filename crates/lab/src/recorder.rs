@@ -265,12 +265,14 @@ struct FlowRecord {
     first: Time,
     /// When the last of them completed, or until when there were more to come.
     last: Time,
+    /// When its measurement started.
+    start: Time,
 }
 
 impl FlowRecord {
     /// Of a flow that begins at `now`, or later.
     fn new(now: Time) -> FlowRecord {
-        FlowRecord { first: Time::MAX, last: now, ..FlowRecord::default() }
+        FlowRecord { first: Time::MAX, last: now, start: now, ..FlowRecord::default() }
     }
 
     #[cold]
@@ -294,7 +296,7 @@ pub struct Recorder {
     /// The times at which commands went less those at which they came, added up and wrapping;
     /// those outstanding at `start` came then.
     gone_less_come_ps: u128,
-    /// The sum of latencies of commands that failed.
+    /// The sum of latencies of commands that failed, and of those that were forgotten.
     failed_ps: u128,
     /// The sum of latencies as far as they lie before `start`.
     early_ps: u128,
@@ -361,6 +363,16 @@ impl Recorder {
         self.flows = flows;
         (self.start, self.changed) = (now, now);
         self.come(outstanding, now);
+    }
+
+    /// Forgets what was recorded of a flow: its measurement starts at `now`, that of the others
+    /// goes on.
+    pub fn forget(&mut self, flow: usize, now: Time) {
+        let first = if self.flows[flow].first == Time::MAX { Time::MAX } else { now };
+        let new = FlowRecord { first, ..FlowRecord::new(now) };
+        let before = std::mem::replace(&mut self.flows[flow], new);
+        let records = before.kinds.iter().flatten();
+        self.failed_ps += records.map(|record| record.lat.sum_ps()).sum::<u128>();
     }
 
     #[inline]
@@ -532,8 +544,8 @@ impl Recorder {
     /// From the creation of a flow's first request, or the start of the measurement if that was
     /// later, to the end of its load.
     pub fn flow_interval(&self, flow: usize) -> Span {
-        let FlowRecord { first, last, .. } = self.flows[flow];
-        last.saturating_since(first.max(self.start))
+        let FlowRecord { first, last, start, .. } = self.flows[flow];
+        last.saturating_since(first.max(start))
     }
 
     /// The mean latency of all commands of a flow that succeeded, from insertion into the

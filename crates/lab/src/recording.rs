@@ -19,11 +19,11 @@
 //! was rung in 24..32. All numbers are little-endian. The first records, at time 0, are the accesses
 //! that the drive's data cache was warmed with, if it was: whose, in place of the queue, and what
 //! they did, with the highest bit set for flows that write as fast as the drive lets them
-//! (`mynah.recording/1` has none: its cache was empty). The end of the ramp has a record, and so has
-//! at the end each flow (in 16..20) whose load went on after its last completion, with the time until
-//! when in 24..32; earlier versions write neither. The last record is an end mark with the
-//! number of records before it, at the drive's last time: a recording without it was cut off, and
-//! is refused.
+//! (`mynah.recording/1` has none: its cache was empty). The end of the ramp has a record, that of a
+//! flow which waited for others one with the flow in 16..20. At the end so has each flow (in 16..20)
+//! whose load went on after its last completion, with the time until when in 24..32; earlier versions
+//! write none of these. The last record is an end mark with the number of records before it, at the
+//! drive's last time: a recording without it was cut off, and is refused.
 
 use mynah_model::config::{Priority, Weights};
 use mynah_model::io::{
@@ -132,6 +132,7 @@ enum Kind {
     Past = 13,
     RampEnds = 14,
     Offered = 15,
+    RampOf = 16,
     Completed = 64,
     End = 255,
 }
@@ -167,6 +168,7 @@ impl Record {
     fn remark(&self) -> Replayed<'static> {
         match self.kind {
             Kind::RampEnds => Replayed::RampEnds(self.at),
+            Kind::RampOf => Replayed::RampOf(self.flow(), self.at),
             _ => Replayed::Offered(self.flow(), Time::from_ps(self.sector)),
         }
     }
@@ -230,6 +232,7 @@ impl Record {
             Kind::Past,
             Kind::RampEnds,
             Kind::Offered,
+            Kind::RampOf,
             Kind::Completed,
             Kind::End,
         ]
@@ -472,6 +475,14 @@ impl Tape {
         self.write(Record::new(at, Kind::RampEnds))
     }
 
+    /// The ramp of a flow that waited for others is over.
+    ///
+    /// # Errors
+    /// See [`Tape::ring`].
+    pub fn ramp_of(&mut self, at: Time, flow: FlowId) -> io::Result<()> {
+        self.write(Record { namespace: flow.0.into(), ..Record::new(at, Kind::RampOf) })
+    }
+
     /// The load of `flow` went on until then; it is `at` now.
     ///
     /// # Errors
@@ -504,6 +515,8 @@ pub enum Replayed<'a> {
     Issued(Time),
     /// The ramp is over.
     RampEnds(Time),
+    /// The ramp of a flow that waited for others is over.
+    RampOf(FlowId, Time),
     /// The load of a flow went on until then.
     Offered(FlowId, Time),
     /// A command completed, as recorded.
@@ -694,7 +707,7 @@ impl Recording {
                         _ => Ok(()),
                     };
                 }
-                Kind::RampEnds | Kind::Offered => {
+                Kind::RampEnds | Kind::RampOf | Kind::Offered => {
                     watch(drive, record.remark());
                 }
                 _ => {
@@ -746,7 +759,7 @@ impl Recording {
             }
             match record.kind {
                 Kind::End => break,
-                Kind::RampEnds | Kind::Offered => {
+                Kind::RampEnds | Kind::RampOf | Kind::Offered => {
                     watch(drive, record.remark());
                     continue;
                 }
@@ -848,7 +861,7 @@ fn feed(drive: &mut Drive, record: &Record) -> Result<Option<Request>, FeedError
             drive.control(at, Control::Arbitration { burst: record.sectors, weights })?;
         }
         Kind::Past => return Err(FeedError::LatePast),
-        Kind::RampEnds | Kind::Offered | Kind::Completed | Kind::End => {}
+        Kind::RampEnds | Kind::RampOf | Kind::Offered | Kind::Completed | Kind::End => {}
     }
     Ok(None)
 }

@@ -263,6 +263,12 @@ impl Listener {
                 self.end_ramp(device, at);
                 true
             }
+            Replayed::RampOf(flow, at) => {
+                if usize::from(flow.0) < self.recorder.flow_names().len() {
+                    self.recorder.forget(flow.0.into(), at);
+                }
+                true
+            }
             Replayed::Offered(flow, until) => {
                 // A flow that the recording knows nothing else of has nothing to be measured.
                 if usize::from(flow.0) < self.recorder.flow_names().len() {

@@ -3,7 +3,8 @@
 //! Each job of a flow has a queue pair of its own. In a closed loop a job keeps its queue
 //! depth outstanding; in an open loop, and with a trace, requests come at their arrival
 //! times and wait in the host when the queue is full or enough are outstanding. Time jumps from
-//! one thing that happens to the next.
+//! one thing that happens to the next. Flows that wait for others are stages of the run
+//! (`stage.rs`).
 
 mod closed_loop;
 mod error;
@@ -11,6 +12,7 @@ mod job;
 mod occupancy;
 mod past;
 mod patience;
+mod stage;
 mod taped;
 
 pub use error::RunError;
@@ -26,7 +28,7 @@ use crate::saved_state::{self, StateHeader};
 use crate::series::Series;
 use crate::steady::{Found, Rounds};
 use crate::trace::Mended;
-use crate::workload::{FlowSpec, Planned, SECTOR_BYTES};
+use crate::workload::{FlowSpec, Planned};
 use job::{Arrivals, Job};
 use mynah_model::Drive;
 use mynah_model::config::{Config, Fault};
@@ -35,6 +37,7 @@ use mynah_model::precondition::{Occupancy, Preconditioned};
 use mynah_model::stats::{Blame, Counters};
 use mynah_stamp::{Span, Time};
 use patience::Patience;
+use stage::Stages;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::path::PathBuf;
@@ -134,6 +137,7 @@ pub struct Runner {
     drive: Taped,
     seed: u64,
     specs: Vec<FlowSpec>,
+    stages: Stages,
     jobs: Vec<Job>,
     pending: Vec<Pending>,
     free: Vec<u32>,
@@ -143,6 +147,8 @@ pub struct Runner {
     observers: Option<Box<Observers>>,
     /// [`Time::MAX`] when there is no ramp, or no more.
     ramp_until: Time,
+    /// A stage was over before its ramp was.
+    ended_in_ramp: bool,
     /// When the power fails, so that a step does not pass over the time without it.
     power_cut: Time,
     /// When it is looked at whether anything is completed at all.
@@ -205,6 +211,11 @@ impl Runner {
                 return Err(RunError::TooDeep { flow: flow.name.clone(), depth, entries });
             }
         }
+        if options.until_steady.is_some()
+            && let Some(flow) = flows.iter().skip(1).find(|flow| flow.after_previous)
+        {
+            return Err(RunError::SteadyInStages(flow.name.clone()));
+        }
         let mut notes = vec![];
         let precondition = match &options.load_state {
             None => options.precondition,
@@ -241,6 +252,7 @@ impl Runner {
         let mut runner = Runner {
             drive: Taped::new(drive, options.seed),
             seed: options.seed,
+            stages: Stages::new(flows, options),
             specs: flows.to_vec(),
             jobs: Vec::new(),
             pending: Vec::new(),
@@ -252,6 +264,7 @@ impl Runner {
                 Span::ZERO => Time::MAX,
                 ramp => Time::ZERO + ramp,
             },
+            ended_in_ramp: false,
             power_cut,
             patience,
             lasts_until: Time::ZERO,
@@ -363,7 +376,9 @@ impl Runner {
             true => job.ended_by_runtime().map(|at| at.min(now)),
             false => Some(now),
         };
-        self.jobs.iter().filter_map(|job| Some((job.flow as usize, until(job)?))).collect()
+        let begun = |job: &&Job| self.stages.of(job.flow) <= self.stages.current();
+        let jobs = self.jobs.iter().filter(begun);
+        jobs.filter_map(|job| Some((job.flow as usize, until(job)?))).collect()
     }
 
     /// Time has come to the horizon, or passed it after a power cut; whether a search for the
@@ -445,7 +460,10 @@ impl Runner {
         loop {
             let arrival = self.arrivals.peek().map(|Reverse((at, _))| *at);
             match (self.drive.next_at(), arrival) {
-                (None, None) if self.drive.now() >= self.lasts_until => break,
+                (None, None) if self.is_over() => match self.next_stage()? {
+                    true => continue,
+                    false => break,
+                },
                 (_, Some(at)) => self.drive.advance(at.min(self.horizon)),
                 (_, None) => self.drive.advance(self.horizon),
             }
@@ -483,7 +501,11 @@ impl Runner {
                 }
             }
             // What the drive tidies up after the end of the load is no part of the run.
-            if self.recorder.outstanding() == 0 && self.arrivals.is_empty() && self.is_over() {
+            if self.recorder.outstanding() == 0
+                && self.arrivals.is_empty()
+                && self.is_over()
+                && !self.next_stage()?
+            {
                 break;
             }
             if self.drive.has_lost_power() {
@@ -507,23 +529,28 @@ impl Runner {
         let done = self
             .jobs
             .iter()
+            .filter(|job| self.stages.of(job.flow) == self.stages.current())
             .map(|job| {
                 let limits = &self.specs[job.flow as usize].limits;
                 let (requests, sectors) = job.left();
-                let share = |left: f64, limit: u64| 1.0 - left / limit as f64;
-                let bytes = sectors as f64 * SECTOR_BYTES as f64;
-                let by_requests = limits.requests.map(|limit| share(requests as f64, limit));
-                let by_bytes = limits.bytes.map(|limit| share(bytes, limit));
+                let share = |left: u64, limit: u64| 1.0 - left as f64 / limit as f64;
+                let by_requests = limits.requests.map(|limit| share(requests, limit));
+                let by_bytes = job.generator.sectors_limit().map(|limit| share(sectors, limit));
                 let start = self.specs[job.flow as usize].schedule.start;
-                let end = limits.runtime.map(|runtime| (start + runtime).as_secs_f64());
-                let by_time = end.map(|end| now.as_secs_f64() / end);
+                let passed = now.since(self.stages.began()).as_secs_f64();
+                let lasts = limits.runtime.map(|runtime| {
+                    let end = Time::ZERO + start + runtime;
+                    end.saturating_since(self.stages.began()).as_secs_f64()
+                });
+                let by_time = lasts.map(|lasts| passed / lasts.max(1e-12));
                 if job.exhausted && job.outstanding == 0 {
                     return 1.0;
                 }
                 [by_requests, by_bytes, by_time].into_iter().flatten().fold(0.0, f64::max)
             })
             .fold(1.0, f64::min);
-        Progress { done: done.min(1.0), now, completed: self.completed }
+        let done = self.stages.done(done.min(1.0));
+        Progress { done, now, completed: self.completed }
     }
 
     fn finish(
@@ -567,7 +594,7 @@ impl Runner {
             Some((file, name)) => self.write_state(&name, end, file).err(),
             None => None,
         };
-        let in_ramp = self.ramp_until != Time::MAX;
+        let in_ramp = self.ended_in_ramp || self.ramp_until != Time::MAX;
         let mut recorder = self.recorder;
         let (mut counters_before, mut blame_before) = Default::default();
         let mut found = None;
@@ -619,8 +646,17 @@ impl Runner {
             };
             self.drive.control(now, Control::CreateQueue(queue))?;
         }
+        self.start_stage()
+    }
+
+    /// Submits what the jobs of the current stage begin with.
+    fn start_stage(&mut self) -> Result<(), RunError> {
         for at in 0..self.jobs.len() as u32 {
-            match self.jobs[at as usize].depth {
+            let job = &self.jobs[at as usize];
+            if self.stages.of(job.flow) != self.stages.current() {
+                continue;
+            }
+            match job.depth {
                 Some(depth) => {
                     for _ in 0..depth {
                         self.submit_next(at)?;
@@ -630,6 +666,32 @@ impl Runner {
             }
         }
         Ok(())
+    }
+
+    /// Everything that was begun has ended: those begin who waited for that, if there are any.
+    #[cold]
+    fn next_stage(&mut self) -> Result<bool, RunError> {
+        let now = self.drive.now();
+        if self.drive.has_lost_power() {
+            return Ok(false);
+        }
+        let Some(ramp_until) = self.stages.next(now) else { return Ok(false) };
+        self.ended_in_ramp |= self.ramp_until != Time::MAX;
+        let names = self.stages.flows().map(|flow| format!("`{}`", self.specs[flow].name));
+        let names = names.collect::<Vec<_>>().join(", ");
+        self.notes.push(format!("at {now} all flows before had ended, and {names} began"));
+        for job in &mut self.jobs {
+            if self.stages.of(job.flow) != self.stages.current() {
+                continue;
+            }
+            let spec = &mut self.specs[job.flow as usize];
+            // Its time in the run may be still to come.
+            spec.schedule.start = spec.schedule.start.max(now.since(Time::ZERO));
+            job.begin_at(spec.schedule.start, spec);
+        }
+        self.ramp_until = ramp_until;
+        self.start_stage()?;
+        Ok(true)
     }
 
     /// Answers the drive's outputs of this instant.
@@ -695,6 +757,16 @@ impl Runner {
     #[inline(never)]
     fn end_ramp(&mut self, now: Time) -> Result<(), RunError> {
         self.ramp_until = Time::MAX;
+        if self.stages.current() > 0 {
+            // What the stages before measured stays.
+            for flow in self.stages.flows() {
+                self.recorder.forget(flow, now);
+                if let Some(tape) = &mut self.drive.tape {
+                    tape.ramp_of(now, FlowId(flow as u16)).map_err(RunError::Recording)?;
+                }
+            }
+            return Ok(());
+        }
         if let Some(tape) = &mut self.drive.tape {
             tape.ramp_ends(now).map_err(RunError::Recording)?;
         }

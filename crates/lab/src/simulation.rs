@@ -25,7 +25,8 @@ use crate::summary;
 use crate::timeline::{Timeline, Window};
 use crate::units::{Bytes, Duration};
 use crate::workload::{
-    Arrivals, Burst, FlowOptions, FlowSpec, Limits, Mode, OptionError, Schedule, Source, Think,
+    Amount, Arrivals, Burst, FlowOptions, FlowSpec, Limits, Mode, OptionError, Schedule, Source,
+    Think,
 };
 use mynah_model::config::Config;
 use mynah_model::io::NamespaceId;
@@ -804,11 +805,18 @@ fn flow_text(flow: &FlowSpec) -> String {
     let each = if flow.jobs > 1 { " each" } else { "" };
     let Limits { requests, bytes, runtime } = flow.limits;
     parts.extend(requests.map(|requests| format!("{requests} requests{each}")));
-    parts.extend(bytes.map(|bytes| format!("{}{each}", Bytes(bytes))));
+    parts.extend(bytes.map(|amount| match amount {
+        Amount::Bytes(bytes) => format!("{}{each}", Bytes(bytes)),
+        Amount::WorkingSet(1.0) => format!("its working set once{each}"),
+        Amount::WorkingSet(share) => format!("{}% of its working set{each}", share * 100.0),
+    }));
     parts.extend(runtime.map(|time: Span| format!("for {}", Duration(time))));
     let Schedule { start, burst, think } = flow.schedule;
     if !start.is_zero() {
         parts.push(format!("from {} on", Duration(start)));
+    }
+    if flow.after_previous {
+        parts.push("after the flows before it".to_owned());
     }
     if let Some(Burst { on, off }) = burst {
         let [on, off] = [on, off].map(Duration);

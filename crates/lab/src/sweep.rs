@@ -5,7 +5,7 @@
 //! other axes.
 
 use crate::confidence;
-use crate::quantity::{parse_bytes, parse_share, parse_time};
+use crate::quantity::{KB_BASE, parse_bytes, parse_share, parse_time};
 use crate::report::COLOURS;
 use crate::report::lines::{Chart, Line};
 use crate::result::{Confidence, Metric, Result};
@@ -417,7 +417,7 @@ fn split(name: &str) -> (String, String) {
 fn number(text: &str) -> Option<f64> {
     let plain = text.parse::<f64>().ok();
     let share = || text.ends_with('%').then(|| parse_share(text).ok()).flatten();
-    let bytes = || parse_bytes(text).ok().map(|bytes| bytes as f64);
+    let bytes = || parse_bytes(text, KB_BASE).ok().map(|bytes| bytes as f64);
     let time = || parse_time(text).ok().map(|time| time.as_secs_f64());
     plain.or_else(share).or_else(bytes).or_else(time).filter(|number| number.is_finite())
 }

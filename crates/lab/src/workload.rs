@@ -47,6 +47,9 @@ pub struct FlowSpec {
     pub limits: Limits,
     /// When it begins, and when it pauses.
     pub schedule: Schedule,
+    /// It, and those after it, begin when all flows before it have ended (fio's
+    /// `wait_for_previous`). `schedule` says at which time of the run at the earliest.
+    pub after_previous: bool,
     /// Takes the place of the flow's index in the derivation of its streams' seeds, so that
     /// a flow keeps its stream when flows are added before it.
     pub seed: Option<u64>,
@@ -118,15 +121,24 @@ pub enum Source {
 }
 
 /// When a job stops. The first limit that is reached counts; `None` is no limit.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Limits {
     /// Requests (fio's `number_ios`).
     pub requests: Option<u64>,
-    /// Bytes (fio's `io_size`); the request that reaches the limit is issued whole.
-    pub bytes: Option<u64>,
+    /// Bytes (fio's `io_size`).
+    pub bytes: Option<Amount>,
     /// Time on the drive's clock from the flow's start. Streams with arrival times end by
     /// themselves; a closed loop's runner must stop issuing at this time.
     pub runtime: Option<Span>,
+}
+
+/// How much a job issues.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Amount {
+    /// So many bytes; the request that reaches them is issued whole.
+    Bytes(u64),
+    /// This share of the flow's working set (0 to 1), in whole blocks of the smallest size.
+    WorkingSet(f64),
 }
 
 /// A flow of drawn requests.
@@ -292,6 +304,17 @@ pub enum BlockSize {
     Split(Vec<(u32, u32)>),
 }
 
+impl BlockSize {
+    /// The shortest that is drawn, in sectors.
+    pub fn smallest(&self) -> u32 {
+        match self {
+            BlockSize::Fixed(sectors) | BlockSize::Range { min: sectors, .. } => *sectors,
+            BlockSize::Normal { .. } => 1,
+            BlockSize::Split(parts) => parts.iter().map(|&(sectors, _)| sectors).min().unwrap_or(1),
+        }
+    }
+}
+
 /// An offset or a length within a namespace.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Extent {
@@ -380,6 +403,15 @@ pub enum WorkloadError {
     #[error(transparent)]
     #[diagnostic(transparent)]
     Trace(#[from] TraceError),
+}
+
+/// The stage of each flow, from 0: that of the flow before it, or the next one if the flow waits
+/// for those before it. The flows of a stage begin when all of the stages before have ended.
+pub fn stages(flows: &[FlowSpec]) -> impl Iterator<Item = usize> {
+    flows.iter().enumerate().scan(0, |stage, (index, flow)| {
+        *stage += usize::from(flow.after_previous && index > 0);
+        Some(*stage)
+    })
 }
 
 impl FlowSpec {

@@ -2,6 +2,7 @@
 
 use mynah_lab::experiment::Precondition;
 use mynah_lab::mqsim::{self, Import, MqsimError};
+use mynah_lab::runner::Runner;
 use mynah_lab::simulation::Simulation;
 use mynah_lab::workload::{
     Addresses, Arrivals, BlockSize, Extent, Limits, Mix, Mode, Positions, Source, Start,
@@ -278,7 +279,7 @@ fn what_cannot_be_used_is_named_with_its_place() {
         ("Stop_Time", "0"),
         ("Stop_Time", "99999999999999999999"),
         ("Channel_IDs", "0,2"),
-        ("Channel_IDs", "0,,1"),
+        ("Channel_IDs", ","),
         ("Device_Level_Data_Caching_Mode", "CACHE"),
         ("Priority_Class", "TOP"),
         ("Initial_Occupancy_Percentage", "0"),
@@ -536,4 +537,87 @@ fn caching_modes_and_partitions_are_what_the_flows_ask_for() {
     // SIMPLE is the same cache, for writes of flows that share it.
     let simple = drive_with("Caching_Mechanism", "SIMPLE");
     assert_eq!(config(&simple, ["WRITE_CACHE"; 2]), config(DRIVE, ["WRITE_CACHE"; 2]));
+}
+
+/// Every form of a value, as MQSim reads it (`IO_Flow_Parameter_Set.cpp`, `Device_Parameter_Set.cpp`;
+/// RapidXML without trimming, whose blanks around words it does not take, and this reader does).
+#[test]
+fn forms_of_values() {
+    let read = |text: String| parse(DRIVE, &text, false);
+    let taken = |text: String, check: &dyn Fn(&mqsim::Scenario) -> bool| {
+        let import = read(text.clone()).unwrap_or_else(|error| panic!("{text}: {error}"));
+        assert!(check(&import.scenarios[0]), "{text}");
+    };
+    // Words, in any case.
+    for word in ["LOW", "low", "Low", " LOW ", "<![CDATA[LOW]]>", "LO<!-- c -->W", "&#76;OW"] {
+        let text = flow_with("Priority_Class", word);
+        taken(text, &|scenario| scenario.flows[0].priority == Priority::Low);
+    }
+    // What is true or false.
+    let align = |scenario: &mqsim::Scenario| match &scenario.flows[0].source {
+        Source::Synthetic(synthetic) => synthetic.align_sectors,
+        Source::Trace(_) => panic!("drawn"),
+    };
+    for (word, sectors) in
+        [("true", 16), ("TRUE", 16), ("True", 16), ("1", 16), ("false", 1), ("FALSE", 1)]
+    {
+        let text = flow_with("Generated_Aligned_Addresses", word);
+        taken(text, &|scenario| align(scenario) == sectors);
+    }
+    for word in ["0", "no", "", "flase"] {
+        let error = read(flow_with("Generated_Aligned_Addresses", word)).unwrap_err();
+        assert_eq!(error.tag(), Some("Generated_Aligned_Addresses"), "{word}");
+    }
+    // Numbers.
+    for number in ["75", " 75 ", "+75", "075", "\n75\t"] {
+        let text = flow_with("Initial_Occupancy_Percentage", number);
+        taken(text, &|scenario| scenario.flows[0].occupancy == Some(0.75));
+    }
+    for number in ["0x4b", "75%", "75.5", "-1", "101", ""] {
+        assert!(read(flow_with("Initial_Occupancy_Percentage", number)).is_err(), "{number}");
+    }
+    // Lists.
+    for list in ["1", " 1 ", "1,", ",1", "1,,1", "1, 1"] {
+        let text = flow_with("Channel_IDs", list);
+        taken(text, &|scenario| scenario.config.namespaces[0].channels == [1]);
+    }
+    for list in ["", ",", "1;0", "2", "a"] {
+        assert!(read(flow_with("Channel_IDs", list)).is_err(), "{list}");
+    }
+    // What stands around them: tags that are not known, attributes, comments, the order.
+    let text =
+        flow_with("Power_Budget", "7").replace("<IO_Scenario>", "<!-- x --><IO_Scenario n='1'>");
+    let import = read(text).unwrap();
+    assert!(import.warnings.iter().any(|warning| warning.contains("Power_Budget")));
+    assert!(read(WORKLOAD.replace("Seed", "seed")).unwrap().scenarios[0].flows[0].seed.is_none());
+}
+
+#[test]
+fn an_occupancy_of_nothing_is_an_empty_drive() {
+    let workload = with(
+        &flow_with("Initial_Occupancy_Percentage", "0"),
+        "Stop_Time",
+        "200000",
+        "<Total_Requests_To_Generate>",
+    );
+    let ran = |drive: &str| {
+        let import = parse(drive, &workload, false).unwrap();
+        let mut simulations = Simulation::from_mqsim(import);
+        simulations.remove(0).run().unwrap()
+    };
+    // Without preconditioning the number is not used.
+    assert!(ran(DRIVE).result.requests > 0);
+    let conditioned = drive_with("Enabled_Preconditioning", "true");
+    let measured = ran(&conditioned);
+    assert!(measured.result.requests > 0);
+    let units = |workload: &str| {
+        let import = parse(&conditioned, workload, false).unwrap();
+        let simulation = Simulation::from_mqsim(import).remove(0);
+        let runner =
+            Runner::new(simulation.config.clone(), &simulation.flows, &simulation.options).unwrap();
+        let classes = runner.occupancy().iter().flat_map(|occupancy| &occupancy.classes);
+        classes.map(|class| class.units).sum::<u64>()
+    };
+    assert_eq!(units(&workload), 0);
+    assert!(units(WORKLOAD) > 0);
 }

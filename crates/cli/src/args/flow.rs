@@ -69,12 +69,17 @@ flow_args! {
     /// Where the working set starts, in bytes or percent of the namespace [default: 0]
     #[arg(long, value_name = "SIZE|PERCENT")]
     offset,
-    /// The working set's length, in bytes or percent of the namespace [default: all of it]
+    /// The working set's length, in bytes or percent of the namespace [default: all of it]; also
+    /// what each job issues, unless --io_size, --number_ios or --runtime says that
     #[arg(long, value_name = "SIZE|PERCENT")]
     size,
-    /// Bytes each job issues
-    #[arg(long = "io_size", alias = "io-size", value_name = "SIZE")]
+    /// Bytes each job issues, or the percentage of the working set
+    #[arg(long = "io_size", alias = "io-size", value_name = "SIZE|PERCENT")]
     io_size,
+    /// What k, kb, m, mb and so on are powers of in sizes, 1024 or 1000; KiB and MiB are powers of
+    /// 1024 [default: 1024]
+    #[arg(long = "kb_base", alias = "kb-base", value_name = "N")]
+    kb_base,
     /// Seed of this flow's streams [default: from --seed]
     #[arg(long, value_name = "N")]
     randseed,

@@ -353,7 +353,7 @@ fn flow<'d>(
         section.idle(&["Initial_Occupancy_Percentage"], reason, warnings);
     }
     let geometry = &drive.config.geometry;
-    let occupancy = section.count("Initial_Occupancy_Percentage", 1..=100)?;
+    let occupancy = section.count("Initial_Occupancy_Percentage", 0..=100)?;
     Ok(Flow {
         element,
         caching: section.get("Device_Level_Data_Caching_Mode").zip(caching),
@@ -365,6 +365,7 @@ fn flow<'d>(
             source,
             limits,
             schedule: Schedule::default(),
+            after_previous: false,
             seed: if synthetic { section.seed("Seed")? } else { None },
             occupancy: occupancy.map(|percent| percent as f64 / 100.0),
         },

@@ -119,8 +119,23 @@ impl<'d> Section<'d> {
         })
     }
 
+    /// MQSim takes everything but `false`, in any case, for true. What does not mean that is an
+    /// error.
     pub(super) fn flag(&self, tag: &str) -> Result<Option<bool>, MqsimError> {
-        self.choice(tag, &[("true", true), ("false", false)])
+        let Some(element) = self.get(tag) else { return Ok(None) };
+        let text = element.text.to_ascii_lowercase();
+        match text.as_str() {
+            "false" => Ok(Some(false)),
+            "true" | "1" | "yes" | "on" => Ok(Some(true)),
+            _ => {
+                let text = &element.text;
+                let message = format!(
+                    "`{text}` is neither true nor false (MQSim takes everything but `false` for \
+                     true)"
+                );
+                Err(self.document.error(element, message))
+            }
+        }
     }
 
     /// A list of numbers below `limit`, in order and without repetition; empty if it holds
@@ -128,7 +143,12 @@ impl<'d> Section<'d> {
     pub(super) fn ids(&self, tag: &str, limit: u32) -> Result<Vec<u32>, MqsimError> {
         let Some(element) = self.get(tag) else { return Ok(Vec::new()) };
         let mut ids = Vec::new();
-        for id in element.text.split(',') {
+        // Two commas are one, as for MQSim.
+        let listed = || element.text.split(',').filter(|id| !id.trim().is_empty());
+        if listed().next().is_none() {
+            return Err(self.document.error(element, "a list of numbers belongs here, as in 0,1"));
+        }
+        for id in listed() {
             match id.trim().parse::<u32>() {
                 Ok(id) if id < limit => ids.push(id),
                 _ => {

@@ -194,7 +194,7 @@ impl Rehost {
             }
             // What this drive does itself, or has no need of.
             Kind::DataArrived | Kind::CqFreed | Kind::Completed => {}
-            Kind::RampEnds | Kind::Offered | Kind::End => {}
+            Kind::RampEnds | Kind::RampOf | Kind::Offered | Kind::End => {}
         }
         Ok(())
     }

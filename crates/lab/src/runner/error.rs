@@ -43,6 +43,10 @@ pub enum RunError {
         /// How many there are.
         count: usize,
     },
+    /// A search for the steady state of flows of which some begin when others end.
+    #[error("flow `{0}` waits for those before it, and such a run has no steady state")]
+    #[diagnostic(help("leave out wait_for_previous (stonewall), or --until-steady"))]
+    SteadyInStages(String),
     /// More queues than identifiers.
     #[error("the flows need {0} queues; a drive has at most 65,535")]
     #[diagnostic(help("every job has a queue pair of its own: lower numjobs"))]

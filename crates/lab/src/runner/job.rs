@@ -3,7 +3,7 @@
 use crate::workload::{FlowSpec, Generator, Planned, Schedule};
 use mynah_model::Drive;
 use mynah_model::io::{NamespaceId, QueueId, Request, Tag};
-use mynah_stamp::Time;
+use mynah_stamp::{Span, Time};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
@@ -67,6 +67,36 @@ impl Job {
         generator: Generator,
         entries: u32,
     ) -> Job {
+        let mut job = Job {
+            flow,
+            queue: QueueId(number + 1),
+            namespace: spec.namespace,
+            generator,
+            ahead: Vec::with_capacity(DRAWN_AHEAD),
+            next_ahead: 0,
+            exhausted: false,
+            stops_at: Time::MAX,
+            ended_by_runtime: None,
+            gate: None,
+            submitted: VecDeque::new(),
+            arrived: Time::ZERO,
+            waits: false,
+            outstanding: 0,
+            depth: spec.depth(),
+            most: spec.depth_max().unwrap_or(u32::MAX).min(entries - 1),
+        };
+        job.keep_to(spec);
+        job
+    }
+
+    /// Begins at `start` in the run, whatever the flow says; nothing has been drawn yet.
+    pub(super) fn begin_at(&mut self, start: Span, spec: &FlowSpec) {
+        self.generator.begin_at(start);
+        self.keep_to(spec);
+    }
+
+    /// Issues when `spec` says so.
+    fn keep_to(&mut self, spec: &FlowSpec) {
         let runtime = spec.limits.runtime;
         let stops_at =
             runtime.map_or(Time::MAX, |runtime| Time::ZERO + spec.schedule.start + runtime);
@@ -79,25 +109,9 @@ impl Job {
             held: 0,
             wakes: false,
         };
-        Job {
-            flow,
-            queue: QueueId(number + 1),
-            namespace: spec.namespace,
-            generator,
-            ahead: Vec::with_capacity(DRAWN_AHEAD),
-            next_ahead: 0,
-            exhausted: false,
-            // A gate is asked before each request.
-            stops_at: if gated { Time::ZERO } else { stops_at },
-            ended_by_runtime: None,
-            gate: gated.then(|| Box::new(gate)),
-            submitted: VecDeque::new(),
-            arrived: Time::ZERO,
-            waits: false,
-            outstanding: 0,
-            depth: spec.depth(),
-            most: spec.depth_max().unwrap_or(u32::MAX).min(entries - 1),
-        }
+        // A gate is asked before each request.
+        self.stops_at = if gated { Time::ZERO } else { stops_at };
+        self.gate = gated.then(|| Box::new(gate));
     }
 
     #[inline]

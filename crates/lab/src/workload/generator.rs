@@ -10,8 +10,8 @@
 use super::random::{Bounded, Scatter, Zipf, bound, chance};
 use super::seed;
 use super::{
-    Addresses, Arrivals, BlockSize, FlowSpec, Limits, Mode, Positions, SECTOR_BYTES, Schedule,
-    Source, Start, Synthetic, WorkloadError,
+    Addresses, Amount, Arrivals, BlockSize, FlowSpec, Limits, Mode, Positions, SECTOR_BYTES,
+    Schedule, Source, Start, Synthetic, WorkloadError,
 };
 use crate::trace::{Mended, TraceError, TraceStream};
 use mynah_model::io::Operation;
@@ -37,6 +37,9 @@ pub struct Planned {
 pub struct Generator {
     remaining: u64,
     remaining_sectors: u64,
+    /// How many sectors there were, [`u64::MAX`] without that limit.
+    sectors: u64,
+    runtime: Option<Span>,
     ends_at: Time,
     /// It has ended because what came next would have come after `ends_at`.
     is_over: bool,
@@ -149,7 +152,7 @@ impl FlowSpec {
             Source::Synthetic(synthetic) => {
                 if requests.is_none() && bytes.is_none() && runtime.is_none() {
                     return Err(self.error(
-                        "it would never end; give it a limit: runtime, number_ios or io_size",
+                        "it would never end; give it a limit: runtime, number_ios, io_size or size",
                     ));
                 }
                 let seed_of = |job| seed::derive(run_seed, u64::from(flow_index), self.seed, job);
@@ -161,9 +164,24 @@ impl FlowSpec {
                 )?)
             }
         };
+        let sectors = match bytes {
+            None => u64::MAX,
+            Some(Amount::Bytes(bytes)) => bytes.div_ceil(SECTOR_BYTES),
+            Some(Amount::WorkingSet(share)) => {
+                let (_, length) = self.range(capacity_sectors)?;
+                let smallest = match &self.source {
+                    Source::Synthetic(synthetic) => u64::from(synthetic.block.smallest().max(1)),
+                    Source::Trace(_) => 1,
+                };
+                // A share of less than a block is a block.
+                ((length as f64 * share) as u64 / smallest * smallest).max(1)
+            }
+        };
         Ok(Generator {
             remaining: requests.unwrap_or(u64::MAX),
-            remaining_sectors: bytes.map_or(u64::MAX, |bytes| bytes.div_ceil(SECTOR_BYTES)),
+            remaining_sectors: sectors,
+            sectors,
+            runtime,
             ends_at: runtime
                 .map_or(Time::MAX, |runtime| Time::ZERO + self.schedule.start + runtime),
             is_over: false,
@@ -407,6 +425,18 @@ impl Generator {
     /// When the flow's runtime was over, if that is what has ended the stream.
     pub fn ended_by_runtime(&self) -> Option<Time> {
         self.is_over.then_some(self.ends_at)
+    }
+
+    /// Lets a stream of which nothing has been drawn begin at `start` in the run, and not when its
+    /// flow says.
+    pub(crate) fn begin_at(&mut self, start: Span) {
+        self.schedule = Some(Schedule { start, ..self.schedule.unwrap_or_default() });
+        self.ends_at = self.runtime.map_or(Time::MAX, |runtime| Time::ZERO + start + runtime);
+    }
+
+    /// How many sectors may be drawn in all; `None` without that limit.
+    pub fn sectors_limit(&self) -> Option<u64> {
+        (self.sectors < u64::MAX).then_some(self.sectors)
     }
 
     /// How many requests and sectors may still be drawn; [`u64::MAX`] without that limit.

@@ -147,7 +147,7 @@ fn zipf_weights(ranks: u64, theta: f64, mut act: impl FnMut(u64, f64)) {
 }
 
 /// The mean length of a flow's requests.
-pub(crate) fn mean_sectors(synthetic: &Synthetic) -> u64 {
+pub fn mean_sectors(synthetic: &Synthetic) -> u64 {
     let mean = match &synthetic.block {
         BlockSize::Fixed(sectors) => f64::from(*sectors),
         BlockSize::Normal { mean, .. } => *mean,

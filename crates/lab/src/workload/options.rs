@@ -4,10 +4,10 @@
 //! An option that would change nothing is refused rather than ignored.
 
 use super::{
-    Addresses, Arrivals, BlockSize, Burst, Extent, FlowSpec, Limits, Mix, Mode, Positions,
+    Addresses, Amount, Arrivals, BlockSize, Burst, Extent, FlowSpec, Limits, Mix, Mode, Positions,
     SECTOR_BYTES, Schedule, Source, Start, Synthetic, Think,
 };
-use crate::quantity::{parse_bytes, parse_count, parse_share, parse_time};
+use crate::quantity::{KB_BASE, parse_bytes, parse_count, parse_share, parse_time};
 use crate::trace::{Remap, TraceAction, TraceFormat};
 use crate::workload::TraceSource;
 use mynah_model::config::Priority;
@@ -36,6 +36,14 @@ macro_rules! flow_options {
                     _ => return false,
                 }
                 true
+            }
+
+            /// Takes the value of option `name` back, as if it had not been given.
+            pub fn unset(&mut self, name: &str) {
+                match name {
+                    $(stringify!($name) => self.$name = None,)+
+                    _ => {}
+                }
             }
 
             /// The value of option `name`.
@@ -79,6 +87,8 @@ flow_options! {
     rate_process,
     /// When the flow begins, after the run; a bare number counts seconds.
     startdelay,
+    /// As in fio: the flow, and those after it, begin when all before it have ended.
+    wait_for_previous,
     /// Requests are issued for a time and then not for a time, by turns: `ON/OFF`.
     burst,
     /// A pause after every `thinktime_blocks` requests of a job.
@@ -104,12 +114,16 @@ flow_options! {
     sequential_positions,
     /// Where the working set starts, in bytes or percent of the namespace.
     offset,
-    /// The working set's length, in bytes or percent of the namespace; all of it if not given.
+    /// The working set's length, in bytes or percent of the namespace; all of it if not given. It
+    /// is also what each job issues, unless `io_size`, `number_ios` or `runtime` says that.
     size,
     /// Requests each job issues.
     number_ios,
-    /// Bytes each job issues.
+    /// Bytes each job issues, or the percentage of the working set.
     io_size,
+    /// What `k`, `kb`, `m`, `mb` and so on are powers of in sizes: 1024, or 1000; 1024 if not
+    /// given. `KiB` and `MiB` are powers of 1024.
+    kb_base,
     /// How long the flow runs, on the drive's clock; a bare number counts seconds.
     runtime,
     /// As in fio; needs `runtime`. A flow never ends merely because it has been through its
@@ -197,24 +211,48 @@ impl FlowOptions {
         if self.flag("time_based")? && self.runtime.is_none() {
             return Err(self.error("time_based", "it needs runtime, the time to run"));
         }
+        const SIZES: [&str; 8] =
+            ["bs", "bsrange", "bssplit", "bsnormal", "blockalign", "offset", "size", "io_size"];
+        if SIZES.iter().all(|name| self.get(name).is_none()) {
+            self.refuse("kb_base", "no size is given, so this has no effect")?;
+        }
         Ok(FlowSpec {
             name: self.name.clone().unwrap_or_else(|| default_name.to_owned()),
             namespace: NamespaceId(self.positive("namespace", 1, u32::MAX)?),
             priority: self.choice("priority", &PRIORITIES)?.unwrap_or_default(),
             jobs: self.positive("numjobs", 1, 65_535)?,
             source,
-            limits: Limits {
-                requests: self.read("number_ios", positive(parse_count))?,
-                bytes: self.read("io_size", positive(parse_bytes))?,
-                runtime: self.read("runtime", |text| match parse_time(text)? {
-                    Span::ZERO => Err("a flow that runs for no time has no requests".into()),
-                    runtime => Ok(runtime),
-                })?,
-            },
+            limits: self.limits()?,
             schedule: self.schedule()?,
+            after_previous: self.flag("wait_for_previous")?,
             seed: self.read("randseed", parse_count)?,
             occupancy: self.read("occupancy", parse_share)?,
         })
+    }
+
+    fn limits(&self) -> Result<Limits, OptionError> {
+        let bytes = self.read("io_size", |text| match text.ends_with('%') {
+            true => match parse_share(text)? {
+                0.0 => Err("it is more than 0".into()),
+                share => Ok(Amount::WorkingSet(share)),
+            },
+            false => positive(|text| self.bytes(text))(text).map(Amount::Bytes),
+        })?;
+        // What fio's size is, too, where nothing else ends a job.
+        let once = self.size.is_some() && !self.is_limited();
+        Ok(Limits {
+            requests: self.read("number_ios", positive(parse_count))?,
+            bytes: bytes.or(once.then_some(Amount::WorkingSet(1.0))),
+            runtime: self.read("runtime", |text| match parse_time(text)? {
+                Span::ZERO => Err("a flow that runs for no time has no requests".into()),
+                runtime => Ok(runtime),
+            })?,
+        })
+    }
+
+    /// Whether an option beside `size` says when the flow ends.
+    pub fn is_limited(&self) -> bool {
+        self.io_size.is_some() || self.number_ios.is_some() || self.runtime.is_some()
     }
 
     fn schedule(&self) -> Result<Schedule, OptionError> {
@@ -342,21 +380,17 @@ impl FlowOptions {
             .unwrap_or((false, Some(Mix::READ)));
         let access = Access { random: access.0, mix: access.1 };
         let block = self.block()?;
-        let smallest = match &block {
-            BlockSize::Fixed(sectors) | BlockSize::Range { min: sectors, .. } => *sectors,
-            BlockSize::Normal { .. } => 1,
-            BlockSize::Split(parts) => parts.iter().map(|&(sectors, _)| sectors).min().unwrap_or(1),
-        };
-        let align = self.read("blockalign", sectors)?.unwrap_or(smallest);
+        let align = self.read("blockalign", |text| self.sectors(text))?;
+        let align = align.unwrap_or(block.smallest());
         Ok(Synthetic {
             mode: self.mode()?,
             mix: self.mix(&access)?,
             addresses: self.addresses(&access)?,
             block,
             align_sectors: u64::from(align),
-            offset: self.read("offset", extent)?.unwrap_or(Extent::ZERO),
+            offset: self.read("offset", |text| self.extent(text))?.unwrap_or(Extent::ZERO),
             size: self
-                .read("size", |text| match extent(text)? {
+                .read("size", |text| match self.whole_extent(text)? {
                     Extent::Bytes(0) => Err("the working set would be empty".into()),
                     Extent::Share(0.0) => Err("the working set would be empty".into()),
                     size => Ok(size),
@@ -487,7 +521,7 @@ impl FlowOptions {
         if let Some(range) = self.read("bsrange", |text| {
             let (min, max) =
                 text.split_once('-').ok_or("a range is written MIN-MAX, as in 4k-64k")?;
-            let (min, max) = (sectors(min)?, sectors(max)?);
+            let (min, max) = (self.sectors(min)?, self.sectors(max)?);
             if max < min || max % min != 0 {
                 return Err("the longest size is a multiple of the shortest one".into());
             }
@@ -502,7 +536,7 @@ impl FlowOptions {
                     "sizes are written SIZE/PERCENT with colons between, as in 4k/60:64k/40",
                 )?;
                 let percent = parse_count(percent.trim_end_matches('%'))?;
-                parts.push((sectors(size)?, u32::try_from(percent).unwrap_or(u32::MAX)));
+                parts.push((self.sectors(size)?, u32::try_from(percent).unwrap_or(u32::MAX)));
             }
             match parts.iter().map(|&(_, percent)| u64::from(percent)).sum::<u64>() {
                 100 => Ok(BlockSize::Split(parts)),
@@ -515,8 +549,7 @@ impl FlowOptions {
             let (mean, deviation) = text
                 .split_once('/')
                 .ok_or("mean and standard deviation are written MEAN/DEVIATION, as in 16k/4k")?;
-            let in_sectors =
-                |text| Ok::<_, String>(parse_bytes(text)? as f64 / SECTOR_BYTES as f64);
+            let in_sectors = |text| Ok::<_, String>(self.bytes(text)? as f64 / SECTOR_BYTES as f64);
             let (mean, deviation) = (in_sectors(mean)?, in_sectors(deviation)?);
             if mean <= 0.0 {
                 return Err("the mean is more than 0".into());
@@ -525,7 +558,7 @@ impl FlowOptions {
         })? {
             return Ok(normal);
         }
-        Ok(BlockSize::Fixed(self.read("bs", sectors)?.unwrap_or(8)))
+        Ok(BlockSize::Fixed(self.read("bs", |text| self.sectors(text))?.unwrap_or(8)))
     }
 
     /// The value of `option` as `parse` reads it.
@@ -536,6 +569,46 @@ impl FlowOptions {
     ) -> Result<Option<T>, OptionError> {
         let Some(value) = self.get(option) else { return Ok(None) };
         parse(value.trim()).map(Some).map_err(|problem| self.error(option, problem))
+    }
+
+    /// Bytes, in the units that `kb_base` says.
+    fn bytes(&self, text: &str) -> Result<u64, String> {
+        let base = match self.kb_base.as_deref().map(str::trim) {
+            None => KB_BASE,
+            Some("1024") => 1024,
+            Some("1000") => 1000,
+            Some(other) => return Err(format!("kb_base is 1024 or 1000, not `{other}`")),
+        };
+        parse_bytes(text, base)
+    }
+
+    /// A length in bytes as sectors.
+    fn sectors(&self, text: &str) -> Result<u32, String> {
+        let bytes = self.bytes(text)?;
+        if bytes == 0 || !bytes.is_multiple_of(SECTOR_BYTES) {
+            return Err(format!("{bytes} bytes is not a multiple of {SECTOR_BYTES} above 0"));
+        }
+        u32::try_from(bytes / SECTOR_BYTES).map_err(|_| format!("{bytes} bytes is too large"))
+    }
+
+    /// Bytes, or a percentage of the namespace.
+    fn extent(&self, text: &str) -> Result<Extent, String> {
+        if text.ends_with('%') {
+            return Ok(Extent::Share(parse_share(text)?));
+        }
+        let bytes = self.bytes(text)?;
+        if !bytes.is_multiple_of(SECTOR_BYTES) {
+            return Err(format!("{bytes} bytes is not a multiple of {SECTOR_BYTES}"));
+        }
+        Ok(Extent::Bytes(bytes))
+    }
+
+    /// The same, as far as it is whole sectors: what is left at the end holds no block.
+    fn whole_extent(&self, text: &str) -> Result<Extent, String> {
+        match text.ends_with('%') {
+            true => self.extent(text),
+            false => Ok(Extent::Bytes(self.bytes(text)? / SECTOR_BYTES * SECTOR_BYTES)),
+        }
     }
 
     fn positive(&self, option: &'static str, default: u32, max: u32) -> Result<u32, OptionError> {
@@ -582,25 +655,4 @@ fn positive(parse: impl Fn(&str) -> Result<u64, String>) -> impl Fn(&str) -> Res
         0 => Err("it is at least 1".into()),
         count => Ok(count),
     }
-}
-
-/// A length in bytes as sectors.
-fn sectors(text: &str) -> Result<u32, String> {
-    let bytes = parse_bytes(text)?;
-    if bytes == 0 || !bytes.is_multiple_of(SECTOR_BYTES) {
-        return Err(format!("{bytes} bytes is not a multiple of {SECTOR_BYTES} above 0"));
-    }
-    u32::try_from(bytes / SECTOR_BYTES).map_err(|_| format!("{bytes} bytes is too large"))
-}
-
-/// Bytes, or a percentage of the namespace.
-fn extent(text: &str) -> Result<Extent, String> {
-    if text.ends_with('%') {
-        return Ok(Extent::Share(parse_share(text)?));
-    }
-    let bytes = parse_bytes(text)?;
-    if !bytes.is_multiple_of(SECTOR_BYTES) {
-        return Err(format!("{bytes} bytes is not a multiple of {SECTOR_BYTES}"));
-    }
-    Ok(Extent::Bytes(bytes))
 }

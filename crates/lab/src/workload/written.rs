@@ -6,8 +6,8 @@
 
 use super::options::{ACTIONS, PRIORITIES, RATE_MAX, TICKS};
 use super::{
-    Addresses, Arrivals, BlockSize, Burst, Extent, FlowOptions, FlowSpec, Mix, Mode, Positions,
-    SECTOR_BYTES, Source, Start, Synthetic, Think, TraceSource,
+    Addresses, Amount, Arrivals, BlockSize, Burst, Extent, FlowOptions, FlowSpec, Mix, Mode,
+    Positions, SECTOR_BYTES, Source, Start, Synthetic, Think, TraceSource,
 };
 use crate::trace::{Remap, TraceAction, TraceFormat};
 use mynah_model::config::Priority;
@@ -28,11 +28,15 @@ impl FlowOptions {
             options.priority = named(&PRIORITIES, flow.priority);
         }
         options.number_ios = flow.limits.requests.map(|requests| requests.to_string());
-        options.io_size = flow.limits.bytes.map(bytes);
+        options.io_size = flow.limits.bytes.map(|amount| match amount {
+            Amount::Bytes(amount) => bytes(amount),
+            Amount::WorkingSet(share) => percent(share),
+        });
         options.runtime = flow.limits.runtime.map(time);
         if !flow.schedule.start.is_zero() {
             options.startdelay = Some(time(flow.schedule.start));
         }
+        options.wait_for_previous = flow.after_previous.then(|| "true".to_owned());
         let turns = |Burst { on, off }| format!("{}/{}", time(on), time(off));
         options.burst = flow.schedule.burst.map(turns);
         if let Some(Think { time: pause, requests }) = flow.schedule.think {
@@ -95,27 +99,23 @@ fn drawn(synthetic: &Synthetic) -> FlowOptions {
         Addresses::Uniform => {}
         _ => options.random_distribution = Some(distribution(addresses)),
     }
-    let smallest = match block {
+    match block {
         BlockSize::Fixed(length) => {
             options.bs = Some(sectors(*length));
-            *length
         }
         BlockSize::Range { min, max } => {
             options.bsrange = Some(format!("{}-{}", sectors(*min), sectors(*max)));
-            *min
         }
         BlockSize::Split(parts) => {
             let part = |(length, share): &(u32, u32)| format!("{}/{share}", sectors(*length));
             options.bssplit = Some(parts.iter().map(part).collect::<Vec<_>>().join(":"));
-            parts.iter().map(|&(length, _)| length).min().unwrap_or(1)
         }
         BlockSize::Normal { mean, deviation } => {
             let in_bytes = |sectors: f64| bytes((sectors * SECTOR_BYTES as f64).round() as u64);
             options.bsnormal = Some(format!("{}/{}", in_bytes(*mean), in_bytes(*deviation)));
-            1
         }
-    };
-    if *align_sectors != u64::from(smallest) {
+    }
+    if *align_sectors != u64::from(block.smallest()) {
         options.blockalign = align_sectors.checked_mul(SECTOR_BYTES).map(bytes);
     }
     options.offset = (*offset != Extent::ZERO).then(|| extent(*offset));
@@ -245,6 +245,8 @@ mod tests {
             "rw=read runtime=3ms",
             "rw=randrw rwmixread=70 rwmixtrim=7 bs=16k iodepth=32 number_ios=5 namespace=2",
             "rw=rw sequential_start=random sequential_positions=shared io_size=3g",
+            "rw=write size=64m wait_for_previous=true",
+            "rw=write size=64m io_size=12.5% offset=10%",
             "rw=trim bsrange=4k-64k blockalign=8k numjobs=3 io_size=513",
             "rw=randwrite bssplit=4k/60:512/40 random_distribution=zipf:1.17 runtime=1",
             "rw=randread bsnormal=4097/1000 random_distribution=hotcold:90/33.3 runtime=1",
@@ -288,7 +290,7 @@ mod tests {
         fn times_and_sizes_are_exact(value: u64) {
             let read = crate::quantity::parse_time(&time(Span::from_ps(value)));
             prop_assert_eq!(read, Ok(Span::from_ps(value)));
-            prop_assert_eq!(crate::quantity::parse_bytes(&bytes(value)), Ok(value));
+            prop_assert_eq!(crate::quantity::parse_bytes(&bytes(value), 1024), Ok(value));
         }
     }
 }

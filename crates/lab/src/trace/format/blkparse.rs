@@ -12,9 +12,7 @@
 //! (`FN`). The request that asked for it and has no data is printed with `F` where it is queued
 //! (`FWS`) and without where it completes (`WS 0`), when the flush itself has been counted.
 
-use super::{
-    Line, LineFault, TraceAction, TraceRecord, columns, is_space, number as whole_number,
-};
+use super::{Line, LineFault, TraceAction, TraceRecord, columns, is_space, number as whole_number};
 use mynah_model::io::Operation;
 
 /// What RWBS says.
@@ -42,9 +40,7 @@ impl Flags {
             Some((b'W', rest)) if rest.contains(&b'F') => (Some(Operation::WriteThrough), rest),
             Some((b'W', rest)) => (Some(Operation::Write), rest),
             // `DE` is the kernel's for a discard that erases.
-            Some((b'D', rest)) => {
-                (Some(Operation::Trim), rest.strip_prefix(b"E").unwrap_or(rest))
-            }
+            Some((b'D', rest)) => (Some(Operation::Trim), rest.strip_prefix(b"E").unwrap_or(rest)),
             // `FS`: what follows a lone flush.
             Some((b'A' | b'S' | b'M', _)) if flush => (None, rest),
             _ => return None,
@@ -189,11 +185,7 @@ mod tests {
             ("D", " WX 4096 + 8 [x]", Err(LineFault::UnknownKind(7, "rwbs"))),
             ("D", "  R 4096 8 [x]", Err(LineFault::Columns { found: 10, wanted: 10 })),
             ("D", "  R 4096 + x [x]", Err(LineFault::NotANumber(10, "sectors"))),
-            (
-                "D",
-                "  W 4096 + 4294967296 [x]",
-                Err(LineFault::TooLarge(10, "sectors")),
-            ),
+            ("D", "  W 4096 + 4294967296 [x]", Err(LineFault::TooLarge(10, "sectors"))),
         ] {
             let line = format!("259,0    1       11     1.000000005   697  {action} {text}");
             let of = match action {

@@ -1,0 +1,363 @@
+//! What a job file says to fio (3.33, and its source where no output shows it), form by form.
+
+use super::*;
+use crate::workload::{Amount, Arrivals, BlockSize, Extent, Limits, Mode, Synthetic, Think};
+
+/// Files and variables that are there.
+struct Around(&'static [(&'static str, &'static str)]);
+
+impl Surroundings for Around {
+    fn included(&self, from: &str, name: &str) -> Result<(String, String), String> {
+        let text = self.0.iter().find(|(there, _)| *there == name);
+        let (_, text) = text.ok_or_else(|| format!("include {name}: not beside {from}"))?;
+        Ok((name.to_owned(), (*text).to_owned()))
+    }
+
+    fn variable(&self, name: &str) -> Option<String> {
+        (name == "BS").then(|| "16k".to_owned())
+    }
+}
+
+fn parse(text: &str) -> FioJob {
+    FioJob::parse("a.fio", text).unwrap_or_else(|error| panic!("{text:?}: {error}"))
+}
+
+/// The only flow of a job with these options.
+fn flow(options: &str) -> FlowSpec {
+    let mut job = parse(&format!("[a]\nioengine=libaio\n{options}\n"));
+    assert_eq!(job.flows.len(), 1);
+    job.flows.remove(0)
+}
+
+fn drawn(flow: &FlowSpec) -> &Synthetic {
+    match &flow.source {
+        Source::Synthetic(synthetic) => synthetic,
+        Source::Trace(_) => panic!("drawn"),
+    }
+}
+
+fn names(job: &FioJob) -> Vec<&str> {
+    job.flows.iter().map(|flow| flow.name.as_str()).collect()
+}
+
+#[test]
+fn a_job_file_becomes_flows() {
+    let text = include_str!("../../../../tests/data/two-tenants.fio");
+    let job = FioJob::parse("two-tenants.fio", text).unwrap();
+    assert_eq!(job.ramp_time, Some(Span::from_ms(2)));
+    let [reader, writer] = &job.flows[..] else { panic!("two flows") };
+    assert_eq!((reader.name.as_str(), writer.name.as_str()), ("reader", "writer"));
+    assert_eq!(reader.depth(), Some(8));
+    assert_eq!(reader.schedule.start, Span::from_ms(1));
+    assert_eq!(reader.limits.runtime, Some(Span::from_ms(20)));
+    assert_eq!(reader.limits.bytes, None, "time_based");
+    assert_eq!(writer.jobs, 2);
+    let think = Think { time: Span::from_us(500), requests: 32 };
+    assert_eq!(writer.schedule.think, Some(think));
+    assert_eq!(drawn(writer).block, BlockSize::Fixed(32));
+    assert_eq!(drawn(writer).mode, Mode::Closed { depth: 1 });
+    let said: Vec<_> = job.warnings.iter().map(|w| w.split(' ').next().unwrap()).collect();
+    assert_eq!(said, ["ioengine", "direct"]);
+}
+
+/// `init.c`, `__parse_jobs_ini` and `strip_blank_end`; `parse.c`, `get_option`.
+#[test]
+fn how_a_file_is_taken_apart() {
+    let block = |text: &str| match drawn(&parse(text).flows[0]).block {
+        BlockSize::Fixed(sectors) => sectors,
+        _ => panic!("fixed"),
+    };
+    for (what, text) in [
+        ("plain", "[a]\nbs=8k\n"),
+        ("no end of line", "[a]\nbs=8k"),
+        ("CR LF", "[a]\r\nbs=8k\r\n"),
+        ("space around lines", "  [a]  \n\t bs=8k \t\n"),
+        ("space before =", "[a]\nbs =8k\n"),
+        ("comment lines", ";c\n# d\n[a]\n  ; e\n\t#f\nbs=8k\n\n"),
+        ("comments behind options", "[a] # x\nbs=8k ; y\nrw=read#z\n"),
+        ("the last of two", "[a]\nbs=4k\nbs=8k\n"),
+        ("another name", "[a]\nblocksize=8k\n"),
+        ("defaults", "[global]\nbs=8k\n[a]\nrw=read\n"),
+        ("a default changed", "[global]\nbs=4k\n[a]\nbs=8k\n"),
+        ("defaults in two sections", "[global]\nrw=read\n[global]\nbs=8k\n[a]\n"),
+        ("any name that begins so", "[globals]\nbs=8k\n[a]\n"),
+        ("defaults that come later are not for it", "[a]\nbs=8k\n[global]\nbs=4k\n[b]\n"),
+    ] {
+        assert_eq!(block(text), 16, "{what}");
+    }
+    for (text, wanted) in [
+        // fio takes the section's name, and `name` only from the section itself.
+        ("[global]\nname=nightly\n[one]\n[two]\n", ["one", "two"]),
+        ("[one]\nname=first\n[two]\n", ["first", "two"]),
+        ("[ one ]\n[two=three]\n", [" one ", "two=three"]),
+        // It has several jobs of one name; here the later ones have numbers.
+        ("[one]\n[one]\n", ["one", "one-2"]),
+        ("[a]\nname=one\n[one]\n", ["one", "one-2"]),
+    ] {
+        assert_eq!(names(&parse(text)), wanted, "{text}");
+    }
+    assert_eq!(names(&parse("[a]\n[a]\n[a-2]\n[a]\n")), ["a", "a-3", "a-2", "a-4"]);
+    let job = parse("[global]\nname=nightly\n[a]\n[a]\n");
+    assert_eq!(job.warnings.len(), 2, "{:?}", job.warnings);
+}
+
+#[test]
+fn files_and_variables_around_it() {
+    let around = Around(&[
+        ("common.fio", "bs=${BS} # the environment's\n"),
+        ("round.fio", "include round.fio\n"),
+        ("sections.fio", "[b]\n"),
+    ]);
+    let read = |text: &str| FioJob::read("a.fio", text, &around);
+    for text in [
+        "[a]\nbs=${BS}\n",
+        "[a]\ninclude common.fio\n",
+        "[global]\ninclude common.fio\n[a]\nfilename=/dev/${DISK}\n",
+    ] {
+        assert_eq!(drawn(&read(text).unwrap().flows[0]).block, BlockSize::Fixed(32), "{text}");
+    }
+    for (text, said) in [
+        ("[a]\nbs=${SIZE}\n", "a.fio:2: bs: the environment has no variable SIZE"),
+        ("[a]\ninclude other.fio\n", "a.fio:2: include other.fio: not beside a.fio"),
+        ("[a]\ninclude round.fio\n", "round.fio:1: more than 8 files"),
+        ("[a]\ninclude sections.fio\n", "sections.fio:1: an included file has no sections"),
+    ] {
+        let error = read(text).unwrap_err().to_string();
+        assert!(error.starts_with(said), "{text:?}: {error}");
+    }
+}
+
+/// `parse.c`, `str_to_decimal` and `__get_mult_bytes`.
+#[test]
+fn sizes() {
+    use values::{Base, Number, number};
+    for (text, binary, decimal) in [
+        ("512", 512, 512),
+        ("512b", 512, 512),
+        ("+512", 512, 512),
+        ("4k", 4096, 4000),
+        ("4K", 4096, 4000),
+        ("4kb", 4096, 4000),
+        ("4KB", 4096, 4000),
+        ("4Ki", 4096, 4000),
+        ("4KiB", 4000, 4096),
+        ("4kib", 4000, 4096),
+        ("64MB", 64 << 20, 64_000_000),
+        ("64m", 64 << 20, 64_000_000),
+        ("1MiB", 1_000_000, 1 << 20),
+        ("1gb", 1 << 30, 1_000_000_000),
+        ("1GiB", 1_000_000_000, 1 << 30),
+        ("2T", 2 << 40, 2_000_000_000_000),
+        ("1p", 1 << 50, 1_000_000_000_000_000),
+        ("0x1000", 4096, 4096),
+        ("0X1F", 31, 31),
+    ] {
+        assert_eq!(number(text, Base::Binary), Ok(Number::Plain(binary)), "{text}");
+        assert_eq!(number(text, Base::Decimal), Ok(Number::Plain(decimal)), "{text}");
+    }
+    assert_eq!(number("50%", Base::Binary), Ok(Number::Percent(50)));
+    // fio goes on with another size.
+    for text in ["1.5m", "4x", "4kilo", "4 k", " 4k", "0x10k", "10z"] {
+        let error = number(text, Base::Binary).unwrap_err();
+        assert!(error.contains("would go on with"), "{text}: {error}");
+    }
+    for text in ["", "k", "-4k", "(4*1024)", "9223372036854775808", "99999999t"] {
+        assert!(number(text, Base::Binary).is_err(), "{text}");
+    }
+    // kb_base counts for its whole section, and for those after it if it is in [global].
+    let sectors = |text: &str| {
+        let job = parse(text);
+        job.flows.iter().map(|flow| drawn(flow).block.smallest()).collect::<Vec<_>>()
+    };
+    assert_eq!(sectors("[a]\nbs=64kib\nkb_base=1000\n[b]\nbs=64k\n"), [128, 128]);
+    assert_eq!(
+        sectors("[global]\nbs=64kb\n[global]\nkb_base=1000\n[a]\n[b]\nbs=64k\n"),
+        [128, 125]
+    );
+}
+
+/// `parse.c`, `get_mult_time`.
+#[test]
+fn times() {
+    use values::time;
+    let seconds = Span::from_secs(1);
+    for (text, wanted) in [
+        ("10", Span::from_secs(10)),
+        (" 10", Span::from_secs(10)),
+        ("10s", Span::from_secs(10)),
+        ("10S", Span::from_secs(10)),
+        ("10m", Span::from_secs(600)),
+        ("2h", Span::from_secs(7200)),
+        ("1d", Span::from_secs(86_400)),
+        ("10us", Span::from_us(10)),
+        ("10usec", Span::from_us(10)),
+        ("10MS", Span::from_ms(10)),
+        ("10msec", Span::from_ms(10)),
+        ("0", Span::ZERO),
+    ] {
+        assert_eq!(time(text, seconds), Ok(wanted), "{text}");
+    }
+    assert_eq!(time("500", Span::from_us(1)), Ok(Span::from_us(500)));
+    for text in ["10sec", "10min", "10ns", "1.5s", "10 s", "", "x", "300d"] {
+        assert!(time(text, seconds).is_err(), "{text}");
+    }
+}
+
+/// `parse.c`, `FIO_OPT_STR_SET` and `FIO_OPT_BOOL`.
+#[test]
+fn what_is_on_or_off() {
+    for (text, wanted) in [
+        ("time_based", true),
+        ("time_based=1", true),
+        ("time_based=0x1", true),
+        ("time_based=0", false),
+        ("time_based\ntime_based=0", false),
+    ] {
+        let limits = flow(&format!("runtime=1\n{text}")).limits;
+        assert_eq!(limits.bytes.is_none(), wanted, "{text}");
+    }
+    for text in ["time_based=yes", "time_based=true", "replay_no_stall", "stonewall=x", "runtime"] {
+        assert!(FioJob::parse("a.fio", &format!("[a]\nruntime=1\n{text}\n")).is_err(), "{text}");
+    }
+}
+
+/// `filesetup.c`, `setup_files`: what a job works on, and how much it issues.
+#[test]
+fn how_much_a_job_issues() {
+    let once = Some(Amount::WorkingSet(1.0));
+    let limits = |bytes, requests, ms: Option<u64>| Limits {
+        bytes,
+        requests,
+        runtime: ms.map(Span::from_ms),
+    };
+    for (options, wanted) in [
+        ("size=1m", limits(once, None, None)),
+        ("size=50%", limits(once, None, None)),
+        ("size=0", limits(once, None, None)),
+        ("", limits(once, None, None)),
+        ("size=1m\nio_size=3m", limits(Some(Amount::Bytes(3 << 20)), None, None)),
+        ("size=1m\nio_limit=3m", limits(Some(Amount::Bytes(3 << 20)), None, None)),
+        ("size=1m\nio_size=50%", limits(Some(Amount::WorkingSet(0.5)), None, None)),
+        // What ends first counts.
+        ("size=1m\nnumber_ios=1k", limits(once, Some(1024), None)),
+        ("size=1m\nruntime=500ms", limits(once, None, Some(500))),
+        ("size=1m\ntimeout=2", limits(once, None, Some(2000))),
+        ("size=1m\nruntime=500ms\ntime_based", limits(None, None, Some(500))),
+        ("size=1m\nruntime=0\nnumber_ios=0\nio_size=0", limits(once, None, None)),
+        ("size=1m\nloops=1", limits(once, None, None)),
+    ] {
+        assert_eq!(flow(options).limits, wanted, "{options}");
+    }
+    let region = |options: &str| {
+        let flow = flow(options);
+        (drawn(&flow).offset, drawn(&flow).size)
+    };
+    let bytes = |bytes: u64| Extent::Bytes(bytes);
+    assert_eq!(region("offset=1m\nsize=64MB"), (bytes(1 << 20), bytes(64 << 20)));
+    assert_eq!(region("offset=10%\nsize=50%"), (Extent::Share(0.1), Extent::Share(0.5)));
+    // Whole blocks of it are used.
+    assert_eq!(region("size=1000000"), (bytes(0), bytes(999_936)));
+    let requests = |options: &str| {
+        let flow = flow(options);
+        let mut generator = flow.generator(1 << 20, 1, 0, 0).unwrap();
+        std::iter::from_fn(|| generator.next()).count()
+    };
+    assert_eq!(requests("bs=64kb\nsize=64MB"), 1024);
+    assert_eq!(requests("bs=4k\nsize=1000000"), 244);
+    assert_eq!(requests("bs=4k\nsize=10m\nio_size=1000000"), 245);
+    assert_eq!(requests("bs=4k\nsize=1m\nio_size=50%"), 128);
+    assert_eq!(requests("bs=512\noffset=50%"), 1 << 19);
+}
+
+/// `parse.c`, `handle_option`: values for reads, writes and trims.
+#[test]
+fn a_value_for_each_kind_of_request() {
+    let block = |options: &str| drawn(&flow(options)).block.clone();
+    let fixed = |kib: u32| BlockSize::Fixed(kib * 2);
+    for (options, wanted) in [
+        ("rw=read\nbs=4k,8k", fixed(4)),
+        ("rw=write\nbs=4k,8k", fixed(8)),
+        ("rw=trim\nbs=4k,8k", fixed(8)),
+        ("rw=randtrim\nbs=4k,8k,16k", fixed(16)),
+        ("bs=4k,8k\nrw=randwrite", fixed(8)),
+        ("rw=read\nbs=,8k", fixed(4)),
+        ("rw=write\nbs=8k,", fixed(8)),
+        ("rw=randrw\nbs=8k,8k,4k", fixed(8)),
+        ("rw=read\nbsrange=8k:4k", BlockSize::Range { min: 8, max: 16 }),
+        ("rw=write\nbsrange=1k-4k,4k-8k", BlockSize::Range { min: 8, max: 16 }),
+        ("bssplit=4k/60:64k/40", BlockSize::Split(vec![(8, 60), (128, 40)])),
+        ("bssplit=4k/50:8k/:16k/", BlockSize::Split(vec![(8, 50), (16, 25), (32, 25)])),
+        ("bssplit=4k:8k:16k", BlockSize::Split(vec![(8, 33), (16, 33), (32, 34)])),
+        ("rw=write\nbssplit=4k/100,8k/100", BlockSize::Split(vec![(16, 100)])),
+    ] {
+        assert_eq!(block(options), wanted, "{options}");
+    }
+}
+
+/// fio caps what is outstanding at 1 for `FIO_SYNCIO` engines (`backend.c`, `run_threads`), of
+/// which `psync` is what it takes if none is given (`os/os.h`).
+#[test]
+fn how_much_is_outstanding() {
+    let mode = |options: &str| {
+        let job = parse(&format!("[a]\nrw=randread\nruntime=1\n{options}"));
+        (drawn(&job.flows[0]).mode, job.warnings.len())
+    };
+    let open =
+        |depth| Mode::Open { arrivals: Arrivals::Fixed { per_second: 500 }, depth: Some(depth) };
+    let closed = |depth| Mode::Closed { depth };
+    for (options, wanted) in [
+        ("ioengine=libaio\nrate_iops=500\niodepth=8\n", (open(8), 1)),
+        ("rate_iops=500\n", (open(1), 0)),
+        ("rate_iops=500\niodepth=8\nioengine=psync\n", (open(1), 1)),
+        ("rate_iops=500\niodepth=8\n", (open(1), 1)),
+        ("iodepth=8\nioengine=sync\n", (closed(1), 1)),
+        ("iodepth=1\nioengine=sync\n", (closed(1), 0)),
+        ("iodepth=32\n", (closed(1), 1)),
+        ("iodepth=1\n", (closed(1), 0)),
+        ("", (closed(1), 0)),
+        ("iodepth=8\nioengine=io_uring\n", (closed(8), 1)),
+        ("iodepth=1k\nioengine=external:/x/y.so\n", (closed(1024), 1)),
+        ("iodepth=8\nioengine=vsync\n", (closed(1), 1)),
+    ] {
+        assert_eq!(mode(options), wanted, "{options}");
+    }
+}
+
+#[test]
+fn jobs_that_wait_for_those_before_them() {
+    let stages = |text: &str| crate::workload::stages(&parse(text).flows).collect::<Vec<_>>();
+    assert_eq!(stages("[a]\n[b]\n"), [0, 0]);
+    assert_eq!(stages("[a]\n[b]\nstonewall\n[c]\n"), [0, 1, 1]);
+    assert_eq!(stages("[a]\n[b]\nwait_for_previous=1\n[c]\nstonewall\n"), [0, 1, 2]);
+    assert_eq!(stages("[global]\nstonewall\n[a]\n[b]\n[c]\nstonewall=0\n"), [0, 1, 1]);
+}
+
+#[test]
+fn what_cannot_be_simulated_is_refused_with_its_line() {
+    for (text, line, said) in [
+        ("[a]\nrw=read\nfsync=32\n", 3, "`fsync` is not simulated"),
+        ("[a]\nRW=read\n", 2, "`RW` is not simulated"),
+        ("[a]\nloops=2\n", 2, "`loops` is not simulated"),
+        ("[a]\nrw=sideways\n", 2, "valid are read"),
+        ("[a]\nrw=randread:8\n", 2, "skips are not simulated"),
+        ("[a]\nrw=randtrimwrite\n", 2, "not simulated"),
+        ("rw=read\n", 1, "before the first section"),
+        ("[global]\nbs=4k\n", 1, "no jobs"),
+        ("[a\n", 1, "a section is written [name]"),
+        ("[a]\nrw=rw\nbs=4k,8k\n", 3, "of one job have the same"),
+        ("[a]\nbs=1.5k\n", 2, "would go on with 1"),
+        ("[a]\nbs=4KiB\n", 2, "4000 bytes is not a multiple of 512"),
+        ("[a]\nkb_base=10\n", 2, "1024 or 1000"),
+        ("[a]\nexitall\n[b]\n", 2, "`exitall` is not simulated"),
+        ("[a]\nramp_time=1\n[b]\nramp_time=2\n", 4, "one for all jobs"),
+        ("[a]\nrwmixwrite=200\n", 2, "not a percentage"),
+        ("[a]\ntime_based\n", 2, "needs runtime"),
+        ("[a]\nname\n", 2, "a value is missing"),
+        ("[a]\ninclude b.fio\n", 2, "no file"),
+    ] {
+        let error = FioJob::parse("a.fio", text).unwrap_err().to_string();
+        assert!(error.starts_with(&format!("a.fio:{line}: ")), "{text:?}: {error}");
+        assert!(error.contains(said), "{text:?}: {error}");
+    }
+    assert_eq!(parse("[a]\nexitall\n").flows.len(), 1);
+}
