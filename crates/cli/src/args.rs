@@ -1,14 +1,17 @@
 //! The command line.
 
 mod flow;
+mod suggest;
 
 use crate::key::Secret;
+use clap::builder::TypedValueParser;
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 use mynah_lab::experiment::Precondition;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
 pub(crate) use flow::{FlowArgs, LoadArgs};
+pub(crate) use suggest::served_faults;
 
 const ABOUT: &str = "Mynah, an NVMe SSD made of software: predicts a drive, and is the drive";
 
@@ -146,9 +149,21 @@ pub(crate) enum Verb {
     /// Show what Mynah does: a drive, two flows, and who delays whom
     Demo(Demo),
     /// Print a script that completes Mynah's commands in a shell
+    ///
+    /// For bash, `mynah completions bash > ~/.local/share/bash-completion/completions/mynah`; for
+    /// fish, `> ~/.config/fish/completions/mynah.fish`; for zsh, `> _mynah` in a folder of $fpath.
     Completions {
         /// The shell
         shell: clap_complete::Shell,
+    },
+    /// Write man pages, one for each verb, into a folder
+    ///
+    /// `man` looks in share/man beside each bin of the PATH: beside ~/.cargo/bin, DIR is
+    /// ~/.cargo/share/man/man1.
+    Man {
+        /// The folder; it is made if it is not there
+        #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
+        dir: PathBuf,
     },
 }
 
@@ -160,6 +175,7 @@ pub(crate) enum Drives {
     /// Print every setting of a drive, and where each number comes from
     Show {
         /// A shipped drive's name, or a drive file
+        #[arg(hide_possible_values = true, value_parser = suggest::drives())]
         name: String,
         /// Change the drive
         #[arg(long, value_name = "KEY=VALUE")]
@@ -171,7 +187,7 @@ pub(crate) enum Drives {
     /// Check a drive file
     Check {
         /// The file, or a shipped drive's name
-        #[arg(value_hint = ValueHint::FilePath)]
+        #[arg(hide_possible_values = true, value_parser = suggest::drives())]
         file: String,
         /// Change the drive
         #[arg(long, value_name = "KEY=VALUE")]
@@ -192,12 +208,14 @@ pub(crate) struct Compare {
     pub(crate) second: Option<PathBuf>,
     /// The other drive: a shipped drive's name, or a drive file [default: the recorded one]
     #[arg(long, value_name = "NAME|FILE")]
+    #[arg(hide_possible_values = true, value_parser = suggest::drives())]
     pub(crate) drive: Option<String>,
     /// Change the other drive; may be repeated
     #[arg(long, value_name = "KEY=VALUE")]
     pub(crate) set: Vec<String>,
     /// Inject a fault into the other drive; may be repeated
     #[arg(long, value_name = "SPEC")]
+    #[arg(hide_possible_values = true, value_parser = suggest::drive_faults())]
     pub(crate) fault: Vec<String>,
     /// Write the comparison as JSON; - is standard output, in place of the table
     #[arg(long, value_name = "FILE|-")]
@@ -217,12 +235,14 @@ pub(crate) struct Serve {
     pub(crate) seed: Option<u64>,
     /// How fast the drive's clock goes, or max: answer at once, without the model
     #[arg(long, value_name = "FACTOR|max", default_value = "1")]
+    #[arg(hide_possible_values = true, value_parser = suggest::values(&["1", "max"]))]
     pub(crate) speed: String,
     /// Where the bytes are: ram (as far as written), file:PATH, or pattern (nowhere). Several
     /// drives or shards have PATH.0, PATH.1 and so on. A drive that ends in order leaves its own
     /// state in PATH.state and goes on from there; otherwise it is preconditioned anew, and says
     /// why (see docs/serving.md)
     #[arg(long, value_name = "STORE", default_value = "ram")]
+    #[arg(hide_possible_values = true, value_parser = suggest::values(&["ram", "pattern", "file:"]))]
     pub(crate) store: String,
     /// A namespace, with blocks of 512 or 4096 bytes; may be repeated. The shards of a drive take
     /// turns [default: one over the whole drive or shard, 512]
@@ -359,11 +379,15 @@ pub(crate) struct AuthArgs {
     /// A hash function of authentications: sha256, sha384 or sha512; may be repeated, the
     /// preferred one first [default: all]
     #[arg(long, value_name = "HASH", requires = "host_key")]
+    #[arg(hide_possible_values = true, value_parser = suggest::values(&["sha256", "sha384", "sha512"]))]
     pub(crate) auth_hash: Vec<String>,
     /// A Diffie-Hellman group of authentications: null, or ffdhe2048, 3072, 4096, 6144 or 8192;
     /// may be repeated, the preferred one first. Large ones cost either end much time, and with
     /// null a listener can try secrets at leisure [default: ffdhe3072, ffdhe4096, ffdhe2048]
     #[arg(long, value_name = "GROUP", requires = "host_key")]
+    #[arg(hide_possible_values = true, value_parser = suggest::values(&[
+        "null", "ffdhe2048", "ffdhe3072", "ffdhe4096", "ffdhe6144", "ffdhe8192"
+    ]))]
     pub(crate) auth_group: Vec<String>,
 }
 
@@ -469,21 +493,21 @@ pub(crate) struct Sim {
 pub(crate) struct DriveArgs {
     /// A shipped drive's name, or a drive file [default: enterprise-tlc]
     #[arg(long, value_name = "NAME|FILE")]
+    #[arg(hide_possible_values = true, value_parser = suggest::drives())]
     pub(crate) drive: Option<String>,
     /// Change the drive; may be repeated
     #[arg(long, value_name = "KEY=VALUE")]
     pub(crate) set: Vec<String>,
     /// Inject a fault, as in read-error:rate=1e-5 or power-cut:at=2s; may be repeated
     #[arg(long, value_name = "SPEC")]
+    #[arg(hide_possible_values = true, value_parser = suggest::drive_faults())]
     pub(crate) fault: Vec<String>,
     /// The drive's state at the start: none (empty), fill (written once) or steady (as after a
     /// long time of the flows' writes) [default: steady]
-    #[arg(long, value_name = "STATE", value_parser = parse_precondition)]
+    #[arg(long, value_name = "STATE", hide_possible_values = true, value_parser = suggest::values(
+        &["none", "fill", "steady"]
+    ).try_map(|text| text.parse::<Precondition>()))]
     pub(crate) precondition: Option<Precondition>,
-}
-
-fn parse_precondition(text: &str) -> Result<Precondition, String> {
-    text.parse()
 }
 
 /// Where else drive and workload may come from.

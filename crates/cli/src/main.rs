@@ -12,11 +12,12 @@ mod machine;
 mod print;
 mod progress;
 mod serve;
+mod shell;
 mod sim;
 mod values;
 
 use args::{Cli, Verb};
-use clap::{CommandFactory, Parser};
+use clap::Parser;
 use failure::Failure;
 use std::process::ExitCode;
 
@@ -41,18 +42,12 @@ fn main() -> ExitCode {
         Verb::Demo(demo) => demo::run(&demo),
         Verb::Compare(args) => compare::run(&args),
         Verb::Drives { what } => drives::run(what),
-        Verb::Completions { shell } => completions(shell),
+        Verb::Completions { shell } => shell::completions(shell),
+        Verb::Man { dir } => shell::man(&dir),
     };
     match done {
         Ok(interrupted) if interrupted => ExitCode::from(INTERRUPTED),
         Ok(_) => ExitCode::SUCCESS,
         Err(failure) => failure.report(),
     }
-}
-
-fn completions(shell: clap_complete::Shell) -> Result<bool, Failure> {
-    let mut script = Vec::new();
-    clap_complete::generate(shell, &mut Cli::command(), "mynah", &mut script);
-    print::out(&String::from_utf8_lossy(&script))?;
-    Ok(false)
 }

@@ -1,6 +1,7 @@
 //! A flow's options. They carry fio's names; what they mean is
 //! [`mynah_lab::workload::FlowOptions`].
 
+use super::suggest;
 use clap::{Args, ValueHint};
 use mynah_lab::workload::FlowOptions;
 
@@ -31,6 +32,7 @@ flow_args! {
     name,
     /// read, write, randread, randwrite, rw, randrw, trim or randtrim [default: randread]
     #[arg(long, value_name = "KIND")]
+    #[arg(hide_possible_values = true, value_parser = suggest::values(&["read", "write", "randread", "randwrite", "rw", "readwrite", "randrw", "trim", "randtrim"]))]
     rw,
     /// Block size [default: 4k]
     #[arg(long, value_name = "SIZE")]
@@ -65,6 +67,7 @@ flow_args! {
     /// random, zipf:THETA or hotcold:ACCESS/SPACE (90/10: 90 % of the requests go to the first
     /// 10 %) [default: random]
     #[arg(long = "random_distribution", alias = "random-distribution", value_name = "DIST")]
+    #[arg(hide_possible_values = true, value_parser = suggest::values(&["random", "zipf:", "hotcold:"]))]
     random_distribution,
     /// Where the working set starts, in bytes or percent of the namespace [default: 0]
     #[arg(long, value_name = "SIZE|PERCENT")]
@@ -147,6 +150,7 @@ flow_args! {
     /// How requests arrive with --rate_iops or --rate_interval: linear (evenly) or poisson
     /// [default: linear]
     #[arg(long = "rate_process", alias = "rate-process", value_name = "HOW")]
+    #[arg(hide_possible_values = true, value_parser = suggest::values(&["linear", "poisson"]))]
     rate_process,
     /// When the flow begins, after the run; a bare number counts seconds [default: 0]
     #[arg(long, value_name = "TIME")]
@@ -168,16 +172,19 @@ flow_args! {
     random_turn,
     /// Where a sequential flow starts: beginning, or random [default: beginning]
     #[arg(long = "sequential_start", alias = "sequential-start", value_name = "WHERE")]
+    #[arg(hide_possible_values = true, value_parser = suggest::values(&["beginning", "random"]))]
     sequential_start,
     /// In a sequential flow of reads and writes, whether each go on from their own last request
     /// (each) or all from the last one (shared) [default: each]
     #[arg(long = "sequential_positions", alias = "sequential-positions", value_name = "HOW")]
+    #[arg(hide_possible_values = true, value_parser = suggest::values(&["each", "shared"]))]
     sequential_positions,
     /// The namespace, from 1 [default: 1]
     #[arg(long, value_name = "N")]
     namespace,
     /// Priority class of the flow's queues: urgent, high, medium or low
     #[arg(long, value_name = "CLASS")]
+    #[arg(hide_possible_values = true, value_parser = suggest::values(&["urgent", "high", "medium", "low"]))]
     priority,
     /// The percentage of the namespace that preconditioning fills [default: 100]
     #[arg(long, value_name = "PERCENT")]
@@ -188,10 +195,12 @@ flow_args! {
     /// The trace's format: mqsim (arrival, device, first sector, sectors, type), msr (CSV of MSR
     /// Cambridge), blkparse (its text) or fio (iolog) [default: mqsim]
     #[arg(long = "trace-format", alias = "trace_format", value_name = "FORMAT")]
+    #[arg(hide_possible_values = true, value_parser = suggest::trace_formats())]
     trace_format,
     /// Which events of a blkparse trace are replayed: D (issued), Q (queued) or C (completed)
     /// [default: D]
     #[arg(long = "trace-action", alias = "trace_action", value_name = "ACTION")]
+    #[arg(hide_possible_values = true, value_parser = suggest::values(&["D", "Q", "C"]))]
     trace_action,
     /// Replay the trace at this percentage of the speed at which it was recorded [default: 100]
     #[arg(long = "trace-speed", alias = "trace_speed", value_name = "PERCENT")]
@@ -203,12 +212,15 @@ flow_args! {
     /// How the trace's writes are distributed, for preconditioning, as --random_distribution
     /// [default: the trace is read twice]
     #[arg(long = "trace-distribution", alias = "trace_distribution", value_name = "DIST")]
+    #[arg(hide_possible_values = true, value_parser = suggest::values(&["random", "zipf:", "hotcold:"]))]
     trace_distribution,
     /// What a tick of the trace's clock is: ps, ns, us, ms or s [default: ns; msr: 100 ns]
     #[arg(long = "trace-time-unit", alias = "trace_time_unit", value_name = "UNIT")]
+    #[arg(hide_possible_values = true, value_parser = suggest::values(&["ps", "ns", "us", "ms", "s"]))]
     trace_time_unit,
     /// modulo: fold addresses outside the namespace into it [default: none, they are errors]
     #[arg(long = "trace-remap", alias = "trace_remap", value_name = "HOW")]
+    #[arg(hide_possible_values = true, value_parser = suggest::values(&["none", "modulo"]))]
     trace_remap,
     /// The percentage of the trace that is replayed, from its start [default: 100]
     #[arg(long = "trace-percent", alias = "trace_percent", value_name = "PERCENT")]
