@@ -353,6 +353,10 @@ pub(crate) struct Bench {
 
     #[command(flatten)]
     pub(crate) flow: LoadArgs,
+    /// In place of these, a fio job file: each of its jobs is a flow, with a controller of its own
+    #[arg(long, value_name = "JOB.fio", value_hint = ValueHint::FilePath)]
+    #[arg(help_heading = "Workload (names and units as in fio)")]
+    pub(crate) fio: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) host: HostArgs,
     #[command(flatten)]
@@ -653,7 +657,9 @@ mod tests {
     fn every_option_of_a_flow_is_on_the_command_line() {
         let command = Cli::command();
         let sim = command.find_subcommand("sim").unwrap();
-        for name in FlowOptions::NAMES {
+        // There is one flow, and nothing for it to wait for.
+        let alone = |name: &&&str| **name != "wait_for_previous";
+        for name in FlowOptions::NAMES.iter().filter(alone) {
             let long = flag(name);
             let found = sim.get_arguments().find(|arg| arg.get_id() == name);
             let found = found.unwrap_or_else(|| panic!("{name} is missing"));

@@ -8,11 +8,12 @@ use crate::print;
 use crate::progress::Bar;
 use crate::values;
 use mynah_lab::SimulationError;
+use mynah_lab::fio::FioJob;
 use mynah_lab::output::PendingFile;
 use mynah_lab::result::Run;
 use mynah_lab::simulation::Step;
 use mynah_lab::summary;
-use mynah_lab::workload::{FlowSpec, Limits};
+use mynah_lab::workload::{FlowOptions, FlowSpec, Limits, Schedule};
 use mynah_runtime::host::load::{self, Load, LoadError, Outcome, Progress, Where};
 use mynah_runtime::host::{self, Credentials, HostError, Options, Target, VfioUserOptions};
 use mynah_stamp::Span;
@@ -31,7 +32,7 @@ const DEFAULT_RECONNECT: Duration = Duration::from_secs(60);
 /// Puts a load on a target; whether it was interrupted.
 pub(crate) fn run(args: &Bench) -> Result<bool, Failure> {
     let mut remarks = Vec::new();
-    let flow = flow(args, &mut remarks)?;
+    let (flows, ramp) = flows(args, &mut remarks)?;
     let wait = time("--wait", &args.host.wait, DEFAULT_WAIT)?;
     let (target, listed) = match args.target.strip_prefix("vfio-user:") {
         Some(folder) => (Where::VfioUser(vfio_user(args, folder)?), None),
@@ -40,25 +41,25 @@ pub(crate) fn run(args: &Bench) -> Result<bool, Failure> {
             (Where::Tcp(Box::new(options)), listed)
         }
     };
-    let load = Load {
-        target,
+    let cpus = values::cpus(args.run.cpus_allowed.as_deref())?;
+    let reconnect = time("--reconnect", &args.host.reconnect, DEFAULT_RECONNECT)?;
+    let load = |(index, flow)| Load {
+        target: target.clone(),
         flow,
+        index: index as u32,
         seed: args.run.seed.unwrap_or(1),
         queue_entries: args.host.queue_size,
-        ramp: args
-            .run
-            .ramp_time
-            .as_deref()
-            .map_or(Ok(Span::ZERO), |text| values::span("--ramp_time", text))?,
+        ramp,
         verify: args.run.verify,
         flush_every: args.run.fsync,
-        cpus: values::cpus(args.run.cpus_allowed.as_deref())?,
+        cpus: cpus.clone(),
         wait,
-        reconnect: time("--reconnect", &args.host.reconnect, DEFAULT_RECONNECT)?,
+        reconnect,
     };
+    let loads: Vec<_> = flows.into_iter().enumerate().map(load).collect();
     let json = args.json.as_deref().filter(|path| *path != Path::new("-"));
     let json = json.map(PendingFile::create).transpose()?;
-    let (outcome, run) = watched(args, &load);
+    let (outcome, run) = watched(args, &loads);
     let mut outcome = outcome.map_err(|error| refused(error, listed.as_deref()))?;
     outcome.result.run = run;
     show(args, &outcome, json, &remarks)?;
@@ -113,10 +114,10 @@ fn tcp(args: &Bench, wait: Duration) -> Result<(Options, Option<String>), Failur
     }
 }
 
-fn watched(args: &Bench, load: &Load) -> (Result<Outcome, LoadError>, Run) {
+fn watched(args: &Bench, loads: &[Load]) -> (Result<Outcome, LoadError>, Run) {
     let mut bar = Bar::new(args.quiet);
     let mut meter = Meter::new();
-    let outcome = load::run(load, &mut |progress| {
+    let outcome = load::run_all(loads, &mut |progress| {
         match progress {
             Progress::Started => meter.step(Step::Started),
             Progress::Finished => meter.step(Step::Finished),
@@ -152,6 +153,57 @@ fn show(
     }
 }
 
+/// The flows that the options or a job file describe, and the ramp before what is measured.
+fn flows(args: &Bench, remarks: &mut Vec<String>) -> Result<(Vec<FlowSpec>, Span), Failure> {
+    let (flows, ramp) = match &args.fio {
+        Some(path) => job_file(args, path, remarks)?,
+        None => (vec![flow(args, remarks)?], None),
+    };
+    for (given, option) in [(args.run.fsync > 0, "fsync"), (args.run.verify, "verify")] {
+        if given && !flows.iter().any(FlowSpec::modifies) {
+            let message = format!("{} has no effect here: nothing is written", flag(option));
+            return Err(Failure::usage(message, None));
+        }
+    }
+    let ramp = match &args.run.ramp_time {
+        Some(text) => values::span("--ramp_time", text)?,
+        None => ramp.unwrap_or_default(),
+    };
+    Ok((flows, ramp))
+}
+
+/// The jobs of a fio job file.
+fn job_file(
+    args: &Bench,
+    path: &Path,
+    remarks: &mut Vec<String>,
+) -> Result<(Vec<FlowSpec>, Option<Span>), Failure> {
+    let mut options = args.flow.options();
+    if let Some(option) = FlowOptions::NAMES.iter().find(|name| options.get(name).is_some()) {
+        let message =
+            format!("{} has no effect here: fio's job file says what is done", flag(option));
+        return Err(Failure::usage(message, Some("leave it out, or change the file")));
+    }
+    options.namespace = args.host.nsid.clone();
+    let FlowSpec { namespace, .. } = read(&options, "")?;
+    let FioJob { mut flows, ramp_time, warnings } =
+        FioJob::load(path).map_err(SimulationError::from)?;
+    remarks.extend(warnings.iter().map(|warning| format!("warning: {warning}")));
+    for flow in &mut flows {
+        flow.namespace = namespace;
+        if flow.schedule != Schedule::default() {
+            let message = format!(
+                "{}: job `{}` has a startdelay or a thinktime, which `mynah sim` has and a load on \
+                 a target has not",
+                path.display(),
+                flow.name
+            );
+            return Err(Failure::usage(message, None));
+        }
+    }
+    Ok((flows, ramp_time))
+}
+
 /// The flow that the options describe.
 fn flow(args: &Bench, remarks: &mut Vec<String>) -> Result<FlowSpec, Failure> {
     let mut options = args.flow.options();
@@ -164,21 +216,20 @@ fn flow(args: &Bench, remarks: &mut Vec<String>) -> Result<FlowSpec, Failure> {
         remarks.push("no --rw: random reads".to_owned());
     }
     let name = options.rw.clone().unwrap_or_default();
-    let mut flow = options.flow(&name).map_err(|error| match error.option {
-        "namespace" => Failure::usage(format!("--nsid {}: {}", error.value, error.problem), None),
-        _ => SimulationError::from(error).into(),
-    })?;
+    let mut flow = read(&options, &name)?;
     if flow.limits == Limits::default() {
         flow.limits.runtime = Some(DEFAULT_RUNTIME);
-        remarks.push("no limit: 10 s (--runtime, --number_ios)".to_owned());
-    }
-    for (given, option) in [(args.run.fsync > 0, "fsync"), (args.run.verify, "verify")] {
-        if given && !flow.modifies() {
-            let message = format!("{} has no effect here: nothing is written", flag(option));
-            return Err(Failure::usage(message, None));
-        }
+        remarks.push("no limit: 10 s (--runtime, --number_ios, --size)".to_owned());
     }
     Ok(flow)
+}
+
+/// The flow that `options` stand for.
+fn read(options: &FlowOptions, name: &str) -> Result<FlowSpec, Failure> {
+    options.flow(name).map_err(|error| match error.option {
+        "namespace" => Failure::usage(format!("--nsid {}: {}", error.value, error.problem), None),
+        _ => SimulationError::from(error).into(),
+    })
 }
 
 fn options(args: &Bench, target: &Target) -> Result<Options, Failure> {

@@ -119,6 +119,7 @@ fn serve_and_use(path: &Path, flow: &FlowSpec) -> Result<(RunResult, Outcome), F
             timeout: TIMEOUT,
         })),
         flow: flow.clone(),
+        index: 0,
         seed: 1,
         queue_entries: None,
         ramp: Span::ZERO,

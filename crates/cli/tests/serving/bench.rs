@@ -580,3 +580,50 @@ fn a_target_that_goes_away_at_once_is_named() {
     assert!(said.contains(", while connecting to tcp://127.0.0.1:"), "{said}");
     assert!(said.contains("start it again"), "{said}");
 }
+
+/// Two jobs of which the second waits, a third beside it, and what each did in its own time.
+#[test]
+fn jobs_of_a_file_wait_for_those_before_them() {
+    let target = start_on_any_port(&["--namespace", "16MiB"]);
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("jobs.fio");
+    let text = "[global]\nfilename=/dev/nvme0n1\nioengine=libaio\nbs=4k\niodepth=8\n\
+                [fill]\nrw=write\nsize=4MB\n\
+                [reads]\nstonewall\nrw=randread\nruntime=300ms\ntime_based\n\
+                [reads]\nrw=randwrite\noffset=8m\nsize=4m\nnumjobs=2\n";
+    std::fs::write(&path, text).unwrap();
+    let file = path.to_str().unwrap();
+    let output = bench(target.address(), &["--fio", file]);
+    let result = result(&output, 0);
+    let flows = result["flows"].as_array().unwrap();
+    let names: Vec<_> = flows.iter().map(|flow| str_of(&flow["name"])).collect();
+    assert_eq!(names, ["fill", "reads", "reads-2"]);
+    assert_eq!(flows[0]["write"]["ios"], 1024);
+    assert_eq!(flows[2]["write"]["ios"], 2048);
+    assert_eq!(result["host"]["queues"], 4);
+    let reads = flows[1]["read"]["ios"].as_u64().unwrap();
+    assert_eq!(result["requests"], 1024 + 2048 + reads);
+    let fill_s = 1024.0 / flows[0]["write"]["iops"].as_f64().unwrap();
+    let reads_s = reads as f64 / flows[1]["read"]["iops"].as_f64().unwrap();
+    assert!((0.29..10.0).contains(&reads_s), "its own 300 ms: {reads_s}");
+    // One after the other.
+    let all_s = result["simulated_ns"].as_f64().unwrap() / 1e9;
+    assert!(all_s >= 0.999 * (fill_s + reads_s), "{all_s}, {fill_s}, {reads_s}");
+
+    for (args, message) in [
+        (&["--fio", file, "--bs", "8k"][..], "--bs has no effect here"),
+        (&["--fio", file, "--verify"], "--verify knows what one flow"),
+        (&["--fio", "none.fio"], "none.fio"),
+    ] {
+        let output = bench(target.address(), args);
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {}", text_of(&output));
+        assert!(text_of(&output).contains(message), "{args:?}: {}", text_of(&output));
+    }
+    std::fs::write(&path, "[a]\nthinktime=5\n").unwrap();
+    let output = bench(target.address(), &["--fio", file]);
+    assert_eq!(output.status.code(), Some(2), "{}", text_of(&output));
+}
+
+fn text_of(output: &Output) -> String {
+    text(&output.stderr)
+}

@@ -8,9 +8,11 @@
 mod access;
 mod job;
 mod link;
+mod stages;
 mod tally;
 mod verify;
 
+pub use stages::run_all;
 pub use verify::Mismatch;
 
 use super::controller::{Controller, Namespace, Options};
@@ -24,7 +26,7 @@ use job::{Job, Plan};
 use link::Link;
 use mynah_lab::result::{Host, Result as LoadResult, ResultSchema, Run};
 use mynah_lab::summary::units::duration;
-use mynah_lab::workload::{BlockSize, Extent, FlowSpec, SECTOR_BYTES, Source, WorkloadError};
+use mynah_lab::workload::{BlockSize, Extent, FlowSpec, SECTOR_BYTES, Source, WorkloadError, heat};
 use mynah_stamp::Span;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
@@ -75,6 +77,8 @@ pub struct Load {
     pub target: Where,
     /// The workload; its namespace is the one to use.
     pub flow: FlowSpec,
+    /// Its place among the flows of the run, from 0.
+    pub index: u32,
     /// The seed of its streams.
     pub seed: u64,
     /// Entries of each I/O queue; `None`: as many as the load needs.
@@ -206,6 +210,7 @@ fn run_on<R: Remote>(
     let plans = plans(load, namespace, source.facts(), timeout)?;
     let jobs = plans.len();
     let limits = load.flow.limits;
+    let requests = limits.requests.or(requests_of_bytes(&load.flow, &plans));
     let link = Link::new(source, jobs);
     let counters: Vec<_> = (0..jobs).map(|_| Arc::new(AtomicU64::new(0))).collect();
     let mut connected = Vec::new();
@@ -236,8 +241,7 @@ fn run_on<R: Remote>(
             let completed = counters.iter().map(|counter| counter.load(Ordering::Relaxed)).sum();
             let passed = clock.wall().saturating_since(start).as_secs_f64();
             let by_time = limits.runtime.map_or(0.0, |runtime| passed / runtime.as_secs_f64());
-            let by_count = limits
-                .requests
+            let by_count = requests
                 .map_or(0.0, |requests| completed as f64 / (requests as f64 * count as f64));
             let done = by_time.max(by_count).clamp(0.0, 1.0);
             let progress = match lost {
@@ -265,6 +269,13 @@ fn run_on<R: Remote>(
     }
     watch(Progress::Finished);
     Ok(outcome(load, &model, tally, reconnects, jobs, interrupted, transition))
+}
+
+/// How many I/Os the bytes of each job come to, on average.
+fn requests_of_bytes(flow: &FlowSpec, plans: &[(Plan, Option<Verify>)]) -> Option<u64> {
+    let sectors = plans.first()?.0.generator.sectors_limit()?;
+    let Source::Synthetic(synthetic) = &flow.source else { return None };
+    Some(sectors.div_ceil(heat::mean_sectors(synthetic).max(1)))
 }
 
 /// Connects to the controller and asks for what the load needs.
@@ -394,7 +405,7 @@ fn plans(
             let flushed = load.flush_every > 0;
             verify = Some(Verify::new(namespace.block_shift, base, blocks, run, flushed));
         }
-        let generator = own.generator(capacity, load.seed, 0, job)?;
+        let generator = own.generator(capacity, load.seed, load.index, job)?;
         let plan = Plan {
             queue_id: job as u16 + 1,
             queue_entries: entries,

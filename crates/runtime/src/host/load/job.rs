@@ -358,7 +358,8 @@ impl<'a, S: Source> Job<'a, S> {
             match io.refused {
                 Some(status) => {
                     let measured = self.measuring && io.counted;
-                    self.tally.failed(io.operation, measured, now, || status_key(status));
+                    self.tally
+                        .failed(io.operation, measured, now, || status.result_name().into_owned());
                 }
                 None => self.tally.unknown += 1,
             }
