@@ -282,7 +282,7 @@ fn what_cannot_be_used_is_named_with_its_place() {
         ("Channel_IDs", ","),
         ("Device_Level_Data_Caching_Mode", "CACHE"),
         ("Priority_Class", "TOP"),
-        ("Initial_Occupancy_Percentage", "0"),
+        ("Initial_Occupancy_Percentage", "101"),
     ];
     let mut said = String::new();
     let mut say = |result: Result<Import, MqsimError>| {
