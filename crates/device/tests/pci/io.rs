@@ -65,6 +65,14 @@ fn plain_commands_without_timing_are_counted() {
     }
     assert_eq!(host.fetch(1, read(0, 8), 4096).0, Status::SUCCESS);
     assert_eq!(host.ears.plain, [(1, 4096), (5, 2560)]);
+    // One whose data cannot be moved is none of them, and is heard of.
+    let heard = host.ears.heard.len();
+    let mut lost = read(0, 8);
+    lost.set_prps(1 << 50, 0);
+    assert_eq!(host.status(1, lost), Status::DATA_TRANSFER_ERROR);
+    assert_eq!(host.ears.plain, [(1, 4096), (5, 2560)]);
+    let kinds: Vec<ReplyKind> = host.ears.heard[heard..].iter().map(|it| it.kind).collect();
+    assert_eq!(kinds, [ReplyKind::Read]);
 }
 
 /// An SGL descriptor.

@@ -625,6 +625,8 @@ fn two_functions_share_a_subsystem() {
         assert_eq!(done, waiting.len(), "{timing:?}");
         assert_eq!(one.get(at[0], 512), pattern(1, 512));
         assert_eq!(other.get(at[1], 512), pattern(2, 512));
+        let flows = [&one, &other].map(|host| host.ears.flow.map(|flow| flow.0));
+        assert_eq!(flows, [Some(0), Some(1)]);
         // Without the second, the first goes on.
         let mut command = read(0, 8);
         command.set_prps(at[1], 0);

@@ -36,12 +36,24 @@ pub(crate) struct Heard {
 pub(crate) struct Ears {
     pub(crate) heard: Vec<Heard>,
     pub(crate) plain: [(u32, u64); 2],
+    /// Whose its commands are.
+    pub(crate) flow: Option<FlowId>,
     /// Of the next completions that ask for it.
     pub(crate) fates: VecDeque<Fate>,
 }
 
+impl Ears {
+    /// All that a function's guest does is of one flow.
+    fn belongs_to(&mut self, flow: FlowId) {
+        assert_eq!(*self.flow.get_or_insert(flow), flow);
+    }
+}
+
 impl Watch for Ears {
     fn completed(&mut self, reply: &Reply) {
+        if reply.kind != ReplyKind::Admin {
+            self.belongs_to(reply.flow);
+        }
         // Of what takes long by itself, a format say, the model knows but a part.
         if let Some(due) = reply.due.filter(|_| reply.kind != ReplyKind::Admin) {
             assert_eq!(due.since(reply.arrival), reply.stages.total(), "{reply:?}");
@@ -58,7 +70,7 @@ impl Watch for Ears {
     }
 
     fn plain(&mut self, flow: FlowId, kind: ReplyKind, commands: u32, bytes: u64) {
-        assert_eq!(flow, FlowId(0), "one guest, one flow");
+        self.belongs_to(flow);
         let place = &mut self.plain[usize::from(kind == ReplyKind::Write)];
         *place = (place.0 + commands, place.1 + bytes);
     }
