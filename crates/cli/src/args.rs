@@ -72,10 +72,12 @@ const COMPARE_EXAMPLES: &str = "\
 Examples:
   mynah compare before.json after.json
   mynah compare run.rec --drive samsung-970-pro
-  mynah compare run.rec --set over_provisioning=28%
+  mynah compare run.rec --set over_provisioning=28% --remap modulo
 
 With a recording, the other drive is given the recorded commands at their recorded times,
-however long it takes for the ones before: on a slower drive they pile up.";
+however long it takes for the ones before: on a slower drive they pile up. A smaller drive, such as
+one with more over-provisioning, does not have all addresses: --remap modulo folds what lies beyond
+its end into it.";
 
 const BENCH_EXAMPLES: &str = "\
 Examples:
@@ -217,12 +219,25 @@ pub(crate) struct Compare {
     #[arg(long, value_name = "SPEC")]
     #[arg(hide_possible_values = true, value_parser = suggest::drive_faults())]
     pub(crate) fault: Vec<String>,
+    /// modulo: fold requests beyond the other drive's end into it, and count them [default: none,
+    /// they are errors]
+    #[arg(long, alias = "trace-remap", value_name = "HOW", hide_possible_values = true)]
+    pub(crate) remap: Option<Folding>,
     /// Write the comparison as JSON; - is standard output, in place of the table
     #[arg(long, value_name = "FILE|-")]
     pub(crate) json: Option<PathBuf>,
     /// Print no progress
     #[arg(long, short)]
     pub(crate) quiet: bool,
+}
+
+/// What happens to requests beyond a drive's end.
+#[derive(Clone, Copy, clap::ValueEnum)]
+pub(crate) enum Folding {
+    /// They are errors.
+    None,
+    /// They are folded into it.
+    Modulo,
 }
 
 /// `mynah serve`.

@@ -1,22 +1,23 @@
 //! `mynah compare`: two results side by side, or a recorded run beside its simulation on
 //! another drive.
 
-use crate::args::Compare;
+use crate::args::{Compare, Folding};
 use crate::failure::Failure;
 use crate::{print, sim};
 use mynah_lab::comparison::Comparison;
 use mynah_lab::output;
 use mynah_lab::replay;
 use mynah_lab::result::{Document, Result as RunResult};
+use mynah_lab::trace::Remap;
 use std::path::Path;
 
 /// Compares; whether it was interrupted.
 pub(crate) fn run(args: &Compare) -> Result<bool, Failure> {
     let changed = args.drive.is_some() || !args.set.is_empty() || !args.fault.is_empty();
     let (comparison, interrupted) = match &args.second {
-        Some(second) if changed => {
+        Some(second) if changed || args.remap.is_some() => {
             let message = format!("{} and {} are results", args.first.display(), second.display());
-            let help = "--drive, --set and --fault go with a single recording";
+            let help = "--drive, --set, --fault and --remap go with a single recording";
             return Err(Failure::usage(message, Some(help)));
         }
         Some(second) => (results(&args.first, second)?, false),
@@ -74,8 +75,12 @@ fn what_if(args: &Compare) -> Result<(Comparison, bool), Failure> {
     let recorded =
         sim::watched(args.quiet, |watch| replay::replay(path, None, &[], &[], None, None, watch))?;
     let drive = args.drive.as_deref();
+    let remap = match args.remap {
+        Some(Folding::Modulo) => Remap::Modulo,
+        Some(Folding::None) | None => Remap::Refuse,
+    };
     let other = sim::watched(args.quiet, |watch| {
-        replay::resimulate(path, drive, &args.set, &args.fault, watch)
+        replay::resimulate(path, drive, &args.set, &args.fault, remap, watch)
     })?;
     let changes: String =
         args.set.iter().chain(&args.fault).map(|change| format!(" {change}")).collect();

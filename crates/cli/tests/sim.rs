@@ -341,6 +341,27 @@ fn a_recorded_run_is_laid_beside_another_drive() {
     assert!(table.contains("latency p99") && table.contains("1.000"), "{table}");
 }
 
+/// The help's own example: more over-provisioning makes the drive smaller than the recording.
+#[test]
+fn a_recording_of_the_whole_drive_is_folded_into_a_smaller_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let workload = ["--rw", "randrw", "--bs", "4k", "--rate_iops", "20000"];
+    done(sim(folder, &[&workload[..], &["--number_ios", "2000", "--record", "run.rec"]].concat()));
+    let smaller = ["compare", "run.rec", "--set", "over_provisioning=40%", "--remap", "modulo"];
+    let table = done(mynah(folder, &smaller));
+    let note = table.lines().find(|line| line.contains("were folded into it"));
+    let note = note.unwrap_or_else(|| panic!("{table}"));
+    let folded: u64 = note.split_whitespace().find_map(|word| word.parse().ok()).unwrap();
+    // 40 % in place of 20 %: a quarter of the addresses.
+    assert!((400..600).contains(&folded), "{note}");
+    assert!(!table.contains("errors"), "{table}");
+    let json = done(mynah(folder, &[&smaller[..], &["--json", "-"]].concat()));
+    let comparison: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(comparison["notes"][0], serde_json::json!([]));
+    assert!(comparison["notes"][1][0].as_str().unwrap().contains("folded"), "{comparison}");
+}
+
 #[test]
 fn what_cannot_be_compared_is_refused() {
     let folder = tempfile::tempdir().unwrap();
@@ -354,7 +375,9 @@ fn what_cannot_be_compared_is_refused() {
         (&["compare", "a.json", "other.json"], "is not a result"),
         (&["compare", "a.json", "none.json"], "cannot read"),
         (&["compare", "a.json", "a.json", "--drive", "mqsim"], "go with a single recording"),
-        (&["compare", "run.rec", "--set", "over_provisioning=70%"], "this drive ends at"),
+        (&["compare", "a.json", "a.json", "--remap", "modulo"], "go with a single recording"),
+        (&["compare", "run.rec", "--set", "over_provisioning=70%"], "outside this drive's"),
+        (&["compare", "run.rec", "--set", "over_provisioning=70%"], "`--remap modulo` folds"),
     ] {
         let output = mynah(folder, args);
         assert_eq!(output.status.code(), Some(2), "{args:?}: {}", text(&output.stderr));

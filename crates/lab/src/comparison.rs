@@ -25,8 +25,15 @@ pub struct Comparison {
     pub names: [String; 2],
     /// Why one of them must not be trusted, if so.
     pub untrusted: [Option<String>; 2],
+    /// What is to be known of each and not of the other.
+    #[serde(default, skip_serializing_if = "no_notes")]
+    pub notes: [Vec<String>; 2],
     /// The figures.
     pub figures: Vec<Figure>,
+}
+
+fn no_notes(notes: &[Vec<String>; 2]) -> bool {
+    notes.iter().all(Vec::is_empty)
 }
 
 /// One figure of both.
@@ -109,6 +116,11 @@ impl Comparison {
             schema: ComparisonSchema::V1,
             names: names.map(str::to_owned),
             untrusted: results.map(|result| result.untrusted.clone()),
+            notes: [0, 1].map(|index| {
+                let others = &results[1 - index].notes;
+                let own = results[index].notes.iter().filter(|note| !others.contains(note));
+                own.cloned().collect()
+            }),
             figures,
         }
     }
@@ -128,12 +140,13 @@ impl Comparison {
     }
 
     fn write(&self, out: &mut String) -> std::fmt::Result {
-        for (letter, (name, untrusted)) in
-            ["A", "B"].iter().zip(self.names.iter().zip(&self.untrusted))
-        {
-            writeln!(out, "{letter}: {name}")?;
-            if let Some(reason) = untrusted {
+        for (index, letter) in ["A", "B"].iter().enumerate() {
+            writeln!(out, "{letter}: {}", self.names[index])?;
+            if let Some(reason) = &self.untrusted[index] {
                 writeln!(out, "   NOT TRUSTWORTHY: {reason}")?;
+            }
+            for note in &self.notes[index] {
+                writeln!(out, "   note: {note}")?;
             }
         }
         let mut group = "";

@@ -3,7 +3,7 @@
 
 use crate::recording::Recording;
 use crate::saved_state;
-use crate::trace::{LineParser, TraceAction, TraceFormat, TraceReader};
+use crate::trace::{LineParser, Remap, TraceAction, TraceFormat, TraceReader};
 use mynah_model::Drive;
 use mynah_model::io::*;
 use mynah_model::precondition::{Occupancy, UpdateClass};
@@ -76,7 +76,8 @@ pub fn recording(data: &[u8]) {
         && recording.warm(&mut drive).is_ok()
     {
         let mut left = 10_000;
-        let _ = recording.resimulate(&mut drive, |_, _| {
+        let remap = if data.len().is_multiple_of(2) { Remap::Refuse } else { Remap::Modulo };
+        let _ = recording.resimulate(&mut drive, remap, |_, _| {
             left -= 1;
             left > 0
         });

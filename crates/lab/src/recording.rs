@@ -25,6 +25,7 @@
 //! write none of these. The last record is an end mark with the number of records before it, at the
 //! drive's last time: a recording without it was cut off, and is refused.
 
+use crate::trace::Remap;
 use mynah_model::config::{Priority, Weights};
 use mynah_model::io::{
     Completion, Control, FlowId, NamespaceId, Operation, Output, Queue, QueueId, QueueKind,
@@ -33,6 +34,7 @@ use mynah_model::io::{
 use mynah_model::warm::Access;
 use mynah_model::{Drive, InputError};
 use mynah_stamp::Time;
+use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use std::io::{self, BufReader, BufWriter, Read, Write};
@@ -325,6 +327,17 @@ pub enum RecordingError {
         path: PathBuf,
         /// The state that was given.
         state: PathBuf,
+        /// What would be right.
+        help: &'static str,
+    },
+    /// A request lies where the other drive has nothing.
+    #[error("{}: {problem}", path.display())]
+    #[diagnostic(help("{help}"))]
+    Outside {
+        /// The recording.
+        path: PathBuf,
+        /// Which request, and where this drive ends.
+        problem: String,
         /// What would be right.
         help: &'static str,
     },
@@ -643,8 +656,8 @@ impl Recording {
         mut watch: impl FnMut(&mut Drive, Replayed<'_>) -> bool,
     ) -> Result<(), RecordingError> {
         let mut expected = VecDeque::new();
-        let mut flows = hashbrown::HashMap::new();
-        let mut requests = hashbrown::HashMap::new();
+        let mut flows = FxHashMap::default();
+        let mut requests = FxHashMap::default();
         for number in self.past.. {
             let record = self.next_record(number)?;
             let diverged = |problem: String| RecordingError::Diverged { record: number, problem };
@@ -735,27 +748,23 @@ impl Recording {
     }
 
     /// Gives the recorded commands, at their recorded times, to `drive`, which may be another
-    /// than the recorded one, and runs it until all are answered. Says what happens to
-    /// `watch`, which ends it early by returning false.
+    /// than the recorded one, and runs it until all are answered. `remap` says what becomes of
+    /// requests beyond its end; returns how many there were. Says what happens to `watch`, which
+    /// ends it early by returning false.
     ///
     /// # Errors
     /// If the file is damaged, or the drive cannot take a command.
     pub fn resimulate(
         mut self,
         drive: &mut Drive,
+        remap: Remap,
         mut watch: impl FnMut(&mut Drive, Replayed<'_>) -> bool,
-    ) -> Result<(), RecordingError> {
-        let mut host = Rehost::default();
-        for number in self.past.. {
-            let record = match host.ahead.pop_front() {
-                Some(record) => record,
-                None => self.next_record(number)?,
-            };
-            if host.keep(&record) {
-                continue;
-            }
+    ) -> Result<u64, RecordingError> {
+        let mut host = Rehost::new(remap, self.past);
+        loop {
+            let record = host.next(&mut self)?;
             if !host.run_to(&mut self, drive, record.at, &mut watch)? {
-                return Ok(());
+                return Ok(host.remapped);
             }
             match record.kind {
                 Kind::End => break,
@@ -765,18 +774,29 @@ impl Recording {
                 }
                 _ => {}
             }
-            host.give(drive, &record, &mut watch).map_err(|error| self.unfit(&record, &error))?;
+            host.give(drive, &record, &mut watch).map_err(|error| self.unfit(record.at, error))?;
         }
         while host.outstanding() > 0 && drive.next_at().is_some() {
             if !host.run_to(&mut self, drive, Time::MAX, &mut watch)? {
-                return Ok(());
+                break;
             }
         }
-        Ok(())
+        Ok(host.remapped)
     }
 
-    fn unfit(&self, record: &Record, error: &FeedError) -> RecordingError {
-        self.damaged(&format!("the drive cannot take what came at {}: {error}", record.at))
+    /// Why the drive cannot take what came at `at`.
+    fn unfit(&self, at: Time, error: FeedError) -> RecordingError {
+        let problem = format!("the drive cannot take what came at {at}: {error}");
+        let help = match error {
+            FeedError::NoNamespace(_) => "give a drive that has this namespace",
+            FeedError::Outside { too_long: true, .. } => "the drive is too small for it",
+            FeedError::Outside { .. } => {
+                "a larger drive holds it, or `--remap modulo` folds such addresses into the drive \
+                 and counts them"
+            }
+            _ => return self.damaged(&problem),
+        };
+        RecordingError::Outside { path: self.path.clone(), problem, help }
     }
 
     fn damaged(&self, problem: &str) -> RecordingError {
@@ -809,8 +829,12 @@ enum FeedError {
     Access { flow: u16, sectors: u32 },
     #[error("what warmed the data cache comes after the beginning")]
     LatePast,
-    #[error("a command reaches to byte {end}, but this drive ends at {capacity}")]
-    TooSmall { end: u64, capacity: u64 },
+    #[error("this drive has no namespace {0}")]
+    NoNamespace(u32),
+    #[error(
+        "{sectors} sectors from {sector} are outside this drive's namespace of {capacity} sectors"
+    )]
+    Outside { sector: u64, sectors: u32, capacity: u64, too_long: bool },
 }
 
 /// Gives one recorded input to the drive; returns the request it carried.

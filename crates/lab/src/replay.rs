@@ -13,6 +13,7 @@ use crate::result::{Parts, Result as RunResult, Run};
 use crate::runner::{Progress, RunError, power_note};
 use crate::saved_state::{self, SavedStateError};
 use crate::simulation::{INTERRUPTED, Measured, SimulationError, Step, log_error};
+use crate::trace::Remap;
 use mynah_model::Drive;
 use mynah_model::io::{NamespaceId, Operation};
 use mynah_model::precondition::{Occupancy, Preconditioned, UpdateClass};
@@ -147,7 +148,8 @@ fn check_start(path: &Path, header: &Header, state: Option<&Path>) -> Result<(),
 
 /// Gives a recorded run's commands, at their recorded times, to another drive: `drive`, or
 /// the recorded one, changed by `overrides` and `faults`. Commands come as they did, however
-/// long this drive takes for the ones before.
+/// long this drive takes for the ones before. `remap` says what becomes of requests beyond its
+/// end; those that are folded into it are counted in a note.
 ///
 /// # Errors
 /// If the recording is damaged, or its commands do not fit the drive.
@@ -156,6 +158,7 @@ pub fn resimulate(
     drive: Option<&str>,
     overrides: &[String],
     faults: &[String],
+    remap: Remap,
     watch: &mut dyn FnMut(Step<'_>) -> bool,
 ) -> Result<Measured, SimulationError> {
     let mut recording = Recording::open(path)?;
@@ -183,7 +186,14 @@ pub fn resimulate(
     let ours = Header { drive_hash: file.hash, ..header };
     let mut listener = Listener::new(&ours, None)?;
     watch(Step::Started);
-    recording.resimulate(&mut device, |device, event| listener.hear(device, &event, watch))?;
+    let hear = |device: &mut Drive, event: Replayed<'_>| listener.hear(device, &event, watch);
+    let remapped = recording.resimulate(&mut device, remap, hear)?;
+    if remapped > 0 {
+        listener.header.notes.push(format!(
+            "{remapped} requests of the recording lie beyond the end of this drive and were folded \
+             into it"
+        ));
+    }
     listener.finish(&file.name, &device, preconditioned, watch)
 }
 

@@ -26,8 +26,9 @@ pub enum Remap {
     /// It is an error.
     #[default]
     Refuse,
-    /// Its first sector is taken modulo the namespace's last sector, as MQSim does; if its
-    /// end still lies outside it moves back until it fits. Counted.
+    /// Its first sector is taken modulo the namespace's last sector, as MQSim does (in a recording
+    /// modulo the namespace's size, which keeps requests as aligned as they were); if its end
+    /// still lies outside it moves back until it fits. Counted.
     Modulo,
 }
 

@@ -8,6 +8,7 @@ use mynah_lab::recording::{RecordingError, SCHEMA, SCHEMA_COLD};
 use mynah_lab::replay::{replay, resimulate};
 use mynah_lab::runner::{Outcome, RunOptions, Runner};
 use mynah_lab::simulation::{Simulation, SimulationError};
+use mynah_lab::trace::Remap;
 use mynah_lab::workload::FlowOptions;
 use mynah_lab::{Measured, result::Result as RunResult};
 use mynah_stamp::Span;
@@ -177,7 +178,7 @@ fn recording_a_run_changes_nothing_of_it() {
     let replayed = again(&path).unwrap();
     assert_eq!(json(&replayed), json(&expected));
     let other = ["flash.read=100us".to_owned()];
-    let other = resimulate(&path, None, &other, &[], &mut |_| true).unwrap();
+    let other = resimulate(&path, None, &other, &[], Remap::Refuse, &mut |_| true).unwrap();
     assert!((hits(&other) - hits(&expected)).abs() < 0.01, "{}", hits(&other));
 }
 
@@ -211,7 +212,10 @@ fn a_recording_begins_in_a_saved_state() {
     refused(from(Some(&*other)), "not the saved state");
     refused(from(Some(Path::new("/nowhere.state"))), "/nowhere.state");
     let slower = ["flash.read=100us".to_owned()];
-    refused(resimulate(&path, None, &slower, &[], &mut |_| true), "begins in a saved state");
+    refused(
+        resimulate(&path, None, &slower, &[], Remap::Refuse, &mut |_| true),
+        "begins in a saved state",
+    );
     // Another name in the header is another state.
     let name = bytes[..header].windows(15).position(|it| it == b"\"saved_state\":\"").unwrap();
     let mut changed = bytes.clone();

@@ -10,6 +10,7 @@ mod support;
 
 use mynah_device::{RamStore, Tap, Timing};
 use mynah_lab::recording::{Header, Recording, Replayed, SCHEMA, Tape};
+use mynah_lab::trace::Remap;
 use mynah_model::Drive;
 use mynah_model::config::Config;
 use mynah_model::io::{Completion, Control, Operation, QueueId, Request, Tag};
@@ -212,7 +213,7 @@ fn what_a_guest_did_is_given_to_another_drive() {
     let slower = |config: &mut Config| config.firmware.read = Span::from_us(20);
     let mut completions = 0;
     open(&bytes)
-        .resimulate(&mut drive(slower), |_, event| {
+        .resimulate(&mut drive(slower), Remap::Refuse, |_, event| {
             completions += usize::from(matches!(event, Replayed::Completed { .. }));
             true
         })

@@ -1,22 +1,46 @@
 //! The host of a recorded run, in front of another drive: commands come when they did,
 //! however long this drive takes.
+//!
+//! What answers to how long a drive takes comes when this drive is as far. Hosts delete a queue
+//! when they have the answers that they want: here the queue goes when the commands that the
+//! recorded drive had answered by then have been answered, too. The others are cut off, as they
+//! were. Likewise an abort is for a command that the recorded drive had not answered.
+//!
+//! Records are read ahead of their time where a queue of this drive fetches earlier than that of
+//! the recorded one. So numbers of queues and tags, which come again once they are free, are
+//! replaced by this drive's when they are read, which is in the order of the recording.
 
 use super::{FeedError, Kind, Record, Recording, RecordingError, Replayed, feed};
-use mynah_model::Drive;
-use mynah_model::io::{Completion, FlowId, Operation, Output, QueueId, Request, Tag};
+use crate::trace::Remap;
+use mynah_model::io::{
+    Completion, Control, FlowId, Operation, Output, QueueId, Request, Status, Tag,
+};
+use mynah_model::{Drive, InputError};
 use mynah_stamp::Time;
-use std::collections::VecDeque;
+use rustc_hash::FxHashMap;
+use std::collections::{BTreeMap, VecDeque};
 
 /// That host.
 #[derive(Default)]
 pub(super) struct Rehost {
-    queues: hashbrown::HashMap<u16, Requeue>,
-    /// Records read before their time, in search of the command that a queue fetches.
-    pub(super) ahead: VecDeque<Record>,
-    /// Commands by the tag that they have here: tags of the recording are free again when
-    /// the recorded drive has answered, which this one may not have done.
-    commands: hashbrown::HashMap<u32, Reissued>,
+    remap: Remap,
+    /// Requests beyond the drive's end that were folded into it.
+    pub(super) remapped: u64,
+    /// Records read, and those of them whose time has not come.
+    read: u64,
+    ahead: VecDeque<Record>,
+    ended: bool,
+    /// Where the reading is: this drive's number of each recorded queue, and its tag of each
+    /// command that the recorded drive has not answered.
+    numbers: FxHashMap<u16, u16>,
+    unanswered: FxHashMap<u32, u32>,
     next_tag: u32,
+    /// The queues that end with each reset or power cut that has been read.
+    endings: VecDeque<Vec<u16>>,
+    /// Queues by this drive's numbers, until they are deleted here.
+    queues: BTreeMap<u16, Requeue>,
+    /// Commands by this drive's tags, until they are answered here.
+    commands: FxHashMap<u32, Reissued>,
 }
 
 /// A queue of the recorded run.
@@ -25,19 +49,163 @@ struct Requeue {
     fetched: bool,
     /// Commands that were read and have not been fetched.
     waiting: VecDeque<Record>,
+    /// All that came of it has been read.
+    complete: bool,
+    /// Commands that the recorded drive has answered, as far as is read, and this one has not.
+    owed: u32,
+    /// It goes when it owes nothing.
+    leaving: Option<Leaving>,
 }
 
-/// A command given to the other drive.
+/// What becomes of the commands that a queue does not owe when it goes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Leaving {
+    /// They are aborted.
+    Deleted,
+    /// They are not answered.
+    Reset,
+}
+
+/// A command on its way to the other drive, or in it.
 struct Reissued {
-    recorded_tag: u32,
     queue: u16,
     flow: FlowId,
     request: Request,
+    owed: bool,
+}
+
+/// Where a request beyond the end of `capacity` sectors goes: to its address modulo them, which
+/// keeps it as aligned as it was. `None` if it is longer than that.
+fn fold(sector: u64, sectors: u64, capacity: u64) -> Option<u64> {
+    let last = capacity.checked_sub(sectors)?;
+    Some((sector % capacity.max(1)).min(last))
 }
 
 impl Rehost {
+    pub(super) fn new(remap: Remap, past: u64) -> Rehost {
+        Rehost { remap, read: past, ..Rehost::default() }
+    }
+
     pub(super) fn outstanding(&self) -> usize {
         self.commands.len()
+    }
+
+    /// The next record whose time comes.
+    pub(super) fn next(&mut self, recording: &mut Recording) -> Result<Record, RecordingError> {
+        loop {
+            if let Some(record) = self.ahead.pop_front() {
+                return Ok(record);
+            }
+            self.read_on(recording)?;
+        }
+    }
+
+    /// Reads one record more.
+    fn read_on(&mut self, recording: &mut Recording) -> Result<(), RecordingError> {
+        let mut record = recording.next_record(self.read)?;
+        self.read += 1;
+        let at = record.at;
+        let taken = self.take(&mut record).map_err(|error| recording.unfit(at, error));
+        if taken? {
+            self.ahead.push_back(record);
+        }
+        Ok(())
+    }
+
+    /// Takes a record that has been read: puts this drive's numbers into it. Whether anything
+    /// happens at its time.
+    fn take(&mut self, record: &mut Record) -> Result<bool, FeedError> {
+        match record.kind {
+            Kind::CreateQueue => self.take_creation(record)?,
+            Kind::DeleteQueue => {
+                let number = self.number(record.queue)?;
+                self.numbers.remove(&record.queue);
+                record.queue = number;
+                self.requeue(number)?.complete = true;
+            }
+            Kind::Ring => record.queue = self.number(record.queue)?,
+            Kind::Command => {
+                record.queue = self.number(record.queue)?;
+                let tag = self.next_tag;
+                self.next_tag = self.next_tag.wrapping_add(1);
+                self.unanswered.insert(record.tag, tag);
+                record.tag = tag;
+                let (queue, request) = (record.queue, record.request()?);
+                let flow = self.requeue(queue)?.flow;
+                self.commands.insert(tag, Reissued { queue, flow, request, owed: false });
+                let requeue = self.requeue(queue)?;
+                if !requeue.fetched {
+                    requeue.waiting.push_back(*record);
+                    return Ok(false);
+                }
+            }
+            Kind::Completed => {
+                let tag = self.unanswered.remove(&record.tag);
+                if record.code != Status::Aborted as u8
+                    && let Some(command) = tag.and_then(|tag| self.commands.get_mut(&tag))
+                {
+                    command.owed = true;
+                    let queue = command.queue;
+                    self.requeue(queue)?.owed += 1;
+                }
+                return Ok(false);
+            }
+            Kind::Abort => {
+                let Some(&tag) = self.unanswered.get(&record.tag) else { return Ok(false) };
+                (record.queue, record.tag) = (self.number(record.queue)?, tag);
+            }
+            Kind::Reset | Kind::PowerCut => {
+                let ending = self.queues.iter_mut().filter(|(_, queue)| !queue.complete);
+                let ending = ending.map(|(&number, queue)| {
+                    queue.complete = true;
+                    number
+                });
+                self.endings.push_back(ending.collect());
+                self.numbers.clear();
+                self.unanswered.clear();
+            }
+            Kind::End => self.ended = true,
+            Kind::Format | Kind::Arbitration | Kind::WriteBack => {}
+            Kind::RampEnds | Kind::RampOf | Kind::Offered => {}
+            Kind::Past => return Err(FeedError::LatePast),
+            // What this drive does itself, or has no need of.
+            Kind::DataArrived | Kind::CqFreed => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    fn take_creation(&mut self, record: &mut Record) -> Result<(), FeedError> {
+        // A queue that went with the power has not been deleted.
+        if let Some(before) = self.numbers.remove(&record.queue) {
+            self.requeue(before)?.complete = true;
+        }
+        // Its own number, unless the queue that had it before is still here.
+        let number = std::iter::once(record.queue)
+            .chain(0..=u16::MAX)
+            .find(|number| !self.queues.contains_key(number))
+            .ok_or(InputError::QueueExists(QueueId(record.queue)))?;
+        let queue = Requeue {
+            flow: record.flow(),
+            fetched: record.is_fetched(),
+            waiting: VecDeque::new(),
+            complete: false,
+            owed: 0,
+            leaving: None,
+        };
+        self.numbers.insert(record.queue, number);
+        self.queues.insert(number, queue);
+        record.queue = number;
+        Ok(())
+    }
+
+    /// This drive's number of a queue of the recording.
+    fn number(&self, recorded: u16) -> Result<u16, FeedError> {
+        let unknown = InputError::NoSuchQueue(QueueId(recorded));
+        self.numbers.get(&recorded).copied().ok_or(unknown.into())
+    }
+
+    fn requeue(&mut self, number: u16) -> Result<&mut Requeue, FeedError> {
+        self.queues.get_mut(&number).ok_or(InputError::NoSuchQueue(QueueId(number)).into())
     }
 
     /// Runs the drive to `to`, or at the latest instant that anything happens. Returns
@@ -55,7 +223,10 @@ impl Rehost {
                     Output::Fetch { at, queue } => self.answer(recording, drive, at, queue)?,
                     Output::Move { .. } => {}
                     Output::Complete(completion) => {
-                        if !self.completed(drive, &completion, watch) {
+                        let go_on = self
+                            .completed(drive, &completion, watch)
+                            .map_err(|error| recording.unfit(completion.at, error))?;
+                        if !go_on {
                             return Ok(false);
                         }
                     }
@@ -72,17 +243,6 @@ impl Rehost {
         }
     }
 
-    /// Keeps a command until its queue fetches it; whether it is one of those.
-    pub(super) fn keep(&mut self, record: &Record) -> bool {
-        match self.queues.get_mut(&record.queue) {
-            Some(queue) if record.kind == Kind::Command && !queue.fetched => {
-                queue.waiting.push_back(*record);
-                true
-            }
-            _ => false,
-        }
-    }
-
     /// Hands over the command that `queue` fetches, reading ahead for it.
     fn answer(
         &mut self,
@@ -92,42 +252,65 @@ impl Rehost {
         queue: QueueId,
     ) -> Result<(), RecordingError> {
         loop {
-            let next = self.queues.get_mut(&queue.0).and_then(|queue| queue.waiting.pop_front());
-            if let Some(record) = next {
+            let Some(requeue) = self.queues.get_mut(&queue.0) else { return Ok(()) };
+            if let Some(record) = requeue.waiting.pop_front() {
                 return self
                     .issue(drive, at, &record)
-                    .map_err(|error| recording.unfit(&record, &error));
+                    .map_err(|error| recording.unfit(record.at, error));
             }
-            // The recording may end with entries that were never fetched.
-            let ended = self.ahead.back().is_some_and(|record| record.kind == Kind::End);
-            if ended {
+            // An entry that was never fetched when the queue went, or the recording ended.
+            if requeue.complete || self.ended {
                 return Ok(());
             }
-            let record = recording.next_record(0)?;
-            if !self.keep(&record) {
-                self.ahead.push_back(record);
-            }
+            self.read_on(recording)?;
         }
     }
 
+    /// Gives a command to the drive, at an address that it has.
     fn issue(&mut self, drive: &mut Drive, at: Time, record: &Record) -> Result<(), FeedError> {
-        let tag = self.next_tag;
-        self.next_tag = self.next_tag.wrapping_add(1);
-        let request = Request { tag: Tag(tag), ..record.request()? };
-        let capacity = drive.namespace_sectors(request.namespace).unwrap_or(0);
-        let end = request.sector.saturating_add(request.sectors.into());
-        if end > capacity && request.operation != Operation::Other {
-            return Err(FeedError::TooSmall { end: end * 512, capacity: capacity * 512 });
+        let mut request = record.request()?;
+        if !matches!(request.operation, Operation::Other | Operation::Flush) {
+            self.fit(drive, &mut request)?;
         }
-        let flow = self.queues.get(&record.queue).map_or(FlowId(0), |queue| queue.flow);
-        let reissued = Reissued { recorded_tag: record.tag, queue: record.queue, flow, request };
+        if let Some(command) = self.commands.get_mut(&record.tag) {
+            command.request = request;
+        }
         drive.command(at, QueueId(record.queue), request)?;
-        self.commands.insert(tag, reissued);
         if request.operation == Operation::Other {
             // What it stands for comes by itself, and takes as long as it takes here.
-            drive.data_arrived(at, Tag(tag))?;
+            drive.data_arrived(at, Tag(record.tag))?;
         }
         Ok(())
+    }
+
+    /// Brings a request that reaches beyond its namespace into it, if that is wanted.
+    fn fit(&mut self, drive: &Drive, request: &mut Request) -> Result<(), FeedError> {
+        let Some(capacity) = drive.namespace_sectors(request.namespace) else {
+            return Err(FeedError::NoNamespace(request.namespace.0));
+        };
+        let end = request.sector.checked_add(request.sectors.into());
+        if end.is_some_and(|end| end <= capacity) {
+            return Ok(());
+        }
+        // Of what is deallocated, what the drive does not have is nothing.
+        let sectors = match request.operation {
+            Operation::Trim => u64::from(request.sectors).min(capacity) as u32,
+            _ => request.sectors,
+        };
+        let folded = fold(request.sector, sectors.into(), capacity);
+        match (self.remap, folded) {
+            (Remap::Modulo, Some(sector)) => {
+                self.remapped += 1;
+                (request.sector, request.sectors) = (sector, sectors);
+                Ok(())
+            }
+            _ => Err(FeedError::Outside {
+                sector: request.sector,
+                sectors: request.sectors,
+                capacity,
+                too_long: folded.is_none(),
+            }),
+        }
     }
 
     fn completed(
@@ -135,11 +318,11 @@ impl Rehost {
         drive: &mut Drive,
         completion: &Completion,
         watch: &mut impl FnMut(&mut Drive, Replayed<'_>) -> bool,
-    ) -> bool {
+    ) -> Result<bool, FeedError> {
         // Fails only where the queue has gone, and its completion queue with it.
         let _ = drive.cq_freed(completion.at, completion.queue, 1);
         let Some(command) = self.commands.remove(&completion.tag.0) else {
-            return true;
+            return Ok(true);
         };
         let replayed = Replayed::Completed {
             completion,
@@ -147,7 +330,49 @@ impl Rehost {
             created: completion.rung,
             flow: Some(command.flow),
         };
-        watch(drive, replayed)
+        let go_on = watch(drive, replayed);
+        if command.owed
+            && let Some(queue) = self.queues.get_mut(&command.queue)
+        {
+            queue.owed -= 1;
+            self.let_go(drive, completion.at, command.queue)?;
+        }
+        Ok(go_on)
+    }
+
+    /// A queue is to go.
+    fn leave(
+        &mut self,
+        drive: &mut Drive,
+        at: Time,
+        number: u16,
+        how: Leaving,
+    ) -> Result<(), FeedError> {
+        if let Some(queue) = self.queues.get_mut(&number) {
+            queue.leaving = Some(how);
+        }
+        self.let_go(drive, at, number)
+    }
+
+    /// Deletes a queue that is to go, once it owes nothing.
+    fn let_go(&mut self, drive: &mut Drive, at: Time, number: u16) -> Result<(), FeedError> {
+        let Some(queue) = self.queues.get(&number) else { return Ok(()) };
+        let Some(how) = queue.leaving.filter(|_| queue.owed == 0) else { return Ok(()) };
+        if how == Leaving::Reset {
+            self.forget_commands(number);
+        } else if let Some(queue) = self.queues.remove(&number) {
+            // What the drive has not fetched it does not answer.
+            for record in queue.waiting {
+                self.commands.remove(&record.tag);
+            }
+        }
+        self.queues.remove(&number);
+        Ok(drive.control(at, Control::DeleteQueue(QueueId(number)))?)
+    }
+
+    /// The commands of a queue will not be answered.
+    fn forget_commands(&mut self, number: u16) {
+        self.commands.retain(|_, command| command.queue != number);
     }
 
     /// Gives one recorded input to the drive.
@@ -157,12 +382,25 @@ impl Rehost {
         record: &Record,
         watch: &mut impl FnMut(&mut Drive, Replayed<'_>) -> bool,
     ) -> Result<(), FeedError> {
+        match self.give_at_once(drive, record, watch) {
+            // It went with this drive's power: nothing of it arrives any more.
+            Err(FeedError::Input(InputError::NoSuchQueue(_))) => {
+                self.forget_commands(record.queue);
+                Ok(())
+            }
+            given => given,
+        }
+    }
+
+    fn give_at_once(
+        &mut self,
+        drive: &mut Drive,
+        record: &Record,
+        watch: &mut impl FnMut(&mut Drive, Replayed<'_>) -> bool,
+    ) -> Result<(), FeedError> {
         match record.kind {
             Kind::CreateQueue => {
-                let (flow, fetched) = (record.flow(), record.is_fetched());
-                let queue = Requeue { flow, fetched, waiting: VecDeque::new() };
-                self.queues.insert(record.queue, queue);
-                watch(drive, Replayed::Flow(flow));
+                watch(drive, Replayed::Flow(record.flow()));
                 feed(drive, record)?;
             }
             Kind::Ring => {
@@ -172,29 +410,25 @@ impl Rehost {
                 }
             }
             Kind::Command => {
-                watch(drive, Replayed::Issued(record.at));
                 self.issue(drive, record.at, record)?;
+                watch(drive, Replayed::Issued(record.at));
             }
-            Kind::Abort => {
-                let of = |(_, command): &(&u32, &Reissued)| {
-                    command.recorded_tag == record.tag && command.queue == record.queue
-                };
-                if let Some((&tag, _)) = self.commands.iter().find(of) {
-                    feed(drive, &Record { tag, ..*record })?;
+            Kind::DeleteQueue => self.leave(drive, record.at, record.queue, Leaving::Deleted)?,
+            Kind::Reset => {
+                for number in self.endings.pop_front().unwrap_or_default() {
+                    self.leave(drive, record.at, number, Leaving::Reset)?;
                 }
             }
-            Kind::DeleteQueue
-            | Kind::Reset
-            | Kind::Format
-            | Kind::PowerCut
-            | Kind::Arbitration
-            | Kind::WriteBack
-            | Kind::Past => {
+            Kind::PowerCut => {
+                feed(drive, record)?;
+                for number in self.endings.pop_front().unwrap_or_default() {
+                    self.queues.remove(&number);
+                    self.forget_commands(number);
+                }
+            }
+            _ => {
                 feed(drive, record)?;
             }
-            // What this drive does itself, or has no need of.
-            Kind::DataArrived | Kind::CqFreed | Kind::Completed => {}
-            Kind::RampEnds | Kind::RampOf | Kind::Offered | Kind::End => {}
         }
         Ok(())
     }
