@@ -5,7 +5,7 @@ use mynah_lab::simulation::Simulation;
 use mynah_lab::timeline::Window;
 use mynah_lab::{Measured, result::Result as RunResult};
 use mynah_stamp::{Span, Time};
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::path::Path;
 
 fn simulation() -> Simulation {
@@ -26,7 +26,7 @@ fn json(measured: &Measured) -> String {
 }
 
 /// The rows of a CSV, each by its columns' names.
-fn rows(path: &Path) -> Vec<HashMap<String, String>> {
+fn rows(path: &Path) -> Vec<BTreeMap<String, String>> {
     let text = std::fs::read_to_string(path).unwrap();
     let mut lines = text.lines();
     let names: Vec<_> = lines.next().unwrap().split(',').map(str::to_owned).collect();
@@ -53,7 +53,7 @@ fn watching_changes_nothing_and_intervals_add_up() {
     assert_eq!(json(&measured), alone);
 
     let rows = rows(&csv);
-    let number = |row: &HashMap<String, String>, name: &str| -> f64 { row[name].parse().unwrap() };
+    let number = |row: &BTreeMap<String, String>, name: &str| -> f64 { row[name].parse().unwrap() };
     let sum = |flow: &str, rate: &str| -> f64 {
         let each = rows.iter().filter(|row| row["flow"] == flow);
         each.map(|row| number(row, rate) * (number(row, "end_ns") - number(row, "start_ns")) / 1e9)
@@ -163,10 +163,10 @@ fn a_timeline_has_every_io_and_nests() {
     watched.timeline = Some((path.clone(), Window::ALL));
     let measured = watched.run().unwrap();
     let bytes = std::fs::read(&path).unwrap();
-    let (mut names, mut tracks) = (HashMap::new(), HashMap::new());
+    let (mut names, mut tracks) = (BTreeMap::new(), BTreeMap::new());
     // Of each track: the slices that are open, and the last time seen.
-    let mut open: HashMap<u64, (Vec<String>, u64)> = HashMap::new();
-    let mut begun: HashMap<String, u64> = HashMap::new();
+    let mut open: BTreeMap<u64, (Vec<String>, u64)> = BTreeMap::new();
+    let mut begun: BTreeMap<String, u64> = BTreeMap::new();
     let mut counters = 0;
     let mut rest = &bytes[..];
     while let Some((number, _, mut packet)) = field(&mut rest) {

@@ -101,7 +101,8 @@ impl Case {
         found.iter().for_each(|m| all.merge(&m.latencies));
         let distance = distance(&all, &written.latencies);
         // Student's t for 4 degrees of freedom, and the written run's own share of chance.
-        let deviation = (found.iter().map(|m| (m.p99 - p99).powi(2)).sum::<f64>() / 4.0).sqrt();
+        let deviation =
+            (found.iter().map(|m| (m.p99 - p99) * (m.p99 - p99)).sum::<f64>() / 4.0).sqrt();
         let interval = 2.776 * deviation * (1.0 + 1.0 / 5.0f64).sqrt();
         let off = |ours: f64, theirs: f64| (ours / theirs - 1.0) * 100.0;
         println!(

@@ -24,6 +24,9 @@ pub(crate) struct Faults {
     pub(crate) powered: bool,
 }
 
+/// How many numbers of 64 bits there are.
+const DRAWS: f64 = 18_446_744_073_709_551_616.0;
+
 enum Extent {
     /// An operation fails if a random 64-bit number is below this.
     Below(u64),
@@ -47,7 +50,7 @@ impl Faults {
             .filter_map(|fault| match *fault {
                 Fault::Media { operation, extent: FaultExtent::Rate(rate) } => {
                     // Rates of 1 and above: always.
-                    Some((operation, Extent::Below((rate * 2f64.powi(64)) as u64)))
+                    Some((operation, Extent::Below((rate * DRAWS) as u64)))
                 }
                 Fault::Media {
                     operation,

@@ -171,7 +171,7 @@ pub(crate) fn counts(rate: f64) -> [f64; MOST as usize + 1] {
     let after = |before: &Counts, mean: f64| {
         let mut counts = [0.0; MOST as usize + 1];
         for (from, &share) in before.iter().enumerate() {
-            let (mut left, mut poisson) = (1.0, (-mean).exp());
+            let (mut left, mut poisson) = (1.0, libm::exp(-mean));
             for (more, count) in counts[from..usize::from(MOST)].iter_mut().enumerate() {
                 *count += share * poisson;
                 left -= poisson;

@@ -28,7 +28,7 @@ impl Vertical {
         match self {
             Vertical::Fraction => fraction,
             // The slowest of n commands is shown where all but one of n lie below.
-            Vertical::Nines => -(1.0 - fraction).max(1.0 / count.max(1) as f64).log10(),
+            Vertical::Nines => -libm::log10((1.0 - fraction).max(1.0 / count.max(1) as f64)),
         }
     }
 
@@ -38,7 +38,7 @@ impl Vertical {
             Vertical::Nines => {
                 let nines = place.round();
                 let decimals = (nines as usize).saturating_sub(2);
-                format!("{:.decimals$} %", 100.0 * (1.0 - 10f64.powf(-nines)))
+                format!("{:.decimals$} %", 100.0 * (1.0 - libm::exp10(-nines)))
             }
         }
     }
@@ -102,7 +102,7 @@ fn draw<'a>(svg: &'a mut String, curves: &[Curve], vertical: Vertical) -> Result
     }
     for (n, curve) in curves.iter().enumerate() {
         let colour = RGBColor(3, 0, (n % super::COLOURS) as u8);
-        let points = thinned(curve, vertical, (high / low).ln(), top);
+        let points = thinned(curve, vertical, libm::log(high / low), top);
         chart.draw_series(LineSeries::new(points, colour.stroke_width(2)))?;
     }
     root.present()?;
@@ -116,7 +116,7 @@ fn text_place((x, y): (i32, i32), (right, down): (i32, i32)) -> (i32, i32) {
 
 /// The 1, 2 and 5 of every decade between two latencies, or fewer where they would crowd.
 fn round_latencies(low: f64, high: f64) -> Vec<f64> {
-    let decades = (high / low).log10();
+    let decades = libm::log10(high / low);
     let steps: &[f64] = match decades {
         d if d > 4.0 => &[1.0],
         d if d > 2.2 => &[1.0, 3.0],
@@ -124,7 +124,7 @@ fn round_latencies(low: f64, high: f64) -> Vec<f64> {
         _ => &[1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0],
     };
     (-3..=16)
-        .flat_map(|exponent| steps.iter().map(move |step| step * 10f64.powi(exponent)))
+        .flat_map(|exponent| steps.iter().map(move |step| step * libm::exp10(f64::from(exponent))))
         .filter(|ns| (low..=high).contains(ns))
         .collect()
 }
@@ -149,7 +149,7 @@ fn thinned(curve: &Curve, vertical: Vertical, width: f64, height: f64) -> Vec<(f
     for (n, &(ns, fraction)) in curve.points.iter().enumerate() {
         let point = (ns.max(1e-3), vertical.place(fraction, curve.count));
         let near = points.last().is_some_and(|&(x, y)| {
-            (point.0 / x).ln() < width * RESOLUTION && (point.1 - y) < height * RESOLUTION
+            libm::log(point.0 / x) < width * RESOLUTION && (point.1 - y) < height * RESOLUTION
         });
         if n == 0 {
             points.push((point.0, 0.0));

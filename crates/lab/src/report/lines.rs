@@ -76,7 +76,7 @@ impl Axis {
 
     fn place(&self, value: f64) -> f64 {
         let share = match self.logarithmic {
-            true => (value / self.low).ln() / (self.high / self.low).ln(),
+            true => libm::log(value / self.low) / libm::log(self.high / self.low),
             false => (value - self.low) / (self.high - self.low),
         };
         self.from + (self.to - self.from) * share
@@ -85,13 +85,14 @@ impl Axis {
     /// Some four to eight round numbers.
     fn round(&self) -> Vec<f64> {
         if self.logarithmic {
-            let decades = (self.high / self.low).log10();
+            let decades = libm::log10(self.high / self.low);
             let steps: &[f64] = if decades > 3.0 { &[1.0] } else { &[1.0, 2.0, 5.0] };
-            let all = (-12..=18).flat_map(|e| steps.iter().map(move |s| s * 10f64.powi(e)));
+            let all =
+                (-12..=18).flat_map(|e| steps.iter().map(move |s| s * libm::exp10(f64::from(e))));
             return all.filter(|value| (self.low..=self.high).contains(value)).collect();
         }
         let rough = (self.high - self.low) / 5.0;
-        let power = 10f64.powf(rough.log10().floor());
+        let power = libm::exp10(libm::log10(rough).floor());
         let step = [1.0, 2.0, 5.0, 10.0].map(|s| s * power).into_iter().find(|s| *s >= rough);
         let step = step.unwrap_or(rough);
         let first = (self.low / step).ceil();

@@ -28,7 +28,7 @@ pub(super) fn sectors_written_per_s(config: &Config, valid: f64, flow: &FlowSpec
     let reads = |rate: f64| rate * (read * pages.max(1.0) + write * pages * (waf - 1.0)) / dies;
     let programs = |rate: f64| rate * write * pages * waf / dies;
     let under_way = |rate: f64| {
-        let begun = reads(rate) * read_s.powi(2) + programs(rate) * program_s.powi(2);
+        let begun = reads(rate) * read_s * read_s + programs(rate) * program_s * program_s;
         let wait_s = begun / 2.0 / (1.0 - reads(rate) * read_s).max(1e-9);
         rate * (read * (alone_s + wait_s) + write * config.firmware.write.as_secs_f64())
     };

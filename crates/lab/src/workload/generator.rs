@@ -7,7 +7,7 @@
 //! The order of draws within a request is fixed: operation, length, address, interval; each
 //! only if the flow leaves it open.
 
-use super::random::{Bounded, Scatter, Zipf, bound, chance};
+use super::random::{Bounded, Scatter, Zipf, bound, chance, exponential, normal};
 use super::seed;
 use super::{
     Addresses, Amount, Arrivals, BlockSize, FlowSpec, Limits, Mode, Positions, SECTOR_BYTES,
@@ -16,7 +16,6 @@ use super::{
 use crate::trace::{Mended, TraceError, TraceStream};
 use mynah_model::io::Operation;
 use mynah_stamp::{Span, Time};
-use rand_distr::{Distribution, Exp1, StandardNormal};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 /// A request of a stream.
@@ -556,8 +555,7 @@ impl LengthDraw {
                 table.iter().find(|(bound, _)| draw < *bound).map_or(1, |&(_, sectors)| sectors)
             }
             LengthDraw::Normal { mean, deviation, max } => {
-                let normal: f64 = StandardNormal.sample(rng);
-                let sectors = (mean + deviation * normal).ceil();
+                let sectors = (mean + deviation * normal(rng)).ceil();
                 sectors.clamp(1.0, f64::from(*max)) as u32
             }
         }
@@ -579,8 +577,7 @@ impl Clock {
                 Time::from_ps(at)
             }
             Clock::Exponential { now, mean_ps } => {
-                let unit: f64 = Exp1.sample(rng);
-                *now = now.saturating_add((unit * *mean_ps) as u64);
+                *now = now.saturating_add((exponential(rng) * *mean_ps) as u64);
                 Time::from_ps(*now)
             }
         }

@@ -1,4 +1,5 @@
-//! Random draws that are fast and the same on every platform.
+//! Random draws that are fast and the same on every platform: transcendental functions come from
+//! the `libm` crate, not from the platform's C library (as those of `rand_distr` do).
 
 use rand::Rng;
 
@@ -51,10 +52,21 @@ fn unit(rng: &mut impl Rng) -> f64 {
     ((rng.next_u64() >> 11) as f64 + 0.5) * (1.0 / 9_007_199_254_740_992.0)
 }
 
+/// Exponentially distributed with mean 1, by inversion.
+pub(super) fn exponential(rng: &mut impl Rng) -> f64 {
+    -libm::log(unit(rng))
+}
+
+/// Normally distributed with mean 0 and deviation 1 (G. Box, M. Muller, "A note on the generation
+/// of random normal deviates", Annals of Mathematical Statistics 29(2), 1958).
+pub(super) fn normal(rng: &mut impl Rng) -> f64 {
+    let radius = (-2.0 * libm::log(unit(rng))).sqrt();
+    radius * libm::cos(std::f64::consts::TAU * unit(rng))
+}
+
 /// Ranks `0..n`, rank `k` in proportion to `(k + 1)` to the power of `-theta`, by
 /// rejection-inversion (W. Hörmann, G. Derflinger, "Rejection-inversion to generate variates
-/// from monotone discrete distributions", ACM TOMACS 6(3), 1996). Transcendental functions
-/// come from the `libm` crate, whose results do not depend on the platform's C library.
+/// from monotone discrete distributions", ACM TOMACS 6(3), 1996).
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Zipf {
     n: f64,
@@ -153,6 +165,7 @@ impl Scatter {
 mod tests {
     use super::*;
     use crate::workload::seed;
+    use rand_xoshiro::Xoshiro256PlusPlus;
 
     #[test]
     fn scatter_is_a_bijection_of_every_small_range() {
@@ -188,9 +201,9 @@ mod tests {
             for _ in 0..DRAWS {
                 counts[zipf.draw(&mut rng) as usize] += 1;
             }
-            let total: f64 = (1..=n).map(|k| (k as f64).powf(-theta)).sum();
+            let total: f64 = (1..=n).map(|k| libm::pow(k as f64, -theta)).sum();
             for rank in 0..n.min(20) {
-                let p = ((rank + 1) as f64).powf(-theta) / total;
+                let p = libm::pow((rank + 1) as f64, -theta) / total;
                 let expected = p * DRAWS as f64;
                 let sigma = (expected * (1.0 - p)).sqrt();
                 let seen = counts[rank as usize] as f64;
@@ -202,6 +215,31 @@ mod tests {
         }
     }
 
+    /// The share of draws below each bound, as the distribution has it.
+    fn shares(draw: impl Fn(&mut Xoshiro256PlusPlus) -> f64, expected: &[(f64, f64)]) {
+        const DRAWS: u64 = 400_000;
+        let mut rng = seed::stream(7);
+        let draws: Vec<f64> = (0..DRAWS).map(|_| draw(&mut rng)).collect();
+        for &(bound, share) in expected {
+            let below = draws.iter().filter(|&&draw| draw < bound).count() as f64;
+            let sigma = (DRAWS as f64 * share * (1.0 - share)).sqrt();
+            let off = (below - share * DRAWS as f64).abs();
+            assert!(off < 5.0 * sigma, "below {bound}: {below} of {DRAWS}, expected {share}");
+        }
+    }
+
+    #[test]
+    fn intervals_and_deviations_are_distributed_as_they_should() {
+        shares(exponential, &[(0.1, 0.095_163), (1.0, 0.632_121), (3.0, 0.950_213)]);
+        let normal_shares =
+            [(-2.0, 0.022_750), (-1.0, 0.158_655), (0.0, 0.5), (0.5, 0.691_462), (2.0, 0.977_250)];
+        shares(normal, &normal_shares);
+        // The very bits, whatever the platform.
+        let mut rng = seed::stream(1);
+        let bits = [exponential(&mut rng), normal(&mut rng)].map(f64::to_bits);
+        insta::assert_snapshot!(format!("{:016x} {:016x}", bits[0], bits[1]));
+    }
+
     #[test]
     fn bounded_is_uniform() {
         let bounded = Bounded::new(97);
@@ -210,7 +248,7 @@ mod tests {
         for _ in 0..97_000 {
             counts[bounded.draw(&mut rng) as usize] += 1.0;
         }
-        let chi: f64 = counts.iter().map(|seen| (seen - 1000.0).powi(2) / 1000.0).sum();
+        let chi: f64 = counts.iter().map(|seen| (seen - 1000.0) * (seen - 1000.0) / 1000.0).sum();
         // 96 degrees of freedom: 145 is passed once in a thousand.
         assert!(chi < 145.0, "chi-square {chi}");
     }

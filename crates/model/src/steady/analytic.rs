@@ -191,9 +191,9 @@ pub fn waf_fifo(rho: f64) -> f64 {
     }
     // ln x + (1 - x) / rho is concave and rises up to x = rho, so Newton's steps from the
     // left never pass the root.
-    let mut x = (-1.0 / rho).exp();
+    let mut x = libm::exp(-1.0 / rho);
     for _ in 0..200 {
-        let step = (x.ln() + (1.0 - x) / rho) / (1.0 / x - 1.0 / rho);
+        let step = (libm::log(x) + (1.0 - x) / rho) / (1.0 / x - 1.0 / rho);
         let next = x - step;
         if !(next > x && next < rho) {
             break;
@@ -353,7 +353,7 @@ mod tests {
                     if let VictimPolicy::DChoices { d } = policy {
                         let w = tail(p);
                         let victim: f64 =
-                            w[1..=p.len() - 1].iter().map(|w| w.powf(f64::from(d))).sum();
+                            w[1..=p.len() - 1].iter().map(|&w| libm::pow(w, f64::from(d))).sum();
                         close(b - victim, b / state.waf, 1e-6);
                     }
                 }
@@ -406,10 +406,11 @@ mod tests {
         for d in [1, 2, 5, 30] {
             let state = mean_field(b as u32, rho, choices(d)).unwrap();
             let w = tail(&state.valid);
-            let victim: f64 = w[1..=b].iter().map(|w| w.powi(d as i32)).sum();
+            let power = |w: f64| libm::pow(w, f64::from(d));
+            let victim: f64 = w[1..=b].iter().map(|&w| power(w)).sum();
             for i in 1..=b {
                 let flow = 1.0
-                    - w[i].powi(d as i32)
+                    - power(w[i])
                     - (b as f64 - victim) * i as f64 * (w[i] - w[i + 1]) / (b as f64 * rho);
                 assert!(flow.abs() < 1e-9, "d {d}, i {i}: {flow}");
             }
@@ -449,7 +450,7 @@ mod tests {
     fn fifo_satisfies_its_equation_and_published_values() {
         for rho in [0.01, 0.3, 0.5, 0.7, 0.9, 0.99, 0.9999] {
             let x = 1.0 - 1.0 / waf_fifo(rho);
-            close(x.max(1e-12), (-(1.0 - x) / rho).exp().max(1e-12), 1e-6);
+            close(x.max(1e-12), libm::exp(-(1.0 - x) / rho).max(1e-12), 1e-6);
             assert!(x < rho);
         }
         // Xiang and Kurkoski: over-provisioning of 0.3 (physical / logical - 1) gives 2.36.

@@ -159,7 +159,7 @@ fn one_die_under_random_arrivals_is_an_md1_queue() {
         let (mut at, mut total, mut count) = (0.0, 0.0, 0);
         while count < 60_000 {
             let share = (random.below(1 << 53) as f64 + 1.0) / (1u64 << 53) as f64;
-            at -= share.ln() * service as f64 / load;
+            at -= libm::log(share) * service as f64 / load;
             host.advance_to(Time::from_ps(at as u64));
             while let Some(done) = host.ready() {
                 total += done.at.since(done.rung).as_ps() as f64;
