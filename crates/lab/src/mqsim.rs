@@ -21,6 +21,10 @@
 //!   data first.
 //! - A partner for a multi-plane command is sought among the next 32 transactions of the
 //!   other planes; MQSim walks the whole queue.
+//! - Writes wait for the data cache while it is full; in MQSim also while a page for each plane
+//!   of the drive is on its way from the cache to flash, wherever that goes.
+//!   (What is written twice within a second it keeps in the cache until room is short. That is
+//!   not modelled: what is written while it is being programmed is programmed again.)
 //! - A submission queue entry takes 64 bytes on the link; MQSim's takes 72.
 //! - PRP lists of large requests are fetched over the link; MQSim has none.
 //! - `Time_Unit` of a trace is honoured; MQSim takes every trace to count nanoseconds.

@@ -20,6 +20,8 @@ pub(crate) struct Cache {
     capacity: usize,
     sharing: CacheSharing,
     write_back: WriteBack,
+    /// Sectors of each part that may be on their way, if that is bounded.
+    under_way_max: Option<u32>,
     pub(crate) protected: bool,
     index: Index,
     pub(crate) parts: Vec<Part>,
@@ -49,7 +51,9 @@ pub(crate) struct Part {
     pub(crate) high: Option<usize>,
     /// Dirty units in it.
     pub(crate) dirty: usize,
-    /// Of these, how many each holder has; not kept where a part is one flow's.
+    /// Sectors that writes have brought and that are on their way, if that is bounded.
+    under_way: u32,
+    /// Of the dirty units, how many each holder has; not kept where a part is one flow's.
     occupancy: Vec<u32>,
     /// Those of them that are not on their way to the flash.
     pub(crate) resting: Recency,
@@ -72,6 +76,7 @@ impl Cache {
             capacity: (config.bytes / u64::from(shape.unit_bytes)) as usize,
             sharing: config.sharing,
             write_back: config.write_back,
+            under_way_max: config.write_back_max.map(|bytes| (bytes / 512) as u32),
             protected: config.power_loss_protection,
             index: Index::default(),
             parts: vec![],
@@ -105,6 +110,7 @@ impl Cache {
             capacity: 0,
             high: None,
             dirty: 0,
+            under_way: 0,
             occupancy: vec![],
             resting: Recency::EMPTY,
             waiting: VecDeque::new(),
@@ -202,7 +208,40 @@ impl Cache {
     /// (`saturated`) as many as fit, of which the others are on their way.
     pub(crate) fn dirty_at_rest(&self, part: usize, saturated: bool) -> usize {
         let part = &self.parts[part];
-        if saturated { part.capacity } else { part.high.unwrap_or(0) }
+        match (saturated, self.under_way_max) {
+            (false, _) => part.high.unwrap_or(0),
+            (true, None) => part.capacity,
+            (true, Some(sectors)) => {
+                part.capacity.min(sectors.div_ceil(self.unit_bytes / 512) as usize)
+            }
+        }
+    }
+
+    /// Whether writes wait because as much of a part is on its way as may be.
+    #[inline]
+    pub(crate) fn is_backed_up(&self, part: usize) -> bool {
+        self.under_way_max.is_some_and(|most| self.parts[part].under_way >= most)
+    }
+
+    /// Whether it matters how much is on its way.
+    #[inline]
+    pub(crate) fn is_bounded(&self) -> bool {
+        self.under_way_max.is_some()
+    }
+
+    /// So many sectors of a part set out for the flash.
+    pub(crate) fn set_out(&mut self, part: usize, sectors: u16) {
+        self.parts[part].under_way += u32::from(sectors);
+    }
+
+    /// So many sectors of a part have arrived, or need not.
+    pub(crate) fn arrived(&mut self, part: usize, sectors: u16) {
+        self.parts[part].under_way -= u32::from(sectors);
+    }
+
+    /// Sectors of a part that are on their way, for the invariants' check.
+    pub(crate) fn under_way(&self, part: usize) -> u32 {
+        self.parts[part].under_way
     }
 
     /// Whether a part holds all that it can.
@@ -460,7 +499,7 @@ impl Cache {
     pub(crate) fn power_cut(&mut self, now: Time) {
         self.index.clear();
         for part in &mut self.parts {
-            part.dirty = 0;
+            (part.dirty, part.under_way) = (0, 0);
             part.occupancy.fill(0);
             part.resting = Recency::EMPTY;
             part.waiting.clear();

@@ -202,6 +202,15 @@ impl Drive {
         let Some(cache) = &self.cache else { return Ok(()) };
         cache.check().map_err(BrokenInvariant)?;
         let contents = cache.contents();
+        for part in (0..cache.parts.len()).filter(|_| cache.is_bounded()) {
+            let units = contents.iter().map(|&(_, at)| &self.units[at]);
+            let of_part = units.filter(|unit| usize::from(unit.part) == part);
+            let sectors: u32 = of_part.map(|unit| u32::from(unit.under_way)).sum();
+            let counted = cache.under_way(part);
+            hold(sectors == counted, || {
+                format!("{sectors} sectors of part {part} are on their way, {counted} are counted")
+            })?;
+        }
         if let Some(clean) = &cache.clean {
             for (unit, _) in (0..cache.parts.len()).flat_map(|part| clean.contents(part)) {
                 hold(self.mapping.table.slot(unit).is_some(), || {

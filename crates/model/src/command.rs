@@ -309,6 +309,8 @@ pub(crate) struct WriteUnit {
     /// The part of the cache that it fills.
     pub(crate) part: u16,
     pub(crate) watched: bool,
+    /// Sectors by which it counts as on its way, where that is bounded.
+    pub(crate) under_way: u16,
     /// The command that waits for it (no cache), or `NONE`.
     pub(crate) command: u32,
     pub(crate) next: u32,
@@ -358,6 +360,7 @@ impl WriteUnit {
             holder,
             part: 0,
             watched: false,
+            under_way: 0,
             command: NONE,
             next: NONE,
             neighbours: Neighbours::NONE,

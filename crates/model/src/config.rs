@@ -355,6 +355,12 @@ pub struct DataCache {
     pub dram: Dram,
     /// When data leaves for the flash.
     pub write_back: WriteBack,
+    /// Bytes that writes have brought to a part and that may be on their way to the flash, with
+    /// [`WriteBack::Eager`]: while as many are, writes wait, even those to what is in the cache
+    /// already. `None`: as many as there is room for. MQSim's cache lets a page for each plane of
+    /// the drive be on its way (`back_pressure_buffer_max_depth` in
+    /// Data_Cache_Manager_Flash_Advanced.cpp).
+    pub write_back_max: Option<u64>,
 }
 
 /// What a data cache holds.

@@ -150,6 +150,7 @@ pub fn cache() -> DataCache {
             traffic: DramTraffic::Host,
         },
         write_back: WriteBack::Eager,
+        write_back_max: None,
     }
 }
 

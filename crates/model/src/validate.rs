@@ -216,6 +216,13 @@ impl Config {
             {
                 return fail("cache.write_back.high", format!("{high} is not within 0 to 1"));
             }
+            if let Some(bytes) = cache.write_back_max {
+                within("cache.write_back_max", bytes / 512, 1..=u64::from(u32::MAX) / 2)?;
+                if cache.write_back != WriteBack::Eager || !cache.mode.writes() {
+                    let problem = "only data that leaves the cache at once is bounded";
+                    return fail("cache.write_back_max", problem);
+                }
+            }
         }
         let order = self.plane_order.0;
         if (1..4).any(|at| order[..at].contains(&order[at])) {

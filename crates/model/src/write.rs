@@ -1,6 +1,7 @@
 //! Writes: into the cache and from there to flash, or straight to flash; TRIM and flush.
 
 use crate::blame::GARBAGE_COLLECTION;
+use crate::cache::Cache;
 use crate::command::{ThroughWaiter, UnitState, WriteUnit};
 use crate::config::{CacheSharing, MediaOperation, Placement};
 use crate::drive::Drive;
@@ -106,8 +107,11 @@ impl Drive {
 
     /// Puts one unit into a part of the cache; false if there is no room.
     fn admit_unit(&mut self, command: u32, unit: u32, part: usize) -> bool {
-        self.counters.cache_lookups += 1;
         let cache = self.cache.as_mut().expect("a cache");
+        if cache.is_backed_up(part) {
+            return false;
+        }
+        self.counters.cache_lookups += 1;
         let through =
             self.commands[command].request.operation == Operation::WriteThrough && !cache.protected;
         let at = match cache.find(unit) {
@@ -133,7 +137,11 @@ impl Drive {
                     u.mask = complete_mask(self.shape.unit_sectors, u.mask | known);
                     self.counters.cache_hits += 1;
                 }
-                self.cache.as_mut().expect("a cache").add(unit, at, holder, part);
+                let cache = self.cache.as_mut().expect("a cache");
+                cache.add(unit, at, holder, part);
+                if cache.is_bounded() {
+                    self.set_out(at, self.overlap(command, unit).sectors);
+                }
                 self.cached(at);
                 at
             }
@@ -208,9 +216,24 @@ impl Drive {
         }
     }
 
+    /// A unit counts as on its way to the flash, by so many sectors.
+    #[cold]
+    #[inline(never)]
+    fn set_out(&mut self, at: u32, sectors: u32) {
+        let u = &mut self.units[at];
+        u.under_way = sectors as u16;
+        if let Some(cache) = &mut self.cache {
+            cache.set_out(usize::from(u.part), u.under_way);
+        }
+    }
+
     pub(crate) fn evict_oldest(&mut self, part: usize) {
         if let Some(oldest) = self.oldest_dirty(part) {
             self.unlink_cached(oldest);
+            if self.cache.as_ref().is_some_and(Cache::is_bounded) {
+                // Of what was there before the first command, all of a unit.
+                self.set_out(oldest, self.shape.unit_sectors);
+            }
             self.prefetch_next_to_leave(part);
             self.send_to_flash(oldest);
         }
@@ -582,6 +605,9 @@ impl Drive {
         if !again && let Content::Unit(unit) = content {
             let keep = keep.filter(|_| self.stays_when_clean(unit));
             let cache = self.cache.as_mut().expect("a cache");
+            if cache.is_bounded() {
+                cache.arrived(part, self.units[at].under_way);
+            }
             cache.remove(unit, holder, part, keep);
             cache.draining &= !cache.is_clean();
             self.units.remove(at);

@@ -163,7 +163,12 @@ pub(super) fn settings(config: &Config) -> Vec<Setting> {
             }
             match cache.write_back {
                 _ if !cache.mode.writes() => {}
-                WriteBack::Eager => put("cache.write_back", quoted("eager")),
+                WriteBack::Eager => {
+                    put("cache.write_back", quoted("eager"));
+                    if let Some(most) = cache.write_back_max {
+                        put("cache.write_back_max", bytes(most));
+                    }
+                }
                 WriteBack::Lru { high } => {
                     put("cache.write_back", quoted("lru"));
                     put("cache.high", quoted(Fraction(high)));

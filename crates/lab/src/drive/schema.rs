@@ -268,6 +268,9 @@ pub(super) struct Cache {
     /// With `write_back = "lru"`: the dirty share above which data is written back.
     /// Default: 80%.
     pub(super) high: Maybe<Fraction>,
+    /// With `write_back = "eager"`: how much of what was written may be on its way to the flash,
+    /// of each part of the cache; then writes wait. Default: as much as fits.
+    pub(super) write_back_max: Maybe<Bytes>,
     /// The DRAM behind the cache.
     pub(super) dram: Maybe<Dram>,
 }

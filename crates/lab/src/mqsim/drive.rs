@@ -297,6 +297,8 @@ pub(super) fn read<'d>(
                 .unwrap_or(CacheSharing::Shared),
             power_loss_protection: false,
             write_back: WriteBack::Eager,
+            write_back_max: as_mqsim
+                .then(|| u64::from(geometry.planes()) * u64::from(geometry.page_bytes)),
         }),
         mapping: mapping(&device, geometry.page_bytes, as_mqsim, warnings)?,
         plane_order: plane_order(&device)?,

@@ -128,7 +128,8 @@ fn scenario(
     let mode = cache_flows(document, &mut flows, as_mqsim, warnings);
     config.cache = config.cache.zip(mode).map(|(cache, mode)| {
         let sharing = if flows.len() > 1 { cache.sharing } else { CacheSharing::Shared };
-        DataCache { mode, sharing, ..cache }
+        let write_back_max = cache.write_back_max.filter(|_| mode.writes());
+        DataCache { mode, sharing, write_back_max, ..cache }
     });
     let usage = Use {
         writes: flows.iter().any(|flow| flow.spec.modifies()),

@@ -116,6 +116,9 @@ impl Cache {
                 .rfold(0, |flags, &flag| flags << 1 | u32::from(flag))
         };
         out.numbers(queued.iter().map(flags));
+        if self.is_bounded() {
+            out.numbers(queued.iter().map(|unit| u32::from(unit.under_way)));
+        }
         queued.iter().for_each(|unit| out.number(unit.order));
         if let Some(clean) = &self.clean {
             for part in 0..self.parts.len() {
@@ -289,6 +292,12 @@ impl Drive {
         let of_part = input.all("parts of the cache", queued.len(), parts as u32)?;
         let planes = input.all("planes", queued.len(), self.shape.planes)?;
         let flags = input.all("flags", queued.len(), 1 << 4)?;
+        let under_way = match &self.cache {
+            Some(cache) if cache.is_bounded() => {
+                input.all("sectors on their way", queued.len(), self.shape.unit_sectors + 1)?
+            }
+            _ => vec![0; queued.len()],
+        };
         let mut indices = Vec::with_capacity(queued.len());
         let mut order = 0;
         for (index, dirty) in queued.iter().enumerate() {
@@ -296,7 +305,12 @@ impl Drive {
             if order <= before || order > self.order {
                 return damaged("the order of what waits");
             }
-            let at = self.restore_unit(dirty, of_part[index] as usize, places.get(index))?;
+            let part = of_part[index] as usize;
+            let at = self.restore_unit(dirty, part, places.get(index))?;
+            self.units[at].under_way = under_way[index] as u16;
+            if let Some(cache) = &mut self.cache {
+                cache.set_out(part, under_way[index] as u16);
+            }
             self.queue_restored(at, planes[index], flags[index], order)?;
             indices.push(at);
         }

@@ -706,6 +706,17 @@ fn knobs() -> Vec<Knob> {
             0.2..=0.4,
         ),
         knob(
+            "cache.write_back_max",
+            with_cache,
+            |c| edit_cache(c, |cache| cache.write_back_max = Some(16 << 10)),
+            |c| {
+                let mut host = Host::new(c);
+                let burst = host.closed_loop(16, 16, |n| (Operation::Write, n as u64 * 8, 8));
+                burst.iter().map(latency).sum()
+            },
+            10.0..=500.0,
+        ),
+        knob(
             "cache.write_back.high",
             |c| {
                 with_cache(c);

@@ -87,6 +87,7 @@ fn random_config(random: &mut Random) -> Config {
                 WriteBack::Lru { high: 0.5 },
                 WriteBack::Lru { high: 0.95 },
             ]),
+            write_back_max: None,
             dram: Dram {
                 row_bytes: random.pick(&[1024, 8192]),
                 burst_length: random.pick(&[1, 16]),

@@ -165,6 +165,17 @@ const CASES: &[Case] = &[
         "cache.dram.rows.banks",
     ),
     (
+        |c| c.cache = Some(DataCache { write_back_max: Some(511), ..cache() }),
+        "cache.write_back_max",
+    ),
+    (
+        |c| {
+            let write_back = WriteBack::Lru { high: 0.5 };
+            c.cache = Some(DataCache { write_back, write_back_max: Some(4096), ..cache() });
+        },
+        "cache.write_back_max",
+    ),
+    (
         |c| c.cache = Some(DataCache { write_back: WriteBack::Lru { high: 1.5 }, ..cache() }),
         "cache.write_back.high",
     ),

@@ -291,6 +291,7 @@ impl Check<'_> {
             cache.power_loss_protection.as_ref().map(At::span),
             cache.write_back.as_ref().map(At::span),
             cache.high.as_ref().map(At::span),
+            cache.write_back_max.as_ref().map(At::span),
             cache.dram.as_ref().map(At::span),
         ];
         if bytes == 0 {
@@ -327,6 +328,7 @@ impl Check<'_> {
                 cache.power_loss_protection.as_ref().filter(|at| *at.get()).map(At::span),
                 cache.write_back.as_ref().map(At::span),
                 cache.high.as_ref().map(At::span),
+                cache.write_back_max.as_ref().map(At::span),
             ];
             for span in pointless.into_iter().flatten() {
                 self.moot(
@@ -362,6 +364,14 @@ impl Check<'_> {
                 WriteBack::Eager
             }
             WriteBackName::Lru => {
+                if let Some(most) = &cache.write_back_max {
+                    self.moot(
+                        most.span(),
+                        cache.write_back.as_ref().map(At::span),
+                        "`cache.write_back_max` has no effect: dirty data stays in the cache",
+                        "use it with `write_back = \"eager\"`",
+                    );
+                }
                 let high = or(&cache.high, Fraction(0.8)).0;
                 if high <= 0.0
                     && let Some(at) = &cache.high
@@ -378,6 +388,12 @@ impl Check<'_> {
             power_loss_protection: or(&cache.power_loss_protection, false) && mode.writes(),
             dram: self.dram(cache.dram.as_ref()),
             write_back,
+            write_back_max: match write_back {
+                WriteBack::Eager if mode.writes() => {
+                    cache.write_back_max.as_ref().map(|most| most.get().0)
+                }
+                _ => None,
+            },
         })
     }
 
