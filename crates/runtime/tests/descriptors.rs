@@ -60,10 +60,15 @@ fn without_descriptors_newcomers_wait_and_nothing_spins() {
     let target = Target::start(options());
     let (id, _admin) = Client::admin(target.address, 0).expect("a controller");
     let mut queue = Client::io(target.address, 0, id).expect("a queue");
-    let newcomer = socket_of(AddressFamily::INET);
+    let (lucky, newcomer) = (socket_of(AddressFamily::INET), socket_of(AddressFamily::INET));
     let guest = socket_of(AddressFamily::UNIX);
     let path = SocketAddrUnix::new(socket_path(&folder.path().join("function"))).expect("short");
-    let all = take_all();
+    let mut all = take_all();
+    // The last descriptor is somebody's, and stays his: nobody waits for it.
+    drop(all.pop());
+    connect(&lucky, &target.address).expect("the system makes the connection");
+    let mut lucky = Client::over(TcpStream::from(lucky), 0).expect("it is let in");
+    assert!(lucky.connect(0, 0xffff, 31).expect("an answer").status().is_success());
     connect(&newcomer, &target.address).expect("the system makes the connection");
     starves_patiently(&target, 0);
     let before = target.control.snapshot().expect("the engine answers").starvations;

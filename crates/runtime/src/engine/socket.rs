@@ -4,6 +4,7 @@ use crate::quota::Share;
 use mynah_stamp::Time;
 use nix::sys::socket::{self, ControlMessageOwned, MsgFlags};
 use nix::sys::time::TimeSpec;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SocketFlags, acceptfrom_with, sockopt};
@@ -44,10 +45,19 @@ impl Listener {
                 let _ = sockopt::set_tcp_nodelay(&socket, true);
                 Accepted::Connection(socket, peer.and_then(|peer| SocketAddr::try_from(peer).ok()))
             }
-            Err(error) if is_starved(error) => Accepted::Starved,
+            // The system looks for a descriptor before it looks whether somebody waits.
+            Err(error) if is_starved(error) && self.has_waiting() => Accepted::Starved,
             // Errors of the network belong to the connection, which has gone (accept(2)).
             Err(_) => Accepted::Nobody,
         }
+    }
+}
+
+impl Listener {
+    fn has_waiting(&self) -> bool {
+        let mut descriptors = [PollFd::new(&self.0, PollFlags::IN)];
+        let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+        poll(&mut descriptors, Some(&at_once)).is_ok_and(|ready| ready > 0)
     }
 }
 
