@@ -65,6 +65,14 @@ fn drives_of_one_process_are_drives_of_their_own() {
     let missing = start_bench(&tcp(0).replace("bay-0", "bay-1"), &["--number_ios", "1"]);
     let missing = missing.wait_with_output().unwrap();
     assert_ne!(missing.status.code(), Some(0), "the other drive is not there");
+    // Discovery names both, each where it is.
+    let (first, second) = (tcp(0), tcp(1));
+    let (anywhere, _) = first.rsplit_once('/').unwrap();
+    let which = start_bench(anywhere, &["--number_ios", "1"]).wait_with_output().unwrap();
+    let said = text(&which.stderr);
+    assert_eq!(which.status.code(), Some(2), "{said}");
+    assert!(said.contains("2 subsystems; name one") && said.contains(&first), "{said}");
+    assert!(said.contains(&second), "{said}");
     // Figures of both, told apart.
     let mut metrics = TcpStream::connect(str_of(&served.ready["metrics"])).unwrap();
     metrics.write_all(b"GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
