@@ -58,7 +58,7 @@ pub fn text(drives: Drives, format: Format) -> (String, Drives) {
         .expect("a string takes everything");
     drop(registry);
     let figures = Arc::into_inner(figures).expect("only the registry had it");
-    (format.from_open_metrics(text), figures.0)
+    (format.adapt(text), figures.0)
 }
 
 /// What is counted: name, meaning, value.

@@ -52,8 +52,8 @@ impl Format {
         }
     }
 
-    /// Figures in this format, from OpenMetrics.
-    pub(super) fn from_open_metrics(self, text: String) -> String {
+    /// Figures that are written in OpenMetrics, in this format.
+    pub(super) fn adapt(self, text: String) -> String {
         if self == Format::OpenMetrics {
             return text;
         }
@@ -142,11 +142,11 @@ mod tests {
                     # UNIT mynah_data_bytes bytes\nmynah_data_bytes_total{drive=\"a\"} 5\n\
                     # HELP mynah_dies Dies of the drive\n# TYPE mynah_dies gauge\n\
                     mynah_dies{drive=\"a\"} 7.0\n# EOF\n";
-        assert_eq!(Format::OpenMetrics.from_open_metrics(text.to_owned()), text);
+        assert_eq!(Format::OpenMetrics.adapt(text.to_owned()), text);
         let older = "# HELP mynah_data_bytes_total Bytes moved\n\
                      # TYPE mynah_data_bytes_total counter\nmynah_data_bytes_total{drive=\"a\"} 5\n\
                      # HELP mynah_dies Dies of the drive\n# TYPE mynah_dies gauge\n\
                      mynah_dies{drive=\"a\"} 7.0\n";
-        assert_eq!(Format::Prometheus.from_open_metrics(text.to_owned()), older);
+        assert_eq!(Format::Prometheus.adapt(text.to_owned()), older);
     }
 }

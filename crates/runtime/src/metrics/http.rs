@@ -214,7 +214,7 @@ fn gather(drives: &[(String, Arc<Control>)]) -> Option<Page> {
         .map(|((name, _), asked)| asked?.wait(until).map(|snapshot| (name.clone(), snapshot)));
     let snapshots: Drives = answers.collect::<Option<_>>()?;
     let (open_metrics, snapshots) = text(snapshots, Format::OpenMetrics);
-    let prometheus = Format::Prometheus.from_open_metrics(open_metrics.clone());
+    let prometheus = Format::Prometheus.adapt(open_metrics.clone());
     for ((_, drive), (_, snapshot)) in drives.iter().zip(snapshots) {
         drive.reuse(snapshot);
     }
