@@ -107,7 +107,7 @@ mod tests {
                 if option == "sequential_positions" {
                     assert!(options.set("rw", "rw"));
                 }
-                assert!(options.set(option, &format!("{value}{more}")), "{option}");
+                assert!(options.set(option, format!("{value}{more}")), "{option}");
                 if let Err(error) = options.flow("flow") {
                     panic!("{} {value}: {}", flag(option), error.problem);
                 }
