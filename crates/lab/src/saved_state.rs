@@ -141,11 +141,29 @@ pub fn save(
 /// # Errors
 /// If the file cannot be read, or is too short.
 pub fn checksum(path: &Path) -> std::io::Result<Checksum> {
-    let mut file = File::open(path)?;
-    file.seek(SeekFrom::End(-(CHECKSUM as i64)))?;
+    let mut file = open(path)?;
+    let length = file.metadata()?.len();
+    let Some(at) = length.checked_sub(CHECKSUM as u64) else {
+        let problem = format!("not a saved state: it has {length} bytes, which is too few");
+        return Err(std::io::Error::new(std::io::ErrorKind::InvalidData, problem));
+    };
+    file.seek(SeekFrom::Start(at))?;
     let mut checksum = [0; CHECKSUM];
     file.read_exact(&mut checksum)?;
     Ok(checksum)
+}
+
+/// Opens an ordinary file: a pipe would wait for somebody who writes to it.
+fn open(path: &Path) -> std::io::Result<File> {
+    let metadata = std::fs::metadata(path)?;
+    if metadata.is_dir() {
+        return Err(std::io::ErrorKind::IsADirectory.into());
+    }
+    if !metadata.is_file() {
+        let problem = "not an ordinary file, as saved states are";
+        return Err(std::io::Error::new(std::io::ErrorKind::InvalidInput, problem));
+    }
+    File::open(path)
 }
 
 /// The name of a state in recordings that begin in it: its checksum, in hexadecimal digits.
@@ -162,14 +180,50 @@ pub fn name(checksum: &Checksum) -> String {
 /// If the file does not fit. The drive must not be used then.
 pub fn load(drive: &mut Drive, path: &Path) -> Result<StateHeader, SavedStateError> {
     let io = |error| SavedStateError::Io { path: path.into(), error };
-    let file = File::open(path).map_err(io)?;
-    let metadata = file.metadata().map_err(io)?;
-    if metadata.is_dir() {
-        return Err(io(std::io::ErrorKind::IsADirectory.into()));
-    }
-    let length = metadata.len();
+    let file = open(path).map_err(io)?;
+    let length = file.metadata().map_err(io)?.len();
     let input = BufReader::with_capacity(1 << 20, file);
     read(drive, path, input, length)
+}
+
+/// What of a file its checksum is over, while it is read.
+struct Body<R> {
+    input: std::io::Take<R>,
+    checksum: Sha256,
+    /// What the system said, if it did not give what is there.
+    error: Option<std::io::Error>,
+}
+
+impl<R: Read> Body<R> {
+    /// Fills `bytes`; whether there were as many.
+    fn take(&mut self, bytes: &mut [u8]) -> bool {
+        match self.input.read_exact(bytes) {
+            Ok(()) => {
+                self.checksum.update(&*bytes);
+                true
+            }
+            Err(error) => {
+                if error.kind() != std::io::ErrorKind::UnexpectedEof {
+                    self.error = Some(error);
+                }
+                false
+            }
+        }
+    }
+
+    /// Reads what is left; whether the checksum that follows is that of everything.
+    fn ends_whole(mut self) -> bool {
+        let mut rest = vec![0; 1 << 16];
+        while self.input.limit() > 0 {
+            let most = self.input.limit().min(rest.len() as u64) as usize;
+            if !self.take(&mut rest[..most]) {
+                return false;
+            }
+        }
+        let mut expected = [0; CHECKSUM];
+        let read = self.input.into_inner().read_exact(&mut expected);
+        read.is_ok() && self.checksum.finalize()[..] == expected
+    }
 }
 
 /// The same from any bytes; `length` of them.
@@ -184,25 +238,46 @@ pub fn read(
 ) -> Result<StateHeader, SavedStateError> {
     let format =
         |problem: &str| SavedStateError::Format { path: path.into(), problem: problem.into() };
-    let short = || format("it ends too early");
-    let Some(body) = length.checked_sub(CHECKSUM as u64) else { return Err(short()) };
-    let mut checksum = Sha256::new();
-    let mut body = input.take(body);
-    let mut take = |bytes: &mut [u8]| {
-        let read = body.read_exact(bytes);
-        checksum.update(&*bytes);
-        read.is_ok()
+    let Some(body) = length.checked_sub(CHECKSUM as u64) else {
+        return Err(format("not a saved state: it ends too early"));
     };
+    let mut body = Body { input: input.take(body), checksum: Sha256::new(), error: None };
     let mut magic = [0; MAGIC.len()];
-    let begun = take(&mut magic);
+    let begun = body.take(&mut magic);
     if begun && magic != MAGIC && magic.starts_with(ANY_VERSION) {
-        return Err(format("saved by another version of Mynah; this one reads mynah.state/2"));
+        return Err(format(
+            "saved by another version of Mynah, or its first bytes are damaged; this one reads \
+             mynah.state/2",
+        ));
     }
     if !begun || magic != MAGIC {
-        return Err(format("not a saved state (mynah.state/2)"));
+        return Err(format("not a saved state (mynah.state/2), or its first bytes are damaged"));
     }
+    let taken = take(drive, path, &mut body);
+    if let Some(error) = body.error.take() {
+        return Err(SavedStateError::Io { path: path.into(), error });
+    }
+    if taken.is_ok() && body.input.limit() > 0 {
+        return Err(format("there is more in it than a state"));
+    }
+    // What is damaged may say anything of itself: that it is another drive's, say.
+    match body.ends_whole() {
+        true => taken,
+        false => Err(format("it is damaged, or was truncated: its checksum is wrong")),
+    }
+}
+
+/// Takes what follows the magic bytes.
+fn take(
+    drive: &mut Drive,
+    path: &Path,
+    body: &mut Body<impl Read>,
+) -> Result<StateHeader, SavedStateError> {
+    let format =
+        |problem: &str| SavedStateError::Format { path: path.into(), problem: problem.into() };
+    let short = || format("it ends too early");
     let mut size = [0; 4];
-    if !take(&mut size) {
+    if !body.take(&mut size) {
         return Err(short());
     }
     let size = u32::from_le_bytes(size);
@@ -210,7 +285,7 @@ pub fn read(
         return Err(format("its header is too long"));
     }
     let mut header = vec![0; size as usize];
-    if !take(&mut header) {
+    if !body.take(&mut header) {
         return Err(short());
     }
     let header: StateHeader =
@@ -221,16 +296,8 @@ pub fn read(
         return Err(SavedStateError::OtherDrive { path: path.into(), drive, saved, here });
     }
     drive
-        .restore_state(&mut take)
+        .restore_state(&mut |bytes| body.take(bytes))
         .map_err(|error| SavedStateError::State { path: path.into(), error })?;
-    if body.limit() > 0 {
-        return Err(format("there is more in it than a state"));
-    }
-    let mut expected = [0; CHECKSUM];
-    body.into_inner().read_exact(&mut expected).map_err(|_| short())?;
-    if checksum.finalize()[..] != expected {
-        return Err(format("its checksum is wrong: the file is damaged"));
-    }
     Ok(header)
 }
 
@@ -336,6 +403,16 @@ mod tests {
         let mut other = simulation(read).set("flash.read=99us").unwrap();
         other.options.load_state = Some(path.clone());
         refused(other, "saved from drive `enterprise-tlc`");
+        const DAMAGED: &str = "it is damaged, or was truncated";
+        fn hash_of(bytes: &mut [u8]) -> &mut [u8] {
+            let name = b"\"drive_hash\":\"";
+            let at = bytes.windows(name.len()).position(|it| it == name).unwrap();
+            &mut bytes[at + name.len()..]
+        }
+        fn layout_of(bytes: &mut [u8]) -> &mut [u8] {
+            let header = u32::from_le_bytes(bytes[14..18].try_into().unwrap());
+            &mut bytes[18 + header as usize..]
+        }
         let bytes = std::fs::read(&path).unwrap();
         let bad = folder.path().join("bad.state");
         for (change, said) in [
@@ -343,11 +420,21 @@ mod tests {
             (&|bytes| *bytes.last_mut().unwrap() ^= 1, "checksum"),
             (&|bytes| bytes.extend([0; 40]), "more in it"),
             (&|bytes| bytes[7] ^= 1, "not a saved state"),
-            (&|bytes| bytes[12] = b'1', "another version"),
+            (&|bytes| bytes[12] = b'1', "another version of Mynah, or its first bytes"),
             (&|bytes| bytes.truncate(10), "too early"),
             (&|bytes| bytes.truncate(40), "not a saved state"),
             (&|bytes| bytes.clear(), "too early"),
-            (&|bytes| bytes[14..18].fill(0xff), "header is too long"),
+            // Whatever a damaged file says of itself, that it is damaged comes first.
+            (&|bytes| bytes[14..18].fill(0xff), DAMAGED),
+            (&|bytes| bytes[15] ^= 1, DAMAGED),
+            (&|bytes| bytes[18] ^= 1, DAMAGED),
+            (&|bytes| hash_of(bytes)[3] ^= 1, DAMAGED),
+            // The layout, of which high bits are no version.
+            (&|bytes| layout_of(bytes)[0] ^= 1, DAMAGED),
+            (&|bytes| layout_of(bytes)[6] ^= 1, DAMAGED),
+            (&|bytes| layout_of(bytes)[9] ^= 1, DAMAGED),
+            (&|bytes| bytes.truncate(bytes.len() - 1), DAMAGED),
+            (&|bytes| bytes.truncate(bytes.len() - super::CHECKSUM), DAMAGED),
         ] {
             let mut damaged = bytes.clone();
             change(&mut damaged);
@@ -355,6 +442,25 @@ mod tests {
             let mut damaged = simulation(read);
             damaged.options.load_state = Some(bad.clone());
             refused(damaged, said);
+        }
+        // What is no file, is not there, or too short, by both ways to look at it.
+        let pipe = folder.path().join("pipe");
+        {
+            use rustix::fs::{CWD, FileType, Mode, mknodat};
+            mknodat(CWD, &pipe, FileType::Fifo, Mode::RUSR, 0).unwrap();
+        }
+        std::fs::write(&bad, b"0123456789").unwrap();
+        for (path, said) in [
+            (&pipe, "not an ordinary file"),
+            (&folder.path().to_owned(), "is a directory"),
+            (&folder.path().join("nothing"), "No such file"),
+            (&bad, "not a saved state"),
+        ] {
+            let error = super::checksum(path).unwrap_err().to_string();
+            assert!(error.contains(said), "{error}");
+            let mut odd = simulation(read);
+            odd.options.load_state = Some(path.clone());
+            refused(odd, said);
         }
     }
 }

@@ -35,7 +35,7 @@ pub enum StateError {
     Used,
     /// The layout is of another version.
     #[error("the state has layout {0}; this version reads layout {LAYOUT}")]
-    Layout(u32),
+    Layout(u64),
     /// It belongs to a drive of another shape.
     #[error("the state belongs to a drive of another shape: {0}")]
     OtherShape(&'static str),
@@ -244,7 +244,7 @@ impl Drive {
         let input = &mut Reader { source };
         match input.number()? {
             layout if layout == u64::from(LAYOUT) => {}
-            layout => return Err(StateError::Layout(layout as u32)),
+            layout => return Err(StateError::Layout(layout)),
         }
         let table = &self.mapping.table;
         for (what, here) in [
