@@ -102,6 +102,36 @@ pub(crate) fn install() {
     }));
 }
 
+/// Says that there are no `bytes` of memory. Neither allocates nor takes locks.
+pub(crate) fn without_memory(bytes: usize) {
+    let mut text = [0; 512];
+    let mut rest = &mut text[..];
+    let unused = {
+        use std::io::Write;
+        let limit = rustix::process::getrlimit(rustix::process::Resource::As).current;
+        let _ = write!(rest, "  × out of memory: {bytes} bytes more are wanted, and the system");
+        let _ = match limit {
+            Some(limit) => {
+                let kib = limit / 1024;
+                write!(
+                    rest,
+                    " gives this process {kib} KiB in all (ulimit -v)\n  help: raise that,"
+                )
+            }
+            None => write!(rest, " has none\n  help:"),
+        };
+        let _ = write!(
+            rest,
+            " take a smaller or coarser drive (mapping.unit, geometry.*), or, to serve,\n        \
+             --store file:PATH instead of memory, or fewer drives or namespaces\n"
+        );
+        rest.len()
+    };
+    let said = &text[..text.len() - unused];
+    // If nobody reads that, there is nobody to tell.
+    let _ = rustix::io::write(std::io::stderr(), said);
+}
+
 /// Writes a line to standard error. If nobody reads that, there is nobody to tell.
 pub(crate) fn say(text: impl std::fmt::Display) {
     use std::io::Write;

@@ -34,6 +34,8 @@ fn main() -> ExitCode {
         Err(error) => error.exit(),
     };
     failure::install();
+    mynah_memory::end_without_memory(failure::without_memory);
+    mynah_runtime::signals::refuse_large_files();
     progress::catch_interrupts();
     let done = match cli.verb {
         Verb::Sim(sim) => sim::run(&sim),

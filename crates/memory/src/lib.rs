@@ -20,6 +20,7 @@ pub use pages::{HUGE_PAGE_BYTES, Pages};
 use pages::{map, mapped_bytes, unmap};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::ptr;
+use std::sync::OnceLock;
 
 /// Bytes from which on an allocation gets pages of its own. glibc, too, takes all of these from
 /// the kernel and gives them back when they are freed (`M_MMAP_THRESHOLD`, mallopt(3)).
@@ -28,6 +29,36 @@ const LARGE: usize = 32 << 20;
 /// 2 MiB, and the kernel is asked for huge pages (`MADV_HUGEPAGE`, madvise(2)): where they are
 /// switched off it gives ordinary ones.
 pub struct HugePages;
+
+/// Says that so many bytes of memory were wanted and are not to be had.
+static SAY: OnceLock<fn(usize)> = OnceLock::new();
+
+/// Has the process say why it ends, and end with exit code 1, where it has no memory: Rust's own
+/// way is to abort, which is a signal. `say` gets the bytes that were wanted, on whichever thread,
+/// and must neither allocate nor take locks. For allocations by [`HugePages`], and [`Pages`].
+pub fn end_without_memory(say: fn(usize)) {
+    // What was given first stays.
+    let _ = SAY.set(say);
+}
+
+/// There are no `bytes` of memory. Returns only if nobody has asked for more than null.
+#[cold]
+fn refused(bytes: usize) {
+    if let Some(say) = SAY.get() {
+        say(bytes);
+        // SAFETY: `_exit` ends the process at once, whatever its threads are at: what runs at an
+        // ordinary exit might want memory.
+        unsafe { libc::_exit(1) }
+    }
+}
+
+/// The same, of an allocation that may have failed.
+fn checked(allocation: *mut u8, bytes: usize) -> *mut u8 {
+    if allocation.is_null() {
+        refused(bytes);
+    }
+    allocation
+}
 
 /// Asks for the cache line of `address`, whatever that is, and waits for nothing. Does nothing
 /// where the processor's way to do so is not known.
@@ -52,19 +83,19 @@ fn is_large(layout: Layout) -> bool {
 unsafe impl GlobalAlloc for HugePages {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         if is_large(layout) {
-            return map(layout.size());
+            return checked(map(layout.size()), layout.size());
         }
         // SAFETY: the caller's promises are those that the system's allocator asks for.
-        unsafe { System.alloc(layout) }
+        checked(unsafe { System.alloc(layout) }, layout.size())
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         if is_large(layout) {
             // What has just been mapped is zero.
-            return map(layout.size());
+            return checked(map(layout.size()), layout.size());
         }
         // SAFETY: as above.
-        unsafe { System.alloc_zeroed(layout) }
+        checked(unsafe { System.alloc_zeroed(layout) }, layout.size())
     }
 
     unsafe fn dealloc(&self, allocation: *mut u8, layout: Layout) {
@@ -82,7 +113,7 @@ unsafe impl GlobalAlloc for HugePages {
         };
         if !is_large(layout) && !is_large(wanted) {
             // SAFETY: it came from the system's allocator with this layout.
-            return unsafe { System.realloc(allocation, layout, size) };
+            return checked(unsafe { System.realloc(allocation, layout, size) }, size);
         }
         if is_large(layout) && is_large(wanted) && mapped_bytes(layout.size()) == mapped_bytes(size)
         {

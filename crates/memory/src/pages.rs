@@ -69,8 +69,8 @@ unsafe impl Send for Pages {}
 unsafe impl Sync for Pages {}
 
 impl Pages {
-    /// So many bytes, all zero, that the system provides when they are used first. Aborts if it
-    /// has none, as for any other memory.
+    /// So many bytes, all zero, that the system provides when they are used first. Ends the
+    /// process if it has none, as for any other memory ([`crate::end_without_memory`]).
     ///
     /// # Panics
     /// If that is half of all addresses or more.
@@ -79,7 +79,10 @@ impl Pages {
         let layout = layout.expect("there is less than half of all addresses");
         match NonNull::new(map(layout.size())) {
             Some(base) => Pages { base, bytes },
-            None => handle_alloc_error(layout),
+            None => {
+                crate::refused(layout.size());
+                handle_alloc_error(layout)
+            }
         }
     }
 }

@@ -23,6 +23,7 @@ pub mod random;
 pub mod record;
 pub mod server;
 pub mod shared;
+pub mod signals;
 pub mod status;
 #[cfg(feature = "tls")]
 pub mod tls;
