@@ -104,7 +104,8 @@ Examples:
 A Linux host connects with
   nvme connect -t tcp -a 127.0.0.1 -s 4420 -n NQN          (the NQN is in the ready line)
 
-Exit codes: 0 done; 1 done, but real time was missed (not trustworthy); 2 bad usage.";
+Exit codes: 0 done; 1 done, but real time was missed (not trustworthy, unless --functional), or
+what was written was refused or lost, or a drive failed; 2 bad usage, nothing was served.";
 
 /// Everything.
 #[derive(Parser)]
@@ -317,6 +318,11 @@ pub(crate) struct Serve {
     /// a tenth of the median latency, whichever is more]
     #[arg(long, value_name = "TIME")]
     pub(crate) late_bound: Option<String>,
+    /// Only what the drive does matters, not when, as in tests of functions on busy machines: a
+    /// result that is not trusted because real time was missed says so, but is no failure (exit
+    /// code 0). Writes that are lost and the like still are (exit code 1)
+    #[arg(long)]
+    pub(crate) functional: bool,
     /// How to look for work: adaptive sleeps when spinning does not pay, and is late by some 50 us
     /// then (with mapped doorbells, which nobody tells of, by the rest of a nap of 20 to 250 us);
     /// always takes a processor

@@ -102,10 +102,37 @@ pub(crate) fn run(args: &Serve) -> Result<ExitCode, Failure> {
     if let Some(error) = failed {
         return Err(failure(error));
     }
-    Ok(match results.iter().any(|(_, result)| result.untrusted.is_some()) {
-        true => ExitCode::from(1),
-        false => ExitCode::SUCCESS,
-    })
+    Ok(verdict(&results, count.is_one(), args.quiet))
+}
+
+/// Says which results are not to be trusted, and what follows from it. What went wrong besides has
+/// been said when it did.
+fn verdict(results: &[(&str, RunResult)], is_one: bool, quiet: bool) -> ExitCode {
+    let mut code = ExitCode::SUCCESS;
+    for (name, result) in results {
+        if !result.failures.is_empty() {
+            code = ExitCode::from(1);
+        }
+        let Some(reason) = &result.untrusted else { continue };
+        let name = if is_one { String::new() } else { format!("{name}: ") };
+        if result.functional {
+            if quiet {
+                continue;
+            }
+            say(format_args!(
+                "note: {name}times are not trustworthy, and with --functional that is no failure: \
+                 {reason}"
+            ));
+        } else {
+            say(format_args!(
+                "error: {name}not trustworthy: {reason}; processors of its own help \
+                 (--cpus_allowed, --poll always), or a slower clock (--speed); where only functions \
+                 are tested, --functional says that times do not matter"
+            ));
+            code = ExitCode::from(1);
+        }
+    }
+    code
 }
 
 /// How many drives there are, or parts of one.
@@ -248,7 +275,8 @@ fn plans(args: &Serve, options: &ServeOptions, count: &Count) -> Result<Vec<Plan
         });
         let status = interval.map(|interval| (interval, prefix, print));
         let complain = |problem: &str| say(format_args!("warning: {problem}"));
-        plans.push(Plan { name, emulation, options, record, status, complain });
+        let alarm = |problem: &str| say(problem);
+        plans.push(Plan { name, emulation, options, record, status, complain, alarm });
     }
     Ok(plans)
 }
@@ -434,6 +462,7 @@ fn options(args: &Serve) -> Result<ServeOptions, Failure> {
             .as_deref()
             .map(|t| values::interval("--late-bound", t))
             .transpose()?,
+        functional: args.functional,
         ..ServeOptions::default()
     })
 }
@@ -556,6 +585,7 @@ impl From<ServeError> for Failure {
             ServeError::Store(error) => Some(error.help()),
             ServeError::Fault(error) => Some(error.help.as_str()),
             ServeError::Listen(_, cause) => listening(cause),
+            ServeError::Thread(_) => Some("see to memory and limits (ulimit -v, ulimit -u)"),
             ServeError::Folder(_) => Some(
                 "--vfio-user takes a folder for each function, which is made if it is not there",
             ),
@@ -563,7 +593,7 @@ impl From<ServeError> for Failure {
         };
         match error.is_usage() {
             true => Failure::usage(error.to_string(), help),
-            false => Failure::failed(error.to_string(), None),
+            false => Failure::failed(error.to_string(), help),
         }
     }
 }

@@ -43,7 +43,9 @@ pub use config::{
     Transport,
 };
 pub use output::{Authentication, Media, Output, Queue, Reply, ReplyData, ReplyKind};
-pub use store::{Arena, ArenaSource, PatternStore, RamStore, Ready, Store, StoreError, StoreJob};
+pub use store::{
+    Arena, ArenaSource, Condition, PatternStore, RamStore, Ready, Store, StoreError, StoreJob,
+};
 pub use subsystem::{Subsystem, Wakeup};
 pub use tap::Tap;
 

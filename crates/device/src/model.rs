@@ -215,11 +215,16 @@ impl Subsystem {
                 command.status = match error {
                     crate::StoreError::Read => Status::UNRECOVERED_READ_ERROR,
                     crate::StoreError::Write => Status::WRITE_FAULT,
+                    // As Linux's own target says it of a file without room (nvmet's
+                    // errno_to_nvme_status), and what its host takes for "no space left"; a retry
+                    // that follows at once is expected to fail (Base 2.0, section 3.3.3.2.1, DNR).
+                    crate::StoreError::Full => Status::CAPACITY_EXCEEDED.do_not_retry(),
                 };
                 command.steps.clear();
             }
             self.part_done(index);
         }
+        self.watch_store();
     }
 
     /// Ends a command that has done nothing out of the ordinary: most of them.

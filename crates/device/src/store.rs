@@ -28,6 +28,22 @@ pub enum StoreError {
     /// Bytes could not be written, or it is not known whether they are on stable storage.
     #[error("the store cannot write")]
     Write,
+    /// There is no room for what was to be written, but there may be later. Whatever was accepted
+    /// is kept until then.
+    #[error("the store has no room")]
+    Full,
+}
+
+/// What a store can do at the moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Condition {
+    /// Everything.
+    #[default]
+    Good,
+    /// It takes no writes until there is room for them; nothing that it has accepted is lost.
+    Full,
+    /// It takes no writes any more, and what it has accepted since the last flush may be lost.
+    Failed,
 }
 
 /// Names one saved state of a drive: bytes that (but for chance) no other state has, not all zero.
@@ -108,9 +124,32 @@ pub trait Store {
     /// while no host wants anything.
     fn consolidate(&mut self) {}
 
+    /// What it can do now. It changes in [`Store::finished`] alone, and in calls that block.
+    fn condition(&self) -> Condition {
+        Condition::Good
+    }
+
+    /// Looks whether everything is as it should be, and tries again what did not work; never
+    /// blocks. Whether it wants to be called again, a second later or so.
+    fn tend(&mut self) -> bool {
+        false
+    }
+
     /// Notes on stable storage that the bytes are in use, so that what was saved with them does not
     /// belong to them any more. The first call; it may block.
     fn begin(&mut self) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    /// Takes [`Store::begin`] back, where nothing was done since: the bytes are as if they had not
+    /// been in use. The last call; it may block.
+    fn cancel(&mut self) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    /// Puts everything on stable storage, what there was no room for included if there is now. No
+    /// write comes after it; it may block.
+    fn settle(&mut self) -> Result<(), StoreError> {
         Ok(())
     }
 

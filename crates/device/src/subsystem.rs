@@ -23,7 +23,7 @@ use crate::store::StateId;
 use crate::tap::Tap;
 use crate::timestamp::Timestamp;
 use crate::trims::Trims;
-use crate::{Now, Store, StoreError};
+use crate::{Condition, Now, Store, StoreError};
 use mynah_model::Drive;
 use mynah_model::io::{Control, FlowId, QueueId, QueueKind};
 use mynah_stamp::{Span, Time};
@@ -56,6 +56,8 @@ const CHECK_INTERVAL: Span = Span::from_secs(60);
 
 /// Why a queue ends whose host does not count.
 const TOO_MANY_COMMANDS: &str = "more commands than the queue has entries";
+/// How often a store is asked to look after itself, where it wants that.
+const TEND_INTERVAL: Span = Span::from_secs(1);
 
 /// What an admin command leads to.
 #[derive(Debug)]
@@ -88,6 +90,10 @@ pub struct Subsystem {
     pub(crate) jobs: HashMap<u64, u32>,
     /// The store has something to say, though perhaps to nobody.
     store_calls: bool,
+    /// What the store could do when hosts were told last.
+    condition: Condition,
+    /// When the store looks after itself next.
+    next_tend: Option<Time>,
     /// Which commands wait for one that they have overtaken.
     pub(crate) awaited: HashMap<u32, Vec<u32>>,
     pub(crate) outputs: VecDeque<Output>,
@@ -168,6 +174,8 @@ impl Subsystem {
             commands: Slots::default(),
             jobs: HashMap::new(),
             store_calls: false,
+            condition: Condition::Good,
+            next_tend: None,
             awaited: HashMap::new(),
             outputs: VecDeque::new(),
             asked: VecDeque::new(),
@@ -522,7 +530,26 @@ impl Subsystem {
     /// If that cannot be noted.
     pub fn open_store(&mut self) -> Result<(), StoreError> {
         self.describe();
-        self.store.begin()
+        self.store.begin()?;
+        self.tend_store();
+        Ok(())
+    }
+
+    /// Takes [`Subsystem::open_store`] back, where nothing was done since. The last call; it may
+    /// block.
+    ///
+    /// # Errors
+    /// If that cannot be noted.
+    pub fn cancel_store(&mut self) -> Result<(), StoreError> {
+        self.store.cancel()
+    }
+
+    /// Puts everything on stable storage that was written. No command comes after it; it may block.
+    ///
+    /// # Errors
+    /// If something that was written may be lost.
+    pub fn settle_store(&mut self) -> Result<(), StoreError> {
+        self.store.settle()
     }
 
     /// Puts everything on stable storage, and notes that the store was closed in order, and which
@@ -723,6 +750,26 @@ impl Subsystem {
         }
         if self.controllers.iter().any(Option::is_some) {
             self.set_timer(Some(self.next_check));
+        }
+        match self.next_tend {
+            Some(at) if at <= now => self.tend_store(),
+            at => self.set_timer(at),
+        }
+    }
+
+    /// Has the store look after itself, and again after a while if it wants that.
+    fn tend_store(&mut self) {
+        self.next_tend = self.store.tend().then(|| self.now.wall + TEND_INTERVAL);
+        self.set_timer(self.next_tend);
+    }
+
+    /// Tells hosts when the store can do less than it could.
+    pub(crate) fn watch_store(&mut self) {
+        let condition = self.store.condition();
+        if std::mem::replace(&mut self.condition, condition) != condition {
+            // What was answered and then lost is an error of the media.
+            self.health.media_errors += u64::from(condition == Condition::Failed);
+            self.check_media();
         }
     }
 

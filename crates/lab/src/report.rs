@@ -131,6 +131,9 @@ fn header(out: &mut String, result: &Result) -> std::fmt::Result {
         writeln!(out, "<code class=\"command\">{}</code>", escape(&result.run.command))?;
     }
     writeln!(out, "</header>")?;
+    for failure in &result.failures {
+        writeln!(out, "<p class=\"alarm\"><strong>Failed:</strong> {}</p>", escape(failure))?;
+    }
     if let Some(reason) = &result.untrusted {
         writeln!(
             out,

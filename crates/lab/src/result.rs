@@ -63,6 +63,14 @@ pub struct Result {
     pub events: u64,
     /// Why the result must not be trusted, if it must not.
     pub untrusted: Option<String>,
+    /// Whether only what the drive does was asked for (`serve --functional`), and not when: then a
+    /// result that must not be trusted is no failure.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub functional: bool,
+    /// What went wrong with what the drive keeps: writes that were refused or lost, a state that
+    /// was not saved. Each kind once, as it happened.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub failures: Vec<String>,
     /// Remarks about the run: what was assumed, and what ended it early.
     #[serde(default)]
     pub notes: Vec<String>,
@@ -408,6 +416,8 @@ impl Result {
             requests: recorder.completions(),
             events: parts.counters.events.saturating_sub(parts.counters_before.events),
             untrusted: None,
+            functional: false,
+            failures: Vec::new(),
             notes: Vec::new(),
             steady: None,
             flows,

@@ -23,6 +23,9 @@ pub fn text(result: &Result) -> String {
 }
 
 fn write(out: &mut String, result: &Result) -> std::fmt::Result {
+    for failure in &result.failures {
+        writeln!(out, "FAILED: {failure}\n")?;
+    }
     if let Some(reason) = &result.untrusted {
         writeln!(out, "NOT TRUSTWORTHY: {reason}\n")?;
     }

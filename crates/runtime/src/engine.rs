@@ -24,7 +24,7 @@ use crate::clock::{self, Clock};
 use crate::hub::{Hub, Id, Measure};
 use crate::pacing::{Pacing, Poll, Wait};
 use crate::vfio_user::{Port, Say};
-use mynah_device::{Now, StoreError, Subsystem, Timing, Transport};
+use mynah_device::{Now, Subsystem, Timing, Transport};
 use mynah_stamp::{Span, Time};
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
@@ -208,14 +208,6 @@ impl Engine {
     pub fn every(&mut self, every: Span, then: Told) {
         let next = self.clock.wall() + every;
         self.interval = Some(Interval { every, next, then });
-    }
-
-    /// Has the store note that it is in use: the last thing before it is.
-    ///
-    /// # Errors
-    /// If that cannot be noted.
-    pub fn open_store(&mut self) -> Result<(), StoreError> {
-        self.hub.parts().0.open_store()
     }
 
     /// Serves until [`Control::stop`], then lets commands under way end. Returns the

@@ -2,9 +2,14 @@
 //!
 //! The engine's thread only keeps the books; a few worker threads wait for the disk. A write is
 //! accepted into memory and reaches the file in the background; reads see it at once. A flush
-//! has finished when everything accepted before it is on stable storage. When a write or a
-//! flush has failed, no later one succeeds: what the kernel dropped once cannot be flushed
-//! again, and a drive that cannot keep its promise must say so.
+//! has finished when everything accepted before it is on stable storage.
+//!
+//! Where there is no room for a write, its bytes stay in memory, and writes and flushes fail until
+//! it has been tried again and there was room: then nothing is lost. Deallocations, which make
+//! room, are taken meanwhile. When a write has failed for another reason, a flush has, or the file
+//! has been deleted or truncated, no later one succeeds: what the kernel dropped once cannot be
+//! flushed again, and a drive that cannot keep its promise must say so. What goes wrong is told at
+//! once ([`Trouble`]).
 //!
 //! While the store is in use its header says so. Closed in order, it names the saved state of the
 //! drive that belongs to the bytes, if there is one.
@@ -12,72 +17,39 @@
 mod backlog;
 mod disk;
 mod header;
+mod open_error;
+mod task;
 #[cfg(test)]
 mod tests;
+mod trouble;
+
+pub use open_error::OpenError;
+use open_error::{Problem, odd_kind};
+pub use task::{Done, Executor, Task};
+pub(crate) use trouble::Problem as Failure;
+pub use trouble::{Tell, Trouble};
 
 use crate::workers::Workers;
 use backlog::{Backlog, Content, Operation, Patch};
-use disk::Disk;
-use header::{DRIVE_BYTES_MAX, Header, NoHeader, SLOTS_BYTES};
+use disk::{Disk, is_no_room};
+use header::{DRIVE_BYTES_MAX, Header, NoHeader, SLOTS_BYTES, slots_at};
 use mynah_device::store::{DESCRIPTION_BYTES_MAX, StateId};
-use mynah_device::{Ready, Store, StoreError, StoreJob};
-use rustix::fs::FlockOperation;
+use mynah_device::{Condition, Ready, Store, StoreError, StoreJob};
+use rustix::fs::{FallocateFlags, FlockOperation};
 use rustix::io::Errno;
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::fs::File;
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
+use task::{Outcome, Wanted, Work, perform};
 
 /// Threads that wait for the disk.
 const THREADS: usize = 4;
 /// Accepted bytes that may wait for the disk before commands wait, too.
 const BACKLOG_BYTES_MAX: u64 = 64 << 20;
-
-/// Why a file cannot be a drive's store.
-#[derive(Debug, thiserror::Error)]
-#[error("{}: {problem}", path.display())]
-pub struct OpenError {
-    path: PathBuf,
-    problem: Problem,
-}
-
-impl OpenError {
-    /// What would be valid.
-    pub fn help(&self) -> &'static str {
-        match &self.problem {
-            Problem::Io(error) if error.kind() == io::ErrorKind::IsADirectory => {
-                "give the path of a file; one that is not there is made"
-            }
-            Problem::Io(_) => {
-                "a file that is not there is made, but its folder must exist and be writable"
-            }
-            Problem::InUse => "end that process first, or give another path",
-            Problem::Foreign => "give a path where no file is yet, or a file that --store has made",
-            Problem::Format(_) => "use the version of mynah that has made it, or give another path",
-            Problem::Size { .. } => "serve the drive that it was made for, or give another path",
-            Problem::TooLarge(_) => "serve a smaller drive, or with --store ram",
-        }
-    }
-}
-
-#[derive(Debug, thiserror::Error)]
-enum Problem {
-    #[error("{0}")]
-    Io(#[from] io::Error),
-    #[error("another process is using it")]
-    InUse,
-    #[error("it is not a store of Mynah's")]
-    Foreign,
-    #[error("its format is {0}, and this program knows only format 1")]
-    Format(u32),
-    #[error("it holds a drive of {file} bytes, but this drive has {drive}")]
-    Size { file: u64, drive: u64 },
-    #[error("no file can hold a drive of {0} bytes")]
-    TooLarge(u64),
-}
 
 /// What was found at a store's path.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -99,7 +71,6 @@ pub enum Found {
 pub struct StoreFile {
     path: PathBuf,
     file: File,
-    bytes: u64,
     /// `None`: it holds nothing yet.
     header: Option<Header>,
 }
@@ -112,30 +83,22 @@ impl StoreFile {
     }
 
     fn locked(path: &Path) -> Result<StoreFile, Problem> {
+        // Opening some of them would have effects.
+        if let Some(kind) = odd_kind(path) {
+            return Err(Problem::Kind(kind));
+        }
         let mut options = File::options();
         // A new one is its owner's alone: it holds what hosts write.
         options.read(true).write(true).create(true).truncate(false).mode(0o600);
-        let file = options.open(path)?;
+        let file = options.open(path).map_err(Problem::Open)?;
         match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {}
             Err(Errno::WOULDBLOCK) => return Err(Problem::InUse),
             Err(error) => return Err(io::Error::from(error).into()),
         }
         let bytes = file.metadata()?.len();
-        let mut header = None;
-        if bytes > 0 {
-            let slots_at = bytes.checked_sub(SLOTS_BYTES).ok_or(Problem::Foreign)?;
-            let mut slots = vec![0; SLOTS_BYTES as usize];
-            file.read(slots_at, &mut slots)?;
-            match Header::newest(&slots) {
-                // A run that was killed while it made the file leaves one that holds nothing.
-                Err(NoHeader::Foreign) if is_hole(&file, bytes)? => {}
-                Err(NoHeader::Foreign) => return Err(Problem::Foreign),
-                Err(NoHeader::Format(format)) => return Err(Problem::Format(format)),
-                Ok(found) => header = Some(found),
-            }
-        }
-        Ok(StoreFile { path: path.to_owned(), file, bytes, header })
+        let header = if bytes == 0 { None } else { read_header(&file, bytes)? };
+        Ok(StoreFile { path: path.to_owned(), file, header })
     }
 
     /// Where it is.
@@ -161,6 +124,27 @@ impl StoreFile {
     /// The saved state of the drive that belongs to the bytes, if there is one.
     pub fn state(&self) -> Option<StateId> {
         self.header.as_ref().filter(|header| header.clean)?.state
+    }
+}
+
+/// The header of a file of so many bytes; `None` if nothing was ever written to it.
+fn read_header(file: &File, bytes: u64) -> Result<Option<Header>, Problem> {
+    // Where it should be, and around there.
+    let at = bytes.saturating_sub(2 * SLOTS_BYTES);
+    let mut end = vec![0; (bytes - at) as usize];
+    file.read(at, &mut end)?;
+    let slots = end.len().saturating_sub(SLOTS_BYTES as usize);
+    match Header::newest(&end[slots..]) {
+        Ok(header) if header.file_bytes() == bytes => return Ok(Some(header)),
+        Err(NoHeader::Format(format)) => return Err(Problem::Format(format)),
+        Err(NoHeader::Damaged) => return Err(Problem::Damaged),
+        // A run that was killed while it made the file leaves one that holds nothing.
+        Err(NoHeader::Foreign) if is_hole(file, bytes)? => return Ok(None),
+        Ok(_) | Err(NoHeader::Foreign) => {}
+    }
+    match Header::find(&end, at) {
+        Some(header) => Err(Problem::Length { file: bytes, wanted: header.file_bytes() }),
+        None => Err(Problem::Foreign),
     }
 }
 
@@ -190,13 +174,18 @@ impl FileStore {
         let path = file.path.clone();
         let fail = |problem| OpenError { path: path.clone(), problem };
         let (disk, header, found) = fit(file, data_bytes, drive).map_err(fail)?;
+        let is_named = disk.look().map_err(|error| fail(error.into()))?.is_named;
         let disk = Arc::new(disk);
         let workers = Workers::new("mynah-disk", THREADS, {
             let disk = disk.clone();
             move |task| perform(&*disk, task)
         });
-        let workers = workers.map_err(|error| fail(error.into()))?;
-        Ok((DiskStore::new(disk, workers, header), found))
+        let workers = workers.map_err(|error| fail(Problem::Threads(error)))?;
+        let mut store = DiskStore::new(disk, workers, header);
+        store.wanted.is_named = is_named;
+        store.trouble = Trouble::of(&path);
+        store.is_new = found == Found::Nothing;
+        Ok((store, found))
     }
 
     /// Becomes readable when [`Store::finished`] has something to say.
@@ -213,10 +202,11 @@ fn fit(file: StoreFile, data_bytes: u64, drive: &str) -> Result<(File, Header, F
         .filter(|&bytes| bytes <= i64::MAX as u64)
         .ok_or(Problem::TooLarge(data_bytes))?;
     let same_drive = file.is_of(drive);
-    let StoreFile { path, file, bytes, header } = file;
+    let StoreFile { path, file, header } = file;
     let (header, found) = match header {
         None => {
-            file.set_len(wanted_bytes)?;
+            file.set_len(wanted_bytes)
+                .map_err(|error| Problem::Extend { bytes: wanted_bytes, error })?;
             file.sync_all()?;
             let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
             File::open(folder.unwrap_or(Path::new(".")))?.sync_all()?;
@@ -230,7 +220,7 @@ fn fit(file: StoreFile, data_bytes: u64, drive: &str) -> Result<(File, Header, F
             };
             (header, Found::Nothing)
         }
-        Some(header) if header.data_bytes != data_bytes || bytes != wanted_bytes => {
+        Some(header) if header.data_bytes != data_bytes => {
             return Err(Problem::Size { file: header.data_bytes, drive: data_bytes });
         }
         Some(header) => {
@@ -238,6 +228,13 @@ fn fit(file: StoreFile, data_bytes: u64, drive: &str) -> Result<(File, Header, F
             (header, Found::Bytes { same_drive, closed })
         }
     };
+    // Whatever else is full, headers can be written: that the drive has ended in order, too.
+    let reserved = FallocateFlags::KEEP_SIZE;
+    match rustix::fs::fallocate(&file, reserved, slots_at(data_bytes), SLOTS_BYTES) {
+        Err(error) if is_no_room(&error.into()) => return Err(Problem::NoRoom(error.into())),
+        // There are file systems that cannot do that.
+        _ => {}
+    }
     Ok((file, Header { drive: name_of(drive), ..header }, found))
 }
 
@@ -247,83 +244,6 @@ fn is_hole(file: &File, bytes: u64) -> io::Result<bool> {
         Ok(first) => Ok(first >= bytes),
         Err(Errno::NXIO) => Ok(true),
         Err(error) => Err(error.into()),
-    }
-}
-
-/// Work for a thread that may wait for the disk.
-#[derive(Debug)]
-pub struct Task(Work);
-
-#[derive(Debug)]
-enum Work {
-    Read { job: StoreJob, at: u64, buffer: Vec<u8> },
-    Change(Operation),
-    Sync { header: Option<Header> },
-}
-
-/// What came of a [`Task`].
-#[derive(Debug)]
-pub struct Done(Outcome);
-
-#[derive(Debug)]
-enum Outcome {
-    Read { job: StoreJob, buffer: Vec<u8>, result: io::Result<()> },
-    Change { sequence: u64, result: io::Result<()> },
-    Sync { result: io::Result<()> },
-}
-
-fn perform(disk: &impl Disk, task: Task) -> Done {
-    Done(match task.0 {
-        Work::Read { job, at, mut buffer } => {
-            let result = disk.read(at, &mut buffer);
-            Outcome::Read { job, buffer, result }
-        }
-        Work::Change(Operation { sequence, at, bytes, content }) => {
-            let result = match content {
-                Content::Bytes(bytes) => disk.write(at, &bytes),
-                Content::Zeros => disk.zero(at, bytes),
-            };
-            Outcome::Change { sequence, result }
-        }
-        Work::Sync { header } => {
-            let written = header.map_or(Ok(()), |header| disk.write(header.at(), &header.encode()));
-            Outcome::Sync { result: written.and_then(|()| disk.sync()) }
-        }
-    })
-}
-
-/// What went wrong with a store's disk first, for people.
-#[derive(Clone, Debug, Default)]
-pub struct Trouble(Arc<OnceLock<String>>);
-
-impl Trouble {
-    /// The message, if anything went wrong.
-    pub fn message(&self) -> Option<&str> {
-        self.0.get().map(String::as_str)
-    }
-}
-
-/// Whoever performs tasks for a store: threads, or a test.
-pub trait Executor {
-    /// Takes a task. Never blocks.
-    fn submit(&mut self, task: Task);
-    /// What has been done since.
-    fn finished(&mut self) -> Option<Done>;
-    /// Waits until something is done.
-    fn wait(&mut self) -> Option<Done>;
-}
-
-impl Executor for Workers<Task, Done> {
-    fn submit(&mut self, task: Task) {
-        Workers::submit(self, task);
-    }
-
-    fn finished(&mut self) -> Option<Done> {
-        Workers::finished(self)
-    }
-
-    fn wait(&mut self) -> Option<Done> {
-        Workers::wait(self)
     }
 }
 
@@ -354,8 +274,20 @@ pub struct DiskStore<E> {
     header: Header,
     /// The header on stable storage says something else.
     header_changed: bool,
-    /// A write or a sync has failed.
-    failed: bool,
+    condition: Condition,
+    /// Operations that the disk has been given.
+    under_way: usize,
+    /// Those of them that it has refused before.
+    retried: HashSet<u64>,
+    /// There was no room for the header.
+    header_refused: bool,
+    /// The disk is being looked at.
+    looking: bool,
+    /// What it has to look like.
+    wanted: Wanted,
+    /// Nothing was in it before this run, or this was.
+    is_new: bool,
+    before: Header,
     trouble: Trouble,
     backlog_bytes_max: u64,
 }
@@ -381,9 +313,16 @@ impl<E: Executor> DiskStore<E> {
             flushes: VecDeque::new(),
             syncing: None,
             stable: 0,
+            condition: Condition::Good,
+            under_way: 0,
+            retried: HashSet::new(),
+            header_refused: false,
+            looking: false,
+            wanted: Wanted { is_named: true, bytes: header.file_bytes() },
+            is_new: false,
+            before: header.clone(),
             header,
             header_changed: false,
-            failed: false,
             trouble: Trouble::default(),
             backlog_bytes_max: BACKLOG_BYTES_MAX,
         }
@@ -402,24 +341,51 @@ impl<E: Executor> DiskStore<E> {
     }
 
     fn start(&mut self, operation: Operation) {
+        self.under_way += 1;
         self.executor.submit(Task(Work::Change(operation)));
+    }
+
+    fn start_all(&mut self, operations: Vec<Operation>) {
+        operations.into_iter().for_each(|operation| self.start(operation));
+    }
+
+    /// Why writes and flushes fail now.
+    fn refusal(&self) -> Option<StoreError> {
+        match self.condition {
+            Condition::Good => None,
+            Condition::Full => Some(StoreError::Full),
+            Condition::Failed => Some(StoreError::Write),
+        }
+    }
+
+    fn refuse(&mut self, job: Job, error: StoreError) -> Ready {
+        let job = self.new_job(job);
+        self.finished.push_back((job, Err(error)));
+        Ready::Later(job)
     }
 
     fn change(&mut self, at: u64, bytes: u64, content: Content) -> Ready {
         debug_assert!(at + bytes <= self.header.data_bytes, "outside the store");
         debug_assert!(!self.header.clean, "a change before the store is in use");
-        if self.failed {
-            let job = self.new_job(Job::Change);
-            self.finished.push_back((job, Err(StoreError::Write)));
-            return Ready::Later(job);
-        }
         if bytes == 0 {
             return Ready::Now;
+        }
+        let makes_room = content == Content::Zeros && self.backlog.cost() <= self.backlog_bytes_max;
+        match self.refusal() {
+            Some(StoreError::Full) if makes_room => {}
+            Some(error) => return self.refuse(Job::Change, error),
+            None => {}
         }
         let ready = self.backlog.accept(at, bytes, content);
         let sequence = self.backlog.accepted();
         if let Some(operation) = ready {
             self.start(operation);
+        }
+        if self.condition == Condition::Full {
+            let mut ready = Vec::new();
+            self.backlog.drop_replaced(&mut ready);
+            self.start_all(ready);
+            return Ready::Now;
         }
         if self.backlog.cost() <= self.backlog_bytes_max {
             return Ready::Now;
@@ -437,11 +403,13 @@ impl<E: Executor> DiskStore<E> {
                 if let Some(Job::Fetch { buffer, patches, at }) = self.jobs.get_mut(&job) {
                     *buffer = bytes;
                     patches.drain(..).for_each(|patch| patch.apply(*at, buffer));
-                    let result = result.map_err(|error| {
-                        self.trouble.0.get_or_init(|| format!("it cannot be read: {error}"));
-                        StoreError::Read
-                    });
-                    self.finished.push_back((job, result));
+                    let answer = result.as_ref().map_err(|_| StoreError::Read);
+                    self.finished.push_back((job, answer.copied()));
+                }
+                if let Err(error) = result {
+                    self.trouble.add(&Failure::Read(error));
+                    // Is it the file that is another?
+                    self.look();
                 }
             }
             Outcome::Change { sequence, result: Ok(()) } => {
@@ -449,60 +417,124 @@ impl<E: Executor> DiskStore<E> {
                 if let Some(job) = self.change_jobs.remove(&sequence) {
                     self.finished.push_back((job, Ok(())));
                 }
-            }
-            Outcome::Change { sequence, result: Err(error) } => {
-                self.backlog.failed(sequence, &mut ready);
-                if let Some(job) = self.change_jobs.remove(&sequence) {
-                    self.finished.push_back((job, Err(StoreError::Write)));
+                self.under_way -= 1;
+                if self.condition == Condition::Full {
+                    // There is room for one that had none, and so perhaps for all.
+                    let had_none = self.retried.remove(&sequence);
+                    self.retry(if had_none { usize::MAX } else { 1 });
+                    self.recover();
                 }
-                self.fail(error);
+            }
+            Outcome::Change { sequence, result: Err(problem) } => {
+                self.under_way -= 1;
+                self.backlog.refused(sequence);
+                self.retried.remove(&sequence);
+                self.fail(&problem);
             }
             Outcome::Sync { result } => {
                 let Some(syncing) = self.syncing.take() else { return };
                 let answer = match result {
                     // One that failed before this sync ended may be one it should have covered.
-                    Ok(()) if !self.failed => {
+                    Ok(()) if self.condition != Condition::Failed => {
                         self.stable = syncing.covers;
                         if syncing.with_header {
                             self.header.sequence += 1;
+                            self.header_refused = false;
+                            self.recover();
                         }
                         Ok(())
                     }
                     Ok(()) => Err(StoreError::Write),
-                    Err(error) => {
-                        self.fail(error);
-                        Err(StoreError::Write)
+                    Err(problem) => {
+                        self.header_changed |= syncing.with_header;
+                        self.header_refused |= matches!(problem, Failure::NoRoom(_));
+                        self.fail(&problem);
+                        Err(self.refusal().unwrap_or(StoreError::Write))
                     }
                 };
                 self.finished.extend(syncing.jobs.into_iter().map(|job| (job, answer)));
             }
+            Outcome::Look { result } => {
+                self.looking = false;
+                if let Err(problem) = result {
+                    self.fail(&problem);
+                }
+            }
         }
-        for operation in ready {
-            self.start(operation);
-        }
+        self.start_all(ready);
         self.sync_if_due();
     }
 
-    fn fail(&mut self, error: io::Error) {
-        self.failed = true;
-        self.trouble.0.get_or_init(|| format!("it takes no more writes: {error}"));
-        let waiting = std::mem::take(&mut self.flushes);
-        self.finished.extend(waiting.into_iter().map(|(_, job)| (job, Err(StoreError::Write))));
+    /// The disk does not do what it should: those who wait for it are told.
+    fn fail(&mut self, problem: &Failure) {
+        self.trouble.add(problem);
+        self.condition = match problem {
+            Failure::NoRoom(_) if self.condition != Condition::Failed => Condition::Full,
+            _ => Condition::Failed,
+        };
+        let error = self.refusal().unwrap_or(StoreError::Write);
+        let flushes = std::mem::take(&mut self.flushes).into_iter().map(|(_, job)| job);
+        let changes = std::mem::take(&mut self.change_jobs).into_values();
+        let mut jobs: Vec<StoreJob> = flushes.chain(changes).collect();
+        jobs.sort_unstable_by_key(|job| job.0);
+        self.finished.extend(jobs.into_iter().map(|job| (job, Err(error))));
+    }
+
+    /// Goes on as before when everything is written that there was no room for.
+    fn recover(&mut self) {
+        let waits = self.backlog.has_refused() || !self.retried.is_empty() || self.header_refused;
+        if self.condition == Condition::Full && !waits {
+            self.condition = Condition::Good;
+            self.trouble.has_room_again();
+        }
+    }
+
+    /// Tries operations again that the disk has refused for want of room, the oldest ones: so many
+    /// with those that are being tried already. If there is room for one, the others follow.
+    fn retry(&mut self, most: usize) {
+        if self.condition == Condition::Full {
+            let again = self.backlog.retry(most - self.retried.len().min(most));
+            self.retried.extend(again.iter().map(|operation| operation.sequence));
+            self.start_all(again);
+        }
+    }
+
+    /// Has somebody look at the disk.
+    fn look(&mut self) {
+        if !self.looking && self.condition != Condition::Failed {
+            self.looking = true;
+            self.executor.submit(Task(Work::Look(self.wanted)));
+        }
     }
 
     /// One sync at a time; all flushes that it can answer share it.
     fn sync_if_due(&mut self) {
         let ended = self.backlog.oldest().map_or(self.backlog.accepted(), |oldest| oldest - 1);
         let due = self.flushes.iter().take_while(|&&(upto, _)| upto <= ended).count();
-        if due == 0 || self.syncing.is_some() || self.failed {
+        if due == 0 || self.syncing.is_some() || self.condition != Condition::Good {
             return;
         }
         let jobs = self.flushes.drain(..due).map(|(_, job)| job).collect();
+        self.sync(jobs);
+    }
+
+    /// Puts on stable storage what the disk has done, and the header; these jobs wait for that.
+    fn sync(&mut self, jobs: Vec<StoreJob>) {
+        let covers = self.backlog.oldest().map_or(self.backlog.accepted(), |oldest| oldest - 1);
         let with_header = std::mem::take(&mut self.header_changed);
         let header = with_header
             .then(|| Header { sequence: self.header.sequence + 1, ..self.header.clone() });
-        self.syncing = Some(Syncing { jobs, covers: ended, with_header });
-        self.executor.submit(Task(Work::Sync { header }));
+        self.syncing = Some(Syncing { jobs, covers, with_header });
+        self.executor.submit(Task(Work::Sync { header, wanted: self.wanted }));
+    }
+
+    /// Waits until the disk has done everything that it was given, or refused it.
+    fn end_changes(&mut self) -> Result<(), StoreError> {
+        while self.under_way > 0 {
+            let done = self.executor.wait().ok_or(StoreError::Write)?;
+            self.done(done);
+        }
+        Ok(())
     }
 
     /// Waits for one flush of everything.
@@ -561,10 +593,8 @@ impl<E: Executor> Store for DiskStore<E> {
 
     fn flush(&mut self) -> Ready {
         let upto = self.backlog.accepted();
-        if self.failed {
-            let job = self.new_job(Job::Flush);
-            self.finished.push_back((job, Err(StoreError::Write)));
-            return Ready::Later(job);
+        if let Some(error) = self.refusal() {
+            return self.refuse(Job::Flush, error);
         }
         let header_stable = !self.header_changed
             && self.syncing.as_ref().is_none_or(|syncing| !syncing.with_header);
@@ -606,6 +636,19 @@ impl<E: Executor> Store for DiskStore<E> {
         Some(self.header.description.as_slice()).filter(|description| !description.is_empty())
     }
 
+    fn condition(&self) -> Condition {
+        self.condition
+    }
+
+    fn tend(&mut self) -> bool {
+        self.look();
+        self.retry(1);
+        if self.header_refused && self.syncing.is_none() {
+            self.sync(Vec::new());
+        }
+        true
+    }
+
     fn begin(&mut self) -> Result<(), StoreError> {
         self.header.clean = false;
         self.header.state = None;
@@ -613,11 +656,39 @@ impl<E: Executor> Store for DiskStore<E> {
         self.flush_now()
     }
 
+    fn cancel(&mut self) -> Result<(), StoreError> {
+        if self.is_new {
+            // Nothing was in it.
+            let zeroed = self.disk.zero(slots_at(self.header.data_bytes), SLOTS_BYTES);
+            return zeroed.and_then(|()| self.disk.sync()).map_err(|_| StoreError::Write);
+        }
+        let sequence = self.header.sequence;
+        self.header = Header { sequence, ..self.before.clone() };
+        self.header_changed = true;
+        self.flush_now()
+    }
+
+    fn settle(&mut self) -> Result<(), StoreError> {
+        let settled = self.end_changes().and_then(|()| {
+            self.retry(1);
+            self.end_changes()?;
+            self.flush_now()
+        });
+        if settled.is_err() {
+            self.trouble.add(&Failure::Lost(self.backlog.bytes()));
+        }
+        settled
+    }
+
     fn close(&mut self, state: Option<StateId>) -> Result<(), StoreError> {
-        self.flush_now()?;
+        self.settle()?;
         self.header.clean = true;
         self.header.state = state;
         self.header_changed = true;
-        self.flush_now()
+        let closed = self.flush_now();
+        if closed.is_err() {
+            self.trouble.add(&Failure::Unclosed);
+        }
+        closed
     }
 }

@@ -40,6 +40,8 @@ pub struct Plan {
     pub status: Option<(Span, String, Print)>,
     /// Tells somebody what guests do wrong, on the thread that serves: it must not block.
     pub complain: fn(&str),
+    /// The same for what goes wrong with the store.
+    pub alarm: fn(&str),
 }
 
 /// Why a drive is not served, or not any more.
@@ -171,7 +173,7 @@ impl Group {
                     group.give_up();
                     return Err(GroupError {
                         name,
-                        cause: Box::new(ServeError::from(error).into()),
+                        cause: Box::new(ServeError::Thread(error).into()),
                     });
                 }
             }
@@ -248,7 +250,7 @@ fn serve(
     up: impl FnOnce(Up),
     started: &Receiver<Vec<Neighbour>>,
 ) -> Result<Option<RunResult>, Cause> {
-    let Plan { name, emulation, options, record, status, complain } = plan;
+    let Plan { name, emulation, options, record, status, complain, alarm } = plan;
     // Only what the engine uses is to lie near its processor. Threads that work for it, which
     // start below, are not to disturb it there.
     let anywhere = Cpus::usable().map_err(ServeError::from)?;
@@ -270,9 +272,11 @@ fn serve(
         server.subsystem_mut().set_tap(tap);
     }
     if let Some((interval, prefix, print)) = status {
-        server.every(interval, status::lines(prefix, print).map_err(ServeError::from)?);
+        server.every(interval, status::lines(prefix, print).map_err(ServeError::Thread)?);
     }
     server.on_complaint(Box::new(complain));
+    server.begin()?;
+    server.on_trouble(Box::new(alarm));
     up(Up {
         name,
         nqn: server.nqn().to_owned(),
@@ -282,7 +286,10 @@ fn serve(
         control: server.control(),
         neighbour: server.neighbour(),
     });
-    let Ok(others) = started.recv() else { return Ok(None) };
+    let Ok(others) = started.recv() else {
+        server.cancel();
+        return Ok(None);
+    };
     server.subsystem_mut().set_neighbours(others);
     let (setup, clock) = (clock::thread_cpu(), Clock::start(Rate::REAL));
     let served = server.run()?;

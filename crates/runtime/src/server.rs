@@ -10,7 +10,7 @@ use crate::clock::{Clock, Rate};
 use crate::cpus::Cpus;
 use crate::engine::{Control, Engine, EngineLimits, Told, copy_descriptor};
 use crate::fault::{self, ConnectionFault, FaultError, Faults};
-use crate::file_store::{self, Trouble};
+use crate::file_store::{self, Tell, Trouble};
 use crate::hub::{Hub, Measure};
 use crate::pacing::Poll;
 use crate::quota::{Bounds, Quotas};
@@ -92,6 +92,8 @@ pub struct ServeOptions {
     pub faults: Vec<ConnectionFault>,
     /// What real time may be missed by before the result is not trusted.
     pub late_bound: Option<Span>,
+    /// Only what the drive does is asked for, not when: a result that is not trusted says so.
+    pub functional: bool,
     /// How the serving thread looks for work.
     pub poll: Poll,
     /// Where the serving thread may run; `None`: anywhere.
@@ -121,6 +123,7 @@ impl Default for ServeOptions {
             tls: Vec::new(),
             faults: Vec::new(),
             late_bound: None,
+            functional: false,
             poll: Poll::Adaptive,
             cpus: None,
             connection: Settings::default(),
@@ -154,6 +157,9 @@ pub enum ServeError {
     /// The file cannot hold the bytes.
     #[error(transparent)]
     Store(#[from] file_store::OpenError),
+    /// A thread cannot be started.
+    #[error("a thread cannot be started: {0}")]
+    Thread(io::Error),
     /// The operating system refuses something.
     #[error("{0}")]
     System(#[from] io::Error),
@@ -162,7 +168,7 @@ pub enum ServeError {
 impl ServeError {
     /// Whether what the user gave is at fault, and not the machine.
     pub fn is_usage(&self) -> bool {
-        !matches!(self, ServeError::System(_) | ServeError::Port(_))
+        !matches!(self, ServeError::System(_) | ServeError::Thread(_) | ServeError::Port(_))
     }
 }
 
@@ -234,6 +240,7 @@ pub struct Server {
     interval: Option<(Span, Told)>,
     ports: Vec<Port>,
     say: Say,
+    is_begun: bool,
 }
 
 impl std::fmt::Debug for Server {
@@ -346,6 +353,7 @@ impl Server {
             interval: None,
             ports,
             say: Box::new(|_| ()),
+            is_begun: false,
         })
     }
 
@@ -400,11 +408,43 @@ impl Server {
         self.interval = Some((every, then));
     }
 
-    /// Serves until [`Control::stop`].
+    /// Calls `tell` with what goes wrong with the store, at once and for each kind once, on the
+    /// thread that serves: it must not block.
+    pub fn on_trouble(&mut self, tell: Tell) {
+        self.trouble.tell(tell);
+    }
+
+    /// Has the store note that it is in use: the last thing before hosts are told that they can
+    /// come. A start that fails before this leaves the store and the drive's state as they are.
+    ///
+    /// # Errors
+    /// If that cannot be noted.
+    pub fn begin(&mut self) -> Result<(), ServeError> {
+        if !self.is_begun && self.subsystem.open_store().is_err() {
+            let path = match &self.options.store {
+                StoreKind::File(path) => path.as_path(),
+                StoreKind::Ram | StoreKind::Pattern => Path::new("the store"),
+            };
+            return Err(file_store::OpenError::unusable(path, self.trouble.cause()).into());
+        }
+        self.is_begun = true;
+        Ok(())
+    }
+
+    /// Ends it without having served: the store and the drive's state are as they were.
+    pub fn cancel(mut self) {
+        if self.is_begun {
+            // Else the next run takes this one for one that was killed, and says so.
+            let _ = self.subsystem.cancel_store();
+        }
+    }
+
+    /// Serves until [`Control::stop`]; begins first, if that was not done.
     ///
     /// # Errors
     /// If the operating system fails.
-    pub fn run(self) -> Result<Served, ServeError> {
+    pub fn run(mut self) -> Result<Served, ServeError> {
+        self.begin()?;
         let rate = match self.options.speed {
             Speed::Modelled(rate) => rate,
             Speed::Max => Rate::REAL,
@@ -455,23 +495,22 @@ impl Server {
         if let Some(cpus) = &self.options.cpus {
             cpus.keep_to()?;
         }
-        // A start that fails before this leaves the store and its state as they are.
-        if engine.open_store().is_err() {
-            let problem = self.trouble.message().unwrap_or("it cannot be written").to_owned();
-            return Err(ServeError::System(io::Error::other(format!("the store: {problem}"))));
-        }
         let (mut subsystem, mut measure) = engine.run()?;
         measure.name_flows(subsystem.flow_names());
         let mut notes = self.notes;
         let drive = subsystem.drive();
         let (end, counters, blame) = (drive.now(), drive.counters(), drive.blame());
-        let state = store::save(&mut subsystem, &self.identity.name, &self.options, &mut notes);
-        if subsystem.close_store(state).is_err() {
-            notes.push("what was written since the last flush may be lost".to_owned());
-        }
-        notes.extend(self.trouble.message().map(|problem| format!("the store: {problem}")));
+        let name = &self.identity.name;
+        // The bytes first: a state belongs to them, and must not take their room. What fails is
+        // among the troubles.
+        let state = match subsystem.settle_store() {
+            Ok(()) => store::save(&mut subsystem, name, &self.options, &self.trouble, &mut notes),
+            Err(_) => None,
+        };
+        let _ = subsystem.close_store(state);
+        let failures = self.trouble.messages();
         let (identity, options) = (self.identity, self.options);
-        Ok(Served { identity, options, end, counters, blame, measure, notes })
+        Ok(Served { identity, options, end, counters, blame, measure, notes, failures })
     }
 }
 
@@ -485,6 +524,7 @@ pub struct Served {
     blame: Vec<Blame>,
     measure: Measure,
     notes: Vec<String>,
+    failures: Vec<String>,
 }
 
 impl Served {
@@ -509,6 +549,8 @@ impl Served {
         });
         let lateness = self.measure.lateness();
         result.notes = self.notes.clone();
+        result.failures = self.failures.clone();
+        result.functional = self.options.functional;
         result.lateness_ns = lateness.late();
         result.arrival_uncertainty_ns = lateness.uncertain();
         if self.options.speed != Speed::Max {

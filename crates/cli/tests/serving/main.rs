@@ -5,6 +5,7 @@
 //! - `vfio_user`: the same on the PCIe bus;
 //! - `several`: several drives in one process, and a drive in parts;
 //! - `restart`: a drive comes back from its file, its own state too, or says why not;
+//! - `store`: a drive says what is wrong with its file, and what was lost;
 //! - `record`: what was served is simulated again;
 //! - `tls`: connections that are encrypted.
 
@@ -13,6 +14,7 @@ mod bench;
 mod record;
 mod restart;
 mod several;
+mod store;
 mod support;
 mod tls;
 mod vfio_user;

@@ -14,7 +14,7 @@ const SMALL: [&str; 6] = [
     "geometry.blocks_per_plane=48",
     "--set",
     "over_provisioning=20%",
-    "--late-bound=1h",
+    "--functional",
 ];
 
 fn start(args: &[&str]) -> Served {

@@ -47,11 +47,11 @@ fn everything_written_comes_back_through_all_kinds_of_doorbells_and_completions(
             ][..],
         ),
         (
-            &["--speed", "1", "--doorbells", "trapped", "--late-bound", "1h"],
+            &["--speed", "1", "--doorbells", "trapped", "--functional"],
             &[&["--bs", "8k", "--iodepth", "8", "--number_ios", "500", "--numjobs", "2"]],
         ),
         (
-            &["--speed", "1", "--late-bound", "1h"],
+            &["--speed", "1", "--functional"],
             &[
                 &["--bs", "4k", "--iodepth", "8", "--number_ios", "1000", "--fsync", "100"],
                 &["--interrupts", "--bs", "4k", "--numjobs", "2", "--number_ios", "500"],
@@ -122,7 +122,7 @@ fn several_functions_and_tcp_serve_the_same_drive() {
     let (_folder, path) = folder();
     let other = path.with_file_name("other");
     let more = ["--vfio-user", other.to_str().unwrap(), "--tcp", "127.0.0.1:0", "--speed", "1"];
-    let drive = start(&path, &[&more[..], &["--late-bound", "1h"]].concat());
+    let drive = start(&path, &[&more[..], &["--functional"]].concat());
     let tcp = format!("tcp://{}", drive.address());
     let (one, two) =
         (format!("vfio-user:{}", path.display()), format!("vfio-user:{}", other.display()));
@@ -147,7 +147,7 @@ fn what_a_guest_does_can_be_recorded_and_simulated_again() {
     let (top, path) = folder();
     let recording = top.path().join("run.rec");
     let file = recording.to_str().unwrap();
-    let more = ["--tcp", "127.0.0.1:0", "--record", file, "--late-bound", "1h"];
+    let more = ["--tcp", "127.0.0.1:0", "--record", file, "--functional"];
     let drive = start(&path, &more);
     let load = ["--bsrange", "4k-64k", "--numjobs", "2", "--fsync", "20", "--number_ios", "300"];
     result(&bench(&path, &[&MIXED, &load[..]].concat()), 0);
@@ -194,7 +194,7 @@ fn faults_strike_functions() {
         (&["connection-drop:rate=5e-4"], &["--speed", "max"], "reconnects"),
     ] {
         let (_folder, path) = folder();
-        let mut serve = vec!["--late-bound", "1h"];
+        let mut serve = vec!["--functional"];
         faults.iter().for_each(|fault| serve.extend(["--fault", fault]));
         let drive = start(&path, &[&serve[..], more].concat());
         let target = format!("vfio-user:{}", path.display());

@@ -1,6 +1,7 @@
 //! Get Log Page (Base 2.0, section 5.16).
 
 use super::{Context, feature, identify};
+use crate::Condition;
 use crate::controller::{CHANGED_NAMESPACES, Controller, ERROR_ENTRIES, Role};
 use crate::namespace::SECTOR_BYTES;
 use crate::nvm::NAMESPACE_ALL;
@@ -177,11 +178,20 @@ impl Subsystem {
         bytes
     }
 
+    /// The media as hosts see them: the drive's, and the store that holds their bytes.
     fn media(&self) -> Media {
-        Media::new(&self.drive.counters().wear)
+        let mut media = Media::new(&self.drive.counters().wear);
+        media.warning |= match self.store.condition() {
+            Condition::Good => 0,
+            Condition::Full => warning::READ_ONLY,
+            Condition::Failed => warning::READ_ONLY | warning::RELIABILITY,
+        };
+        media
     }
 
-    /// Tells hosts when the media have crossed a threshold. Looked at once a minute.
+    /// Tells hosts when the media have crossed a threshold. Looked at once a minute, and when the
+    /// store can do less than before. That the media are read only is an event of the subsystem's
+    /// reliability (Base 2.0, section 5.2.1, SMART / health status).
     pub(crate) fn check_media(&mut self) {
         let new = self.health.crosses(self.media().warning);
         let ids: Vec<u16> = self.controllers.iter().flatten().map(|it| it.id).collect();
@@ -231,7 +241,7 @@ impl Subsystem {
         let before = health.errors_before;
         let here = self.controllers.iter().flatten();
         let errors = before + here.map(|it| it.error_count.saturating_sub(before)).sum::<u64>();
-        let wear = Media::new(&counters.wear);
+        let wear = self.media();
         let mut group = EnduranceGroup {
             // The group's bits are where SMART has them.
             critical_warning: wear.warning,

@@ -2,18 +2,21 @@
 
 use crate::support::*;
 use mynah_device::{
-    NamespaceConfig, Queue, RamStore, Ready, Store, StoreError, StoreJob, SubsystemConfig, Timing,
+    Condition, NamespaceConfig, Queue, RamStore, Ready, Store, StoreError, StoreJob,
+    SubsystemConfig, Timing,
 };
 use mynah_model::config::Fault;
 use mynah_stamp::{Span, Time};
+use mynah_wire::nvme::feature::id;
 use mynah_wire::nvme::identify::IdentifyNamespace;
+use mynah_wire::nvme::log::{EnduranceGroup, Smart, page};
 use mynah_wire::nvme::opcode::{admin, nvm};
 use mynah_wire::nvme::property::offset;
 use mynah_wire::nvme::{Status, SubmissionEntry};
 use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
-use zerocopy::IntoBytes;
+use zerocopy::{FromBytes, IntoBytes};
 
 /// Jobs finish when the test says so. What a fetch brings near is what was there then.
 #[derive(Default)]
@@ -25,6 +28,9 @@ struct Slow {
     finished: VecDeque<(StoreJob, Result<(), StoreError>)>,
     /// Jobs neither finished nor forgotten.
     fetches: usize,
+    condition: Condition,
+    /// How often it was asked to look after itself.
+    tended: usize,
 }
 
 #[derive(Clone, Default)]
@@ -87,6 +93,15 @@ impl Store for Shared {
 
     fn finished(&mut self) -> Option<(StoreJob, Result<(), StoreError>)> {
         self.0.borrow_mut().finished.pop_front()
+    }
+
+    fn condition(&self) -> Condition {
+        self.0.borrow().condition
+    }
+
+    fn tend(&mut self) -> bool {
+        self.0.borrow_mut().tended += 1;
+        true
     }
 }
 
@@ -205,6 +220,8 @@ fn errors_of_the_store_are_errors_of_the_command() {
         (read(0, 8), StoreError::Read, Status::UNRECOVERED_READ_ERROR),
         (write(0, 8), StoreError::Write, Status::WRITE_FAULT),
         (entry(nvm::FLUSH, 1), StoreError::Write, Status::WRITE_FAULT),
+        (write(0, 8), StoreError::Full, Status::CAPACITY_EXCEEDED),
+        (entry(nvm::FLUSH, 1), StoreError::Full, Status::CAPACITY_EXCEEDED),
         (blocks(nvm::VERIFY, 1, 0, 8), StoreError::Read, Status::UNRECOVERED_READ_ERROR),
     ] {
         let id = world.submit(io, entry, &[0; 4096]);
@@ -212,6 +229,59 @@ fn errors_of_the_store_are_errors_of_the_command() {
         assert_eq!(reply(&mut world, &store, io, id).0, expected);
     }
     assert_eq!(store.0.borrow().fetches, 0);
+}
+
+#[test]
+fn hosts_hear_of_a_store_that_takes_no_writes() {
+    for timing in [Timing::Modelled, Timing::Immediate] {
+        let (mut world, store) = slow_world(timing);
+        world.subsystem.open_store().expect("it begins");
+        let (admin, io, _) = world.host();
+        let every_warning = set_feature(id::ASYNCHRONOUS_EVENTS, 0xff);
+        assert_eq!(world.status(admin, every_warning, &[]), Status::SUCCESS);
+        let warnings = |world: &mut World| {
+            let smart = world.log(admin, page::SMART, 512);
+            let smart = Smart::read_from_bytes(&smart).expect("its length");
+            let mut group = log_page(page::ENDURANCE_GROUP, 512, 0);
+            group.dword11.set(1 << 16);
+            let group = world.call(admin, group, &[]).1;
+            let group = EnduranceGroup::read_from_bytes(&group).expect("its length");
+            assert_eq!(group.critical_warning, smart.critical_warning);
+            (smart.critical_warning, smart.media_errors.get())
+        };
+        assert_eq!(warnings(&mut world), (0, 0));
+        for _ in 0..2 {
+            // No room: a write fails, and the media are read only.
+            let event = world.submit(admin, entry(admin::ASYNCHRONOUS_EVENT_REQUEST, 0), &[]);
+            let id = world.submit(io, write(0, 8), &[1; 4096]);
+            store.0.borrow_mut().condition = Condition::Full;
+            assert!(store.finish(Err(StoreError::Full)));
+            let (status, _) = reply(&mut world, &store, io, id);
+            assert_eq!(status, Status::CAPACITY_EXCEEDED);
+            let told = world.reply_now(admin, event).expect("an event").0;
+            // The subsystem's reliability (0), of type SMART / health (1), in that log.
+            assert_eq!(told.entry.result.get(), 1 | u64::from(page::SMART) << 16);
+            assert_eq!(warnings(&mut world), (1 << 3, 0));
+            // There is room again: nothing has to be asked of the drive for that.
+            store.0.borrow_mut().condition = Condition::Good;
+            world.subsystem.store_calls();
+            world.wait(Span::from_ms(1));
+            assert_eq!(warnings(&mut world), (0, 0));
+            let id = world.submit(io, write(0, 8), &[1; 4096]);
+            assert_eq!(reply(&mut world, &store, io, id).0, Status::SUCCESS);
+        }
+        // Writes that had succeeded are lost, though nobody asks for anything.
+        let event = world.submit(admin, entry(admin::ASYNCHRONOUS_EVENT_REQUEST, 0), &[]);
+        let before = store.0.borrow().tended;
+        world.wait(Span::from_secs(3));
+        assert!(store.0.borrow().tended >= before + 2, "it looks after itself once a second");
+        assert!(world.reply_now(admin, event).is_none());
+        store.0.borrow_mut().condition = Condition::Failed;
+        world.subsystem.store_calls();
+        world.wait(Span::from_ms(1));
+        assert!(world.reply_now(admin, event).is_some(), "an event");
+        assert_eq!(warnings(&mut world), (1 << 2 | 1 << 3, 1));
+    }
 }
 
 #[test]

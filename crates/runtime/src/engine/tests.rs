@@ -4,7 +4,7 @@ use super::*;
 use crate::clock::Rate;
 use crate::quota::Quotas;
 use crate::workers::Workers;
-use mynah_device::{PatternStore, Ready, Store, StoreJob, SubsystemConfig};
+use mynah_device::{PatternStore, Ready, Store, StoreError, StoreJob, SubsystemConfig};
 use mynah_lab::emulation::Emulation;
 use mynah_wire::tcp::target::Settings;
 use std::sync::Mutex;

@@ -2,7 +2,7 @@
 //! see.
 
 use mynah_device::StoreJob;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 /// What an operation leaves behind.
@@ -54,8 +54,6 @@ struct Pending {
     waits_for: usize,
     /// Later operations that wait for this one.
     then: Vec<u64>,
-    /// The disk refused it: its bytes are here and nowhere else.
-    failed: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -75,7 +73,9 @@ struct Reading {
 const OPERATION_COST: u64 = 256;
 
 /// The unfinished operations. Those that overlap are done one after the other, and none is
-/// begun while an earlier read of the same bytes is under way.
+/// begun while an earlier read of the same bytes is under way. One that the disk refuses is
+/// unfinished still: its bytes are here and nowhere else, and those behind it wait until it has
+/// been tried again.
 #[derive(Debug, Default)]
 pub(super) struct Backlog {
     accepted: u64,
@@ -84,6 +84,8 @@ pub(super) struct Backlog {
     /// For each byte with an unfinished operation the newest one; by first byte, disjoint.
     newest: BTreeMap<u64, Segment>,
     reading: HashMap<StoreJob, Reading>,
+    /// Operations that the disk has refused, and that are not under way again.
+    refused: BTreeSet<u64>,
 }
 
 impl Backlog {
@@ -108,8 +110,6 @@ impl Backlog {
         let sequence = self.accepted;
         let end = at + bytes;
         let mut earlier = self.take_segments(at, end);
-        // One that the disk refused will never end; it waits for nothing.
-        earlier.retain(|number| !self.pending[number].failed);
         earlier.sort_unstable();
         earlier.dedup();
         let mut waits_for = earlier.len();
@@ -124,7 +124,7 @@ impl Backlog {
         self.cost += cost(&content);
         let ready =
             (waits_for == 0).then(|| Operation { sequence, at, bytes, content: content.clone() });
-        let pending = Pending { at, bytes, content, waits_for, then: Vec::new(), failed: false };
+        let pending = Pending { at, bytes, content, waits_for, then: Vec::new() };
         self.pending.insert(sequence, pending);
         ready
     }
@@ -170,11 +170,48 @@ impl Backlog {
     }
 
     /// The disk refused an operation. Reads go on seeing its bytes.
-    pub(super) fn failed(&mut self, sequence: u64, ready: &mut Vec<Operation>) {
-        let Some(pending) = self.pending.get_mut(&sequence) else { return };
-        pending.failed = true;
-        let then = std::mem::take(&mut pending.then);
-        self.release(then, ready);
+    pub(super) fn refused(&mut self, sequence: u64) {
+        if self.pending.contains_key(&sequence) {
+            self.refused.insert(sequence);
+        }
+    }
+
+    /// Whether there are operations that the disk has refused.
+    pub(super) fn has_refused(&self) -> bool {
+        !self.refused.is_empty()
+    }
+
+    /// Bytes that are here and perhaps not on the disk.
+    pub(super) fn bytes(&self) -> u64 {
+        self.pending.values().map(|it| it.bytes).sum()
+    }
+
+    /// So many refused operations, the oldest, to be tried again.
+    pub(super) fn retry(&mut self, most: usize) -> Vec<Operation> {
+        let again: Vec<u64> = self.refused.iter().copied().take(most).collect();
+        let operation = |sequence: u64| {
+            self.refused.remove(&sequence);
+            let pending = self.pending.get(&sequence)?;
+            let (at, bytes, content) = (pending.at, pending.bytes, pending.content.clone());
+            Some(Operation { sequence, at, bytes, content })
+        };
+        again.into_iter().filter_map(operation).collect()
+    }
+
+    /// Drops refused operations of which later ones have replaced everything; appends those whose
+    /// turn it is now.
+    pub(super) fn drop_replaced(&mut self, ready: &mut Vec<Operation>) {
+        let is_replaced = |sequence: &u64| {
+            let Some(pending) = self.pending.get(sequence) else { return true };
+            let mut seen = self.newest.range(pending.at..pending.at + pending.bytes);
+            !seen.any(|(_, segment)| segment.sequence == *sequence)
+        };
+        let replaced: Vec<u64> =
+            self.refused.iter().copied().filter(|it| is_replaced(it)).collect();
+        for sequence in replaced {
+            self.refused.remove(&sequence);
+            self.ended(sequence, ready);
+        }
     }
 
     /// A read of the disk begins.

@@ -1,10 +1,12 @@
 //! What the file store needs of a disk, and the file that is one.
+//!
+//! Tests give it one that refuses what they say: there is no other way for faults.
 
 use rustix::fs::FallocateFlags;
 use rustix::io::{Errno, ReadWriteFlags};
 use std::fs::File;
 use std::io::{self, IoSliceMut};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 
 /// A disk, used from several threads at once. Writes and zeroings that overlap are never under
 /// way together.
@@ -17,6 +19,24 @@ pub(super) trait Disk: Send + Sync + 'static {
     fn zero(&self, at: u64, bytes: u64) -> io::Result<()>;
     /// Puts everything on stable storage whose write or zeroing ended before this began.
     fn sync(&self) -> io::Result<()>;
+    /// What can be seen of it from outside.
+    fn look(&self) -> io::Result<Look>;
+}
+
+/// What can be seen of a disk from outside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Look {
+    /// Whether it has a name in some folder, without which nobody finds it again.
+    pub(super) is_named: bool,
+    pub(super) bytes: u64,
+}
+
+/// Whether an error of a write says that there is no room, which there may be later: a file system
+/// or quota that is full (ENOSPC, EDQUOT), or a limit for the size of files (EFBIG; setrlimit(2),
+/// RLIMIT_FSIZE).
+pub(super) fn is_no_room(error: &io::Error) -> bool {
+    let errno = Errno::from_io_error(error);
+    matches!(errno, Some(Errno::NOSPC | Errno::DQUOT | Errno::FBIG))
 }
 
 /// How much is written at once where a file system has no holes.
@@ -56,5 +76,10 @@ impl Disk for File {
 
     fn sync(&self) -> io::Result<()> {
         Ok(rustix::fs::fdatasync(self)?)
+    }
+
+    fn look(&self) -> io::Result<Look> {
+        let metadata = self.metadata()?;
+        Ok(Look { is_named: metadata.nlink() > 0, bytes: metadata.len() })
     }
 }

@@ -17,6 +17,8 @@ pub(super) const DRIVE_BYTES_MAX: usize = 48;
 
 const MAGIC: [u8; 8] = *b"MynahSto";
 const FORMAT: u32 = 1;
+/// Later formats will be no higher: whatever is says more of damage than of a version.
+const FORMAT_MAX: u32 = 255;
 const CLEAN: u32 = 1;
 const ALIGNMENT: usize = 4096;
 
@@ -58,6 +60,8 @@ pub(super) enum NoHeader {
     Foreign,
     /// Of a format that this program does not know.
     Format(u32),
+    /// Ours, but not as it was written.
+    Damaged,
 }
 
 /// Where the slots begin.
@@ -101,15 +105,19 @@ impl Header {
         if layout.magic != MAGIC {
             return Err(NoHeader::Foreign);
         }
-        if layout.format.get() != FORMAT {
-            return Err(NoHeader::Format(layout.format.get()));
+        let format = layout.format.get();
+        if format != FORMAT && format <= FORMAT_MAX {
+            return Err(NoHeader::Format(format));
         }
         let description =
-            rest.get(..layout.description_bytes.get() as usize).ok_or(NoHeader::Foreign)?;
+            rest.get(..layout.description_bytes.get() as usize).ok_or(NoHeader::Damaged)?;
         let checksum = layout.checksum.get();
         layout.checksum = U32::ZERO;
-        if checksum != crc32c::crc32c_append(crc32c::crc32c(layout.as_bytes()), description) {
-            return Err(NoHeader::Foreign);
+        let found = crc32c::crc32c_append(crc32c::crc32c(layout.as_bytes()), description);
+        // No file is as long as a number can be.
+        let is_possible = layout.data_bytes.get() <= i64::MAX as u64 - 2 * SLOTS_BYTES;
+        if format != FORMAT || checksum != found || !is_possible {
+            return Err(NoHeader::Damaged);
         }
         let drive = layout.drive.split(|&byte| byte == 0).next().unwrap_or_default();
         Ok(Header {
@@ -130,6 +138,23 @@ impl Header {
             (Ok(header), Err(_)) | (Err(_), Ok(header)) => Ok(header),
             (Err(NoHeader::Foreign), Err(other)) | (Err(other), Err(_)) => Err(other),
         }
+    }
+
+    /// A header among `bytes`, which begin at `at` in the file, wherever the file's end is now: it
+    /// says itself where it belongs.
+    pub(super) fn find(bytes: &[u8], at: u64) -> Option<Header> {
+        let first = at.next_multiple_of(ALIGNMENT as u64);
+        let places = (first..at + bytes.len() as u64).step_by(ALIGNMENT);
+        let mut found = places.filter_map(|place| {
+            let header = Header::decode(&bytes[(place - at) as usize..]).ok()?;
+            (header.at() == place).then_some(header)
+        });
+        found.next()
+    }
+
+    /// Bytes of the file that it is the header of.
+    pub(super) fn file_bytes(&self) -> u64 {
+        slots_at(self.data_bytes) + SLOTS_BYTES
     }
 }
 
@@ -165,8 +190,16 @@ mod tests {
             assert_eq!(newest.sequence, if byte < 104 { 2 } else { 3 }, "byte {byte}");
             slots[at] ^= 1;
         }
+        // Whoever can make a checksum, too.
+        let huge = Header { data_bytes: u64::MAX, ..header(3, b"") };
+        assert_eq!(Header::decode(&huge.encode()), Err(NoHeader::Damaged));
         let both = [8, 8 + SLOT_BYTES as usize];
         both.iter().for_each(|&at| slots[at] = 9);
         assert_eq!(Header::newest(&slots), Err(NoHeader::Format(9)));
+        // A version that there will never be.
+        both.iter().for_each(|&at| (slots[at], slots[at + 3]) = (1, 0x80));
+        assert_eq!(Header::newest(&slots), Err(NoHeader::Damaged));
+        both.iter().for_each(|&at| (slots[at + 3], slots[at + 9]) = (0, slots[at + 9] ^ 1));
+        assert_eq!(Header::newest(&slots), Err(NoHeader::Damaged));
     }
 }

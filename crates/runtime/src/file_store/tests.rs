@@ -1,4 +1,9 @@
-use super::header::slots_at;
+//! The store on a disk that does its work in any order, refuses it, and loses what was not synced.
+
+mod files;
+
+use super::disk::Look;
+use super::task::{look, of_write};
 use super::*;
 use proptest::prelude::*;
 use rand::{RngExt, SeedableRng};
@@ -32,7 +37,10 @@ struct RecordingDisk(Mutex<Recorded>);
 struct Recorded {
     content: Vec<u8>,
     steps: Vec<Step>,
-    fails: bool,
+    /// What writes end with, of zeros only where that is not for want of room.
+    fails: Option<Errno>,
+    /// What syncs end with.
+    sync_fails: Option<Errno>,
 }
 
 impl RecordingDisk {
@@ -74,6 +82,9 @@ impl Disk for RecordingDisk {
     fn sync(&self) -> io::Result<()> {
         unreachable!("the executor does it in two steps")
     }
+    fn look(&self) -> io::Result<Look> {
+        Ok(Look { is_named: true, bytes: self.0.lock().unwrap().content.len() as u64 })
+    }
 }
 
 /// Performs tasks when told to, in any order and with any overlap.
@@ -94,8 +105,8 @@ impl Steps {
             Work::Change(Operation { at, bytes, content: Content::Zeros, .. }) => {
                 Some((*at, vec![0; *bytes as usize]))
             }
-            Work::Sync { header: Some(header) } => Some((header.at(), header.encode())),
-            Work::Sync { header: None } | Work::Read { .. } => None,
+            Work::Sync { header: Some(header), .. } => Some((header.at(), header.encode())),
+            Work::Sync { header: None, .. } | Work::Read { .. } | Work::Look(_) => None,
         }
     }
 
@@ -122,40 +133,55 @@ impl Steps {
                 self.disk.read(*at, &mut half).unwrap();
             }
             // The sync itself begins when its header has been written.
-            Work::Sync { header: None } => self.disk.record(Step::SyncBegins),
-            Work::Sync { header: Some(_) } | Work::Change(_) => {}
+            Work::Sync { header: None, .. } => self.disk.record(Step::SyncBegins),
+            Work::Sync { header: Some(_), .. } | Work::Change(_) | Work::Look(_) => {}
         }
         self.running.push((number, task, half));
     }
 
     fn end(&mut self, which: usize) {
         let (number, task, half) = self.running.remove(which % self.running.len());
-        if let Some((at, content)) = Self::content(&task) {
+        let (fails, sync_fails) = {
+            let disk = self.disk.0.lock().unwrap();
+            (disk.fails, disk.sync_fails)
+        };
+        let is_of_zeros = matches!(&task.0, Work::Change(it) if it.content == Content::Zeros);
+        let fails = fails.filter(|&it| it != Errno::NOSPC || !is_of_zeros);
+        let result = fails.map_or(Ok(()), |error| Err(of_write(error.into())));
+        if let Some((at, content)) = Self::content(&task)
+            && result.is_ok()
+        {
             self.disk.show(at / SECTOR, &content, true);
             self.disk.record(Step::WriteEnds { number });
         }
-        let result = match self.disk.0.lock().unwrap().fails {
-            true => Err(io::Error::other("broken")),
-            false => Ok(()),
-        };
         match task.0 {
             Work::Read { job, at, buffer: mut bytes } => {
                 self.disk.read(at, &mut bytes).unwrap();
                 for (now, before) in bytes.chunks_mut(SECTOR as usize).zip(half.chunks(512)) {
                     now[..256].copy_from_slice(&before[..256]);
                 }
-                self.done.push_back(Done(Outcome::Read { job, buffer: bytes, result }));
+                self.done.push_back(Done(Outcome::Read { job, buffer: bytes, result: Ok(()) }));
+            }
+            Work::Look(wanted) => {
+                let result = look(&*self.disk, wanted);
+                self.done.push_back(Done(Outcome::Look { result }));
             }
             Work::Change(Operation { sequence, .. }) => {
                 self.done.push_back(Done(Outcome::Change { sequence, result }));
             }
             // Written: now the sync of everything.
-            Work::Sync { header: Some(_) } if result.is_ok() => {
+            Work::Sync { header: Some(_), wanted } if result.is_ok() => {
                 self.disk.record(Step::SyncBegins);
-                self.running.push((number, Task(Work::Sync { header: None }), half));
+                self.running.push((number, Task(Work::Sync { header: None, wanted }), half));
             }
-            Work::Sync { .. } => {
-                self.disk.record(Step::SyncEnds);
+            Work::Sync { header: Some(_), .. } => {
+                self.done.push_back(Done(Outcome::Sync { result }));
+            }
+            Work::Sync { header: None, .. } => {
+                let result = sync_fails.map_or(Ok(()), |it| Err(Failure::Sync(it.into())));
+                if result.is_ok() {
+                    self.disk.record(Step::SyncEnds);
+                }
                 self.done.push_back(Done(Outcome::Sync { result }));
             }
         }
@@ -184,14 +210,26 @@ impl Executor for Steps {
 /// What a host and the disk's scheduler do.
 #[derive(Clone, Debug)]
 enum Action {
-    Write { sector: u64, sectors: u64 },
-    Discard { sector: u64, sectors: u64 },
+    Write {
+        sector: u64,
+        sectors: u64,
+    },
+    Discard {
+        sector: u64,
+        sectors: u64,
+    },
     Describe,
     Flush,
-    Fetch { sector: u64, sectors: u64 },
+    Fetch {
+        sector: u64,
+        sectors: u64,
+    },
     Begin(usize),
     End(usize),
     Collect,
+    /// The disk is full from now on, or has room again.
+    Full(bool),
+    Tend,
 }
 
 fn actions() -> impl Strategy<Value = Vec<Action>> {
@@ -206,6 +244,8 @@ fn actions() -> impl Strategy<Value = Vec<Action>> {
         9 => any::<usize>().prop_map(Action::Begin),
         9 => any::<usize>().prop_map(Action::End),
         4 => Just(Action::Collect),
+        1 => any::<bool>().prop_map(Action::Full),
+        2 => Just(Action::Tend),
     ];
     proptest::collection::vec(action, 1..90)
 }
@@ -272,7 +312,7 @@ fn harness() -> Harness {
     (store, disk, book)
 }
 
-/// Does the actions; every read must see what was accepted before it.
+/// Does the actions; every read must see what was accepted before it. At the end there is room.
 fn run((store, disk, book): &mut Harness, actions: &[Action]) {
     let mut flushes = HashMap::new();
     let mut fetches = HashMap::new();
@@ -282,6 +322,12 @@ fn run((store, disk, book): &mut Harness, actions: &[Action]) {
                    flushes: &mut HashMap<StoreJob, _>,
                    fetches: &mut HashMap<StoreJob, (u64, u64, Vec<usize>)>| {
         while let Some((job, result)) = store.finished() {
+            if result == Err(StoreError::Full) {
+                // It promises nothing, or was not accepted, or is accepted and not waited for.
+                assert!(!fetches.contains_key(&job));
+                flushes.remove(&job);
+                continue;
+            }
             assert_eq!(result, Ok(()));
             if let Some((floor, description)) = flushes.remove(&job) {
                 let now = disk.0.lock().unwrap().steps.len();
@@ -303,11 +349,21 @@ fn run((store, disk, book): &mut Harness, actions: &[Action]) {
             Action::Write { sector, sectors } => {
                 version += 1;
                 let bytes = sectors_of(version, sector..sector + sectors);
+                let before = store.backlog.accepted();
                 store.write(sector * SECTOR, &bytes);
+                if store.backlog.accepted() == before {
+                    assert_eq!(store.condition(), Condition::Full);
+                    continue;
+                }
                 (sector..sector + sectors).for_each(|at| book.versions[at as usize].push(version));
             }
             Action::Discard { sector, sectors } => {
+                let before = store.backlog.accepted();
                 store.discard(sector * SECTOR, sectors * SECTOR);
+                if store.backlog.accepted() == before {
+                    assert_eq!(store.condition(), Condition::Full);
+                    continue;
+                }
                 (sector..sector + sectors).for_each(|at| book.versions[at as usize].push(0));
             }
             Action::Describe => {
@@ -339,12 +395,20 @@ fn run((store, disk, book): &mut Harness, actions: &[Action]) {
                 store.executor.end(which);
             }
             Action::Collect => collect(store, book, &mut flushes, &mut fetches),
+            Action::Full(is_full) => {
+                disk.0.lock().unwrap().fails = is_full.then_some(Errno::NOSPC);
+            }
+            Action::Tend => assert!(store.tend()),
             Action::Begin(_) | Action::End(_) => {}
         }
     }
     // The rest, so that nothing waits for ever.
+    disk.0.lock().unwrap().fails = None;
     loop {
         collect(store, book, &mut flushes, &mut fetches);
+        if store.condition() == Condition::Full {
+            store.tend();
+        }
         if store.executor.waiting.is_empty() && store.executor.running.is_empty() {
             break;
         }
@@ -355,6 +419,7 @@ fn run((store, disk, book): &mut Harness, actions: &[Action]) {
             store.executor.end(0);
         }
     }
+    assert_eq!(store.condition(), Condition::Good);
     assert!(flushes.is_empty() && fetches.is_empty(), "jobs that never finish");
     assert!(store.jobs.is_empty() && store.backlog.cost() == 0, "what is left over");
 }
@@ -457,25 +522,169 @@ proptest! {
 fn a_failed_write_fails_every_later_flush() {
     let (mut store, disk, _) = harness();
     store.write(0, &sector_of(7, 0));
-    disk.0.lock().unwrap().fails = true;
+    disk.0.lock().unwrap().fails = Some(Errno::IO);
     store.executor.begin(0);
     store.executor.end(0);
     assert_eq!(store.finished(), None);
-    disk.0.lock().unwrap().fails = false;
+    disk.0.lock().unwrap().fails = None;
     for _ in 0..3 {
         let Ready::Later(flush) = store.flush() else { panic!("it cannot be stable") };
         assert_eq!(store.finished(), Some((flush, Err(StoreError::Write))));
         let Ready::Later(write) = store.write(512, &sector_of(8, 1)) else { panic!("accepted") };
         assert_eq!(store.finished(), Some((write, Err(StoreError::Write))));
     }
-    assert_eq!(store.trouble().message(), Some("it takes no more writes: broken"));
+    assert_eq!(store.condition(), Condition::Failed);
+    assert!(store.tend(), "there is nothing to do about it");
+    assert_eq!(store.condition(), Condition::Failed);
+    assert_says(&store, &["it cannot be written (Input/output error"]);
     assert_eq!(store.close(None), Err(StoreError::Write));
+    assert_says(&store, &["it cannot be written", "512 bytes that hosts had written are lost"]);
     // What was accepted is still seen.
     let Ready::Later(fetch) = store.fetch(0, 512) else { panic!("no job") };
     assert_eq!(store.finished(), Some((fetch, Ok(()))));
     let mut bytes = [0; 512];
     store.read(Some(fetch), 0, &mut bytes);
     assert_eq!(version_of(&bytes, 0), 7);
+}
+
+/// What was said went wrong, in order: each message has one of these.
+#[track_caller]
+fn assert_says<E: Executor>(store: &DiskStore<E>, parts: &[&str]) {
+    let messages = store.trouble().messages();
+    assert_eq!(messages.len(), parts.len(), "{messages:?}");
+    for (message, part) in messages.iter().zip(parts) {
+        assert!(message.contains(part), "{message}");
+    }
+}
+
+/// Has everything done that the disk was given, and what comes of it.
+fn do_all(store: &mut DiskStore<Steps>) -> Vec<(StoreJob, Result<(), StoreError>)> {
+    let mut finished = Vec::new();
+    loop {
+        while let Some(it) = store.finished() {
+            finished.push(it);
+        }
+        if store.executor.waiting.is_empty() && store.executor.running.is_empty() {
+            return finished;
+        }
+        if !store.executor.waiting.is_empty() {
+            store.executor.begin(0);
+        }
+        store.executor.end(0);
+    }
+}
+
+fn later(ready: Ready) -> StoreJob {
+    let Ready::Later(job) = ready else { panic!("it is done at once") };
+    job
+}
+
+#[test]
+fn what_has_no_room_is_kept_and_written_when_there_is_some() {
+    for errno in [Errno::NOSPC, Errno::DQUOT, Errno::FBIG] {
+        let (mut store, disk, _) = harness();
+        let told = Arc::new(Mutex::new(Vec::new()));
+        let tell = told.clone();
+        store.trouble().tell(Box::new(move |text| tell.lock().unwrap().push(text.to_owned())));
+        disk.0.lock().unwrap().fails = Some(errno);
+        assert_eq!(store.write(0, &sector_of(7, 0)), Ready::Now);
+        assert_eq!(store.write(512, &sector_of(7, 1)), Ready::Now);
+        let flush = later(store.flush());
+        assert_eq!(do_all(&mut store), [(flush, Err(StoreError::Full))]);
+        assert_eq!(store.condition(), Condition::Full);
+        for _ in 0..3 {
+            let (write, flush) = (later(store.write(1024, &sector_of(8, 2))), later(store.flush()));
+            store.tend();
+            let refused = [write, flush].map(|job| (job, Err(StoreError::Full)));
+            assert_eq!(do_all(&mut store), refused);
+        }
+        let messages = told.lock().unwrap().clone();
+        assert_eq!(messages.len(), 1, "once: {messages:?}");
+        assert!(messages[0].starts_with("error: "), "{messages:?}");
+        assert!(messages[0].contains("there is no room for what was written"), "{messages:?}");
+        // What was accepted is seen, and is written with nobody's help.
+        let fetch = later(store.fetch(0, 1024));
+        assert_eq!(store.finished(), Some((fetch, Ok(()))));
+        let mut bytes = [0; 1024];
+        store.read(Some(fetch), 0, &mut bytes);
+        assert_eq!(bytes[..], sectors_of(7, 0..2));
+        disk.0.lock().unwrap().fails = None;
+        assert!(store.tend());
+        assert_eq!(do_all(&mut store), []);
+        assert_eq!(store.condition(), Condition::Good);
+        assert_eq!(disk.0.lock().unwrap().content[..1024], sectors_of(7, 0..2));
+        assert_eq!(store.write(1024, &sector_of(8, 2)), Ready::Now);
+        let flush = later(store.flush());
+        assert_eq!(do_all(&mut store), [(flush, Ok(()))]);
+        assert_eq!(store.close(Some(AFTER)), Ok(()));
+        assert_says(&store, &["there is no room for what was written"]);
+        assert!(told.lock().unwrap()[1].contains("there is room again"));
+    }
+}
+
+#[test]
+fn deallocation_makes_room_where_there_is_none() {
+    let (mut store, disk, _) = harness();
+    disk.0.lock().unwrap().fails = Some(Errno::NOSPC);
+    store.write(0, &sectors_of(7, 0..4));
+    store.write(4 * SECTOR, &sectors_of(7, 4..6));
+    assert_eq!(do_all(&mut store), []);
+    assert_eq!(store.condition(), Condition::Full);
+    // What is deallocated needs no room any more, and what is left has some then.
+    assert_eq!(store.discard(0, 4 * SECTOR), Ready::Now);
+    assert_eq!(do_all(&mut store), []);
+    assert_eq!(store.condition(), Condition::Full);
+    assert_eq!(store.discard(4 * SECTOR, 2 * SECTOR), Ready::Now);
+    assert_eq!(do_all(&mut store), []);
+    assert_eq!(store.condition(), Condition::Good);
+    let flush = later(store.flush());
+    assert_eq!(do_all(&mut store), [(flush, Ok(()))]);
+    assert_eq!(disk.0.lock().unwrap().content[..6 * 512], [0; 6 * 512]);
+}
+
+#[test]
+fn what_has_found_no_room_by_the_end_is_lost_and_said_to_be() {
+    let (mut store, disk, _) = harness();
+    disk.0.lock().unwrap().fails = Some(Errno::NOSPC);
+    store.write(0, &sectors_of(7, 0..4));
+    assert_eq!(store.settle(), Err(StoreError::Full));
+    assert_eq!(store.close(Some(AFTER)), Err(StoreError::Full));
+    assert_says(&store, &["there is no room", "2048 bytes that hosts had written are lost"]);
+    // If there is room at the last moment, nothing is.
+    let (mut store, disk, _) = harness();
+    disk.0.lock().unwrap().fails = Some(Errno::NOSPC);
+    store.write(0, &sectors_of(7, 0..4));
+    assert_eq!(do_all(&mut store), []);
+    disk.0.lock().unwrap().fails = None;
+    assert_eq!(store.close(Some(AFTER)), Ok(()));
+    assert_eq!(disk.0.lock().unwrap().content[..2048], sectors_of(7, 0..4));
+}
+
+#[test]
+fn what_the_kernel_could_not_sync_is_lost_for_good() {
+    let (mut store, disk, _) = harness();
+    store.write(0, &sector_of(7, 0));
+    disk.0.lock().unwrap().sync_fails = Some(Errno::NOSPC);
+    let flush = later(store.flush());
+    assert_eq!(do_all(&mut store), [(flush, Err(StoreError::Write))]);
+    disk.0.lock().unwrap().sync_fails = None;
+    store.tend();
+    assert_eq!(do_all(&mut store), []);
+    assert_eq!(store.condition(), Condition::Failed);
+    assert_says(&store, &["what was written did not get to the disk"]);
+}
+
+#[test]
+fn a_start_that_is_taken_back_leaves_the_header_as_it_was() {
+    let (mut store, disk, _) = harness();
+    let header = || {
+        let content = disk.0.lock().unwrap().content.clone();
+        Header::newest(&content[slots_at(SECTORS * SECTOR) as usize..]).expect("a header")
+    };
+    assert_eq!((header().clean, header().state), (false, None));
+    assert_eq!(store.cancel(), Ok(()));
+    assert_eq!((header().clean, header().state), (true, Some(BEFORE)));
+    assert_eq!(header().description, [1]);
 }
 
 #[test]
@@ -509,79 +718,4 @@ fn a_forgotten_fetch_leaves_nothing() {
     store.executor.end(0);
     assert_eq!(store.finished(), None);
     assert!(store.jobs.is_empty());
-}
-
-fn open(path: &Path, bytes: u64, drive: &str) -> Result<(FileStore, Found), OpenError> {
-    FileStore::open(StoreFile::open(path)?, bytes, drive)
-}
-
-fn read_all(store: &mut FileStore, at: u64, bytes: usize) -> Vec<u8> {
-    let Ready::Later(job) = store.fetch(at, bytes as u32) else { panic!("no job") };
-    loop {
-        match store.finished() {
-            Some((finished, result)) if finished == job => {
-                assert_eq!(result, Ok(()));
-                let mut into = vec![9; bytes];
-                store.read(Some(job), at, &mut into);
-                return into;
-            }
-            Some(_) => {}
-            None => std::thread::yield_now(),
-        }
-    }
-}
-
-#[test]
-fn a_file_keeps_bytes_and_description_and_is_refused_where_it_does_not_fit() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("drive");
-    let size = 1 << 40;
-    let data: Vec<u8> = (0..300_000u32).map(|n| (n % 251) as u8).collect();
-    let at = size - (1 << 20);
-    {
-        let (mut store, found) = open(&path, size, "hash").expect("a new store");
-        assert_eq!((found, store.description()), (Found::Nothing, None));
-        assert_eq!(store.begin(), Ok(()));
-        store.write(at, &data);
-        store.discard(at + 4096, 100_352);
-        store.describe(b"two namespaces");
-        assert_eq!(&read_all(&mut store, at, 4096), &data[..4096]);
-        let in_use = open(&path, size, "hash").map(drop).unwrap_err();
-        assert!(in_use.to_string().ends_with("another process is using it"), "{in_use}");
-        assert_eq!(store.close(Some([5; 16])), Ok(()));
-    }
-    let blocks = |path: &Path| {
-        std::os::unix::fs::MetadataExt::blocks(&std::fs::metadata(path).expect("metadata"))
-    };
-    assert!(blocks(&path) * 512 < 1 << 20, "{} blocks", blocks(&path));
-    for (used, closed) in [(false, true), (true, true), (true, false)] {
-        let file = StoreFile::open(&path).expect("a file");
-        assert_eq!(file.state(), closed.then_some([5; 16]));
-        assert_eq!((file.is_used(), file.is_closed()), (true, closed));
-        assert_eq!((file.is_of("hash"), file.is_of("another")), (true, false));
-        drop(file);
-        let (mut store, found) = open(&path, size, "hash").expect("a store");
-        assert_eq!(found, Found::Bytes { same_drive: true, closed });
-        assert_eq!(store.description(), Some(&b"two namespaces"[..]));
-        let back = read_all(&mut store, at, data.len());
-        assert_eq!(&back[..4096], &data[..4096]);
-        assert!(back[4096..104_448].iter().all(|&byte| byte == 0));
-        assert_eq!(&back[104_448..], &data[104_448..]);
-        // Not closed: the next run must be told, unless this one was never in use.
-        if used {
-            assert_eq!(store.begin(), Ok(()));
-        }
-    }
-    let (_, found) = open(&path, size, "another").expect("a store");
-    assert_eq!(found, Found::Bytes { same_drive: false, closed: false });
-    let text = |path: &Path, size| open(path, size, "hash").map(drop).unwrap_err().to_string();
-    let sizes = format!("holds a drive of {size} bytes, but this drive has 4096");
-    assert!(text(&path, 4096).ends_with(&sizes));
-    let foreign = folder.path().join("letters");
-    std::fs::write(&foreign, "abc").unwrap();
-    assert!(text(&foreign, 4096).contains("not a store of Mynah's"));
-    std::fs::write(&foreign, vec![b'x'; 200_000]).unwrap();
-    assert!(text(&foreign, 4096).contains("not a store of Mynah's"));
-    assert_eq!(std::fs::read(&foreign).unwrap(), vec![b'x'; 200_000]);
-    assert!(text(folder.path(), 4096).contains("directory"));
 }

@@ -571,6 +571,8 @@ fn outcome(
                 duration(load.ramp.as_ns_f64())
             )
         }),
+        functional: false,
+        failures: Vec::new(),
         notes,
         flows: vec![tally.flow(&load.flow.name)],
         fairness: None,

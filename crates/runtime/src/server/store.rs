@@ -10,7 +10,7 @@
 use super::{ServeError, ServeOptions, Speed, StoreKind};
 use crate::arena;
 use crate::engine::copy_descriptor;
-use crate::file_store::{FileStore, Found, OpenError, StoreFile, Trouble};
+use crate::file_store::{Failure, FileStore, Found, OpenError, StoreFile, Trouble};
 use mynah_device::store::StateId;
 use mynah_device::{PatternStore, RamStore, Store, Subsystem};
 use mynah_lab::SimulationError;
@@ -193,12 +193,13 @@ pub(super) fn open(
     Ok(Opened { store: Box::new(store), waker: Some(waker), trouble })
 }
 
-/// Saves the state of a drive that is not used any more beside its bytes. Which it is; `None` and a
-/// note if there is none.
+/// Saves the state of a drive that is not used any more beside its bytes. Which it is; `None` if
+/// there is none, and a note if the drive has none to save, or trouble if it cannot be written.
 pub(super) fn save(
     subsystem: &mut Subsystem,
     name: &str,
     options: &ServeOptions,
+    trouble: &Trouble,
     notes: &mut Vec<String>,
 ) -> Option<StateId> {
     let StoreKind::File(bytes) = &options.store else { return None };
@@ -207,9 +208,11 @@ pub(super) fn save(
     }
     let after = format!("served until {}", subsystem.drive().now());
     let path = state_path(bytes);
+    let Some(drive) = subsystem.bring_to_rest() else {
+        notes.push("the drive's own state was not saved: the drive did not come to rest".into());
+        return None;
+    };
     let mut write = || -> Result<Checksum, String> {
-        let busy = || "the drive did not come to rest".to_owned();
-        let drive = subsystem.bring_to_rest().ok_or_else(busy)?;
         let file = PendingFile::create_private(&path).map_err(|error| error.to_string())?;
         let saved = saved_state::save(drive, name, &after, file);
         let checksum = saved.map_err(|error| error.to_string())?;
@@ -222,7 +225,7 @@ pub(super) fn save(
     match write() {
         Ok(checksum) => Some(id_of(&checksum)),
         Err(problem) => {
-            notes.push(format!("the drive's own state was not saved: {problem}"));
+            trouble.add(&Failure::State(problem));
             None
         }
     }
