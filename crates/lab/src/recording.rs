@@ -761,6 +761,8 @@ impl Recording {
         mut watch: impl FnMut(&mut Drive, Replayed<'_>) -> bool,
     ) -> Result<u64, RecordingError> {
         let mut host = Rehost::new(remap, self.past);
+        // This host has all data at hand when they are asked for.
+        drive.report_moves(false);
         loop {
             let record = host.next(&mut self)?;
             if !host.run_to(&mut self, drive, record.at, &mut watch)? {
