@@ -367,7 +367,7 @@ pub(crate) struct Demo {
 /// `mynah bench`.
 #[derive(Args)]
 pub(crate) struct Bench {
-    /// tcp://HOST[:PORT][/NQN], where without a port 4420 is meant, and without a name the target's
+    /// tcp://HOST:PORT/NQN, where without `:PORT` 4420 is meant, and without `/NQN` the target's
     /// only subsystem; or vfio-user:DIR
     #[arg(value_name = "TARGET")]
     pub(crate) target: String,
