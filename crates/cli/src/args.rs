@@ -579,8 +579,16 @@ pub(crate) struct RunArgs {
     /// counts seconds
     #[arg(long = "ramp_time", alias = "ramp-time", value_name = "TIME")]
     pub(crate) ramp_time: Option<String>,
-    /// Run until I/Os a second are steady by SNIA's rule, over rounds of this length, at most 25;
-    /// results are those of the last five [default: 1s]
+    /// Before anything is measured, run the same load until the drive is at rest (auto), not at
+    /// all (off) or for a time on the drive's clock; of a drive that starts steady [default: auto]
+    #[arg(long, value_name = "auto|off|TIME", conflicts_with_all = ["replay", "load_state"])]
+    pub(crate) settle: Option<String>,
+    /// Fail (exit code 1) if the drive was not at rest during the measurement, or too few blocks
+    /// were collected to say so
+    #[arg(long, conflicts_with = "replay")]
+    pub(crate) require_steady: bool,
+    /// Run until I/Os a second are steady by SNIA's rule and the drive is at rest, over rounds of
+    /// this length, at most 25; results are those of the last five [default: 1s]
     #[arg(long, value_name = "ROUND", num_args = 0..=1, require_equals = true)]
     #[arg(default_missing_value = "1s", conflicts_with_all = ["replay", "record"])]
     pub(crate) until_steady: Option<String>,

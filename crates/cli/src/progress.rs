@@ -78,6 +78,12 @@ impl Bar {
                     bar.set_style(style("{spinner} {msg} {elapsed}"));
                     bar.set_message("building and preconditioning the drive");
                 }
+                Step::Settling(progress) => {
+                    if bar.length() != Some(FULL) {
+                        self.start("settling the drive (--settle)");
+                    }
+                    bar.set_position((progress.done * FULL as f64) as u64);
+                }
                 Step::Started => self.start("simulating"),
                 Step::Alone(flow) => {
                     self.flow = format!("simulating {flow} alone");

@@ -6,6 +6,7 @@ use crate::failure::Failure;
 use crate::machine::{self, Meter};
 use crate::print;
 use crate::progress::Bar;
+use mynah_lab::experiment::Settle;
 use mynah_lab::fault::FORMS;
 use mynah_lab::output::PendingFile;
 use mynah_lab::result::Results;
@@ -311,6 +312,22 @@ fn adjust(args: &Sim, mut simulation: Simulation) -> Result<Simulation, Failure>
     if let Some(seed) = args.run.seed {
         simulation = simulation.seed(seed);
     }
+    if let Some(text) = &args.run.settle {
+        simulation.options.settle = match text.as_str() {
+            "auto" => Settle::Auto,
+            "off" => Settle::Off,
+            _ => match crate::values::span("--settle", text) {
+                Ok(time) if time.is_zero() => Settle::Off,
+                Ok(time) => Settle::For(time),
+                Err(_) => {
+                    let problem =
+                        format!("--settle {text}: neither auto, off nor a time such as 5s");
+                    return Err(Failure::usage(problem, None));
+                }
+            },
+        };
+    }
+    simulation.require_steady = args.run.require_steady;
     if let Some(text) = &args.run.ramp_time {
         simulation.options.ramp_time = crate::values::span("--ramp_time", text)?;
     }

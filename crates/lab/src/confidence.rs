@@ -5,6 +5,7 @@
 //! probability (Student's t, two-sided; `s` is the standard deviation of the sample).
 
 use crate::result::{Confidence, Metric, Result};
+use std::collections::BTreeMap;
 
 /// The probability with which the true mean lies in the interval.
 pub const LEVEL: f64 = 0.95;
@@ -69,9 +70,23 @@ pub fn quantities(result: &Result) -> Vec<(String, f64)> {
         all.extend(device.cmt_hit_ratio.map(|hits| ("cmt_hit_ratio".to_owned(), hits)));
         all.extend(device.cache_hit_ratio.map(|hits| ("cache_hit_ratio".to_owned(), hits)));
     }
+    if let Some(judged) = &result.steadiness {
+        all.push(("blocks_collected".to_owned(), judged.blocks_collected as f64));
+        all.extend(judged.waf_collection.map(|waf| ("waf_collection".to_owned(), waf)));
+        all.extend(judged.waf_expected.map(|waf| ("waf_expected".to_owned(), waf)));
+    }
     all.extend(result.fairness.map(|fairness| ("fairness".to_owned(), fairness)));
     all.extend(result.weighted_speedup.map(|speedup| ("weighted_speedup".to_owned(), speedup)));
     all
+}
+
+/// How many of the runs ended with each verdict about whether the drive was at rest.
+fn verdicts(runs: &[&Result]) -> BTreeMap<String, u64> {
+    let mut verdicts = BTreeMap::new();
+    for judged in runs.iter().filter_map(|result| result.steadiness.as_ref()) {
+        *verdicts.entry(judged.verdict.name().to_owned()).or_insert(0) += 1;
+    }
+    verdicts
 }
 
 /// Means and intervals over runs that differ in their seed only. A quantity that some of
@@ -89,6 +104,7 @@ pub fn of(runs: &[&Result]) -> Confidence {
         runs: runs.len() as u64,
         level: LEVEL,
         metrics: metrics.collect(),
+        steadiness: verdicts(runs),
     }
 }
 

@@ -181,6 +181,7 @@ impl Prepared {
             name: &self.name,
             saved_state: self.restored.as_ref().map(|it| saved_state::name(&it.checksum)),
             precondition: self.precondition,
+            settling: None,
             occupancy: &self.occupancy,
             seed: self.drive.config().seed,
             ramp: Span::ZERO,

@@ -5,6 +5,7 @@
 //! drive = "mqsim-fast18"          # a shipped drive's name, or a file (relative to this one)
 //! seed = 1
 //! precondition = "steady"         # none, fill or steady
+//! settle = "auto"                 # then run the load unmeasured: until at rest, off, or a time
 //! ramp_time = "1s"                # left out of the results
 //!
 //! [set]                           # or an array: set = ["gc.start=0.1"]
@@ -28,7 +29,7 @@
 //! ```
 //!
 //! Keys are `flow.NAME.OPTION` (the name `*` is every flow), `set.KEY`, and `drive`, `seed`,
-//! `precondition`, `ramp_time`; the last key varies fastest.
+//! `precondition`, `settle`, `ramp_time`; the last key varies fastest.
 //!
 //! A flow's keys are the options of [`FlowOptions`]; `channels`, `chips`, `dies` and `planes`
 //! give it a namespace of its own. Nothing is ignored: an unknown key or a value that cannot
@@ -39,6 +40,7 @@ mod written;
 
 use crate::input;
 use crate::quantity::{parse_count, parse_time};
+use crate::units::Duration;
 use crate::workload::{FlowOptions, FlowSpec, OptionError, Source};
 use miette::{Diagnostic, LabeledSpan, NamedSource, SourceCode};
 use mynah_model::config::{Config, Namespace};
@@ -50,6 +52,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
 use std::path::Path;
+use std::str::FromStr;
 use toml::Value;
 
 /// The schema this module reads.
@@ -78,7 +81,7 @@ impl Precondition {
     }
 }
 
-impl std::str::FromStr for Precondition {
+impl FromStr for Precondition {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Precondition, String> {
@@ -87,6 +90,45 @@ impl std::str::FromStr for Precondition {
             "fill" => Ok(Precondition::Fill),
             "steady" => Ok(Precondition::Steady),
             _ => Err(format!("`{text}` is not a state; valid are none, fill and steady")),
+        }
+    }
+}
+
+/// How long a drive that starts from its computed steady state settles under the load, before
+/// anything is measured.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Settle {
+    /// Until it is at rest, or very much was simulated.
+    #[default]
+    Auto,
+    /// Not at all.
+    Off,
+    /// For so long on the drive's clock.
+    For(Span),
+}
+
+impl FromStr for Settle {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Settle, String> {
+        match text {
+            "auto" => Ok(Settle::Auto),
+            "off" => Ok(Settle::Off),
+            _ => match parse_time(text) {
+                Ok(time) if time.is_zero() => Ok(Settle::Off),
+                Ok(time) => Ok(Settle::For(time)),
+                Err(_) => Err(format!("`{text}` is neither auto, off nor a time such as 5s")),
+            },
+        }
+    }
+}
+
+impl fmt::Display for Settle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Settle::Auto => f.write_str("auto"),
+            Settle::Off => f.write_str("off"),
+            Settle::For(time) => Duration(*time).fmt(f),
         }
     }
 }
@@ -103,6 +145,8 @@ pub struct Experiment {
     pub seed: Option<u64>,
     /// How the drive is prepared.
     pub precondition: Option<Precondition>,
+    /// How long the drive settles then.
+    pub settle: Option<Settle>,
     /// How long the run goes on before results are taken.
     pub ramp_time: Option<Span>,
     /// The flows. At least one.
@@ -191,6 +235,7 @@ struct Raw {
     drive: Spanned<String>,
     seed: Option<Spanned<Value>>,
     precondition: Option<Spanned<String>>,
+    settle: Option<Spanned<Value>>,
     ramp_time: Option<Spanned<Value>>,
     set: Option<Spanned<Value>>,
     #[serde(default)]
@@ -313,6 +358,13 @@ impl Experiment {
                 Some(state.get_ref().parse().map_err(|m: String| file.error(state.span(), m))?)
             }
         };
+        let settle = match raw.settle {
+            None => None,
+            Some(settle) => {
+                let parsed = scalar(settle.get_ref()).and_then(|text| text.parse());
+                Some(parsed.map_err(|m| file.error(settle.span(), format!("settle: {m}")))?)
+            }
+        };
         let ramp_time = match raw.ramp_time {
             None => None,
             Some(time) => {
@@ -353,6 +405,7 @@ impl Experiment {
             overrides,
             seed,
             precondition,
+            settle,
             ramp_time,
             flows,
         })

@@ -76,6 +76,9 @@ pub struct Header {
     pub precondition: String,
     /// The ranges that were occupied then.
     pub occupancy: Vec<OccupancyRange>,
+    /// The experiment file under whose flows the drive settled after that; none: it did not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub settling: Option<String>,
     /// Names of the flows, by number.
     pub flows: Vec<String>,
     /// Whether the drive reported data movements.

@@ -3,14 +3,14 @@
 
 use crate::drive;
 use crate::drive::drive_hash;
-use crate::experiment::Precondition;
+use crate::experiment::{Experiment, Precondition};
 use crate::output::PendingFile;
 use crate::recorder::Recorder;
 use crate::recording::{self, Header, OccupancyRange, Recording, RecordingError, Replayed};
 use crate::report::ReportCurves;
 use crate::request_log::{RequestLog, RequestLogError};
-use crate::result::{Parts, Result as RunResult, Run};
-use crate::runner::{Progress, RunError, power_note};
+use crate::result::{Parts, Result as RunResult, Run, Settling, Steadiness};
+use crate::runner::{Progress, RunError, RunOptions, Runner, Settled, power_note};
 use crate::saved_state::{self, SavedStateError};
 use crate::simulation::{INTERRUPTED, Measured, SimulationError, Step, log_error};
 use crate::trace::Remap;
@@ -30,6 +30,8 @@ pub(crate) struct Preparation<'a> {
     pub(crate) saved_state: Option<String>,
     pub(crate) precondition: Precondition,
     pub(crate) occupancy: &'a [Occupancy],
+    /// The experiment file whose flows it settled under, if it did.
+    pub(crate) settling: Option<String>,
     pub(crate) seed: u64,
     pub(crate) ramp: Span,
     pub(crate) notes: &'a [String],
@@ -61,6 +63,7 @@ impl Preparation<'_> {
             saved_state: self.saved_state.clone(),
             precondition: self.precondition.name().to_owned(),
             occupancy: ranges(self.occupancy),
+            settling: self.settling.clone(),
             flows,
             report_moves: drive.reports_moves(),
             seed: self.seed,
@@ -108,8 +111,17 @@ pub fn replay(
     if let Some(state) = state {
         saved_state::load(&mut device, state).map_err(RunError::from)?;
     }
-    let preconditioned = precondition(&mut device, path, &header, occupied(&header.occupancy))?;
-    recording.warm(&mut device)?;
+    let prepared = match &header.settling {
+        Some(text) => {
+            let (settled, prepared) = settle(device, path, text, watch)?;
+            device = settled;
+            prepared
+        }
+        None => (precondition(&mut device, path, &header, occupied(&header.occupancy))?, None),
+    };
+    if header.settling.is_none() {
+        recording.warm(&mut device)?;
+    }
     let here = format!("{:016x}", device.state_hash());
     if here != header.state_hash {
         let recorded = header.state_hash.clone();
@@ -118,7 +130,7 @@ pub fn replay(
     let mut listener = Listener::new(&header, request_log)?;
     watch(Step::Started);
     recording.replay(&mut device, |device, event| listener.hear(device, &event, watch))?;
-    listener.finish(&header.drive, &device, preconditioned, watch)
+    listener.finish(&header.drive, &device, prepared, watch)
 }
 
 /// Checks that `state` is the saved state that a recording begins in, if it begins in one.
@@ -174,15 +186,35 @@ pub fn resimulate(
     let recorded = drive::parse("the recording", &header.drive_text, &[])?.config;
     file.config.seed = recorded.seed;
     watch(Step::Preparing);
-    let mut device = Drive::new(file.config).map_err(RunError::Drive)?;
+    let mut device = Drive::new(file.config.clone()).map_err(RunError::Drive)?;
     let occupancy = converted(
         occupied(&header.occupancy),
         u64::from(recorded.mapping.unit_bytes),
         u64::from(device.config().mapping.unit_bytes),
         &device,
     );
-    let preconditioned = precondition(&mut device, path, &header, occupancy)?;
-    recording.warm(&mut device)?;
+    // What is too large for this drive goes with what --remap does, but nothing can settle so.
+    let settled = match &header.settling {
+        Some(text) => {
+            match settle(Drive::new(file.config).map_err(RunError::Drive)?, path, text, watch) {
+                Ok(settled) => Some(settled),
+                Err(SimulationError::Run(RunError::Workload(_))) => None,
+                Err(error) => return Err(error),
+            }
+        }
+        None => None,
+    };
+    let has_settled = settled.is_some();
+    let prepared = match settled {
+        Some((settled, prepared)) => {
+            device = settled;
+            prepared
+        }
+        None => (precondition(&mut device, path, &header, occupancy)?, None),
+    };
+    if !has_settled {
+        recording.warm(&mut device)?;
+    }
     let ours = Header { drive_hash: file.hash, ..header };
     let mut listener = Listener::new(&ours, None)?;
     watch(Step::Started);
@@ -194,7 +226,7 @@ pub fn resimulate(
              into it"
         ));
     }
-    listener.finish(&file.name, &device, preconditioned, watch)
+    listener.finish(&file.name, &device, prepared, watch)
 }
 
 fn precondition(
@@ -210,6 +242,35 @@ fn precondition(
         Precondition::Steady => Some(device.precondition(&occupancy)),
     };
     Ok(preconditioned.transpose().map_err(RunError::Precondition)?)
+}
+
+/// What preconditioning found, and how the drive settled then.
+type Prepared = (Option<Preconditioned>, Option<Settled>);
+
+/// Preconditions `device` for the flows of the experiment file `text`, and lets it settle under
+/// them, as it says.
+fn settle(
+    device: Drive,
+    path: &Path,
+    text: &str,
+    watch: &mut dyn FnMut(Step<'_>) -> bool,
+) -> Result<(Drive, Prepared), SimulationError> {
+    let mut config = device.config().clone();
+    let experiment = Experiment::parse(&path.display().to_string(), text)?;
+    let flows = experiment.place(&mut config);
+    let options = RunOptions {
+        seed: experiment.seed.unwrap_or_default(),
+        precondition: experiment.precondition.unwrap_or_default(),
+        settle: experiment.settle.unwrap_or_default(),
+        ..RunOptions::default()
+    };
+    let report_moves = device.reports_moves();
+    drop(device);
+    let runner = Runner::new(config, &flows, &options)?;
+    let runner = runner.settled(|progress| watch(Step::Settling(progress)))?;
+    let (mut device, prepared) = runner.into_prepared();
+    device.report_moves(report_moves);
+    Ok((device, prepared))
 }
 
 /// Takes down what happens during a replay.
@@ -325,7 +386,7 @@ impl Listener {
         mut self,
         name: &str,
         device: &Drive,
-        preconditioned: Option<Preconditioned>,
+        (preconditioned, settled): Prepared,
         watch: &mut dyn FnMut(Step<'_>) -> bool,
     ) -> Result<Measured, SimulationError> {
         if let Some(error) = self.log_failed {
@@ -349,6 +410,10 @@ impl Listener {
             alone: None,
             run: Run::default(),
         });
+        let expected = preconditioned.as_ref().and_then(|found| found.expected_waf);
+        let counted = [&Default::default(), &device.counters()];
+        result.steadiness = Steadiness::of(device, &device.turnover(), counted, expected);
+        result.settled = settled.map(Settling::from);
         result.notes.extend(self.header.notes);
         if device.has_lost_power() {
             result.notes.push(power_note(device, self.issued - self.completed));

@@ -5,7 +5,7 @@
 //! no picture is loaded; the same result gives the same bytes.
 
 use crate::recorder::{Kind, Recorder};
-use crate::result::{BlameEntry, Device, Result, StageTime};
+use crate::result::{BlameEntry, Device, Result, StageTime, Steadiness, Verdict};
 use crate::series::{FlowPoint, Point, Series};
 use crate::summary::units::{bandwidth, bytes, count, duration, percent};
 use crate::summary::{breakdowns, hint};
@@ -141,6 +141,12 @@ fn header(out: &mut String, result: &Result) -> std::fmt::Result {
             escape(reason)
         )?;
     }
+    if let Some(judged) = &result.steadiness
+        && judged.verdict == Verdict::NotSteady
+    {
+        let reason = escape(judged.reason.as_deref().unwrap_or_default());
+        writeln!(out, "<p class=\"alarm\"><strong>Not steady yet:</strong> {reason}</p>")?;
+    }
     if let Some(hint) = hint(result) {
         writeln!(out, "<p class=\"hint\">{}</p>", escape(hint))?;
     }
@@ -192,6 +198,9 @@ fn cards(out: &mut String, result: &Result) -> std::fmt::Result {
     if let Some(device) = &result.device {
         device_cards(out, device)?;
     }
+    if let Some(judged) = &result.steadiness {
+        steadiness_card(out, judged)?;
+    }
     if let Some(fairness) = result.fairness {
         card(out, "fairness", &format!("{fairness:.2}"), "smallest over largest slowdown")?;
     }
@@ -215,6 +224,18 @@ fn device_cards(out: &mut String, device: &Device) -> std::fmt::Result {
         card(out, "cache hits", &percent(ratio), &format!("of {} look-ups", device.cache_lookups))?;
     }
     Ok(())
+}
+
+fn steadiness_card(out: &mut String, judged: &Steadiness) -> std::fmt::Result {
+    let waf = |waf: Option<f64>| waf.map_or("unknown".to_owned(), |waf| format!("{waf:.2}"));
+    let below = format!(
+        "{} blocks filled, {} collected; WAF of collection {}, computed {}",
+        judged.blocks_filled,
+        judged.blocks_collected,
+        waf(judged.waf_collection),
+        waf(judged.waf_expected)
+    );
+    card(out, "steadiness", judged.verdict.name(), &below)
 }
 
 fn distributions(out: &mut String, curves: &[Curve]) -> std::fmt::Result {

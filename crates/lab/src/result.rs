@@ -9,11 +9,14 @@
 
 mod contention;
 mod device;
+mod steadiness;
 
 pub use contention::{
     BlameEntry, blame_entries, blame_since, fairness, slowdown, weighted_speedup,
 };
 pub use device::{Device, Wear};
+pub(crate) use steadiness::Grounds;
+pub use steadiness::{Settling, Steadiness, Verdict};
 
 use crate::recorder::{Kind, Recorder};
 use mynah_model::stats::{Blame, Counters};
@@ -77,6 +80,13 @@ pub struct Result {
     /// Of a run until the steady state: how that was found. All else is about its window.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub steady: Option<Steady>,
+    /// Whether what was measured is of a drive at rest; null where nothing was turned over, or that
+    /// is not known.
+    #[serde(default)]
+    pub steadiness: Option<Steadiness>,
+    /// How the drive settled before the measurement; null if it did not.
+    #[serde(default)]
+    pub settled: Option<Settling>,
     /// Every flow of the workload.
     pub flows: Vec<Flow>,
     /// The smallest slowdown of a flow over the largest (equation 1).
@@ -139,6 +149,9 @@ pub struct Confidence {
     pub level: f64,
     /// The quantities that all of them measured.
     pub metrics: Vec<Metric>,
+    /// How many of the runs found the drive steady, not steady, or were too short to say.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub steadiness: BTreeMap<String, u64>,
 }
 
 /// A quantity over several runs. The true mean lies within `half_width` of `mean`.
@@ -167,8 +180,11 @@ pub enum Document {
 /// A search for the steady state by SNIA's rule.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Steady {
-    /// Whether it was found.
+    /// Whether it was found: the rounds of the window are even, and the drive was at rest in them.
     pub reached: bool,
+    /// Whether the rounds of the window are even: excursion and slope.
+    #[serde(default)]
+    pub even: bool,
     /// Rounds that were run; the last five are the window.
     pub rounds: u64,
     /// How long a round is.
@@ -420,6 +436,8 @@ impl Result {
             failures: Vec::new(),
             notes: Vec::new(),
             steady: None,
+            steadiness: None,
+            settled: None,
             flows,
             fairness: all.as_deref().and_then(fairness),
             weighted_speedup: all.as_deref().and_then(weighted_speedup),

@@ -12,18 +12,20 @@ mod job;
 mod occupancy;
 mod past;
 mod patience;
+mod settling;
 mod stage;
 mod taped;
 
 pub use error::RunError;
 pub use occupancy::occupancy;
+pub use settling::Settled;
 
-use crate::experiment::Precondition;
+use crate::experiment::{Precondition, Settle};
 use crate::observers::Observers;
 use crate::output::PendingFile;
 use crate::recorder::Recorder;
 use crate::recording::Tape;
-use crate::result::Steady;
+use crate::result::{Steadiness, Steady};
 use crate::saved_state::{self, StateHeader};
 use crate::series::Series;
 use crate::steady::{Found, Rounds};
@@ -57,6 +59,9 @@ pub struct RunOptions {
     pub precondition: Precondition,
     /// A saved state to start from, in place of [`RunOptions::precondition`].
     pub load_state: Option<PathBuf>,
+    /// How long the drive settles before the run, when it starts from its steady state
+    /// ([`Runner::settled`]).
+    pub settle: Settle,
     /// Simulated time before measurements begin.
     pub ramp_time: Span,
     /// Ends the run when it is steady by SNIA's rule, in rounds of this length. The results
@@ -74,6 +79,7 @@ impl Default for RunOptions {
             seed: 1,
             precondition: Precondition::Steady,
             load_state: None,
+            settle: Settle::Auto,
             ramp_time: Span::ZERO,
             until_steady: None,
             stop_at: None,
@@ -105,6 +111,12 @@ pub struct Outcome {
     pub blame_before: Vec<Blame>,
     /// How the steady state was searched for, if it was.
     pub steady: Option<Steady>,
+    /// Whether what was measured is of a drive at rest; `None` if nothing was turned over.
+    pub steadiness: Option<Steadiness>,
+    /// How the drive settled before, if it did.
+    pub settled: Option<Settled>,
+    /// Why the drive has stopped: it is busy for ever, and completes nothing.
+    pub stopped: Option<RunError>,
     /// Who had delayed whom when it ended.
     pub blame: Vec<Blame>,
     /// What preconditioning found.
@@ -130,6 +142,15 @@ pub struct Outcome {
 struct Pending {
     request: Request,
     created: Time,
+}
+
+/// What has ended a run.
+struct Ending {
+    interrupted: bool,
+    unanswered: Option<u64>,
+    /// A search for the steady state has found it, or given up.
+    steady: bool,
+    stopped: Option<RunError>,
 }
 
 /// A run in virtual time.
@@ -160,6 +181,8 @@ pub struct Runner {
     horizon: Time,
     stop_at: Option<Time>,
     preconditioned: Option<Preconditioned>,
+    settle: Settle,
+    settled: Option<Settled>,
     occupancy: Vec<Occupancy>,
     /// Preconditioning took more than ranges to describe.
     scattered: bool,
@@ -190,12 +213,6 @@ impl Runner {
         let flows = &flows[..];
         let namespaces = config.namespaces.len();
         let (entries, unit_sectors) = (config.queues.entries, config.mapping.unit_bytes / 512);
-        let power_cut = config.faults.iter().filter_map(|fault| match fault {
-            Fault::PowerCut { at, .. } => Some(*at),
-            _ => None,
-        });
-        let power_cut = power_cut.min().unwrap_or(Time::MAX);
-        let patience = Patience::new(&config);
         let mut drive = Drive::new(config)?;
         for flow in flows {
             if flow.namespace.0 == 0 || flow.namespace.0 as usize > namespaces {
@@ -249,6 +266,27 @@ impl Runner {
         if queues > 65_535 {
             return Err(RunError::TooManyQueues(queues));
         }
+        let warms_cache = precondition == Precondition::Steady;
+        let mut runner = Runner::on(drive, flows, options)?;
+        runner.preconditioned = preconditioned;
+        runner.occupancy = occupancy;
+        runner.scattered = !heats.is_empty();
+        runner.notes = notes;
+        runner.warms_cache = warms_cache;
+        runner.settle = if warms_cache { options.settle } else { Settle::Off };
+        Ok(runner)
+    }
+
+    /// Puts flows in front of a drive, as it is.
+    fn on(drive: Drive, flows: &[FlowSpec], options: &RunOptions) -> Result<Runner, RunError> {
+        let config = drive.config();
+        let entries = config.queues.entries;
+        let power_cut = config.faults.iter().filter_map(|fault| match fault {
+            Fault::PowerCut { at, .. } => Some(*at),
+            _ => None,
+        });
+        let power_cut = power_cut.min().unwrap_or(Time::MAX);
+        let patience = Patience::new(config);
         let mut runner = Runner {
             drive: Taped::new(drive, options.seed),
             seed: options.seed,
@@ -270,17 +308,19 @@ impl Runner {
             lasts_until: Time::ZERO,
             horizon: power_cut,
             stop_at: options.stop_at,
-            preconditioned,
-            occupancy,
-            scattered: !heats.is_empty(),
+            preconditioned: None,
+            settle: Settle::Off,
+            settled: None,
+            occupancy: vec![],
+            scattered: false,
             rounds: options
                 .until_steady
                 .map(|every| Box::new(Rounds::new(every, Time::ZERO + options.ramp_time))),
             save: None,
-            notes,
+            notes: vec![],
             completed: 0,
             drive_fetches: options.stop_at.is_none(),
-            warms_cache: precondition == Precondition::Steady,
+            warms_cache: false,
             warmed: 0,
         };
         runner.set_horizon();
@@ -408,7 +448,8 @@ impl Runner {
         {
             offered.iter().for_each(|&(flow, at)| self.recorder.offered_until(flow, at));
             self.recorder.lasted_until(self.drive.now());
-            steady = rounds.close(&mut self.recorder, &self.drive);
+            let expected = self.preconditioned.as_ref().and_then(|found| found.expected_waf);
+            steady = rounds.close(&mut self.recorder, &self.drive, expected);
         }
         self.set_horizon();
         Ok(steady)
@@ -428,6 +469,11 @@ impl Runner {
     /// What preconditioning assumed to be on the drive; empty without preconditioning.
     pub fn occupancy(&self) -> &[Occupancy] {
         &self.occupancy
+    }
+
+    /// Whether the drive has settled.
+    pub(crate) fn has_settled(&self) -> bool {
+        self.settled.is_some()
     }
 
     /// Whether what preconditioning assumed takes more than [`Runner::occupancy`] to describe.
@@ -457,37 +503,36 @@ impl Runner {
         let mut next_progress = PROGRESS_EVERY;
         let mut unanswered = None;
         let mut steady = false;
+        let mut stopped = None;
         loop {
-            let arrival = self.arrivals.peek().map(|Reverse((at, _))| *at);
-            match (self.drive.next_at(), arrival) {
-                (None, None) if self.is_over() => match self.next_stage()? {
+            if !self.advance() {
+                match self.next_stage()? {
                     true => continue,
                     false => break,
-                },
-                (_, Some(at)) => self.drive.advance(at.min(self.horizon)),
-                (_, None) => self.drive.advance(self.horizon),
+                }
             }
             let now = self.drive.now();
             if self.stop_at.is_some_and(|at| now >= at) {
                 break;
             }
             self.react()?;
-            // Nothing reaches a drive without power, not even at the instant at which it fails.
-            while let Some(Reverse((at, job))) = self.arrivals.peek().copied()
-                && at == self.drive.now()
-                && !self.drive.has_lost_power()
-            {
-                self.arrivals.pop();
-                self.arrive(job, at)?;
-            }
+            self.take_arrivals(now)?;
             if now >= self.horizon {
                 if now >= self.patience.until {
                     // Who wants to end the run may do so though nothing is completed.
                     next_progress = self.completed;
                 }
-                if self.reach_horizon()? {
-                    steady = true;
-                    break;
+                match self.reach_horizon() {
+                    Ok(true) => {
+                        steady = true;
+                        break;
+                    }
+                    Ok(false) => {}
+                    Err(error @ RunError::NeverDone { .. }) => {
+                        stopped = Some(error);
+                        break;
+                    }
+                    Err(error) => return Err(error),
                 }
             }
             if self.completed >= next_progress {
@@ -513,7 +558,33 @@ impl Runner {
                 break;
             }
         }
-        self.finish(interrupted, unanswered, steady)
+        self.finish(Ending { interrupted, unanswered, steady, stopped })
+    }
+
+    /// Goes on to the next thing that happens; false if there is none, and the load is over.
+    #[inline(always)]
+    fn advance(&mut self) -> bool {
+        let arrival = self.arrivals.peek().map(|Reverse((at, _))| *at);
+        match (self.drive.next_at(), arrival) {
+            (None, None) if self.is_over() => return false,
+            (_, Some(at)) => self.drive.advance(at.min(self.horizon)),
+            (_, None) => self.drive.advance(self.horizon),
+        }
+        true
+    }
+
+    /// Submits what arrives `now`. Nothing reaches a drive without power, not even at the instant
+    /// at which it fails.
+    #[inline(always)]
+    fn take_arrivals(&mut self, now: Time) -> Result<(), Box<RunError>> {
+        while let Some(Reverse((at, job))) = self.arrivals.peek().copied()
+            && at == now
+            && !self.drive.has_lost_power()
+        {
+            self.arrivals.pop();
+            self.arrive(job, at)?;
+        }
+        Ok(())
     }
 
     /// Nothing is outstanding, and nothing more comes: whether the load is over, too.
@@ -553,14 +624,14 @@ impl Runner {
         Progress { done, now, completed: self.completed }
     }
 
-    fn finish(
-        mut self,
-        interrupted: bool,
-        unanswered: Option<u64>,
-        steady: bool,
-    ) -> Result<Outcome, RunError> {
+    fn finish(mut self, ending: Ending) -> Result<Outcome, RunError> {
+        let Ending { interrupted, unanswered, steady, stopped } = ending;
         let outstanding: u64 = self.jobs.iter().map(|job| u64::from(job.outstanding)).sum();
-        let ended_early = steady || interrupted || unanswered.is_some() || self.stop_at.is_some();
+        let ended_early = steady
+            || interrupted
+            || unanswered.is_some()
+            || stopped.is_some()
+            || self.stop_at.is_some();
         if outstanding > 0 && !ended_early {
             return Err(RunError::Stuck(outstanding, self.drive.config().seed));
         }
@@ -590,6 +661,7 @@ impl Runner {
         }
         self.notes.extend(mended.notes());
         let (counters, blame, end) = (self.drive.counters(), self.drive.blame(), self.drive.now());
+        let mut turnover = self.drive.turnover();
         let unsaved = match self.save.take() {
             Some((file, name)) => self.write_state(&name, end, file).err(),
             None => None,
@@ -599,11 +671,18 @@ impl Runner {
         let (mut counters_before, mut blame_before) = Default::default();
         let mut found = None;
         if let Some(rounds) = self.rounds.take() {
-            let Found { recorder: window, counters, blame, steady } = rounds.finish(recorder);
+            let Found { recorder: window, counters, blame, steady, from } = rounds.finish(recorder);
             (recorder, counters_before, blame_before) = (window, counters, blame);
+            turnover = from.map_or(turnover.clone(), |from| turnover.since(&from));
             found = Some(steady);
         }
+        let expected = self.preconditioned.as_ref().and_then(|found| found.expected_waf);
+        let counted = [&counters_before, &counters];
+        let steadiness = Steadiness::of(&self.drive, &turnover, counted, expected);
         Ok(Outcome {
+            steadiness,
+            settled: self.settled,
+            stopped,
             counters_before,
             counters,
             blame_before,
@@ -633,6 +712,11 @@ impl Runner {
     /// Creates the queues and submits what comes first.
     fn start(&mut self) -> Result<(), RunError> {
         self.warm_cache()?;
+        if self.ramp_until == Time::MAX
+            && let Some(rounds) = &mut self.rounds
+        {
+            rounds.begin(&self.drive);
+        }
         let now = self.drive.now();
         let entries = self.drive.config().queues.entries;
         for at in 0..self.jobs.len() {
@@ -776,7 +860,7 @@ impl Runner {
         }
         self.drive.restart_counters();
         if let Some(rounds) = &mut self.rounds {
-            rounds.begin(now);
+            rounds.begin(&self.drive);
         }
         self.set_horizon();
         Ok(())

@@ -150,6 +150,10 @@ pub struct Sampler {
     series: Series,
     flows: Vec<Current>,
     counters: Counters,
+    /// Blocks collected until the interval began.
+    collected: u64,
+    /// The write amplification of collection that was computed, if it was.
+    waf_expected: Option<f64>,
     /// The time each flow has waited for dies and channels.
     waits_ps: Vec<u64>,
     csv: Option<Csv>,
@@ -179,9 +183,17 @@ impl Sampler {
             series: Series { flows, points: Vec::new() },
             flows: vec![Current::default(); count],
             counters: Counters::default(),
+            collected: 0,
+            waf_expected: None,
             waits_ps: vec![0; count],
             csv: None,
         }
+    }
+
+    /// Write amplification was computed before the run.
+    #[must_use]
+    pub fn expecting(self, waf: Option<f64>) -> Sampler {
+        Sampler { waf_expected: waf, ..self }
     }
 
     /// Also writes the intervals to the file at `path`, which appears with
@@ -260,6 +272,7 @@ impl Sampler {
         self.close(drive, now)?;
         self.measured = true;
         self.counters = Counters::default();
+        self.collected = 0;
         self.waits_ps.fill(0);
         Ok(())
     }
@@ -309,6 +322,8 @@ impl Sampler {
                     .collect(),
                 device: &device,
                 gauges: drive.gauges(),
+                collected: drive.blocks_turned_over() - self.collected,
+                waf_expected: self.waf_expected,
             };
             rows.write(&mut csv.out).map_err(|error| csv.file.error(error))?;
         }
@@ -327,6 +342,7 @@ impl Sampler {
         }
         self.start = end;
         self.counters = counters;
+        self.collected = drive.blocks_turned_over();
         self.waits_ps = waits_ps;
         Ok(())
     }
@@ -389,7 +405,7 @@ fn point_of(flow: &mut Current) -> FlowPoint {
 
 /// The columns of the CSV. A row is about one flow, or with the flow `*` about all of them
 /// and the drive; what it cannot say is empty.
-pub const COLUMNS: [&str; 38] = [
+pub const COLUMNS: [&str; 41] = [
     "start_ns",
     "end_ns",
     "measured",
@@ -428,7 +444,13 @@ pub const COLUMNS: [&str; 38] = [
     "cache_hit_ratio",
     "channel_utilisation",
     "die_utilisation",
+    "blocks_collected",
+    "waf_collection",
+    "waf_expected",
 ];
+
+/// How many of them a flow has, too.
+const SHARED: usize = 24;
 
 /// One interval's rows.
 struct Rows<'a> {
@@ -441,6 +463,9 @@ struct Rows<'a> {
     waits_ps: Vec<u64>,
     device: &'a Device,
     gauges: Gauges,
+    /// Blocks collected in the interval.
+    collected: u64,
+    waf_expected: Option<f64>,
 }
 
 impl Rows<'_> {
@@ -462,7 +487,7 @@ impl Rows<'_> {
         for (at, flow) in self.flows.iter().enumerate() {
             let name = crate::request_log::quoted(&self.names[at]);
             self.begin(out, &name, flow, self.waits_ps[at])?;
-            writeln!(out, "{}", ",".repeat(COLUMNS.len() - 24))?;
+            writeln!(out, "{}", ",".repeat(COLUMNS.len() - SHARED))?;
         }
         self.begin(out, "*", &all, self.waits_ps.iter().sum())?;
         let (device, gauges) = (self.device, &self.gauges);
@@ -470,7 +495,7 @@ impl Rows<'_> {
         let ratio = |ratio: Option<f64>| ratio.map(|ratio| format!("{ratio:.6}"));
         writeln!(
             out,
-            ",{},{},{},{},{},{},{},{},{},{},{},{},{:.6},{:.6}",
+            ",{},{},{},{},{},{},{},{},{},{},{},{},{:.6},{:.6},{},{},{}",
             ratio(device.waf).unwrap_or_default(),
             device.host_units_written,
             device.flash_units_programmed,
@@ -485,6 +510,9 @@ impl Rows<'_> {
             ratio(device.cache_hit_ratio).unwrap_or_default(),
             mean(&device.channel_utilisation),
             mean(&device.die_utilisation),
+            self.collected,
+            ratio(device.waf_of_collection()).unwrap_or_default(),
+            ratio(self.waf_expected).unwrap_or_default(),
         )
     }
 

@@ -6,7 +6,7 @@
 //! the caller to fill in ([`crate::result::Run`]), by the [`Step`]s it is told.
 
 use crate::drive::{self, DriveError, drive_hash};
-use crate::experiment::{Experiment, ExperimentError, ExperimentFlow, Point, Precondition};
+use crate::experiment::{Experiment, ExperimentError, ExperimentFlow, Point, Precondition, Settle};
 use crate::fault::{self, FaultError};
 use crate::fio::{FioError, FioJob};
 use crate::mqsim;
@@ -16,7 +16,7 @@ use crate::recording::{Header, RecordingError, Tape};
 use crate::replay::Preparation;
 use crate::report::{self, ReportCurves};
 use crate::request_log::{RequestLog, RequestLogError};
-use crate::result::{Parts, Result as RunResult, Run};
+use crate::result::{Parts, Result as RunResult, Run, Settling, Verdict};
 use crate::runner::{Outcome, Progress, RunError, RunOptions, Runner, occupancy};
 use crate::saved_state::{self, SavedStateError};
 use crate::series::Sampler;
@@ -148,6 +148,8 @@ impl SimulationError {
 pub enum Step<'a> {
     /// The drive is being built and preconditioned.
     Preparing,
+    /// The drive settles under the load, before anything is measured.
+    Settling(Progress),
     /// The drive is ready; the run begins.
     Started,
     /// The run goes on.
@@ -173,6 +175,8 @@ pub struct Simulation {
     pub options: RunOptions,
     /// Whether each flow also runs by itself, for slowdown, fairness and weighted speedup.
     pub alone: bool,
+    /// A result of a drive that is not at rest, or of which that cannot be said, is not trusted.
+    pub require_steady: bool,
     /// Where every completed request is to be written.
     pub request_log: Option<PathBuf>,
     /// Where everything that goes into the drive is to be recorded.
@@ -233,6 +237,7 @@ impl Simulation {
             flows: Vec::new(),
             options: RunOptions::default(),
             alone: false,
+            require_steady: false,
             request_log: None,
             record: None,
             intervals: None,
@@ -344,6 +349,7 @@ impl Simulation {
         };
         simulation.flows = experiment.place(&mut simulation.config);
         simulation.options.precondition = experiment.precondition.unwrap_or_default();
+        simulation.options.settle = experiment.settle.unwrap_or_default();
         simulation.options.ramp_time = experiment.ramp_time.unwrap_or_default();
         Ok(match experiment.seed {
             Some(seed) => simulation.seed(seed),
@@ -374,6 +380,8 @@ impl Simulation {
             let mut simulation = Simulation::with(&scenario.name, scenario.config);
             simulation.flows = scenario.flows;
             simulation.options.precondition = scenario.precondition;
+            // As MQSim, which computes a steady state and begins.
+            simulation.options.settle = Settle::Off;
             simulation.options.seed = seed;
             simulation
         };
@@ -419,6 +427,7 @@ impl Simulation {
             overrides: Vec::new(),
             seed: Some(self.options.seed),
             precondition: Some(self.options.precondition),
+            settle: (self.options.settle != Settle::default()).then_some(self.options.settle),
             ramp_time: (!ramp.is_zero()).then_some(ramp),
             flows: flows.collect(),
         };
@@ -450,10 +459,12 @@ impl Simulation {
         watch(Step::Preparing);
         let mut runner = Runner::new(self.config.clone(), &self.flows, &self.options)?;
         let mut pending = Vec::new();
+        // A file that cannot be written is found before anything runs.
         self.observe(&mut runner, &mut pending)?;
         if let Some(path) = &self.save_state {
             runner.save_state(PendingFile::create_private(path)?, self.name.clone());
         }
+        let mut runner = runner.settled(|progress| watch(Step::Settling(progress)))?;
         if let Some(path) = &self.record {
             let file = PendingFile::create_private(path)?;
             runner.warm_cache()?;
@@ -507,7 +518,9 @@ impl Simulation {
             any = true;
         }
         if let Some((path, every)) = &self.intervals {
-            let mut sampler = Sampler::new(names(), *every, ramp);
+            let found = runner.preconditioned();
+            let expected = found.and_then(|found| found.expected_waf);
+            let mut sampler = Sampler::new(names(), *every, ramp).expecting(expected);
             sampler.write_to(path)?;
             observers.sampler = Some(sampler);
             any = true;
@@ -536,6 +549,7 @@ impl Simulation {
             watch(Step::Alone(&flow.name));
             let options = RunOptions { only: Some(index), ..self.options.clone() };
             let runner = Runner::new(self.config.clone(), &self.flows, &options)?;
+            let runner = runner.settled(|progress| watch(Step::Settling(progress)))?;
             let outcome = runner.run(|progress| watch(Step::RunningAlone(progress)))?;
             if outcome.interrupted {
                 return Ok(None);
@@ -563,13 +577,21 @@ impl Simulation {
         if let Some(steady) = &outcome.steady
             && !steady.reached
         {
-            result.untrusted = Some(format!(
-                "not in steady state after {} rounds: over the last ones, I/Os a second lie {:.0} % \
-                 apart (at most 20 %) and change by {:.0} % (at most 10 %)",
-                steady.rounds,
-                steady.excursion * 100.0,
-                steady.slope * 100.0
-            ));
+            let reason = outcome.steadiness.as_ref().and_then(|judged| judged.reason.as_deref());
+            result.untrusted = Some(match (steady.even, reason) {
+                (true, Some(reason)) => format!(
+                    "not in steady state after {} rounds: I/Os a second are even over the last ones, \
+                     but the drive is not at rest: {reason}",
+                    steady.rounds
+                ),
+                _ => format!(
+                    "not in steady state after {} rounds: over the last ones, I/Os a second lie \
+                     {:.0} % apart (at most 20 %) and change by {:.0} % (at most 10 %)",
+                    steady.rounds,
+                    steady.excursion * 100.0,
+                    steady.slope * 100.0
+                ),
+            });
         }
         if outcome.in_ramp {
             result.untrusted = Some(format!(
@@ -578,7 +600,19 @@ impl Simulation {
                 Duration(self.options.ramp_time)
             ));
         }
+        if self.require_steady
+            && let Some(judged) = &outcome.steadiness
+            && judged.verdict != Verdict::Steady
+        {
+            let reason = judged.reason.as_deref().unwrap_or_default();
+            result.untrusted = Some(format!("{}: {reason}", judged.verdict.name()));
+        }
+        if let Some(error) = &outcome.stopped {
+            result.untrusted = Some(format!("the drive has stopped: {error}"));
+        }
         result.steady = outcome.steady;
+        result.steadiness = outcome.steadiness;
+        result.settled = outcome.settled.map(Settling::from);
         Measured {
             result,
             curves: ReportCurves::new(&outcome.recorder).over_time(outcome.series),
@@ -586,6 +620,26 @@ impl Simulation {
             interrupted: outcome.interrupted,
             end: outcome.end,
         }
+    }
+
+    /// An experiment file that says what a drive settles under.
+    fn settling_text(&self) -> Result<String, SimulationError> {
+        let flows = self.flows.iter().cloned();
+        let flows = flows.map(|spec| ExperimentFlow { spec, own_namespace: None });
+        let it = Experiment {
+            drive: self.name.clone(),
+            overrides: Vec::new(),
+            seed: Some(self.options.seed),
+            precondition: Some(self.options.precondition),
+            settle: Some(self.options.settle),
+            ramp_time: None,
+            flows: flows.collect(),
+        };
+        it.to_toml("").map_err(|flow| {
+            let problem =
+                format!("options cannot say flow `{flow}`, under which the drive settles");
+            SimulationError::NoFile(problem)
+        })
     }
 
     fn header(&self, runner: &Runner) -> Result<Header, SimulationError> {
@@ -606,6 +660,7 @@ impl Simulation {
             },
             saved_state: checksum.as_ref().map(saved_state::name),
             occupancy: runner.occupancy(),
+            settling: runner.has_settled().then(|| self.settling_text()).transpose()?,
             seed: self.options.seed,
             ramp: self.options.ramp_time,
             notes: runner.notes(),

@@ -1,12 +1,15 @@
 //! When a run is in steady state, by SNIA's rule (SSS Performance Test Specification,
 //! Enterprise, "Steady State Verification"): over the last five rounds the I/Os a second
 //! differ by at most 20 % of their mean, and their best linear fit rises or falls by at most
-//! 10 % of it.
+//! 10 % of it. SNIA has twice the capacity written before that. Here the turnover of the blocks
+//! over these rounds has to be that of a drive at rest ([`Steadiness`]): a cache that is being
+//! filled, or spare blocks that are being used up, are even, too.
 
 use crate::recorder::Recorder;
-use crate::result::Steady;
+use crate::result::{Steadiness, Steady, Verdict};
 use mynah_model::Drive;
 use mynah_model::stats::{Blame, Counters};
+use mynah_model::turnover::Turnover;
 use mynah_stamp::{Span, Time};
 use std::collections::VecDeque;
 
@@ -46,6 +49,7 @@ struct Round {
     /// What the drive had counted when it began.
     counters: Counters,
     blame: Vec<Blame>,
+    turnover: Turnover,
 }
 
 /// A search for the steady state, round by round.
@@ -54,9 +58,12 @@ pub(crate) struct Rounds {
     next: Time,
     counters: Counters,
     blame: Vec<Blame>,
+    turnover: Option<Turnover>,
     /// The rounds of the window.
     last: VecDeque<Round>,
     iops: Vec<f64>,
+    /// The rounds of the window are even, and so is what was turned over in them.
+    reached: bool,
 }
 
 /// What a search ended with.
@@ -66,6 +73,8 @@ pub(crate) struct Found {
     /// What the drive had counted when the window began.
     pub(crate) counters: Counters,
     pub(crate) blame: Vec<Blame>,
+    /// What had been turned over when the window began.
+    pub(crate) from: Option<Turnover>,
     pub(crate) steady: Steady,
 }
 
@@ -77,8 +86,10 @@ impl Rounds {
             next: start + every,
             counters: Counters::default(),
             blame: Vec::new(),
+            turnover: None,
             last: VecDeque::new(),
             iops: Vec::new(),
+            reached: false,
         }
     }
 
@@ -87,30 +98,47 @@ impl Rounds {
         self.next
     }
 
-    /// The first round begins at `now`, when the ramp is over and the drive counts anew.
-    pub(crate) fn begin(&mut self, now: Time) {
-        self.next = now + self.every;
+    /// The first round begins now, when the ramp is over and the drive counts anew.
+    pub(crate) fn begin(&mut self, drive: &Drive) {
+        self.next = drive.now() + self.every;
+        self.turnover = Some(drive.turnover());
     }
 
     /// A round is over. Takes what was recorded, and leaves the recorder at the beginning of
     /// the next; whether the search is over: the drive is in steady state, or there were
-    /// rounds enough.
-    pub(crate) fn close(&mut self, recorder: &mut Recorder, drive: &Drive) -> bool {
+    /// rounds enough. `expected` is the write amplification that was computed.
+    pub(crate) fn close(
+        &mut self,
+        recorder: &mut Recorder,
+        drive: &Drive,
+        expected: Option<f64>,
+    ) -> bool {
         let now = drive.now();
         let finished = recorder.clone();
         recorder.reset_at(now);
         self.iops.push(finished.completions() as f64 / self.every.as_secs_f64());
         let counters = std::mem::replace(&mut self.counters, drive.counters());
         let blame = std::mem::replace(&mut self.blame, drive.blame());
-        self.last.push_back(Round { recorder: finished, counters, blame });
+        let turnover = self.turnover.replace(drive.turnover()).unwrap_or_default();
+        self.last.push_back(Round { recorder: finished, counters, blame, turnover });
         if self.last.len() > WINDOW {
             self.last.pop_front();
         }
         self.next = now + self.every;
-        self.is_steady() || self.iops.len() as u64 >= ROUNDS_MAX
+        self.reached = self.is_even() && self.is_turned_over(drive, expected);
+        self.reached || self.iops.len() as u64 >= ROUNDS_MAX
     }
 
-    fn is_steady(&self) -> bool {
+    /// Whether the drive was at rest in the window, where it turns anything over.
+    fn is_turned_over(&self, drive: &Drive, expected: Option<f64>) -> bool {
+        let Some(first) = self.last.front() else { return false };
+        let turnover = drive.turnover().since(&first.turnover);
+        let counted = [&first.counters, &self.counters];
+        Steadiness::of(drive, &turnover, counted, expected)
+            .is_none_or(|judged| judged.verdict == Verdict::Steady)
+    }
+
+    fn is_even(&self) -> bool {
         let Some(from) = self.iops.len().checked_sub(WINDOW) else { return false };
         let (excursion, slope) = spread(&self.iops[from..]);
         self.iops[from..].iter().all(|iops| *iops > 0.0)
@@ -120,11 +148,11 @@ impl Rounds {
 
     /// What the window holds; without a whole round, what was recorded.
     pub(crate) fn finish(self, recorder: Recorder) -> Found {
-        let steady = self.is_steady();
         let window = &self.iops[self.iops.len().saturating_sub(WINDOW)..];
         let (excursion, slope) = spread(window);
         let steady = Steady {
-            reached: steady,
+            reached: self.reached,
+            even: self.is_even(),
             rounds: self.iops.len() as u64,
             round_ns: self.every.as_ns_f64(),
             excursion,
@@ -132,13 +160,13 @@ impl Rounds {
             iops: self.iops.clone(),
         };
         let mut rounds = self.last.into_iter();
-        let Some(Round { recorder: first, counters, blame }) = rounds.next() else {
+        let Some(Round { recorder: first, counters, blame, turnover }) = rounds.next() else {
             let (counters, blame) = (Counters::default(), Vec::new());
-            return Found { recorder, counters, blame, steady };
+            return Found { recorder, counters, blame, from: None, steady };
         };
         let mut all = first;
         rounds.for_each(|round| all.append(round.recorder));
-        Found { recorder: all, counters, blame, steady }
+        Found { recorder: all, counters, blame, from: Some(turnover), steady }
     }
 }
 
@@ -163,7 +191,7 @@ mod tests {
             (vec![0.0; 9], false),
         ] {
             rounds.iops = iops.clone();
-            assert_eq!(rounds.is_steady(), steady, "{iops:?}");
+            assert_eq!(rounds.is_even(), steady, "{iops:?}");
         }
     }
 }

@@ -2,7 +2,9 @@
 //! drive did, where the time went, and who delayed whom. At most 100 columns wide, a unit on
 //! every number.
 
-use crate::result::{BlameEntry, Device, Flow, Host, Latency, Result, Side, StageTime};
+use crate::result::{
+    BlameEntry, Device, Flow, Host, Latency, Result, Settling, Side, StageTime, Steadiness, Verdict,
+};
 use mynah_stamp::Stage;
 use std::fmt::Write;
 
@@ -28,6 +30,11 @@ fn write(out: &mut String, result: &Result) -> std::fmt::Result {
     }
     if let Some(reason) = &result.untrusted {
         writeln!(out, "NOT TRUSTWORTHY: {reason}\n")?;
+    }
+    if let Some(judged) = &result.steadiness
+        && judged.verdict == Verdict::NotSteady
+    {
+        writeln!(out, "NOT STEADY YET: {}\n", judged.reason.as_deref().unwrap_or_default())?;
     }
     for flow in &result.flows {
         write_flow(out, flow)?;
@@ -124,6 +131,37 @@ fn write_host(out: &mut String, result: &Result, host: &Host) -> std::fmt::Resul
     Ok(())
 }
 
+/// Blocks collected, write amplification beside what was computed, and the verdict.
+fn write_steadiness(out: &mut String, judged: &Steadiness) -> std::fmt::Result {
+    let waf = |waf: Option<f64>| waf.map_or("unknown".to_owned(), |waf| format!("{waf:.2}"));
+    let [measured, expected] = [judged.waf_collection, judged.waf_expected].map(waf);
+    write!(out, "  steadiness: ")?;
+    match (judged.verdict, &judged.reason) {
+        (Verdict::Steady, _) => write!(out, "steady")?,
+        (Verdict::NotSteady, reason) => {
+            write!(out, "not steady yet: {}", reason.as_deref().unwrap_or_default())?;
+        }
+        (Verdict::TooShort, reason) => {
+            write!(out, "too short to say ({})", reason.as_deref().unwrap_or_default())?;
+        }
+    }
+    let Steadiness { blocks_filled, blocks_collected, .. } = judged;
+    write!(out, "\n    {blocks_filled} blocks filled, {blocks_collected} collected; ")?;
+    writeln!(out, "WAF of collection {measured}, computed {expected}")
+}
+
+fn write_settled(out: &mut String, settled: &Settling) -> std::fmt::Result {
+    let Settling { ns, requests, verdict, .. } = settled;
+    write!(out, "  settled before: {}, {requests} I/Os", duration(*ns))?;
+    match (verdict, &settled.reason) {
+        (Verdict::Steady, _) => writeln!(out),
+        (_, reason) => {
+            let reason = reason.as_deref().unwrap_or_default();
+            writeln!(out, ", and then {} ({reason})", verdict.name())
+        }
+    }
+}
+
 fn write_device(out: &mut String, result: &Result, device: &Device) -> std::fmt::Result {
     let &Device { waf, gc_runs, erases, flash_reads, flash_programs, .. } = device;
     writeln!(
@@ -138,6 +176,12 @@ fn write_device(out: &mut String, result: &Result, device: &Device) -> std::fmt:
     if let Some(waf) = waf {
         write!(out, "  writes: WAF {waf:.2}; GC reclaimed {gc_runs} blocks")?;
         writeln!(out, " and moved {} units", device.gc_units_moved)?;
+        if let Some(judged) = &result.steadiness {
+            write_steadiness(out, judged)?;
+        }
+        if let Some(settled) = &result.settled {
+            write_settled(out, settled)?;
+        }
     }
     let &Device { switch_merges, partial_merges, full_merges, .. } = device;
     if switch_merges + partial_merges + full_merges > 0 {

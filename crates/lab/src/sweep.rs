@@ -38,6 +38,18 @@ struct Row {
 }
 
 impl Row {
+    /// Whether the drive was at rest: one word where all runs agree, how many of each otherwise.
+    fn steadiness(&self) -> String {
+        let verdicts = &self.confidence.steadiness;
+        match verdicts.len() {
+            1 => verdicts.keys().next().cloned().unwrap_or_default(),
+            _ => {
+                let each = verdicts.iter().map(|(verdict, runs)| format!("{runs} {verdict}"));
+                each.collect::<Vec<_>>().join(", ")
+            }
+        }
+    }
+
     fn metric(&self, name: &str) -> Option<&Metric> {
         self.confidence.metrics.iter().find(|metric| metric.name == name)
     }
@@ -48,7 +60,7 @@ fn written(name: &str, value: f64) -> String {
     match name {
         _ if name.contains("lat_ns") => duration(value),
         _ if name.ends_with("bytes_per_s") => format!("{}/s", bytes(value)),
-        _ if name.ends_with("iops") => count(value),
+        _ if name.ends_with("iops") || name == "blocks_collected" => count(value),
         _ if name.ends_with("ratio") => percent(value),
         _ => format!("{value:.3}"),
     }
@@ -56,7 +68,7 @@ fn written(name: &str, value: f64) -> String {
 
 /// What people call a quantity. Its unit is with its values.
 fn named(name: &str) -> String {
-    const WORDS: [(&str, &str); 9] = [
+    const WORDS: [(&str, &str); 12] = [
         ("iops", "IOPS"),
         ("bw_bytes_per_s", "bandwidth"),
         ("lat_ns mean", "mean latency"),
@@ -64,6 +76,9 @@ fn named(name: &str) -> String {
         ("lat_ns p99", "p99 latency"),
         ("lat_ns p99.9", "p99.9 latency"),
         ("waf", "WAF"),
+        ("waf_collection", "WAF of collection"),
+        ("waf_expected", "computed WAF"),
+        ("blocks_collected", "blocks collected"),
         ("cmt_hit_ratio", "CMT hits"),
         ("cache_hit_ratio", "cache hits"),
     ];
@@ -131,6 +146,11 @@ impl Sweep {
         self.rows.iter().map(|row| row.confidence.clone()).collect()
     }
 
+    /// Whether any run says whether the drive was at rest.
+    fn is_judged(&self) -> bool {
+        self.rows.iter().any(|row| !row.confidence.steadiness.is_empty())
+    }
+
     fn is_repeated(&self) -> bool {
         self.rows.iter().any(|row| row.confidence.runs > 1)
     }
@@ -143,6 +163,8 @@ impl Sweep {
         let names: Vec<&String> = self.names.iter().filter(|name| !is_detail(name)).collect();
         let mut cells: Vec<Vec<String>> = vec![self.axes.clone()];
         cells[0].extend(names.iter().map(|name| named(name)));
+        let judged = self.is_judged();
+        cells[0].extend(judged.then(|| "steadiness".to_owned()));
         let first = names.first();
         let most = self.rows.iter().filter_map(|row| row.metric(first?)).map(|m| m.mean);
         let most = most.fold(0.0, f64::max);
@@ -156,6 +178,7 @@ impl Sweep {
                 }
                 Some(metric) => written(name, metric.mean),
             }));
+            line.extend(judged.then(|| row.steadiness()));
             cells.push(line);
             let value = first.and_then(|name| row.metric(name)).map_or(0.0, |m| m.mean);
             bars.push(if most > 0.0 { bar(value / most, 20) } else { String::new() });
@@ -192,6 +215,9 @@ impl Sweep {
             }
             text.push('\n');
         }
+        for row in self.rows.iter().filter(|row| !row.confidence.steadiness.is_empty()) {
+            let _ = writeln!(text, "{:width$}  {:>9}", "steadiness", row.steadiness());
+        }
         text + &self.remark()
     }
 
@@ -218,6 +244,7 @@ impl Sweep {
                 columns.push(quoted(&format!("{name} ±")));
             }
         }
+        columns.extend(self.is_judged().then(|| "steadiness".to_owned()));
         let mut text = columns.join(",") + "\n";
         for row in &self.rows {
             let mut fields: Vec<String> = row.values.iter().map(|value| quoted(value)).collect();
@@ -229,6 +256,7 @@ impl Sweep {
                     fields.push(number(metric.and_then(|metric| metric.half_width)));
                 }
             }
+            fields.extend(self.is_judged().then(|| quoted(&row.steadiness())));
             text += &(fields.join(",") + "\n");
         }
         text
@@ -273,6 +301,9 @@ impl Sweep {
         for name in &self.names {
             write!(out, "<th>{}</th>", escape(named(name)))?;
         }
+        if self.is_judged() {
+            write!(out, "<th>steadiness</th>")?;
+        }
         writeln!(out, "</tr></thead><tbody>")?;
         for row in &self.rows {
             write!(out, "<tr>")?;
@@ -286,6 +317,9 @@ impl Sweep {
                     written(name, metric.mean) + &half
                 });
                 write!(out, "<td>{cell}</td>")?;
+            }
+            if self.is_judged() {
+                write!(out, "<td>{}</td>", escape(row.steadiness()))?;
             }
             writeln!(out, "</tr>")?;
         }

@@ -45,6 +45,7 @@ impl Script {
             state_hash: String::new(),
             saved_state: None,
             precondition: "none".into(),
+            settling: None,
             occupancy: vec![],
             flows: vec![],
             report_moves: false,

@@ -56,6 +56,7 @@ impl Drive {
     pub fn restart_counters(&mut self) {
         self.counting_offset = self.totals();
         self.counting_since = self.now;
+        self.restart_turnover();
         self.blame.clear();
     }
 

@@ -55,6 +55,11 @@ impl Drive {
         self.activity = keep.then(Vec::new);
     }
 
+    /// Whether what dies and channels do is kept.
+    pub fn keeps_activity(&self) -> bool {
+        self.activity.is_some()
+    }
+
     /// What has ended since this was last asked. The pieces of one die or channel are in
     /// order of time.
     pub fn take_activity(&mut self) -> Vec<Activity> {

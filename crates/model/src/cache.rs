@@ -42,6 +42,8 @@ pub(crate) struct Cache {
     pub(crate) flushes: VecDeque<u32>,
     /// Everything is to be written to flash.
     pub(crate) draining: bool,
+    /// Every write goes through it, and fills the same part.
+    pub(crate) takes_all_writes: bool,
 }
 
 /// What one flow or namespace, or all of them, may fill.
@@ -93,6 +95,7 @@ impl Cache {
             epoch_base: 0,
             flushes: VecDeque::new(),
             draining: false,
+            takes_all_writes: config.sharing == CacheSharing::Shared,
         };
         cache.divide(match config.sharing {
             CacheSharing::PerNamespace => namespaces,
@@ -516,6 +519,13 @@ impl Cache {
         self.dirty = VecDeque::from([0]);
         self.flushes.clear();
         self.draining = false;
+    }
+
+    /// What is clean in it, as (part, unit, sectors), least recently used first.
+    pub(crate) fn clean_contents(&self) -> Vec<(usize, u32, u64)> {
+        let Some(clean) = &self.clean else { return vec![] };
+        let of = |part| clean.contents(part).map(move |(unit, mask)| (part, unit, mask));
+        (0..self.parts.len()).flat_map(of).collect()
     }
 
     /// Sum of the epochs' dirty units, for the invariants' check.

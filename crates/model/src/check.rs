@@ -29,6 +29,7 @@ impl Drive {
             superblocks.check().map_err(BrokenInvariant)?;
         }
         self.check_queues()?;
+        self.check_full_pages()?;
         self.check_cache()
     }
 
@@ -196,6 +197,16 @@ impl Drive {
             })?;
         }
         Ok(())
+    }
+
+    fn check_full_pages(&self) -> Result<(), BrokenInvariant> {
+        let full = |plane: &&crate::collection::PlaneState| {
+            self.full_pages.is_full(plane.queues.host_units)
+        };
+        let planes = self.planes.iter().filter(full).count();
+        hold(planes == self.full_pages.planes() as usize, || {
+            format!("{planes} planes have full pages, {} are counted", self.full_pages.planes())
+        })
     }
 
     fn check_cache(&self) -> Result<(), BrokenInvariant> {

@@ -98,6 +98,12 @@ impl Collection {
         self.victim == NONE
     }
 
+    /// What is left of it when everything under way is dropped: its block, and its pace.
+    pub(crate) fn stop(self) -> Collection {
+        let Collection { victim, pace, due, .. } = self;
+        Collection { victim, pace, due, ..Collection::default() }
+    }
+
     /// Whether nothing more will be read: what is there has to do for the last page.
     pub(crate) fn is_read(&self) -> bool {
         self.pages.is_empty() && self.reading == 0
@@ -254,6 +260,16 @@ impl Drive {
             self.dies[self.shape.die_of_plane(plane) as usize].work.begin_exclusive();
         }
         self.collect_on(plane);
+    }
+
+    /// Goes on with a collection of `plane` that was stopped, at the pace that it had.
+    pub(crate) fn resume_collection(&mut self, plane: u32) {
+        let Collection { victim, pace, due, .. } = self.planes[plane as usize].collection;
+        if victim != NONE {
+            self.collect_block(plane, victim);
+            let collection = &mut self.planes[plane as usize].collection;
+            (collection.pace, collection.due) = (pace, due);
+        }
     }
 
     /// The collection of `plane` has ended; returns the block that it was of.
@@ -511,6 +527,7 @@ impl Drive {
         } else {
             self.counters.erases += blocks;
             self.blocks.put_free(block);
+            self.count_turnover(plane);
         }
         if was_last {
             self.protect();

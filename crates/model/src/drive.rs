@@ -15,6 +15,7 @@ use crate::flash::die::Die;
 use crate::flash::flin::Flin;
 use crate::flash::heat::HotQueues;
 use crate::flash::hold::Hold;
+use crate::flash::queues::FullPages;
 use crate::flash::scheduler::Deferred;
 use crate::flash::timing::FlashTimes;
 use crate::front::{Said, Step};
@@ -30,6 +31,7 @@ use crate::ring::Ring;
 use crate::space::{NamespaceSpace, Shape};
 use crate::stats::{Blame, Counters};
 use crate::translation::Mapping;
+use crate::turnover::TurnoverBooks;
 use crate::validate::ConfigError;
 use crate::wear::WornReads;
 use hashbrown::HashMap;
@@ -151,6 +153,8 @@ pub struct Drive {
     pub(crate) awaiting_data: HashMap<Tag, u32, FxBuildHasher>,
     /// Whether host pages may be programmed before they are full.
     pub(crate) write_pressure: bool,
+    /// Planes with full ones.
+    pub(crate) full_pages: FullPages,
     /// Channels to look at, transactions and units that may begin to wait, and what cannot
     /// go on: dealt with at the end of each event. `unsettled` if there is any of it.
     pub(crate) unsettled: bool,
@@ -163,6 +167,7 @@ pub struct Drive {
     pub(crate) blame: BlameMatrix,
     pub(crate) holders: usize,
     pub(crate) counters: Counters,
+    pub(crate) turnover: TurnoverBooks,
     pub(crate) lost_units: Vec<u32>,
     /// What dies and channels did and nobody has taken, if anybody wants to.
     pub(crate) activity: Option<Vec<Activity>>,
@@ -275,6 +280,10 @@ impl Drive {
             through_waiters: HashMap::default(),
             awaiting_data: HashMap::default(),
             write_pressure: false,
+            full_pages: FullPages::new(
+                shape.units_per_program,
+                if matches!(config.gc.frontiers, WriteFrontiers::HotCold(_)) { 2 } else { 1 },
+            ),
             unsettled: false,
             stale_channels: Vec::new(),
             fresh_transactions: Vec::new(),
@@ -289,6 +298,7 @@ impl Drive {
                 die_busy: vec![Default::default(); geometry.dies() as usize],
                 ..Counters::default()
             },
+            turnover: TurnoverBooks::default(),
             lost_units: Vec::new(),
             activity: None,
             order: 0,
@@ -300,6 +310,10 @@ impl Drive {
         };
         drive.grow_holders(flow_holder(crate::io::FlowId(0)) as usize + 1);
         drive.schedule_faults();
+        let all_cached = drive.namespaces.iter().all(|space| space.caches_writes);
+        if let Some(cache) = &mut drive.cache {
+            cache.takes_all_writes &= all_cached;
+        }
         if drive.config.placement != Placement::Static {
             drive.blocks.count_planes();
         }
@@ -308,6 +322,7 @@ impl Drive {
         {
             drive.place_translation_pages();
         }
+        drive.restart_turnover();
         Ok(drive)
     }
 

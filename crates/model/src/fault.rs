@@ -42,6 +42,11 @@ impl Faults {
         seed
     }
 
+    /// Takes the faults of `config` in place of those that there were.
+    pub(crate) fn renew(&mut self, config: &Config) {
+        *self = Faults::new(config, self.random.clone());
+    }
+
     pub(crate) fn new(config: &Config, random: Xoshiro256PlusPlus) -> Faults {
         let bases = crate::validate::namespace_bases(config);
         let media: Vec<_> = config
@@ -91,6 +96,17 @@ impl Faults {
         }
         strikes
     }
+}
+
+/// What outlives a stop, beside what is on flash.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Keep {
+    /// Nothing: the power has failed.
+    Flash,
+    /// What is dirty in the cache: the power has failed, and the cache is protected.
+    WriteCache,
+    /// Everything in DRAM.
+    Everything,
 }
 
 impl Drive {
@@ -204,6 +220,7 @@ impl Drive {
                 crate::flash::queues::CLASS_COLLECTION => queues.collected_units -= 1,
                 _ => {
                     queues.host_units -= 1;
+                    self.full_pages.taken(queues.host_units);
                     queues.forced -= u32::from(!u.cached || u.through);
                 }
             }
@@ -220,6 +237,19 @@ impl Drive {
     /// The power fails: everything that is not on flash is gone, and with it every
     /// outstanding command. After `recovery` the drive accepts commands again.
     pub(crate) fn power_cut(&mut self, recovery: Span) {
+        let protected = self.cache.as_ref().is_some_and(|cache| cache.protected);
+        self.stop(if protected { Keep::WriteCache } else { Keep::Flash });
+        if let Some(hotness) = &mut self.hotness {
+            hotness.clear();
+        }
+        self.faults.powered = false;
+        self.events.push(self.now + recovery, Event::PowerRestored);
+        self.schedule_faults_after(self.now);
+    }
+
+    /// Everything that is under way is dropped, and every command with it. Of what has not reached
+    /// flash as much stays as `keep` says.
+    pub(crate) fn stop(&mut self, keep: Keep) {
         let now = self.now;
         for channel in 0..self.channels.len() as u32 {
             self.notice_end(channel);
@@ -232,7 +262,7 @@ impl Drive {
             for operation in held.into_iter().chain([self.dies[die].operation]).flatten() {
                 if operation.kind == OperationKind::Program {
                     for at in 0..usize::from(operation.planes) {
-                        self.undo_program(operation.items[at], operation.slots[at]);
+                        self.undo_program(operation.items[at], operation.slots[at], keep);
                     }
                 }
             }
@@ -247,7 +277,7 @@ impl Drive {
                 self.cached_by_age().enumerate().map(|(age, at)| (at, age + 1)).collect();
             for (unit, at) in cache.contents() {
                 let u = &self.units[at];
-                if cache.protected && !u.trimmed {
+                if keep >= Keep::WriteCache && !u.trimmed {
                     let unit = WriteUnit {
                         cached: true,
                         part: u.part,
@@ -274,10 +304,15 @@ impl Drive {
         self.fresh_units.clear();
         self.deferred.clear();
         self.write_pressure = false;
+        self.full_pages.clear();
         self.link.clear(now);
         for core in &mut self.cores {
             core.clear(now);
         }
+        let clean = match (&self.cache, keep) {
+            (Some(cache), Keep::Everything) => cache.clean_contents(),
+            _ => vec![],
+        };
         if let Some(cache) = &mut self.cache {
             cache.power_cut(now);
         }
@@ -285,7 +320,15 @@ impl Drive {
         for (_, unit) in kept {
             self.keep_unit(unit);
         }
-        self.mapping.power_cut();
+        if let Some(cache) = &mut self.cache {
+            clean.into_iter().for_each(|(part, unit, mask)| {
+                cache.fill(unit, mask, part);
+            });
+        }
+        match keep {
+            Keep::Everything => self.mapping.stop(),
+            Keep::Flash | Keep::WriteCache => self.mapping.power_cut(),
+        }
         if let Some(flin) = &mut self.flin {
             flin.clear();
         }
@@ -298,26 +341,25 @@ impl Drive {
         }
         for plane in 0..self.shape.planes {
             let state = &mut self.planes[plane as usize];
-            let victim = std::mem::replace(&mut state.collection.victim, NONE);
             let read_only = state.read_only;
-            *state = Default::default();
+            let stopped = std::mem::take(state).collection;
             self.planes[plane as usize].read_only = read_only;
-            if let Some(levelling) = self.blocks.levelling.get_mut(plane as usize) {
-                *levelling = false;
-            }
-            if victim != NONE {
-                // What had not been moved is still there; a begun erase is repeated.
-                self.blocks.put_back(victim);
+            match keep {
+                // Its collection goes on with the same block.
+                Keep::Everything => self.planes[plane as usize].collection = stopped.stop(),
+                Keep::Flash | Keep::WriteCache => {
+                    if let Some(levelling) = self.blocks.levelling.get_mut(plane as usize) {
+                        *levelling = false;
+                    }
+                    if !stopped.is_over() {
+                        // What had not been moved is still there; a begun erase is repeated.
+                        self.blocks.put_back(stopped.victim);
+                    }
+                }
             }
             self.power_cut_in_pool(plane);
         }
         self.hot_queues.fill(HotQueues::default());
-        if let Some(hotness) = &mut self.hotness {
-            hotness.clear();
-        }
-        self.faults.powered = false;
-        self.events.push(now + recovery, Event::PowerRestored);
-        self.schedule_faults_after(now);
     }
 
     /// The drive accepts commands again, and goes on with the collections it had begun.
@@ -325,11 +367,17 @@ impl Drive {
     #[inline(never)]
     pub(crate) fn power_restored(&mut self) {
         self.faults.powered = true;
+        self.resume_work();
+    }
+
+    /// Begins again what [`Drive::stop`] has dropped of the drive's own work.
+    pub(crate) fn resume_work(&mut self) {
         for plane in 0..self.shape.planes {
+            self.resume_collection(plane);
             self.collect_if_needed(plane);
             self.merge_if_needed(plane);
         }
-        // What a protected cache has kept goes on as it would have.
+        // What the cache has kept goes on as it would have.
         self.evict_surplus();
     }
 
@@ -372,7 +420,7 @@ impl Drive {
     }
 
     /// The pages of a program that never finished hold nothing.
-    fn undo_program(&mut self, first: u32, slot: u32) {
+    fn undo_program(&mut self, first: u32, slot: u32, keep: Keep) {
         let (mut at, mut used) = (first, 0);
         while at != NONE {
             let u = &self.units[at];
@@ -385,7 +433,7 @@ impl Drive {
                 Content::TranslationPage(_) => self.shape.units_per_page,
             };
             if self.config.flash.rewritable {
-                self.undo_overwrite(at, content, place, before);
+                self.undo_overwrite(at, content, place, before, keep);
             } else if self.mapping.table.content(place) == Some(content) {
                 self.blocks.remove_valid(self.shape.block_of_slot(place), weight);
                 // The old copy counts unless its block has been erased or used again.
@@ -399,7 +447,7 @@ impl Drive {
                 }
                 if let Content::Unit(unit) = content
                     && self.units[at].from == NONE
-                    && !self.is_protected(at)
+                    && !self.is_kept(at, keep)
                 {
                     self.lose(unit);
                 }
@@ -415,19 +463,26 @@ impl Drive {
     }
 
     /// What was being overwritten in place is neither old nor new.
-    fn undo_overwrite(&mut self, at: u32, content: Content, place: u32, before: Option<u32>) {
+    fn undo_overwrite(
+        &mut self,
+        at: u32,
+        content: Content,
+        place: u32,
+        before: Option<u32>,
+        keep: Keep,
+    ) {
         if let Content::Unit(unit) = content {
             if before.is_none() && self.mapping.table.unmap(unit).is_some() {
                 self.blocks.remove_valid(self.shape.block_of_slot(place), 1);
             }
-            if !self.is_protected(at) {
+            if !self.is_kept(at, keep) {
                 self.lose(unit);
             }
         }
     }
 
-    /// Whether a unit is in a cache that outlives a power cut.
-    fn is_protected(&self, at: u32) -> bool {
-        self.units[at].cached && self.cache.as_ref().is_some_and(|cache| cache.protected)
+    /// Whether a unit is in the cache, and that is kept.
+    fn is_kept(&self, at: u32, keep: Keep) -> bool {
+        self.units[at].cached && keep >= Keep::WriteCache
     }
 }

@@ -44,6 +44,7 @@ mod pool;
 pub mod precondition;
 mod read;
 mod recency;
+mod renewal;
 mod ring;
 mod space;
 mod state;
@@ -52,6 +53,7 @@ pub mod steady;
 #[doc(hidden)]
 pub mod testing;
 mod translation;
+pub mod turnover;
 mod validate;
 pub mod warm;
 mod wear;

@@ -457,7 +457,12 @@ impl Drive {
 
     /// The abstract pool that behaves as `plane` does.
     fn pool_of_plane(&self, plane: u32, classes: &[PlaneClass], counts: &[u64]) -> Pool {
-        let kept = (*self.free_at_work(classes).start() as u32).max(2);
+        // A block whose collection keeps pace with writes is neither free nor full all the while.
+        let free = match self.config.gc.paced {
+            true => self.blocks.start,
+            false => *self.free_at_work(classes).start(),
+        };
+        let kept = (free as u32).max(2);
         let total: f64 = classes.iter().map(|class| class.weight).sum();
         Pool {
             blocks: self.blocks.free_blocks(plane) as u32,

@@ -172,6 +172,11 @@ impl Drive {
             && self.faults.powered
     }
 
+    /// Events that the model has processed since the drive was built.
+    pub fn events_processed(&self) -> u64 {
+        self.counters.events
+    }
+
     /// Pages programmed since the drive was built.
     pub fn pages_programmed(&self) -> u64 {
         self.counters.flash_programs

@@ -148,6 +148,13 @@ impl Mapping {
         }
     }
 
+    /// Drops what is being loaded or updated; what is cached stays.
+    pub(crate) fn stop(&mut self) {
+        if let Some(cached) = &mut self.cached {
+            cached.flights.clear();
+        }
+    }
+
     /// Writes what is cached.
     pub(crate) fn save(&self, out: &mut Writer<'_>) {
         let Some(cached) = &self.cached else { return };

@@ -426,7 +426,9 @@ impl Drive {
             self.unit_clean(at, false);
         } else {
             // It was written again before it was dropped.
+            let part = usize::from(self.units[at].part);
             self.queue_unit(at);
+            self.update_write_pressure(part);
         }
         if self.hybrid.is_some() {
             self.merge_if_needed(plane);
@@ -556,9 +558,11 @@ impl Drive {
             // The copy to void is the one just made; there is none if the unit was trimmed.
             u.from = slot;
         }
-        let plane = self.units[at].plane;
+        let (plane, part) = (self.units[at].plane, usize::from(self.units[at].part));
         self.enqueue_unit(at, plane);
         self.break_off_if_stuck(plane);
+        // Who waits for the room that it was to make may wait for no full page.
+        self.update_write_pressure(part);
     }
 
     /// Host data is on flash.
@@ -683,12 +687,14 @@ impl Drive {
         }
     }
 
-    /// Host pages need not be full before they are programmed while someone waits for room
-    /// in the cache or for a flush.
+    /// Host pages need not be full before they are programmed while someone waits for a flush, or
+    /// for room in the cache that no full page will make. (Where the cache is divided, or not for
+    /// all, full pages may be of those who do not make this room.)
     #[inline]
     pub(crate) fn update_write_pressure(&mut self, part: usize) {
         let Some(cache) = &self.cache else { return };
-        let pressure = cache.is_waited_for() || cache.must_leave();
+        let room_comes = cache.takes_all_writes && !self.full_pages.is_empty();
+        let pressure = cache.must_leave() || cache.is_waited_for() && !room_comes;
         if pressure || self.write_pressure {
             self.set_write_pressure(pressure, part);
         }

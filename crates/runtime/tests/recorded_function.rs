@@ -80,6 +80,7 @@ fn header() -> Header {
         state_hash: String::new(),
         saved_state: None,
         precondition: "none".into(),
+        settling: None,
         occupancy: vec![],
         flows: vec![],
         report_moves: true,

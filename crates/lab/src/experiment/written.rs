@@ -12,7 +12,7 @@ impl Experiment {
     /// # Errors
     /// The name of a flow that options cannot say exactly.
     pub fn to_toml(&self, remark: &str) -> Result<String, String> {
-        let Experiment { drive, overrides, seed, precondition, ramp_time, flows } = self;
+        let Experiment { drive, overrides, seed, precondition, settle, ramp_time, flows } = self;
         let mut text = String::new();
         for line in remark.lines() {
             let _ = writeln!(text, "# {}", line.replace(|c: char| c.is_control(), " "));
@@ -27,6 +27,9 @@ impl Experiment {
         }
         if let Some(precondition) = precondition {
             let _ = writeln!(text, "precondition = {}", quoted(precondition.name()));
+        }
+        if let Some(settle) = settle {
+            let _ = writeln!(text, "settle = {}", quoted(&settle.to_string()));
         }
         if let Some(ramp) = ramp_time {
             let _ = writeln!(text, "ramp_time = \"{}\"", Duration(*ramp));

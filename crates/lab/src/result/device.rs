@@ -217,6 +217,15 @@ impl Device {
     }
 }
 
+impl Device {
+    /// Write amplification of garbage collection alone: units programmed for each that was not
+    /// moved; `None` if none was.
+    pub fn waf_of_collection(&self) -> Option<f64> {
+        let new = self.flash_units_programmed.saturating_sub(self.gc_units_moved);
+        (new > 0).then(|| self.flash_units_programmed as f64 / new as f64)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

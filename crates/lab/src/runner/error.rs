@@ -98,6 +98,13 @@ pub enum RunError {
         /// Pages programmed since.
         programmed: u64,
     },
+    /// The load has stopped a drive that was to settle under it.
+    #[error("the drive has no steady state under this load: {0}")]
+    #[diagnostic(help(
+        "{}; --settle off runs the load all the same, until the drive stops",
+        MORE_ROOM
+    ))]
+    NoSteadyState(Box<RunError>),
     /// The drive does not come to rest, so its state cannot be saved.
     #[error(
         "the state cannot be saved: since the last I/O the drive, which has {pages} pages, has \

@@ -44,11 +44,9 @@ pub fn occupancy(
             let share = rates.as_ref().filter(|_| most > 0.0).map_or(1.0, |rates| rates[at] / most);
             let profile = flow.write_profile(sectors, unit_sectors)?;
             let write_share = if flow.modifies() { 1.0 } else { 0.0 };
-            // A closed loop writes as fast as the drive lets it, or as its reads do. What that
-            // comes to matters where collection keeps pace.
+            // A closed loop writes as fast as the drive lets it, or as its reads do.
             let (sectors_per_s, saturated) = match flow.depth() {
                 None => (rate_of(flow), false),
-                Some(_) if !drive.config().gc.paced => (None, true),
                 Some(_) => {
                     let held_up = closed_loop::sectors_written_per_s(drive.config(), valid, flow);
                     (held_up, held_up.is_none())
@@ -208,7 +206,6 @@ mod tests {
         assert_eq!(known(&classes([&slow[..2], &fast])[0]), (0.0, true));
     }
 
-    /// Where collection keeps pace.
     #[test]
     fn closed_loops_that_read_do_not_saturate_a_drive() {
         let drive = crate::drive::load("enterprise-tlc", &[]).unwrap();

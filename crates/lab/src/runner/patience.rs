@@ -69,6 +69,7 @@ impl Patience {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::experiment::Settle;
     use crate::simulation::{Simulation, Step};
 
     fn patience() -> Patience {
@@ -123,10 +124,18 @@ mod tests {
         ];
         let run = Simulation::on_changed("samsung-48l-tlc", &settings.map(String::from)).unwrap();
         let run = run.precondition(crate::experiment::Precondition::Steady);
-        let run = run.flow("flow", "rw=randwrite bs=4k iodepth=8 number_ios=3000").unwrap();
+        let mut run = run.flow("flow", "rw=randwrite bs=4k iodepth=8 number_ios=3000").unwrap();
+        // A drive that is to settle first is found out before the run.
+        let error = run.run().unwrap_err().to_string();
+        let none = "the drive has no steady state under this load: 8 I/Os wait, and none has";
+        assert!(error.starts_with(none), "{error}");
+        run.options.settle = Settle::Off;
         let measured = run.run_watched(&mut |step| !matches!(step, Step::Running(_))).unwrap();
         assert!(measured.interrupted);
-        let error = run.run().unwrap_err().to_string();
-        assert!(error.starts_with("8 I/Os wait, and none has been completed for"), "{error}");
+        // What was measured until then is not lost.
+        let stopped = run.run().unwrap().result;
+        let reason = stopped.untrusted.unwrap();
+        assert!(reason.starts_with("the drive has stopped: 8 I/Os wait, and none"), "{reason}");
+        assert!(stopped.requests > 0);
     }
 }

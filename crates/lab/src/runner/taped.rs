@@ -36,6 +36,11 @@ impl Taped {
         Taped { drive, tape: None, seed }
     }
 
+    /// The drive by itself.
+    pub(super) fn into_drive(self) -> Drive {
+        self.drive
+    }
+
     /// Puts a request where the drive reads it by itself. Of that there is no recording.
     #[inline]
     pub(super) fn submit(

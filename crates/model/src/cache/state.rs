@@ -370,6 +370,7 @@ impl Drive {
         }
         let queues = &mut self.planes[plane as usize].queues;
         queues.host_units += 1;
+        self.full_pages.added(queues.host_units);
         if hot {
             self.enqueue_hot(at, plane);
         } else {

@@ -176,6 +176,13 @@ impl Flin {
         self.active_dies[place * channels + die as usize / self.dies_per_channel].into()
     }
 
+    /// Forgets what was queued, and counts its epoch from time zero. What it knows of the flows
+    /// stays.
+    pub(crate) fn begin_anew(&mut self) {
+        self.clear();
+        self.epoch_end = Time::ZERO + self.config.epoch;
+    }
+
     /// Forgets what was queued.
     pub(crate) fn clear(&mut self) {
         self.outstanding.fill(0);

@@ -489,6 +489,7 @@ impl Drive {
             CLASS_COLLECTION => queues.collected_units -= 1,
             _ => {
                 queues.host_units -= 1;
+                self.full_pages.taken(queues.host_units);
                 queues.forced -= u32::from(!u.cached || u.through);
                 let next = queues.writes[usize::from(class)].head;
                 self.prefetch_next_to_program(next);

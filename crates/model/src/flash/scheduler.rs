@@ -145,6 +145,7 @@ impl Drive {
             CLASS_COLLECTION => queues.collected_units += 1,
             _ => {
                 queues.host_units += 1;
+                self.full_pages.added(queues.host_units);
                 queues.forced += u32::from(forced);
             }
         }

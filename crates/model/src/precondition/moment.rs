@@ -47,8 +47,8 @@ impl Drive {
             (false, _) => start..=start,
             // A collection wins as many pages as are written meanwhile.
             (true, true) => self.free_under_way()..=self.free_under_way(),
-            // Collection that the host comes before is left behind.
-            (true, false) if self.config.gc.preemptible => urgent..=start,
+            // Collection that the host comes before is left behind until it is urgent.
+            (true, false) if self.config.gc.preemptible => urgent..=urgent,
             (true, false) => start..=start,
         }
     }

@@ -564,6 +564,8 @@ fn outcome(
         events: 0,
         point: Default::default(),
         steady: None,
+        steadiness: None,
+        settled: None,
         untrusted: (tally.measured() == 0 && completed > 0 && !interrupted).then(|| {
             format!(
                 "the run ended within its ramp of {}: nothing was measured; a longer run (runtime, \

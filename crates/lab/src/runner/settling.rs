@@ -1,0 +1,234 @@
+//! The settling run: the load of a run, on the drive that is put into its computed steady state,
+//! timed and not measured, until the drive's own balance holds.
+//!
+//! What is computed is the state of a plane in the long run. At which moment of its collections
+//! each plane is, how many free blocks a load leaves it and what the cache holds depends on the
+//! load and the drive together, and is found by running them. Then the drive begins anew at time
+//! zero, in the middle of its work ([`Drive::begin_anew`]), and the run begins.
+//!
+//! How long that takes is decided by what was simulated and never by the machine's clock, so one
+//! seed gives the same bytes everywhere.
+
+use super::{Progress, RunError, RunOptions, Runner, Taped};
+use crate::experiment::Settle;
+use crate::result::{Grounds, Steadiness, Verdict};
+use crate::workload::{FlowSpec, Limits, Schedule, Source};
+use mynah_model::Drive;
+use mynah_model::config::Fault;
+use mynah_model::precondition::Preconditioned;
+use mynah_model::turnover::Turnover;
+use mynah_stamp::{Span, Time};
+
+/// Events after which settling ends by itself: some five CPU seconds.
+const EVENTS_MAX: u64 = 24_000_000;
+/// Completions between two looks at the drive.
+const LOOK_EVERY: u64 = 512;
+/// Blocks that each plane collects before it is judged whether they are in balance.
+const BLOCKS_MIN: u64 = 4;
+/// The standard error of write amplification with which a drive may begin a run: more than one of
+/// which something is to be said.
+const ERROR_MAX: f64 = 0.05;
+/// Longer than any settling lasts, and shorter than time.
+const FOR_EVER: Span = Span::from_secs(180 * 24 * 3600);
+/// The random numbers of the settling run are not those of the run.
+const OTHER_SEED: u64 = 0x7365_7474_6c65;
+
+/// How a drive settled before a run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Settled {
+    /// For how long on the drive's clock.
+    pub time: Span,
+    /// Commands completed in that time.
+    pub requests: u64,
+    /// Events that the model processed.
+    pub events: u64,
+    /// How the drive was in the last half of it.
+    pub end: Steadiness,
+}
+
+/// What had happened at some moment of the settling: what has happened since then can be judged by
+/// itself.
+struct Moment {
+    turnover: Turnover,
+    padded: u64,
+    programmed: u64,
+}
+
+impl Moment {
+    fn of(drive: &Drive, turnover: Turnover) -> Moment {
+        let counters = drive.counters();
+        Moment {
+            turnover,
+            padded: counters.padded_units,
+            programmed: counters.flash_units_programmed,
+        }
+    }
+
+    /// Judges what has happened since then, if the drive has turned over so much `now`.
+    fn judge(&self, drive: &Drive, now: &Turnover, expected: Option<f64>) -> Steadiness {
+        let counters = drive.counters();
+        let programmed = counters.flash_units_programmed - self.programmed;
+        let padded = (counters.padded_units - self.padded) as f64;
+        let padded_share = padded / programmed.max(1) as f64;
+        let grounds = Grounds::new(drive, padded_share, expected, ERROR_MAX);
+        Steadiness::judge(&now.since(&self.turnover), grounds)
+    }
+}
+
+/// The moments at which a settling was judged. Each time it is judged by its last half: how it
+/// began is forgotten.
+struct Judge {
+    moments: Vec<Moment>,
+    /// Blocks collected when it is judged next.
+    next: u64,
+    expected: Option<f64>,
+}
+
+impl Judge {
+    fn new(drive: &Drive, expected: Option<f64>) -> Judge {
+        let next = BLOCKS_MIN * u64::from(drive.config().geometry.planes());
+        Judge { moments: vec![Moment::of(drive, drive.turnover())], next, expected }
+    }
+
+    /// How the drive is, if enough has happened since it was judged last.
+    fn look(&mut self, drive: &Drive) -> Option<Steadiness> {
+        if drive.blocks_turned_over() < self.next {
+            return None;
+        }
+        self.next += self.next / 4 + 1;
+        let turnover = drive.turnover();
+        let judged = self.judge(drive, &turnover);
+        self.moments.push(Moment::of(drive, turnover));
+        Some(judged)
+    }
+
+    /// How the drive is in the last half of what has happened.
+    fn judge(&self, drive: &Drive, now: &Turnover) -> Steadiness {
+        let first_half = |moment: &&Moment| moment.turnover.now.collected * 2 <= now.now.collected;
+        let moment = self.moments.iter().rfind(first_half).unwrap_or(&self.moments[0]);
+        moment.judge(drive, now, self.expected)
+    }
+}
+
+impl Runner {
+    /// Lets the drive settle under the flows, as the options say, before anything is measured.
+    /// `progress` may end it: with what has come of it by then the run would go on.
+    ///
+    /// # Errors
+    /// See [`RunError`]. A drive that has no steady state under these flows is found here.
+    pub fn settled(mut self, progress: impl FnMut(Progress) -> bool) -> Result<Runner, RunError> {
+        let flows: Vec<FlowSpec> = self.specs.iter().map(endless).collect();
+        // A trace ends, and may come through a pipe.
+        let writes = |flow: &FlowSpec| match &flow.source {
+            Source::Synthetic(synthetic) => synthetic.mix.write() > 0.0,
+            Source::Trace(_) => false,
+        };
+        let endless = flows.iter().all(|flow| matches!(flow.source, Source::Synthetic(_)));
+        let turns_over = !self.drive.config().flash.rewritable && flows.iter().any(writes);
+        if self.settle == Settle::Off || !endless || !turns_over {
+            return Ok(self);
+        }
+        self.warm_cache()?;
+        let faults = self.drive.config().faults.clone();
+        let timed = |fault: &Fault| !matches!(fault, Fault::SlowDie { .. });
+        let lasting: Vec<Fault> = faults.iter().filter(|fault| !timed(fault)).copied().collect();
+        let options = RunOptions { seed: self.seed ^ OTHER_SEED, ..RunOptions::default() };
+        let mut drive = self.drive.into_drive();
+        let watched = drive.keeps_activity();
+        drive.keep_activity(false);
+        if faults != lasting {
+            drive.begin_anew(lasting);
+        }
+        let mut inner = Runner::on(drive, &flows, &options)?;
+        let expected = self.preconditioned.as_ref().and_then(|found| found.expected_waf);
+        let settled = inner.settle_for(self.settle, expected, progress);
+        let settled = settled.map_err(|error| match error {
+            RunError::NeverDone { .. } => RunError::NoSteadyState(Box::new(error)),
+            error => error,
+        })?;
+        let mut drive = inner.drive.into_drive();
+        drive.keep_activity(watched);
+        drive.begin_anew(faults);
+        Ok(Runner {
+            drive: Taped::new(drive, self.seed),
+            settled: Some(settled),
+            // The settling has warmed the cache further.
+            warmed: 0,
+            ..self
+        })
+    }
+
+    /// The drive as it has been prepared, and how.
+    pub(crate) fn into_prepared(self) -> (Drive, (Option<Preconditioned>, Option<Settled>)) {
+        (self.drive.into_drive(), (self.preconditioned, self.settled))
+    }
+
+    /// Runs until the drive is at rest, or as long as it was asked to.
+    fn settle_for(
+        &mut self,
+        settle: Settle,
+        expected: Option<f64>,
+        mut progress: impl FnMut(Progress) -> bool,
+    ) -> Result<Settled, RunError> {
+        let until = match settle {
+            Settle::For(time) => Time::ZERO + time,
+            Settle::Auto | Settle::Off => Time::MAX,
+        };
+        let first_event = self.drive.events_processed();
+        self.start()?;
+        let mut judge = Judge::new(&self.drive, expected);
+        let mut next_look = LOOK_EVERY;
+        let end = loop {
+            if !self.advance() {
+                break None;
+            }
+            let now = self.drive.now();
+            self.react()?;
+            self.take_arrivals(now)?;
+            if now >= self.horizon {
+                self.reach_horizon()?;
+                next_look = self.completed.min(next_look);
+            }
+            if now >= until {
+                break None;
+            }
+            if self.completed < next_look {
+                continue;
+            }
+            next_look = self.completed + LOOK_EVERY;
+            if settle == Settle::Auto
+                && let Some(judged) = judge.look(&self.drive)
+                && judged.verdict == Verdict::Steady
+            {
+                break Some(judged);
+            }
+            let events = self.drive.events_processed() - first_event;
+            let done = match settle {
+                Settle::For(time) => now.since(Time::ZERO).as_secs_f64() / time.as_secs_f64(),
+                Settle::Auto | Settle::Off => events as f64 / EVENTS_MAX as f64,
+            };
+            if settle == Settle::Auto && events >= EVENTS_MAX {
+                break None;
+            }
+            if !progress(Progress { done, now, completed: self.completed }) {
+                break None;
+            }
+        };
+        Ok(Settled {
+            time: self.drive.now().since(Time::ZERO),
+            requests: self.completed,
+            events: self.drive.events_processed() - first_event,
+            end: end.unwrap_or_else(|| judge.judge(&self.drive, &self.drive.turnover())),
+        })
+    }
+}
+
+/// The flow as it goes on for ever, from the start.
+fn endless(flow: &FlowSpec) -> FlowSpec {
+    FlowSpec {
+        limits: Limits { runtime: Some(FOR_EVER), ..Limits::default() },
+        schedule: Schedule { start: Span::ZERO, ..flow.schedule },
+        after_previous: false,
+        ..flow.clone()
+    }
+}

@@ -1,0 +1,49 @@
+//! A drive at work begins anew: it stops in the middle of what it does, keeps what is on flash and
+//! in DRAM, and stands at time zero, without queues or counts. So a run can begin at a moment of
+//! another, with planes that are in the middle of their collections.
+//!
+//! Unlike a power cut it loses nothing but commands; unlike a saved state it waits for nothing:
+//! victims that are half empty stay so, and collection goes on with them.
+
+use crate::config::Fault;
+use crate::drive::Drive;
+use crate::event::EventQueue;
+use crate::fault::Keep;
+use mynah_stamp::Time;
+
+impl Drive {
+    /// Drops all commands and everything that is under way, and begins anew at time zero, with
+    /// these faults in place of those it had. What it does by itself goes on at once. What was
+    /// being programmed is where it was before; with a write cache it is dirty there.
+    pub fn begin_anew(&mut self, faults: Vec<Fault>) {
+        self.stop(Keep::Everything);
+        // Of that nobody is told.
+        self.take_activity();
+        self.now = Time::ZERO;
+        self.events = EventQueue::new();
+        self.link.clear(self.now);
+        self.cores.iter_mut().for_each(|core| core.clear(Time::ZERO));
+        if let Some(cache) = &mut self.cache {
+            cache.dram.power_cut(self.now);
+        }
+        self.dies.iter_mut().for_each(|die| die.idle_since = Time::ZERO);
+        if let Some(flin) = &mut self.flin {
+            flin.begin_anew();
+        }
+        let cached = self.cache.iter().flat_map(|cache| cache.contents());
+        for (_, at) in cached.collect::<Vec<_>>() {
+            let unit = &mut self.units[at];
+            for time in [&mut unit.created, &mut unit.queued, &mut unit.started, &mut unit.array] {
+                *time = Time::ZERO;
+            }
+        }
+        // Who lost data in the stop has been answered by nobody.
+        self.lost_units.clear();
+        self.config.faults = faults;
+        self.faults.renew(&self.config);
+        self.schedule_faults();
+        self.restart_counters();
+        self.resume_work();
+        self.settle();
+    }
+}
