@@ -71,8 +71,9 @@ impl Drive {
             .unwrap_or(0)
     }
 
-    /// The plane with room for which the fewest units wait, from the one after `at` on; among
-    /// those, one whose die is idle.
+    /// The plane with room for which the fewest full pages wait, from the one after `at` on; among
+    /// those, one whose die is idle. (Units that do not fill a page wait for others: a plane that
+    /// has some must not be passed over for that.)
     fn least_loaded(&self, planes: &[u32], at: u32) -> u32 {
         const NOTHING: (u32, bool) = (0, false);
         let (first, second) = planes.split_at(at as usize + 1);
@@ -80,7 +81,8 @@ impl Drive {
         let mut best = None;
         for (at, &plane) in after {
             let die = &self.dies[self.shape.die_of_plane(plane) as usize];
-            let load = (self.planes[plane as usize].queues.host_units, !die.is_idle());
+            let waiting = self.planes[plane as usize].queues.host_units;
+            let load = (waiting / self.shape.units_per_page, !die.is_idle());
             if best.is_none_or(|(least, _)| load < least) && self.has_room(plane) {
                 best = Some((load, at));
                 if load == NOTHING {

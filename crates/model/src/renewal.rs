@@ -37,6 +37,8 @@ impl Drive {
                 *time = Time::ZERO;
             }
         }
+        // The pages that were being put together are in the cache again.
+        self.stripes.iter_mut().for_each(|stripe| stripe.left = 0);
         // Who lost data in the stop has been answered by nobody.
         self.lost_units.clear();
         self.config.faults = faults;

@@ -29,7 +29,7 @@ const BLOCKS_MIN: u64 = 4;
 /// which something is to be said.
 const ERROR_MAX: f64 = 0.05;
 /// Longer than any settling lasts, and shorter than time.
-const FOR_EVER: Span = Span::from_secs(180 * 24 * 3600);
+const FOR_EVER: Span = Span::from_secs(90 * 24 * 3600);
 /// The random numbers of the settling run are not those of the run.
 const OTHER_SEED: u64 = 0x7365_7474_6c65;
 
