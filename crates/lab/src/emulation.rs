@@ -12,7 +12,7 @@ use crate::workload::history;
 use mynah_model::Drive;
 use mynah_model::config::Config;
 use mynah_model::io::NamespaceId;
-use mynah_model::precondition::{Occupancy, Preconditioned, UpdateClass};
+use mynah_model::precondition::{Occupancy, Order, Preconditioned, UpdateClass};
 use mynah_model::warm::Access;
 use mynah_stamp::Span;
 use std::path::{Path, PathBuf};
@@ -108,6 +108,7 @@ impl Emulation {
                 first: 0,
                 units,
                 weight: 1.0,
+                order: Order::UNIFORM,
                 write_share: WRITE_SHARE,
                 saturated: false,
                 units_per_s: 0.0,

@@ -6,7 +6,7 @@ use crate::saved_state;
 use crate::trace::{LineParser, Remap, TraceAction, TraceFormat, TraceReader};
 use mynah_model::Drive;
 use mynah_model::io::*;
-use mynah_model::precondition::{Occupancy, UpdateClass};
+use mynah_model::precondition::{Occupancy, Order, UpdateClass};
 use mynah_stamp::Span;
 use std::path::Path;
 use std::sync::OnceLock;
@@ -214,6 +214,7 @@ fn sample(number: usize) -> Option<Vec<u8>> {
             first: 0,
             units,
             weight: 1.0,
+            order: Order::UNIFORM,
             write_share: 1.0,
             saturated: true,
             units_per_s: 0.0,

@@ -103,6 +103,12 @@ pub struct OccupancyRange {
     pub units: u64,
     /// Share of the writes.
     pub weight: f64,
+    /// Which share of them goes from the range's start to its end, and round again.
+    #[serde(default)]
+    pub in_order: f64,
+    /// Which share of the units each such round leaves as they are.
+    #[serde(default)]
+    pub passed_over: f64,
     /// Share of accesses that are writes.
     pub write_share: f64,
     /// Whether it is written as fast as the drive takes it.

@@ -16,7 +16,7 @@ use crate::simulation::{INTERRUPTED, Measured, SimulationError, Step, log_error}
 use crate::trace::Remap;
 use mynah_model::Drive;
 use mynah_model::io::{NamespaceId, Operation};
-use mynah_model::precondition::{Occupancy, Preconditioned, UpdateClass};
+use mynah_model::precondition::{Occupancy, Order, Preconditioned, UpdateClass};
 use mynah_stamp::{Span, Time};
 use std::path::Path;
 
@@ -439,6 +439,8 @@ fn ranges(occupancy: &[Occupancy]) -> Vec<OccupancyRange> {
             first: class.first,
             units: class.units,
             weight: class.weight,
+            in_order: class.order.in_order,
+            passed_over: class.order.passed_over,
             write_share: class.write_share,
             saturated: class.saturated,
             units_per_s: class.units_per_s,
@@ -455,6 +457,7 @@ fn occupied(ranges: &[OccupancyRange]) -> Vec<Occupancy> {
             first: range.first,
             units: range.units,
             weight: range.weight,
+            order: Order { in_order: range.in_order, passed_over: range.passed_over },
             write_share: range.write_share,
             saturated: range.saturated,
             units_per_s: range.units_per_s,
@@ -497,6 +500,7 @@ mod tests {
             first,
             units,
             weight: 1.0,
+            order: Order::UNIFORM,
             write_share: 1.0,
             saturated: false,
             units_per_s,

@@ -244,7 +244,7 @@ impl Runner {
         };
         let occupancy = match precondition {
             Precondition::None => vec![],
-            _ => occupancy(&drive, flows, unit_sectors, &mut notes)?,
+            _ => occupancy(&drive, flows, unit_sectors)?,
         };
         let heats = match precondition {
             Precondition::Steady => occupancy::heats(&drive, flows, unit_sectors, options.seed)?,

@@ -711,7 +711,6 @@ impl Simulation {
         for flow in &self.flows {
             line(format_args!("flow {}: {}", flow.name, flow_text(flow)));
         }
-        let mut notes = Vec::new();
         let unit = u64::from(self.config.mapping.unit_bytes);
         if let Some(path) = &self.options.load_state {
             line(format_args!("state: as saved in {}", path.display()));
@@ -719,7 +718,7 @@ impl Simulation {
         }
         let assumed = match self.options.precondition {
             Precondition::None => Vec::new(),
-            _ => occupancy(drive, &self.flows, (unit / 512) as u32, &mut notes)?,
+            _ => occupancy(drive, &self.flows, (unit / 512) as u32)?,
         };
         line(format_args!(
             "precondition: {}, {}",
@@ -734,10 +733,14 @@ impl Simulation {
             self.flows.iter().any(|flow| flow.namespace == namespace && flow.is_scattered())
         };
         for Occupancy { namespace, classes } in &assumed {
-            for UpdateClass { first, units, weight, .. } in classes {
+            for UpdateClass { first, units, weight, order, .. } in classes {
                 let how = match self.options.precondition {
+                    Precondition::Steady if order.in_order == 1.0 => "overwritten in order",
                     Precondition::Steady if scattered(*namespace) => {
                         "overwritten as often as its flows write each address"
+                    }
+                    Precondition::Steady if order.is_ordered() => {
+                        "overwritten partly in order, partly uniformly"
                     }
                     Precondition::Steady if *weight > 0.0 => "overwritten uniformly",
                     _ => "written once",
@@ -749,9 +752,6 @@ impl Simulation {
                     size(first * unit)
                 ));
             }
-        }
-        for note in notes {
-            line(format_args!("note: {note}"));
         }
         Ok(text)
     }

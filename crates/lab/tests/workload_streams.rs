@@ -291,7 +291,7 @@ fn write_profiles_tell_where_writes_go() {
     assert_eq!(profile(&[("rw", "randtrim")]), WriteProfile::None);
     assert_eq!(
         profile(&[("rw", "write"), ("size", "50%")]),
-        WriteProfile::Sequential { first_unit: 0, units: units / 2 }
+        WriteProfile::Sequential { first_unit: 0, units: units / 2, passed_over: 0.0 }
     );
     assert_eq!(
         profile(&[("rw", "randrw"), ("offset", "50%")]),

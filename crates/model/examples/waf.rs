@@ -4,7 +4,7 @@
 
 use mynah_model::config::{HotData, VictimPolicy, WriteFrontiers};
 use mynah_model::steady::analytic::{mean_field, waf_fifo};
-use mynah_model::steady::pool::{Class, HotShare, Pool, PoolState};
+use mynah_model::steady::pool::{Class, HotShare, Order, Pool, PoolState};
 
 fn pool(blocks: u32, units_per_block: u32, shares: &[(f64, f64)], rho: f64) -> Pool {
     let keep_free = 8;
@@ -12,6 +12,7 @@ fn pool(blocks: u32, units_per_block: u32, shares: &[(f64, f64)], rho: f64) -> P
     let class = |&(space, weight): &(f64, f64)| Class {
         units: (valid * space) as u64,
         weight,
+        order: Order::UNIFORM,
         hot: HotShare::default(),
     };
     Pool {

@@ -11,6 +11,7 @@
 mod heat;
 mod logs;
 mod moment;
+mod ordered;
 
 use crate::blocks::{Frontier, Stream};
 use crate::config::{CollectionUnit, VictimPolicy, WriteFrontiers};
@@ -19,6 +20,8 @@ use crate::io::NamespaceId;
 use crate::mapping::table::Content;
 use crate::pool::NONE;
 use crate::steady::analytic::MAX_UNITS_PER_BLOCK;
+use crate::steady::ordered::{Kind, Ordered};
+pub use crate::steady::pool::Order;
 use crate::steady::pool::{
     BlockComposition, BlockRole, Class, HotShare, Pool, PoolError, PoolState,
 };
@@ -47,9 +50,12 @@ pub struct UpdateClass {
     pub first: u64,
     /// Number of units, at least 1.
     pub units: u64,
-    /// The share of all writes that goes to this range, relative to the others' weights;
-    /// uniformly within it. 0: it was written once.
+    /// The share of all writes that goes to this range, relative to the others' weights, so that
+    /// all its units are written equally often. 0: it was written once.
     pub weight: f64,
+    /// In which order they are rewritten. A range that is rewritten from its first unit to its
+    /// last has just been so, and the first is next.
+    pub order: Order,
     /// The share of accesses to this range that are writes, 0 to 1: how much of what the
     /// cached mapping table holds of it differs from flash.
     pub write_share: f64,
@@ -134,6 +140,7 @@ struct PlaneClass {
     first: u32,
     end: u32,
     weight: f64,
+    order: Order,
     saturated: bool,
     /// How often each of its units is written in a second, as far as known.
     rewrites_per_s: f64,
@@ -236,13 +243,31 @@ impl Drive {
             let mut drawn = if together { alike.clone() } else { random.clone() };
             let moment = self.moment(&here, &counts, state, &mut drawn);
             let blocks = self.blocks.free_blocks(plane).saturating_sub(moment.free_blocks);
-            let mut compositions = state.compositions_with_units(blocks, &counts, &mut drawn)?;
-            self.stagger(&mut compositions, &moment, &mut drawn);
+            let compositions = match &state.ordered {
+                None => {
+                    let mut all = state.compositions_with_units(blocks, &counts, &mut drawn)?;
+                    self.stagger(&mut all, &moment, &mut drawn);
+                    all
+                }
+                Some(ordered) => {
+                    let mut all = state.compositions_in_order(ordered, blocks);
+                    self.stagger_open(&mut all, &moment);
+                    state.fit(ordered, &mut all, &counts, &mut drawn)?;
+                    all
+                }
+            };
             if !together {
                 random = drawn;
             }
-            full_blocks[plane as usize] =
-                self.realise(plane, &here, heats, &compositions, &mut scratch, &mut random);
+            let ordered = state.ordered.as_ref();
+            full_blocks[plane as usize] = self.realise(
+                plane,
+                &here,
+                heats,
+                (&compositions, ordered),
+                &mut scratch,
+                &mut random,
+            );
         }
         self.blocks.put_together(&full_blocks);
         self.restart_counters();
@@ -259,7 +284,9 @@ impl Drive {
     ) -> Result<Vec<DriveClass>, PreconditionError> {
         let mut classes: Vec<DriveClass> = Vec::new();
         for (first, class) in ranges {
-            match self.heat_of(first, heats)? {
+            // What is only ever rewritten in order is of one heat.
+            let heat = self.heat_of(first, heats)?.filter(|_| class.order.in_order < 1.0);
+            match heat {
                 None => {
                     classes.push(DriveClass { first, class, heat: None, hot: HotShare::default() })
                 }
@@ -408,6 +435,7 @@ impl Drive {
                 first,
                 end: first + class.units as u32,
                 weight: class.weight,
+                order: class.order,
                 saturated: class.saturated && class.weight > 0.0,
                 rewrites_per_s: class.units_per_s / class.units.max(1) as f64,
             })
@@ -473,6 +501,7 @@ impl Drive {
                 .map(|(class, &units)| Class {
                     units,
                     weight: if total > 0.0 { class.weight } else { 0.0 },
+                    order: class.order,
                     hot: class.hot,
                 })
                 .collect(),
@@ -531,7 +560,7 @@ impl Drive {
         plane: u32,
         classes: &[PlaneClass],
         heats: &[(NamespaceId, Heat)],
-        compositions: &[BlockComposition],
+        (compositions, ordered): (&[BlockComposition], Option<&Ordered>),
         scratch: &mut Scratch,
         random: &mut Xoshiro256PlusPlus,
     ) -> Vec<u32> {
@@ -560,6 +589,10 @@ impl Drive {
             self.blocks.set_age(block, pages * u64::from(self.shape.planes));
             // Which of the written places are valid is drawn without replacement.
             let first = self.shape.first_slot_of_block(block);
+            if let Some(ordered) = ordered {
+                self.lay_out(first, composition, ordered, scratch, random);
+                continue;
+            }
             if let [slots] = &mut scratch.slots[..] {
                 let mut valid = u32::from(composition.valid[0]);
                 for place in 0..written {
@@ -583,7 +616,12 @@ impl Drive {
                 }
             }
         }
-        for (class, slots) in classes.iter().zip(&mut scratch.slots) {
+        for (index, class) in classes.iter().enumerate() {
+            if ordered.is_some_and(|ordered| ordered.kinds[index] == Kind::InOrder) {
+                self.map_in_order(plane, *class, index, heats, scratch);
+                continue;
+            }
+            let slots = &mut scratch.slots[index];
             for at in (1..slots.len()).rev() {
                 slots.swap(at, below(random, at as u32 + 1) as usize);
             }
@@ -634,11 +672,29 @@ impl Drive {
             let Some(&total) = upto.last() else { continue };
             let capacity = self.mapping.cmt_capacity(table) as u64;
             let uses = WARMING_ROUNDS * capacity.min(WARMING_ENTRIES_MAX) + capacity;
+            // Where each range that is written in order is: about where it has come to its end
+            // when all these uses have been.
+            let mut next: Vec<u32> = ours
+                .iter()
+                .map(|(_, of)| {
+                    let share = of.class.weight * of.class.order.in_order / total;
+                    let units = of.class.units.max(1);
+                    let steps = (share * uses as f64) as u64 % units;
+                    ((units - steps) % units) as u32
+                })
+                .collect();
             for _ in 0..uses {
                 let at = random_share(random) * total;
                 let which = upto.partition_point(|&sum| sum <= at).min(ours.len() - 1);
                 let (at, &DriveClass { first, class, heat, .. }) = ours[which];
+                let order = class.order.in_order;
+                let in_order = order == 1.0 || order > 0.0 && random_share(random) < order;
                 let unit = match heat {
+                    None if in_order => {
+                        let unit = next[which];
+                        next[which] = (unit + 1) % class.units as u32;
+                        first + unit
+                    }
                     None => first + below(random, class.units as u32),
                     Some(_) => {
                         let units = units_of[at].get_or_insert_with(|| {
@@ -668,6 +724,8 @@ const WARMING_ENTRIES_MAX: u64 = 1 << 20;
 struct Scratch {
     /// Slots that each class gets.
     slots: Vec<Vec<u32>>,
+    /// What of them follows one another.
+    parts: ordered::Parts,
     runs: Vec<(u32, u32)>,
 }
 

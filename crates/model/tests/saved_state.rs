@@ -7,7 +7,7 @@ use mynah_model::config::{
     WriteFrontiers,
 };
 use mynah_model::io::*;
-use mynah_model::precondition::{Occupancy, UpdateClass};
+use mynah_model::precondition::{Occupancy, Order, UpdateClass};
 use mynah_model::testing::{cache, cached_table, small};
 use mynah_model::{Drive, StateError};
 use mynah_stamp::{Span, Time};
@@ -418,6 +418,7 @@ fn blocks_of_any_age_are_restored() {
             first: 0,
             units,
             weight: 1.0,
+            order: Order::UNIFORM,
             write_share: 1.0,
             saturated: false,
             units_per_s: 0.0,

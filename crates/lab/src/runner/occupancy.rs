@@ -4,7 +4,7 @@ use super::{RunError, closed_loop};
 use crate::workload::{FlowSpec, SECTOR_BYTES, WriteProfile, heat};
 use mynah_model::Drive;
 use mynah_model::io::NamespaceId;
-use mynah_model::precondition::{Heat, Occupancy, UpdateClass};
+use mynah_model::precondition::{Heat, Occupancy, Order, UpdateClass};
 
 /// What the flows leave on each namespace: the ranges they write, by how often, and around
 /// them what was written once.
@@ -15,7 +15,6 @@ pub fn occupancy(
     drive: &Drive,
     flows: &[FlowSpec],
     unit_sectors: u32,
-    notes: &mut Vec<String>,
 ) -> Result<Vec<Occupancy>, RunError> {
     let mut all = vec![];
     for index in 0..drive.config().namespaces.len() {
@@ -52,7 +51,7 @@ pub fn occupancy(
                     (held_up, held_up.is_none())
                 }
             };
-            let mut add = |first: u64, count: u64, weight: f64| {
+            let mut add = |first: u64, count: u64, weight: f64, order: Order| {
                 let per_s = sectors_per_s.unwrap_or(0.0) * weight / f64::from(unit_sectors);
                 let count = count.min(units.saturating_sub(first));
                 if count > 0 {
@@ -60,6 +59,7 @@ pub fn occupancy(
                         first,
                         units: count,
                         weight: weight * share,
+                        order,
                         write_share,
                         saturated,
                         units_per_s: per_s,
@@ -68,29 +68,24 @@ pub fn occupancy(
             };
             match profile {
                 WriteProfile::None => {}
-                WriteProfile::Uniform { first_unit, units } => add(first_unit, units, 1.0),
+                WriteProfile::Uniform { first_unit, units } => {
+                    add(first_unit, units, 1.0, Order::UNIFORM);
+                }
                 WriteProfile::HotCold { first_unit, units, hot_units, hot_access } => {
-                    add(first_unit, hot_units, hot_access);
-                    add(first_unit + hot_units, units - hot_units, 1.0 - hot_access);
+                    let (cold, rest) = (first_unit + hot_units, units - hot_units);
+                    add(first_unit, hot_units, hot_access, Order::UNIFORM);
+                    add(cold, rest, 1.0 - hot_access, Order::UNIFORM);
                 }
-                WriteProfile::Sequential { first_unit, units } => {
-                    notes.push(format!(
-                        "flow `{}`: preconditioned as for uniform writes over its range, not \
-                         sequential ones",
-                        flow.name
-                    ));
-                    add(first_unit, units, 1.0);
+                WriteProfile::Sequential { first_unit, units, passed_over } => {
+                    add(first_unit, units, 1.0, Order { in_order: 1.0, passed_over });
                 }
-                WriteProfile::Mixed { first_unit, units } => {
-                    notes.push(format!(
-                        "flow `{}`: preconditioned as for uniform writes over its range, not \
-                         partly sequential ones",
-                        flow.name
-                    ));
-                    add(first_unit, units, 1.0);
+                WriteProfile::Mixed { first_unit, units, random, passed_over } => {
+                    add(first_unit, units, 1.0, Order { in_order: 1.0 - random, passed_over });
                 }
                 // In steady state each unit counts by itself: see [`heats`].
-                WriteProfile::Zipf { first_unit, units, .. } => add(first_unit, units, 1.0),
+                WriteProfile::Zipf { first_unit, units, .. } => {
+                    add(first_unit, units, 1.0, Order::UNIFORM);
+                }
             }
         }
         let classes = partition(&ranges, occupied);
@@ -130,7 +125,19 @@ pub(super) fn heats(
         }
         let sectors = drive.namespace_sectors(namespace).unwrap_or(0);
         let mut weights = vec![0.0; (sectors / u64::from(unit_sectors)) as usize];
+        // What is written in order, and by nobody else, is of one heat.
+        let scattered = ours().filter(|(_, flow)| flow.is_scattered());
+        let scattered: Vec<(u64, u64)> =
+            scattered.map(|(_, flow)| flow.range(sectors)).collect::<Result<_, _>>()?;
         for (at, flow) in ours() {
+            let (first, count) = flow.range(sectors)?;
+            let alone = scattered
+                .iter()
+                .all(|&(other, others)| first + count <= other || other + others <= first);
+            let profile = flow.write_profile(sectors, unit_sectors)?;
+            if alone && matches!(profile, WriteProfile::Sequential { .. }) {
+                continue;
+            }
             flow.add_weights(&mut weights, sectors, unit_sectors, seed, at as u32)?;
         }
         all.extend(heat::classes(&weights).map(|heat| (namespace, heat)));
@@ -155,18 +162,28 @@ fn partition(ranges: &[UpdateClass], occupied: u64) -> Vec<UpdateClass> {
             first,
             units: end - first,
             weight: 0.0,
+            order: Order::UNIFORM,
             write_share: 0.0,
             saturated: false,
             units_per_s: 0.0,
         };
+        let (mut in_order, mut passed_over) = (0.0, 0.0);
         for range in ranges {
             if range.first < end && first < range.first + range.units {
                 let share = (end - first) as f64 / range.units as f64;
-                class.weight += range.weight * share;
+                let weight = range.weight * share;
+                class.weight += weight;
+                in_order += weight * range.order.in_order;
+                passed_over += weight * range.order.in_order * range.order.passed_over;
                 class.units_per_s += range.units_per_s * share;
                 class.write_share = f64::max(class.write_share, range.write_share);
                 class.saturated |= range.saturated;
             }
+        }
+        // Whatever is in order where several write counts as one order.
+        if in_order > 0.0 {
+            class.order =
+                Order { in_order: in_order / class.weight, passed_over: passed_over / in_order };
         }
         classes.push(class);
     }
@@ -189,7 +206,7 @@ mod tests {
                 }
                 options.flow("flow").unwrap()
             });
-            occupancy(&drive, &flows, 16, &mut vec![]).unwrap().remove(0).classes
+            occupancy(&drive, &flows, 16).unwrap().remove(0).classes
         };
         let weights = |all| classes(all).iter().map(|class| class.weight).collect::<Vec<_>>();
         let slow = [("rw", "randwrite"), ("size", "50%"), ("rate_iops", "10")];
@@ -216,12 +233,93 @@ mod tests {
                 assert!(options.set(name, value));
             }
             let flows = [options.flow("flow").unwrap()];
-            let class = occupancy(&drive, &flows, 8, &mut vec![]).unwrap()[0].classes[0];
+            let class = occupancy(&drive, &flows, 8).unwrap()[0].classes[0];
             (class.units_per_s, class.saturated)
         };
         let (mixed, saturated) = known("randrw", "1");
         assert!((10_000.0..20_000.0).contains(&mixed) && !saturated, "{mixed}");
         assert_eq!(known("randrw", "4096"), (0.0, true));
         assert_eq!(known("randwrite", "1"), (0.0, true));
+    }
+
+    fn flows(all: &[&[(&str, &str)]]) -> Vec<FlowSpec> {
+        let read = |one: &&[(&str, &str)]| {
+            let mut options = FlowOptions::default();
+            for (name, value) in *one {
+                assert!(options.set(name, *value), "{name}");
+            }
+            options.flow("flow").unwrap()
+        };
+        all.iter().map(read).collect()
+    }
+
+    #[test]
+    fn what_is_written_in_order_is_said() {
+        let drive = Drive::new(crate::drive::load("mqsim", &[]).unwrap().config).unwrap();
+        let orders = |all: &[&[(&str, &str)]]| {
+            let classes = occupancy(&drive, &flows(all), 16).unwrap().remove(0).classes;
+            classes.iter().map(|class| class.order).collect::<Vec<_>>()
+        };
+        let runtime = ("runtime", "1");
+        let write = ("rw", "write");
+        assert_eq!(orders(&[&[write, runtime]]), [Order::SEQUENTIAL]);
+        // Reads and writes advance each by themselves, unless it is said that they do not: then
+        // what is read keeps its place. Of two requests in a unit either may write.
+        let mixed = [("rw", "rw"), ("rwmixread", "75"), ("bs", "8k"), runtime];
+        assert_eq!(orders(&[&mixed]), [Order::SEQUENTIAL]);
+        let shared = [&mixed[..], &[("sequential_positions", "shared")]].concat();
+        assert_eq!(orders(&[&shared]), [Order { in_order: 1.0, passed_over: 0.75 }]);
+        let halves = [&shared[..], &[("bs", "4k")]].concat();
+        assert_eq!(orders(&[&halves]), [Order { in_order: 1.0, passed_over: 0.5625 }]);
+        let partly = [("rw", "randwrite"), ("percentage_random", "70"), runtime];
+        let order = orders(&[&partly])[0];
+        assert!((order.in_order - 0.3).abs() < 1e-9 && order.passed_over == 0.0, "{order:?}");
+        // One of two flows; and both on half of the range.
+        let uniform = [("rw", "randwrite"), ("offset", "50%"), runtime];
+        let lower = [write, ("size", "50%"), runtime];
+        assert_eq!(orders(&[&lower, &uniform]), [Order::SEQUENTIAL, Order::UNIFORM]);
+        let both = orders(&[&[write, runtime], &uniform]);
+        assert_eq!(both[0], Order::SEQUENTIAL);
+        assert!((both[1].in_order - 1.0 / 3.0).abs() < 1e-9, "{both:?}");
+    }
+
+    /// Of the same load: where the run ends is no part of it.
+    #[test]
+    fn a_run_starts_from_the_same_state_however_its_end_is_given() {
+        use crate::runner::{RunOptions, Runner};
+        let overrides = [
+            "geometry.channels=2",
+            "geometry.blocks_per_plane=128",
+            "over_provisioning=45%",
+            "cache.size=16MiB",
+        ];
+        let drive = crate::drive::load("mqsim", &overrides.map(str::to_owned)).unwrap().config;
+        let trace = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/data/sample.trace");
+        let loads: [&[(&str, &str)]; 6] = [
+            &[("rw", "write"), ("bs", "128k"), ("size", "50%")],
+            &[("rw", "randrw")],
+            &[("rw", "randwrite"), ("percentage_random", "30")],
+            &[("rw", "randwrite"), ("random_distribution", "zipf:1.1")],
+            &[("rw", "randwrite"), ("random_distribution", "hotcold:90/10")],
+            &[("trace", trace)],
+        ];
+        let ends: [&[(&str, &str)]; 5] = [
+            &[("runtime", "1")],
+            &[("number_ios", "2")],
+            &[("io_size", "256k")],
+            &[("io_size", "1000g")],
+            &[("io_size", "64m"), ("number_ios", "100"), ("runtime", "2")],
+        ];
+        for load in loads {
+            let start = |end: &&[(&str, &str)]| {
+                let flows = flows(&[&[load, end].concat()]);
+                let options = RunOptions::default();
+                let mut runner = Runner::new(drive.clone(), &flows, &options).unwrap();
+                runner.warm_cache().unwrap();
+                runner.drive_mut().state_hash()
+            };
+            let starts: Vec<u64> = ends.iter().map(start).collect();
+            assert!(starts.iter().all(|state| *state == starts[0]), "{load:?}: {starts:x?}");
+        }
     }
 }

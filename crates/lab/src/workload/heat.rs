@@ -6,7 +6,7 @@
 //! are put into a few classes, within which preconditioning takes all units to be alike.
 
 use super::random::Scatter;
-use super::{Addresses, BlockSize, FlowSpec, Source, Synthetic, WorkloadError, seed};
+use super::{Addresses, BlockSize, FlowSpec, Limits, Source, Synthetic, WorkloadError, seed};
 use mynah_model::io::Operation;
 use mynah_model::precondition::Heat;
 
@@ -88,7 +88,8 @@ impl FlowSpec {
         Ok(())
     }
 
-    /// Reads the trace, as far as it will be replayed, and counts its writes.
+    /// Reads the trace, its share that is replayed, and counts its writes. Where the run ends does
+    /// not matter: it is the same load however long it lasts.
     fn add_trace(
         &self,
         weights: &mut [f32],
@@ -104,7 +105,8 @@ impl FlowSpec {
                  another state (--precondition fill or none)",
             ));
         }
-        let mut generator = self.generator(capacity_sectors, 0, 0, 0)?;
+        let endless = FlowSpec { limits: Limits::default(), ..self.clone() };
+        let mut generator = endless.generator(capacity_sectors, 0, 0, 0)?;
         let mut counts = vec![0u32; weights.len()];
         let mut total = 0u64;
         while let Some(planned) = generator.next() {

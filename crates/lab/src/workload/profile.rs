@@ -1,6 +1,6 @@
 //! What a flow's writes look like in the long run, for whoever prepares the drive's state.
 
-use super::{Addresses, FlowSpec, Source, WorkloadError};
+use super::{Addresses, FlowSpec, Positions, Source, Synthetic, WorkloadError, heat};
 
 /// Which units of a namespace a flow overwrites, and how often each. Units are the mapping
 /// units of the drive; a unit that a request only touches in part counts.
@@ -14,6 +14,9 @@ pub enum WriteProfile {
         first_unit: u64,
         /// How many.
         units: u64,
+        /// The share of the units that each round leaves as they are, at random: requests that
+        /// advance with its writes are no writes there.
+        passed_over: f64,
     },
     /// All of a range equally often.
     Uniform {
@@ -28,6 +31,10 @@ pub enum WriteProfile {
         first_unit: u64,
         /// How many.
         units: u64,
+        /// The share of the writes that goes anywhere.
+        random: f64,
+        /// The share of the units that each round leaves as they are.
+        passed_over: f64,
     },
     /// Two ranges, the hot one first.
     HotCold {
@@ -76,8 +83,20 @@ impl FlowSpec {
         let first_unit = offset / unit;
         let units = (offset + size).div_ceil(unit) - first_unit;
         Ok(match synthetic.addresses {
-            Addresses::Sequential { .. } => WriteProfile::Sequential { first_unit, units },
-            Addresses::Mixed { .. } => WriteProfile::Mixed { first_unit, units },
+            Addresses::Sequential { positions, .. } => WriteProfile::Sequential {
+                first_unit,
+                units,
+                passed_over: match positions {
+                    Positions::EachOperation => 0.0,
+                    Positions::Shared => passed_over(synthetic, unit),
+                },
+            },
+            Addresses::Mixed { random, .. } => WriteProfile::Mixed {
+                first_unit,
+                units,
+                random,
+                passed_over: passed_over(synthetic, unit),
+            },
             Addresses::Uniform => WriteProfile::Uniform { first_unit, units },
             Addresses::HotCold { hot_access, hot_space } => WriteProfile::HotCold {
                 first_unit,
@@ -88,4 +107,10 @@ impl FlowSpec {
             Addresses::Zipf { theta } => WriteProfile::Zipf { first_unit, units, theta },
         })
     }
+}
+
+/// The share of the units that no write touches when requests of all kinds go over them.
+fn passed_over(synthetic: &Synthetic, unit_sectors: u64) -> f64 {
+    let requests = (unit_sectors / heat::mean_sectors(synthetic)).max(1);
+    libm::pow(1.0 - synthetic.mix.write(), requests as f64)
 }

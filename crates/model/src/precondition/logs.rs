@@ -2,7 +2,9 @@
 //! they are after so many of the stated writes, each of a page, that they have been renewed
 //! several times ([`crate::steady::log`]).
 
-use super::{DriveClass, Heat, Occupancy, PreconditionError, Preconditioned, below, random_share};
+use super::{
+    DriveClass, Heat, Occupancy, Order, PreconditionError, Preconditioned, below, random_share,
+};
 use crate::drive::Drive;
 use crate::io::NamespaceId;
 use crate::mapping::hybrid::Sequential;
@@ -52,6 +54,7 @@ impl Drive {
         let first = plane * self.shape.units_per_plane;
         let mut mapped = vec![false; self.shape.units_per_plane as usize];
         let (mut pages, mut upto) = (Vec::new(), Vec::new());
+        let mut orders: Vec<(Order, usize)> = Vec::new();
         for class in self.classes_of_plane(plane, classes, heats) {
             let mut here = Vec::new();
             self.groups_on_plane(plane, class, |from, to| {
@@ -65,6 +68,7 @@ impl Drive {
                 // A class's weight is that of all its planes, on which it lies evenly.
                 upto.push(upto.last().unwrap_or(&0.0) + class.weight);
                 pages.push(here);
+                orders.push((class.order, 0));
             }
         }
         let total = *upto.last()?;
@@ -72,13 +76,33 @@ impl Drive {
         let capacity = hybrid.random_blocks as u64 * u64::from(block);
         let wanted = (SETTLING + COUNTING) * capacity + u64::from(below(random, block));
         let mut log = Log::new(block, hybrid.random_blocks, mapped);
+        // Writes in order that hardly use the log come to the end of their range with the last.
+        for (index, (_, next)) in orders.iter_mut().enumerate() {
+            let before = if index == 0 { 0.0 } else { upto[index - 1] };
+            let writes = ((upto[index] - before) / total * 4.0 * wanted as f64) as usize;
+            let count = pages[index].len();
+            *next = (count - writes % count) % count;
+        }
         let (mut logged, mut writes) = (0, 0u64);
         let mut counted = (0, 0);
         // Where the same few pages are written in order, the log is hardly used.
         while logged < wanted && writes < 4 * wanted {
             let at = random_share(random) * total;
-            let class = &pages[upto.partition_point(|&sum| sum <= at).min(pages.len() - 1)];
-            logged += u64::from(log.write(class[below(random, class.len() as u32) as usize]));
+            let index = upto.partition_point(|&sum| sum <= at).min(pages.len() - 1);
+            let (class, (order, next)) = (&pages[index], &mut orders[index]);
+            let in_order = order.is_ordered() && random_share(random) < order.in_order;
+            let page = match in_order {
+                false => class[below(random, class.len() as u32) as usize],
+                true => {
+                    while order.passed_over > 0.0 && random_share(random) < order.passed_over {
+                        *next = (*next + 1) % class.len();
+                    }
+                    let page = class[*next];
+                    *next = (*next + 1) % class.len();
+                    page
+                }
+            };
+            logged += u64::from(log.write(page));
             writes += 1;
             if logged == SETTLING * capacity && counted == (0, 0) {
                 counted = (writes, log.copies);

@@ -30,6 +30,17 @@ pub(super) struct Moment {
     hot: f64,
 }
 
+impl Moment {
+    /// How full the open block with this role is.
+    fn share_of(&self, role: BlockRole) -> f64 {
+        match role {
+            BlockRole::CollectionFrontier => self.collected,
+            BlockRole::HotFrontier => self.hot,
+            BlockRole::HostFrontier | BlockRole::Full => self.host,
+        }
+    }
+}
+
 impl Drive {
     /// Free blocks of a plane that collects, and whose collection keeps up.
     fn free_under_way(&self) -> usize {
@@ -131,6 +142,33 @@ impl Drive {
         if left <= collects { 1.0 } else { collects / left }
     }
 
+    /// How many units of a block that is filled to `share` are written.
+    fn written_at(&self, share: f64) -> u32 {
+        let pages = (share * f64::from(self.shape.pages_per_block)) as u32;
+        pages.min(self.shape.pages_per_block - 1) * self.shape.units_per_page
+    }
+
+    /// Fills open blocks as they are found at `moment`, with more or less of what they hold. What
+    /// they gain or lose the full ones still have to lose or gain.
+    pub(super) fn stagger_open(&self, compositions: &mut [BlockComposition], moment: &Moment) {
+        for frontier in compositions.iter_mut().take_while(|c| c.role != BlockRole::Full) {
+            let before = u32::from(frontier.written);
+            if before == 0 {
+                continue;
+            }
+            let written = self.written_at(moment.share_of(frontier.role));
+            frontier.written = written as u16;
+            let (mut counted, mut upto, mut given) = (0, 0, 0);
+            for valid in &mut frontier.valid {
+                counted += u32::from(*valid);
+                upto = (u64::from(counted) * u64::from(written) / u64::from(before)) as u32;
+                *valid = (upto - given) as u16;
+                given = upto;
+            }
+            debug_assert!(upto <= written);
+        }
+    }
+
     /// Fills open blocks as they are found at `moment`; what they lose or gain comes from the full
     /// ones.
     pub(super) fn stagger(
@@ -148,14 +186,8 @@ impl Drive {
         let mut spread =
             Spread { blocks: full, cursor, units_per_block: self.shape.units_per_block };
         for frontier in open {
-            let share = match frontier.role {
-                BlockRole::CollectionFrontier => moment.collected,
-                BlockRole::HotFrontier => moment.hot,
-                BlockRole::HostFrontier | BlockRole::Full => moment.host,
-            };
-            let pages = (share * f64::from(self.shape.pages_per_block)) as u32;
-            let pages = pages.min(self.shape.pages_per_block - 1);
-            let written = pages * self.shape.units_per_page;
+            let share = moment.share_of(frontier.role);
+            let written = self.written_at(share);
             let before = u32::from(frontier.written).max(1);
             frontier.written = written as u16;
             for class in 0..CLASSES_MAX {

@@ -7,7 +7,7 @@
 //! class: a ticket names a block, and a uniformly drawn ticket names a block with probability
 //! proportional to its valid units. Collecting a block makes all its tickets stale at once
 //! (its generation changes); stale ones are dropped when drawn or when they outnumber the
-//! good ones.
+//! good ones. Units that are rewritten in order are followed one by one ([`Sequence`]).
 //!
 //! Kept at all times: the counts of a class sum to its units; no block holds more than it has
 //! written; good tickets naming a block equal its count.
@@ -16,6 +16,7 @@ use rand::Rng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::pool::HotShare;
+use super::sequence::{Order, Run, Sequence};
 use crate::blocks::cost_benefit;
 use crate::config::{VictimPolicy, WriteFrontiers};
 
@@ -71,8 +72,11 @@ impl Tally {
 }
 
 struct ClassState {
-    /// One ticket for each valid unit, and stale ones. Empty for a class never rewritten.
+    /// One ticket for each valid unit, and stale ones. Empty for a class that is never
+    /// rewritten, or in order.
     tickets: Vec<u32>,
+    /// Its units, if they are rewritten in order.
+    sequence: Option<Sequence>,
     units: usize,
     /// Valid units in each block.
     counts: Vec<u16>,
@@ -98,6 +102,9 @@ pub(super) struct Engine {
     /// When each block was filled (FIFO) or last changed (cost-benefit), in units written and
     /// copied; empty for other policies.
     stamps: Vec<u64>,
+    /// When each block was opened, by the number of blocks that were before.
+    opened: Vec<u64>,
+    openings: u64,
     /// Where the search for a victim begins, so that ties do not favour low block numbers.
     cursor: usize,
     rng: Xoshiro256PlusPlus,
@@ -111,12 +118,13 @@ pub(super) fn below(rng: &mut impl Rng, n: usize) -> usize {
 
 impl Engine {
     /// A pool whose closed blocks hold `filled[block][class]` valid units, the oldest block
-    /// first, with `weights[class]` of the host's writes; blocks past `filled` are free. At
-    /// least one weight is positive.
+    /// first, with `weights[class]` of the host's writes, in the order of `orders[class]`; blocks
+    /// past `filled` are free. At least one weight is positive.
     pub(super) fn new(
         rules: Rules,
         blocks: usize,
         weights: &[f64],
+        orders: &[Order],
         filled: &[Vec<u16>],
         rng: Xoshiro256PlusPlus,
     ) -> Engine {
@@ -126,6 +134,7 @@ impl Engine {
             .iter()
             .map(|_| ClassState {
                 tickets: vec![],
+                sequence: None,
                 units: 0,
                 counts: vec![0; blocks],
                 hot: HotShare::default(),
@@ -139,6 +148,18 @@ impl Engine {
                 if weight > 0.0 {
                     class.tickets.extend(std::iter::repeat_n(tag[block], usize::from(count)));
                 }
+            }
+        }
+        for ((class, order), &weight) in classes.iter_mut().zip(orders).zip(weights) {
+            if order.is_ordered() && weight > 0.0 {
+                class.tickets = vec![];
+                let mut sequence = Sequence::new(*order, blocks, class.units);
+                let mut unit = 0;
+                for (block, &count) in class.counts.iter().enumerate() {
+                    (unit..unit + u32::from(count)).for_each(|unit| sequence.program(unit, block));
+                    unit += u32::from(count);
+                }
+                class.sequence = Some(sequence);
             }
         }
         let total: f64 = weights.iter().sum();
@@ -158,6 +179,7 @@ impl Engine {
             true => (0..blocks as u64).collect(),
             false => vec![],
         };
+        let opened = (0..blocks as u64).collect();
         // As if the blocks had been filled one after the other.
         let tally = Tally { before: blocks as u64, ..Tally::default() };
         Engine {
@@ -171,6 +193,8 @@ impl Engine {
             collected: None,
             hot: None,
             stamps,
+            opened,
+            openings: blocks as u64,
             cursor: 0,
             rng,
             tally,
@@ -217,6 +241,37 @@ impl Engine {
     /// Valid units of `class` in `block`.
     pub(super) fn count(&self, block: usize, class: usize) -> u16 {
         self.classes[class].counts[block]
+    }
+
+    /// Units of `class` that were programmed in `block`, valid or not, if they are rewritten in
+    /// order; otherwise those that are valid.
+    pub(super) fn programmed(&self, block: usize, class: usize) -> u16 {
+        match &self.classes[class].sequence {
+            Some(sequence) => sequence.programmed(block),
+            None => self.count(block, class),
+        }
+    }
+
+    /// Whether the units of `class` are rewritten, and whether in order.
+    pub(super) fn is_rewritten(&self, class: usize) -> (bool, bool) {
+        let is_rewritten = self.shares.iter().any(|share| share.1 == class);
+        (is_rewritten, self.classes[class].sequence.is_some())
+    }
+
+    /// What `block` holds of units that are rewritten in order.
+    pub(super) fn runs(&self, block: usize) -> Vec<Run> {
+        let mut runs = vec![];
+        for (index, class) in self.classes.iter().enumerate() {
+            if let Some(sequence) = &class.sequence {
+                sequence.runs(block, index as u8, &mut runs);
+            }
+        }
+        runs
+    }
+
+    /// How many blocks were opened before `block` was.
+    pub(super) fn opened(&self, block: usize) -> u64 {
+        self.opened[block]
     }
 
     /// Performs host writes, and the collections they cause, and leaves the host's frontier
@@ -331,6 +386,7 @@ impl Engine {
 
     /// Copies the victim's units to the frontiers of hot and of cold units.
     fn copy_by_heat(&mut self, victim: usize) {
+        self.carry(victim);
         let mut cold: Vec<u16> = vec![0; self.classes.len()];
         let mut hot = cold.clone();
         for (at, class) in self.classes.iter().enumerate() {
@@ -413,7 +469,13 @@ impl Engine {
     fn open(&mut self) -> Open {
         let block = self.free.pop().expect("the thresholds leave a block for every frontier");
         self.score[block] = OPEN;
+        self.note_opening(block);
         Open { block, written: 0 }
+    }
+
+    fn note_opening(&mut self, block: usize) {
+        self.opened[block] = self.openings;
+        self.openings += 1;
     }
 
     fn collect(&mut self) {
@@ -459,6 +521,13 @@ impl Engine {
     /// Collection into an empty frontier: the two blocks trade places, which differs from
     /// copying only in the names of blocks.
     fn swap(&mut self, victim: usize, valid: u16, frontier: Open) -> Open {
+        for class in &mut self.classes {
+            if let Some(sequence) = &mut class.sequence {
+                sequence.take(victim);
+                sequence.deliver(class.counts[victim], victim);
+            }
+        }
+        self.note_opening(victim);
         self.score[victim] = valid | OPEN;
         self.score[frontier.block] = FREE;
         self.free.push(frontier.block);
@@ -468,6 +537,7 @@ impl Engine {
     /// Copies the victim's units to a frontier that is not empty, going on in a free block
     /// when it is full.
     fn copy(&mut self, victim: usize, valid: u16, mut frontier: Open) -> Open {
+        self.carry(victim);
         let mut moving: Vec<u16> = Vec::with_capacity(self.classes.len());
         moving.extend(self.classes.iter().map(|class| class.counts[victim]));
         let room = self.rules.units_per_block - frontier.written;
@@ -480,6 +550,13 @@ impl Engine {
         self.append(&moving, &mut frontier);
         self.empty(victim);
         frontier
+    }
+
+    /// What of `victim` is rewritten in order is on its way.
+    fn carry(&mut self, victim: usize) {
+        for sequence in self.classes.iter_mut().filter_map(|class| class.sequence.as_mut()) {
+            sequence.take(victim);
+        }
     }
 
     /// The units of `victim` have been copied: it is free.
@@ -500,6 +577,9 @@ impl Engine {
             frontier.written += count;
             if !class.tickets.is_empty() {
                 class.tickets.extend(std::iter::repeat_n(tag, usize::from(count)));
+            }
+            if let Some(sequence) = &mut class.sequence {
+                sequence.deliver(count, frontier.block);
             }
         }
     }
@@ -589,7 +669,11 @@ impl Engine {
                 }
             }
         }
-        best
+        // Blocks that are valid as a whole are rare, but where data is written in order most are.
+        // A drive does not collect them.
+        let nothing_won = d > 1 && least >= self.rules.units_per_block;
+        let in_order = || self.classes.iter().any(|class| class.sequence.is_some());
+        if nothing_won && in_order() { self.fewest_valid() } else { best }
     }
 
     /// Panics unless the invariants hold.
@@ -626,7 +710,9 @@ impl Engine {
         for (index, class) in self.classes.iter().enumerate() {
             let counted: usize = class.counts.iter().map(|&count| usize::from(count)).sum();
             assert_eq!(counted, class.units);
-            if self.shares.iter().any(|share| share.1 == index) {
+            if let Some(sequence) = &class.sequence {
+                assert_eq!(sequence.counted(), class.counts);
+            } else if self.shares.iter().any(|share| share.1 == index) {
                 let mut good = vec![0_u16; self.blocks()];
                 for &ticket in &class.tickets {
                     let block = (ticket & BLOCK_MASK) as usize;
@@ -650,6 +736,9 @@ impl ClassState {
         new: u32,
     ) -> usize {
         let block = loop {
+            if let Some(sequence) = &mut self.sequence {
+                break sequence.rewrite(rng, (new & BLOCK_MASK) as usize);
+            }
             let index = below(rng, self.tickets.len());
             let ticket = self.tickets[index];
             let block = (ticket & BLOCK_MASK) as usize;
@@ -666,7 +755,7 @@ impl ClassState {
 }
 
 /// True with probability `share`.
-fn draw_share(rng: &mut impl Rng, share: f64) -> bool {
+pub(super) fn draw_share(rng: &mut impl Rng, share: f64) -> bool {
     match share {
         0.0 => false,
         1.0 => true,

@@ -9,5 +9,7 @@
 pub mod analytic;
 mod engine;
 pub(crate) mod log;
+pub(crate) mod ordered;
 pub mod pool;
 mod resample;
+mod sequence;

@@ -29,7 +29,9 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::analytic::{MAX_UNITS_PER_BLOCK, mean_field};
 use super::engine::{BLOCKS_MAX, Engine, Open, Rules, Tally};
+use super::ordered::{Kind, Ordered};
 use super::resample;
+pub use super::sequence::Order;
 use crate::config::{VictimPolicy, WriteFrontiers};
 
 /// The largest number of [`Class`]es in a pool.
@@ -76,7 +78,7 @@ pub struct Pool {
     pub seed: u64,
 }
 
-/// Data whose units are all rewritten equally often.
+/// Data whose units are all rewritten equally often, at random or in order.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Class {
     /// Valid units.
@@ -84,6 +86,8 @@ pub struct Class {
     /// The share of host writes that goes to this class, relative to the other weights; 0 for
     /// data that is never rewritten.
     pub weight: f64,
+    /// In which order its units are rewritten.
+    pub order: Order,
     /// What of it counts as hot, with frontiers for hot and cold units.
     pub hot: HotShare,
 }
@@ -109,6 +113,9 @@ pub enum PoolError {
     /// A share is no share.
     #[error("a share is a number from 0 to 1, not {0}")]
     HotShare(f64),
+    /// An order passes over all units, or more.
+    #[error("a round in order leaves 0 or more and less than all of the units, not a share of {0}")]
+    PassedOver(f64),
     /// A weight is negative, infinite or not a number.
     #[error("a weight is a finite number of at least 0, not {0}")]
     Weight(f64),
@@ -167,6 +174,8 @@ pub struct BlockComposition {
     /// Units programmed in the pool since the block was filled (FIFO) or since one of its
     /// units was last written or invalidated (cost-benefit); 0 for other policies.
     pub age: u64,
+    /// Which of the simulated blocks ([`PoolState::blocks`]) it is, or is like.
+    pub simulated: u32,
 }
 
 impl BlockComposition {
@@ -203,6 +212,8 @@ pub struct PoolState {
     pub host_writes: u64,
     /// Units copied to get here, in simulated units.
     pub copied: u64,
+    /// What is where, if some of it is rewritten in order.
+    pub(crate) ordered: Option<Ordered>,
 }
 
 impl Pool {
@@ -239,16 +250,28 @@ impl Pool {
         if weights.iter().all(|&weight| weight == 0.0) {
             return self.never_written();
         }
+        let orders: Vec<Order> = self.classes.iter().map(|class| class.order).collect();
         let filled = match &self.classes[..] {
-            [class] => self.mean_field_fill(class.units, &mut rng),
+            [class] if !class.order.is_ordered() => self.mean_field_fill(class.units, &mut rng),
             _ => self.sequential_fill(),
         };
-        let mut engine = Engine::new(rules, self.blocks as usize, &weights, &filled, rng);
+        let mut engine = Engine::new(rules, self.blocks as usize, &weights, &orders, &filled, rng);
         if let WriteFrontiers::HotCold(_) = self.frontiers {
             engine = engine.with_heat(self.classes.iter().map(|class| class.hot));
         }
         let windows = self.run_to_rest(&mut engine);
+        if self.is_ordered() && !windows.cut_short {
+            // What the host's block holds is known only if it holds something.
+            let half = u64::from(self.units_per_block / 2);
+            let written = u64::from(engine.host_frontier().written);
+            engine.run(half.saturating_sub(written), u64::MAX);
+        }
         self.snapshot(&engine, windows)
+    }
+
+    /// Whether some of the data is rewritten in order.
+    fn is_ordered(&self) -> bool {
+        self.classes.iter().any(|class| class.weight > 0.0 && class.order.is_ordered())
     }
 
     fn open_blocks(&self) -> u32 {
@@ -279,10 +302,13 @@ impl Pool {
             if !(class.weight >= 0.0 && class.weight.is_finite()) {
                 return Err(PoolError::Weight(class.weight));
             }
-            for share in [class.hot.of_writes, class.hot.of_units] {
+            for share in [class.hot.of_writes, class.hot.of_units, class.order.in_order] {
                 if !(0.0..=1.0).contains(&share) {
                     return Err(PoolError::HotShare(share));
                 }
+            }
+            if !(0.0..1.0).contains(&class.order.passed_over) {
+                return Err(PoolError::PassedOver(class.order.passed_over));
             }
             if class.units == 0 && class.weight > 0.0 {
                 return Err(PoolError::EmptyClass(index));
@@ -384,6 +410,7 @@ impl Pool {
                 written: self.units_per_block as u16,
                 role: BlockRole::Full,
                 age: 0,
+                simulated: 0,
             });
         }
         resample::correct(&mut blocks, &[units], rng).expect("validated to fit");
@@ -420,10 +447,11 @@ impl Pool {
         let blocks: Vec<BlockComposition> = self
             .sequential_fill()
             .iter()
-            .map(|counts| {
+            .zip(0..)
+            .map(|(counts, simulated)| {
                 let valid = std::array::from_fn(|index| counts.get(index).copied().unwrap_or(0));
                 let written = self.units_per_block as u16;
-                BlockComposition { valid, written, role: BlockRole::Full, age: 0 }
+                BlockComposition { valid, written, role: BlockRole::Full, age: 0, simulated }
             })
             .collect();
         PoolState {
@@ -437,6 +465,7 @@ impl Pool {
             steady: true,
             host_writes: 0,
             copied: 0,
+            ordered: None,
         }
     }
 
@@ -469,7 +498,8 @@ impl Pool {
     }
 
     fn snapshot(&self, engine: &Engine, windows: Windows) -> PoolState {
-        let mut blocks = Vec::with_capacity(engine.blocks());
+        let mut blocks: Vec<BlockComposition> = Vec::with_capacity(engine.blocks());
+        let mut places = Vec::with_capacity(engine.blocks());
         let host = engine.host_frontier();
         let (hot, collected) = (engine.hot_frontier(), engine.collection_frontier());
         let composition = |block: usize, written: u32, role: BlockRole| BlockComposition {
@@ -479,18 +509,25 @@ impl Pool {
             written: written as u16,
             role: if written == self.units_per_block { BlockRole::Full } else { role },
             age: engine.age(block),
+            simulated: 0,
         };
-        let open = |open: Open, role| composition(open.block, u32::from(open.written), role);
-        blocks.push(open(host, BlockRole::HostFrontier));
-        blocks.extend(hot.map(|block| open(block, BlockRole::HotFrontier)));
-        blocks.extend(collected.map(|block| open(block, BlockRole::CollectionFrontier)));
+        let mut add = |block, written, role| {
+            let simulated = places.len() as u32;
+            places.push(block);
+            blocks.push(BlockComposition { simulated, ..composition(block, written, role) });
+        };
+        let mut add_open = |open: Open, role| add(open.block, u32::from(open.written), role);
+        add_open(host, BlockRole::HostFrontier);
+        hot.into_iter().for_each(|block| add_open(block, BlockRole::HotFrontier));
+        collected.into_iter().for_each(|block| add_open(block, BlockRole::CollectionFrontier));
         for block in 0..engine.blocks() {
             let others = [hot, collected].into_iter().flatten();
             let is_open = block == host.block || others.into_iter().any(|open| open.block == block);
             if !engine.is_free(block) && !is_open {
-                blocks.push(composition(block, self.units_per_block, BlockRole::Full));
+                add(block, self.units_per_block, BlockRole::Full);
             }
         }
+        let ordered = self.is_ordered().then(|| self.ordered(engine, &blocks, &places));
         let tally = engine.tally();
         PoolState {
             blocks,
@@ -503,7 +540,27 @@ impl Pool {
             steady: windows.steady(),
             host_writes: tally.host_writes,
             copied: tally.copied,
+            ordered,
         }
+    }
+
+    /// What is where in `blocks`, which are those that the engine has at `places`.
+    fn ordered(&self, engine: &Engine, blocks: &[BlockComposition], places: &[usize]) -> Ordered {
+        let kind = |class| match engine.is_rewritten(class) {
+            (false, _) => Kind::Never,
+            (true, false) => Kind::Uniformly,
+            (true, true) => Kind::InOrder,
+        };
+        let kinds = (0..self.classes.len()).map(kind).collect();
+        let mut ordered = Ordered::new(kinds, self.units_per_block);
+        for (block, &place) in blocks.iter().zip(places) {
+            let programmed = std::array::from_fn(|class| match class < self.classes.len() {
+                true => engine.programmed(place, class),
+                false => 0,
+            });
+            ordered.add(engine.opened(place), block.written, programmed, engine.runs(place));
+        }
+        ordered
     }
 }
 

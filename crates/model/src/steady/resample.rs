@@ -79,7 +79,8 @@ impl PoolState {
                 // The counts in between are as likely as their neighbours, but a block
                 // without valid or without invalid units is one for good.
                 let spread = (rng.next_u64() >> 11) as f64 / (1_u64 << 53) as f64 - 0.5;
-                let spread = if *valid == 0 || all_valid { 0.0 } else { spread * ratio };
+                let exact = *valid == 0 || all_valid || self.ordered.is_some();
+                let spread = if exact { 0.0 } else { spread * ratio };
                 *valid = ((f64::from(*valid) * ratio + spread) as u16).min(room);
                 room -= *valid;
             }
@@ -92,7 +93,11 @@ impl PoolState {
         self.victim_valid *= ratio;
         self.units_per_block = units_per_block;
         self.units = units.to_vec();
-        correct(&mut self.blocks, units, rng)
+        match &self.ordered {
+            None => correct(&mut self.blocks, units, rng),
+            // It matters which blocks are corrected: `PoolState::fit`, for each plane.
+            Some(_) => Ok(()),
+        }
     }
 }
 
@@ -123,6 +128,23 @@ pub(super) fn correct(
         spread(blocks, rng, missing, 1, has_room, class);
     }
     Ok(())
+}
+
+/// Takes `units` of `class` from the blocks, evenly; there are as many.
+pub(super) fn remove(
+    blocks: &mut [BlockComposition],
+    rng: &mut impl Rng,
+    units: u64,
+    class: usize,
+) {
+    let mut missing = -(units as i64);
+    spread(blocks, rng, &mut missing, -1, |block| block.valid[class] > 0, class);
+}
+
+/// Gives `units` of `class` to the blocks, evenly; there is room.
+pub(super) fn add(blocks: &mut [BlockComposition], rng: &mut impl Rng, units: u64, class: usize) {
+    let has_room = |block: &BlockComposition| block.valid_units() < u32::from(block.written);
+    spread(blocks, rng, &mut (units as i64), 1, has_room, class);
 }
 
 /// Changes `class` by `sign` in one block after another until `missing` no longer has that

@@ -382,7 +382,7 @@ fn saturated_writers_find_a_warmed_cache_full() {
 
 #[test]
 fn warming_keeps_no_reads_of_namespaces_that_have_none() {
-    use mynah_model::precondition::{Occupancy, UpdateClass};
+    use mynah_model::precondition::{Occupancy, Order, UpdateClass};
     use mynah_model::warm::Access;
     let mut config = cached(|cache| {
         cache.mode = CacheMode::Both;
@@ -397,6 +397,7 @@ fn warming_keeps_no_reads_of_namespaces_that_have_none() {
         first: 0,
         units: 2000,
         weight: 1.0,
+        order: Order::UNIFORM,
         write_share: 0.5,
         saturated: false,
         units_per_s: 0.0,

@@ -33,6 +33,7 @@ mod laws;
 mod media;
 mod refused;
 mod scheduling;
+mod sequential;
 mod superblocks;
 mod support;
 mod wear;

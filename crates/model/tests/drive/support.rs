@@ -4,7 +4,7 @@
 use mynah_model::Drive;
 use mynah_model::config::*;
 use mynah_model::io::*;
-use mynah_model::precondition::{Occupancy, UpdateClass};
+use mynah_model::precondition::{Occupancy, Order, UpdateClass};
 pub(crate) use mynah_model::testing::{cache, cached_table, page_times, small};
 use mynah_stamp::{Span, Time};
 use std::collections::{BTreeMap, VecDeque};
@@ -86,7 +86,15 @@ pub(crate) fn keep_free(config: &mut Config, free: u32, valid: f64) {
 /// Units that are written at random until the drive has settled, with a share `weight` of all
 /// writes.
 pub(crate) fn written_class(first: u64, units: u64, weight: f64) -> UpdateClass {
-    UpdateClass { first, units, weight, write_share: 1.0, saturated: true, units_per_s: 0.0 }
+    UpdateClass {
+        first,
+        units,
+        weight,
+        order: Order::UNIFORM,
+        write_share: 1.0,
+        saturated: true,
+        units_per_s: 0.0,
+    }
 }
 
 pub(crate) fn memory_queue(id: u16) -> Queue {
@@ -376,6 +384,7 @@ pub(crate) fn fill_sectors(host: &mut Host, sectors: u64) {
         first: 0,
         units: sectors / unit_sectors,
         weight: 1.0,
+        order: Order::UNIFORM,
         write_share: 0.5,
         saturated: false,
         units_per_s: 0.0,

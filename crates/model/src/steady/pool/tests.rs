@@ -24,6 +24,7 @@ fn pool(blocks: u32, units_per_block: u32, rho: f64, split: &[(f64, f64)]) -> Po
             .map(|&(space, weight)| Class {
                 units: (valid * space) as u64,
                 weight,
+                order: Order::UNIFORM,
                 hot: HotShare::default(),
             })
             .collect(),
@@ -417,6 +418,7 @@ fn a_longer_run_finds_the_same_waf() {
                 },
                 1024,
                 &weights,
+                &vec![Order::UNIFORM; weights.len()],
                 &pool.sequential_fill(),
                 Xoshiro256PlusPlus::seed_from_u64(3),
             );
@@ -526,7 +528,7 @@ fn impossible_pools_are_refused() {
     assert_eq!(refused(Pool { classes: vec![], ..good.clone() }), PoolError::Classes(0));
     assert_eq!(refused(Pool { victim: choices(0), ..good.clone() }), PoolError::NoChoice);
     let class = |units, weight| Pool {
-        classes: vec![Class { units, weight, hot: HotShare::default() }],
+        classes: vec![Class { units, weight, order: Order::UNIFORM, hot: HotShare::default() }],
         ..good.clone()
     };
     assert_eq!(refused(class(10, -1.0)), PoolError::Weight(-1.0));
@@ -551,7 +553,7 @@ fn generations_of_tickets_may_run_out() {
     };
     let filled = [vec![3, 0], vec![2, 1], vec![0, 3]];
     let rng = Xoshiro256PlusPlus::seed_from_u64(1);
-    let mut engine = Engine::new(rules, 8, &[1.0, 0.1], &filled, rng);
+    let mut engine = Engine::new(rules, 8, &[1.0, 0.1], &[Order::UNIFORM; 2], &filled, rng);
     for _ in 0..20 {
         assert!(engine.run(100_000, u64::MAX));
         engine.check();
@@ -605,7 +607,17 @@ proptest! {
                 let units = (room * share as f64 / total as f64) as u64;
                 let share = f64::from(u8::from(weight > 1.0));
                 let hot = HotShare { of_writes: share, of_units: share / 2.0 };
-                Class { units, weight: if units == 0 { 0.0 } else { weight }, hot }
+                let orders = [
+                    Order::UNIFORM,
+                    Order::SEQUENTIAL,
+                    Order { in_order: 0.6, passed_over: 0.3 },
+                ];
+                Class {
+                    units,
+                    weight: if units == 0 { 0.0 } else { weight },
+                    order: orders[(units % 3) as usize],
+                    hot,
+                }
             })
             .collect();
         let state = pool.settle().unwrap();
@@ -624,7 +636,8 @@ proptest! {
         if weights.iter().any(|&weight| weight > 0.0) {
             let rng = Xoshiro256PlusPlus::seed_from_u64(seed);
             let filled = pool.sequential_fill();
-            let mut engine = Engine::new(rules, blocks as usize, &weights, &filled, rng);
+            let orders: Vec<Order> = pool.classes.iter().map(|class| class.order).collect();
+            let mut engine = Engine::new(rules, blocks as usize, &weights, &orders, &filled, rng);
             if let WriteFrontiers::HotCold(_) = frontiers {
                 engine = engine.with_heat(pool.classes.iter().map(|class| class.hot));
             }
