@@ -240,7 +240,8 @@ impl Drive {
             waf += state.waf / f64::from(self.shape.planes);
             settled &= state.steady;
             // The blocks of a superblock lose their units together.
-            let mut drawn = if together { alike.clone() } else { random.clone() };
+            let in_step = together || self.fills_in_step(&here, state);
+            let mut drawn = if in_step { alike.clone() } else { random.clone() };
             let moment = self.moment(&here, &counts, state, &mut drawn);
             let blocks = self.blocks.free_blocks(plane).saturating_sub(moment.free_blocks);
             let compositions = match &state.ordered {
@@ -256,7 +257,7 @@ impl Drive {
                     all
                 }
             };
-            if !together {
+            if !in_step {
                 random = drawn;
             }
             let ordered = state.ordered.as_ref();

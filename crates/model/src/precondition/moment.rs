@@ -17,7 +17,7 @@
 use super::{CLASSES_MAX, PlaneClass, below, random_share};
 use crate::config::{Placement, WriteFrontiers};
 use crate::drive::Drive;
-use crate::steady::pool::{BlockComposition, BlockRole, PoolState};
+use crate::steady::pool::{BlockComposition, BlockRole, Order, PoolState};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use std::ops::RangeInclusive;
 
@@ -62,6 +62,16 @@ impl Drive {
             (true, false) if self.config.gc.preemptible => urgent..=urgent,
             (true, false) => start..=start,
         }
+    }
+
+    /// Whether planes with these kinds of data are all found at the same moment: where everything
+    /// is written in order each gets as many pages as the others, and collection moves nothing, or
+    /// nothing to the blocks that the host fills. Planes of a die program pages together then.
+    pub(super) fn fills_in_step(&self, classes: &[PlaneClass], state: &PoolState) -> bool {
+        let in_order = |class: &PlaneClass| class.weight == 0.0 || class.order == Order::SEQUENTIAL;
+        let undisturbed =
+            state.victim_valid == 0.0 || self.config.gc.frontiers == WriteFrontiers::Separate;
+        state.ordered.is_some() && classes.iter().all(in_order) && undisturbed
     }
 
     /// A moment at which a plane is found that holds `counts` units of each class, and that

@@ -224,3 +224,23 @@ fn the_first_writes_empty_the_same_blocks() {
     assert_eq!(waf, 1.0);
     assert!(host.drive.counters().erases >= planes, "{}", host.drive.counters().erases);
 }
+
+/// Blocks of a hybrid mapping that are written in order are switched, and nothing is copied; a
+/// flow beside a random one spoils and is spoiled as writing leads to.
+#[test]
+fn logs_are_as_writes_in_order_leave_them() {
+    let config = || {
+        small_with(|c| {
+            (c.geometry.planes_per_die, c.geometry.blocks_per_plane) = (1, 80);
+            (c.geometry.pages_per_block, c.geometry.page_bytes) = (32, 4096);
+            c.mapping.unit_bytes = 4096;
+            c.mapping.scheme = MappingScheme::Hybrid { log_blocks: 9 };
+            c.namespaces[0].units = Some(60 * 32 * u64::from(c.geometry.planes()));
+        })
+    };
+    let alone = [part(0, 100, 1.0, SEQUENTIAL)];
+    let waf = compare("logs, alone", &config(), &alone, 0.01);
+    assert_eq!(waf, 1.0);
+    let beside = [part(0, 50, 1.0, SEQUENTIAL), part(50, 100, 1.0, UNIFORM)];
+    compare("logs, beside uniform", &config(), &beside, 0.06);
+}
