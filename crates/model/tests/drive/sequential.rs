@@ -120,6 +120,7 @@ fn compare(name: &str, config: &Config, parts: &[Part], tolerance: f64) -> f64 {
     assert_close(&format!("{name}: expected"), expected, written, tolerance);
     let mut writer = Writer::new(parts, units, page, 5);
     let soon = writer.write(&mut host, 1.0);
+    assert_close(&format!("{name}: preconditioned"), soon, written, tolerance);
     let later = writer.write(&mut host, 2.0);
     assert_close(&format!("{name}: later"), later, written, tolerance);
     written
