@@ -61,6 +61,10 @@ pub(crate) struct Frontier {
 
 const STREAMS: usize = 3;
 
+/// Blocks of translation pages go first once no more than one part in so many of them is valid. An
+/// estimate: what is moved of them costs little, and they do not wait for the last page.
+const SPENT_TABLE_BLOCK: u32 = 8;
+
 /// What the clock of block ages stands at in a drive that has not been written: preconditioned
 /// blocks are older than that.
 const CLOCK_START: u64 = 1 << 48;
@@ -111,6 +115,8 @@ pub(crate) struct Blocks {
     random: Xoshiro256PlusPlus,
     /// Which blocks are collected together, if not each alone.
     pub(crate) superblocks: Option<Box<Superblocks>>,
+    /// Blocks of each plane that were filled with translation pages alone and not erased since.
+    of_tables: Vec<Vec<u32>>,
 }
 
 /// A draw from (very nearly) the standard normal distribution: the sum of twelve uniform ones.
@@ -217,6 +223,7 @@ impl Blocks {
             random,
             superblocks: (gc.unit == CollectionUnit::Superblock)
                 .then(|| Box::new(Superblocks::new(shape.planes, blocks))),
+            of_tables: vec![vec![]; shape.planes as usize],
         }
     }
 
@@ -325,6 +332,9 @@ impl Blocks {
         let full = self.frontiers[plane as usize][index].block;
         if full != NONE {
             self.valid[full as usize] &= !INELIGIBLE;
+            if stream == Stream::Translation && self.sharing != Sharing::All {
+                self.of_tables[plane as usize].push(full);
+            }
             if let Some(stamp) = self.stamps.get_mut(full as usize) {
                 *stamp = self.clock;
             }
@@ -553,6 +563,10 @@ impl Blocks {
     pub(crate) fn take_victim(&mut self, plane: u32) -> Option<u32> {
         let blocks = self.shape.blocks_per_plane;
         let first = plane * blocks;
+        if let Some(block) = self.spent_table_block(plane) {
+            self.valid[block as usize] |= INELIGIBLE;
+            return Some(block);
+        }
         let best = match self.policy {
             VictimPolicy::Greedy => self.least_valid(plane),
             VictimPolicy::DChoices { d } => {
@@ -574,6 +588,17 @@ impl Blocks {
         self.cursor[plane as usize] = (best + 1) % blocks;
         self.valid[block as usize] |= INELIGIBLE;
         Some(block)
+    }
+
+    /// A block of translation pages of which hardly anything is valid, if there is one: it goes
+    /// first, whatever the policy. There are few such blocks, all their pages are rewritten soon,
+    /// and a controller knows where those are; policies that draw blocks would leave them full of
+    /// garbage for long.
+    fn spent_table_block(&self, plane: u32) -> Option<u32> {
+        let most = self.shape.units_per_block / SPENT_TABLE_BLOCK;
+        let of_tables = self.of_tables[plane as usize].iter().copied();
+        let least = of_tables.min_by_key(|&block| self.valid[block as usize])?;
+        (u32::from(self.valid[least as usize]) <= most).then_some(least)
     }
 
     /// The choice of the policies that are neither greedy nor d-choices, counted from the
@@ -687,6 +712,7 @@ impl Blocks {
         debug_assert_eq!(self.valid(block), 0, "block {block} holds valid units");
         self.valid[block as usize] = INELIGIBLE;
         self.leave_superblock(block);
+        self.leave_tables(block);
         self.erases[block as usize] += 1;
         self.free[self.shape.plane_of_block(block) as usize].push_back(block);
     }
@@ -697,10 +723,21 @@ impl Blocks {
         }
     }
 
+    /// Blocks of `plane` that were filled with translation pages alone, for the invariants' check.
+    pub(crate) fn of_tables(&self, plane: u32) -> &[u32] {
+        &self.of_tables[plane as usize]
+    }
+
+    /// A block does not hold translation pages any more.
+    fn leave_tables(&mut self, block: u32) {
+        self.of_tables[self.shape.plane_of_block(block) as usize].retain(|&it| it != block);
+    }
+
     /// Takes a block out of use for ever.
     pub(crate) fn retire(&mut self, block: u32) {
         self.valid[block as usize] = INELIGIBLE;
         self.leave_superblock(block);
+        self.leave_tables(block);
         self.retired.push(block);
         self.gone.resize(self.valid.len(), false);
         self.gone[block as usize] = true;

@@ -113,14 +113,30 @@ impl Drive {
                     seen[(block - first) as usize] += 1;
                 }
             }
-            let victim = self.planes[plane as usize].collection.victim;
+            let collection = &self.planes[plane as usize].collection;
+            let victim = collection.victim;
             if victim != NONE {
                 seen[(victim - first) as usize] += 1;
+            }
+            // What the tables are to learn of has left the block that is collected.
+            hold(victim != NONE || collection.moved.is_empty(), || {
+                format!("plane {plane} has moved units, but collects nothing")
+            })?;
+            for &unit in &collection.moved {
+                let stays =
+                    table.slot(unit).is_some_and(|it| self.shape.block_of_slot(it) == victim);
+                hold(!stays, || format!("unit {unit} was moved, but is in block {victim}"))?;
             }
             for &block in &self.blocks.retired {
                 if self.shape.plane_of_block(block) == plane {
                     seen[(block - first) as usize] += 1;
                 }
+            }
+            for &block in self.blocks.of_tables(plane) {
+                hold(
+                    self.shape.plane_of_block(block) == plane && !self.blocks.is_free(block),
+                    || format!("block {block} of tables is free, or not of plane {plane}"),
+                )?;
             }
             for block in first..first + blocks {
                 seen[(block - first) as usize] += u8::from(self.blocks.is_collectable(block));

@@ -72,6 +72,9 @@ pub(crate) struct Collection {
     /// now, in 256ths (paced collection). The erase counts as one.
     pace: u32,
     due: u32,
+    /// Units moved so far whose cached tables do not know it yet: see
+    /// [`Drive::tables_follow`].
+    pub(crate) moved: Vec<u32>,
 }
 
 /// One move, in the units of [`Collection::pace`].
@@ -88,6 +91,7 @@ impl Default for Collection {
             broken: false,
             pace: 0,
             due: 0,
+            moved: Vec::new(),
         }
     }
 }
@@ -341,6 +345,7 @@ impl Drive {
         if collection.broken {
             if collection.reading == 0 && collection.units == 0 {
                 collection.broken = false;
+                self.tables_follow(plane);
                 let victim = self.end_collection(plane);
                 self.blocks.put_back(victim);
                 self.mark_channel(self.dies[self.shape.die_of_plane(plane) as usize].channel);
@@ -350,6 +355,7 @@ impl Drive {
         } else if collection.reading == 0 && collection.units == 0 && !collection.erasing {
             collection.erasing = true;
             let victim = collection.victim;
+            self.tables_follow(plane);
             let transaction = self.transactions.insert(Transaction::new(
                 Purpose::Erase,
                 CLASS_COLLECTION,

@@ -606,6 +606,14 @@ pub struct Gc {
     pub idle_target: f64,
 }
 
+impl Gc {
+    /// Whether a plane that collects does nothing for the host until it has enough free blocks:
+    /// all collection is urgent.
+    pub fn collects_first(&self) -> bool {
+        !self.paced && self.urgent >= self.start
+    }
+}
+
 /// Which plane a host write goes to, of those that its namespace may use. Garbage collection
 /// moves data within its plane whatever this says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

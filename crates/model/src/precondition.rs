@@ -272,7 +272,7 @@ impl Drive {
         }
         self.blocks.put_together(&full_blocks);
         self.restart_counters();
-        self.warm_tables(classes, heats, &mut random);
+        self.warm_tables(classes, heats, waf, &mut random);
         let written = classes.iter().any(|class| class.class.weight > 0.0);
         Ok(Preconditioned { units, expected_waf: written.then_some(waf), settled })
     }
@@ -538,19 +538,23 @@ impl Drive {
         }
     }
 
-    /// Fills the blocks that take translation pages to a random degree: what is skipped counts
-    /// as written and void.
+    /// Rewrites translation pages, the oldest first, until the blocks that take them are filled to
+    /// a random degree: rewritten about in turn, as they are at rest, they lie in the blocks that
+    /// were filled last, and what is older is void.
     fn stagger_translation(&mut self, random: &mut Xoshiro256PlusPlus) {
         if self.config.gc.frontiers == WriteFrontiers::One {
             return;
         }
-        for plane in 0..self.shape.planes {
-            let open = self.blocks.frontier(plane, Stream::Translation);
-            let left = self.shape.pages_per_block - open.next_page;
-            if open.block != NONE && left > 0 {
-                let next_page = open.next_page + below(random, left);
-                self.blocks.open(plane, Stream::Translation, Frontier { next_page, ..open });
-                self.blocks.set_written(open.block, self.blocks.valid(open.block), true);
+        let mut pages = vec![vec![]; self.shape.planes as usize];
+        for page in 0..self.mapping.table.translation_pages() {
+            if let Some(slot) = self.mapping.table.translation_slot(page) {
+                pages[self.shape.plane_of_slot(slot) as usize].push(page);
+            }
+        }
+        for (plane, pages) in (0..).zip(pages).filter(|(_, pages)| !pages.is_empty()) {
+            let rewritten = below(random, self.shape.pages_per_block) as usize;
+            for &page in pages.iter().cycle().take(rewritten) {
+                self.place_translation_page(page, plane);
             }
         }
     }
@@ -646,11 +650,13 @@ impl Drive {
     }
 
     /// Lets the cached mapping tables see as many uses, drawn at random, as it takes for
-    /// what they hold and which of it is dirty to be what a long history leaves.
+    /// what they hold and which of it is dirty to be what a long history leaves: of hosts, and of
+    /// the collections that write amplification `waf` stands for.
     fn warm_tables(
         &mut self,
         classes: &[DriveClass],
         heats: &[(NamespaceId, Heat)],
+        waf: f64,
         random: &mut Xoshiro256PlusPlus,
     ) {
         let mut units_of: Vec<Option<Vec<u32>>> = vec![None; classes.len()];
@@ -671,6 +677,15 @@ impl Drive {
                 })
                 .collect();
             let Some(&total) = upto.last() else { continue };
+            // Collection moves units of all ranges, whatever is written: each write of a unit is
+            // accompanied by `waf - 1` of these.
+            let writes: f64 =
+                ours.iter().map(|(_, of)| of.class.weight * of.class.write_share).sum();
+            let moves = match self.mapping.tables_follow_collections() {
+                true => writes * (waf - 1.0).max(0.0),
+                false => 0.0,
+            };
+            let held: u64 = ours.iter().map(|(_, of)| of.class.units).sum();
             let capacity = self.mapping.cmt_capacity(table) as u64;
             let uses = WARMING_ROUNDS * capacity.min(WARMING_ENTRIES_MAX) + capacity;
             // Where each range that is written in order is: about where it has come to its end
@@ -685,6 +700,17 @@ impl Drive {
                 })
                 .collect();
             for _ in 0..uses {
+                if moves > 0.0 && random_share(random) * (total + moves) < moves {
+                    let mut at = u64::from(below(random, held as u32));
+                    for (_, DriveClass { first, class, .. }) in &ours {
+                        if at < class.units {
+                            self.warm_cmt_moved(first + at as u32);
+                            break;
+                        }
+                        at -= class.units;
+                    }
+                    continue;
+                }
                 let at = random_share(random) * total;
                 let which = upto.partition_point(|&sum| sum <= at).min(ours.len() - 1);
                 let (at, &DriveClass { first, class, heat, .. }) = ours[which];

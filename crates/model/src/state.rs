@@ -22,7 +22,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::SeedableRng;
 
 /// Begins every state, and changes when the layout does.
-const LAYOUT: u32 = 2;
+const LAYOUT: u32 = 3;
 
 /// Why a state could not be saved or restored.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

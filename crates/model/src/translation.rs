@@ -3,10 +3,14 @@
 //!
 //! Entries that the controller changes are cached; when one that differs from flash has to
 //! leave, its translation page is read (unless the whole page is cached), changed and
-//! programmed elsewhere. Entries that garbage collection changes are cached as well, without
-//! being loaded; where whole translation pages are cached, those that are not are updated
-//! directly. An update that is wanted while one of the same page is under way is joined to
-//! the next.
+//! programmed elsewhere. An update that is wanted while one of the same page is under way is
+//! joined to the next.
+//!
+//! What garbage collection changes becomes known by translation page, when all of a block has been
+//! moved (the lazy and batched updates of DFTL, Gupta et al., ASPLOS'09, section 3.5). Until then
+//! the old copies are there to be read. A collection so has at most one translation page written
+//! for each that has entries of what it moved. Nothing waits for that: a power cut loses no
+//! mapping, since every page says in its spare bytes what it holds.
 
 use crate::blame::MAPPING_TABLE;
 use crate::blocks::Stream;
@@ -116,6 +120,11 @@ impl Mapping {
 
     pub(crate) fn is_cached(&self) -> bool {
         self.cached.is_some()
+    }
+
+    /// Whether collections make cached entries dirty that are written some time, and in batches.
+    pub(crate) fn tables_follow_collections(&self) -> bool {
+        self.cached.as_ref().is_some_and(|cached| cached.config.write_back)
     }
 
     /// How many cached mapping tables there are.
@@ -330,13 +339,19 @@ impl Drive {
         }
     }
 
-    /// Garbage collection has changed the entry of `unit`. Single entries become dirty in
-    /// the cache, so that those of one translation page are written together; a whole
-    /// translation page that is not cached is updated in flash.
-    pub(crate) fn collected_mapping_changed(&mut self, unit: u32) {
-        let namespace = self.namespace_index(unit);
+    /// Garbage collection is moving `unit`, by write unit `at`.
+    #[inline]
+    pub(crate) fn collected_mapping_changed(&mut self, unit: u32, at: u32) {
         let Some(cached) = &self.mapping.cached else { return };
+        if cached.config.write_back {
+            let plane = self.shape.plane_of_slot(self.units[at].from);
+            self.planes[plane as usize].collection.moved.push(unit);
+            return;
+        }
+        // MQSim caches each entry as it moves the page (GC_and_WL_Unit_Page_Level.cpp calls
+        // Allocate_new_page_for_gc of Address_Mapping_Unit_Page_Level.cpp).
         let page = self.translation_page(unit, cached.by_page);
+        let namespace = self.namespace_index(unit);
         let Some(cached) = &mut self.mapping.cached else { return };
         let by_entry = cached.config.granularity == CmtGranularity::Entry;
         if by_entry || cached.table_of(namespace).contains(unit, page) {
@@ -344,6 +359,68 @@ impl Drive {
         } else {
             self.update_translation_page(page, false);
         }
+    }
+
+    /// All that the collection of `plane` moves has been moved: the cached tables learn of it,
+    /// translation page by translation page. Returns how many of those are to be written.
+    pub(crate) fn tables_follow(&mut self, plane: u32) -> u32 {
+        let collection = &mut self.planes[plane as usize].collection;
+        if collection.moved.is_empty() {
+            return 0;
+        }
+        let mut moved = std::mem::take(&mut collection.moved);
+        // A unit whose program failed was moved twice.
+        moved.sort_unstable();
+        moved.dedup();
+        moved.retain(|&unit| self.mapping.table.slot(unit).is_some());
+        let mut writes = 0;
+        let mut rest = &mut moved[..];
+        while let (Some(&first), Some(cached)) = (rest.first(), &self.mapping.cached) {
+            let by_page = cached.by_page;
+            let page = self.translation_page(first, by_page);
+            let of_page = rest.partition_point(|&it| self.translation_page(it, by_page) <= page);
+            let (units, others) = rest.split_at_mut(of_page);
+            writes += u32::from(self.page_follows(page, units));
+            rest = others;
+        }
+        moved.clear();
+        self.planes[plane as usize].collection.moved = moved;
+        writes
+    }
+
+    /// The entries of `units`, all of one translation page, have been changed by a collection:
+    /// those that are cached become dirty, and so do the others if room for them costs no more
+    /// than one write of a translation page. Otherwise it is theirs that is written, with all of
+    /// it that is dirty in the cache. Whether one is to be written.
+    fn page_follows(&mut self, page: u32, units: &mut [u32]) -> bool {
+        let namespace = self.namespace_index(units[0]);
+        let Some(cached) = &mut self.mapping.cached else { return false };
+        let by_entry = cached.config.granularity == CmtGranularity::Entry;
+        let table = cached.table_of(namespace);
+        let mut unknown = 0;
+        for at in 0..units.len() {
+            if !table.make_dirty(units[at], page) {
+                units.swap(at, unknown);
+                unknown += 1;
+            }
+        }
+        if unknown == 0 {
+            return false;
+        }
+        if !by_entry || table.writes_for_room(unknown) > 1 {
+            table.clean(page);
+            self.update_translation_page(page, false);
+            return true;
+        }
+        let mut writes = false;
+        for &unit in &units[..unknown] {
+            let Some(cached) = &mut self.mapping.cached else { return writes };
+            if let Some(evicted) = cached.table_of(namespace).insert(unit, page, true) {
+                writes = true;
+                self.update_translation_page(evicted, false);
+            }
+        }
+        writes
     }
 
     /// Units `first..end` have been deallocated.
@@ -463,5 +540,112 @@ impl Drive {
         if let Some(cached) = &mut self.mapping.cached {
             cached.table_of(namespace).insert(unit, page, dirty);
         }
+    }
+
+    /// The same where a collection has moved `unit`. Where whole translation pages are cached, it
+    /// caches none.
+    pub(crate) fn warm_cmt_moved(&mut self, unit: u32) {
+        let namespace = self.namespace_index(unit);
+        let Some(cached) = &self.mapping.cached else { return };
+        let page = self.translation_page(unit, cached.by_page);
+        let Some(cached) = &mut self.mapping.cached else { return };
+        let by_entry = cached.config.granularity == CmtGranularity::Entry;
+        let table = cached.table_of(namespace);
+        if !table.make_dirty(unit, page) && by_entry {
+            table.insert(unit, page, true);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{CachedTable, CmtGranularity};
+    use crate::io::NamespaceId;
+    use crate::precondition::{Occupancy, UpdateClass};
+    use crate::testing::{cached_table, small};
+    use proptest::prelude::*;
+    use std::collections::BTreeSet;
+
+    /// A filled drive with 64 entries to a translation page; `bytes` cache one for each 128.
+    fn filled(granularity: CmtGranularity, bytes: u64) -> Drive {
+        let mut config = small();
+        config.mapping.table = MappingTable::Cached(CachedTable {
+            granularity,
+            entry_bytes: Some(128),
+            translation_entry_bytes: Some(128),
+            ..cached_table(bytes)
+        });
+        let mut drive = Drive::new(config).expect("a valid drive");
+        let units = u64::from(drive.mapping.table.units());
+        let class = UpdateClass {
+            first: 0,
+            units,
+            weight: 1.0,
+            write_share: 1.0,
+            saturated: false,
+            units_per_s: 0.0,
+        };
+        let all = Occupancy { namespace: NamespaceId(1), classes: vec![class] };
+        drive.fill(&[all]).expect("a fresh drive");
+        drive
+    }
+
+    proptest! {
+        /// Whatever is cached and dirty, and whatever has been moved: no more translation pages are
+        /// written than have entries of it, and afterwards each of these is dirty in the cache or
+        /// its page is on its way.
+        #[test]
+        fn a_collection_writes_a_translation_page_at_most_once(
+            by_page: bool,
+            bytes in 8192u64..1 << 17,
+            cached in prop::collection::vec((0u32..6000, any::<bool>()), 0..400),
+            first in 0u32..5000,
+            spread in prop::sample::select(vec![1u32, 3, 40, 6000]),
+            moved in prop::collection::vec(any::<u32>(), 1..64),
+        ) {
+            let granularity = match by_page {
+                true => CmtGranularity::Page,
+                false => CmtGranularity::Entry,
+            };
+            let mut drive = filled(granularity, bytes);
+            let units = drive.mapping.table.units();
+            for (unit, dirty) in cached {
+                drive.warm_cmt(unit % units, dirty);
+            }
+            let moved: Vec<u32> =
+                moved.into_iter().map(|draw| (first + draw % (spread * 8)) % units).collect();
+            let by_page = drive.mapping.cached.as_ref().expect("a cached table").by_page;
+            let pages: BTreeSet<u32> =
+                moved.iter().map(|&unit| drive.translation_page(unit, by_page)).collect();
+            drive.planes[0].collection.moved = moved.clone();
+            let writes = drive.tables_follow(0);
+            prop_assert!(writes as usize <= pages.len(), "{writes} for {} pages", pages.len());
+            let cached = drive.mapping.cached.as_mut().expect("a cached table");
+            prop_assert!(cached.flights.len() <= writes as usize);
+            for unit in moved {
+                let page = unit / 64;
+                let dirty = cached.tables[0].entries().iter().any(|&(key, of, dirty)| {
+                    dirty && of == page && (key == unit || granularity == CmtGranularity::Page)
+                });
+                prop_assert!(dirty || cached.flights.contains_key(&page), "unit {unit}");
+            }
+            prop_assert!(drive.planes[0].collection.moved.is_empty());
+        }
+    }
+
+    #[test]
+    fn what_a_collection_moves_in_order_costs_one_write_a_translation_page() {
+        let mut drive = filled(CmtGranularity::Entry, 8192);
+        // A full cache of dirty entries, each of another translation page.
+        for unit in (0..5000).step_by(64) {
+            drive.warm_cmt(unit, true);
+        }
+        let held =
+            drive.mapping.cached.as_ref().map_or(0, |cached| cached.tables[0].entries().len());
+        assert!(held > 32, "{held}");
+        // 128 units of two translation pages, which would displace as many dirty entries.
+        drive.planes[0].collection.moved = (5056..5184).collect();
+        assert!(drive.tables_follow(0) <= 3);
     }
 }

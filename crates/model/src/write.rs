@@ -219,7 +219,7 @@ impl Drive {
     /// A unit counts as on its way to the flash, by so many sectors.
     #[cold]
     #[inline(never)]
-    fn set_out(&mut self, at: u32, sectors: u32) {
+    pub(crate) fn set_out(&mut self, at: u32, sectors: u32) {
         let u = &mut self.units[at];
         u.under_way = sectors as u16;
         if let Some(cache) = &mut self.cache {
@@ -457,7 +457,7 @@ impl Drive {
             self.counters.flash_units_programmed += 1;
             if from_collection {
                 self.counters.gc_units_moved += 1;
-                self.collected_mapping_changed(unit);
+                self.collected_mapping_changed(unit, at);
             } else {
                 self.mapping_changed(unit);
                 if self.reads_cached {

@@ -5,13 +5,15 @@ use crate::workload::{FlowSpec, Source, heat};
 use mynah_model::config::Config;
 use mynah_model::steady::analytic::waf_fifo;
 
-/// Sectors that `flow` writes in a second on a drive of whose flash a share of `valid` is valid.
-/// `None` for flows that do not read, and for those that leave the dies no time.
+/// Sectors that `flow` writes in a second on a drive of whose flash a share of `valid` is valid;
+/// of units that it writes in part, all. `None` for flows that do not read, and for those that
+/// leave the dies no time.
 ///
 /// As many requests are under way as the flow has outstanding (Little's law). A read takes as long
 /// as it does alone, and waits for what its die has begun: reads go before programs, which are not
 /// interrupted, so in the mean `sum(rate * time^2) / 2 / (1 - load of reads)` (a queue with
-/// priorities, A. Cobham, Operations Research 2 (1), 1954). Writes end in the cache.
+/// priorities, A. Cobham, Operations Research 2 (1), 1954). Where collection always goes before
+/// the host, a block is collected as a whole, before reads. Writes end in the cache.
 pub(super) fn sectors_written_per_s(config: &Config, valid: f64, flow: &FlowSpec) -> Option<f64> {
     let Source::Synthetic(synthetic) = &flow.source else { return None };
     let (read, write) = (synthetic.mix.read, synthetic.mix.write());
@@ -19,17 +21,31 @@ pub(super) fn sectors_written_per_s(config: &Config, valid: f64, flow: &FlowSpec
     let sectors = heat::mean_sectors(synthetic) as f64;
     let sectors_per_page = f64::from(config.geometry.page_bytes) / 512.0;
     let pages = sectors / sectors_per_page;
+    let sectors_written = sectors.max(f64::from(config.mapping.unit_bytes) / 512.0);
+    let pages_written = sectors_written / sectors_per_page;
     let dies = f64::from(config.geometry.dies());
     let waf = waf_fifo(valid.clamp(0.01, 0.99));
     let read_s = config.flash.read.lsb.as_secs_f64();
     let program_s = config.flash.program.lsb.as_secs_f64();
     let alone_s = read_s + config.firmware.read.as_secs_f64();
+    let of_block = f64::from(config.geometry.pages_per_block) * (1.0 - 1.0 / waf);
+    let block_s = of_block * (read_s + program_s);
+    let collects_first = config.gc.collects_first();
     // Of each die, a second, with so many requests a second.
-    let reads = |rate: f64| rate * (read * pages.max(1.0) + write * pages * (waf - 1.0)) / dies;
-    let programs = |rate: f64| rate * write * pages * waf / dies;
+    let moved = |rate: f64| rate * write * pages_written * (waf - 1.0) / dies;
+    let reads = |rate: f64| rate * read * pages.max(1.0) / dies + moved(rate);
+    let programs = |rate: f64| rate * write * pages_written * waf / dies;
     let under_way = |rate: f64| {
-        let begun = reads(rate) * read_s * read_s + programs(rate) * program_s * program_s;
-        let wait_s = begun / 2.0 / (1.0 - reads(rate) * read_s).max(1e-9);
+        let (begun, first) = if collects_first {
+            let own = rate * write * pages_written / dies * program_s * program_s;
+            let of_host = rate * read * pages.max(1.0) / dies * read_s;
+            let blocks = moved(rate) / of_block.max(1.0) * block_s;
+            (of_host * read_s + own + blocks * block_s, of_host + blocks)
+        } else {
+            let begun = reads(rate) * read_s * read_s + programs(rate) * program_s * program_s;
+            (begun, reads(rate) * read_s)
+        };
+        let wait_s = begun / 2.0 / (1.0 - first).max(1e-9);
         rate * (read * (alone_s + wait_s) + write * config.firmware.write.as_secs_f64())
     };
     let (mut low, mut high) = (0.0, 1.0 / (reads(1.0) * read_s + programs(1.0) * program_s));
@@ -43,7 +59,7 @@ pub(super) fn sectors_written_per_s(config: &Config, valid: f64, flow: &FlowSpec
             false => high = middle,
         }
     }
-    Some(low * write * sectors)
+    Some(low * write * sectors_written)
 }
 
 #[cfg(test)]

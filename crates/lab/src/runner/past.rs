@@ -32,11 +32,20 @@ impl Runner {
         let cache_bytes = self.drive.config().cache.map_or(0, |cache| cache.bytes);
         let (g, flash) = (self.drive.config().geometry, self.drive.config().flash);
         let waf = self.preconditioned.as_ref().and_then(|found| found.expected_waf).unwrap_or(1.0);
-        let program = flash.program.lsb.as_ps() as f64 * 1e-12 * waf.max(1.0);
+        let read_s = flash.read.lsb.as_secs_f64();
+        let program_s = flash.program.lsb.as_secs_f64();
+        // Where collection always goes before the host, a read waits for the rest of a block that
+        // its die collects, which a die that is written without end does all but the time of the
+        // host's own programs.
+        let moved = 1.0 - 1.0 / waf.max(1.0);
+        let behind_s = match self.drive.config().gc.collects_first() {
+            true => moved * f64::from(g.pages_per_block) * moved * (read_s + program_s) / 2.0,
+            false => 0.0,
+        };
         let pace = Pace {
             cache_sectors: cache_bytes / SECTOR_BYTES,
-            read_s: flash.read.lsb.as_ps() as f64 * 1e-12,
-            writes_per_s: f64::from(g.planes()) / program.max(1e-12),
+            read_s: read_s + behind_s,
+            writes_per_s: f64::from(g.planes()) / (program_s * waf.max(1.0)).max(1e-12),
         };
         let mut histories = vec![];
         for (index, flow) in self.specs.iter().enumerate() {

@@ -21,6 +21,9 @@ impl Blocks {
         out.numbers(self.retired.iter().copied());
         out.numbers(self.endurance.iter().copied());
         out.numbers(self.levelling.iter().map(|&levelling| u32::from(levelling)));
+        for of_tables in &self.of_tables {
+            out.numbers(of_tables.iter().copied());
+        }
         for half in [0, 32] {
             out.numbers(self.stamps.iter().map(|stamp| (stamp >> half) as u32));
         }
@@ -93,6 +96,14 @@ impl Blocks {
         self.endurance = input.words("blocks' lives", self.endurance.len())?;
         let levelling = input.all("levelled planes", self.levelling.len(), 2)?;
         self.levelling = levelling.into_iter().map(|levelling| levelling == 1).collect();
+        for plane in 0..planes {
+            let most = self.shape.blocks_per_plane as usize;
+            let of_tables = input.numbers("blocks of tables", most, last)?;
+            if of_tables.iter().any(|&block| self.shape.plane_of_block(block) as usize != plane) {
+                return damaged("a block of tables of another plane");
+            }
+            self.of_tables[plane] = of_tables;
+        }
         let low = input.words("ages", self.stamps.len())?;
         let high = input.words("ages", self.stamps.len())?;
         let stamp = |(low, high): (u32, u32)| u64::from(high) << 32 | u64::from(low);

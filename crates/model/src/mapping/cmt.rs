@@ -213,6 +213,37 @@ impl Cmt {
         evicted
     }
 
+    /// The entry of `unit` differs from flash, if it is cached; whether it is. Does not count as
+    /// a use.
+    pub(crate) fn make_dirty(&mut self, unit: u32, translation_page: u32) -> bool {
+        let found = self.index.get(self.key(unit, translation_page));
+        if let Some(at) = found {
+            self.set_dirty(at, translation_page);
+        }
+        found.is_some()
+    }
+
+    /// How many translation pages have to be written before so many further entries have room,
+    /// as far as it matters: 2 stands for all that are more.
+    pub(crate) fn writes_for_room(&self, further: usize) -> usize {
+        let held = self.entries.len() - self.free.len();
+        let leave = (held + further).saturating_sub(self.capacity);
+        if leave > held {
+            return 2;
+        }
+        let mut written = NONE;
+        for (_, entry) in self.used.oldest_first(&self.entries).take(leave) {
+            // Those of one page leave clean after the first.
+            if entry.dirty && entry.translation_page != written {
+                if written != NONE {
+                    return 2;
+                }
+                written = entry.translation_page;
+            }
+        }
+        usize::from(written != NONE)
+    }
+
     /// Forgets the entry of `unit` (of a whole translation page with granularity page: it
     /// is kept, since other units share it).
     pub(crate) fn forget(&mut self, unit: u32, translation_page: u32) {

@@ -87,13 +87,15 @@ impl Drive {
         let (phase, chance, hot) = (share_of_1(), share_of_1(), share_of_1());
         let saturated = classes.iter().any(|class| class.saturated);
         let one = self.config.gc.frontiers == WriteFrontiers::One;
-        if saturated && !(one && self.config.gc.paced) {
+        let first = saturated && !one && self.config.gc.collects_first();
+        if saturated && !first && !(one && self.config.gc.paced) {
             let free = self.free_at_work(classes);
             let more = below(random, free.clone().count() as u32) as usize;
             let free_blocks = free.start() + more;
             return Moment { free_blocks, host: phase, collected: chance, hot };
         }
         let share = match saturated {
+            true if first => 1.0 - self.share_written(state),
             true => 1.0,
             false => self.share_collecting(classes, counts, state),
         };
@@ -104,9 +106,14 @@ impl Drive {
         let done = if collects { phase / share } else { 1.0 };
         let written = match self.config.placement {
             Placement::LeastLoaded if share < 1.0 => ((phase - share) / (1.0 - share)).max(0.0),
+            // Blocks of cached tables are opened as well, and more often: collection begins at any
+            // page of the host's.
+            _ if first && self.mapping.tables_follow_collections() => hot,
+            _ if first => ((phase - share) / (1.0 - share)).max(0.0),
             _ => phase,
         };
         let free_blocks = |collects| match collects {
+            true if self.config.gc.collects_first() => self.blocks.start - 1,
             true => self.free_under_way(),
             false => self.blocks.start,
         };
@@ -128,6 +135,17 @@ impl Drive {
                 Moment { free_blocks: free_blocks(collects), host: written, collected: 0.0, hot }
             }
         }
+    }
+
+    /// The share of the time in which a plane that always has something to do, and that collects
+    /// first, programs what the host writes: for a page of it, `waf - 1` are moved.
+    fn share_written(&self, state: &PoolState) -> f64 {
+        let transfer = self.flash.page_transfer.as_secs_f64();
+        let read = self.flash.read(self.shape.pages_per_block / 2).as_secs_f64() + transfer;
+        let program = self.flash.program_mean.as_secs_f64() + transfer;
+        let erase = self.flash.erase.as_secs_f64() / f64::from(self.shape.pages_per_block);
+        let moved = (state.waf - 1.0).max(0.0);
+        program / (program + moved * (read + program) + state.waf * erase)
     }
 
     /// The share of the time in which such a plane collects, where writes leave time: 0 if it is
