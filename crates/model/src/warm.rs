@@ -2,6 +2,7 @@
 //! time. The cached mapping table is warmed by preconditioning ([`crate::precondition`]).
 
 use crate::blame::{HolderIndex, flow_holder};
+use crate::cache::Cache;
 use crate::command::{UnitState, WriteUnit};
 use crate::config::Priority;
 use crate::drive::{Drive, FLOW_MAX};
@@ -74,10 +75,45 @@ impl Drive {
                 }
             }
         }
-        self.evict_surplus();
+        for part in 0..self.cache.as_ref().map_or(0, |cache| cache.parts.len()) {
+            self.set_out_surplus(part);
+        }
         self.settle();
         self.restart_counters();
         Ok(taken)
+    }
+
+    /// What is more than may stay in a part is on its way to the flash, and at rest nearly all of
+    /// it waits for its plane: its mapping entry is known, what a partly written unit lacked has
+    /// been read, and its data have left the DRAM. Only what was admitted last is still being read.
+    fn set_out_surplus(&mut self, part: usize) {
+        let surplus = self.cache.as_ref().map_or(0, |cache| {
+            cache.parts[part].dirty.saturating_sub(cache.dirty_at_rest(part, false))
+        });
+        let reading = surplus.min(self.units_being_read());
+        for left in (0..surplus).rev() {
+            if left < reading {
+                self.evict_oldest(part);
+                continue;
+            }
+            let Some(at) = self.oldest_dirty(part) else { return };
+            self.unlink_cached(at);
+            if self.cache.as_ref().is_some_and(Cache::is_bounded) {
+                self.set_out(at, self.shape.unit_sectors);
+            }
+            self.units[at].mask = u64::MAX;
+            self.queue_for_plane(at);
+        }
+    }
+
+    /// Units that are being completed at any moment in a drive whose dies have no time left: as
+    /// many as are programmed while one is read (Little's law). A read finds a die programming,
+    /// and waits for half of that in the mean.
+    fn units_being_read(&self) -> usize {
+        let pages = self.shape.pages_per_block / 2;
+        let program = self.flash.program_mean.as_secs_f64();
+        let read = self.flash.read(pages).as_secs_f64() + program / 2.0;
+        (self.dies.len() as f64 * (read / program.max(read))) as usize
     }
 
     /// Whether more accesses would only replace what is in the cache.

@@ -11,7 +11,7 @@
 //! - `amplification`: garbage collection against theory;
 //! - `scheduling`, `media`, `host`: what the rules of the scheduler, the kinds of memory and
 //!   the host's side do, in numbers;
-//! - `cache`: the cache and its DRAM, in numbers;
+//! - `cache`, `warm_partial`: the cache and its DRAM, in numbers; as it is found;
 //! - `hybrid`, `large_units`: mappings other than by page;
 //! - `refused`: drives that cannot be built.
 
@@ -36,4 +36,5 @@ mod scheduling;
 mod sequential;
 mod superblocks;
 mod support;
+mod warm_partial;
 mod wear;
