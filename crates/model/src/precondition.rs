@@ -660,6 +660,9 @@ impl Drive {
         random: &mut Xoshiro256PlusPlus,
     ) {
         let mut units_of: Vec<Option<Vec<u32>>> = vec![None; classes.len()];
+        // When each translation page was written, in uses.
+        let mut written = vec![0; self.mapping.table.translation_pages() as usize];
+        let follows = self.mapping.tables_follow_collections();
         for table in 0..self.mapping.cached_tables() {
             let ours: Vec<_> = classes
                 .iter()
@@ -681,7 +684,7 @@ impl Drive {
             // accompanied by `waf - 1` of these.
             let writes: f64 =
                 ours.iter().map(|(_, of)| of.class.weight * of.class.write_share).sum();
-            let moves = match self.mapping.tables_follow_collections() {
+            let moves = match follows {
                 true => writes * (waf - 1.0).max(0.0),
                 false => 0.0,
             };
@@ -699,12 +702,13 @@ impl Drive {
                     ((units - steps) % units) as u32
                 })
                 .collect();
-            for _ in 0..uses {
+            for now in 1..=uses {
                 if moves > 0.0 && random_share(random) * (total + moves) < moves {
                     let mut at = u64::from(below(random, held as u32));
                     for (_, DriveClass { first, class, .. }) in &ours {
                         if at < class.units {
-                            self.warm_cmt_moved(first + at as u32);
+                            let left = self.warm_cmt_moved(first + at as u32);
+                            left.into_iter().for_each(|page| written[page as usize] = now);
                             break;
                         }
                         at -= class.units;
@@ -735,8 +739,12 @@ impl Drive {
                     }
                 };
                 let dirty = random_share(random) < class.write_share;
-                self.warm_cmt(unit, dirty);
+                let left = self.warm_cmt(unit, dirty);
+                left.into_iter().for_each(|page| written[page as usize] = now);
             }
+        }
+        if follows && self.config.gc.frontiers != WriteFrontiers::One {
+            self.order_translation_pages(&written);
         }
     }
 }

@@ -532,27 +532,48 @@ impl Drive {
     }
 
     /// Caches the entry of `unit` as if it had just been used. What has to leave is written
-    /// in no time.
-    pub(crate) fn warm_cmt(&mut self, unit: u32, dirty: bool) {
+    /// in no time: the translation page, if one is.
+    pub(crate) fn warm_cmt(&mut self, unit: u32, dirty: bool) -> Option<u32> {
         let namespace = self.namespace_index(unit);
-        let Some(cached) = &self.mapping.cached else { return };
+        let cached = self.mapping.cached.as_ref()?;
         let page = self.translation_page(unit, cached.by_page);
-        if let Some(cached) = &mut self.mapping.cached {
-            cached.table_of(namespace).insert(unit, page, dirty);
-        }
+        let cached = self.mapping.cached.as_mut()?;
+        cached.table_of(namespace).insert(unit, page, dirty)
     }
 
     /// The same where a collection has moved `unit`. Where whole translation pages are cached, it
     /// caches none.
-    pub(crate) fn warm_cmt_moved(&mut self, unit: u32) {
+    pub(crate) fn warm_cmt_moved(&mut self, unit: u32) -> Option<u32> {
         let namespace = self.namespace_index(unit);
-        let Some(cached) = &self.mapping.cached else { return };
+        let cached = self.mapping.cached.as_ref()?;
         let page = self.translation_page(unit, cached.by_page);
-        let Some(cached) = &mut self.mapping.cached else { return };
+        let cached = self.mapping.cached.as_mut()?;
         let by_entry = cached.config.granularity == CmtGranularity::Entry;
         let table = cached.table_of(namespace);
-        if !table.make_dirty(unit, page) && by_entry {
-            table.insert(unit, page, true);
+        match table.make_dirty(unit, page) || !by_entry {
+            true => None,
+            false => table.insert(unit, page, true),
+        }
+    }
+
+    /// Lets the translation pages of each plane change places, so that they lie in the order in
+    /// which they were written: `written` says when each was. Those that are written next are the
+    /// ones that were written first, and so a block of them loses all its pages soon.
+    pub(crate) fn order_translation_pages(&mut self, written: &[u64]) {
+        let mut pages = vec![vec![]; self.shape.planes as usize];
+        for page in 0..self.mapping.table.translation_pages() {
+            if let Some(slot) = self.mapping.table.translation_slot(page) {
+                pages[self.shape.plane_of_slot(slot) as usize].push((page, slot));
+            }
+        }
+        for mut pages in pages {
+            // Blocks of a plane that has not been used are opened in the order of their addresses.
+            let mut slots: Vec<u32> = pages.iter().map(|&(_, slot)| slot).collect();
+            slots.sort_unstable();
+            pages.sort_by_key(|&(page, slot)| (written[page as usize], slot));
+            for ((page, _), slot) in pages.into_iter().zip(slots) {
+                self.mapping.table.map(Content::TranslationPage(page), slot);
+            }
         }
     }
 }
