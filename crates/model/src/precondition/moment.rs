@@ -87,7 +87,12 @@ impl Drive {
         let (phase, chance, hot) = (share_of_1(), share_of_1(), share_of_1());
         let saturated = classes.iter().any(|class| class.saturated);
         let one = self.config.gc.frontiers == WriteFrontiers::One;
-        let first = saturated && !one && self.config.gc.collects_first();
+        // Where the blocks of cached tables are opened as well, collection begins at any page of the
+        // host's.
+        let first = saturated
+            && !one
+            && self.config.gc.collects_first()
+            && !self.mapping.tables_follow_collections();
         if saturated && !first && !(one && self.config.gc.paced) {
             let free = self.free_at_work(classes);
             let more = below(random, free.clone().count() as u32) as usize;
@@ -106,9 +111,6 @@ impl Drive {
         let done = if collects { phase / share } else { 1.0 };
         let written = match self.config.placement {
             Placement::LeastLoaded if share < 1.0 => ((phase - share) / (1.0 - share)).max(0.0),
-            // Blocks of cached tables are opened as well, and more often: collection begins at any
-            // page of the host's.
-            _ if first && self.mapping.tables_follow_collections() => hot,
             _ if first => ((phase - share) / (1.0 - share)).max(0.0),
             _ => phase,
         };
