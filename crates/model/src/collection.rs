@@ -102,10 +102,12 @@ impl Collection {
         self.victim == NONE
     }
 
-    /// What is left of it when everything under way is dropped: its block, and its pace.
-    pub(crate) fn stop(self) -> Collection {
-        let Collection { victim, pace, due, .. } = self;
-        Collection { victim, pace, due, ..Collection::default() }
+    /// What is left of it when everything under way is dropped: its block, its pace, and which
+    /// units have left the block.
+    pub(crate) fn stop(self, has_left: impl Fn(u32) -> bool) -> Collection {
+        let Collection { victim, pace, due, mut moved, .. } = self;
+        moved.retain(|&unit| has_left(unit));
+        Collection { victim, pace, due, moved, ..Collection::default() }
     }
 
     /// Whether nothing more will be read: what is there has to do for the last page.
@@ -268,7 +270,7 @@ impl Drive {
 
     /// Goes on with a collection of `plane` that was stopped, at the pace that it had.
     pub(crate) fn resume_collection(&mut self, plane: u32) {
-        let Collection { victim, pace, due, .. } = self.planes[plane as usize].collection;
+        let &Collection { victim, pace, due, .. } = &self.planes[plane as usize].collection;
         if victim != NONE {
             self.collect_block(plane, victim);
             let collection = &mut self.planes[plane as usize].collection;

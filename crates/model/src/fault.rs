@@ -346,7 +346,14 @@ impl Drive {
             self.planes[plane as usize].read_only = read_only;
             match keep {
                 // Its collection goes on with the same block.
-                Keep::Everything => self.planes[plane as usize].collection = stopped.stop(),
+                Keep::Everything => {
+                    let victim = stopped.victim;
+                    let block = |slot| self.shape.block_of_slot(slot);
+                    let slot = |unit| self.mapping.table.slot(unit);
+                    let has_left = |unit| slot(unit).is_none_or(|slot| block(slot) != victim);
+                    let stopped = stopped.stop(has_left);
+                    self.planes[plane as usize].collection = stopped;
+                }
                 Keep::Flash | Keep::WriteCache => {
                     if let Some(levelling) = self.blocks.levelling.get_mut(plane as usize) {
                         *levelling = false;

@@ -606,6 +606,7 @@ mod tests {
             write_share: 1.0,
             saturated: false,
             units_per_s: 0.0,
+            order: crate::precondition::Order::UNIFORM,
         };
         let all = Occupancy { namespace: NamespaceId(1), classes: vec![class] };
         drive.fill(&[all]).expect("a fresh drive");

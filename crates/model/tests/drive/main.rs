@@ -32,6 +32,7 @@ mod large_units;
 mod laws;
 mod media;
 mod refused;
+mod renewal;
 mod scheduling;
 mod sequential;
 mod superblocks;
