@@ -1,6 +1,8 @@
 //! `mynah drives`.
 
-use crate::args::Drives;
+mod evidence;
+
+use crate::args::{DriveCheck, Drives};
 use crate::failure::Failure;
 use crate::print;
 use miette::Report;
@@ -17,7 +19,10 @@ pub(crate) fn run(what: Option<Drives>) -> Result<bool, Failure> {
         Drives::List => list()?,
         Drives::Show { name, toml: true, .. } => load(&name, &[])?.text,
         Drives::Show { name, set, .. } => load(&name, &set)?.show(),
-        Drives::Check { file, set } => check(&load(&file, &set)?),
+        Drives::Check(args) if args.evidence => return evidence::run(&args),
+        Drives::Check(DriveCheck { file, set, .. }) => {
+            check(&load(&file.unwrap_or_default(), &set)?)
+        }
         Drives::Schema => format!("{:#}\n", drive::json_schema()),
     };
     print::out(&text)?;

@@ -34,6 +34,7 @@ pub mod comparison;
 pub mod confidence;
 pub mod drive;
 pub mod emulation;
+pub mod evidence;
 pub mod fault;
 pub mod fio;
 pub mod histogram;

@@ -10,6 +10,7 @@ use crate::series::{FlowPoint, Point, Series};
 use crate::summary::units::{bandwidth, bytes, count, duration, percent};
 use crate::summary::{breakdowns, hint};
 use charts::Vertical;
+pub(crate) use charts::round_label;
 use lines::{Chart, Line};
 use mynah_stamp::Stage;
 use quick_xml::escape::escape;

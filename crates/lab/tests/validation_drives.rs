@@ -1,126 +1,105 @@
-//! The shipped drives beside what was published of the drives that they are named after.
+//! The shipped drives beside what was published and measured of the drives that they are named
+//! after (`drives/evidence/`).
 //!
-//! `cargo test -p mynah-lab --test validation_drives -- --nocapture` prints the table of
-//! `docs/drives.md`. Writes are those of a drive that was filled once; random writes at rest
-//! are not among the figures.
+//! A sample of it each time, of at most a minute. All of it is `mynah drives check --evidence`,
+//! whose table is that of `docs/drives.md`; with `MYNAH_UPDATE_DOCS=1` that is written here, with
+//! the picture of `docs/validation.md`.
 
-use mynah_lab::drive;
-use mynah_lab::experiment::Precondition;
-use mynah_lab::recorder::Kind;
-use mynah_lab::runner::{RunOptions, Runner};
-use mynah_lab::workload::FlowOptions;
+use mynah_lab::drive::shipped;
+use mynah_lab::evidence::{Checks, Compared, Evidence, Measurement, Paint, picture, text};
+use std::fs;
+use std::sync::Once;
 
-/// What is measured.
-#[derive(Clone, Copy)]
-enum Figure {
-    /// Mean latency in microseconds.
-    Latency,
-    /// Thousands of requests a second.
-    Kiops,
-    /// Megabytes a second.
-    Megabytes,
+const DOCS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs");
+/// Between these the page has the command's table.
+const BEGIN: &str = "<!-- mynah drives check --evidence -->\n";
+const END: &str = "<!-- end -->\n";
+
+fn check(
+    name: &'static str,
+    wanted: impl Fn(&Measurement) -> bool,
+) -> (Evidence, Vec<Vec<Compared>>) {
+    let mut evidence = Evidence::of(name).expect("it ships");
+    evidence.measurements.retain(wanted);
+    let each = |m| evidence.check(m, name, &[]).unwrap_or_else(|error| panic!("{error:?}"));
+    let compared = evidence.measurements.iter().map(each).collect();
+    (evidence, compared)
 }
 
-struct Row {
-    drive: &'static str,
-    what: &'static str,
-    options: &'static [(&'static str, &'static str)],
-    figure: Figure,
-    /// What was published, from and to.
-    published: [f64; 2],
+fn checks<'a>(name: &'a str, evidence: &'a Evidence, compared: Vec<Vec<Compared>>) -> Checks<'a> {
+    Checks { drive: name, evidence, rows: evidence.measurements.iter().zip(compared).collect() }
 }
 
-const READ_1: &[(&str, &str)] =
-    &[("rw", "randread"), ("bs", "4k"), ("iodepth", "1"), ("number_ios", "4000")];
-const READ_16: &[(&str, &str)] =
-    &[("rw", "randread"), ("bs", "4k"), ("iodepth", "16"), ("number_ios", "60000")];
-const READ_32: &[(&str, &str)] =
-    &[("rw", "randread"), ("bs", "4k"), ("iodepth", "32"), ("number_ios", "30000")];
-const READ_256: &[(&str, &str)] =
-    &[("rw", "randread"), ("bs", "4k"), ("iodepth", "256"), ("number_ios", "100000")];
-const WRITE_1: &[(&str, &str)] =
-    &[("rw", "randwrite"), ("bs", "4k"), ("iodepth", "1"), ("number_ios", "4000")];
-const WRITE_16: &[(&str, &str)] =
-    &[("rw", "randwrite"), ("bs", "4k"), ("iodepth", "16"), ("number_ios", "60000")];
-const SEQUENTIAL: &[(&str, &str)] =
-    &[("rw", "read"), ("bs", "128k"), ("iodepth", "32"), ("number_ios", "10000")];
-const SEQUENTIAL_WRITES: &[(&str, &str)] =
-    &[("rw", "write"), ("bs", "128k"), ("iodepth", "32"), ("number_ios", "40000")];
-
-const fn row(
-    drive: &'static str,
-    what: &'static str,
-    options: &'static [(&'static str, &'static str)],
-    figure: Figure,
-    published: [f64; 2],
-) -> Row {
-    Row { drive, what, options, figure, published }
+/// A table's row with one space in place of many, as widths depend on what else is there.
+fn narrow(row: &str) -> String {
+    row.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-const ROWS: &[Row] = &[
-    row("optane-p4800x", "read, QD 1, us", READ_1, Figure::Latency, [8.9, 8.9]),
-    row("optane-p4800x", "read, QD 16, kIOPS", READ_16, Figure::Kiops, [584.8, 584.8]),
-    row("optane-p4800x", "write, QD 1, us", WRITE_1, Figure::Latency, [8.0, 10.0]),
-    row("optane-p4800x", "write, QD 16, kIOPS", WRITE_16, Figure::Kiops, [500.0, 500.0]),
-    row("optane-p4800x", "read 128k, MB/s", SEQUENTIAL, Figure::Megabytes, [2400.0, 2400.0]),
-    row("z-nand-sz985", "read, QD 1, us", READ_1, Figure::Latency, [12.0, 20.0]),
-    row("z-nand-sz985", "read, QD 256, kIOPS", READ_256, Figure::Kiops, [750.0, 750.0]),
-    row("z-nand-sz985", "write, QD 1, us", WRITE_1, Figure::Latency, [16.0, 16.0]),
-    row("z-nand-sz985", "read 128k, MB/s", SEQUENTIAL, Figure::Megabytes, [3200.0, 3200.0]),
-    row("qlc-p4320", "read, QD 256, kIOPS", READ_256, Figure::Kiops, [427.0, 427.0]),
-    row("qlc-p4320", "read 128k, MB/s", SEQUENTIAL, Figure::Megabytes, [3200.0, 3200.0]),
-    row("qlc-p4320", "write 128k, MB/s", SEQUENTIAL_WRITES, Figure::Megabytes, [1000.0, 1000.0]),
-    row("sata-850-pro", "read, QD 1, us", READ_1, Figure::Latency, [100.0, 100.0]),
-    row("sata-850-pro", "read, QD 32, kIOPS", READ_32, Figure::Kiops, [100.0, 100.0]),
-    row("sata-850-pro", "read 128k, MB/s", SEQUENTIAL, Figure::Megabytes, [551.4, 551.4]),
-    row("samsung-pm9a3", "read, QD 256, kIOPS", READ_256, Figure::Kiops, [900.0, 900.0]),
-    row("samsung-pm9a3", "read 128k, MB/s", SEQUENTIAL, Figure::Megabytes, [6500.0, 6500.0]),
-];
-
-fn measure(row: &Row) -> f64 {
-    let path = format!("{}/../../drives/{}.toml", env!("CARGO_MANIFEST_DIR"), row.drive);
-    let file = drive::load(&path, &[]).unwrap_or_else(|error| panic!("{error:?}"));
-    let mut options = FlowOptions::default();
-    for (name, value) in row.options {
-        assert!(options.set(name, *value), "{name}");
-    }
-    let flow = options.flow("flow").unwrap();
-    let options = RunOptions { precondition: Precondition::Fill, ..RunOptions::default() };
-    let outcome = Runner::new(file.config, &[flow], &options).unwrap().run(|_| true).unwrap();
-    let recorder = &outcome.recorder;
-    let (seconds, done) = (recorder.interval().as_secs_f64(), recorder.completions() as f64);
-    match row.figure {
-        Figure::Latency => {
-            let kind = if row.what.starts_with("read") { Kind::Read } else { Kind::Write };
-            recorder.latencies(0, kind).unwrap().mean_ns().unwrap() / 1e3
+/// The page, which is written first if that is wanted.
+fn page() -> String {
+    static WRITTEN: Once = Once::new();
+    WRITTEN.call_once(|| {
+        if std::env::var_os("MYNAH_UPDATE_DOCS").is_some() {
+            write();
         }
-        Figure::Kiops => done / seconds / 1e3,
-        Figure::Megabytes => done * 131_072.0 / seconds / 1e6,
-    }
+    });
+    fs::read_to_string(format!("{DOCS}/drives.md")).unwrap()
 }
 
 #[test]
-fn drives_do_what_was_published_of_them() {
-    println!("| drive | figure | published | here | |\n|---|---|---|---|---|");
-    let mut far = vec![];
-    for row in ROWS {
-        let measured = measure(row);
-        let [from, to] = row.published;
-        let off = match measured {
-            measured if measured < from => measured / from - 1.0,
-            measured if measured > to => measured / to - 1.0,
-            _ => 0.0,
-        };
-        let published = if from == to { format!("{to}") } else { format!("{from} to {to}") };
-        println!(
-            "| {} | {} | {published} | {measured:.1} | {:+.1} % |",
-            row.drive,
-            row.what,
-            off * 100.0
-        );
-        if off.abs() > 0.1 {
-            far.push(format!("{}, {}: {measured:.1}", row.drive, row.what));
+fn drives_do_what_is_known_of_the_real_ones() {
+    let page = page();
+    let page: Vec<String> = page.lines().map(narrow).collect();
+    let mut sampled = 0;
+    for drive in shipped() {
+        let (evidence, compared) = check(drive.name, |measurement| measurement.sample);
+        sampled += compared.len();
+        let checks = checks(drive.name, &evidence, compared);
+        let missed: Vec<_> = checks.unexplained().collect();
+        assert!(missed.is_empty(), "{}: {missed:?}", drive.name);
+        let table = text(&checks, Paint::default());
+        println!("{table}");
+        for row in table.lines().filter(|line| line.starts_with("| rw=")) {
+            assert!(
+                page.contains(&narrow(row)),
+                "docs/drives.md lacks this row of {}; MYNAH_UPDATE_DOCS=1 writes it:\n{row}",
+                drive.name
+            );
         }
     }
-    assert!(far.is_empty(), "more than 10 % off: {far:?}");
+    assert!(sampled >= 10, "{sampled} measurements");
+}
+
+#[test]
+fn the_page_has_every_measurement() {
+    let page = page();
+    for drive in shipped() {
+        let evidence = Evidence::of(drive.name).expect("it ships");
+        let (_, after) = page.split_once(&format!("### {}\n", drive.name)).expect(drive.name);
+        let section = after.split("### ").next().unwrap();
+        let rows = section.lines().filter(|line| line.starts_with("| rw=")).count();
+        let figures: usize = evidence.measurements.iter().map(|m| m.figures.len()).sum();
+        assert_eq!(rows, figures, "{}: MYNAH_UPDATE_DOCS=1 writes the page", drive.name);
+    }
+    let svg = fs::read_to_string(format!("{DOCS}/samsung-980-pro.svg")).unwrap();
+    assert!(svg.starts_with("<svg") && svg.contains("samsung-980-pro measured and predicted"));
+}
+
+/// Writes the page's tables and the picture.
+fn write() {
+    let path = format!("{DOCS}/drives.md");
+    let page = fs::read_to_string(&path).unwrap();
+    let (before, rest) = page.split_once(BEGIN).expect("the page has a place for the tables");
+    let (_, after) = rest.split_once(END).expect("which has an end");
+    let tables: String = shipped()
+        .iter()
+        .map(|drive| {
+            let (evidence, compared) = check(drive.name, |_| true);
+            text(&checks(drive.name, &evidence, compared), Paint::default())
+        })
+        .collect();
+    fs::write(&path, format!("{before}{BEGIN}\n{tables}{END}{after}")).unwrap();
+    let name = "samsung-980-pro";
+    let drawn = picture(&Evidence::of(name).unwrap(), name, &[]).unwrap().unwrap();
+    fs::write(format!("{DOCS}/{name}.svg"), drawn.svg()).unwrap();
 }

@@ -7,6 +7,8 @@ pub struct Shipped {
     pub name: &'static str,
     /// Its file.
     pub text: &'static str,
+    /// What is known of the real one ([`crate::evidence`]).
+    pub evidence: &'static str,
 }
 
 /// Every shipped drive, the default first.
@@ -16,6 +18,7 @@ pub fn shipped() -> &'static [Shipped] {
             &[$(Shipped {
                 name: $name,
                 text: include_str!(concat!("../../../../drives/", $name, ".toml")),
+                evidence: include_str!(concat!("../../../../drives/evidence/", $name, ".toml")),
             }),+]
         };
     }
@@ -30,5 +33,6 @@ pub fn shipped() -> &'static [Shipped] {
         "optane-p4800x",
         "sata-850-pro",
         "samsung-pm9a3",
+        "samsung-980-pro",
     ]
 }

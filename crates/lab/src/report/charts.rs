@@ -130,7 +130,7 @@ fn round_latencies(low: f64, high: f64) -> Vec<f64> {
 }
 
 /// A round latency without needless zeros: `200us`, `1.5ms`.
-fn round_label(ns: f64) -> String {
+pub(crate) fn round_label(ns: f64) -> String {
     let text = duration(ns);
     let unit = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
     let (number, unit) = text.split_at(unit);

@@ -1,0 +1,109 @@
+//! `mynah drives check --evidence`: shipped drives, or a file of one, beside what was published
+//! and measured of the real ones.
+
+use super::load;
+use crate::args::DriveCheck;
+use crate::failure::Failure;
+use crate::print;
+use anstream::{AutoStream, ColorChoice};
+use mynah_lab::evidence::{self, Checks, Compared, Evidence, Measurement, Paint};
+use mynah_lab::{SimulationError, batch, drive, output};
+use std::path::Path;
+
+/// What misses is red.
+const RED: Paint = Paint { before: "\x1b[31m", after: "\x1b[0m" };
+
+/// A drive and what is known of it.
+struct Known {
+    /// As it was asked for.
+    drive: String,
+    evidence: Evidence,
+}
+
+/// Compares and prints; it cannot be interrupted.
+pub(super) fn run(args: &DriveCheck) -> Result<bool, Failure> {
+    let known = known(args)?;
+    let runs: Vec<(&Known, &Measurement)> =
+        known.iter().flat_map(|k| k.evidence.measurements.iter().map(move |m| (k, m))).collect();
+    let available = || std::thread::available_parallelism().map_or(1, usize::from);
+    let threads = args.threads.map_or_else(available, |threads| threads as usize);
+    let done = batch::run(&runs, threads, |_, (known, measurement)| {
+        Some(known.evidence.check(measurement, &known.drive, &args.set))
+    });
+    let mut done = runs.iter().zip(done.into_iter().flatten());
+    let mut checks = vec![];
+    for Known { drive, evidence } in &known {
+        let rows: Result<Vec<(&Measurement, Vec<Compared>)>, SimulationError> = done
+            .by_ref()
+            .take(evidence.measurements.len())
+            .map(|((_, measurement), compared)| Ok((*measurement, compared?)))
+            .collect();
+        checks.push(Checks { drive, evidence, rows: rows? });
+    }
+    if let Some(path) = &args.svg {
+        draw(args, &known[0], path)?;
+    }
+    show(args, &checks)?;
+    let unexplained: Vec<String> = checks.iter().flat_map(missed).collect();
+    if unexplained.is_empty() {
+        return Ok(false);
+    }
+    let message = format!("figures miss their tolerance: {}", unexplained.join("; "));
+    let help = "a measurement of which it is known why has a `miss` in drives/evidence/";
+    Err(Failure::failed(message, Some(help)))
+}
+
+/// The drives that were asked for.
+fn known(args: &DriveCheck) -> Result<Vec<Known>, Failure> {
+    let names: Vec<&str> = match &args.file {
+        Some(file) => vec![file],
+        None => drive::shipped().iter().map(|drive| drive.name).collect(),
+    };
+    let each = |asked: &str| {
+        let name = load(asked, &args.set)?.name;
+        let evidence = Evidence::of(&name).ok_or_else(|| {
+            let message = format!("{asked}: nothing is known of a drive named `{name}`");
+            let names: Vec<_> = drive::shipped().iter().map(|drive| drive.name).collect();
+            let help = format!("there is evidence for the names {}", names.join(", "));
+            Failure::usage(message, Some(&help))
+        })?;
+        Ok(Known { drive: asked.to_owned(), evidence })
+    };
+    names.into_iter().map(each).collect()
+}
+
+fn draw(args: &DriveCheck, known: &Known, path: &Path) -> Result<(), Failure> {
+    let Some(picture) = evidence::picture(&known.evidence, &known.drive, &args.set)? else {
+        let message = format!("{}: there is nothing to draw", known.drive);
+        let help = "a picture needs three measurements that differ only in their queue depth";
+        return Err(Failure::usage(message, Some(help)));
+    };
+    output::write(path, &picture.svg())?;
+    Ok(())
+}
+
+fn show(args: &DriveCheck, checks: &[Checks<'_>]) -> Result<(), Failure> {
+    if let Some(path) = args.json.as_deref() {
+        let hash = |drive: &str| evidence::hash_of(drive, &args.set).ok();
+        let json = format!("{:#}\n", evidence::json(checks, hash));
+        if path == Path::new("-") {
+            return print::out(&json);
+        }
+        output::write(path, &json)?;
+    }
+    let paint = match AutoStream::choice(&std::io::stdout()) {
+        ColorChoice::Never => Paint::default(),
+        _ => RED,
+    };
+    let text: Vec<String> = checks.iter().map(|checks| evidence::text(checks, paint)).collect();
+    print::out(&text.concat())
+}
+
+/// What misses without a known reason, in words.
+fn missed(checks: &Checks<'_>) -> Vec<String> {
+    let one = |(measurement, compared): (&Measurement, &Compared)| {
+        let (figure, off) = (compared.figure.name(), compared.deviation() * 100.0);
+        format!("{}, {}: {figure} {off:+.1} %", checks.drive, measurement.load)
+    };
+    checks.unexplained().map(one).collect()
+}
