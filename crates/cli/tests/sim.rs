@@ -161,10 +161,11 @@ fn a_drive_that_does_nothing_but_collect_is_given_up() {
         ("geometry.channels", "1"),
         ("geometry.blocks_per_plane", "64"),
         ("geometry.pages_per_block", "12"),
-        ("over_provisioning", "50%"),
+        ("over_provisioning", "30%"),
         ("mapping.table", "cached"),
         ("mapping.cmt.size", "64KiB"),
         ("mapping.cmt.granularity", "page"),
+        ("gc.victim", "random"),
         ("flash.one_shot", "true"),
         ("gc.write_frontiers", "one"),
     ];
@@ -183,13 +184,13 @@ fn an_experiment_with_flows_that_also_run_alone() {
     let folder = tempfile::tempdir().unwrap();
     let experiment = "schema = 'mynah.experiment/1'\ndrive = 'enterprise-tlc'\nseed = 3\n\
         [set]\n'geometry.blocks_per_plane' = 48\nover_provisioning = '20%'\n\
-        [[flow]]\nname = 'reader'\nrw = 'randread'\niodepth = 4\nruntime = '20ms'\n\
-        [[flow]]\nname = 'writer'\nrw = 'randwrite'\nbs = '16k'\niodepth = 32\nruntime = '20ms'\n";
+        [[flow]]\nname = 'reader'\nrw = 'randread'\niodepth = 4\nruntime = '200ms'\n\
+        [[flow]]\nname = 'writer'\nrw = 'randwrite'\nbs = '16k'\niodepth = 32\nruntime = '200ms'\n";
     std::fs::write(folder.path().join("two.toml"), experiment).unwrap();
     let args = ["sim", "two.toml", "--alone", "--json", "-", "--report", "two.html"];
     let value = result(&done(mynah(folder.path(), &args)));
     let slowdown = |flow: usize| value["flows"][flow]["slowdown"].as_f64().unwrap();
-    assert!(slowdown(0) > 1.2 && slowdown(1) > 0.9, "{value:#}");
+    assert!(slowdown(0) > 1.05 && slowdown(1) > 0.9, "{value:#}");
     let fairness = value["fairness"].as_f64().unwrap();
     let expected = f64::min(slowdown(0), slowdown(1)) / f64::max(slowdown(0), slowdown(1));
     assert!((fairness - expected).abs() < 1e-12);
@@ -651,8 +652,8 @@ fn a_run_ends_when_it_is_steady() {
     // In so few blocks collection keeps pace only if it begins early.
     let early = ["--set", "over_provisioning=28%", "--set", "gc.start=12%"];
     let run = |more: &[&str]| sim(folder.path(), &[&early[..], &flow, more].concat());
-    // From an empty drive: rounds without garbage collection are not the end.
-    let value = result(&done(run(&["--until-steady=10ms"])));
+    // In shorter rounds too few blocks are collected to say so.
+    let value = result(&done(run(&["--until-steady=200ms"])));
     let steady = &value["steady"];
     assert_eq!(steady["reached"], true);
     let rounds = steady["rounds"].as_u64().unwrap();
@@ -660,14 +661,14 @@ fn a_run_ends_when_it_is_steady() {
     assert!((5..=25).contains(&rounds), "{steady}");
     assert!(steady["excursion"].as_f64().unwrap() <= 0.2);
     // The results are those of five rounds.
-    assert!((value["simulated_ns"].as_f64().unwrap() / 50e6 - 1.0).abs() < 0.05);
+    assert!((value["simulated_ns"].as_f64().unwrap() / 1e9 - 1.0).abs() < 0.05);
     let window: f64 = steady["iops"].as_array().unwrap()[rounds as usize - 5..]
         .iter()
-        .map(|iops| iops.as_f64().unwrap() * 0.01)
+        .map(|iops| iops.as_f64().unwrap() * 0.2)
         .sum();
     assert!((value["requests"].as_f64().unwrap() - window).abs() < 1.0);
     // A burst in every second round is never steady.
-    let bursts = run(&["--until-steady=10ms", "--burst", "10ms/10ms"]);
+    let bursts = run(&["--until-steady=200ms", "--burst", "200ms/200ms"]);
     let value: Value = serde_json::from_str(&text(&bursts.stdout)).unwrap();
     assert_eq!(value["steady"]["reached"], false);
     assert!(value["untrusted"].as_str().unwrap().starts_with("not in steady state"));

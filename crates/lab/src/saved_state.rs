@@ -356,8 +356,9 @@ mod tests {
         let settings = [
             "geometry.blocks_per_plane=100",
             "geometry.pages_per_block=32",
-            "over_provisioning=40%",
+            "over_provisioning=12%",
             "gc.victim=random",
+            "gc.write_frontiers=one",
             "mapping.table=cached",
             "mapping.cmt.size=64KiB",
             "mapping.cmt.granularity=page",
@@ -365,7 +366,8 @@ mod tests {
         let mut busy =
             Simulation::on_changed("samsung-48l-tlc", &settings.map(String::from)).unwrap();
         busy = busy.precondition(crate::experiment::Precondition::Steady);
-        busy = busy.flow("flow", "rw=randtrim bs=4k number_ios=3000").unwrap();
+        busy = busy.flow("flow", "rw=randwrite bs=4k number_ios=8").unwrap();
+        busy.options.settle = crate::experiment::Settle::Off;
         let unsaved = busy.run().unwrap();
         busy.save_state = Some(path.clone());
         let error = busy.run().unwrap_err();
