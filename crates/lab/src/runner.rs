@@ -16,7 +16,7 @@ mod settling;
 mod stage;
 mod taped;
 
-pub use error::RunError;
+pub use error::{MORE_ROOM, NO_GAIN, RunError};
 pub use occupancy::occupancy;
 pub use settling::Settled;
 

@@ -151,6 +151,10 @@ pub struct Drive {
     /// Commands that wait until what they wrote to a cached unit is on flash.
     pub(crate) through_waiters: HashMap<u32, Vec<ThroughWaiter>, FxBuildHasher>,
     pub(crate) awaiting_data: HashMap<Tag, u32, FxBuildHasher>,
+    /// Commands that have ended after their queue had gone, and commands that were answered when it
+    /// went, before they had ended.
+    pub(crate) orphans_ended: u64,
+    pub(crate) orphans_answered: u64,
     /// Whether host pages may be programmed before they are full.
     pub(crate) write_pressure: bool,
     /// Planes with full ones.
@@ -279,6 +283,8 @@ impl Drive {
             pieces_out: Pool::default(),
             through_waiters: HashMap::default(),
             awaiting_data: HashMap::default(),
+            orphans_ended: 0,
+            orphans_answered: 0,
             write_pressure: false,
             full_pages: FullPages::new(
                 shape.units_per_program,

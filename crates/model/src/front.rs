@@ -457,6 +457,7 @@ impl Drive {
         let c = &mut self.commands[command];
         c.done = c.orphan;
         if c.orphan {
+            self.orphans_ended += 1;
             self.commands.remove(command);
         } else {
             self.completion_visible(command);
@@ -562,6 +563,7 @@ impl Drive {
         c.done = true;
         if c.orphan {
             cold_path();
+            self.orphans_ended += 1;
             self.commands.remove(command);
         } else {
             c.completion.at = now;
@@ -600,6 +602,7 @@ impl Drive {
                 let completion =
                     Completion { at: now, status: Status::Aborted, stages, ..c.completion };
                 self.counters.commands += 1;
+                self.orphans_answered += 1;
                 // The command itself goes on: its completion needs a place of its own.
                 let answer = self.commands.insert_any();
                 let c = &mut self.commands[answer];
@@ -613,6 +616,7 @@ impl Drive {
         // Completions that wait for room in a queue that is gone have nowhere to go.
         for pair in self.host.queues.iter_mut().filter(|pair| pair.deleted) {
             for command in std::mem::take(&mut pair.blocked) {
+                self.orphans_ended += 1;
                 self.commands.remove(command);
             }
         }

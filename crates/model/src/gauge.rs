@@ -22,7 +22,39 @@ pub struct Gauges {
     pub cached_units: u32,
 }
 
+/// How far the drive has come with its commands since it was built, and what it did on flash.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// Commands that have ended. One whose queue has gone has ended when the drive is done with it.
+    pub ended: u64,
+    /// Commands that it works at now. Those that wait for their host, to hand over data or to make
+    /// room for their completion, are not among them; without power there are none.
+    pub under_way: u64,
+    /// Flash pages programmed.
+    pub programmed: u64,
+    /// Of these, pages of garbage collection and of the mapping table.
+    pub programmed_for_itself: u64,
+    /// Blocks that garbage collection has finished.
+    pub blocks_collected: u64,
+}
+
 impl Drive {
+    /// How far the drive has come. Looks at counters only.
+    pub fn progress(&self) -> Progress {
+        let counters = &self.counters;
+        let inside = match self.faults.powered {
+            true => u64::from(self.host.commands_inside()),
+            false => 0,
+        };
+        Progress {
+            ended: counters.commands + self.orphans_ended - self.orphans_answered,
+            under_way: inside.saturating_sub(self.awaiting_data.len() as u64),
+            programmed: counters.flash_programs,
+            programmed_for_itself: counters.gc_programs + counters.mapping_programs,
+            blocks_collected: counters.gc_runs,
+        }
+    }
+
     /// What the drive looks like now. Takes a look at every plane and die.
     pub fn gauges(&self) -> Gauges {
         let free = |plane| self.blocks.free_blocks(plane);

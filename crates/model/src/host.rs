@@ -142,6 +142,12 @@ impl HostInterface {
         }
     }
 
+    /// Commands in the controller, those being fetched included. A command that only waits for
+    /// room in its completion queue has left it.
+    pub(crate) fn commands_inside(&self) -> u32 {
+        self.commands
+    }
+
     #[inline]
     pub(crate) fn find(&self, id: QueueId) -> Option<u16> {
         self.index.get(usize::from(id.0))?.checked_sub(1).map(|at| at as u16)

@@ -62,6 +62,6 @@ mod write;
 pub use activity::{Activity, ActivityKind};
 pub use check::BrokenInvariant;
 pub use drive::{Drive, InputError};
-pub use gauge::Gauges;
+pub use gauge::{Gauges, Progress};
 pub use state::StateError;
 pub use validate::ConfigError;

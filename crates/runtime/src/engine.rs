@@ -112,8 +112,10 @@ pub struct Engine {
     scratch: Vec<u8>,
     control_buffer: Vec<u8>,
     ports: Vec<Port>,
-    /// Tells somebody what guests do wrong.
+    /// Tells somebody what guests do wrong,
     say: Say,
+    /// and that the drive has stopped, or goes on.
+    warn: Say,
 }
 
 impl std::fmt::Debug for Engine {
@@ -175,6 +177,7 @@ impl Engine {
             control_buffer: socket::control_buffer(),
             ports: Vec::new(),
             say: Box::new(|_| ()),
+            warn: Box::new(|_| ()),
         })
     }
 
@@ -197,6 +200,11 @@ impl Engine {
         }
         self.say = say;
         Ok(())
+    }
+
+    /// Tells `warn` that the drive has stopped, or goes on. It must not block.
+    pub fn on_stall(&mut self, warn: Say) {
+        self.warn = warn;
     }
 
     /// How to look for work from now on.
@@ -238,6 +246,9 @@ impl Engine {
         let rang = self.serve_ports(now);
         worked |= rang;
         self.hub.advance(now);
+        if let Some(warning) = self.hub.take_warning() {
+            (self.warn)(&warning);
+        }
         worked |= self.send();
         while let Some((id, reason)) = self.hub.next_ended() {
             self.end(now.wall, id, &reason);
@@ -522,6 +533,8 @@ impl Engine {
             refusals: self.hub.quotas().refusals(),
             starvations: self.starvations,
             outstanding: self.hub.outstanding() + self.guests_outstanding(),
+            stall: self.hub.stall(),
+            stalls: measure.stalls().count(),
             totals: measure.totals(),
             counters: self.hub.subsystem().drive().counters(),
             distributions: None,

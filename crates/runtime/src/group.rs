@@ -38,7 +38,8 @@ pub struct Plan {
     pub record: Option<PathBuf>,
     /// How often a line of status is printed, what it begins with, and how.
     pub status: Option<(Span, String, Print)>,
-    /// Tells somebody what guests do wrong, on the thread that serves: it must not block.
+    /// Tells somebody what guests do wrong, and that the drive has stopped or goes on, on the thread
+    /// that serves: it must not block.
     pub complain: fn(&str),
     /// The same for what goes wrong with the store.
     pub alarm: fn(&str),
@@ -275,6 +276,8 @@ fn serve(
         server.every(interval, status::lines(prefix, print).map_err(ServeError::Thread)?);
     }
     server.on_complaint(Box::new(complain));
+    let whose = name.clone();
+    server.on_stall(Box::new(move |warning| complain(&format!("{whose}: {warning}"))));
     server.begin()?;
     server.on_trouble(Box::new(alarm));
     up(Up {

@@ -9,8 +9,10 @@
 //! handed to the network.
 
 mod measure;
+mod stall;
 
 pub use measure::{Measure, Totals};
+pub use stall::{Stall, Stalls, waiting};
 
 use crate::authenticator::Authenticator;
 use crate::clock::Rate;
@@ -144,6 +146,8 @@ pub struct Hub {
     faults: Option<Faults>,
     /// Replies that a fault holds back, the next one last.
     delayed: Vec<(Time, Reply)>,
+    /// What is to be told of the drive, and nobody has taken.
+    warning: Option<String>,
 }
 
 impl Hub {
@@ -168,6 +172,7 @@ impl Hub {
             authenticator: None,
             faults: None,
             delayed: Vec::new(),
+            warning: None,
         }
     }
 
@@ -453,6 +458,29 @@ impl Hub {
         if !self.waiting.is_empty() {
             self.grant();
         }
+        if self.subsystem.drive().now() >= self.measure.stalls().next_look() {
+            self.look_at_drive(now.wall);
+        }
+    }
+
+    /// Looks whether the drive goes on.
+    #[cold]
+    fn look_at_drive(&mut self, wall: Time) {
+        let drive = self.subsystem.drive();
+        let told = self.measure.look_for_stall(wall, drive.now(), drive.progress());
+        self.warning = told.or(self.warning.take());
+    }
+
+    /// What is to be told of the drive: that it has stopped, or goes on.
+    #[inline]
+    pub fn take_warning(&mut self) -> Option<String> {
+        self.warning.take()
+    }
+
+    /// For how long the drive has completed nothing now, though commands wait.
+    pub fn stall(&self) -> Option<Stall> {
+        let drive = self.subsystem.drive();
+        self.measure.stalls().stall(drive.now(), &drive.progress())
     }
 
     /// Lets faults strike that are due.
@@ -693,7 +721,10 @@ impl Hub {
         let wakeup = self.subsystem.next_at();
         let fault = self.faults.as_ref().and_then(Faults::next_at);
         let delayed = self.delayed.last().map(|(until, _)| *until);
-        let model = [wakeup.model, fault, delayed].into_iter().flatten().min();
+        // A drive that has commands and nothing more to do must be found out, too.
+        let stalls = self.measure.stalls();
+        let look = (self.subsystem.drive().progress().under_way > 0).then(|| stalls.next_look());
+        let model = [wakeup.model, fault, delayed, look].into_iter().flatten().min();
         let model = model.map(|at| self.rate.wall(at));
         match (wakeup.wall, model) {
             (Some(wall), Some(model)) => Some(wall.min(model)),

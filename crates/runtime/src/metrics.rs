@@ -70,12 +70,17 @@ type Busy = (&'static str, &'static str, fn(&Snapshot) -> &[Span]);
 /// Latencies: name, meaning, value.
 type Distribution = (&'static str, &'static str, fn(&Distributions) -> &Histogram);
 
-const COUNTS: [Count; 17] = [
+const COUNTS: [Count; 18] = [
     ("failed_commands", "Commands that failed", |it| it.totals.failed),
     ("refused_connections", "Connections ended for misbehaviour, or refused", |it| it.refused),
     ("starvations", "Times that the system had no descriptors left for a connection", |it| {
         it.starvations
     }),
+    (
+        "stalls",
+        "Times that the drive completed nothing for a second though commands waited",
+        |it| it.stalls,
+    ),
     ("flash_reads", "Flash pages read, all causes", |it| it.counters.flash_reads),
     ("flash_programs", "Flash pages programmed, all causes", |it| it.counters.flash_programs),
     ("flash_erases", "Blocks erased", |it| it.counters.erases),
@@ -101,12 +106,18 @@ const BUSY: [Busy; 2] = [
     ("channel_busy", "Time the channels were busy, added up", |it| &it.counters.channel_busy),
 ];
 
-const LEVELS: [Level; 7] = [
+const LEVELS: [Level; 8] = [
     ("connections", "Connections that are open", None, |it| it.connections as f64),
     ("half_open_connections", "Connections that are not queues of a controller", None, |it| {
         it.half_open as f64
     }),
     ("outstanding_commands", "Commands under way", None, |it| it.outstanding as f64),
+    (
+        "stall",
+        "The drive's time since it last completed a command while some wait, else 0",
+        Some(Unit::Seconds),
+        |it| it.stall.map_or(0.0, |stall| stall.lasts.as_secs_f64()),
+    ),
     ("dies", "Dies of the drive", None, |it| it.counters.die_busy.len() as f64),
     ("channels", "Channels of the drive", None, |it| it.counters.channel_busy.len() as f64),
     ("uptime", "Time since the target began", Some(Unit::Seconds), |it| it.now.wall.as_secs_f64()),

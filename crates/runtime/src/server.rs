@@ -240,6 +240,7 @@ pub struct Server {
     interval: Option<(Span, Told)>,
     ports: Vec<Port>,
     say: Say,
+    warn: Say,
     is_begun: bool,
 }
 
@@ -353,6 +354,7 @@ impl Server {
             interval: None,
             ports,
             say: Box::new(|_| ()),
+            warn: Box::new(|_| ()),
             is_begun: false,
         })
     }
@@ -370,6 +372,12 @@ impl Server {
     /// Calls `say` with what guests do wrong, on the thread that serves: it must not block.
     pub fn on_complaint(&mut self, say: Say) {
         self.say = say;
+    }
+
+    /// Calls `warn` when the drive has completed nothing for a second of its own time though
+    /// commands wait, and when it goes on, on the thread that serves: it must not block.
+    pub fn on_stall(&mut self, warn: Say) {
+        self.warn = warn;
     }
 
     /// The subsystem's NQN.
@@ -485,6 +493,7 @@ impl Server {
         let limits = self.options.limits;
         let mut engine = Engine::new(clock, hub, transport, limits, listeners, self.control)?;
         engine.add_ports(self.ports, self.say)?;
+        engine.on_stall(self.warn);
         engine.set_poll(self.options.poll);
         for waker in self.wakers {
             engine.wake_on(waker)?;
@@ -498,6 +507,7 @@ impl Server {
         let (mut subsystem, mut measure) = engine.run()?;
         measure.name_flows(subsystem.flow_names());
         let mut notes = self.notes;
+        notes.extend(measure.stalls().note());
         let drive = subsystem.drive();
         let (end, counters, blame) = (drive.now(), drive.counters(), drive.blame());
         let name = &self.identity.name;

@@ -1,6 +1,7 @@
 //! A line an interval about what goes on.
 
 use crate::engine::{Snapshot, Told};
+use crate::hub::{Stall, waiting};
 use mynah_lab::histogram::Histogram;
 use mynah_lab::summary::units::{bandwidth, bytes, count, duration};
 use mynah_stamp::{Span, Time};
@@ -32,7 +33,11 @@ fn line(before: Option<&Snapshot>, now: &Snapshot) -> String {
     let mut add = |text: std::fmt::Arguments<'_>| {
         line.write_fmt(text).expect("a string takes everything");
     };
-    for (name, ios, bytes) in [
+    let stop = now.stall.filter(Stall::is_stop);
+    if let Some(Stall { lasts, commands, .. }) = stop {
+        add(format_args!("  STOPPED for {:.1}s: {}", lasts.as_secs_f64(), waiting(commands)));
+    }
+    let rates = [
         (
             "read",
             per_second(now.totals.reads, totals.reads),
@@ -43,7 +48,8 @@ fn line(before: Option<&Snapshot>, now: &Snapshot) -> String {
             per_second(now.totals.writes, totals.writes),
             per_second(now.totals.written_bytes, totals.written_bytes),
         ),
-    ] {
+    ];
+    for (name, ios, bytes) in rates.into_iter().filter(|_| stop.is_none()) {
         if ios > 0.0 {
             let bandwidth = bandwidth(bytes);
             let bandwidth = bandwidth.split(' ').next().unwrap_or_default();

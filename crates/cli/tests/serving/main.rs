@@ -14,6 +14,7 @@ mod bench;
 mod record;
 mod restart;
 mod several;
+mod stall;
 mod store;
 mod support;
 mod tls;

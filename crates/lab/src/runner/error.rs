@@ -8,8 +8,10 @@ use mynah_model::precondition::PreconditionError;
 use mynah_model::{ConfigError, InputError};
 use mynah_stamp::{Span, Time};
 
+/// Why a drive completes nothing though it programs page after page.
+pub const NO_GAIN: &str = "what is collected makes as much garbage as it wins back";
 /// What helps where collection does not keep up.
-const MORE_ROOM: &str = "more over-provisioning, or a larger mapping.cmt.size, lets collection \
+pub const MORE_ROOM: &str = "more over-provisioning, or a larger mapping.cmt.size, lets collection \
                          keep up; smaller namespaces or --precondition none leave more free";
 
 /// Why a run could not start or go on.
@@ -86,8 +88,8 @@ pub enum RunError {
     /// Nothing has been completed for very long, though the drive is busy.
     #[error(
         "{outstanding} I/Os wait, and none has been completed for {waited} of the drive's time, in \
-         which it has programmed {programmed} pages: what is collected makes as much garbage as it \
-         wins back"
+         which it has programmed {programmed} pages: {}",
+        NO_GAIN
     )]
     #[diagnostic(help("{}", MORE_ROOM))]
     NeverDone {
@@ -108,8 +110,8 @@ pub enum RunError {
     /// The drive does not come to rest, so its state cannot be saved.
     #[error(
         "the state cannot be saved: since the last I/O the drive, which has {pages} pages, has \
-         programmed {programmed} and does not come to rest: what is collected makes as much \
-         garbage as it wins back"
+         programmed {programmed} and does not come to rest: {}",
+        NO_GAIN
     )]
     #[diagnostic(help("{}", MORE_ROOM))]
     NeverAtRest {

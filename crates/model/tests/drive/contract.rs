@@ -285,6 +285,8 @@ fn completions_wait_for_room_in_their_queue() {
         host.send(Operation::Read, n * 8, 8);
     }
     assert_eq!(host.finish().len(), 2, "of three entries one stays empty");
+    let progress = host.drive.progress();
+    assert_eq!((progress.ended, progress.under_way), (2, 0), "three wait for their host");
     let now = host.now() + Span::from_us(7);
     host.drive.advance(now);
     host.drive.cq_freed(now, QUEUE, 1).expect("it exists");
@@ -292,6 +294,31 @@ fn completions_wait_for_room_in_their_queue() {
     assert_eq!(done.len(), 1);
     // The doorbell and the entry cross the link.
     assert_eq!(done[0].at, now + Span::from_ns(8 + 11));
+}
+
+#[test]
+fn a_command_whose_queue_goes_is_under_way_until_the_drive_is_done_with_it() {
+    let mut host = Host::new(small());
+    for n in 0..4 {
+        host.send(Operation::Write, n * 8, 8);
+    }
+    let seen = |host: &Host| {
+        let progress = host.drive.progress();
+        (progress.under_way, progress.ended)
+    };
+    host.advance_to(Time::from_ns(30_000));
+    assert_eq!(seen(&host), (4, 0));
+    host.delete(QUEUE);
+    let mut answered = 0;
+    while host.ready().is_some() {
+        answered += 1;
+    }
+    assert_eq!((answered, seen(&host)), (4, (4, 0)), "all are answered, and none has ended");
+    host.advance_to(host.now() + Span::from_ms(100));
+    assert_eq!(seen(&host), (0, 4));
+    let progress = host.drive.progress();
+    assert_eq!(progress.programmed, host.drive.pages_programmed());
+    assert!(progress.programmed > 0 && progress.programmed_for_itself == 0);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! What other threads may ask of the engine, without locks in its path.
 
 use super::admission::Newcomer;
-use crate::hub::Totals;
+use crate::hub::{Stall, Totals};
 use crate::lateness::Lateness;
 use crate::quota::COUNTED;
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
@@ -35,6 +35,11 @@ pub struct Snapshot {
     pub starvations: u64,
     /// Commands under way.
     pub outstanding: u64,
+    /// For how long the drive has completed nothing though commands wait, if it has not just
+    /// completed something.
+    pub stall: Option<Stall>,
+    /// How often it has stopped.
+    pub stalls: u64,
     /// What was done.
     pub totals: Totals,
     /// What the drive has counted.

@@ -1,10 +1,12 @@
 //! What is measured while commands go through: what results, status lines and metrics say.
 
+use super::stall::Stalls;
 use crate::clock::Rate;
 use crate::lateness::Lateness;
 use mynah_device::{Now, Reply, ReplyKind};
 use mynah_lab::histogram::Histogram;
 use mynah_lab::recorder::Recorder;
+use mynah_model::Progress;
 use mynah_model::io::{Completion, FlowId, Operation, QueueId, Status as ModelStatus, Tag};
 use mynah_stamp::{Span, Stage, Time};
 
@@ -38,6 +40,7 @@ pub struct Measure {
     /// Their lateness.
     interval_late: Histogram,
     latencies: Histogram,
+    stalls: Stalls,
 }
 
 impl std::fmt::Debug for Measure {
@@ -56,6 +59,7 @@ impl Measure {
             interval: Histogram::default(),
             interval_late: Histogram::default(),
             latencies: Histogram::default(),
+            stalls: Stalls::default(),
         }
     }
 
@@ -77,6 +81,21 @@ impl Measure {
     /// What was done.
     pub fn totals(&self) -> Totals {
         self.totals
+    }
+
+    /// When and how often the drive has stopped.
+    pub fn stalls(&self) -> &Stalls {
+        &self.stalls
+    }
+
+    /// The drive has come so far at `at` on its clock; what there is to be told.
+    pub(super) fn look_for_stall(
+        &mut self,
+        wall: Time,
+        at: Time,
+        progress: Progress,
+    ) -> Option<String> {
+        self.stalls.look(wall, at, progress)
     }
 
     /// Latencies of reads and writes, on the model's clock.

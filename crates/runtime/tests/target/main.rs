@@ -8,4 +8,5 @@ mod hosts;
 mod restart;
 mod secure;
 mod served;
+mod stall;
 mod timing;

@@ -2,6 +2,7 @@
 
 use crate::client::{HOST, NQN, blocks_of, drive, fabrics};
 use mynah_device::{Now, RamStore, Subsystem, SubsystemConfig, Transport};
+use mynah_lab::emulation::Prepared;
 use mynah_runtime::clock::Rate;
 use mynah_runtime::hub::{Arrival, Hub, Id};
 use mynah_runtime::quota::{Peer, Quotas};
@@ -28,17 +29,22 @@ fn capsule(mut entry: SubmissionEntry, command_id: u16, data: &[u8]) -> Vec<u8> 
 }
 
 /// A hub, and a clock that the test sets.
-struct World {
-    hub: Hub,
+pub(crate) struct World {
+    pub(crate) hub: Hub,
     rate: Rate,
-    wall: Time,
+    pub(crate) wall: Time,
     controllers: u16,
 }
 
 impl World {
     fn new(rate: Rate) -> World {
+        World::on(drive(), rate)
+    }
+
+    /// The same around this drive.
+    pub(crate) fn on(drive: Prepared, rate: Rate) -> World {
         let config = SubsystemConfig::new(NQN);
-        let subsystem = Subsystem::new(config, drive().drive, Box::new(RamStore::new()));
+        let subsystem = Subsystem::new(config, drive.drive, Box::new(RamStore::new()));
         let subsystem = subsystem.expect("a subsystem");
         let hub = Hub::new(subsystem, Settings::default(), Quotas::default(), rate);
         World { hub, rate, wall: Time::ZERO, controllers: 0 }
@@ -83,7 +89,7 @@ impl World {
     }
 
     /// The hub at this moment; everything it has to send is sent.
-    fn look(&mut self) {
+    pub(crate) fn look(&mut self) {
         let now = self.now();
         self.hub.advance(now);
         while let Some(id) = self.hub.next_dirty() {
@@ -93,12 +99,12 @@ impl World {
         assert_eq!(self.hub.next_ended(), None);
     }
 
-    fn command(&mut self, id: Id, entry: SubmissionEntry, command_id: u16, data: &[u8]) {
+    pub(crate) fn command(&mut self, id: Id, entry: SubmissionEntry, command_id: u16, data: &[u8]) {
         self.give(id, &capsule(entry, command_id, data));
     }
 
     /// An I/O queue of 128 entries, on a controller of its own.
-    fn queue(&mut self) -> Id {
+    pub(crate) fn queue(&mut self) -> Id {
         let mut controller = 0xffff;
         let mut queue = 0;
         for number in 0..2u16 {
