@@ -303,7 +303,7 @@ mod tests {
 
     /// Some chance: 2 % up and down by turns.
     fn about(waf: f64) -> impl Fn(usize) -> f64 {
-        move |part| waf * if part % 2 == 0 { 0.98 } else { 1.02 }
+        move |part| waf * if part.is_multiple_of(2) { 0.98 } else { 1.02 }
     }
 
     #[test]
@@ -371,7 +371,7 @@ mod tests {
 
     #[test]
     fn wide_chance_is_too_short() {
-        let wild = |part: usize| if part % 2 == 0 { 2.0 } else { 6.0 };
+        let wild = |part: usize| if part.is_multiple_of(2) { 2.0 } else { 6.0 };
         assert_eq!(judge(&turnover(20, 20, wild), None).0, Verdict::Steady);
         let wilder = |part: usize| if part < 2 { 2.0 } else { 4.0 + (part % 5) as f64 };
         assert_eq!(judge(&turnover(20, 20, wilder), None).0, Verdict::TooShort);
