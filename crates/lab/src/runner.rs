@@ -30,7 +30,7 @@ use crate::saved_state::{self, StateHeader};
 use crate::series::Series;
 use crate::steady::{Found, Rounds};
 use crate::trace::Mended;
-use crate::workload::{FlowSpec, Planned};
+use crate::workload::{FlowSpec, Generator, Planned, WorkloadError};
 use job::{Arrivals, Job};
 use mynah_model::Drive;
 use mynah_model::config::{Config, Fault};
@@ -143,6 +143,10 @@ struct Pending {
     request: Request,
     created: Time,
 }
+
+/// Gives a job of a flow what it draws from: capacity in sectors, the run's seed, the flow's and
+/// the job's number.
+type DrawnBy = fn(&FlowSpec, u64, u64, u32, u32) -> Result<Generator, WorkloadError>;
 
 /// What has ended a run.
 struct Ending {
@@ -267,7 +271,7 @@ impl Runner {
             return Err(RunError::TooManyQueues(queues));
         }
         let warms_cache = precondition == Precondition::Steady;
-        let mut runner = Runner::on(drive, flows, options)?;
+        let mut runner = Runner::on(drive, flows, options, FlowSpec::generator)?;
         runner.preconditioned = preconditioned;
         runner.occupancy = occupancy;
         runner.scattered = !heats.is_empty();
@@ -278,7 +282,12 @@ impl Runner {
     }
 
     /// Puts flows in front of a drive, as it is.
-    fn on(drive: Drive, flows: &[FlowSpec], options: &RunOptions) -> Result<Runner, RunError> {
+    fn on(
+        drive: Drive,
+        flows: &[FlowSpec],
+        options: &RunOptions,
+        generator: DrawnBy,
+    ) -> Result<Runner, RunError> {
         let config = drive.config();
         let entries = config.queues.entries;
         let power_cut = config.faults.iter().filter_map(|fault| match fault {
@@ -330,7 +339,7 @@ impl Runner {
             }
             let capacity = runner.drive.namespace_sectors(flow.namespace).unwrap_or(0);
             for number in 0..flow.jobs {
-                let generator = flow.generator(capacity, options.seed, index as u32, number)?;
+                let generator = generator(flow, capacity, options.seed, index as u32, number)?;
                 let place = runner.jobs.len() as u16;
                 runner.jobs.push(Job::new(place, index as u32, flow, generator, entries));
             }

@@ -53,8 +53,12 @@ fn first(
     let flow = options.flow("flow").unwrap();
     let mut sum = First { hits: 0.0, reads_us: 0.0, writes_us: 0.0 };
     for seed in 1..=SEEDS {
-        let options = RunOptions { seed, precondition, ramp_time: ramp, ..RunOptions::default() };
+        // Collections are found under way when the drive has settled.
+        let settle = Settle::For(Span::from_ms(3000));
+        let options =
+            RunOptions { seed, precondition, settle, ramp_time: ramp, ..RunOptions::default() };
         let runner = Runner::new(config.clone(), std::slice::from_ref(&flow), &options).unwrap();
+        let runner = runner.settled(|_| true).unwrap();
         let Outcome { recorder, counters, .. } = runner.run(|_| true).unwrap();
         let mean = |kind| {
             let latencies = recorder.latencies(0, kind);

@@ -30,8 +30,6 @@ const BLOCKS_MIN: u64 = 4;
 const ERROR_MAX: f64 = 0.05;
 /// Longer than any settling lasts, and shorter than time.
 const FOR_EVER: Span = Span::from_secs(90 * 24 * 3600);
-/// The random numbers of the settling run are not those of the run.
-const OTHER_SEED: u64 = 0x7365_7474_6c65;
 
 /// How a drive settled before a run.
 #[derive(Clone, Debug, PartialEq)]
@@ -132,14 +130,14 @@ impl Runner {
         let faults = self.drive.config().faults.clone();
         let timed = |fault: &Fault| !matches!(fault, Fault::SlowDie { .. });
         let lasting: Vec<Fault> = faults.iter().filter(|fault| !timed(fault)).copied().collect();
-        let options = RunOptions { seed: self.seed ^ OTHER_SEED, ..RunOptions::default() };
+        let options = RunOptions { seed: self.seed, ..RunOptions::default() };
         let mut drive = self.drive.into_drive();
         let watched = drive.keeps_activity();
         drive.keep_activity(false);
         if faults != lasting {
             drive.begin_anew(lasting);
         }
-        let mut inner = Runner::on(drive, &flows, &options)?;
+        let mut inner = Runner::on(drive, &flows, &options, FlowSpec::past_generator)?;
         let expected = self.preconditioned.as_ref().and_then(|found| found.expected_waf);
         let settled = inner.settle_for(self.settle, expected, progress);
         let settled = settled.map_err(|error| match error {

@@ -18,6 +18,9 @@ use mynah_model::io::Operation;
 use mynah_stamp::{Span, Time};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
+/// The streams of what jobs did before the run begin here, behind those of all jobs.
+const PAST_JOBS: u64 = 1 << 32;
+
 /// A request of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Planned {
@@ -133,6 +136,29 @@ impl FlowSpec {
         flow_index: u32,
         job_index: u32,
     ) -> Result<Generator, WorkloadError> {
+        let stream = u64::from(job_index);
+        self.generator_of(capacity_sectors, run_seed, flow_index, (job_index, stream))
+    }
+
+    /// The same of what a job did before the run: other draws, from the same distributions.
+    pub(crate) fn past_generator(
+        &self,
+        capacity_sectors: u64,
+        run_seed: u64,
+        flow_index: u32,
+        job_index: u32,
+    ) -> Result<Generator, WorkloadError> {
+        let stream = PAST_JOBS + u64::from(job_index);
+        self.generator_of(capacity_sectors, run_seed, flow_index, (job_index, stream))
+    }
+
+    fn generator_of(
+        &self,
+        capacity_sectors: u64,
+        run_seed: u64,
+        flow_index: u32,
+        (job_index, stream_of_job): (u32, u64),
+    ) -> Result<Generator, WorkloadError> {
         if self.jobs == 0 {
             return Err(self.error("numjobs is 0; at least 1 is needed"));
         }
@@ -158,7 +184,7 @@ impl FlowSpec {
                 Stream::Synthetic(self.drawn(
                     synthetic,
                     capacity_sectors,
-                    seed_of(u64::from(job_index)),
+                    seed_of(stream_of_job),
                     seed_of(seed::ALL_JOBS),
                 )?)
             }

@@ -67,7 +67,8 @@ fn restless() -> Prepared {
     let settings = [
         "geometry.blocks_per_plane=100",
         "geometry.pages_per_block=32",
-        "over_provisioning=40%",
+        "over_provisioning=12%",
+        "gc.write_frontiers=one",
         "gc.victim=random",
         "mapping.table=cached",
         "mapping.cmt.size=64KiB",
