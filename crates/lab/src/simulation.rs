@@ -547,9 +547,11 @@ impl Simulation {
         let mut alone = Vec::new();
         for (index, flow) in self.flows.iter().enumerate() {
             watch(Step::Alone(&flow.name));
-            let options = RunOptions { only: Some(index), ..self.options.clone() };
+            // Who is alone finds no collections under way that others have caused: the drive does not
+            // settle under them.
+            let options =
+                RunOptions { only: Some(index), settle: Settle::Off, ..self.options.clone() };
             let runner = Runner::new(self.config.clone(), &self.flows, &options)?;
-            let runner = runner.settled(|progress| watch(Step::Settling(progress)))?;
             let outcome = runner.run(|progress| watch(Step::RunningAlone(progress)))?;
             if outcome.interrupted {
                 return Ok(None);
