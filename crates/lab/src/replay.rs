@@ -15,6 +15,7 @@ use crate::saved_state::{self, SavedStateError};
 use crate::simulation::{INTERRUPTED, Measured, SimulationError, Step, log_error};
 use crate::trace::Remap;
 use mynah_model::Drive;
+use mynah_model::config::Config;
 use mynah_model::io::{NamespaceId, Operation};
 use mynah_model::precondition::{Occupancy, Order, Preconditioned, UpdateClass};
 use mynah_stamp::{Span, Time};
@@ -106,22 +107,19 @@ pub fn replay(
     // The hash leaves out the seed, which the recorded drive has.
     let config = drive::parse("the recording", &header.drive_text, &[])?.config;
     watch(Step::Preparing);
-    let mut device = Drive::new(config).map_err(RunError::Drive)?;
-    device.report_moves(header.report_moves);
-    if let Some(state) = state {
-        saved_state::load(&mut device, state).map_err(RunError::from)?;
-    }
-    let prepared = match &header.settling {
-        Some(text) => {
-            let (settled, prepared) = settle(device, path, text, watch)?;
-            device = settled;
-            prepared
+    let (mut device, prepared) = match &header.settling {
+        Some(text) => settle(config, path, text, watch)?,
+        None => {
+            let mut device = Drive::new(config).map_err(RunError::Drive)?;
+            if let Some(state) = state {
+                saved_state::load(&mut device, state).map_err(RunError::from)?;
+            }
+            let found = precondition(&mut device, path, &header, occupied(&header.occupancy))?;
+            recording.warm(&mut device)?;
+            (device, (found, None))
         }
-        None => (precondition(&mut device, path, &header, occupied(&header.occupancy))?, None),
     };
-    if header.settling.is_none() {
-        recording.warm(&mut device)?;
-    }
+    device.report_moves(header.report_moves);
     let here = format!("{:016x}", device.state_hash());
     if here != header.state_hash {
         let recorded = header.state_hash.clone();
@@ -186,37 +184,20 @@ pub fn resimulate(
     let recorded = drive::parse("the recording", &header.drive_text, &[])?.config;
     file.config.seed = recorded.seed;
     watch(Step::Preparing);
-    let mut device = Drive::new(file.config.clone()).map_err(RunError::Drive)?;
-    let occupancy = converted(
-        occupied(&header.occupancy),
-        u64::from(recorded.mapping.unit_bytes),
-        u64::from(device.config().mapping.unit_bytes),
-        &device,
-    );
-    // What is too large for this drive goes with what --remap does, but nothing can settle so.
-    let settled = match &header.settling {
-        Some(text) => {
-            match settle(Drive::new(file.config).map_err(RunError::Drive)?, path, text, watch) {
-                Ok(settled) => Some(settled),
-                Err(SimulationError::Run(RunError::Workload(_))) => None,
-                Err(error) => return Err(error),
-            }
+    let settled = header.settling.as_ref();
+    let settled = settled.map(|text| settle(file.config.clone(), path, text, watch));
+    let mut notes = vec![];
+    let (mut device, prepared) = match settled {
+        Some(Err(SimulationError::Run(RunError::Workload(why)))) => {
+            notes.push(format!("this drive has not settled as the recorded one has: {why}"));
+            begin_other(file.config, path, &header, &recorded, &mut recording)?
         }
-        None => None,
+        Some(settled) => settled?,
+        None => begin_other(file.config, path, &header, &recorded, &mut recording)?,
     };
-    let has_settled = settled.is_some();
-    let prepared = match settled {
-        Some((settled, prepared)) => {
-            device = settled;
-            prepared
-        }
-        None => (precondition(&mut device, path, &header, occupancy)?, None),
-    };
-    if !has_settled {
-        recording.warm(&mut device)?;
-    }
     let ours = Header { drive_hash: file.hash, ..header };
     let mut listener = Listener::new(&ours, None)?;
+    listener.header.notes.append(&mut notes);
     watch(Step::Started);
     let hear = |device: &mut Drive, event: Replayed<'_>| listener.hear(device, &event, watch);
     let remapped = recording.resimulate(&mut device, remap, hear)?;
@@ -247,15 +228,14 @@ fn precondition(
 /// What preconditioning found, and how the drive settled then.
 type Prepared = (Option<Preconditioned>, Option<Settled>);
 
-/// Preconditions `device` for the flows of the experiment file `text`, and lets it settle under
-/// them, as it says.
+/// The drive `config` as it settles under the flows of the experiment file `text`, from the state
+/// that this says.
 fn settle(
-    device: Drive,
+    mut config: Config,
     path: &Path,
     text: &str,
     watch: &mut dyn FnMut(Step<'_>) -> bool,
 ) -> Result<(Drive, Prepared), SimulationError> {
-    let mut config = device.config().clone();
     let experiment = Experiment::parse(&path.display().to_string(), text)?;
     let flows = experiment.place(&mut config);
     let options = RunOptions {
@@ -264,13 +244,29 @@ fn settle(
         settle: experiment.settle.unwrap_or_default(),
         ..RunOptions::default()
     };
-    let report_moves = device.reports_moves();
-    drop(device);
     let runner = Runner::new(config, &flows, &options)?;
     let runner = runner.settled(|progress| watch(Step::Settling(progress)))?;
-    let (mut device, prepared) = runner.into_prepared();
-    device.report_moves(report_moves);
-    Ok((device, prepared))
+    Ok(runner.into_prepared())
+}
+
+/// Another drive than the `recorded` one, prepared as that was, as far as its units allow.
+fn begin_other(
+    config: Config,
+    path: &Path,
+    header: &Header,
+    recorded: &Config,
+    recording: &mut Recording,
+) -> Result<(Drive, Prepared), SimulationError> {
+    let mut device = Drive::new(config).map_err(RunError::Drive)?;
+    let occupancy = converted(
+        occupied(&header.occupancy),
+        u64::from(recorded.mapping.unit_bytes),
+        u64::from(device.config().mapping.unit_bytes),
+        &device,
+    );
+    let found = precondition(&mut device, path, header, occupancy)?;
+    recording.warm(&mut device)?;
+    Ok((device, (found, None)))
 }
 
 /// Takes down what happens during a replay.

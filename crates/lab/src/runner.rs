@@ -30,7 +30,7 @@ use crate::saved_state::{self, StateHeader};
 use crate::series::Series;
 use crate::steady::{Found, Rounds};
 use crate::trace::Mended;
-use crate::workload::{FlowSpec, Generator, Planned, WorkloadError};
+use crate::workload::{FlowSpec, Planned, When};
 use job::{Arrivals, Job};
 use mynah_model::Drive;
 use mynah_model::config::{Config, Fault};
@@ -143,10 +143,6 @@ struct Pending {
     request: Request,
     created: Time,
 }
-
-/// Gives a job of a flow what it draws from: capacity in sectors, the run's seed, the flow's and
-/// the job's number.
-type DrawnBy = fn(&FlowSpec, u64, u64, u32, u32) -> Result<Generator, WorkloadError>;
 
 /// What has ended a run.
 struct Ending {
@@ -270,23 +266,22 @@ impl Runner {
         if queues > 65_535 {
             return Err(RunError::TooManyQueues(queues));
         }
-        let warms_cache = precondition == Precondition::Steady;
-        let mut runner = Runner::on(drive, flows, options, FlowSpec::generator)?;
+        let mut runner = Runner::on(drive, flows, options, When::Run)?;
         runner.preconditioned = preconditioned;
         runner.occupancy = occupancy;
         runner.scattered = !heats.is_empty();
         runner.notes = notes;
-        runner.warms_cache = warms_cache;
-        runner.settle = if warms_cache { options.settle } else { Settle::Off };
+        runner.warms_cache = precondition == Precondition::Steady;
+        runner.settle = options.settle;
         Ok(runner)
     }
 
-    /// Puts flows in front of a drive, as it is.
+    /// Puts flows in front of a drive, as it is; they draw what is theirs then.
     fn on(
         drive: Drive,
         flows: &[FlowSpec],
         options: &RunOptions,
-        generator: DrawnBy,
+        when: When,
     ) -> Result<Runner, RunError> {
         let config = drive.config();
         let entries = config.queues.entries;
@@ -339,7 +334,8 @@ impl Runner {
             }
             let capacity = runner.drive.namespace_sectors(flow.namespace).unwrap_or(0);
             for number in 0..flow.jobs {
-                let generator = generator(flow, capacity, options.seed, index as u32, number)?;
+                let seed = options.seed;
+                let generator = flow.generator_when(when, capacity, seed, index as u32, number)?;
                 let place = runner.jobs.len() as u16;
                 runner.jobs.push(Job::new(place, index as u32, flow, generator, entries));
             }

@@ -607,7 +607,11 @@ impl Simulation {
             && judged.verdict != Verdict::Steady
         {
             let reason = judged.reason.as_deref().unwrap_or_default();
-            result.untrusted = Some(format!("{}: {reason}", judged.verdict.name()));
+            let cure = match judged.verdict {
+                Verdict::TooShort => "a longer run (runtime, number_ios) tells",
+                Verdict::NotSteady | Verdict::Steady => "a longer settle time lets it come to rest",
+            };
+            result.untrusted = Some(format!("{}: {reason}; {cure}", judged.verdict.name()));
         }
         if let Some(error) = &outcome.stopped {
             result.untrusted = Some(format!("the drive has stopped: {error}"));

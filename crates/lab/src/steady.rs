@@ -58,7 +58,8 @@ pub(crate) struct Rounds {
     next: Time,
     counters: Counters,
     blame: Vec<Blame>,
-    turnover: Option<Turnover>,
+    /// What the drive had turned over when the round began.
+    turnover: Turnover,
     /// The rounds of the window.
     last: VecDeque<Round>,
     iops: Vec<f64>,
@@ -86,7 +87,7 @@ impl Rounds {
             next: start + every,
             counters: Counters::default(),
             blame: Vec::new(),
-            turnover: None,
+            turnover: Turnover::default(),
             last: VecDeque::new(),
             iops: Vec::new(),
             reached: false,
@@ -101,7 +102,7 @@ impl Rounds {
     /// The first round begins now, when the ramp is over and the drive counts anew.
     pub(crate) fn begin(&mut self, drive: &Drive) {
         self.next = drive.now() + self.every;
-        self.turnover = Some(drive.turnover());
+        self.turnover = drive.turnover();
     }
 
     /// A round is over. Takes what was recorded, and leaves the recorder at the beginning of
@@ -119,7 +120,7 @@ impl Rounds {
         self.iops.push(finished.completions() as f64 / self.every.as_secs_f64());
         let counters = std::mem::replace(&mut self.counters, drive.counters());
         let blame = std::mem::replace(&mut self.blame, drive.blame());
-        let turnover = self.turnover.replace(drive.turnover()).unwrap_or_default();
+        let turnover = std::mem::replace(&mut self.turnover, drive.turnover());
         self.last.push_back(Round { recorder: finished, counters, blame, turnover });
         if self.last.len() > WINDOW {
             self.last.pop_front();

@@ -17,6 +17,7 @@ mod random;
 pub mod seed;
 mod written;
 
+pub(crate) use generator::When;
 pub use generator::{Generator, Planned};
 pub use options::{FlowOptions, OptionError};
 pub use profile::WriteProfile;

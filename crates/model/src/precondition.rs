@@ -489,7 +489,7 @@ impl Drive {
         // A block whose collection keeps pace with writes is neither free nor full all the while.
         let free = match self.config.gc.paced {
             true => self.blocks.start,
-            false => *self.free_at_work(classes).start(),
+            false => self.free_at_work(classes),
         };
         let kept = (free as u32).max(2);
         let total: f64 = classes.iter().map(|class| class.weight).sum();

@@ -14,7 +14,9 @@ const DRIFT_MAX: f64 = 0.05;
 /// that of the other, beside what is chance.
 const WAF_OFF_MAX: f64 = 0.03;
 /// Standard error of write amplification with which something can be said about it in results.
-pub(crate) const ERROR_MAX: f64 = 0.025;
+const ERROR_MAX: f64 = 0.025;
+/// Share of padding in programs from which on what was computed for full pages does not hold.
+const PADDED_MAX: f64 = 0.01;
 /// Parts of a run that its standard error is taken from, at least.
 const PARTS_MIN: usize = 8;
 
@@ -102,18 +104,20 @@ pub(crate) struct Grounds {
 }
 
 impl Grounds {
-    /// Those of `drive`. What was computed is for full pages: it does not hold for a run that
-    /// programmed many others.
+    /// Those of `drive`, which counted from `before` to `after`. What was computed is for full
+    /// pages: it does not hold for a run that programmed many others.
     pub(crate) fn new(
         drive: &Drive,
-        padded_share: f64,
+        [before, after]: [&Counters; 2],
         expected: Option<f64>,
         error_max: f64,
     ) -> Grounds {
         let geometry = drive.config().geometry;
+        let programmed = after.flash_units_programmed - before.flash_units_programmed;
+        let padded = (after.padded_units - before.padded_units) as f64;
         Grounds {
             blocks: u64::from(geometry.planes()) * u64::from(geometry.blocks_per_plane),
-            expected: expected.filter(|_| padded_share < 0.01),
+            expected: expected.filter(|_| padded < PADDED_MAX * programmed.max(1) as f64),
             error_max,
         }
     }
@@ -133,9 +137,7 @@ impl Steadiness {
         if !written || drive.config().flash.rewritable {
             return None;
         }
-        let programmed = after.flash_units_programmed - before.flash_units_programmed;
-        let padded = (after.padded_units - before.padded_units) as f64;
-        let grounds = Grounds::new(drive, padded / programmed.max(1) as f64, expected, ERROR_MAX);
+        let grounds = Grounds::new(drive, [before, after], expected, ERROR_MAX);
         Some(Steadiness { waf_expected: expected, ..Steadiness::judge(turnover, grounds) })
     }
 

@@ -12,15 +12,19 @@
 use super::{Progress, RunError, RunOptions, Runner, Taped};
 use crate::experiment::Settle;
 use crate::result::{Grounds, Steadiness, Verdict};
-use crate::workload::{FlowSpec, Limits, Schedule, Source};
+use crate::workload::{FlowSpec, Limits, Schedule, Source, When};
 use mynah_model::Drive;
 use mynah_model::config::Fault;
 use mynah_model::precondition::Preconditioned;
+use mynah_model::stats::Counters;
 use mynah_model::turnover::Turnover;
 use mynah_stamp::{Span, Time};
 
 /// Events after which settling ends by itself: some five CPU seconds.
 const EVENTS_MAX: u64 = 24_000_000;
+/// Of the time until a settling has been found to be at its end, it then goes on for one part in so
+/// many.
+const PARTS_AFTER: u64 = 8;
 /// Completions between two looks at the drive.
 const LOOK_EVERY: u64 = 512;
 /// Blocks that each plane collects before it is judged whether they are in balance.
@@ -48,27 +52,18 @@ pub struct Settled {
 /// itself.
 struct Moment {
     turnover: Turnover,
-    padded: u64,
-    programmed: u64,
+    counters: Counters,
 }
 
 impl Moment {
     fn of(drive: &Drive, turnover: Turnover) -> Moment {
-        let counters = drive.counters();
-        Moment {
-            turnover,
-            padded: counters.padded_units,
-            programmed: counters.flash_units_programmed,
-        }
+        Moment { turnover, counters: drive.counters() }
     }
 
     /// Judges what has happened since then, if the drive has turned over so much `now`.
     fn judge(&self, drive: &Drive, now: &Turnover, expected: Option<f64>) -> Steadiness {
-        let counters = drive.counters();
-        let programmed = counters.flash_units_programmed - self.programmed;
-        let padded = (counters.padded_units - self.padded) as f64;
-        let padded_share = padded / programmed.max(1) as f64;
-        let grounds = Grounds::new(drive, padded_share, expected, ERROR_MAX);
+        let counted = [&self.counters, &drive.counters()];
+        let grounds = Grounds::new(drive, counted, expected, ERROR_MAX);
         Steadiness::judge(&now.since(&self.turnover), grounds)
     }
 }
@@ -115,17 +110,17 @@ impl Runner {
     /// # Errors
     /// See [`RunError`]. A drive that has no steady state under these flows is found here.
     pub fn settled(mut self, progress: impl FnMut(Progress) -> bool) -> Result<Runner, RunError> {
-        let flows: Vec<FlowSpec> = self.specs.iter().map(endless).collect();
-        // A trace ends, and may come through a pipe.
-        let writes = |flow: &FlowSpec| match &flow.source {
-            Source::Synthetic(synthetic) => synthetic.mix.write() > 0.0,
-            Source::Trace(_) => false,
-        };
-        let endless = flows.iter().all(|flow| matches!(flow.source, Source::Synthetic(_)));
-        let turns_over = !self.drive.config().flash.rewritable && flows.iter().any(writes);
-        if self.settle == Settle::Off || !endless || !turns_over {
+        if self.settle == Settle::Off {
             return Ok(self);
         }
+        if let Some(why) = self.cannot_settle() {
+            // Who asked for a time is told.
+            if let Settle::For(_) = self.settle {
+                self.notes.push(format!("the drive has not settled: {why}"));
+            }
+            return Ok(self);
+        }
+        let flows: Vec<FlowSpec> = self.specs.iter().map(endless).collect();
         self.warm_cache()?;
         let faults = self.drive.config().faults.clone();
         let timed = |fault: &Fault| !matches!(fault, Fault::SlowDie { .. });
@@ -137,7 +132,7 @@ impl Runner {
         if faults != lasting {
             drive.begin_anew(lasting);
         }
-        let mut inner = Runner::on(drive, &flows, &options, FlowSpec::past_generator)?;
+        let mut inner = Runner::on(drive, &flows, &options, When::Before)?;
         let expected = self.preconditioned.as_ref().and_then(|found| found.expected_waf);
         let settled = inner.settle_for(self.settle, expected, progress);
         let settled = settled.map_err(|error| match error {
@@ -156,6 +151,26 @@ impl Runner {
         })
     }
 
+    /// Why the drive does not settle under the flows, if it does not.
+    fn cannot_settle(&self) -> Option<&'static str> {
+        let mut sources = self.specs.iter().map(|flow| &flow.source);
+        let writes = |source: &Source| match source {
+            Source::Synthetic(synthetic) => synthetic.mix.write() > 0.0,
+            Source::Trace(_) => true,
+        };
+        if !self.warms_cache {
+            Some("it does not start from its steady state (--precondition steady)")
+        } else if self.drive.config().flash.rewritable {
+            Some("what is overwritten where it lies is always at rest")
+        } else if !sources.clone().any(writes) {
+            Some("no flow writes")
+        } else if sources.any(|source| matches!(source, Source::Trace(_))) {
+            Some("a trace ends, and cannot go on for as long as that takes")
+        } else {
+            None
+        }
+    }
+
     /// The drive as it has been prepared, and how.
     pub(crate) fn into_prepared(self) -> (Drive, (Option<Preconditioned>, Option<Settled>)) {
         (self.drive.into_drive(), (self.preconditioned, self.settled))
@@ -168,7 +183,7 @@ impl Runner {
         expected: Option<f64>,
         mut progress: impl FnMut(Progress) -> bool,
     ) -> Result<Settled, RunError> {
-        let until = match settle {
+        let mut until = match settle {
             Settle::For(time) => Time::ZERO + time,
             Settle::Auto | Settle::Off => Time::MAX,
         };
@@ -176,10 +191,8 @@ impl Runner {
         self.start()?;
         let mut judge = Judge::new(&self.drive, expected);
         let mut next_look = LOOK_EVERY;
-        let end = loop {
-            if !self.advance() {
-                break None;
-            }
+        let mut end = None;
+        while self.advance() {
             let now = self.drive.now();
             self.react()?;
             self.take_arrivals(now)?;
@@ -188,30 +201,32 @@ impl Runner {
                 next_look = self.completed.min(next_look);
             }
             if now >= until {
-                break None;
+                break;
             }
             if self.completed < next_look {
                 continue;
             }
             next_look = self.completed + LOOK_EVERY;
-            if settle == Settle::Auto
-                && let Some(judged) = judge.look(&self.drive)
-                && judged.verdict == Verdict::Steady
-            {
-                break Some(judged);
-            }
             let events = self.drive.events_processed() - first_event;
+            if until == Time::MAX {
+                let judged = judge.look(&self.drive);
+                end = judged.filter(|judged| judged.verdict == Verdict::Steady);
+                if end.is_some() || events >= EVENTS_MAX {
+                    // Looks come with completions, which come in bursts: a moment at which there
+                    // has just been a look is not any moment.
+                    until = now + Span::from_ps(now.as_ps() / PARTS_AFTER);
+                }
+            }
+            let passed = now.as_ps() as f64;
             let done = match settle {
-                Settle::For(time) => now.since(Time::ZERO).as_secs_f64() / time.as_secs_f64(),
-                Settle::Auto | Settle::Off => events as f64 / EVENTS_MAX as f64,
+                Settle::For(time) => passed / time.as_ps() as f64,
+                _ if until < Time::MAX => passed / until.as_ps() as f64,
+                _ => events as f64 / EVENTS_MAX as f64,
             };
-            if settle == Settle::Auto && events >= EVENTS_MAX {
-                break None;
-            }
             if !progress(Progress { done, now, completed: self.completed }) {
-                break None;
+                break;
             }
-        };
+        }
         Ok(Settled {
             time: self.drive.now().since(Time::ZERO),
             requests: self.completed,

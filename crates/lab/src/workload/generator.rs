@@ -18,8 +18,12 @@ use mynah_model::io::Operation;
 use mynah_stamp::{Span, Time};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-/// The streams of what jobs did before the run begin here, behind those of all jobs.
-const PAST_JOBS: u64 = 1 << 32;
+/// When a job draws. What went before has streams of its own, behind those of all jobs of a run.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum When {
+    Run = 0,
+    Before = 1 << 32,
+}
 
 /// A request of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -136,28 +140,17 @@ impl FlowSpec {
         flow_index: u32,
         job_index: u32,
     ) -> Result<Generator, WorkloadError> {
-        let stream = u64::from(job_index);
-        self.generator_of(capacity_sectors, run_seed, flow_index, (job_index, stream))
+        self.generator_when(When::Run, capacity_sectors, run_seed, flow_index, job_index)
     }
 
-    /// The same of what a job did before the run: other draws, from the same distributions.
-    pub(crate) fn past_generator(
+    /// The same, of the run or of what went before it: other draws, from the same distributions.
+    pub(crate) fn generator_when(
         &self,
+        when: When,
         capacity_sectors: u64,
         run_seed: u64,
         flow_index: u32,
         job_index: u32,
-    ) -> Result<Generator, WorkloadError> {
-        let stream = PAST_JOBS + u64::from(job_index);
-        self.generator_of(capacity_sectors, run_seed, flow_index, (job_index, stream))
-    }
-
-    fn generator_of(
-        &self,
-        capacity_sectors: u64,
-        run_seed: u64,
-        flow_index: u32,
-        (job_index, stream_of_job): (u32, u64),
     ) -> Result<Generator, WorkloadError> {
         if self.jobs == 0 {
             return Err(self.error("numjobs is 0; at least 1 is needed"));
@@ -184,7 +177,7 @@ impl FlowSpec {
                 Stream::Synthetic(self.drawn(
                     synthetic,
                     capacity_sectors,
-                    seed_of(stream_of_job),
+                    seed_of(u64::from(job_index) + when as u64),
                     seed_of(seed::ALL_JOBS),
                 )?)
             }

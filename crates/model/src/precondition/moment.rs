@@ -19,7 +19,6 @@ use crate::config::{Placement, WriteFrontiers};
 use crate::drive::Drive;
 use crate::steady::pool::{BlockComposition, BlockRole, Order, PoolState};
 use rand_xoshiro::Xoshiro256PlusPlus;
-use std::ops::RangeInclusive;
 
 /// What a plane is found with.
 pub(super) struct Moment {
@@ -50,17 +49,14 @@ impl Drive {
 
     /// Free blocks that collection keeps in a plane with these kinds of data: `start`, or what
     /// writes that leave no time let it have.
-    pub(super) fn free_at_work(&self, classes: &[PlaneClass]) -> RangeInclusive<usize> {
+    pub(super) fn free_at_work(&self, classes: &[PlaneClass]) -> usize {
         let start = self.blocks.start;
-        let urgent = self.blocks.urgent.min(start);
-        let saturated = classes.iter().any(|class| class.saturated);
-        match (saturated, self.config.gc.paced) {
-            (false, _) => start..=start,
+        match classes.iter().any(|class| class.saturated) {
             // A collection wins as many pages as are written meanwhile.
-            (true, true) => self.free_under_way()..=self.free_under_way(),
+            true if self.config.gc.paced => self.free_under_way(),
             // Collection that the host comes before is left behind until it is urgent.
-            (true, false) if self.config.gc.preemptible => urgent..=urgent,
-            (true, false) => start..=start,
+            true if self.config.gc.preemptible => self.blocks.urgent.min(start),
+            _ => start,
         }
     }
 
@@ -94,9 +90,7 @@ impl Drive {
             && self.config.gc.collects_first()
             && !self.mapping.tables_follow_collections();
         if saturated && !first && !(one && self.config.gc.paced) {
-            let free = self.free_at_work(classes);
-            let more = below(random, free.clone().count() as u32) as usize;
-            let free_blocks = free.start() + more;
+            let free_blocks = self.free_at_work(classes);
             return Moment { free_blocks, host: phase, collected: chance, hot };
         }
         let share = match saturated {

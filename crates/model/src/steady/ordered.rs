@@ -149,11 +149,7 @@ impl PoolState {
         units: &[u64],
         rng: &mut impl Rng,
     ) -> Result<(), PoolError> {
-        let wanted: u64 = units.iter().sum();
-        let room: u64 = blocks.iter().map(|block| u64::from(block.written)).sum();
-        if wanted > room {
-            return Err(PoolError::DoesNotFit { units: wanted, room });
-        }
+        resample::has_room(blocks, units)?;
         let count = |blocks: &[BlockComposition], class: usize| {
             blocks.iter().map(|block| u64::from(block.valid[class])).sum::<u64>()
         };

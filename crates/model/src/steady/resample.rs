@@ -101,6 +101,16 @@ impl PoolState {
     }
 }
 
+/// Whether `blocks` are written far enough to hold `units` of each class.
+pub(super) fn has_room(blocks: &[BlockComposition], units: &[u64]) -> Result<(), PoolError> {
+    let units = units.iter().sum();
+    let room = blocks.iter().map(|block| u64::from(block.written)).sum();
+    match units > room {
+        true => Err(PoolError::DoesNotFit { units, room }),
+        false => Ok(()),
+    }
+}
+
 /// Adds and removes valid units until class `i` has `units[i]` of them; no block gets more
 /// than it has written.
 pub(super) fn correct(
@@ -108,11 +118,7 @@ pub(super) fn correct(
     units: &[u64],
     rng: &mut impl Rng,
 ) -> Result<(), PoolError> {
-    let wanted: u64 = units.iter().sum();
-    let room: u64 = blocks.iter().map(|block| u64::from(block.written)).sum();
-    if wanted > room {
-        return Err(PoolError::DoesNotFit { units: wanted, room });
-    }
+    has_room(blocks, units)?;
     let mut missing = [0_i64; MAX_CLASSES];
     for (class, (missing, &wanted)) in missing.iter_mut().zip(units).enumerate() {
         let have: u64 = blocks.iter().map(|block| u64::from(block.valid[class])).sum();
