@@ -17,6 +17,9 @@ use mynah_stamp::Span;
 
 /// How far means of four seeds may lie from the drive at rest: WAF and IOPS, mean latency, p99.
 const OFF_MAX: [f64; 4] = [0.10, 0.10, 0.10, 0.20];
+/// What is said to be too short may lie further apart, by chance, but not as far as what begins in
+/// another state.
+const OFF_MAX_BY_CHANCE: [f64; 4] = [0.25, 0.25, 0.25, 0.60];
 const QUANTITIES: [&str; 4] = ["WAF", "IOPS", "mean", "p99"];
 const SEEDS: [u64; 4] = [1, 2, 3, 4];
 
@@ -31,7 +34,7 @@ struct Cut {
 
 impl Cut {
     const fn new(drive: &'static str, changes: &'static [&'static str]) -> Cut {
-        Cut { name: drive, drive, changes, blocks: 20.0 }
+        Cut { name: drive, drive, changes, blocks: 60.0 }
     }
 }
 
@@ -173,17 +176,21 @@ fn compare(cut: &Cut, load: &Load) -> Came {
         " {steady} steady, {warned} not | {verdict}, {} in {:.0} s {} |",
         rest.collected, rest.seconds, rest.halves
     );
-    if rest.verdict == Some(Verdict::NotSteady) || rest.collected < 10 * planes {
+    // A run that is not known to be at rest itself is no reference.
+    if rest.verdict != Some(Verdict::Steady) || rest.collected < 10 * planes {
         return Came::NoReference;
     }
-    let wrong: Vec<String> = (0..4)
-        .filter(|&at| off[at].abs() > OFF_MAX[at])
-        .map(|at| format!("{} {:+.1} %", QUANTITIES[at], off[at] * 100.0))
-        .collect();
-    match (wrong.is_empty(), steady) {
-        (true, _) => Came::Right(warned),
-        (false, 0) => Came::Warned,
-        (false, _) => Came::Wrong(format!("{} {}: {}", cut.name, load.name, wrong.join(", "))),
+    let beyond = |most: [f64; 4]| {
+        let which = (0..4).filter(|&at| off[at].abs() > most[at]);
+        let words = which.map(|at| format!("{} {:+.1} %", QUANTITIES[at], off[at] * 100.0));
+        words.collect::<Vec<_>>().join(", ")
+    };
+    let named = |what: String| format!("{} {}: {what}", cut.name, load.name);
+    match (beyond(OFF_MAX), beyond(OFF_MAX_BY_CHANCE)) {
+        (right, _) if right.is_empty() => Came::Right(warned),
+        (off, _) if steady > 0 => Came::Wrong(named(off)),
+        (_, far) if !far.is_empty() && warned == 0 => Came::Wrong(named(far)),
+        _ => Came::Warned,
     }
 }
 
@@ -213,7 +220,7 @@ fn matrix(drives: &[Cut], loads: &[Load]) {
               to be steady, {none} without reference, {} wrong: {wrong:#?}",
         wrong.len()
     );
-    assert!(wrong.is_empty(), "said to be steady, and off: {wrong:#?}");
+    assert!(wrong.is_empty(), "off, and not said to be unsteady: {wrong:#?}");
     assert!(
         not_steady * 10 <= right * SEEDS.len(),
         "{not_steady} of {right} times four are steady"
@@ -225,7 +232,7 @@ const SAMPLE: [Cut; 3] = [
     Cut {
         name: "paced",
         drive: "enterprise-tlc",
-        blocks: 60.0,
+        blocks: 120.0,
         changes: &[
             "geometry.channels=2",
             "geometry.blocks_per_plane=96",
@@ -236,7 +243,7 @@ const SAMPLE: [Cut; 3] = [
     Cut {
         name: "left-behind",
         drive: "sata-850-pro",
-        blocks: 60.0,
+        blocks: 120.0,
         changes: &[
             "geometry.channels=2",
             "geometry.chips_per_channel=2",
@@ -248,7 +255,7 @@ const SAMPLE: [Cut; 3] = [
     Cut {
         name: "no-cache",
         drive: "samsung-48l-tlc",
-        blocks: 60.0,
+        blocks: 120.0,
         changes: &[
             "geometry.channels=2",
             "geometry.chips_per_channel=4",
@@ -271,7 +278,8 @@ fn every_shipped_drive_under_every_load() {
     matrix(
         &[
             Cut::new("enterprise-tlc", &["geometry.channels=4", "geometry.blocks_per_plane=60"]),
-            Cut::new("samsung-pm9a3", &["geometry.channels=4", "geometry.blocks_per_plane=60"]),
+            Cut::new("samsung-pm9a3", &["geometry.channels=4", "geometry.blocks_per_plane=80"]),
+            Cut::new("samsung-980-pro", &["geometry.channels=4", "geometry.blocks_per_plane=100"]),
             Cut::new("samsung-970-pro", &["geometry.blocks_per_plane=120"]),
             Cut::new("samsung-48l-tlc", &["geometry.blocks_per_plane=60"]),
             Cut::new("qlc-p4320", &["geometry.channels=3"]),

@@ -12,7 +12,7 @@
 use super::{Progress, RunError, RunOptions, Runner, Taped};
 use crate::experiment::Settle;
 use crate::result::{Grounds, Steadiness, Verdict};
-use crate::workload::{FlowSpec, Limits, Schedule, Source, When};
+use crate::workload::{FlowSpec, Limits, Schedule, Source, When, seed};
 use mynah_model::Drive;
 use mynah_model::config::Fault;
 use mynah_model::precondition::Preconditioned;
@@ -21,10 +21,9 @@ use mynah_model::turnover::Turnover;
 use mynah_stamp::{Span, Time};
 
 /// Events after which settling ends by itself: some five CPU seconds.
-const EVENTS_MAX: u64 = 24_000_000;
-/// Of the time until a settling has been found to be at its end, it then goes on for one part in so
-/// many.
-const PARTS_AFTER: u64 = 8;
+const EVENTS_MAX: u64 = 20_000_000;
+/// A settling that has been found to be at its end goes on for a part of its time, from this to this.
+const PART_AFTER: [f64; 2] = [0.125, 0.375];
 /// Completions between two looks at the drive.
 const LOOK_EVERY: u64 = 512;
 /// Blocks that each plane collects before it is judged whether they are in balance.
@@ -151,6 +150,16 @@ impl Runner {
         })
     }
 
+    /// How much longer a settling lasts that has come to its end at `now`. Looks come with
+    /// completions, which come in bursts, and planes go in step from the start: so that the run
+    /// begins at any moment of that, it is drawn from the seed.
+    fn more_time(&self, now: Time) -> Span {
+        let drawn = seed::derive(self.seed, u64::MAX, None, seed::ALL_JOBS);
+        let share = drawn as f64 / u64::MAX as f64;
+        let [least, most] = PART_AFTER;
+        Span::from_ps((now.as_ps() as f64 * (least + (most - least) * share)) as u64)
+    }
+
     /// Why the drive does not settle under the flows, if it does not.
     fn cannot_settle(&self) -> Option<&'static str> {
         let mut sources = self.specs.iter().map(|flow| &flow.source);
@@ -212,9 +221,7 @@ impl Runner {
                 let judged = judge.look(&self.drive);
                 end = judged.filter(|judged| judged.verdict == Verdict::Steady);
                 if end.is_some() || events >= EVENTS_MAX {
-                    // Looks come with completions, which come in bursts: a moment at which there
-                    // has just been a look is not any moment.
-                    until = now + Span::from_ps(now.as_ps() / PARTS_AFTER);
+                    until = now + self.more_time(now);
                 }
             }
             let passed = now.as_ps() as f64;
