@@ -21,8 +21,18 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 /// When a job draws. What went before has streams of its own, behind those of all jobs of a run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum When {
-    Run = 0,
-    Before = 1 << 32,
+    Run,
+    Before,
+}
+
+impl When {
+    /// Stream of the first job.
+    fn first_stream(self) -> u64 {
+        match self {
+            When::Run => 0,
+            When::Before => 1 << 32,
+        }
+    }
 }
 
 /// A request of a stream.
@@ -177,7 +187,7 @@ impl FlowSpec {
                 Stream::Synthetic(self.drawn(
                     synthetic,
                     capacity_sectors,
-                    seed_of(u64::from(job_index) + when as u64),
+                    seed_of(when.first_stream() + u64::from(job_index)),
                     seed_of(seed::ALL_JOBS),
                 )?)
             }
