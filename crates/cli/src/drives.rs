@@ -6,7 +6,7 @@ use crate::args::{DriveCheck, Drives};
 use crate::failure::Failure;
 use crate::print;
 use miette::Report;
-use mynah_lab::drive::{self, DriveFile};
+use mynah_lab::drive::{self, Caution, DriveFile};
 use std::fmt::Write;
 
 fn load(name: &str, set: &[String]) -> Result<DriveFile, Failure> {
@@ -54,6 +54,13 @@ fn check(file: &DriveFile) -> String {
             unsourced.len(),
             unsourced.join(", ")
         );
+    }
+    let cautions = file.cautions();
+    if !cautions.is_empty() {
+        text.push_str("what makes its results other than you may expect:\n");
+    }
+    for Caution { setting, text: what } in cautions {
+        let _ = writeln!(text, "  {setting}: {what}");
     }
     text
 }

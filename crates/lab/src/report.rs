@@ -214,8 +214,8 @@ fn cards(out: &mut String, result: &Result) -> std::fmt::Result {
 
 fn device_cards(out: &mut String, device: &Device) -> std::fmt::Result {
     if let Some(waf) = device.waf {
-        let moved = format!("{} units moved by GC", device.gc_units_moved);
-        card(out, "write amplification", &format!("{waf:.2}×"), &moved)?;
+        let parts = device.waf_parts.map_or(String::new(), |parts| parts.told());
+        card(out, "write amplification", &format!("{waf:.2}×"), &parts)?;
     }
     card(out, "blocks erased", &device.erases.to_string(), &format!("GC runs {}", device.gc_runs))?;
     if let Some(ratio) = device.cmt_hit_ratio {

@@ -10,6 +10,7 @@
 mod contention;
 mod device;
 mod steadiness;
+mod waf;
 
 pub use contention::{
     BlameEntry, blame_entries, blame_since, fairness, slowdown, weighted_speedup,
@@ -17,6 +18,7 @@ pub use contention::{
 pub use device::{Device, Wear};
 pub(crate) use steadiness::Grounds;
 pub use steadiness::{Settling, Steadiness, Verdict};
+pub use waf::WafParts;
 
 use crate::recorder::{Kind, Recorder};
 use mynah_model::stats::{Blame, Counters};
@@ -422,6 +424,9 @@ impl Result {
                 slowdown,
             })
             .collect();
+        let device = Device::new(parts.counters_before, parts.counters, recorder.interval());
+        let unit_bytes = parts.counters.wear.unit_bytes;
+        let caution = device.waf_parts.and_then(|waf| waf.caution(unit_bytes));
         Result {
             schema: ResultSchema::V1,
             drive: parts.drive.to_owned(),
@@ -434,14 +439,14 @@ impl Result {
             untrusted: None,
             functional: false,
             failures: Vec::new(),
-            notes: Vec::new(),
+            notes: caution.into_iter().collect(),
             steady: None,
             steadiness: None,
             settled: None,
             flows,
             fairness: all.as_deref().and_then(fairness),
             weighted_speedup: all.as_deref().and_then(weighted_speedup),
-            device: Some(Device::new(parts.counters_before, parts.counters, recorder.interval())),
+            device: Some(device),
             host: None,
             stages: recorder.stages(),
             blame: blame_entries(&blame_since(parts.blame_before, parts.blame), names),

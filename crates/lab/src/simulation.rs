@@ -574,7 +574,7 @@ impl Simulation {
             alone,
             run: Run::default(),
         });
-        result.notes = outcome.notes;
+        result.notes.extend(outcome.notes);
         result.point = self.point.iter().cloned().collect();
         if let Some(steady) = &outcome.steady
             && !steady.reached

@@ -176,6 +176,9 @@ fn write_device(out: &mut String, result: &Result, device: &Device) -> std::fmt:
     if let Some(waf) = waf {
         write!(out, "  writes: WAF {waf:.2}; GC reclaimed {gc_runs} blocks")?;
         writeln!(out, " and moved {} units", device.gc_units_moved)?;
+        if let Some(parts) = &device.waf_parts {
+            writeln!(out, "    of {}", parts.told())?;
+        }
         if let Some(judged) = &result.steadiness {
             write_steadiness(out, judged)?;
         }

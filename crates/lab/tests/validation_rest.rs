@@ -14,6 +14,8 @@ use mynah_lab::Simulation;
 use mynah_lab::experiment::{Precondition, Settle};
 use mynah_lab::result::{Result as RunResult, Verdict};
 use mynah_stamp::Span;
+use rand::{Rng, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
 
 /// How far means of four seeds may lie from the drive at rest: WAF and IOPS, mean latency, p99.
 const OFF_MAX: [f64; 4] = [0.10, 0.10, 0.10, 0.20];
@@ -25,16 +27,55 @@ const SEEDS: [u64; 4] = [1, 2, 3, 4];
 
 /// A drive, small enough to be turned over.
 struct Cut {
-    name: &'static str,
+    name: String,
     drive: &'static str,
-    changes: &'static [&'static str],
+    changes: Vec<String>,
     /// Blocks that each plane collects while the drive at rest is measured, about.
     blocks: f64,
 }
 
 impl Cut {
-    const fn new(drive: &'static str, changes: &'static [&'static str]) -> Cut {
-        Cut { name: drive, drive, changes, blocks: 60.0 }
+    fn new(drive: &'static str, changes: &[&str]) -> Cut {
+        let changes = changes.iter().map(|&change| change.to_owned()).collect();
+        Cut { name: drive.to_owned(), drive, changes, blocks: 60.0 }
+    }
+
+    /// A small drive, measured for longer.
+    fn small(name: &str, drive: &'static str, changes: &[&str]) -> Cut {
+        Cut { name: name.to_owned(), blocks: 120.0, ..Cut::new(drive, changes) }
+    }
+
+    /// A valid drive with settings drawn from `seed`.
+    fn random(seed: u64) -> Cut {
+        const DRIVE: &str = "samsung-pm9a3";
+        let choices: [(&str, &[&str]); 16] = [
+            ("geometry.channels", &["2", "4"]),
+            ("geometry.chips_per_channel", &["1", "2"]),
+            ("geometry.dies_per_chip", &["1", "2"]),
+            ("geometry.planes_per_die", &["1", "2"]),
+            ("geometry.blocks_per_plane", &["96", "128", "200"]),
+            ("geometry.pages_per_block", &["64", "128", "192"]),
+            ("geometry.page_size", &["8KiB", "16KiB", "32KiB"]),
+            ("mapping.unit", &["4KiB", "4KiB", "8KiB"]),
+            ("over_provisioning", &["12%", "16%", "20%", "28%"]),
+            ("gc.victim", &["greedy", "greedy", "fifo", "cost-benefit", "random++"]),
+            ("gc.write_frontiers", &["one", "separate"]),
+            ("gc.paced", &["true", "true", "false"]),
+            ("gc.preemptible", &["true", "false"]),
+            ("cache.size", &["2MiB", "8MiB", "32MiB"]),
+            ("allocation.placement", &["static", "striped", "least-loaded"]),
+            ("scheduler.multi_plane", &["true", "false"]),
+        ];
+        let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
+        loop {
+            let draw = |(key, values): &(&str, &[&str])| {
+                format!("{key}={}", values[rng.next_u64() as usize % values.len()])
+            };
+            let changes: Vec<String> = choices.iter().map(draw).collect();
+            if Simulation::on_changed(DRIVE, &changes).is_ok() {
+                return Cut { name: format!("random {seed}"), drive: DRIVE, changes, blocks: 60.0 };
+            }
+        }
     }
 }
 
@@ -109,8 +150,7 @@ impl Seen {
 }
 
 fn simulation(cut: &Cut, flows: &[String], time: Span, seed: u64) -> Simulation {
-    let changes: Vec<String> = cut.changes.iter().map(|&change| change.to_owned()).collect();
-    let mut simulation = Simulation::on_changed(cut.drive, &changes).unwrap().seed(seed);
+    let mut simulation = Simulation::on_changed(cut.drive, &cut.changes).unwrap().seed(seed);
     for (at, flow) in flows.iter().enumerate() {
         let runtime = format!("{flow} runtime={}ns", time.as_ps() / 1000);
         simulation = simulation.flow(&format!("flow-{}", at + 1), &runtime).unwrap();
@@ -202,7 +242,7 @@ fn matrix(drives: &[Cut], loads: &[Load]) {
     println!("|---|---|---|---|---|---|---|---|");
     let (mut right, mut not_steady, mut warned, mut none) = (0, 0, 0, 0);
     let mut wrong = vec![];
-    for cut in drives.iter().filter(|cut| chosen("MYNAH_DRIVES", cut.name)) {
+    for cut in drives.iter().filter(|cut| chosen("MYNAH_DRIVES", &cut.name)) {
         for load in loads.iter().filter(|load| chosen("MYNAH_LOADS", load.name)) {
             match compare(cut, load) {
                 Came::Right(of) => {
@@ -228,48 +268,38 @@ fn matrix(drives: &[Cut], loads: &[Load]) {
 }
 
 /// Small drives of three kinds: paced, collection left behind by the host, and without a cache.
-const SAMPLE: [Cut; 3] = [
-    Cut {
-        name: "paced",
-        drive: "enterprise-tlc",
-        blocks: 120.0,
-        changes: &[
-            "geometry.channels=2",
-            "geometry.blocks_per_plane=96",
-            "geometry.pages_per_block=96",
-            "cache.size=8MiB",
-        ],
-    },
-    Cut {
-        name: "left-behind",
-        drive: "sata-850-pro",
-        blocks: 120.0,
-        changes: &[
-            "geometry.channels=2",
-            "geometry.chips_per_channel=2",
-            "geometry.blocks_per_plane=256",
-            "geometry.pages_per_block=64",
-            "over_provisioning=15%",
-        ],
-    },
-    Cut {
-        name: "no-cache",
-        drive: "samsung-48l-tlc",
-        blocks: 120.0,
-        changes: &[
-            "geometry.channels=2",
-            "geometry.chips_per_channel=4",
-            "geometry.pages_per_block=96",
-            "over_provisioning=20%",
-        ],
-    },
-];
+fn sample() -> [Cut; 3] {
+    let paced = [
+        "geometry.channels=2",
+        "geometry.blocks_per_plane=96",
+        "geometry.pages_per_block=96",
+        "cache.size=8MiB",
+    ];
+    let left_behind = [
+        "geometry.channels=2",
+        "geometry.chips_per_channel=2",
+        "geometry.blocks_per_plane=256",
+        "geometry.pages_per_block=64",
+        "over_provisioning=15%",
+    ];
+    let no_cache = [
+        "geometry.channels=2",
+        "geometry.chips_per_channel=4",
+        "geometry.pages_per_block=96",
+        "over_provisioning=20%",
+    ];
+    [
+        Cut::small("paced", "enterprise-tlc", &paced),
+        Cut::small("left-behind", "sata-850-pro", &left_behind),
+        Cut::small("no-cache", "samsung-48l-tlc", &no_cache),
+    ]
+}
 
 #[test]
 fn the_first_second_is_that_of_a_drive_at_rest() {
     let sample = ["write-32", "mixed-16", "rate-70", "hot-cold"];
     let loads: Vec<Load> = LOADS.into_iter().filter(|load| sample.contains(&load.name)).collect();
-    matrix(&SAMPLE, &loads);
+    matrix(&sample(), &loads);
 }
 
 #[test]
@@ -290,4 +320,10 @@ fn every_shipped_drive_under_every_load() {
         ],
         &LOADS,
     );
+}
+
+#[test]
+#[ignore = "some two CPU hours"]
+fn ten_random_drives_under_every_load() {
+    matrix(&(1..=10).map(Cut::random).collect::<Vec<_>>(), &LOADS);
 }

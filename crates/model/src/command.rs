@@ -318,6 +318,8 @@ pub(crate) struct WriteUnit {
     pub(crate) neighbours: Neighbours,
     /// Sectors of the unit that are here; all bits set for a whole unit.
     pub(crate) mask: u64,
+    /// Of these, what hosts wrote since it was programmed last.
+    pub(crate) written: u64,
     pub(crate) epoch: u32,
     /// Epoch of the rewrite, if `rewritten`.
     pub(crate) rewrite_epoch: u32,
@@ -365,6 +367,7 @@ impl WriteUnit {
             next: NONE,
             neighbours: Neighbours::NONE,
             mask: u64::MAX,
+            written: u64::MAX,
             epoch: 0,
             rewrite_epoch: 0,
             from: NONE,

@@ -282,6 +282,7 @@ impl Drive {
                         cached: true,
                         part: u.part,
                         mask: u.mask,
+                        written: u.written,
                         ..WriteUnit::new(u.content, u.class, u.holder, now)
                     };
                     kept.push((age.get(&at).copied(), unit));

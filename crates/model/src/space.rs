@@ -41,6 +41,14 @@ pub(crate) struct Shape {
 }
 
 impl Shape {
+    /// Bytes of a unit that are not in `mask`, which is not whole.
+    #[cold]
+    pub(crate) fn bytes_beside(&self, mask: u64) -> u64 {
+        let bits = self.unit_sectors.div_ceil(self.unit_sectors.div_ceil(64));
+        let beside = bits.saturating_sub(mask.count_ones());
+        u64::from(self.unit_bytes) * u64::from(beside) / u64::from(bits)
+    }
+
     pub(crate) fn new(config: &Config) -> Shape {
         let flash_planes = config.planes_per_unit();
         let config = &config.with_joined_planes();

@@ -157,6 +157,10 @@ pub struct Counters {
     pub dram_row_hits: u64,
     /// Sum over host programs of the units a page had room for but did not get.
     pub padded_units: u64,
+    /// Bytes of units that hosts had written in part: what was programmed beside that part.
+    pub rest_bytes_programmed: u64,
+    /// Of the units that garbage collection moved, those that lay in blocks chosen to level wear.
+    pub levelling_units_moved: u64,
     /// Units whose latest data were lost: in a power cut, or because no flash took them.
     pub units_lost: u64,
     /// Media operations that failed by injected faults.
@@ -185,6 +189,8 @@ pub struct WearState {
     pub block_bytes: u64,
     /// User bytes in a flash page.
     pub page_bytes: u64,
+    /// User bytes in a mapping unit.
+    pub unit_bytes: u64,
     /// Erases of all blocks together.
     pub erases: u64,
     /// Erases of the least worn block in use.

@@ -168,8 +168,10 @@ impl Drive {
                     saturated[part] |= access.saturated;
                     match dirty {
                         Some(at) => {
-                            self.units[at].mask =
-                                complete_mask(self.shape.unit_sectors, self.units[at].mask | mask);
+                            let sectors = self.shape.unit_sectors;
+                            let u = &mut self.units[at];
+                            u.mask = complete_mask(sectors, u.mask | mask);
+                            u.written = complete_mask(sectors, u.written | mask);
                             self.unlink_cached(at);
                             self.link_newest_cached(at);
                         }
@@ -202,6 +204,7 @@ impl Drive {
             cached: true,
             state: UnitState::Cached,
             mask: complete_mask(self.shape.unit_sectors, mask | known),
+            written: mask,
             epoch,
             part: part as u16,
             ..WriteUnit::new(

@@ -30,6 +30,7 @@ impl Drive {
         }
         let Some(block) = self.blocks.take_least_worn(plane, threshold) else { return false };
         self.counters.wear_levelling_runs += u64::from(self.shape.flash_planes);
+        self.counters.levelling_units_moved += u64::from(self.blocks.valid(block));
         self.levelled_last[plane as usize] = true;
         self.levelled[plane as usize] = (written, count);
         self.blocks.levelling[plane as usize] = true;
@@ -121,6 +122,7 @@ impl Drive {
             blocks: self.blocks.erases.len() as u64 * joined,
             block_bytes: joined_bytes / joined,
             page_bytes: u64::from(self.config.geometry.page_bytes),
+            unit_bytes: u64::from(self.shape.unit_bytes),
             erases: erases * joined,
             erases_min: ranges().map(|(least, _)| least).min().unwrap_or(0),
             spread: ranges().map(|(least, most)| most.saturating_sub(least)).max().unwrap_or(0),

@@ -55,7 +55,8 @@ impl Drive {
         let at = self.units.insert_any();
         let u = &mut self.units[at];
         *u = WriteUnit::new(Content::Unit(unit), c.class, c.flow, self.now);
-        (u.cached, u.watched, u.mask) = (cached, !cached, mask);
+        (u.cached, u.watched) = (cached, !cached);
+        (u.mask, u.written) = (mask, mask);
         u.command = if cached { NONE } else { command };
         at
     }
@@ -182,6 +183,8 @@ impl Drive {
             complete_mask(self.shape.unit_sectors, u.mask | added)
         };
         u.trimmed = false;
+        let earlier = if u.state == UnitState::Programming && !u.rewritten { 0 } else { u.written };
+        u.written = complete_mask(self.shape.unit_sectors, earlier | added);
         cache.rehold(usize::from(u.part), u.holder, holder);
         u.holder = holder;
         match u.state {
@@ -455,6 +458,9 @@ impl Drive {
         u.before = before.map_or(0, |before| before + 1);
         if let Content::Unit(unit) = content {
             self.counters.flash_units_programmed += 1;
+            if u.written != u64::MAX {
+                self.counters.rest_bytes_programmed += self.shape.bytes_beside(u.written);
+            }
             if from_collection {
                 self.counters.gc_units_moved += 1;
                 self.collected_mapping_changed(unit, at);

@@ -558,7 +558,7 @@ impl Served {
             run,
         });
         let lateness = self.measure.lateness();
-        result.notes = self.notes.clone();
+        result.notes.extend_from_slice(&self.notes);
         result.failures = self.failures.clone();
         result.functional = self.options.functional;
         result.lateness_ns = lateness.late();

@@ -7,6 +7,7 @@
 //!
 //! This module describes drives; it does not build or run them.
 
+mod caution;
 mod document;
 mod identity;
 mod library;
@@ -23,6 +24,7 @@ use mynah_model::config::Config;
 use crate::fault::{self, FaultError};
 use crate::input;
 
+pub use caution::Caution;
 pub use document::DriveError;
 use document::{Document, Problem, choices, nearest, override_text};
 pub use identity::drive_hash;

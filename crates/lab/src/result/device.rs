@@ -1,5 +1,6 @@
 //! What the drive itself counted, as results say it.
 
+use super::waf::WafParts;
 use mynah_model::stats::Counters;
 use mynah_stamp::Span;
 use schemars::JsonSchema;
@@ -11,6 +12,9 @@ pub struct Device {
     /// Write amplification: bytes programmed, translation pages and padding included, for each byte
     /// written by hosts; null without writes.
     pub waf: Option<f64>,
+    /// What it is made of; null without writes.
+    #[serde(default)]
+    pub waf_parts: Option<WafParts>,
     /// Blocks that garbage collection has finished.
     pub gc_runs: u64,
     /// Blocks erased.
@@ -174,6 +178,7 @@ impl Device {
         let wear = Wear::new(after, since(|c| c.wear_levelling_runs), waf, bytes_per_s);
         Device {
             waf,
+            waf_parts: WafParts::new(since, after),
             gc_runs: since(|c| c.gc_runs),
             erases: since(|c| c.erases),
             flash_reads: since(|c| c.flash_reads),
@@ -249,6 +254,7 @@ mod tests {
         };
         let device = Device::new(&before, &after, Span::from_us(200));
         assert_eq!((device.waf, device.cmt_hit_ratio), (Some(2.0), None));
+        assert_eq!(device.waf_parts, Some(WafParts { host: 2.0, ..WafParts::default() }));
         assert_eq!(device.channel_utilisation, [0.25]);
     }
 }

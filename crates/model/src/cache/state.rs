@@ -65,6 +65,7 @@ impl Dirty {
             cached: true,
             state: UnitState::Cached,
             mask: self.mask,
+            written: self.mask,
             part: part as u16,
             ..WriteUnit::new(Content::Unit(self.unit), self.class, self.holder, Time::ZERO)
         }

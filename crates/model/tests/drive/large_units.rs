@@ -127,3 +127,33 @@ fn units_that_do_not_fit_a_die_are_refused() {
     let hybrid = |c: &mut Config| c.mapping.scheme = MappingScheme::Hybrid { log_blocks: 2 };
     assert_eq!(refused(hybrid), "mapping.unit_bytes");
 }
+
+/// What is programmed beside what hosts wrote, of writes of 4 KiB to units of 16 KiB, with a cache
+/// and in order, anywhere, and anywhere without a cache.
+#[test]
+fn the_rest_of_units_is_what_hosts_did_not_write() {
+    let rest = |size: Option<u64>, in_order: bool| {
+        let mut config = config(16384);
+        config.cache = size.map(|bytes| DataCache { bytes, ..cache() });
+        let mut host = Host::without_queues(config, Manner::default());
+        host.create(fetched_queue(1));
+        fill(&mut host);
+        host.drive.restart_counters();
+        let writes = host.drive.namespace_sectors(NAMESPACE).expect("one") / 8;
+        let mut random = Random(3);
+        let place = |at: usize, any: u64| if in_order { at as u64 % writes } else { any };
+        let mut at = 0;
+        host.closed_loop(4, 4000, |_| {
+            at += 1;
+            (Operation::Write, place(at - 1, random.below(writes)) * 8, 8)
+        });
+        host.run_one(Operation::Flush, 0, 0);
+        let counters = host.drive.counters();
+        counters.rest_bytes_programmed as f64 / counters.host_bytes_written as f64
+    };
+    assert_eq!(rest(None, false), 3.0);
+    assert_eq!(rest(Some(1 << 20), true), 0.0);
+    // Some find their unit in the cache.
+    let random = rest(Some(1 << 20), false);
+    assert!(random > 2.0 && random < 3.0, "{random}");
+}

@@ -806,6 +806,13 @@ impl Run {
                 counters.host_units_written,
                 "every unit written is programmed once"
             );
+            if unit <= 64 * 512 {
+                assert_eq!(
+                    counters.rest_bytes_programmed + counters.host_bytes_written,
+                    counters.host_units_written * unit,
+                    "what hosts did not write of them is the rest"
+                );
+            }
         }
         let elapsed = self.host.now().since(Time::ZERO);
         let busy = counters.channel_busy.iter().chain(&counters.die_busy);
