@@ -127,13 +127,6 @@ fn normal(random: &mut Xoshiro256PlusPlus) -> f64 {
     (0..12).map(|_| uniform(random)).sum::<f64>() - 6.0
 }
 
-/// Free blocks below which collection starts, and below which it is urgent.
-pub(crate) fn thresholds(gc: &Gc, blocks_per_plane: u32) -> (u32, u32) {
-    let share = |share: f64| (share * f64::from(blocks_per_plane)) as u32;
-    let start = share(gc.start).max(gc.reserve_blocks + 1);
-    (start, share(gc.urgent).clamp(gc.reserve_blocks + 1, start))
-}
-
 impl Blocks {
     /// Memory that is overwritten in place has neither free nor open blocks, and none that is
     /// ever collected.
@@ -178,7 +171,7 @@ impl Blocks {
         mut lives: Xoshiro256PlusPlus,
     ) -> Blocks {
         let blocks = shape.planes * shape.blocks_per_plane;
-        let (start, urgent) = thresholds(gc, shape.blocks_per_plane);
+        let (start, urgent) = gc.thresholds(shape.blocks_per_plane);
         let free = |plane| {
             let first = plane * shape.blocks_per_plane;
             (first..first + shape.blocks_per_plane).collect()

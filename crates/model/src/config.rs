@@ -612,6 +612,13 @@ impl Gc {
     pub fn collects_first(&self) -> bool {
         !self.paced && self.urgent >= self.start
     }
+
+    /// Free blocks of a plane below which collection starts, and below which it is urgent.
+    pub fn thresholds(&self, blocks_per_plane: u32) -> (u32, u32) {
+        let share = |share: f64| (share * f64::from(blocks_per_plane)) as u32;
+        let start = share(self.start).max(self.reserve_blocks + 1);
+        (start, share(self.urgent).clamp(self.reserve_blocks + 1, start))
+    }
 }
 
 /// Which plane a host write goes to, of those that its namespace may use. Garbage collection

@@ -1,7 +1,7 @@
 //! What can be built: the checks behind [`Config::check`], and the layout of the logical
 //! space that follows from a valid configuration.
 
-use crate::blocks::{UNITS_PER_BLOCK_MAX, thresholds};
+use crate::blocks::UNITS_PER_BLOCK_MAX;
 use crate::config::{
     Arbitration, CacheMode, Caching, CollectionUnit, Config, Fault, FaultExtent, HotData,
     MappingScheme, MappingTable, MediaOperation, Namespace, Placement, RowPolicy, UnmappedReads,
@@ -655,7 +655,7 @@ impl Config {
     /// many blocks each could do without, and how many units any of them can hold.
     fn check_room(&self, load: &[u64]) -> Result<(Vec<u32>, u32), ConfigError> {
         let g = &self.geometry;
-        let (start, _) = thresholds(&self.gc, g.blocks_per_plane);
+        let (start, _) = self.gc.thresholds(g.blocks_per_plane);
         let open = match self.gc.frontiers {
             WriteFrontiers::One => 1,
             WriteFrontiers::Separate | WriteFrontiers::HotCold(_) => match self.mapping.table {

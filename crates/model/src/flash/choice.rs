@@ -71,24 +71,28 @@ impl Drive {
                 })
                 .or_else(|| self.pick_host_write(die));
         }
-        if self.weighs_reads {
-            let pick = self.pick_by_waits(die);
-            if pick.is_some() {
-                return pick;
-            }
+        if self.weighs_reads
+            && let Some(pick) = self.pick_by_waits(die)
+        {
+            let goes = pick.kind == OperationKind::Read || !self.is_move_due(first..last);
+            return if goes { Some(pick) } else { self.pick_collection(die).or(Some(pick)) };
         }
         if let Some(class) = self.dies[die as usize].host_class(0) {
             return self.pick_read(first, class);
         }
         // Host writes wait for what is merged.
-        if (self.hybrid.is_some()
-            || self.config.gc.paced
-                && (first..last).any(|plane| self.planes[plane as usize].collection.is_due()))
+        if (self.hybrid.is_some() || self.is_move_due(first..last))
             && let Some(pick) = self.pick_collection(die)
         {
             return Some(pick);
         }
         self.pick_host_write(die).or_else(|| self.pick_collection(die))
+    }
+
+    /// Whether a page move of one of these planes goes before host writes.
+    #[inline(always)]
+    fn is_move_due(&self, mut planes: std::ops::Range<u32>) -> bool {
+        self.config.gc.paced && planes.any(|plane| self.planes[plane as usize].collection.is_due())
     }
 
     /// The read, program or erase of a collection that a die would do next.
