@@ -614,11 +614,18 @@ impl Gc {
     }
 
     /// Free blocks of a plane below which collection starts, and below which it is urgent.
-    pub fn thresholds(&self, blocks_per_plane: u32) -> (u32, u32) {
-        let share = |share: f64| (share * f64::from(blocks_per_plane)) as u32;
-        let start = share(self.start).max(self.reserve_blocks + 1);
-        (start, share(self.urgent).clamp(self.reserve_blocks + 1, start))
+    pub(crate) fn thresholds(&self, blocks_per_plane: u32) -> (u32, u32) {
+        thresholds(self.start, self.urgent, self.reserve_blocks, blocks_per_plane)
     }
+}
+
+/// Free blocks of a plane below which collection starts, and below which it is urgent, by the
+/// shares `start` and `urgent` of its blocks and the `reserve` that only collection may use.
+pub fn thresholds(start: f64, urgent: f64, reserve: u32, blocks_per_plane: u32) -> (u32, u32) {
+    let share = |share: f64| (share * f64::from(blocks_per_plane)) as u32;
+    let least = reserve.saturating_add(1);
+    let start = share(start).max(least);
+    (start, share(urgent).clamp(least, start))
 }
 
 /// Which plane a host write goes to, of those that its namespace may use. Garbage collection

@@ -5,8 +5,11 @@
 //! however a file says them, and leaves out those at their default, so that drives keep their
 //! hash when a key is added that they do not use. What the default is are the values that a few
 //! drives have which say nothing of it ([`BASE`], [`SECTIONS`]); whether a key is there at all
-//! is decided by keys that those drives do say, and which therefore are never left out.
+//! is decided by keys that those drives do say, and which therefore are never left out. A default
+//! that has moved since counts here as what it was first: what a drive does is its hash, not what
+//! its file leaves out.
 
+use super::difference::earlier_defaults;
 use super::{Source, Sourced, read, render};
 use mynah_model::config::{Config, Namespace};
 use sha2::{Digest, Sha256};
@@ -50,6 +53,9 @@ size = "1MiB"
 [mapping]
 unit = "4KiB"
 "#;
+
+/// What of it has a default all the same, and is never left out.
+const BASE_SAYS: [&str; 1] = ["mapping.unit"];
 
 /// What opens the sections that a drive may have, or not.
 const SECTIONS: [&[&str]; 5] = [
@@ -99,9 +105,17 @@ fn defaults() -> &'static BTreeMap<String, String> {
     DEFAULTS.get_or_init(|| {
         let mut defaults = BTreeMap::new();
         for changes in SECTIONS {
-            let changes: Vec<String> = changes.iter().map(|&text| text.to_owned()).collect();
-            let (_, _, settings) =
+            // What others follow from is said as it was first.
+            let changes: Vec<String> =
+                ["gc.paced=false"].iter().chain(changes).map(|&text| text.to_owned()).collect();
+            let (_, config, settings) =
                 read("defaults", BASE, &changes).unwrap_or_else(|error| panic!("{error}"));
+            let said = |path: &str| BASE_SAYS.contains(&path);
+            defaults.extend(
+                earlier_defaults(&config)
+                    .filter(|(path, _)| !said(path))
+                    .map(|(path, value)| (path.to_owned(), value)),
+            );
             let unsaid = settings.into_iter().filter(|setting| setting.source == Source::Default);
             for Sourced { path, value, .. } in unsaid {
                 defaults.entry(path).or_insert(value);

@@ -10,6 +10,8 @@ mod wear;
 
 use std::ops::Range;
 
+pub(super) use ftl::UNPACED_START;
+
 use mynah_model::config::{
     Bus, BusCycles, BusRounding, CachedTable, CellType, Config, DataCache, Dimension, Dram, Fault,
     Firmware, FlashTiming, Flin, Gc, Geometry, Link, Mapping, MappingScheme, MappingTable,
@@ -100,7 +102,7 @@ pub(super) fn lower(document: &Document<'_>, file: &File) -> Result<Config, Vec<
         over_provisioning: check.over_provisioning(file),
         gc: match hybrid {
             true => check.gc_of_merges(file, &geometry),
-            false => check.gc(&file.gc, &geometry),
+            false => check.gc_of_pages(file, &geometry),
         },
         wear: match hybrid {
             true => mynah_model::config::Wear { static_threshold: None, ..check.wear(&file.wear) },
@@ -121,6 +123,14 @@ pub(super) fn lower(document: &Document<'_>, file: &File) -> Result<Config, Vec<
     }
     let faults = check.faults(file, &config);
     if check.problems.is_empty() { Ok(Config { faults, ..config }) } else { Err(check.problems) }
+}
+
+/// The mapping unit of a drive file that gives none, where data may be anywhere: 4 KiB, or the
+/// page if that is less or cannot be divided so.
+pub(super) fn usual_unit(page_bytes: u32) -> u32 {
+    const USUAL: u32 = 4096;
+    let divides = page_bytes.is_multiple_of(USUAL) && (page_bytes / USUAL).is_power_of_two();
+    if divides { USUAL } else { page_bytes }
 }
 
 /// The value, or the default if it was left out.
@@ -264,9 +274,14 @@ impl Check<'_> {
 
     /// The mapping unit, which everything else is counted in.
     fn unit(&mut self, file: &File, geometry: &Geometry) -> u32 {
-        let Some(unit) = &file.mapping.unit else { return geometry.page_bytes };
-        let (bytes, page) = (unit.get().0, u64::from(geometry.page_bytes));
-        if or(&file.mapping.kind, MappingName::Page) == MappingName::Hybrid {
+        let page = u64::from(geometry.page_bytes);
+        let hybrid = or(&file.mapping.kind, MappingName::Page) == MappingName::Hybrid;
+        let Some(unit) = &file.mapping.unit else {
+            let whole = hybrid || or(&file.flash.get().rewritable, false);
+            return if whole { geometry.page_bytes } else { usual_unit(geometry.page_bytes) };
+        };
+        let bytes = unit.get().0;
+        if hybrid {
             if bytes != page {
                 self.moot(
                     unit.span(),
@@ -496,6 +511,7 @@ impl Check<'_> {
             file.gc.d.as_ref().map(At::span),
             file.gc.start.as_ref().map(At::span),
             file.gc.urgent.as_ref().map(At::span),
+            file.gc.paced.as_ref().filter(|paced| *paced.get()).map(At::span),
             file.gc.reserve_blocks.as_ref().map(At::span),
             file.gc.write_frontiers.as_ref().map(At::span),
             file.gc.hot.as_ref().map(At::span),

@@ -8,6 +8,7 @@
 //! This module describes drives; it does not build or run them.
 
 mod caution;
+mod difference;
 mod document;
 mod identity;
 mod library;
@@ -25,6 +26,7 @@ use crate::fault::{self, FaultError};
 use crate::input;
 
 pub use caution::Caution;
+pub use difference::{Difference, Differences, Remark, differences};
 pub use document::DriveError;
 use document::{Document, Problem, choices, nearest, override_text};
 pub use identity::drive_hash;

@@ -27,7 +27,7 @@ pub(super) struct Setting {
     pub(super) value: String,
 }
 
-fn quoted(value: impl std::fmt::Display) -> String {
+pub(super) fn quoted(value: impl std::fmt::Display) -> String {
     toml::Value::String(value.to_string()).to_string()
 }
 
@@ -35,7 +35,7 @@ fn span(value: Span) -> String {
     quoted(Duration(value))
 }
 
-fn bytes(value: u64) -> String {
+pub(super) fn bytes(value: u64) -> String {
     quoted(Bytes(value))
 }
 

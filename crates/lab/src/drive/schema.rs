@@ -306,7 +306,9 @@ pub(super) struct Dram {
 #[serde(deny_unknown_fields)]
 pub(super) struct Mapping {
     /// Bytes that one mapping entry covers: the page, the page divided by a power of two, or a
-    /// page in each of a power of two of planes of a die. Default: the page.
+    /// page in each of a power of two of planes of a die. Default: 4KiB, or the page if it is
+    /// smaller, or no 4KiB times a power of two; with `kind = "hybrid"` and `flash.rewritable` the
+    /// page.
     pub(super) unit: Maybe<Bytes>,
     /// What may be where on flash. Default: page.
     pub(super) kind: Maybe<MappingName>,
@@ -367,8 +369,9 @@ pub(super) struct Gc {
     /// With `victim = "random-p"`: pages' worth of invalid data that a victim has at least.
     /// Default: 1.
     pub(super) invalid_pages: Maybe<u32>,
-    /// Collection starts when fewer than this share of a plane's blocks are free.
-    /// Default: 5%.
+    /// Collection starts when fewer than this share of a plane's blocks are free. Default: with
+    /// `paced` 1%, or twice `urgent`, or three blocks more than `reserve_blocks`, whichever is
+    /// most, but at most half of `over_provisioning`; without it 5%.
     pub(super) start: Maybe<Fraction>,
     /// Collection takes precedence over host I/O below this share (the hard threshold of
     /// preemptible collection). Default: 0.5%.
@@ -381,7 +384,8 @@ pub(super) struct Gc {
     /// the channel. Default: false.
     pub(super) copyback: Maybe<bool>,
     /// Whether page moves go before host writes in proportion to them, so that a block is won
-    /// back when the host has filled as many pages as it yields. Default: false.
+    /// back when the host has filled as many pages as it yields. Default: true, if collection is
+    /// preemptible and starts at least two blocks before it is urgent.
     pub(super) paced: Maybe<bool>,
     /// Free blocks of each plane that only collection may use, at least 1. Default: 2.
     pub(super) reserve_blocks: Maybe<u32>,

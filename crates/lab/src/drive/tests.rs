@@ -242,10 +242,10 @@ fn collection_is_as_the_file_says() {
     let three = gc(&["gc.victim=random-p", "gc.invalid_pages=3"]).victim;
     assert_eq!(three, VictimPolicy::RandomP { pages: 3 });
     let usual = gc(&[]);
-    assert!(usual.preemptible && !usual.copyback && !usual.paced);
+    assert!(usual.preemptible && !usual.copyback && usual.paced);
     assert!(!gc(&["gc.preemptible=false"]).preemptible);
     assert!(gc(&["gc.copyback=true"]).copyback);
-    assert!(gc(&["gc.paced=true"]).paced);
+    assert!(!gc(&["gc.paced=false"]).paced);
     assert_eq!(usual.unit, CollectionUnit::Block);
     assert_eq!(gc(&["gc.unit=superblock"]).unit, CollectionUnit::Superblock);
     assert_eq!(usual.frontiers, WriteFrontiers::Separate);
@@ -255,6 +255,120 @@ fn collection_is_as_the_file_says() {
     let given = ["gc.hot.counters=160", "gc.hot.decay=10", "gc.hot.threshold=7"];
     let hot = HotData { counters: Some(160), decay: Some(10), threshold: 7 };
     assert_eq!(gc(&[&[apart], &given[..]].concat()).frontiers, WriteFrontiers::HotCold(hot));
+}
+
+#[test]
+fn collection_is_paced_where_it_can_be() {
+    let found = |overrides: &[&str]| {
+        let gc = small(overrides).unwrap_or_else(|e| panic!("{}", shown(&e))).config.gc;
+        (gc.paced, gc.start, gc.urgent)
+    };
+    let large = |others: &[&str]| found(&[&["geometry.blocks_per_plane=2000"], others].concat());
+    let unpaced = (false, 0.05, 0.005);
+    // It starts late, but two blocks before it is urgent, and leaves half of what is spare.
+    assert_eq!(large(&[]), (true, 0.01, 0.005));
+    assert_eq!(found(&["geometry.blocks_per_plane=250"]), (true, 0.02, 0.005));
+    assert_eq!(large(&["gc.urgent=2%"]), (true, 0.04, 0.02));
+    assert_eq!(large(&["gc.reserve_blocks=97"]), (true, 0.05, 0.005));
+    assert_eq!(found(&["over_provisioning=12%", "gc.reserve_blocks=1"]), unpaced);
+    assert_eq!(found(&["over_provisioning=13%", "gc.reserve_blocks=1"]), (true, 0.0625, 0.005));
+    // What is given is kept, and decides whether there is anything to pace.
+    assert_eq!(large(&["gc.start=3%"]), (true, 0.03, 0.005));
+    assert_eq!(large(&["gc.start=5%", "gc.urgent=5%"]), (false, 0.05, 0.05));
+    assert_eq!(found(&["gc.start=5%"]), unpaced);
+    assert_eq!(found(&["gc.start=5%", "gc.paced=true"]), (true, 0.05, 0.005));
+    assert_eq!(large(&["gc.paced=false"]), unpaced);
+    // Where nothing makes way for the host, or nothing is collected, there is no pace.
+    assert_eq!(large(&["gc.preemptible=false"]), unpaced);
+    assert_eq!(found(&["mapping.kind=hybrid", "mapping.unit=16KiB"]), unpaced);
+    let rewritable = |text: &str| {
+        let text = SMALL.replace("erase = \"3ms\"", &format!("rewritable = true\n{text}"));
+        parse("small.toml", &text.replace("unit = \"4KiB\"", ""), &[])
+    };
+    assert_eq!(rewritable("").unwrap().config.gc.paced, false);
+    let refused = shown(&rewritable("\n[gc]\npaced = true\n").unwrap_err());
+    assert!(refused.contains("this has no effect: rewritable memory"), "{refused}");
+}
+
+#[test]
+fn a_mapping_unit_is_4_kib_unless_the_page_is_smaller() {
+    let unit = |page: &str, others: &[&str]| {
+        let text = SMALL.replace("unit = \"4KiB\"", "").replace("16KiB", page);
+        let others: Vec<String> = others.iter().map(|&other| other.to_owned()).collect();
+        let loaded =
+            parse("small.toml", &text, &others).unwrap_or_else(|e| panic!("{}", shown(&e)));
+        loaded.config.mapping.unit_bytes
+    };
+    for (page, expected) in [
+        ("16KiB", 4096),
+        ("4KiB", 4096),
+        ("2KiB", 2048),
+        ("512B", 512),
+        ("12KiB", 12288),
+        ("4608B", 4608),
+    ] {
+        assert_eq!(unit(page, &[]), expected, "{page}");
+    }
+    assert_eq!(unit("16KiB", &["mapping.kind=hybrid"]), 16384);
+    assert_eq!(unit("16KiB", &["mapping.unit=16KiB"]), 16384);
+    let rewritable = SMALL.replace("erase = \"3ms\"", "rewritable = true");
+    let rewritable = parse("small.toml", &rewritable.replace("unit = \"4KiB\"", ""), &[]).unwrap();
+    assert_eq!(rewritable.config.mapping.unit_bytes, 16384);
+}
+
+#[test]
+fn what_two_drives_differ_in_is_said() {
+    let here = small(&["geometry.blocks_per_plane=250"]).unwrap();
+    let said = |overrides: &[&str]| {
+        let there = small(&[&["geometry.blocks_per_plane=250"], overrides].concat()).unwrap();
+        let text = to_toml(&there.name, "", &there.config, &[]);
+        differences(Some(&text), &there.hash, &here.config).to_string()
+    };
+    assert_eq!(said(&["flash.program=450us"]), "`flash.program` was 450us and is 500us");
+    assert_eq!(
+        said(&["gc.victim=d-choices", "link.lanes=2", "bus.rate=800MT/s", "seed=9"]),
+        "`bus.rate` was 800MT/s and is 1200MT/s; `link.bandwidth` was 3938461538B/s and is \
+         7876923076B/s; `link.lanes` was 2 and is 4; `gc.victim` was d-choices and is greedy; \
+         `gc.d` was 10 and is not there"
+    );
+    assert_eq!(
+        said(&["gc.paced=false"]),
+        "`gc.start` was 5% and is 2% (as its default was in earlier versions and is); `gc.paced` \
+         was false and is true (as its default was in earlier versions and is)"
+    );
+    // That is not so where a file says something else.
+    assert_eq!(said(&["gc.start=3%"]), "`gc.start` was 3% and is 2%");
+    let many = said(&[
+        "flash.read=1us",
+        "flash.program=2us",
+        "flash.erase=3us",
+        "firmware.read=1us",
+        "firmware.write=1us",
+        "firmware.trim=1us",
+        "firmware.flush=1us",
+        "queues.entries=64",
+        "cache.size=2MiB",
+        "wear.dynamic=true",
+    ]);
+    assert!(many.ends_with("; and 3 more settings"), "{many}");
+    // A file from before there was a setting, one that says nothing of its drive, and one that
+    // says what is no drive here.
+    let slow = small(&["geometry.blocks_per_plane=250", "wear.dynamic=true"]).unwrap();
+    let text = to_toml("small", "", &here.config, &[]).replace("dynamic = false\n", "");
+    assert_eq!(
+        differences(Some(&text), &here.hash, &slow.config).to_string(),
+        "`wear.dynamic` was false and is true (the file is from before there was such a setting)"
+    );
+    assert_eq!(differences(None, &here.hash, &slow.config), Differences::Unsaid);
+    let earlier = small(&["geometry.blocks_per_plane=250", "gc.paced=false"]).unwrap();
+    let found = differences(None, &earlier.hash, &here.config).to_string();
+    assert_eq!(found, said(&["gc.paced=false"]));
+    let unreadable = differences(Some("name = 3"), &earlier.hash, &here.config).to_string();
+    assert!(unreadable.starts_with("what the file says of its drive is none here: "));
+    assert_eq!(
+        differences(Some(&to_toml("x", "", &here.config, &[])), "0", &here.config).to_string(),
+        "all settings are alike, so the rules of the hash were others"
+    );
 }
 
 #[test]

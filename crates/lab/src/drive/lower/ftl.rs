@@ -2,8 +2,71 @@
 //! namespaces.
 
 use super::*;
-use mynah_model::config::{CacheMode, Caching, CollectionUnit, HotData};
+use mynah_model::config::{CacheMode, Caching, CollectionUnit, HotData, thresholds};
 use schema::{FrontiersName, NamespaceCacheName};
+
+/// Over-provisioning of a drive that says nothing of it.
+const SPARE: Fraction = Fraction(0.07);
+/// Free blocks that only collection may use, of a drive that says nothing of them.
+const RESERVE_BLOCKS: u32 = 2;
+/// When collection starts without a pace.
+pub(in crate::drive) const UNPACED_START: Fraction = Fraction(0.05);
+
+/// At how many free blocks collection starts and is urgent, and whether it keeps pace with writes
+/// in between.
+struct Thresholds {
+    start: Fraction,
+    urgent: Fraction,
+    paced: bool,
+}
+
+impl Thresholds {
+    /// What `gc` says, and what it leaves out. `spare` is the over-provisioning of a drive whose
+    /// collection can keep pace.
+    ///
+    /// Without a pace collection is left behind by the host until it is urgent, so that it hardly
+    /// matters when it starts. Collection at a pace keeps as many blocks free as `start` says, and
+    /// they are lost to the data that became invalid: with 5 % of 7 % WAF would be 24. So it
+    /// starts late, but as much before it is urgent as it takes to keep the pace: two blocks, of
+    /// which one is being won back while the host fills the other. Planes that have no such two
+    /// blocks among their spare ones collect without a pace.
+    fn of(
+        gc: &schema::Gc,
+        geometry: &Geometry,
+        reserve_blocks: u32,
+        spare: Option<Fraction>,
+    ) -> Thresholds {
+        let blocks = geometry.blocks_per_plane;
+        let urgent_at = |start: Fraction| or(&gc.urgent, Fraction(start.0.min(0.005)));
+        let unpaced = || {
+            let start = or(&gc.start, UNPACED_START);
+            Thresholds { start, urgent: urgent_at(start), paced: false }
+        };
+        let Some(spare) = spare else { return unpaced() };
+        let late = || {
+            let two_more = u64::from(reserve_blocks) + 3;
+            // In hundredths of a percent, which is short in print.
+            let two_more = (two_more * 10_000).div_ceil(u64::from(blocks)) as f64 / 10_000.0;
+            let twice = 2.0 * gc.urgent.as_ref().map_or(0.0, |at| at.get().0);
+            Fraction(two_more.max(twice).max(0.01).min(spare.0 / 2.0))
+        };
+        let start = or(&gc.start, late());
+        let paced = Thresholds { start, urgent: urgent_at(start), paced: true };
+        match gc.paced.as_ref().map(At::get) {
+            Some(false) => unpaced(),
+            _ if paced.blocks_between(blocks, reserve_blocks) >= 2 => paced,
+            Some(true) => Thresholds { paced: true, ..unpaced() },
+            None => unpaced(),
+        }
+    }
+
+    /// By how many blocks collection starts before it is urgent.
+    fn blocks_between(&self, blocks_per_plane: u32, reserve_blocks: u32) -> u32 {
+        let (start, urgent) =
+            thresholds(self.start.0, self.urgent.0, reserve_blocks, blocks_per_plane);
+        start.saturating_sub(urgent)
+    }
+}
 
 impl Check<'_> {
     pub(super) fn mapping(&mut self, file: &File, geometry: &Geometry, unit_bytes: u32) -> Mapping {
@@ -134,7 +197,14 @@ impl Check<'_> {
             copyback: file.gc.copyback.clone(),
             ..schema::Gc::default()
         };
-        self.gc(&gc, geometry)
+        self.gc(&gc, geometry, None)
+    }
+
+    /// What page mapping takes from it; memory that is never erased is not collected.
+    pub(super) fn gc_of_pages(&mut self, file: &File, geometry: &Geometry) -> Gc {
+        let erased = !or(&file.flash.get().rewritable, false);
+        let spare = erased.then(|| or(&file.over_provisioning, SPARE));
+        self.gc(&file.gc, geometry, spare)
     }
 
     fn cmt(&mut self, file: &File, cmt: &schema::Cmt, geometry: &Geometry) -> CachedTable {
@@ -233,7 +303,7 @@ impl Check<'_> {
 
     pub(super) fn over_provisioning(&mut self, file: &File) -> f64 {
         let rewritable = or(&file.flash.get().rewritable, false);
-        let default = if rewritable { 0.0 } else { 0.07 };
+        let default = if rewritable { 0.0 } else { SPARE.0 };
         let Some(share) = &file.over_provisioning else { return default };
         if (share.get().0 <= 0.0 && !rewritable) || share.get().0 >= 1.0 {
             self.wrong(
@@ -249,7 +319,8 @@ impl Check<'_> {
         share.get().0
     }
 
-    pub(super) fn gc(&mut self, gc: &schema::Gc, geometry: &Geometry) -> Gc {
+    /// `spare` is the over-provisioning of a drive whose collection can keep pace with writes.
+    fn gc(&mut self, gc: &schema::Gc, geometry: &Geometry, spare: Option<Fraction>) -> Gc {
         let name = or(&gc.victim, VictimName::Greedy);
         if let Some(d) = gc.d.as_ref().filter(|_| name != VictimName::DChoices) {
             let message = match name {
@@ -296,8 +367,12 @@ impl Check<'_> {
                 "use it with `preemptible = true`",
             );
         }
-        let start = or(&gc.start, Fraction(0.05));
-        let urgent = or(&gc.urgent, Fraction(start.0.min(0.005)));
+        let reserve_blocks = gc
+            .reserve_blocks
+            .as_ref()
+            .map_or(RESERVE_BLOCKS, |at| self.count("gc.reserve_blocks", at, 1..=u32::MAX));
+        let Thresholds { start, urgent, paced } =
+            Thresholds::of(gc, geometry, reserve_blocks, spare.filter(|_| preemptible));
         if let Some(at) = gc.start.as_ref().filter(|at| at.get().0 <= 0.0 || at.get().0 >= 1.0) {
             self.wrong(
                 format!("`gc.start` must be between 0% and 100%, not {start}"),
@@ -314,10 +389,6 @@ impl Check<'_> {
                 Some(format!("at most {start}")),
             );
         }
-        let reserve_blocks = gc
-            .reserve_blocks
-            .as_ref()
-            .map_or(2, |at| self.count("gc.reserve_blocks", at, 1..=u32::MAX));
         let idle_after = gc.idle_after.as_ref().map(|at| self.span("gc.idle_after", at));
         if let Some(target) = &gc.idle_target {
             if idle_after.is_none() {
@@ -346,7 +417,7 @@ impl Check<'_> {
             urgent: urgent.0,
             preemptible,
             copyback: or(&gc.copyback, false),
-            paced: or(&gc.paced, false) && preemptible,
+            paced,
             reserve_blocks,
             frontiers: self.frontiers(gc),
             idle_after,
