@@ -110,14 +110,32 @@ fn a_recording_replays_in_another_process() {
 fn a_recording_is_refused_on_another_drive() {
     let folder = tempfile::tempdir().unwrap();
     done(sim(folder.path(), &["--number_ios", "100", "--record", "r", "--quiet"]));
-    for change in [
-        &["--set", "flash.read=80us"][..],
-        &["--fault", "dead-die:die=3"],
-        &["--drive", "enterprise-tlc"],
+    for (change, said) in [
+        (
+            &["--set", "flash.read=80us"][..],
+            &["]: `flash.read` was { lsb = 38us, csb = 45us, msb = 52us } and is 80us help:"][..],
+        ),
+        (
+            &["--set", "flash.erase=4ms", "--set", "gc.start=7%", "--set", "firmware.cores=2"],
+            &[
+                "]: `flash.erase` was 3.5ms and is 4ms; `firmware.cores` was 8 and is 2; `gc.start` \
+                 was 5% and is 7% help:",
+            ],
+        ),
+        (
+            &["--fault", "dead-die:die=3"],
+            &["`fault.0.kind` was not there and is dead-die; `fault.0.die` was not there and is 3"],
+        ),
+        (&["--drive", "enterprise-tlc"], &["`geometry.blocks_per_plane` was 48 and is 172"]),
     ] {
         let output = mynah(folder.path(), &[&["sim", "--replay", "r"], change].concat());
         assert_eq!(output.status.code(), Some(2));
-        assert!(text(&output.stderr).contains("made with drive"), "{}", text(&output.stderr));
+        let errors = text(&output.stderr);
+        let words: Vec<&str> = errors.split_whitespace().filter(|word| *word != "│").collect();
+        let errors = words.join(" ");
+        for said in [&["made with drive", "and this is another ["], said].concat() {
+            assert!(errors.contains(said), "{errors}");
+        }
     }
     // The very drive is taken.
     done(sim(folder.path(), &["--replay", "r", "--drive", "enterprise-tlc"]));

@@ -25,6 +25,7 @@
 //! write none of these. The last record is an end mark with the number of records before it, at the
 //! drive's last time: a recording without it was cut off, and is refused.
 
+use crate::drive::Differences;
 use crate::trace::Remap;
 use mynah_model::config::{Priority, Weights};
 use mynah_model::io::{
@@ -297,16 +298,23 @@ pub enum RecordingError {
         problem: String,
     },
     /// The drive is another than was recorded.
-    #[error("this recording was made with drive {recorded}, but the drive here is {here}")]
+    #[error(
+        "this recording was made with drive `{drive}` [{recorded}], and this is another [{here}]: \
+         {differences}"
+    )]
     #[diagnostic(help(
         "a recording only fits the very drive it was made with; leave out --drive, --set and \
          --fault to replay it on the drive that it carries"
     ))]
     OtherDrive {
+        /// Name of the drive in the recording.
+        drive: String,
         /// Hash in the recording.
         recorded: String,
         /// Hash of the drive given.
         here: String,
+        /// What they differ in.
+        differences: Differences,
     },
     /// The drive's state is another than was recorded.
     #[error(

@@ -102,7 +102,9 @@ pub fn replay(
     }
     if file.hash != header.drive_hash {
         let (recorded, here) = (header.drive_hash.clone(), file.hash.clone());
-        return Err(RecordingError::OtherDrive { recorded, here }.into());
+        let differences = drive::differences(Some(&header.drive_text), &recorded, &file.config);
+        let drive = header.drive;
+        return Err(RecordingError::OtherDrive { drive, recorded, here, differences }.into());
     }
     // The hash leaves out the seed, which the recorded drive has.
     let config = drive::parse("the recording", &header.drive_text, &[])?.config;

@@ -3,10 +3,12 @@
 //! A file is `mynah.state/2` and a line end, the length of a header in four bytes, the header
 //! as JSON, the model's bytes ([`mynah_model::Drive::save_state`]), and SHA-256 over all of
 //! that. A state belongs to the drive it was saved from: it is bound to the drive's hash, and
-//! refused by any other drive, as is a file that is damaged.
+//! refused by any other drive, as is a file that is damaged. What the drive was stands in the
+//! header too, so that the other can be told what it differs in.
 
-use crate::drive::drive_hash;
+use crate::drive::{Differences, differences, drive_hash, to_toml};
 use crate::output::{OutputError, PendingFile};
+use mynah_model::config::Config;
 use mynah_model::{Drive, StateError};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -30,8 +32,18 @@ pub struct StateHeader {
     pub drive: String,
     /// Everything that describes the drive.
     pub drive_hash: String,
+    /// The same as a drive file. Files of earlier versions have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub drive_text: Option<String>,
     /// What it was saved after, for people.
     pub after: String,
+}
+
+impl StateHeader {
+    /// What the drive that was saved differs in from `here`.
+    pub fn differences(&self, here: &Config) -> Differences {
+        differences(self.drive_text.as_deref(), &self.drive_hash, here)
+    }
 }
 
 /// Why a saved state cannot be used.
@@ -56,7 +68,10 @@ pub enum SavedStateError {
         problem: String,
     },
     /// It belongs to another drive.
-    #[error("{}: saved from drive `{drive}` [{saved}], and this is [{here}]", path.display())]
+    #[error(
+        "{}: saved from drive `{drive}` [{saved}], and this is another [{here}]: {differences}",
+        path.display()
+    )]
     #[diagnostic(help("a state fits the very drive it was saved from, changes by --set included"))]
     OtherDrive {
         /// The file.
@@ -67,6 +82,8 @@ pub enum SavedStateError {
         saved: String,
         /// The hash of the drive at hand.
         here: String,
+        /// What they differ in.
+        differences: Differences,
     },
     /// The drive could not be saved, or takes no state.
     #[error("{}: {error}", path.display())]
@@ -85,6 +102,24 @@ pub enum SavedStateError {
 /// SHA-256 over all of a state's file before it.
 pub type Checksum = [u8; CHECKSUM];
 
+/// The header of a state, as JSON.
+fn header(name: &str, config: &Config, after: &str) -> Vec<u8> {
+    let mut header = StateHeader {
+        drive: name.to_owned(),
+        drive_hash: drive_hash(config),
+        drive_text: Some(to_toml(name, "", config, &[])),
+        after: after.to_owned(),
+    };
+    let json = |header: &StateHeader| serde_json::to_vec(header).expect("a header is plain data");
+    let bytes = json(&header);
+    if bytes.len() <= HEADER_MAX as usize {
+        return bytes;
+    }
+    // Thousands of namespaces. The text only explains.
+    header.drive_text = None;
+    json(&header)
+}
+
 /// Saves `drive`, which is at rest, to `file`, on stable storage. Returns its checksum.
 ///
 /// # Errors
@@ -96,12 +131,7 @@ pub fn save(
     file: PendingFile,
 ) -> Result<Checksum, SavedStateError> {
     let path = file.path().to_owned();
-    let header = StateHeader {
-        drive: name.to_owned(),
-        drive_hash: drive_hash(drive.config()),
-        after: after.to_owned(),
-    };
-    let header = serde_json::to_vec(&header).expect("a header is plain data");
+    let header = header(name, drive.config(), after);
     let mut written = || -> std::io::Result<Result<Checksum, StateError>> {
         let mut out = BufWriter::with_capacity(1 << 20, file.file()?);
         let (mut checksum, mut failed) = (Sha256::new(), Ok(()));
@@ -242,17 +272,7 @@ pub fn read(
         return Err(format("not a saved state: it ends too early"));
     };
     let mut body = Body { input: input.take(body), checksum: Sha256::new(), error: None };
-    let mut magic = [0; MAGIC.len()];
-    let begun = body.take(&mut magic);
-    if begun && magic != MAGIC && magic.starts_with(ANY_VERSION) {
-        return Err(format(
-            "saved by another version of Mynah, or its first bytes are damaged; this one reads \
-             mynah.state/2",
-        ));
-    }
-    if !begun || magic != MAGIC {
-        return Err(format("not a saved state (mynah.state/2), or its first bytes are damaged"));
-    }
+    take_magic(path, &mut body)?;
     let taken = take(drive, path, &mut body);
     if let Some(error) = body.error.take() {
         return Err(SavedStateError::Io { path: path.into(), error });
@@ -267,12 +287,35 @@ pub fn read(
     }
 }
 
-/// Takes what follows the magic bytes.
-fn take(
-    drive: &mut Drive,
-    path: &Path,
-    body: &mut Body<impl Read>,
-) -> Result<StateHeader, SavedStateError> {
+/// What the file at `path` says it is of. Whether it is whole has not been looked at then.
+///
+/// # Errors
+/// If it cannot be read so far.
+pub fn header_of(path: &Path) -> Result<StateHeader, SavedStateError> {
+    let io = |error| SavedStateError::Io { path: path.into(), error };
+    let input = BufReader::new(open(path).map_err(io)?).take(u64::MAX);
+    let mut body = Body { input, checksum: Sha256::new(), error: None };
+    take_magic(path, &mut body)?;
+    take_header(path, &mut body)
+}
+
+/// Takes what every state begins with.
+fn take_magic(path: &Path, body: &mut Body<impl Read>) -> Result<(), SavedStateError> {
+    let mut magic = [0; MAGIC.len()];
+    let begun = body.take(&mut magic);
+    let problem = match begun {
+        true if magic == MAGIC => return Ok(()),
+        true if magic.starts_with(ANY_VERSION) => {
+            "saved by another version of Mynah, or its first bytes are damaged; this one reads \
+             mynah.state/2"
+        }
+        _ => "not a saved state (mynah.state/2), or its first bytes are damaged",
+    };
+    Err(SavedStateError::Format { path: path.into(), problem: problem.into() })
+}
+
+/// Takes the header, which follows.
+fn take_header(path: &Path, body: &mut Body<impl Read>) -> Result<StateHeader, SavedStateError> {
     let format =
         |problem: &str| SavedStateError::Format { path: path.into(), problem: problem.into() };
     let short = || format("it ends too early");
@@ -288,12 +331,22 @@ fn take(
     if !body.take(&mut header) {
         return Err(short());
     }
-    let header: StateHeader =
-        serde_json::from_slice(&header).map_err(|error| format(&format!("its header: {error}")))?;
+    serde_json::from_slice(&header).map_err(|error| format(&format!("its header: {error}")))
+}
+
+/// Takes what follows the magic bytes.
+fn take(
+    drive: &mut Drive,
+    path: &Path,
+    body: &mut Body<impl Read>,
+) -> Result<StateHeader, SavedStateError> {
+    let header = take_header(path, body)?;
     let here = drive_hash(drive.config());
     if header.drive_hash != here {
+        let differences = header.differences(drive.config());
         let (drive, saved) = (header.drive, header.drive_hash);
-        return Err(SavedStateError::OtherDrive { path: path.into(), drive, saved, here });
+        let path = path.into();
+        return Err(SavedStateError::OtherDrive { path, drive, saved, here, differences });
     }
     drive
         .restore_state(&mut |bytes| body.take(bytes))
@@ -304,6 +357,8 @@ fn take(
 #[cfg(test)]
 mod tests {
     use crate::simulation::Simulation;
+    use sha2::Digest;
+    use std::path::Path;
 
     fn simulation(flow: &str) -> Simulation {
         Simulation::on("enterprise-tlc")
@@ -379,6 +434,22 @@ mod tests {
         assert_eq!(measured.result.notes.last().unwrap(), "the drive's state was not saved");
     }
 
+    /// A state as earlier versions wrote it: without what describes the drive.
+    fn without_drive(state: &[u8]) -> Vec<u8> {
+        let length = super::MAGIC.len();
+        let (magic, rest) = state.split_at(length);
+        let size = u32::from_le_bytes(rest[..4].try_into().unwrap()) as usize;
+        let mut header: super::StateHeader = serde_json::from_slice(&rest[4..4 + size]).unwrap();
+        assert!(header.drive_text.take().unwrap().contains("[geometry]\nchannels = 16\n"));
+        let header = serde_json::to_vec(&header).unwrap();
+        let model = &rest[4 + size..rest.len() - super::CHECKSUM];
+        let size = (header.len() as u32).to_le_bytes();
+        let mut old = [magic, &size, &header, model].concat();
+        let checksum = super::Sha256::digest(&old);
+        old.extend(checksum);
+        old
+    }
+
     #[test]
     fn a_saved_drive_goes_on_and_others_refuse_its_state() {
         let folder = tempfile::tempdir().unwrap();
@@ -402,9 +473,36 @@ mod tests {
             let error = simulation.run().unwrap_err().to_string();
             assert!(error.contains(said), "{error}");
         };
-        let mut other = simulation(read).set("flash.read=99us").unwrap();
-        other.options.load_state = Some(path.clone());
-        refused(other, "saved from drive `enterprise-tlc`");
+        let other = |settings: &[&str], file: &Path, said: &[&str]| {
+            let drive = settings.iter().fold(simulation(read), |it, set| it.set(set).unwrap());
+            let (mut here, hash) = (drive.clone(), crate::drive::drive_hash(&drive.config));
+            here.options.load_state = Some(file.to_owned());
+            refused(here.clone(), "saved from drive `enterprise-tlc` [");
+            refused(here.clone(), &format!("and this is another [{hash}]: "));
+            said.iter().for_each(|said| refused(here.clone(), said));
+        };
+        other(
+            &["flash.read=99us"],
+            &path,
+            &["]: `flash.read` was { lsb = 38us, csb = 45us, msb = 52us } and is 99us"],
+        );
+        let three = ["gc.paced=false", "firmware.cores=2", "link.lanes=8"];
+        other(
+            &three,
+            &path,
+            &[
+                "; `firmware.cores` was 8 and is 2; ",
+                "; `link.lanes` was 4 and is 8; ",
+                "; `gc.paced` was true and is false",
+            ],
+        );
+        // A file of an earlier version does not say what drive it is of, and is taken all the same.
+        let old = folder.path().join("old.state");
+        std::fs::write(&old, without_drive(&std::fs::read(&path).unwrap())).unwrap();
+        other(&["flash.read=99us"], &old, &["which settings differ is not known"]);
+        let mut again = simulation(read);
+        again.options.load_state = Some(old);
+        assert_eq!(again.run().unwrap().result.flows, once.flows);
         const DAMAGED: &str = "it is damaged, or was truncated";
         fn hash_of(bytes: &mut [u8]) -> &mut [u8] {
             let name = b"\"drive_hash\":\"";

@@ -190,7 +190,8 @@ fn a_state_that_does_not_belong_to_the_bytes_is_not_taken() {
     // Another drive; then the first again.
     says(&place.look(&[]), KEPT);
     let errors = place.look(&["--set", "flash.read.lsb=99us"]);
-    anew(&errors, "the bytes are of another drive");
+    anew(&errors, "the bytes are of another drive, `enterprise-tlc` [");
+    says(&errors, "`flash.read` was ");
     says(&errors, "was written by another drive");
     anew(&place.look(&[]), "the bytes are of another drive");
 

@@ -108,7 +108,7 @@ fn restore(
         return Err(reason.into());
     }
     if !file.is_of(&emulation.hash()) {
-        return Err("the bytes are of another drive".into());
+        return Err(of_another_drive(emulation, file));
     }
     if !file.is_closed() {
         return Err("the run before did not end in order".into());
@@ -129,6 +129,21 @@ fn restore(
         Err(error) => return Err(format!("{}: {error}", path.display())),
     }
     emulation.clone().restore(&path).map_err(|error| error.to_string())
+}
+
+/// That the bytes are not this drive's, and what theirs differs in if the state beside them says.
+fn of_another_drive(emulation: &Emulation, file: &StoreFile) -> String {
+    let header = saved_state::header_of(&state_path(file.path()));
+    match header {
+        Ok(header) if file.is_of(&header.drive_hash) => format!(
+            "the bytes are of another drive, `{}` [{}], and this is [{}]: {}",
+            header.drive,
+            header.drive_hash,
+            emulation.hash(),
+            header.differences(&emulation.config)
+        ),
+        _ => "the bytes are of another drive".into(),
+    }
 }
 
 /// Which state it is.
