@@ -158,12 +158,17 @@ fn a_power_cut_is_told() {
     let folder = tempfile::tempdir().unwrap();
     let args = ["--rw", "randwrite", "--iodepth", "8", "--number_ios", "100000"];
     let cut = ["--fault", "power-cut:at=2ms", "--json", "out.json"];
-    let summary = done(sim(folder.path(), &[&args[..], &cut].concat()));
-    assert!(summary.contains("the power failed at"), "{summary}");
-    let json = std::fs::read_to_string(folder.path().join("out.json")).unwrap();
-    let value = result(&json);
-    assert!(value["device"]["units_lost"].as_u64().unwrap() > 0);
-    assert!(value["notes"][0].as_str().unwrap().contains("never answered"));
+    // The drive's cache outlives it, unless that is taken from it.
+    for protected in [true, false] {
+        let set = format!("cache.power_loss_protection={protected}");
+        let more: &[&str] = if protected { &[] } else { &["--set", &set] };
+        let summary = done(sim(folder.path(), &[&args[..], &cut, more].concat()));
+        assert!(summary.contains("the power failed at"), "{summary}");
+        let json = std::fs::read_to_string(folder.path().join("out.json")).unwrap();
+        let value = result(&json);
+        assert_eq!(value["device"]["units_lost"].as_u64().unwrap() == 0, protected);
+        assert!(value["notes"][0].as_str().unwrap().contains("never answered"));
+    }
     // Requests are due at the very instant of the cut.
     let paced = ["--rw", "randread", "--rate_iops", "10000", "--numjobs", "2", "--runtime", "1s"];
     let summary =
