@@ -314,7 +314,7 @@ pub enum RecordingError {
         /// Hash of the drive given.
         here: String,
         /// What they differ in.
-        differences: Differences,
+        differences: Box<Differences>,
     },
     /// The drive's state is another than was recorded.
     #[error(

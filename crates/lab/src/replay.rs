@@ -102,7 +102,8 @@ pub fn replay(
     }
     if file.hash != header.drive_hash {
         let (recorded, here) = (header.drive_hash.clone(), file.hash.clone());
-        let differences = drive::differences(Some(&header.drive_text), &recorded, &file.config);
+        let text = Some(&*header.drive_text);
+        let differences = drive::differences(text, &recorded, &file.config).into();
         let drive = header.drive;
         return Err(RecordingError::OtherDrive { drive, recorded, here, differences }.into());
     }

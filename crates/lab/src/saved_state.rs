@@ -83,7 +83,7 @@ pub enum SavedStateError {
         /// The hash of the drive at hand.
         here: String,
         /// What they differ in.
-        differences: Differences,
+        differences: Box<Differences>,
     },
     /// The drive could not be saved, or takes no state.
     #[error("{}: {error}", path.display())]
@@ -343,7 +343,7 @@ fn take(
     let header = take_header(path, body)?;
     let here = drive_hash(drive.config());
     if header.drive_hash != here {
-        let differences = header.differences(drive.config());
+        let differences = Box::new(header.differences(drive.config()));
         let (drive, saved) = (header.drive, header.drive_hash);
         let path = path.into();
         return Err(SavedStateError::OtherDrive { path, drive, saved, here, differences });

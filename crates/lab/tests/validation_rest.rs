@@ -281,6 +281,7 @@ fn sample() -> [Cut; 3] {
         "geometry.blocks_per_plane=256",
         "geometry.pages_per_block=64",
         "over_provisioning=15%",
+        "gc.paced=false",
     ];
     let no_cache = [
         "geometry.channels=2",

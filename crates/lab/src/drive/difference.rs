@@ -196,7 +196,7 @@ impl fmt::Display for Difference {
         write!(f, "`{}` was {} and is {}", self.path, plain(&self.was), plain(&self.is))?;
         match self.remark {
             Remark::None => Ok(()),
-            Remark::DefaultMoved => f.write_str(" (as its default was in earlier versions and is)"),
+            Remark::DefaultMoved => f.write_str(" (a default that has moved)"),
             Remark::Newer => f.write_str(" (the file is from before there was such a setting)"),
         }
     }

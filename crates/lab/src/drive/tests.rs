@@ -285,7 +285,7 @@ fn collection_is_paced_where_it_can_be() {
         let text = SMALL.replace("erase = \"3ms\"", &format!("rewritable = true\n{text}"));
         parse("small.toml", &text.replace("unit = \"4KiB\"", ""), &[])
     };
-    assert_eq!(rewritable("").unwrap().config.gc.paced, false);
+    assert!(!rewritable("").unwrap().config.gc.paced);
     let refused = shown(&rewritable("\n[gc]\npaced = true\n").unwrap_err());
     assert!(refused.contains("this has no effect: rewritable memory"), "{refused}");
 }
@@ -333,8 +333,8 @@ fn what_two_drives_differ_in_is_said() {
     );
     assert_eq!(
         said(&["gc.paced=false"]),
-        "`gc.start` was 5% and is 2% (as its default was in earlier versions and is); `gc.paced` \
-         was false and is true (as its default was in earlier versions and is)"
+        "`gc.start` was 5% and is 2% (a default that has moved); `gc.paced` was false and is true \
+         (a default that has moved)"
     );
     // That is not so where a file says something else.
     assert_eq!(said(&["gc.start=3%"]), "`gc.start` was 3% and is 2%");

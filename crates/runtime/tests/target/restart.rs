@@ -70,6 +70,7 @@ fn restless() -> Prepared {
         "over_provisioning=12%",
         "gc.write_frontiers=one",
         "gc.victim=random",
+        "gc.paced=false",
         "mapping.table=cached",
         "mapping.cmt.size=64KiB",
         "mapping.cmt.granularity=page",
