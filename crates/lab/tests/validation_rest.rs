@@ -308,11 +308,11 @@ fn the_first_second_is_that_of_a_drive_at_rest() {
 fn every_shipped_drive_under_every_load() {
     matrix(
         &[
-            Cut::new("enterprise-tlc", &["geometry.channels=4", "geometry.blocks_per_plane=60"]),
+            Cut::new("enterprise-tlc", &["geometry.channels=4", "geometry.blocks_per_plane=100"]),
             Cut::new("samsung-pm9a3", &["geometry.channels=4", "geometry.blocks_per_plane=80"]),
             Cut::new("samsung-980-pro", &["geometry.channels=4", "geometry.blocks_per_plane=100"]),
             Cut::new("samsung-970-pro", &["geometry.blocks_per_plane=120"]),
-            Cut::new("samsung-48l-tlc", &["geometry.blocks_per_plane=60"]),
+            Cut::new("samsung-48l-tlc", &["geometry.channels=4"]),
             Cut::new("qlc-p4320", &["geometry.channels=3"]),
             Cut::new("sata-850-pro", &["geometry.blocks_per_plane=400"]),
             Cut::new("z-nand-sz985", &["geometry.blocks_per_plane=200"]),
