@@ -652,6 +652,7 @@ fn counters(out: &mut String, device: &Device) -> std::fmt::Result {
         ("Cache look-ups", device.cache_lookups),
         ("Media errors", device.media_errors),
         ("Units whose latest data were lost", device.units_lost),
+        ("– written in this run", device.units_lost_written),
     ] {
         writeln!(out, "<div><span>{name}</span>{number}</div>")?;
     }

@@ -977,12 +977,20 @@ impl Runner {
 
 /// What a power cut left behind.
 pub(crate) fn power_note(drive: &Drive, unanswered: u64) -> String {
-    format!(
+    let Counters { units_lost, units_lost_written, .. } = drive.counters();
+    let mut note = format!(
         "the power failed at {}: {unanswered} commands were never answered, the latest data of \
-         {} mapping units is lost",
-        drive.now(),
-        drive.counters().units_lost
-    )
+         {units_lost} mapping units is lost",
+        drive.now()
+    );
+    if units_lost > 0 {
+        note += &format!(
+            ": {units_lost_written} were written in this run, {} had been dirty in the cache \
+             before it",
+            units_lost - units_lost_written
+        );
+    }
+    note
 }
 
 impl std::fmt::Debug for Runner {

@@ -150,14 +150,16 @@ fn write_steadiness(out: &mut String, judged: &Steadiness) -> std::fmt::Result {
     writeln!(out, "WAF of collection {measured}, computed {expected}")
 }
 
+/// How the drive settled, and what came of that.
 fn write_settled(out: &mut String, settled: &Settling) -> std::fmt::Result {
     let Settling { ns, requests, verdict, .. } = settled;
-    write!(out, "  settled before: {}, {requests} I/Os", duration(*ns))?;
-    match (verdict, &settled.reason) {
-        (Verdict::Steady, _) => writeln!(out),
-        (_, reason) => {
-            let reason = reason.as_deref().unwrap_or_default();
-            writeln!(out, ", and then {} ({reason})", verdict.name())
+    write!(out, "  settled for {} ({requests} I/Os) before the run: ", duration(*ns))?;
+    let reason = settled.reason.as_deref().unwrap_or_default();
+    match verdict {
+        Verdict::Steady => writeln!(out, "at rest by then"),
+        Verdict::NotSteady => writeln!(out, "not at rest by then\n    {reason}"),
+        Verdict::TooShort => {
+            writeln!(out, "too short to say\n    whether it was at rest by then ({reason})")
         }
     }
 }
@@ -209,9 +211,13 @@ fn write_device(out: &mut String, result: &Result, device: &Device) -> std::fmt:
         let [down, up] = device.link_utilisation.map(percent);
         writeln!(out, ",\n        link {down} to the drive, {up} to the host")?;
     }
+    if device.units_lost > 0 {
+        let Device { units_lost, units_lost_written, .. } = device;
+        write!(out, "  units whose latest data were lost: {units_lost}, ")?;
+        writeln!(out, "of which {units_lost_written} were written in this run")?;
+    }
     for (what, number) in [
         ("media errors", device.media_errors),
-        ("units whose latest data were lost", device.units_lost),
         ("blocks retired", device.retired_blocks),
         ("read retries", device.read_retries),
     ] {

@@ -120,7 +120,7 @@ impl Drive {
             multi_plane_operations program_suspensions erase_suspensions erases gc_runs
             wear_levelling_runs retired_blocks read_retries cmt_lookups cmt_hits cache_lookups
             cache_hits dram_rows dram_row_hits padded_units rest_bytes_programmed
-            levelling_units_moved units_lost media_errors
+            levelling_units_moved units_lost units_lost_written media_errors
         );
         let subtract = |now: &mut [Span], before: &[Span]| {
             for (now, before) in now.iter_mut().zip(before) {

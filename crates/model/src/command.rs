@@ -330,6 +330,7 @@ pub(crate) struct WriteUnit {
     pub(crate) order: u64,
     /// The plane in whose queue it is, or was last.
     pub(crate) plane: u32,
+    /// When a command brought its latest data; [`UNSET`]: before the drive's clock began.
     pub(crate) created: Time,
     pub(crate) queued: Time,
     pub(crate) started: Time,

@@ -1,6 +1,6 @@
 //! Injected faults: media errors, slow and dead dies, power cuts.
 
-use crate::command::{UnitState, WriteUnit};
+use crate::command::{UNSET, UnitState, WriteUnit};
 use crate::config::{Config, Fault, FaultExtent, MediaOperation};
 use crate::drive::Drive;
 use crate::event::Event;
@@ -283,15 +283,15 @@ impl Drive {
                         part: u.part,
                         mask: u.mask,
                         written: u.written,
-                        ..WriteUnit::new(u.content, u.class, u.holder, now)
+                        ..WriteUnit::new(u.content, u.class, u.holder, u.created)
                     };
                     kept.push((age.get(&at).copied(), unit));
                 } else if !u.trimmed && (u.state != UnitState::Programming || u.rewritten) {
-                    lost.push(unit);
+                    lost.push((unit, u.created));
                 }
             }
         }
-        lost.into_iter().for_each(|unit| self.lose(unit));
+        lost.into_iter().for_each(|(unit, created)| self.lose(unit, created));
         self.outputs.clear();
         self.events.clear();
         self.host.power_cut();
@@ -389,9 +389,10 @@ impl Drive {
         self.evict_surplus();
     }
 
-    /// The latest data of a unit are gone.
-    pub(crate) fn lose(&mut self, unit: u32) {
+    /// The latest data of a unit are gone, which a command brought when this says.
+    pub(crate) fn lose(&mut self, unit: u32, created: Time) {
         self.counters.units_lost += 1;
+        self.counters.units_lost_written += u64::from(created != UNSET);
         self.lost_units.push(unit);
         // Whoever asks may never come, and a unit may be lost again and again.
         if self.lost_units.len() > 2 * self.mapping.table.units() as usize {
@@ -427,7 +428,8 @@ impl Drive {
         }
     }
 
-    /// The pages of a program that never finished hold nothing.
+    /// The pages of a program that never finished hold nothing. What was rewritten in the cache
+    /// meanwhile has later data, which are dealt with there.
     fn undo_program(&mut self, first: u32, slot: u32, keep: Keep) {
         let (mut at, mut used) = (first, 0);
         while at != NONE {
@@ -455,9 +457,10 @@ impl Drive {
                 }
                 if let Content::Unit(unit) = content
                     && self.units[at].from == NONE
+                    && !self.units[at].rewritten
                     && !self.is_kept(at, keep)
                 {
-                    self.lose(unit);
+                    self.lose(unit, self.units[at].created);
                 }
             }
             if !self.config.flash.rewritable {
@@ -483,8 +486,8 @@ impl Drive {
             if before.is_none() && self.mapping.table.unmap(unit).is_some() {
                 self.blocks.remove_valid(self.shape.block_of_slot(place), 1);
             }
-            if !self.is_kept(at, keep) {
-                self.lose(unit);
+            if !self.units[at].rewritten && !self.is_kept(at, keep) {
+                self.lose(unit, self.units[at].created);
             }
         }
     }

@@ -5,6 +5,7 @@
 //! Unlike a power cut it loses nothing but commands; unlike a saved state it waits for nothing:
 //! victims that are half empty stay so, and collection goes on with them.
 
+use crate::command::UNSET;
 use crate::config::Fault;
 use crate::drive::Drive;
 use crate::event::EventQueue;
@@ -33,7 +34,8 @@ impl Drive {
         let cached = self.cache.iter().flat_map(|cache| cache.contents());
         for (_, at) in cached.collect::<Vec<_>>() {
             let unit = &mut self.units[at];
-            for time in [&mut unit.created, &mut unit.queued, &mut unit.started, &mut unit.array] {
+            unit.created = UNSET;
+            for time in [&mut unit.queued, &mut unit.started, &mut unit.array] {
                 *time = Time::ZERO;
             }
         }

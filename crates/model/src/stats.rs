@@ -163,6 +163,9 @@ pub struct Counters {
     pub levelling_units_moved: u64,
     /// Units whose latest data were lost: in a power cut, or because no flash took them.
     pub units_lost: u64,
+    /// Of these, units whose latest data a command had brought since time zero. The others were
+    /// dirty in the cache of a drive that began in the middle of its work.
+    pub units_lost_written: u64,
     /// Media operations that failed by injected faults.
     pub media_errors: u64,
     /// Time each channel was busy.

@@ -3,7 +3,7 @@
 
 use crate::blame::{HolderIndex, flow_holder};
 use crate::cache::Cache;
-use crate::command::{UnitState, WriteUnit};
+use crate::command::{UNSET, UnitState, WriteUnit};
 use crate::config::Priority;
 use crate::drive::{Drive, FLOW_MAX};
 use crate::flash::queues::CLASS_HOST;
@@ -211,7 +211,7 @@ impl Drive {
                 Content::Unit(unit),
                 CLASS_HOST + Priority::default() as u8,
                 holder,
-                Time::ZERO,
+                UNSET,
             )
         });
         if let Some(cache) = &mut self.cache {

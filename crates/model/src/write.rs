@@ -185,6 +185,7 @@ impl Drive {
         u.trimmed = false;
         let earlier = if u.state == UnitState::Programming && !u.rewritten { 0 } else { u.written };
         u.written = complete_mask(self.shape.unit_sectors, earlier | added);
+        u.created = self.now;
         cache.rehold(usize::from(u.part), u.holder, holder);
         u.holder = holder;
         match u.state {
@@ -677,7 +678,7 @@ impl Drive {
             }
             Content::Unit(unit) if u.cached => {
                 if !u.trimmed {
-                    self.lose(unit);
+                    self.lose(unit, u.created);
                 }
                 for waiter in self.through_waiters.get(&at).into_iter().flatten() {
                     self.commands[waiter.command].completion.status = Status::WriteFault;

@@ -88,6 +88,10 @@ pub struct Device {
     pub media_errors: u64,
     /// Units whose latest data were lost: in a power cut, or because no flash took them.
     pub units_lost: u64,
+    /// Of these, units whose latest data were written in this run, its ramp included. Others were
+    /// dirty in the data cache before it began.
+    #[serde(default)]
+    pub units_lost_written: u64,
     /// Blocks retired after failures.
     pub retired_blocks: u64,
     /// Erases of the most often erased block since the drive was built.
@@ -211,6 +215,7 @@ impl Device {
             cache_lookups,
             media_errors: since(|c| c.media_errors),
             units_lost: since(|c| c.units_lost),
+            units_lost_written: since(|c| c.units_lost_written),
             retired_blocks: since(|c| c.retired_blocks),
             block_erases_max: after.block_erases_max,
             wear: (after.wear.blocks > 0).then_some(wear),

@@ -7,7 +7,7 @@
 
 use super::Cache;
 use crate::blame::FIRST_FLOW;
-use crate::command::{UnitState, WriteUnit};
+use crate::command::{UNSET, UnitState, WriteUnit};
 use crate::config::{CacheSharing, Placement};
 use crate::drive::Drive;
 use crate::flash::queues::{CLASS_COLLECTION, CLASS_HOST};
@@ -15,7 +15,6 @@ use crate::mapping::table::Content;
 use crate::pool::Pool;
 use crate::read::complete_mask;
 use crate::state::{Reader, StateError, Writer};
-use mynah_stamp::Time;
 
 /// The highest place that any unit has had in the queues: no drive comes near it.
 const ORDER_MAX: u64 = 1 << 62;
@@ -67,7 +66,7 @@ impl Dirty {
             mask: self.mask,
             written: self.mask,
             part: part as u16,
-            ..WriteUnit::new(Content::Unit(self.unit), self.class, self.holder, Time::ZERO)
+            ..WriteUnit::new(Content::Unit(self.unit), self.class, self.holder, UNSET)
         }
     }
 }

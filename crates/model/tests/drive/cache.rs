@@ -282,6 +282,49 @@ fn protection_keeps_what_was_acknowledged_and_flushes_wait_for_nothing() {
     }
 }
 
+#[test]
+fn a_power_cut_tells_what_was_written_from_what_was_dirty_before() {
+    use mynah_model::warm::Access;
+    let mut host = Host::new(cached(|cache| {
+        cache.bytes = 1 << 20;
+        cache.write_back = WriteBack::Lru { high: 0.9 };
+    }));
+    fill(&mut host);
+    let access = |unit: u64| Access {
+        flow: FlowId(0),
+        namespace: NAMESPACE,
+        operation: Operation::Write,
+        sector: unit * 8,
+        sectors: 8,
+        saturated: false,
+    };
+    host.drive.warm_cache((0..300).map(access)).expect("a fresh drive");
+    // A dozen that are in the cache, twice each, and a dozen that are not.
+    host.closed_loop(4, 36, |n| {
+        (Operation::Write, if n < 24 { 280 + n % 12 } else { 976 + n } as u64 * 8, 8)
+    });
+    host.control(Control::PowerCut);
+    let counters = host.drive.counters();
+    assert_eq!(counters.units_lost_written, 24);
+    assert!((200..=254).contains(&counters.units_lost), "{}", counters.units_lost);
+}
+
+#[test]
+fn a_unit_that_is_rewritten_while_it_is_programmed_is_lost_once() {
+    let mut host = Host::new(cached(|_| ()));
+    let units = u64::from(host.drive.config().geometry.page_bytes / 4096);
+    let planes = u64::from(host.drive.config().geometry.planes());
+    // A page of every plane, all of which are being programmed.
+    let count = units * planes;
+    host.closed_loop(8, count as usize, |n| (Operation::Write, n as u64 * 8, 8));
+    host.advance_to(host.now() + Span::from_us(200));
+    host.closed_loop(8, count as usize, |n| (Operation::Write, n as u64 * 8, 8));
+    assert_eq!(host.drive.counters().cache_hits, count, "they were still on their way");
+    host.control(Control::PowerCut);
+    let counters = host.drive.counters();
+    assert_eq!((counters.units_lost, counters.units_lost_written), (count, count));
+}
+
 /// 70 % reads, nine of ten accesses to a tenth of 2,000 units.
 fn skewed(seed: u64) -> impl FnMut(usize) -> (Operation, u64, u32) {
     let mut random = Random(seed);
