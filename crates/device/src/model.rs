@@ -119,7 +119,7 @@ impl Subsystem {
     #[inline]
     pub(crate) fn step(&mut self, index: u32, step: Step) {
         let Some(command) = self.commands.get(index) else { return };
-        let slot = command.queue;
+        let (slot, own) = (command.queue, command.kind == ReplyKind::Admin);
         let queue = match command.kind {
             ReplyKind::Admin => self.queue_of_own_step(index),
             _ if command.direct => QueueId(slot as u16),
@@ -136,8 +136,10 @@ impl Subsystem {
             sectors: step.sectors,
         };
         let at = self.now.model.max(self.drive.now());
-        if let Some(tap) = &mut self.tap {
-            tap.command(at, queue, &request);
+        match &mut self.tap {
+            Some(tap) if own => tap.own_command(at, queue, &request),
+            Some(tap) => tap.command(at, queue, &request),
+            None => {}
         }
         if self.drive.command(at, queue, request).is_err() {
             // The queue went with the power.

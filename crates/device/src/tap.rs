@@ -5,8 +5,12 @@ use mynah_stamp::Time;
 
 /// Sees every input of the model, in order, and every completion.
 pub trait Tap {
-    /// A command was given to the model.
+    /// A host's command, or a step of one, was given to the model.
     fn command(&mut self, at: Time, queue: QueueId, request: &Request);
+
+    /// A command that is no host's I/O was given to the model: what a shutdown leaves to be
+    /// written, and the work of admin commands.
+    fn own_command(&mut self, at: Time, queue: QueueId, request: &Request);
 
     /// The host has put `count` commands into a memory queue.
     fn ring(&mut self, at: Time, queue: QueueId, count: u32);

@@ -15,6 +15,9 @@
 //! | 20..24 | sectors |
 //! | 24..32 | first sector |
 //!
+//! The highest bit of a command's operation is set if it is no host's: what a shutdown leaves the
+//! drive to write, and the work of admin commands. (Earlier versions do not tell them apart.)
+//!
 //! A completion has the time at which its command was created in 16..24, and the time at which it
 //! was rung in 24..32. All numbers are little-endian. The first records, at time 0, are the accesses
 //! that the drive's data cache was warmed with, if it was: whose, in place of the queue, and what
@@ -51,6 +54,8 @@ const RECORD_BYTES: usize = 32;
 const RING_MAX: u32 = 1 << 16;
 /// In the code of an access of the past: its flow writes as fast as the drive lets it.
 const SATURATED: u8 = 0x80;
+/// In the code of a command: it is no host's I/O.
+const NOBODYS: u8 = 0x80;
 /// Longest header that is read.
 const HEADER_BYTES_MAX: u32 = 16 << 20;
 
@@ -166,6 +171,18 @@ impl Record {
         Record { at, kind, code: 0, queue: 0, tag: 0, namespace: 0, sectors: 0, sector: 0 }
     }
 
+    fn of_command(at: Time, queue: QueueId, request: &Request) -> Record {
+        Record {
+            code: request.operation as u8,
+            queue: queue.0,
+            tag: request.tag.0,
+            namespace: request.namespace.0,
+            sectors: request.sectors,
+            sector: request.sector,
+            ..Record::new(at, Kind::Command)
+        }
+    }
+
     /// Of a queue's creation, and of a load's end: whose it is.
     fn flow(&self) -> FlowId {
         FlowId(self.namespace as u16)
@@ -185,11 +202,16 @@ impl Record {
         }
     }
 
+    /// Of a command: whether it is no host's I/O.
+    fn is_nobodys(&self) -> bool {
+        self.code & NOBODYS != 0
+    }
+
     /// The command that was handed over.
     fn request(&self) -> Result<Request, FeedError> {
         Ok(Request {
             tag: Tag(self.tag),
-            operation: operation(self.code)?,
+            operation: operation(self.code & !NOBODYS)?,
             namespace: NamespaceId(self.namespace),
             sector: self.sector,
             sectors: self.sectors,
@@ -423,15 +445,16 @@ impl Tape {
     /// # Errors
     /// See [`Tape::ring`].
     pub fn command(&mut self, at: Time, queue: QueueId, request: &Request) -> io::Result<()> {
-        self.write(Record {
-            code: request.operation as u8,
-            queue: queue.0,
-            tag: request.tag.0,
-            namespace: request.namespace.0,
-            sectors: request.sectors,
-            sector: request.sector,
-            ..Record::new(at, Kind::Command)
-        })
+        self.write(Record::of_command(at, queue, request))
+    }
+
+    /// The drive was given a command that is no host's I/O.
+    ///
+    /// # Errors
+    /// See [`Tape::ring`].
+    pub fn own_command(&mut self, at: Time, queue: QueueId, request: &Request) -> io::Result<()> {
+        let record = Record::of_command(at, queue, request);
+        self.write(Record { code: record.code | NOBODYS, ..record })
     }
 
     /// A write's data was taken.
@@ -553,7 +576,8 @@ pub enum Replayed<'a> {
     Completed {
         /// How.
         completion: &'a Completion,
-        /// What it was; unknown if the drive took it before the recording began.
+        /// What it was; unknown if the drive took it before the recording began, or it is no
+        /// host's I/O.
         request: Option<Request>,
         /// When the host created it.
         created: Time,
@@ -753,7 +777,9 @@ impl Recording {
                     if let Some(request) =
                         feed(drive, &record).map_err(|error| diverged(error.to_string()))?
                     {
-                        requests.insert(request.tag.0, request);
+                        if !record.is_nobodys() {
+                            requests.insert(request.tag.0, request);
+                        }
                         if flows.get(&record.queue).is_some_and(|(_, fetched)| *fetched) {
                             watch(drive, Replayed::Issued(record.at));
                         }

@@ -98,6 +98,39 @@ impl Script {
     }
 }
 
+/// What a shutdown leaves to be written, and comes long after a host's last I/O, is neither its I/O
+/// nor its time.
+#[test]
+fn what_is_no_hosts_is_not_measured() {
+    let script = || {
+        let mut script = Script::begin();
+        script.create(us(0), QueueKind::Fetched);
+        script.command(us(10), 1, Operation::Write, 0);
+        script.command(us(5_000_000), 2, Operation::Write, 8);
+        let flush = Request {
+            tag: Tag(3),
+            operation: Operation::Flush,
+            namespace: NamespaceId(1),
+            sector: 0,
+            sectors: 0,
+        };
+        script.0.own_command(us(9_000_000), QUEUE, &flush).unwrap();
+        script.answer(us(9_900_000), 3, Status::Success);
+        script.end(us(9_900_000))
+    };
+    let mut measured = vec![];
+    let remapped = script().resimulate(&mut slow(&[]), Remap::Refuse, |_, event| {
+        if let Replayed::Completed { completion, request, .. } = event {
+            assert_eq!(completion.status, Status::Success);
+            measured.push(request.map(|request| request.operation));
+        }
+        true
+    });
+    assert_eq!(remapped.unwrap(), 0);
+    // It is done all the same.
+    assert_eq!(measured, [Some(Operation::Write), Some(Operation::Write), None]);
+}
+
 /// A drive whose reads take a millisecond.
 fn slow(more: &[&str]) -> Drive {
     let small = [

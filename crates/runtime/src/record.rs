@@ -59,6 +59,10 @@ impl Tap for Listener {
         lock(&self.0).write(|tape| tape.command(at, queue, request));
     }
 
+    fn own_command(&mut self, at: Time, queue: QueueId, request: &Request) {
+        lock(&self.0).write(|tape| tape.own_command(at, queue, request));
+    }
+
     fn ring(&mut self, at: Time, queue: QueueId, count: u32) {
         lock(&self.0).write(|tape| tape.ring(at, queue, count));
     }

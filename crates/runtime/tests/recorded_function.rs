@@ -54,6 +54,9 @@ impl Tap for Recorder {
     fn command(&mut self, at: Time, queue: QueueId, request: &Request) {
         self.write(|tape| tape.command(at, queue, request));
     }
+    fn own_command(&mut self, at: Time, queue: QueueId, request: &Request) {
+        self.write(|tape| tape.own_command(at, queue, request));
+    }
     fn ring(&mut self, at: Time, queue: QueueId, count: u32) {
         self.write(|tape| tape.ring(at, queue, count));
     }

@@ -41,6 +41,14 @@ fn what_was_served_is_simulated_to_the_picosecond() {
     for figure in ["gc_runs", "flash_programs", "flash_reads", "host_units_written", "waf"] {
         assert_eq!(replayed["device"][figure], served["device"][figure], "{figure}");
     }
+    // What the hosts' shutdowns left to be written is no I/O of theirs, and takes none of their
+    // time: their rates are the same.
+    let [there, here] = [&served, &replayed].map(|result| &result["flows"][0]);
+    for kind in ["read", "write", "flush"] {
+        assert_eq!(there[kind]["ios"], here[kind]["ios"], "{kind}");
+        let [there, here] = [there, here].map(|flow| flow[kind]["iops"].as_f64().unwrap());
+        assert!((here - there).abs() <= 1e-6 * there, "{kind}: {there} and {here} a second");
+    }
 
     // A recording only fits its own drive.
     let other = mynah(&replay).args(["--set", "flash.erase=9ms"]).output().unwrap();

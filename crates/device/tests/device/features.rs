@@ -54,6 +54,7 @@ struct Arbitrations(Rc<RefCell<Vec<(u32, Weights)>>>);
 
 impl Tap for Arbitrations {
     fn command(&mut self, _: Time, _: QueueId, _: &Request) {}
+    fn own_command(&mut self, _: Time, _: QueueId, _: &Request) {}
     fn ring(&mut self, _: Time, _: QueueId, _: u32) {}
     fn data_arrived(&mut self, _: Time, _: Tag) {}
     fn cq_freed(&mut self, _: Time, _: QueueId, _: u32) {}

@@ -71,6 +71,8 @@ struct Reissued {
     queue: u16,
     flow: FlowId,
     request: Request,
+    /// It is no host's I/O.
+    nobodys: bool,
     owed: bool,
 }
 
@@ -132,7 +134,8 @@ impl Rehost {
                 record.tag = tag;
                 let (queue, request) = (record.queue, record.request()?);
                 let flow = self.requeue(queue)?.flow;
-                self.commands.insert(tag, Reissued { queue, flow, request, owed: false });
+                let nobodys = record.is_nobodys();
+                self.commands.insert(tag, Reissued { queue, flow, request, nobodys, owed: false });
                 let requeue = self.requeue(queue)?;
                 if !requeue.fetched {
                     requeue.waiting.push_back(*record);
@@ -326,7 +329,7 @@ impl Rehost {
         };
         let replayed = Replayed::Completed {
             completion,
-            request: Some(command.request),
+            request: (!command.nobodys).then_some(command.request),
             created: completion.rung,
             flow: Some(command.flow),
         };
