@@ -20,13 +20,34 @@ pub(crate) fn run(what: Option<Drives>) -> Result<bool, Failure> {
         Drives::Show { name, toml: true, .. } => load(&name, &[])?.text,
         Drives::Show { name, set, .. } => load(&name, &set)?.show(),
         Drives::Check(args) if args.evidence => return evidence::run(&args),
-        Drives::Check(DriveCheck { file, set, .. }) => {
+        Drives::Check(args) => {
+            refuse_evidence_options(&args)?;
+            let DriveCheck { file, set, .. } = args;
             check(&load(&file.unwrap_or_default(), &set)?)
         }
         Drives::Schema => format!("{:#}\n", drive::json_schema()),
     };
     print::out(&text)?;
     Ok(false)
+}
+
+/// Without --evidence there is nothing that its options could be about.
+fn refuse_evidence_options(args: &DriveCheck) -> Result<(), Failure> {
+    let given = [
+        ("--json", args.json.is_some()),
+        ("--svg", args.svg.is_some()),
+        ("--threads", args.threads.is_some()),
+    ];
+    match given.into_iter().find(|(_, given)| *given) {
+        None => Ok(()),
+        Some((option, _)) => Err(Failure::usage(
+            format!("{option} is about the evidence, and --evidence was not given"),
+            Some(
+                "add --evidence: it simulates what was published of the real drive. Without it a \
+                 drive file is checked, and the answer is text",
+            ),
+        )),
+    }
 }
 
 fn list() -> Result<String, Failure> {
