@@ -32,6 +32,7 @@ Examples:
   mynah sim --rw randrw --rwmixread 70 --bs 8k --iodepth 16 --runtime 1s --report mix.html
   mynah sim --set over_provisioning=28% --set gc.start=8% …       (see: mynah drives show)
   mynah sim --trace day.trace --trace-remap modulo --json result.json
+  zcat day.gz | mynah sim --trace - --precondition steady:random
   mynah sim --trace disk.csv --trace-format msr --trace-remap modulo --trace-speed 1000
   mynah sim --fio tenants.fio --drive mqsim
   mynah sim --rw randwrite --iodepth 32 --precondition fill --until-steady=200ms
@@ -198,7 +199,8 @@ pub(crate) enum Drives {
 pub(crate) struct DriveCheck {
     /// The file, or a shipped drive's name; with --evidence all shipped drives if not given
     #[arg(hide_possible_values = true, value_parser = suggest::drives())]
-    #[arg(required_unless_present = "evidence")]
+    // Of the options that belong to --evidence, `drives check` says what is missing.
+    #[arg(required_unless_present_any = ["evidence", "json", "svg", "threads"])]
     pub(crate) file: Option<String>,
     /// Change the drive
     #[arg(long, value_name = "KEY=VALUE")]
@@ -208,14 +210,14 @@ pub(crate) struct DriveCheck {
     #[arg(long)]
     pub(crate) evidence: bool,
     /// Write the evidence as JSON; - is standard output, in place of the table
-    #[arg(long, value_name = "FILE|-", requires = "evidence", value_hint = ValueHint::FilePath)]
+    #[arg(long, value_name = "FILE|-", value_hint = ValueHint::FilePath)]
     pub(crate) json: Option<PathBuf>,
     /// Draw measured beside predicted over the queue depth, of one drive
-    #[arg(long, value_name = "FILE.svg", requires_all = ["evidence", "file"])]
+    #[arg(long, value_name = "FILE.svg", requires = "file")]
     #[arg(value_hint = ValueHint::FilePath)]
     pub(crate) svg: Option<PathBuf>,
     /// Runs at a time [default: one for each processor]
-    #[arg(long, value_name = "N", requires = "evidence", value_parser = whole::<u32>(1..=4096))]
+    #[arg(long, value_name = "N", value_parser = whole::<u32>(1..=4096))]
     pub(crate) threads: Option<u32>,
 }
 
@@ -546,10 +548,12 @@ pub(crate) struct DriveArgs {
     #[arg(long, value_name = "SPEC")]
     #[arg(hide_possible_values = true, value_parser = suggest::drive_faults())]
     pub(crate) fault: Vec<String>,
-    /// The drive's state at the start: none (empty), fill (written once) or steady (as after a
-    /// long time of the flows' writes) [default: steady]
+    /// The drive's state at the start: none (empty), fill (written once), steady (as after a long
+    /// time of the flows' writes; of a served drive, of reads and writes all over it) or
+    /// steady:random (sim only: as after a long time of random writes all over it, whatever the
+    /// flows do, for traces that are piped in or write little of it) [default: steady]
     #[arg(long, value_name = "STATE", hide_possible_values = true, value_parser = suggest::values(
-        &["none", "fill", "steady"]
+        &["none", "fill", "steady", "steady:random"]
     ).try_map(|text| text.parse::<Precondition>()))]
     pub(crate) precondition: Option<Precondition>,
 }
@@ -598,8 +602,9 @@ pub(crate) struct RunArgs {
     /// counts seconds
     #[arg(long = "ramp_time", alias = "ramp-time", value_name = "TIME")]
     pub(crate) ramp_time: Option<String>,
-    /// Before anything is measured, run the same load until the drive is at rest (auto), not at
-    /// all (off) or for a time on the drive's clock; of a drive that starts steady [default: auto]
+    /// Before anything is measured, run the same load (or the random writes of steady:random) until
+    /// the drive is at rest (auto), not at all (off) or for a time on the drive's clock; of a drive
+    /// that starts steady [default: auto]
     #[arg(long, value_name = "auto|off|TIME", conflicts_with_all = ["replay", "load_state"])]
     pub(crate) settle: Option<String>,
     /// Fail (exit code 1) if the drive was not at rest during the measurement, or too few blocks

@@ -396,6 +396,13 @@ fn emulation(args: &Serve, speed: Speed) -> Result<Emulation, Failure> {
         emulation.config.seed = seed;
     }
     emulation.precondition = match (args.drive.precondition, speed) {
+        (Some(Precondition::SteadyRandom), _) => {
+            return Err(Failure::usage(
+                "--precondition steady:random: nobody knows what will be written to a drive that is \
+                 served, so its steady state is that of random writes anyway",
+                Some("give --precondition steady, or leave it out"),
+            ));
+        }
         (Some(precondition), _) => precondition,
         // The model is not asked, so that its state is of no consequence.
         (None, Speed::Max) => Precondition::None,

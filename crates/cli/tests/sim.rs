@@ -634,6 +634,92 @@ fn traces_of_other_programs_are_replayed() {
     assert_eq!(result(&done(replay("sample-iolog-v2.fio", &depth)))["requests"], 2);
 }
 
+/// A trace of writes, of which nobody could say where they go: 2,000 to 64 MiB of the drive.
+fn writes_of_a_trace() -> String {
+    let line =
+        |n: u64| format!("{} 0 {} 32 0\n", n * 20_000, n.wrapping_mul(2_654_435_761) % 4096 * 32);
+    (0..2_000).map(line).collect()
+}
+
+/// `mynah sim ARGS` on a small drive, with `trace` piped in.
+fn piped(folder: &Path, trace: &str, args: &[&str]) -> Output {
+    use std::io::Write;
+    let mut child = Command::new(env!("CARGO_BIN_EXE_mynah"))
+        .args([&["sim", "--trace", "-"], &SMALL[..], args].concat())
+        .current_dir(folder)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the program starts");
+    // One that refuses its arguments reads nothing.
+    let _ = child.stdin.take().unwrap().write_all(trace.as_bytes());
+    child.wait_with_output().unwrap()
+}
+
+#[test]
+fn a_trace_starts_from_random_writes_alike_by_file_and_by_pipe() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = writes_of_a_trace();
+    std::fs::write(folder.path().join("t"), &trace).unwrap();
+    let random = ["--precondition", "steady:random", "--set", "gc.start=12%", "--json", "-"];
+    let by_file = result(&done(sim(folder.path(), &[&["--trace", "t"], &random[..]].concat())));
+    assert_eq!(by_file, result(&done(piped(folder.path(), &trace, &random))));
+    assert_eq!(by_file["settled"]["random_writes"], true, "{}", by_file["settled"]);
+    assert!(by_file["settled"]["requests"].as_u64().unwrap() > 1_000);
+    // What was computed is of the random writes, and no measure of the run.
+    assert_eq!(by_file["steadiness"]["waf_expected"], Value::Null);
+    assert!(by_file["notes"][0].as_str().unwrap().contains("steady:random"), "{by_file}");
+    let waf = |value: &Value| value["device"]["waf"].as_f64().unwrap();
+    // Its own writes alone leave most of the drive in peace.
+    let own = result(&done(sim(folder.path(), &["--trace", "t", "--json", "-"])));
+    assert!(waf(&own) < waf(&by_file), "{} {}", waf(&own), waf(&by_file));
+    let written = &own["trace_writes"][0];
+    let bytes = written["bytes"].as_u64().unwrap();
+    assert!(bytes.is_multiple_of(16 << 10) && (24 << 20..=32 << 20).contains(&bytes), "{bytes}");
+    assert!((0.0..0.05).contains(&written["share"].as_f64().unwrap()), "{written}");
+    let note = own["notes"][0].as_str().unwrap();
+    assert!(note.contains("over and over") && note.contains("steady:random"), "{note}");
+}
+
+#[test]
+fn a_pipe_is_never_taken_for_what_it_was_not_said_to_be() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = writes_of_a_trace();
+    let refused = piped(folder.path(), &trace, &[]);
+    assert_eq!(refused.status.code(), Some(2));
+    let said = text(&refused.stderr);
+    assert!(said.contains("steady:random") && said.contains("--trace-distribution"), "{said}");
+    let told = ["--trace-distribution", "zipf:1.1", "--json", "-"];
+    let told = result(&done(piped(folder.path(), &trace, &told)));
+    assert_eq!(told["trace_writes"][0]["assumed"], "zipf:1.1");
+    assert!(told["notes"][0].as_str().unwrap().contains("distribution zipf:1.1"), "{told}");
+    let fill = ["--precondition", "fill", "--json", "-"];
+    assert_eq!(result(&done(piped(folder.path(), &trace, &fill)))["trace_writes"], Value::Null);
+}
+
+#[test]
+fn what_random_writes_have_aged_is_recorded_replayed_and_saved() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("t"), writes_of_a_trace()).unwrap();
+    let random = ["--precondition", "steady:random", "--set", "gc.start=12%"];
+    for load in [&["--trace", "t"][..], &["--rw", "randread", "--number_ios", "2000"]] {
+        let run = |more: &[&str]| sim(folder.path(), &[&random[..], load, more].concat());
+        let recorded = result(&done(run(&["--record", "r", "--json", "-"])));
+        let replay = ["sim", "--replay", "r", "--json", "-"];
+        let mut replayed = result(&done(mynah(folder.path(), &replay)));
+        for key in ["flows", "device", "settled", "steadiness"] {
+            assert_eq!(replayed[key].take(), recorded[key], "{key}");
+        }
+        done(run(&["--save-state", "s", "--quiet"]));
+        let go_on = ["--load-state", "s", "--rw", "randread", "--number_ios", "100", "--quiet"];
+        done(sim(folder.path(), &[&go_on[..], &["--set", "gc.start=12%"]].concat()));
+    }
+    // Whose steady state a served drive would have otherwise, nobody knows.
+    let served = mynah(folder.path(), &["serve", "--precondition", "steady:random"]);
+    assert_eq!(served.status.code(), Some(2), "{}", text(&served.stderr));
+}
+
 #[test]
 fn a_drive_is_saved_and_goes_on() {
     let folder = tempfile::tempdir().unwrap();

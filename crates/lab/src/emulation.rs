@@ -29,8 +29,8 @@ pub struct Emulation {
     pub name: String,
     /// The drive.
     pub config: Config,
-    /// How it is prepared. Steady means: after a long time of reads and writes all over the
-    /// drive, which have warmed the data cache, too.
+    /// How it is prepared. Both steady states mean: after a long time of reads and writes all over
+    /// the drive, which have warmed the data cache, too.
     pub precondition: Precondition,
 }
 
@@ -122,11 +122,13 @@ impl Emulation {
         let preconditioned = match self.precondition {
             Precondition::None => None,
             Precondition::Fill => Some(drive.fill(&occupancy)),
-            Precondition::Steady => Some(drive.precondition(&occupancy)),
+            Precondition::Steady | Precondition::SteadyRandom => {
+                Some(drive.precondition(&occupancy))
+            }
         };
         let preconditioned = preconditioned.transpose().map_err(RunError::Precondition)?;
         let warmed = match self.precondition {
-            Precondition::Steady => {
+            Precondition::Steady | Precondition::SteadyRandom => {
                 let past = history::anywhere(&drive, WRITE_SHARE);
                 drive.warm_cache(past).map_err(RunError::Precondition)?
             }

@@ -4,7 +4,7 @@
 //! schema = "mynah.experiment/1"
 //! drive = "mqsim-fast18"          # a shipped drive's name, or a file (relative to this one)
 //! seed = 1
-//! precondition = "steady"         # none, fill or steady
+//! precondition = "steady"         # none, fill, steady or steady:random
 //! settle = "auto"                 # then run the load unmeasured: until at rest, off, or a time
 //! ramp_time = "1s"                # left out of the results
 //!
@@ -68,6 +68,9 @@ pub enum Precondition {
     /// As it is after a long time of the run's own writes.
     #[default]
     Steady,
+    /// As it is after a long time of uniform random writes of a mapping unit each, all over the
+    /// namespaces of the flows, whatever the run writes.
+    SteadyRandom,
 }
 
 impl Precondition {
@@ -77,7 +80,13 @@ impl Precondition {
             Precondition::None => "none",
             Precondition::Fill => "fill",
             Precondition::Steady => "steady",
+            Precondition::SteadyRandom => "steady:random",
         }
+    }
+
+    /// Whether it is a state that a drive comes to by itself, which is computed.
+    pub const fn is_steady(self) -> bool {
+        matches!(self, Precondition::Steady | Precondition::SteadyRandom)
     }
 }
 
@@ -89,7 +98,10 @@ impl FromStr for Precondition {
             "none" => Ok(Precondition::None),
             "fill" => Ok(Precondition::Fill),
             "steady" => Ok(Precondition::Steady),
-            _ => Err(format!("`{text}` is not a state; valid are none, fill and steady")),
+            "steady:random" => Ok(Precondition::SteadyRandom),
+            _ => Err(format!(
+                "`{text}` is not a state; valid are none, fill, steady and steady:random"
+            )),
         }
     }
 }

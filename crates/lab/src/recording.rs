@@ -78,7 +78,7 @@ pub struct Header {
     /// [`saved_state::name`]: crate::saved_state::name
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub saved_state: Option<String>,
-    /// How the drive was preconditioned: `none`, `fill` or `steady`.
+    /// How the drive was preconditioned: `none`, `fill`, `steady` or `steady:random`.
     pub precondition: String,
     /// The ranges that were occupied then.
     pub occupancy: Vec<OccupancyRange>,

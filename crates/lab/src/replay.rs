@@ -223,7 +223,7 @@ fn precondition(
     let preconditioned = match header.precondition.parse().map_err(damaged)? {
         Precondition::None => None,
         Precondition::Fill => Some(device.fill(&occupancy)),
-        Precondition::Steady => Some(device.precondition(&occupancy)),
+        Precondition::Steady | Precondition::SteadyRandom => Some(device.precondition(&occupancy)),
     };
     Ok(preconditioned.transpose().map_err(RunError::Precondition)?)
 }
@@ -409,7 +409,9 @@ impl Listener {
             alone: None,
             run: Run::default(),
         });
-        let expected = preconditioned.as_ref().and_then(|found| found.expected_waf);
+        // What was computed for random writes before the run says nothing of it.
+        let own = self.header.precondition != Precondition::SteadyRandom.name();
+        let expected = preconditioned.as_ref().filter(|_| own).and_then(|found| found.expected_waf);
         let counted = [&Default::default(), &device.counters()];
         result.steadiness = Steadiness::of(device, &device.turnover(), counted, expected);
         result.settled = settled.map(Settling::from);

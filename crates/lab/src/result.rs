@@ -11,6 +11,7 @@ mod contention;
 mod device;
 mod steadiness;
 mod waf;
+mod trace_writes;
 
 pub use contention::{
     BlameEntry, blame_entries, blame_since, fairness, slowdown, weighted_speedup,
@@ -19,6 +20,7 @@ pub use device::{Device, Wear};
 pub(crate) use steadiness::Grounds;
 pub use steadiness::{Settling, Steadiness, Verdict};
 pub use waf::WafParts;
+pub use trace_writes::TraceWrites;
 
 use crate::recorder::{Kind, Recorder};
 use mynah_model::stats::{Blame, Counters};
@@ -89,6 +91,10 @@ pub struct Result {
     /// How the drive settled before the measurement; null if it did not.
     #[serde(default)]
     pub settled: Option<Settling>,
+    /// What the drive was taken to have been written by each trace before the run, where it starts
+    /// from the steady state of the flows' own writes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub trace_writes: Vec<TraceWrites>,
     /// Every flow of the workload.
     pub flows: Vec<Flow>,
     /// The smallest slowdown of a flow over the largest (equation 1).
@@ -443,6 +449,7 @@ impl Result {
             steady: None,
             steadiness: None,
             settled: None,
+            trace_writes: Vec::new(),
             flows,
             fairness: all.as_deref().and_then(fairness),
             weighted_speedup: all.as_deref().and_then(weighted_speedup),

@@ -6,6 +6,7 @@
 //! one thing that happens to the next. Flows that wait for others are stages of the run
 //! (`stage.rs`).
 
+mod ageing;
 mod closed_loop;
 mod error;
 mod job;
@@ -16,6 +17,7 @@ mod settling;
 mod stage;
 mod taped;
 
+pub(crate) use ageing::random_writes;
 pub use error::{MORE_ROOM, NO_GAIN, RunError};
 pub use occupancy::occupancy;
 pub use settling::Settled;
@@ -25,7 +27,7 @@ use crate::observers::Observers;
 use crate::output::PendingFile;
 use crate::recorder::Recorder;
 use crate::recording::Tape;
-use crate::result::{Steadiness, Steady};
+use crate::result::{Steadiness, Steady, TraceWrites};
 use crate::saved_state::{self, StateHeader};
 use crate::series::Series;
 use crate::steady::{Found, Rounds};
@@ -59,7 +61,7 @@ pub struct RunOptions {
     pub precondition: Precondition,
     /// A saved state to start from, in place of [`RunOptions::precondition`].
     pub load_state: Option<PathBuf>,
-    /// How long the drive settles before the run, when it starts from its steady state
+    /// How long the drive settles before the run, when it starts from a steady state
     /// ([`Runner::settled`]).
     pub settle: Settle,
     /// Simulated time before measurements begin.
@@ -115,6 +117,8 @@ pub struct Outcome {
     pub steadiness: Option<Steadiness>,
     /// How the drive settled before, if it did.
     pub settled: Option<Settled>,
+    /// What preconditioning took each trace to write.
+    pub trace_writes: Vec<TraceWrites>,
     /// Why the drive has stopped: it is busy for ever, and completes nothing.
     pub stopped: Option<RunError>,
     /// Who had delayed whom when it ended.
@@ -181,6 +185,9 @@ pub struct Runner {
     horizon: Time,
     stop_at: Option<Time>,
     preconditioned: Option<Preconditioned>,
+    /// The random writes that have aged the drive, if it was not the flows.
+    aged_by: Option<Vec<FlowSpec>>,
+    trace_writes: Vec<TraceWrites>,
     settle: Settle,
     settled: Option<Settled>,
     occupancy: Vec<Occupancy>,
@@ -242,18 +249,30 @@ impl Runner {
                 Precondition::None
             }
         };
+        let aged_by = (precondition == Precondition::SteadyRandom)
+            .then(|| random_writes(drive.config(), flows));
         let occupancy = match precondition {
             Precondition::None => vec![],
-            _ => occupancy(&drive, flows, unit_sectors)?,
+            _ => occupancy(&drive, aged_by.as_deref().unwrap_or(flows), unit_sectors)?,
         };
-        let heats = match precondition {
+        let (heats, trace_writes) = match precondition {
             Precondition::Steady => occupancy::heats(&drive, flows, unit_sectors, options.seed)?,
-            _ => vec![],
+            _ => (vec![], vec![]),
         };
+        notes.extend(trace_writes.iter().map(TraceWrites::note));
+        if aged_by.is_some() {
+            notes.push(
+                "the drive starts as random writes all over it leave it in the long run, whatever \
+                 this run writes (precondition: steady:random)"
+                    .to_owned(),
+            );
+        }
         let preconditioned = match precondition {
             Precondition::None => None,
             Precondition::Fill => Some(drive.fill(&occupancy)?),
-            Precondition::Steady => Some(drive.precondition_with(&occupancy, &heats)?),
+            Precondition::Steady | Precondition::SteadyRandom => {
+                Some(drive.precondition_with(&occupancy, &heats)?)
+            }
         };
         if preconditioned.as_ref().is_some_and(|found| !found.settled) {
             notes.push(
@@ -271,7 +290,9 @@ impl Runner {
         runner.occupancy = occupancy;
         runner.scattered = !heats.is_empty();
         runner.notes = notes;
-        runner.warms_cache = precondition == Precondition::Steady;
+        runner.warms_cache = precondition.is_steady();
+        runner.aged_by = aged_by;
+        runner.trace_writes = trace_writes;
         runner.settle = options.settle;
         Ok(runner)
     }
@@ -313,6 +334,8 @@ impl Runner {
             horizon: power_cut,
             stop_at: options.stop_at,
             preconditioned: None,
+            aged_by: None,
+            trace_writes: vec![],
             settle: Settle::Off,
             settled: None,
             occupancy: vec![],
@@ -443,6 +466,7 @@ impl Runner {
             observers.reached(&mut self.drive)?;
         }
         let mut steady = false;
+        let expected = self.expected_waf();
         let offered = match self.rounds {
             Some(_) => self.offered(),
             None => Vec::new(),
@@ -453,7 +477,6 @@ impl Runner {
         {
             offered.iter().for_each(|&(flow, at)| self.recorder.offered_until(flow, at));
             self.recorder.lasted_until(self.drive.now());
-            let expected = self.preconditioned.as_ref().and_then(|found| found.expected_waf);
             steady = rounds.close(&mut self.recorder, &self.drive, expected);
         }
         self.set_horizon();
@@ -469,6 +492,13 @@ impl Runner {
     /// What preconditioning found.
     pub fn preconditioned(&self) -> Option<&Preconditioned> {
         self.preconditioned.as_ref()
+    }
+
+    /// The write amplification that was computed for what the run writes. What random writes
+    /// before it amount to says nothing of it.
+    pub(crate) fn expected_waf(&self) -> Option<f64> {
+        let found = self.preconditioned.as_ref().filter(|_| self.aged_by.is_none());
+        found.and_then(|found| found.expected_waf)
     }
 
     /// What preconditioning assumed to be on the drive; empty without preconditioning.
@@ -667,6 +697,7 @@ impl Runner {
         self.notes.extend(mended.notes());
         let (counters, blame, end) = (self.drive.counters(), self.drive.blame(), self.drive.now());
         let mut turnover = self.drive.turnover();
+        let expected = self.expected_waf();
         let unsaved = match self.save.take() {
             Some((file, name)) => self.write_state(&name, end, file).err(),
             None => None,
@@ -681,12 +712,12 @@ impl Runner {
             turnover = from.map_or(turnover.clone(), |from| turnover.since(&from));
             found = Some(steady);
         }
-        let expected = self.preconditioned.as_ref().and_then(|found| found.expected_waf);
         let counted = [&counters_before, &counters];
         let steadiness = Steadiness::of(&self.drive, &turnover, counted, expected);
         Ok(Outcome {
             steadiness,
             settled: self.settled,
+            trace_writes: self.trace_writes,
             stopped,
             counters_before,
             counters,

@@ -17,7 +17,7 @@ use crate::replay::Preparation;
 use crate::report::{self, ReportCurves};
 use crate::request_log::{RequestLog, RequestLogError};
 use crate::result::{Parts, Result as RunResult, Run, Settling, Verdict};
-use crate::runner::{Outcome, Progress, RunError, RunOptions, Runner, occupancy};
+use crate::runner::{Outcome, Progress, RunError, RunOptions, Runner, occupancy, random_writes};
 use crate::saved_state::{self, SavedStateError};
 use crate::series::Sampler;
 use crate::steady;
@@ -518,8 +518,7 @@ impl Simulation {
             any = true;
         }
         if let Some((path, every)) = &self.intervals {
-            let found = runner.preconditioned();
-            let expected = found.and_then(|found| found.expected_waf);
+            let expected = runner.expected_waf();
             let mut sampler = Sampler::new(names(), *every, ramp).expecting(expected);
             sampler.write_to(path)?;
             observers.sampler = Some(sampler);
@@ -548,10 +547,14 @@ impl Simulation {
         for (index, flow) in self.flows.iter().enumerate() {
             watch(Step::Alone(&flow.name));
             // Who is alone finds no collections under way that others have caused: the drive does not
-            // settle under them.
-            let options =
-                RunOptions { only: Some(index), settle: Settle::Off, ..self.options.clone() };
+            // settle under them. Random writes before the run are nobody's.
+            let settle = match self.options.precondition {
+                Precondition::SteadyRandom => self.options.settle,
+                _ => Settle::Off,
+            };
+            let options = RunOptions { only: Some(index), settle, ..self.options.clone() };
             let runner = Runner::new(self.config.clone(), &self.flows, &options)?;
+            let runner = runner.settled(|progress| watch(Step::Settling(progress)))?;
             let outcome = runner.run(|progress| watch(Step::RunningAlone(progress)))?;
             if outcome.interrupted {
                 return Ok(None);
@@ -619,6 +622,7 @@ impl Simulation {
         result.steady = outcome.steady;
         result.steadiness = outcome.steadiness;
         result.settled = outcome.settled.map(Settling::from);
+        result.trace_writes = outcome.trace_writes;
         Measured {
             result,
             curves: ReportCurves::new(&outcome.recorder).over_time(outcome.series),
@@ -630,8 +634,12 @@ impl Simulation {
 
     /// An experiment file that says what a drive settles under.
     fn settling_text(&self) -> Result<String, SimulationError> {
-        let flows = self.flows.iter().cloned();
-        let flows = flows.map(|spec| ExperimentFlow { spec, own_namespace: None });
+        // Of flows in whose place random writes settle the drive, the stand-ins say all there is.
+        let flows = match self.options.precondition {
+            Precondition::SteadyRandom => random_writes(&self.config, &self.flows),
+            _ => self.flows.clone(),
+        };
+        let flows = flows.into_iter().map(|spec| ExperimentFlow { spec, own_namespace: None });
         let it = Experiment {
             drive: self.name.clone(),
             overrides: Vec::new(),
@@ -724,6 +732,10 @@ impl Simulation {
         }
         let assumed = match self.options.precondition {
             Precondition::None => Vec::new(),
+            Precondition::SteadyRandom => {
+                let writes = random_writes(&self.config, &self.flows);
+                occupancy(drive, &writes, (unit / 512) as u32)?
+            }
             _ => occupancy(drive, &self.flows, (unit / 512) as u32)?,
         };
         line(format_args!(
@@ -733,6 +745,7 @@ impl Simulation {
                 Precondition::None => "nothing has been written",
                 Precondition::Fill => "all of this was written once, in order",
                 Precondition::Steady => "as after a long time of the flows' writes",
+                Precondition::SteadyRandom => "as after a long time of random writes",
             }
         ));
         let scattered = |namespace: NamespaceId| {
@@ -748,7 +761,9 @@ impl Simulation {
                     Precondition::Steady if order.is_ordered() => {
                         "overwritten partly in order, partly uniformly"
                     }
-                    Precondition::Steady if *weight > 0.0 => "overwritten uniformly",
+                    Precondition::Steady | Precondition::SteadyRandom if *weight > 0.0 => {
+                        "overwritten uniformly"
+                    }
                     _ => "written once",
                 };
                 line(format_args!(

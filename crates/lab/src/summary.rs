@@ -153,7 +153,8 @@ fn write_steadiness(out: &mut String, judged: &Steadiness) -> std::fmt::Result {
 /// How the drive settled, and what came of that.
 fn write_settled(out: &mut String, settled: &Settling) -> std::fmt::Result {
     let Settling { ns, requests, verdict, .. } = settled;
-    write!(out, "  settled for {} ({requests} I/Os) before the run: ", duration(*ns))?;
+    let what = if settled.random_writes { "random writes" } else { "I/Os" };
+    write!(out, "  settled for {} ({requests} {what}) before the run: ", duration(*ns))?;
     let reason = settled.reason.as_deref().unwrap_or_default();
     match verdict {
         Verdict::Steady => writeln!(out, "at rest by then"),

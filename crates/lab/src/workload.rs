@@ -15,7 +15,7 @@ mod options;
 mod profile;
 mod random;
 pub mod seed;
-mod written;
+pub(crate) mod written;
 
 pub(crate) use generator::When;
 pub use generator::{Generator, Planned};
@@ -355,7 +355,8 @@ pub struct TraceSource {
     /// Replays it as fast as the drive takes it, with so many requests outstanding, in place
     /// of its times.
     pub depth: Option<u32>,
-    /// How its writes are distributed, for preconditioning; `None`: it is read for that.
+    /// How its writes are distributed, for preconditioning by its own writes; `None`: it is read
+    /// for that.
     pub writes: Option<Addresses>,
     /// What happens to addresses outside the namespace.
     pub remap: Remap,

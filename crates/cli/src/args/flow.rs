@@ -209,8 +209,9 @@ flow_args! {
     #[arg(long = "trace-no-stall", alias = "trace_no_stall", value_name = "BOOL")]
     #[arg(num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     trace_no_stall,
-    /// How the trace's writes are distributed, for preconditioning, as --random_distribution
-    /// [default: the trace is read twice]
+    /// How the trace's writes are distributed, for --precondition steady, as --random_distribution
+    /// [default: the trace is read twice; of one that is piped in, this or another --precondition
+    /// is needed]
     #[arg(long = "trace-distribution", alias = "trace_distribution", value_name = "DIST")]
     #[arg(hide_possible_values = true, value_parser = suggest::values(&["random", "zipf:", "hotcold:"]))]
     trace_distribution,

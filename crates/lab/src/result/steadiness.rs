@@ -65,7 +65,8 @@ pub struct Steadiness {
     pub free_blocks: [u64; 2],
 }
 
-/// How a drive settled before a measurement: the same load, timed and not measured.
+/// How a drive settled before a measurement: the same load, or random writes, timed and not
+/// measured.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Settling {
     /// For how long on the drive's clock.
@@ -78,6 +79,10 @@ pub struct Settling {
     pub verdict: Verdict,
     /// Why it was not, or why that could not be said; null if it was.
     pub reason: Option<String>,
+    /// Whether it was random writes that it settled under (`steady:random`), and not the run's own
+    /// flows.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub random_writes: bool,
 }
 
 impl From<Settled> for Settling {
@@ -88,6 +93,7 @@ impl From<Settled> for Settling {
             events: settled.events,
             verdict: settled.end.verdict,
             reason: settled.end.reason,
+            random_writes: settled.random_writes,
         }
     }
 }

@@ -1,6 +1,7 @@
 //! What the flows of a run leave on the drive: what preconditioning takes for given.
 
 use super::{RunError, closed_loop};
+use crate::result::TraceWrites;
 use crate::workload::{FlowSpec, SECTOR_BYTES, WriteProfile, heat};
 use mynah_model::Drive;
 use mynah_model::io::NamespaceId;
@@ -106,7 +107,8 @@ fn valid_share(drive: &Drive, occupied: f64) -> f64 {
     sectors as f64 * SECTOR_BYTES as f64 * occupied / (flash * (1.0 - config.gc.start))
 }
 
-/// How often each unit is rewritten on those namespaces where that follows no ranges.
+/// How often each unit is rewritten on those namespaces where that follows no ranges, and what of
+/// them each trace was found, or was taken, to write.
 ///
 /// # Errors
 /// If a flow does not fit its namespace, or a trace cannot be read, or not twice.
@@ -115,11 +117,13 @@ pub(super) fn heats(
     flows: &[FlowSpec],
     unit_sectors: u32,
     seed: u64,
-) -> Result<Vec<(NamespaceId, Heat)>, RunError> {
-    let mut all = vec![];
+) -> Result<(Vec<(NamespaceId, Heat)>, Vec<TraceWrites>), RunError> {
+    let (mut all, mut traces) = (vec![], vec![]);
     for index in 0..drive.config().namespaces.len() {
         let namespace = NamespaceId(index as u32 + 1);
         let ours = || flows.iter().enumerate().filter(|(_, flow)| flow.namespace == namespace);
+        let assumed = ours().filter_map(|(_, flow)| TraceWrites::assumed(flow));
+        traces.extend(assumed);
         if !ours().any(|(_, flow)| flow.is_scattered()) {
             continue;
         }
@@ -138,11 +142,14 @@ pub(super) fn heats(
             if alone && matches!(profile, WriteProfile::Sequential { .. }) {
                 continue;
             }
-            flow.add_weights(&mut weights, sectors, unit_sectors, seed, at as u32)?;
+            let read = flow.add_weights(&mut weights, sectors, unit_sectors, seed, at as u32)?;
+            let bytes = |units: u64| units * u64::from(unit_sectors) * SECTOR_BYTES;
+            let whole = bytes(weights.len() as u64);
+            traces.extend(read.map(|units| TraceWrites::read(flow, bytes(units), whole)));
         }
         all.extend(heat::classes(&weights).map(|heat| (namespace, heat)));
     }
-    Ok(all)
+    Ok((all, traces))
 }
 
 /// Cuts overlapping ranges into pieces whose weights add up, limits them to the occupied

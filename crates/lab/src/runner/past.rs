@@ -1,4 +1,5 @@
-//! What the flows of a run did before it began, which the data cache remembers.
+//! What the flows of a run, or the random writes in their place, did before it began, which the
+//! data cache remembers.
 
 use super::{RunError, Runner};
 use crate::recording::Tape;
@@ -48,8 +49,12 @@ impl Runner {
             writes_per_s: f64::from(g.planes()) / (program_s * waf.max(1.0)).max(1e-12),
         };
         let mut histories = vec![];
-        for (index, flow) in self.specs.iter().enumerate() {
-            if !self.jobs.iter().any(|job| job.flow as usize == index) {
+        let (flows, all) = match &self.aged_by {
+            Some(writes) => (writes, true),
+            None => (&self.specs, false),
+        };
+        for (index, flow) in flows.iter().enumerate() {
+            if !all && !self.jobs.iter().any(|job| job.flow as usize == index) {
                 continue;
             }
             let capacity = self.drive.namespace_sectors(flow.namespace).unwrap_or(0);

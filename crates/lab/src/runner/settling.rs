@@ -1,5 +1,6 @@
 //! The settling run: the load of a run, on the drive that is put into its computed steady state,
-//! timed and not measured, until the drive's own balance holds.
+//! timed and not measured, until the drive's own balance holds. Where random writes have aged the
+//! drive (`ageing.rs`), they are that load.
 //!
 //! What is computed is the state of a plane in the long run. At which moment of its collections
 //! each plane is, how many free blocks a load leaves it and what the cache holds depends on the
@@ -32,7 +33,7 @@ const BLOCKS_MIN: u64 = 4;
 /// which something is to be said.
 const ERROR_MAX: f64 = 0.05;
 /// Longer than any settling lasts, and shorter than time.
-const FOR_EVER: Span = Span::from_secs(90 * 24 * 3600);
+pub(super) const FOR_EVER: Span = Span::from_secs(90 * 24 * 3600);
 
 /// How a drive settled before a run.
 #[derive(Clone, Debug, PartialEq)]
@@ -45,6 +46,8 @@ pub struct Settled {
     pub events: u64,
     /// How the drive was in the last half of it.
     pub end: Steadiness,
+    /// Under random writes, and not under the run's own flows.
+    pub random_writes: bool,
 }
 
 /// What had happened at some moment of the settling: what has happened since then can be judged by
@@ -119,7 +122,10 @@ impl Runner {
             }
             return Ok(self);
         }
-        let flows: Vec<FlowSpec> = self.specs.iter().map(endless).collect();
+        let flows: Vec<FlowSpec> = match &self.aged_by {
+            Some(writes) => writes.clone(),
+            None => self.specs.iter().map(endless).collect(),
+        };
         self.warm_cache()?;
         let faults = self.drive.config().faults.clone();
         let timed = |fault: &Fault| !matches!(fault, Fault::SlowDie { .. });
@@ -138,6 +144,7 @@ impl Runner {
             RunError::NeverDone { .. } => RunError::NoSteadyState(Box::new(error)),
             error => error,
         })?;
+        let settled = Settled { random_writes: self.aged_by.is_some(), ..settled };
         let mut drive = inner.drive.into_drive();
         drive.keep_activity(watched);
         drive.begin_anew(faults);
@@ -171,10 +178,15 @@ impl Runner {
             Some("it does not start from its steady state (--precondition steady)")
         } else if self.drive.config().flash.rewritable {
             Some("what is overwritten where it lies is always at rest")
+        } else if self.aged_by.is_some() {
+            None
         } else if !sources.clone().any(writes) {
             Some("no flow writes")
         } else if sources.any(|source| matches!(source, Source::Trace(_))) {
-            Some("a trace ends, and cannot go on for as long as that takes")
+            Some(
+                "a trace ends, and cannot go on for as long as that takes (--precondition \
+                 steady:random settles under random writes)",
+            )
         } else {
             None
         }
@@ -239,6 +251,7 @@ impl Runner {
             requests: self.completed,
             events: self.drive.events_processed() - first_event,
             end: end.unwrap_or_else(|| judge.judge(&self.drive, &self.drive.turnover())),
+            random_writes: false,
         })
     }
 }

@@ -26,7 +26,7 @@ impl FlowSpec {
     }
 
     /// Adds this flow's writes to the weights of a namespace's units, all flows' writes
-    /// weighing the same.
+    /// weighing the same. Of a trace that was read for that, how many units it writes.
     ///
     /// # Errors
     /// If the flow does not fit its namespace, or its trace cannot be read, or not twice.
@@ -37,12 +37,12 @@ impl FlowSpec {
         unit_sectors: u32,
         run_seed: u64,
         flow_index: u32,
-    ) -> Result<(), WorkloadError> {
+    ) -> Result<Option<u64>, WorkloadError> {
         let unit = u64::from(unit_sectors.max(1));
         let (addresses, base, span, align, length) = match &self.source {
             Source::Synthetic(synthetic) => {
                 if synthetic.mix.write() <= 0.0 {
-                    return Ok(());
+                    return Ok(None);
                 }
                 let (base, span) = self.working_set(synthetic, capacity_sectors)?;
                 let align = synthetic.align_sectors.max(1);
@@ -50,7 +50,7 @@ impl FlowSpec {
             }
             Source::Trace(trace) => match trace.writes {
                 Some(addresses) => (addresses, 0, capacity_sectors, unit, unit),
-                None => return self.add_trace(weights, capacity_sectors, unit),
+                None => return self.add_trace(weights, capacity_sectors, unit).map(Some),
             },
         };
         let mut add = |sector: u64, sectors: u64, weight: f64| {
@@ -85,24 +85,26 @@ impl FlowSpec {
                 add(base, span, unit as f64 / span as f64);
             }
         }
-        Ok(())
+        Ok(None)
     }
 
-    /// Reads the trace, its share that is replayed, and counts its writes. Where the run ends does
-    /// not matter: it is the same load however long it lasts.
+    /// Reads the trace, its share that is replayed, and counts its writes; how many units they go
+    /// to. Where the run ends does not matter: it is the same load however long it lasts.
     fn add_trace(
         &self,
         weights: &mut [f32],
         capacity_sectors: u64,
         unit: u64,
-    ) -> Result<(), WorkloadError> {
+    ) -> Result<u64, WorkloadError> {
         if let Source::Trace(trace) = &self.source
             && trace.is_pipe()
         {
             return Err(self.error(
-                "standard input cannot be read twice, once for preconditioning; say how its \
-                 writes are distributed (--trace-distribution, trace_distribution), or start from \
-                 another state (--precondition fill or none)",
+                "standard input cannot be read twice, as a file is: first for the state that its \
+                 own writes leave the drive in. Start from the state that random writes leave \
+                 (--precondition steady:random), say how its writes are distributed \
+                 (--trace-distribution, trace_distribution), or start from --precondition fill or \
+                 none",
             ));
         }
         let endless = FlowSpec { limits: Limits::default(), ..self.clone() };
@@ -124,10 +126,11 @@ impl FlowSpec {
         if let Some(error) = generator.take_error() {
             return Err(error);
         }
+        let written = counts.iter().filter(|count| **count > 0).count() as u64;
         for (weight, count) in weights.iter_mut().zip(counts) {
             *weight += count as f32 / total.max(1) as f32;
         }
-        Ok(())
+        Ok(written)
     }
 }
 

@@ -153,7 +153,8 @@ fn replayed(trace: &TraceSource) -> FlowOptions {
     options
 }
 
-fn distribution(addresses: &Addresses) -> String {
+/// How addresses are distributed, as `random_distribution` says it.
+pub(crate) fn distribution(addresses: &Addresses) -> String {
     match addresses {
         Addresses::Zipf { theta } => format!("zipf:{theta}"),
         Addresses::HotCold { hot_access, hot_space } => {

@@ -566,6 +566,7 @@ fn outcome(
         steady: None,
         steadiness: None,
         settled: None,
+        trace_writes: Vec::new(),
         untrusted: (tally.measured() == 0 && completed > 0 && !interrupted).then(|| {
             format!(
                 "the run ended within its ramp of {}: nothing was measured; a longer run (runtime, \
