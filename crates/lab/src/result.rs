@@ -10,8 +10,8 @@
 mod contention;
 mod device;
 mod steadiness;
-mod waf;
 mod trace_writes;
+mod waf;
 
 pub use contention::{
     BlameEntry, blame_entries, blame_since, fairness, slowdown, weighted_speedup,
@@ -19,8 +19,8 @@ pub use contention::{
 pub use device::{Device, Wear};
 pub(crate) use steadiness::Grounds;
 pub use steadiness::{Settling, Steadiness, Verdict};
-pub use waf::WafParts;
 pub use trace_writes::TraceWrites;
+pub use waf::WafParts;
 
 use crate::recorder::{Kind, Recorder};
 use mynah_model::stats::{Blame, Counters};

@@ -298,8 +298,8 @@ fn sample() -> [Cut; 3] {
 
 #[test]
 fn the_first_second_is_that_of_a_drive_at_rest() {
-    let sample = ["write-32", "mixed-16", "rate-70", "hot-cold"];
-    let loads: Vec<Load> = LOADS.into_iter().filter(|load| sample.contains(&load.name)).collect();
+    let few = ["write-32", "mixed-16", "rate-70", "hot-cold"];
+    let loads: Vec<Load> = LOADS.into_iter().filter(|load| few.contains(&load.name)).collect();
     matrix(&sample(), &loads);
 }
 
