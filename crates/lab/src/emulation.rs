@@ -185,6 +185,7 @@ impl Prepared {
             saved_state: self.restored.as_ref().map(|it| saved_state::name(&it.checksum)),
             precondition: self.precondition,
             settling: None,
+            precision: None,
             occupancy: &self.occupancy,
             seed: self.drive.config().seed,
             ramp: Span::ZERO,

@@ -7,6 +7,7 @@
 //! precondition = "steady"         # none, fill, steady or steady:random
 //! settle = "auto"                 # then run the load unmeasured: until at rest, off, or a time
 //! ramp_time = "1s"                # left out of the results
+//! precision = "2%"                # of flows whose runtime is "auto"
 //!
 //! [set]                           # or an array: set = ["gc.start=0.1"]
 //! "gc.start" = 0.1
@@ -29,7 +30,10 @@
 //! ```
 //!
 //! Keys are `flow.NAME.OPTION` (the name `*` is every flow), `set.KEY`, and `drive`, `seed`,
-//! `precondition`, `settle`, `ramp_time`; the last key varies fastest.
+//! `precondition`, `settle`, `ramp_time`, `precision`; the last key varies fastest.
+//!
+//! A flow that does not say how much it does has the runtime `auto`: it ends when its figures are
+//! known with this precision ([`crate::precision`]).
 //!
 //! A flow's keys are the options of [`FlowOptions`]; `channels`, `chips`, `dies` and `planes`
 //! give it a namespace of its own. Nothing is ignored: an unknown key or a value that cannot
@@ -39,9 +43,10 @@ mod sweep;
 mod written;
 
 use crate::input;
+use crate::precision::Goal;
 use crate::quantity::{parse_count, parse_time};
 use crate::units::Duration;
-use crate::workload::{FlowOptions, FlowSpec, OptionError, Source};
+use crate::workload::{FlowOptions, FlowSpec, Limits, OptionError, Source};
 use miette::{Diagnostic, LabeledSpan, NamedSource, SourceCode};
 use mynah_model::config::{Config, Namespace};
 use mynah_model::io::NamespaceId;
@@ -161,6 +166,8 @@ pub struct Experiment {
     pub settle: Option<Settle>,
     /// How long the run goes on before results are taken.
     pub ramp_time: Option<Span>,
+    /// How precisely the figures of flows are to be known whose end is not given.
+    pub precision: Option<Goal>,
     /// The flows. At least one.
     pub flows: Vec<ExperimentFlow>,
 }
@@ -249,6 +256,7 @@ struct Raw {
     precondition: Option<Spanned<String>>,
     settle: Option<Spanned<Value>>,
     ramp_time: Option<Spanned<Value>>,
+    precision: Option<Spanned<Value>>,
     set: Option<Spanned<Value>>,
     #[serde(default)]
     flow: Vec<Spanned<RawFlow>>,
@@ -357,7 +365,16 @@ impl Experiment {
             let (raw, values) = sweep::at(&file, &raw, &axes, number)?;
             Ok(Point { values, experiment: Experiment::build(&file, raw)? })
         };
-        (0..count).map(point).collect()
+        let points = (0..count).map(point).collect::<Result<Vec<Point>, _>>()?;
+        let auto = |point: &Point| point.experiment.flows.iter().any(|flow| flow.spec.limits.auto);
+        if let Some(precision) = &raw.precision
+            && !points.iter().any(auto)
+        {
+            let message = "precision: every flow says when it ends, so this has no effect; flows \
+                           with runtime = \"auto\" end when their figures are known";
+            return Err(file.error(precision.span(), message));
+        }
+        Ok(points)
     }
 
     fn build(file: &Text<'_>, raw: Raw) -> Result<Experiment, ExperimentError> {
@@ -384,6 +401,13 @@ impl Experiment {
                 Some(parsed.map_err(|m| file.error(time.span(), format!("ramp_time: {m}")))?)
             }
         };
+        let precision = match raw.precision {
+            None => None,
+            Some(share) => {
+                let parsed = scalar(share.get_ref()).and_then(|text| text.parse());
+                Some(parsed.map_err(|m| file.error(share.span(), format!("precision: {m}")))?)
+            }
+        };
         let seed = match raw.seed {
             None => None,
             Some(seed) => {
@@ -397,7 +421,7 @@ impl Experiment {
         };
         overrides.extend(raw.more);
         if raw.flow.is_empty() {
-            return Err(file.error(0..0, "no flows; add [[flow]] with at least rw and a limit"));
+            return Err(file.error(0..0, "no flows; add [[flow]] with at least rw"));
         }
         let mut flows: Vec<ExperimentFlow> = Vec::new();
         for (index, raw) in raw.flow.iter().enumerate() {
@@ -419,6 +443,7 @@ impl Experiment {
             precondition,
             settle,
             ramp_time,
+            precision,
             flows,
         })
     }
@@ -557,18 +582,12 @@ fn flow(
                        its own; leave out one of the two";
         return Err(file.error(value_of("namespace"), message));
     }
-    let spec = options.flow(&format!("flow-{}", index + 1)).map_err(|error| {
+    let mut spec = options.flow(&format!("flow-{}", index + 1)).map_err(|error| {
         let OptionError { option, .. } = error;
         file.error(value_of(option), error.to_string())
     })?;
-    let limits = &spec.limits;
-    let endless = limits.requests.is_none() && limits.bytes.is_none() && limits.runtime.is_none();
-    if endless && matches!(spec.source, Source::Synthetic(_)) {
-        let message = format!(
-            "flow `{}` would never end; give it a limit: runtime, number_ios, io_size or size",
-            spec.name
-        );
-        return Err(file.error(raw.span(), message));
+    if spec.limits == Limits::default() && matches!(spec.source, Source::Synthetic(_)) {
+        spec.limits.auto = true;
     }
     Ok(ExperimentFlow { spec, own_namespace: own })
 }

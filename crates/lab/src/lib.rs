@@ -30,6 +30,7 @@ pub mod trace;
 pub mod workload;
 
 pub mod batch;
+mod batch_means;
 pub mod comparison;
 pub mod confidence;
 pub mod drive;
@@ -41,6 +42,7 @@ pub mod histogram;
 mod input;
 mod observers;
 pub mod output;
+pub mod precision;
 mod quantity;
 pub mod recorder;
 pub mod recording;

@@ -94,6 +94,23 @@ pub(crate) fn parse_share(text: &str) -> Result<f64, String> {
     Ok(share)
 }
 
+/// A share as the percentage that [`parse_share`] reads as the very same share: its decimals, two places on.
+pub(crate) fn percent(share: f64) -> String {
+    let text = share.to_string();
+    let (whole, decimals) = text.split_once('.').unwrap_or((&text, ""));
+    let decimals = format!("{decimals:0<2}");
+    let (near, far) = decimals.split_at(2);
+    let percent = format!("{whole}{near}");
+    let percent = match percent.trim_start_matches('0') {
+        "" => "0",
+        digits => digits,
+    };
+    match far {
+        "" => format!("{percent}%"),
+        far => format!("{percent}.{far}%"),
+    }
+}
+
 /// A whole number without a unit.
 pub(crate) fn parse_count(text: &str) -> Result<u64, String> {
     let (number, unit) = split(text)?;

@@ -23,12 +23,14 @@
 //! that the drive's data cache was warmed with, if it was: whose, in place of the queue, and what
 //! they did, with the highest bit set for flows that write as fast as the drive lets them
 //! (`mynah.recording/1` has none: its cache was empty). The end of the ramp has a record, that of a
-//! flow which waited for others one with the flow in 16..20. At the end so has each flow (in 16..20)
+//! flow which waited for others one with the flow in 16..20, and each batch of a run that lasts until
+//! something is known one at the instant before its end. At the end so has each flow (in 16..20)
 //! whose load went on after its last completion, with the time until when in 24..32; earlier versions
 //! write none of these. The last record is an end mark with the number of records before it, at the
 //! drive's last time: a recording without it was cut off, and is refused.
 
 use crate::drive::Differences;
+use crate::precision::Plan;
 use crate::trace::Remap;
 use mynah_model::config::{Priority, Weights};
 use mynah_model::io::{
@@ -93,6 +95,9 @@ pub struct Header {
     pub seed: u64,
     /// Simulated time that was left out of the results, in picoseconds.
     pub ramp_ps: u64,
+    /// What the run was to find out before it ended; none: its end was given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub precision: Option<Plan>,
     /// Remarks about how the drive was prepared.
     pub notes: Vec<String>,
 }
@@ -150,6 +155,7 @@ enum Kind {
     RampEnds = 14,
     Offered = 15,
     RampOf = 16,
+    BatchEnds = 17,
     Completed = 64,
     End = 255,
 }
@@ -198,6 +204,7 @@ impl Record {
         match self.kind {
             Kind::RampEnds => Replayed::RampEnds(self.at),
             Kind::RampOf => Replayed::RampOf(self.flow(), self.at),
+            Kind::BatchEnds => Replayed::BatchEnds,
             _ => Replayed::Offered(self.flow(), Time::from_ps(self.sector)),
         }
     }
@@ -267,6 +274,7 @@ impl Record {
             Kind::RampEnds,
             Kind::Offered,
             Kind::RampOf,
+            Kind::BatchEnds,
             Kind::Completed,
             Kind::End,
         ]
@@ -536,6 +544,14 @@ impl Tape {
         self.write(Record { namespace: flow.0.into(), ..Record::new(at, Kind::RampOf) })
     }
 
+    /// A run that lasts until something is known was looked at.
+    ///
+    /// # Errors
+    /// See [`Tape::ring`].
+    pub fn batch_ends(&mut self, at: Time) -> io::Result<()> {
+        self.write(Record::new(at, Kind::BatchEnds))
+    }
+
     /// The load of `flow` went on until then; it is `at` now.
     ///
     /// # Errors
@@ -570,6 +586,8 @@ pub enum Replayed<'a> {
     RampEnds(Time),
     /// The ramp of a flow that waited for others is over.
     RampOf(FlowId, Time),
+    /// A batch of the run is over ([`Header::precision`]).
+    BatchEnds,
     /// The load of a flow went on until then.
     Offered(FlowId, Time),
     /// A command completed, as recorded.
@@ -761,7 +779,7 @@ impl Recording {
                         _ => Ok(()),
                     };
                 }
-                Kind::RampEnds | Kind::RampOf | Kind::Offered => {
+                Kind::RampEnds | Kind::RampOf | Kind::BatchEnds | Kind::Offered => {
                     watch(drive, record.remark());
                 }
                 _ => {
@@ -813,7 +831,7 @@ impl Recording {
             }
             match record.kind {
                 Kind::End => break,
-                Kind::RampEnds | Kind::RampOf | Kind::Offered => {
+                Kind::RampEnds | Kind::RampOf | Kind::BatchEnds | Kind::Offered => {
                     watch(drive, record.remark());
                     continue;
                 }
@@ -930,7 +948,8 @@ fn feed(drive: &mut Drive, record: &Record) -> Result<Option<Request>, FeedError
             drive.control(at, Control::Arbitration { burst: record.sectors, weights })?;
         }
         Kind::Past => return Err(FeedError::LatePast),
-        Kind::RampEnds | Kind::RampOf | Kind::Offered | Kind::Completed | Kind::End => {}
+        Kind::RampEnds | Kind::RampOf | Kind::BatchEnds | Kind::Offered => {}
+        Kind::Completed | Kind::End => {}
     }
     Ok(None)
 }

@@ -5,6 +5,7 @@ use crate::drive;
 use crate::drive::drive_hash;
 use crate::experiment::{Experiment, Precondition};
 use crate::output::PendingFile;
+use crate::precision::{Plan, Search};
 use crate::recorder::Recorder;
 use crate::recording::{self, Header, OccupancyRange, Recording, RecordingError, Replayed};
 use crate::report::ReportCurves;
@@ -35,6 +36,8 @@ pub(crate) struct Preparation<'a> {
     pub(crate) settling: Option<String>,
     pub(crate) seed: u64,
     pub(crate) ramp: Span,
+    /// What the run is to find out before it ends, if its end is not given.
+    pub(crate) precision: Option<Plan>,
     pub(crate) notes: &'a [String],
 }
 
@@ -69,6 +72,7 @@ impl Preparation<'_> {
             report_moves: drive.reports_moves(),
             seed: self.seed,
             ramp_ps: self.ramp.as_ps(),
+            precision: self.precision.clone(),
             notes: self.notes.to_vec(),
         })
     }
@@ -129,6 +133,7 @@ pub fn replay(
         return Err(RecordingError::OtherState { recorded, here }.into());
     }
     let mut listener = Listener::new(&header, request_log)?;
+    listener.search(&device, prepared.0.as_ref());
     watch(Step::Started);
     recording.replay(&mut device, |device, event| listener.hear(device, &event, watch))?;
     listener.finish(&header.drive, &device, prepared, watch)
@@ -279,6 +284,7 @@ struct Listener {
     log: Option<(RequestLog, PendingFile)>,
     log_failed: Option<RequestLogError>,
     ramp_until: Option<Time>,
+    search: Option<Search>,
     issued: u64,
     completed: u64,
     interrupted: bool,
@@ -298,12 +304,24 @@ impl Listener {
             recorder: Recorder::new(header.flows.clone()),
             log,
             log_failed: None,
+            search: None,
             ramp_until: (header.ramp_ps > 0).then(|| Time::from_ps(header.ramp_ps)),
             issued: 0,
             completed: 0,
             interrupted: false,
             header: header.clone(),
         })
+    }
+
+    /// Finds out once more how precisely the recorded run has found out what it was to.
+    fn search(&mut self, device: &Drive, prepared: Option<&Preconditioned>) {
+        let Some(plan) = &self.header.precision else { return };
+        let expected = prepared.and_then(|found| found.expected_waf);
+        let mut search = Search::new(plan.clone(), self.header.flows.clone(), expected);
+        if self.ramp_until.is_none() {
+            search.begin(&self.recorder, device);
+        }
+        self.search = Some(search);
     }
 
     /// Returns whether to go on.
@@ -336,6 +354,12 @@ impl Listener {
             Replayed::RampOf(flow, at) => {
                 if usize::from(flow.0) < self.recorder.flow_names().len() {
                     self.recorder.forget(flow.0.into(), at);
+                }
+                true
+            }
+            Replayed::BatchEnds => {
+                if let Some(search) = &mut self.search {
+                    search.look(&self.recorder, device);
                 }
                 true
             }
@@ -379,6 +403,9 @@ impl Listener {
         self.ramp_until = None;
         self.recorder.reset_at(at);
         device.restart_counters();
+        if let Some(search) = &mut self.search {
+            search.begin(&self.recorder, device);
+        }
     }
 
     fn finish(
@@ -415,6 +442,7 @@ impl Listener {
         let counted = [&Default::default(), &device.counters()];
         result.steadiness = Steadiness::of(device, &device.turnover(), counted, expected);
         result.settled = settled.map(Settling::from);
+        result.precision = self.search.map(Search::finish);
         result.notes.extend(self.header.notes);
         if device.has_lost_power() {
             result.notes.push(power_note(device, self.issued - self.completed));

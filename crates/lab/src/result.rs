@@ -9,6 +9,7 @@
 
 mod contention;
 mod device;
+mod precision;
 mod steadiness;
 mod trace_writes;
 mod waf;
@@ -17,6 +18,7 @@ pub use contention::{
     BlameEntry, blame_entries, blame_since, fairness, slowdown, weighted_speedup,
 };
 pub use device::{Device, Wear};
+pub use precision::{Estimate, Precision};
 pub(crate) use steadiness::Grounds;
 pub use steadiness::{Settling, Steadiness, Verdict};
 pub use trace_writes::TraceWrites;
@@ -95,6 +97,9 @@ pub struct Result {
     /// from the steady state of the flows' own writes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub trace_writes: Vec<TraceWrites>,
+    /// Of a run that lasts until something is known: how well it is; null of others.
+    #[serde(default)]
+    pub precision: Option<Precision>,
     /// Every flow of the workload.
     pub flows: Vec<Flow>,
     /// The smallest slowdown of a flow over the largest (equation 1).
@@ -450,6 +455,7 @@ impl Result {
             steadiness: None,
             settled: None,
             trace_writes: Vec::new(),
+            precision: None,
             flows,
             fairness: all.as_deref().and_then(fairness),
             weighted_speedup: all.as_deref().and_then(weighted_speedup),

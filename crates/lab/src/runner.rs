@@ -13,6 +13,7 @@ mod job;
 mod occupancy;
 mod past;
 mod patience;
+mod precise;
 mod settling;
 mod stage;
 mod taped;
@@ -25,9 +26,10 @@ pub use settling::Settled;
 use crate::experiment::{Precondition, Settle};
 use crate::observers::Observers;
 use crate::output::PendingFile;
+use crate::precision::{Goal, Search};
 use crate::recorder::Recorder;
 use crate::recording::Tape;
-use crate::result::{Steadiness, Steady, TraceWrites};
+use crate::result::{Precision, Steadiness, Steady, TraceWrites};
 use crate::saved_state::{self, StateHeader};
 use crate::series::Series;
 use crate::steady::{Found, Rounds};
@@ -69,6 +71,8 @@ pub struct RunOptions {
     /// Ends the run when it is steady by SNIA's rule, in rounds of this length. The results
     /// are those of the last five rounds.
     pub until_steady: Option<Span>,
+    /// How precisely figures are to be known when the flows end that say `runtime = "auto"`.
+    pub precision: Goal,
     /// Ends the run at this simulated time whatever the flows want.
     pub stop_at: Option<Time>,
     /// Runs only the flow with this index, on a drive that was prepared for all of them.
@@ -84,6 +88,7 @@ impl Default for RunOptions {
             settle: Settle::Auto,
             ramp_time: Span::ZERO,
             until_steady: None,
+            precision: Goal::default(),
             stop_at: None,
             only: None,
         }
@@ -119,6 +124,8 @@ pub struct Outcome {
     pub settled: Option<Settled>,
     /// What preconditioning took each trace to write.
     pub trace_writes: Vec<TraceWrites>,
+    /// How precisely it is known, if the run was to last until it is.
+    pub precision: Option<Precision>,
     /// Why the drive has stopped: it is busy for ever, and completes nothing.
     pub stopped: Option<RunError>,
     /// Who had delayed whom when it ended.
@@ -194,6 +201,8 @@ pub struct Runner {
     /// Preconditioning took more than ranges to describe.
     scattered: bool,
     rounds: Option<Box<Rounds>>,
+    /// When the flows end that last until something is known.
+    search: Option<Box<Search>>,
     save: Option<(PendingFile, String)>,
     notes: Vec<String>,
     completed: u64,
@@ -240,6 +249,7 @@ impl Runner {
         {
             return Err(RunError::SteadyInStages(flow.name.clone()));
         }
+        precise::check(flows, options)?;
         let mut notes = vec![];
         let precondition = match &options.load_state {
             None => options.precondition,
@@ -293,6 +303,12 @@ impl Runner {
         runner.warms_cache = precondition.is_steady();
         runner.aged_by = aged_by;
         runner.trace_writes = trace_writes;
+        if precondition.is_steady() {
+            let expected = runner.expected_waf();
+            if let Some(search) = &mut runner.search {
+                search.starts_steady(expected);
+            }
+        }
         runner.settle = options.settle;
         Ok(runner)
     }
@@ -343,6 +359,7 @@ impl Runner {
             rounds: options
                 .until_steady
                 .map(|every| Box::new(Rounds::new(every, Time::ZERO + options.ramp_time))),
+            search: precise::search(flows, options).map(Box::new),
             save: None,
             notes: vec![],
             completed: 0,
@@ -428,11 +445,12 @@ impl Runner {
         // Rounds begin when the ramp is over.
         let rounds = self.rounds.as_ref().filter(|_| self.ramp_until == Time::MAX);
         let round = rounds.map_or(Time::MAX, |rounds| rounds.next());
+        let batch = self.search.as_ref().map_or(Time::MAX, |search| search.next());
         let lasts_until = match self.lasts_until {
             until if until > self.drive.now() => until,
             _ => Time::MAX,
         };
-        self.horizon = [next, round, lasts_until, self.ramp_until, self.patience.until]
+        self.horizon = [next, round, batch, lasts_until, self.ramp_until, self.patience.until]
             .into_iter()
             .fold(self.power_cut, Time::min);
     }
@@ -464,6 +482,9 @@ impl Runner {
         }
         if let Some(observers) = &mut self.observers {
             observers.reached(&mut self.drive)?;
+        }
+        if self.search.as_ref().is_some_and(|search| search.next() <= self.drive.now()) {
+            self.end_batch()?;
         }
         let mut steady = false;
         let expected = self.expected_waf();
@@ -652,7 +673,9 @@ impl Runner {
                 if job.exhausted && job.outstanding == 0 {
                     return 1.0;
                 }
-                [by_requests, by_bytes, by_time].into_iter().flatten().fold(0.0, f64::max)
+                let known = self.search.as_ref().filter(|_| limits.auto);
+                let known = known.map(|search| search.done(now, self.completed, &self.drive));
+                [by_requests, by_bytes, by_time, known].into_iter().flatten().fold(0.0, f64::max)
             })
             .fold(1.0, f64::min);
         let done = self.stages.done(done.min(1.0));
@@ -718,6 +741,7 @@ impl Runner {
             steadiness,
             settled: self.settled,
             trace_writes: self.trace_writes,
+            precision: self.search.map(|search| search.finish()),
             stopped,
             counters_before,
             counters,
@@ -752,6 +776,9 @@ impl Runner {
             && let Some(rounds) = &mut self.rounds
         {
             rounds.begin(&self.drive);
+        }
+        if self.ramp_until == Time::MAX {
+            self.begin_search();
         }
         let now = self.drive.now();
         let entries = self.drive.config().queues.entries;
@@ -898,6 +925,7 @@ impl Runner {
         if let Some(rounds) = &mut self.rounds {
             rounds.begin(&self.drive);
         }
+        self.begin_search();
         self.set_horizon();
         Ok(())
     }

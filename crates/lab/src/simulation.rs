@@ -351,6 +351,7 @@ impl Simulation {
         simulation.options.precondition = experiment.precondition.unwrap_or_default();
         simulation.options.settle = experiment.settle.unwrap_or_default();
         simulation.options.ramp_time = experiment.ramp_time.unwrap_or_default();
+        simulation.options.precision = experiment.precision.unwrap_or_default();
         Ok(match experiment.seed {
             Some(seed) => simulation.seed(seed),
             None => simulation,
@@ -429,6 +430,7 @@ impl Simulation {
             precondition: Some(self.options.precondition),
             settle: (self.options.settle != Settle::default()).then_some(self.options.settle),
             ramp_time: (!ramp.is_zero()).then_some(ramp),
+            precision: self.is_auto().then_some(self.options.precision),
             flows: flows.collect(),
         };
         let text = it.to_toml(remark).map_err(|flow| {
@@ -438,6 +440,11 @@ impl Simulation {
             return Err(no_file("an experiment file would lose some of the workload"));
         }
         Ok(SimulationFiles { drive: drive_text, experiment: text })
+    }
+
+    /// Whether any flow ends when its figures are known.
+    pub fn is_auto(&self) -> bool {
+        self.flows.iter().any(|flow| flow.limits.auto)
     }
 
     /// Runs it.
@@ -623,6 +630,7 @@ impl Simulation {
         result.steadiness = outcome.steadiness;
         result.settled = outcome.settled.map(Settling::from);
         result.trace_writes = outcome.trace_writes;
+        result.precision = outcome.precision;
         Measured {
             result,
             curves: ReportCurves::new(&outcome.recorder).over_time(outcome.series),
@@ -647,6 +655,7 @@ impl Simulation {
             precondition: Some(self.options.precondition),
             settle: Some(self.options.settle),
             ramp_time: None,
+            precision: None,
             flows: flows.collect(),
         };
         it.to_toml("").map_err(|flow| {
@@ -675,6 +684,7 @@ impl Simulation {
             saved_state: checksum.as_ref().map(saved_state::name),
             occupancy: runner.occupancy(),
             settling: runner.has_settled().then(|| self.settling_text()).transpose()?,
+            precision: runner.plan(),
             seed: self.options.seed,
             ramp: self.options.ramp_time,
             notes: runner.notes(),
@@ -721,6 +731,9 @@ impl Simulation {
                 "ramp: {ramp} of simulated time before results are taken, and so much more of each \
                  runtime"
             ));
+        }
+        if self.is_auto() {
+            line(format_args!("precision: {}", self.options.precision));
         }
         for flow in &self.flows {
             line(format_args!("flow {}: {}", flow.name, flow_text(flow)));
@@ -879,7 +892,7 @@ fn flow_text(flow: &FlowSpec) -> String {
         parts.push(format!("{} jobs", flow.jobs));
     }
     let each = if flow.jobs > 1 { " each" } else { "" };
-    let Limits { requests, bytes, runtime } = flow.limits;
+    let Limits { requests, bytes, runtime, auto } = flow.limits;
     parts.extend(requests.map(|requests| format!("{requests} requests{each}")));
     parts.extend(bytes.map(|amount| match amount {
         Amount::Bytes(bytes) => format!("{}{each}", Bytes(bytes)),
@@ -887,6 +900,7 @@ fn flow_text(flow: &FlowSpec) -> String {
         Amount::WorkingSet(share) => format!("{}% of its working set{each}", share * 100.0),
     }));
     parts.extend(runtime.map(|time: Span| format!("for {}", Duration(time))));
+    parts.extend(auto.then(|| "until its figures are known".to_owned()));
     let Schedule { start, burst, think } = flow.schedule;
     if !start.is_zero() {
         parts.push(format!("from {} on", Duration(start)));

@@ -131,6 +131,9 @@ pub struct Limits {
     /// Time on the drive's clock from the flow's start. Streams with arrival times end by
     /// themselves; a closed loop's runner must stop issuing at this time.
     pub runtime: Option<Span>,
+    /// Until as much is known as the run asks for (`runtime = "auto"`): when that is, the runner
+    /// finds out. Without other limits.
+    pub auto: bool,
 }
 
 /// How much a job issues.

@@ -51,6 +51,7 @@ impl Script {
             report_moves: false,
             seed: 1,
             ramp_ps: 0,
+            precision: None,
             notes: vec![],
         };
         let memory = Memory::default();

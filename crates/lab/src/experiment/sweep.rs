@@ -24,7 +24,7 @@ enum Target<'k> {
     Flow(&'k str, &'k str),
 }
 
-const TOP: [&str; 5] = ["drive", "seed", "precondition", "settle", "ramp_time"];
+const TOP: [&str; 6] = ["drive", "seed", "precondition", "settle", "ramp_time", "precision"];
 
 fn target(key: &str) -> Option<Target<'_>> {
     if let Some(top) = TOP.into_iter().find(|top| *top == key) {
@@ -112,6 +112,7 @@ fn change(
         Some(Target::Top("precondition")) => raw.precondition = Some(Spanned::new(span(), text)),
         Some(Target::Top("settle")) => raw.settle = Some(Spanned::new(span(), value.clone())),
         Some(Target::Top("ramp_time")) => raw.ramp_time = Some(Spanned::new(span(), value.clone())),
+        Some(Target::Top("precision")) => raw.precision = Some(Spanned::new(span(), value.clone())),
         Some(Target::Top(_)) => raw.seed = Some(Spanned::new(span(), value.clone())),
         Some(Target::Set(key)) => {
             raw.more.push(Override { key: key.to_owned(), value: text });

@@ -12,7 +12,16 @@ impl Experiment {
     /// # Errors
     /// The name of a flow that options cannot say exactly.
     pub fn to_toml(&self, remark: &str) -> Result<String, String> {
-        let Experiment { drive, overrides, seed, precondition, settle, ramp_time, flows } = self;
+        let Experiment {
+            drive,
+            overrides,
+            seed,
+            precondition,
+            settle,
+            ramp_time,
+            precision,
+            flows,
+        } = self;
         let mut text = String::new();
         for line in remark.lines() {
             let _ = writeln!(text, "# {}", line.replace(|c: char| c.is_control(), " "));
@@ -33,6 +42,9 @@ impl Experiment {
         }
         if let Some(ramp) = ramp_time {
             let _ = writeln!(text, "ramp_time = \"{}\"", Duration(*ramp));
+        }
+        if let Some(precision) = precision {
+            let _ = writeln!(text, "precision = {}", quoted(&precision.to_string()));
         }
         if !overrides.is_empty() {
             let all: Vec<_> = overrides.iter().map(|one| quoted(&one.to_string())).collect();

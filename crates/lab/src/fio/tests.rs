@@ -229,6 +229,7 @@ fn how_much_a_job_issues() {
         bytes,
         requests,
         runtime: ms.map(Span::from_ms),
+        auto: false,
     };
     for (options, wanted) in [
         ("size=1m", limits(once, None, None)),

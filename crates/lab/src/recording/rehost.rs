@@ -169,7 +169,7 @@ impl Rehost {
             }
             Kind::End => self.ended = true,
             Kind::Format | Kind::Arbitration | Kind::WriteBack => {}
-            Kind::RampEnds | Kind::RampOf | Kind::Offered => {}
+            Kind::RampEnds | Kind::RampOf | Kind::BatchEnds | Kind::Offered => {}
             Kind::Past => return Err(FeedError::LatePast),
             // What this drive does itself, or has no need of.
             Kind::DataArrived | Kind::CqFreed => return Ok(false),

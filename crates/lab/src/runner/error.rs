@@ -49,6 +49,22 @@ pub enum RunError {
     #[error("flow `{0}` waits for those before it, and such a run has no steady state")]
     #[diagnostic(help("leave out wait_for_previous (stonewall), or --until-steady"))]
     SteadyInStages(String),
+    /// Two things that say when a run ends.
+    #[error(
+        "flow `{0}` runs until its figures are known (runtime=auto), and so does not end when a \
+         steady state is found"
+    )]
+    #[diagnostic(help("give it a runtime, or leave out --until-steady"))]
+    TwoEnds(String),
+    /// A run that is to last until something is known, of which parts begin when others end.
+    #[error(
+        "flow `{0}` waits for those before it, and which part of such a run is to be known is not \
+         clear (runtime=auto)"
+    )]
+    #[diagnostic(help(
+        "give every flow a runtime, number_ios, io_size or size, or leave out wait_for_previous"
+    ))]
+    AutoInStages(String),
     /// More queues than identifiers.
     #[error("the flows need {0} queues; a drive has at most 65,535")]
     #[diagnostic(help("every job has a queue pair of its own: lower numjobs"))]

@@ -125,6 +125,32 @@ impl Job {
         }
     }
 
+    /// The job's runtime is over at `end`, which is about to come. Whatever of it waits for its
+    /// time comes later than that, and has to be forgotten.
+    pub(super) fn end_at(&mut self, end: Time) {
+        if self.depth.is_none() {
+            let ahead = &self.ahead[self.next_ahead..];
+            let late = |planned: &Planned| planned.arrival.is_some_and(|at| at >= end);
+            let first_late = ahead.iter().position(late);
+            if let Some(place) = first_late {
+                self.ahead.truncate(self.next_ahead + place);
+                self.exhausted = true;
+            }
+            self.generator.end_at(end, first_late.is_some());
+            return;
+        }
+        let Some(gate) = &mut self.gate else {
+            self.stops_at = end;
+            return;
+        };
+        gate.stops_at = end;
+        if std::mem::take(&mut gate.wakes) {
+            gate.held = 0;
+            self.exhausted = true;
+            self.ended_by_runtime = Some(end);
+        }
+    }
+
     /// The next request, which is used up.
     #[inline]
     pub(super) fn draw(&mut self, drive: &Drive) -> Option<Planned> {

@@ -168,7 +168,7 @@ impl FlowSpec {
         if job_index >= self.jobs {
             return Err(self.error(format!("it has {} jobs, no job {job_index}", self.jobs)));
         }
-        let Limits { requests, bytes, runtime } = self.limits;
+        let Limits { requests, bytes, runtime, auto } = self.limits;
         let stream = match &self.source {
             Source::Trace(source) => {
                 if self.jobs > 1 {
@@ -178,7 +178,7 @@ impl FlowSpec {
                 Stream::Trace { stream, error: None }
             }
             Source::Synthetic(synthetic) => {
-                if requests.is_none() && bytes.is_none() && runtime.is_none() {
+                if requests.is_none() && bytes.is_none() && runtime.is_none() && !auto {
                     return Err(self.error(
                         "it would never end; give it a limit: runtime, number_ios, io_size or size",
                     ));
@@ -460,6 +460,16 @@ impl Generator {
     pub(crate) fn begin_at(&mut self, start: Span) {
         self.schedule = Some(Schedule { start, ..self.schedule.unwrap_or_default() });
         self.ends_at = self.runtime.map_or(Time::MAX, |runtime| Time::ZERO + start + runtime);
+    }
+
+    /// Nothing that arrives at `end` or later is drawn any more, as if the runtime were over then.
+    /// `drawn`: such a request already was.
+    pub(crate) fn end_at(&mut self, end: Time, drawn: bool) {
+        self.ends_at = end;
+        if drawn {
+            self.remaining = 0;
+            self.is_over = true;
+        }
     }
 
     /// How many sectors may be drawn in all; `None` without that limit.

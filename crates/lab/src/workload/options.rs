@@ -124,7 +124,8 @@ flow_options! {
     /// What `k`, `kb`, `m`, `mb` and so on are powers of in sizes: 1024, or 1000; 1024 if not
     /// given. `KiB` and `MiB` are powers of 1024.
     kb_base,
-    /// How long the flow runs, on the drive's clock; a bare number counts seconds.
+    /// How long the flow runs, on the drive's clock; a bare number counts seconds. `auto`: until
+    /// its figures are known as precisely as the run asks for.
     runtime,
     /// As in fio; needs `runtime`. A flow never ends merely because it has been through its
     /// working set.
@@ -238,15 +239,39 @@ impl FlowOptions {
             },
             false => positive(|text| self.bytes(text))(text).map(Amount::Bytes),
         })?;
+        let auto = self.runtime.as_deref() == Some("auto");
+        if auto {
+            const HELP: &str =
+                "the flow ends when its figures are known; leave out runtime=auto, or";
+            if self.trace.is_some() {
+                return Err(
+                    self.error("runtime", format!("{HELP} replay no trace, which has an end"))
+                );
+            }
+            for other in ["number_ios", "io_size"] {
+                if self.get(other).is_some() {
+                    return Err(self.error("runtime", format!("{HELP} {other}")));
+                }
+            }
+        }
         // What fio's size is, too, where nothing else ends a job.
         let once = self.size.is_some() && !self.is_limited();
         Ok(Limits {
             requests: self.read("number_ios", positive(parse_count))?,
             bytes: bytes.or(once.then_some(Amount::WorkingSet(1.0))),
-            runtime: self.read("runtime", |text| match parse_time(text)? {
-                Span::ZERO => Err("a flow that runs for no time has no requests".into()),
-                runtime => Ok(runtime),
-            })?,
+            runtime: self
+                .read("runtime", |text| match text {
+                    "auto" => Ok(None),
+                    _ => match parse_time(text) {
+                        Ok(Span::ZERO) => {
+                            Err("a flow that runs for no time has no requests".into())
+                        }
+                        Ok(runtime) => Ok(Some(runtime)),
+                        Err(problem) => Err(problem),
+                    },
+                })?
+                .flatten(),
+            auto,
         })
     }
 

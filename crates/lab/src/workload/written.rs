@@ -9,6 +9,7 @@ use super::{
     Addresses, Amount, Arrivals, BlockSize, Burst, Extent, FlowOptions, FlowSpec, Mix, Mode,
     Positions, SECTOR_BYTES, Source, Start, Synthetic, Think, TraceSource,
 };
+use crate::quantity::percent;
 use crate::trace::{Remap, TraceAction, TraceFormat};
 use mynah_model::config::Priority;
 use mynah_stamp::Span;
@@ -33,6 +34,9 @@ impl FlowOptions {
             Amount::WorkingSet(share) => percent(share),
         });
         options.runtime = flow.limits.runtime.map(time);
+        if flow.limits.auto {
+            options.runtime = Some("auto".to_owned());
+        }
         if !flow.schedule.start.is_zero() {
             options.startdelay = Some(time(flow.schedule.start));
         }
@@ -209,23 +213,6 @@ fn extent(value: Extent) -> String {
     }
 }
 
-/// A share as the percentage that is read as the very same share: its decimals, two places on.
-fn percent(share: f64) -> String {
-    let text = share.to_string();
-    let (whole, decimals) = text.split_once('.').unwrap_or((&text, ""));
-    let decimals = format!("{decimals:0<2}");
-    let (near, far) = decimals.split_at(2);
-    let percent = format!("{whole}{near}");
-    let percent = match percent.trim_start_matches('0') {
-        "" => "0",
-        digits => digits,
-    };
-    match far {
-        "" => format!("{percent}%"),
-        far => format!("{percent}.{far}%"),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -244,6 +231,7 @@ mod tests {
     fn what_is_written_is_read_as_the_same() {
         for options in [
             "rw=read runtime=3ms",
+            "rw=read size=64m runtime=auto",
             "rw=randrw rwmixread=70 rwmixtrim=7 bs=16k iodepth=32 number_ios=5 namespace=2",
             "rw=rw sequential_start=random sequential_positions=shared io_size=3g",
             "rw=write size=64m wait_for_previous=true",
