@@ -7,6 +7,7 @@ use crate::key::Secret;
 use clap::builder::TypedValueParser;
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 use mynah_lab::experiment::Precondition;
+use mynah_lab::precision::Goal;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
@@ -43,6 +44,7 @@ Examples:
   mynah sim --rw randwrite --fault power-cut:at=5ms --record run.rec
   mynah sim --rw randwrite --runtime 1s --intervals run.csv --interval 5ms --report run.html
   mynah sim --rw randwrite --repeat 10        means with confidence intervals
+  mynah sim --rw randwrite --iodepth 8 --precision 1%       as long as that takes
   mynah sim --rw randrw --timeline run.pftrace --timeline-window 1ms-2ms
   mynah sim --replay run.rec                  the same again, checked I/O by I/O
 
@@ -61,7 +63,8 @@ An experiment file holds several flows:
   runtime = \"1s\"
 
 With a table [sweep] it runs at every combination of values, on all processors, and ends with a
-table (--table FILE.csv) and pictures (--report FILE.html):
+table (--table FILE.csv) and pictures (--report FILE.html). Flows that do not say how much they do,
+here the reader without its runtime, end when their figures are known (precision = \"2%\"):
   [sweep]
   \"flow.writer.iodepth\" = [1, 4, 16, 64]
   \"set.over_provisioning\" = [\"7%\", \"28%\"]
@@ -585,7 +588,7 @@ pub(crate) struct SourceArgs {
     /// Write MQSim's drive as a drive file, and its workload as the experiment file
     /// FILE-workload.toml, instead of running them
     #[arg(long, value_name = "FILE.toml", requires = "mqsim_config")]
-    #[arg(conflicts_with_all = ["alone", "until_steady", "load_state", "save_state", "repeat",
+    #[arg(conflicts_with_all = ["alone", "until_steady", "precision", "load_state", "save_state", "repeat",
                                 "threads", "no_run", "json", "report", "table", "request_log",
                                 "intervals", "timeline", "record"])]
     pub(crate) convert: Option<PathBuf>,
@@ -616,6 +619,11 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "ROUND", num_args = 0..=1, require_equals = true)]
     #[arg(default_missing_value = "1s", conflicts_with_all = ["replay", "record"])]
     pub(crate) until_steady: Option<String>,
+    /// How precisely IOPS, mean latencies and WAF are to be known when flows end whose runtime is
+    /// auto: half the 95 % confidence interval, as a share; with --repeat, of the mean over all runs
+    /// [default: 2%]
+    #[arg(long, value_name = "PERCENT", conflicts_with_all = ["replay", "until_steady"])]
+    pub(crate) precision: Option<Goal>,
     /// Start from a saved state of this very drive, in place of preconditioning; with --replay, the
     /// one that the recorded run began in
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]

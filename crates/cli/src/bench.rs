@@ -217,6 +217,11 @@ fn flow(args: &Bench, remarks: &mut Vec<String>) -> Result<FlowSpec, Failure> {
     }
     let name = options.rw.clone().unwrap_or_default();
     let mut flow = read(&options, &name)?;
+    if flow.limits.auto {
+        let message = "--runtime auto: a load on a target lasts for a given time";
+        let help = "write a time such as 30s; `mynah sim` finds out how long a run has to be";
+        return Err(Failure::usage(message.to_owned(), Some(help)));
+    }
     if flow.limits == Limits::default() {
         flow.limits.runtime = Some(DEFAULT_RUNTIME);
         remarks.push("no limit: 10 s (--runtime, --number_ios, --size)".to_owned());

@@ -231,6 +231,11 @@ fn simulations(
     for simulation in &simulations {
         enough_memory(simulation, 1)?;
     }
+    if args.run.precision.is_some() && !simulations.iter().any(Simulation::is_auto) {
+        let message = "--precision has no effect here: every flow says when it ends";
+        let help = "flows with the runtime auto end when their figures are known";
+        return Err(Failure::usage(message.to_owned(), Some(help)));
+    }
     let several = simulations.len() > 1;
     for (number, simulation) in simulations.iter_mut().enumerate() {
         *simulation = adjust(args, simulation.clone())?;
@@ -288,11 +293,19 @@ fn from_options(args: &Sim, remarks: &mut Vec<String>) -> Result<Simulation, Fai
             flow.limits = Limits::default();
         }
         simulation::limit_rounds(std::slice::from_mut(&mut flow), every);
+    } else if asks_for_precision(args) && simulation::is_endless(&flow) {
+        flow.limits.auto = true;
+        remarks.push("no limit: until its figures are known (--precision, --runtime)".to_owned());
     } else if simulation::limit(&mut flow) {
         remarks.push(format!("no limit: {DEFAULT_REQUESTS} requests (--number_ios, --runtime)"));
     }
     simulation.flows.push(flow);
     Ok(simulation)
+}
+
+/// Whether a flow that says no end goes on until its figures are known.
+fn asks_for_precision(args: &Sim) -> bool {
+    args.run.precision.is_some() || args.run.repeat.is_some()
 }
 
 /// Lays what the command line says about the run over a simulation.
@@ -328,6 +341,9 @@ fn adjust(args: &Sim, mut simulation: Simulation) -> Result<Simulation, Failure>
         };
     }
     simulation.require_steady = args.run.require_steady;
+    if let Some(goal) = args.run.precision {
+        simulation.options.precision = goal;
+    }
     if let Some(text) = &args.run.ramp_time {
         simulation.options.ramp_time = crate::values::span("--ramp_time", text)?;
     }
@@ -335,6 +351,7 @@ fn adjust(args: &Sim, mut simulation: Simulation) -> Result<Simulation, Failure>
         simulation.options.until_steady = Some(crate::values::interval("--until-steady", text)?);
     }
     simulation.alone = args.run.alone;
+    simulation.check_ends()?;
     Ok(simulation)
 }
 

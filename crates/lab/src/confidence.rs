@@ -4,7 +4,7 @@
 //! quantity over `n` runs lies within `t(n - 1) s / sqrt(n)` of its true mean with the given
 //! probability (Student's t, two-sided; `s` is the standard deviation of the sample).
 
-use crate::result::{Confidence, Metric, Result};
+use crate::result::{Confidence, JointPrecision, Metric, Result};
 use std::collections::BTreeMap;
 
 /// The probability with which the true mean lies in the interval.
@@ -99,7 +99,9 @@ pub fn of(runs: &[&Result]) -> Confidence {
         let values: Option<Vec<f64>> = each.iter().map(value).collect();
         values.map(|values| metric(name.clone(), &values))
     });
+    let precisions: Option<Vec<_>> = runs.iter().map(|result| result.precision.as_ref()).collect();
     Confidence {
+        precision: precisions.and_then(|all| JointPrecision::of(&all)),
         point: runs.first().map(|result| result.point.clone()).unwrap_or_default(),
         runs: runs.len() as u64,
         level: LEVEL,

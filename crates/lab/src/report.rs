@@ -8,7 +8,8 @@ use crate::recorder::{Kind, Recorder};
 use crate::result::{BlameEntry, Device, Result, StageTime, Steadiness, Verdict};
 use crate::series::{FlowPoint, Point, Series};
 use crate::summary::units::{bandwidth, bytes, count, duration, percent};
-use crate::summary::{breakdowns, hint};
+use crate::summary::{breakdowns, hint, not_known};
+use crate::sweep::named;
 use charts::Vertical;
 pub(crate) use charts::round_label;
 use lines::{Chart, Line};
@@ -148,6 +149,12 @@ fn header(out: &mut String, result: &Result) -> std::fmt::Result {
         let reason = escape(judged.reason.as_deref().unwrap_or_default());
         writeln!(out, "<p class=\"alarm\"><strong>Not steady yet:</strong> {reason}</p>")?;
     }
+    if let Some(missed) = &result.precision
+        && !missed.known
+    {
+        let (to, how) = (percent(missed.allowed), escape(not_known(missed)));
+        writeln!(out, "<p class=\"alarm\"><strong>Not known to {to}:</strong> {how}</p>")?;
+    }
     if let Some(hint) = hint(result) {
         writeln!(out, "<p class=\"hint\">{}</p>", escape(hint))?;
     }
@@ -201,6 +208,14 @@ fn cards(out: &mut String, result: &Result) -> std::fmt::Result {
     }
     if let Some(judged) = &result.steadiness {
         steadiness_card(out, judged)?;
+    }
+    if let Some(found) = &result.precision {
+        let known = found.half_width.map_or("not at all".to_owned(), percent);
+        let (asked, batch) = (percent(found.allowed), duration(found.batch_ns));
+        let least = found.limiting.as_deref().map_or("nothing".to_owned(), named);
+        let batches = found.batches;
+        let below = format!("{least}; asked for {asked}; {batches} batches of {batch}");
+        card(out, "least known to", &known, &below)?;
     }
     if let Some(fairness) = result.fairness {
         card(out, "fairness", &format!("{fairness:.2}"), "smallest over largest slowdown")?;

@@ -18,7 +18,7 @@ pub use contention::{
     BlameEntry, blame_entries, blame_since, fairness, slowdown, weighted_speedup,
 };
 pub use device::{Device, Wear};
-pub use precision::{Estimate, Precision};
+pub use precision::{Estimate, JointPrecision, Precision};
 pub(crate) use steadiness::Grounds;
 pub use steadiness::{Settling, Steadiness, Verdict};
 pub use trace_writes::TraceWrites;
@@ -165,6 +165,9 @@ pub struct Confidence {
     /// How many of the runs found the drive steady, not steady, or were too short to say.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub steadiness: BTreeMap<String, u64>,
+    /// Of runs that last until something is known: how well it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub precision: Option<JointPrecision>,
 }
 
 /// A quantity over several runs. The true mean lies within `half_width` of `mean`.

@@ -21,6 +21,7 @@ mod taped;
 pub(crate) use ageing::random_writes;
 pub use error::{MORE_ROOM, NO_GAIN, RunError};
 pub use occupancy::occupancy;
+pub(crate) use precise::check_ends;
 pub use settling::Settled;
 
 use crate::experiment::{Precondition, Settle};
@@ -249,7 +250,7 @@ impl Runner {
         {
             return Err(RunError::SteadyInStages(flow.name.clone()));
         }
-        precise::check(flows, options)?;
+        check_ends(flows, options)?;
         let mut notes = vec![];
         let precondition = match &options.load_state {
             None => options.precondition,

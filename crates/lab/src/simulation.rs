@@ -447,6 +447,14 @@ impl Simulation {
         self.flows.iter().any(|flow| flow.limits.auto)
     }
 
+    /// Checks that what ends the flows does not contradict itself, before anything is built.
+    ///
+    /// # Errors
+    /// If flows that end when their figures are known cannot.
+    pub fn check_ends(&self) -> Result<(), SimulationError> {
+        Ok(crate::runner::check_ends(&self.flows, &self.options)?)
+    }
+
     /// Runs it.
     ///
     /// # Errors
@@ -829,9 +837,14 @@ pub fn limit_rounds(flows: &mut [FlowSpec], every: Span) {
 /// Requests of each job of a flow that says no limit.
 pub const DEFAULT_REQUESTS: u64 = 100_000;
 
+/// Whether nothing ends a flow.
+pub fn is_endless(flow: &FlowSpec) -> bool {
+    flow.limits == Limits::default() && matches!(flow.source, Source::Synthetic(_))
+}
+
 /// Gives a flow that would never end [`DEFAULT_REQUESTS`]; whether it did.
 pub fn limit(flow: &mut FlowSpec) -> bool {
-    let endless = flow.limits == Limits::default() && matches!(flow.source, Source::Synthetic(_));
+    let endless = is_endless(flow);
     if endless {
         flow.limits.requests = Some(DEFAULT_REQUESTS);
     }

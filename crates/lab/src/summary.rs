@@ -3,13 +3,15 @@
 //! every number.
 
 use crate::result::{
-    BlameEntry, Device, Flow, Host, Latency, Result, Settling, Side, StageTime, Steadiness, Verdict,
+    BlameEntry, Device, Flow, Host, Latency, Precision, Result, Settling, Side, StageTime,
+    Steadiness, Verdict,
 };
 use mynah_stamp::Stage;
 use std::fmt::Write;
 
 pub mod units;
 
+use crate::sweep::named;
 use units::{bandwidth, bar, bytes, count, duration, percent};
 
 /// Holders with a smaller part of a resource's waiting are left out.
@@ -36,8 +38,20 @@ fn write(out: &mut String, result: &Result) -> std::fmt::Result {
     {
         writeln!(out, "NOT STEADY YET: {}\n", judged.reason.as_deref().unwrap_or_default())?;
     }
+    let precision = result.precision.as_ref();
+    if let Some(missed) = precision.filter(|precision| !precision.known) {
+        let (to, how) = (percent(missed.allowed), not_known(missed));
+        writeln!(out, "NOT KNOWN TO {to}: {how}\n")?;
+    }
     for flow in &result.flows {
         write_flow(out, flow)?;
+    }
+    if let Some(known) = precision.filter(|precision| precision.known) {
+        let Precision { allowed, half_width, batches, batch_ns, .. } = known;
+        let width = percent(half_width.unwrap_or(0.0));
+        let least = known.limiting.as_deref().map(named).unwrap_or_default();
+        write!(out, "known to {width} (asked for: {}): {batches} ", percent(*allowed))?;
+        writeln!(out, "batches of {}, least known is {least}", duration(*batch_ns))?;
     }
     if let (Some(fairness), Some(speedup)) = (result.fairness, result.weighted_speedup) {
         let flows = result.flows.len();
@@ -65,6 +79,22 @@ fn write(out: &mut String, result: &Result) -> std::fmt::Result {
         writeln!(out, "note: {note}")?;
     }
     Ok(())
+}
+
+/// Why figures are not known as well as was asked.
+pub(crate) fn not_known(missed: &Precision) -> String {
+    let requests = count(missed.requests as f64);
+    let least = missed.limiting.as_deref().map(named);
+    let known = match (least, missed.half_width) {
+        (None, _) if missed.bound_reached => format!("no I/O succeeded of {requests}"),
+        (None, _) => "the run ended before it was looked at".to_owned(),
+        (Some(least), Some(half)) => format!("{least} to {} after {requests} I/Os", percent(half)),
+        (Some(least), None) => format!("{least} not at all after {requests} I/Os"),
+    };
+    match missed.bound_reached {
+        true => format!("{known}; a runtime makes the run longer, --precision asks for less"),
+        false => known,
+    }
 }
 
 fn write_flow(out: &mut String, flow: &Flow) -> std::fmt::Result {

@@ -5,10 +5,11 @@
 //! other axes.
 
 use crate::confidence;
+use crate::precision::{EVENTS_MAX, REQUESTS_MAX};
 use crate::quantity::{KB_BASE, parse_bytes, parse_share, parse_time};
 use crate::report::COLOURS;
 use crate::report::lines::{Chart, Line};
-use crate::result::{Confidence, Metric, Result};
+use crate::result::{Confidence, JointPrecision, Metric, Result};
 use crate::summary::units::{bar, bytes, count, duration, percent};
 use quick_xml::escape::escape;
 use std::fmt::Write;
@@ -50,10 +51,28 @@ impl Row {
         }
     }
 
+    /// How well it is known, and what is known least where that is not as well as was asked.
+    fn precision(&self) -> String {
+        match &self.confidence.precision {
+            None => String::new(),
+            Some(JointPrecision { known: true, half_width, .. }) => {
+                half_width.map(percent).unwrap_or_default()
+            }
+            Some(JointPrecision { half_width, limiting, .. }) => {
+                let least = limiting.as_deref().map_or("nothing completed".to_owned(), named);
+                let width = half_width.map_or("not at all".to_owned(), percent);
+                format!("! {width}: {least}")
+            }
+        }
+    }
+
     fn metric(&self, name: &str) -> Option<&Metric> {
         self.confidence.metrics.iter().find(|metric| metric.name == name)
     }
 }
+
+/// What the column is called that says how well a point is known.
+const KNOWN: &str = "known to";
 
 /// How a quantity's numbers are written.
 fn written(name: &str, value: f64) -> String {
@@ -67,7 +86,7 @@ fn written(name: &str, value: f64) -> String {
 }
 
 /// What people call a quantity. Its unit is with its values.
-fn named(name: &str) -> String {
+pub(crate) fn named(name: &str) -> String {
     const WORDS: [(&str, &str); 12] = [
         ("iops", "IOPS"),
         ("bw_bytes_per_s", "bandwidth"),
@@ -151,6 +170,29 @@ impl Sweep {
         self.rows.iter().any(|row| !row.confidence.steadiness.is_empty())
     }
 
+    /// Whether any run was to last until something is known.
+    fn is_searched(&self) -> bool {
+        self.rows.iter().any(|row| row.confidence.precision.is_some())
+    }
+
+    /// What is to be said where points are not known as well as was asked.
+    fn missed(&self) -> Option<String> {
+        let all: Vec<_> =
+            self.rows.iter().filter_map(|row| row.confidence.precision.as_ref()).collect();
+        let missed = all.iter().filter(|precision| !precision.known).count();
+        let asked = all.first()?.asked;
+        (missed > 0).then(|| {
+            format!(
+                "{missed} of {} points not known to {}: their runs ended before, at {} I/Os or {} \
+                 events at the latest; a runtime makes them longer, --precision asks for less",
+                self.rows.len(),
+                percent(asked),
+                count(REQUESTS_MAX as f64),
+                count(EVENTS_MAX as f64)
+            )
+        })
+    }
+
     fn is_repeated(&self) -> bool {
         self.rows.iter().any(|row| row.confidence.runs > 1)
     }
@@ -165,6 +207,8 @@ impl Sweep {
         cells[0].extend(names.iter().map(|name| named(name)));
         let judged = self.is_judged();
         cells[0].extend(judged.then(|| "steadiness".to_owned()));
+        let searched = self.is_searched();
+        cells[0].extend(searched.then(|| KNOWN.to_owned()));
         let first = names.first();
         let most = self.rows.iter().filter_map(|row| row.metric(first?)).map(|m| m.mean);
         let most = most.fold(0.0, f64::max);
@@ -179,6 +223,7 @@ impl Sweep {
                 Some(metric) => written(name, metric.mean),
             }));
             line.extend(judged.then(|| row.steadiness()));
+            line.extend(searched.then(|| row.precision()));
             cells.push(line);
             let value = first.and_then(|name| row.metric(name)).map_or(0.0, |m| m.mean);
             bars.push(if most > 0.0 { bar(value / most, 20) } else { String::new() });
@@ -218,19 +263,34 @@ impl Sweep {
         for row in self.rows.iter().filter(|row| !row.confidence.steadiness.is_empty()) {
             let _ = writeln!(text, "{:width$}  {:>9}", "steadiness", row.steadiness());
         }
+        for row in self.rows.iter().filter(|row| row.confidence.precision.is_some()) {
+            let _ = writeln!(text, "{KNOWN:width$}  {:>9}", row.precision());
+        }
         text + &self.remark()
     }
 
     fn remark(&self) -> String {
         let runs = self.rows.first().map_or(0, |row| row.confidence.runs);
-        match self.is_repeated() {
-            false => String::new(),
-            true => format!(
-                "\nmeans of {runs} runs with different seeds; ± is half a {:.0} % confidence \
-                 interval\n",
-                confidence::LEVEL * 100.0
-            ),
+        let level = confidence::LEVEL * 100.0;
+        let mut text = String::new();
+        if self.is_repeated() {
+            let _ = writeln!(
+                text,
+                "\nmeans of {runs} runs with different seeds; ± is half a {level:.0} % confidence \
+                 interval"
+            );
         }
+        if self.is_searched() {
+            let _ = writeln!(
+                text,
+                "\n{KNOWN}: the widest half {level:.0} % confidence interval of IOPS, mean latency \
+                 and WAF, from parts of each run"
+            );
+        }
+        if let Some(missed) = self.missed() {
+            let _ = writeln!(text, "! {missed}");
+        }
+        text
     }
 
     /// The table as CSV: a column for each axis and quantity, and where runs were repeated
@@ -245,6 +305,9 @@ impl Sweep {
             }
         }
         columns.extend(self.is_judged().then(|| "steadiness".to_owned()));
+        let searched = self.is_searched();
+        let of_precision = ["precision_asked", "precision", "precision_limiting"];
+        columns.extend(of_precision.into_iter().filter(|_| searched).map(str::to_owned));
         let mut text = columns.join(",") + "\n";
         for row in &self.rows {
             let mut fields: Vec<String> = row.values.iter().map(|value| quoted(value)).collect();
@@ -257,6 +320,14 @@ impl Sweep {
                 }
             }
             fields.extend(self.is_judged().then(|| quoted(&row.steadiness())));
+            if searched {
+                let found = row.confidence.precision.as_ref();
+                let number = |value: Option<f64>| value.map(|v| v.to_string()).unwrap_or_default();
+                fields.push(number(found.map(|found| found.asked)));
+                fields.push(number(found.and_then(|found| found.half_width)));
+                let limiting = found.and_then(|found| found.limiting.as_deref());
+                fields.push(quoted(limiting.unwrap_or_default()));
+            }
             text += &(fields.join(",") + "\n");
         }
         text
@@ -293,6 +364,9 @@ impl Sweep {
             }
         }
         writeln!(out, "</header>")?;
+        if let Some(missed) = self.missed() {
+            writeln!(out, "<p class=\"alarm\"><strong>Not known:</strong> {}</p>", escape(missed))?;
+        }
         self.pictures(out)?;
         writeln!(out, "<h2>Table</h2>\n<div class=\"panel\"><table><thead><tr>")?;
         for axis in &self.axes {
@@ -303,6 +377,9 @@ impl Sweep {
         }
         if self.is_judged() {
             write!(out, "<th>steadiness</th>")?;
+        }
+        if self.is_searched() {
+            write!(out, "<th>{KNOWN}</th>")?;
         }
         writeln!(out, "</tr></thead><tbody>")?;
         for row in &self.rows {
@@ -320,6 +397,9 @@ impl Sweep {
             }
             if self.is_judged() {
                 write!(out, "<td>{}</td>", escape(row.steadiness()))?;
+            }
+            if self.is_searched() {
+                write!(out, "<td>{}</td>", escape(row.precision()))?;
             }
             writeln!(out, "</tr>")?;
         }
@@ -459,7 +539,7 @@ fn number(text: &str) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::result::sample;
+    use crate::result::{Estimate, Precision, sample};
 
     fn sweep(repeats: usize) -> Sweep {
         let points = ["1", "4", "16"].into_iter().flat_map(|depth| {
@@ -491,6 +571,51 @@ mod tests {
         let text = sweep(3).text();
         assert!(text.contains(" ±") && text.contains("means of 3 runs"), "{text}");
         assert!(sweep(3).csv().contains("reader read iops,reader read iops ±,"));
+    }
+
+    #[test]
+    fn points_that_are_not_known_well_enough_say_so() {
+        let found = |half_width: Option<f64>| Precision {
+            asked: 0.02,
+            allowed: 0.02,
+            known: half_width.is_some_and(|half| half <= 0.02),
+            bound_reached: false,
+            half_width,
+            limiting: Some("reader read lat_ns mean".to_owned()),
+            batches: 16,
+            batch_ns: 1e6,
+            requests: 1 << 14,
+            estimates: vec![Estimate { name: "reader read lat_ns mean".into(), half_width }],
+        };
+        let with = |widths: &[Option<f64>], repeats: usize| {
+            let result = |half: &Option<f64>| Result {
+                precision: Some(found(*half)),
+                ..sample::contended()
+            };
+            let results: Vec<Result> = widths.iter().map(result).collect();
+            Sweep::new(vec!["a".into()], groups(&results, repeats))
+        };
+        let sweep = with(&[Some(0.0123), Some(0.045), None], 1);
+        let text = sweep.text();
+        let ends = |line: usize, end: &str| text.lines().nth(line).unwrap().contains(end);
+        assert!(ends(0, "known to") && ends(1, " 1.2 %"), "{text}");
+        assert!(ends(2, "! 4.5 %: reader read mean latency"), "{text}");
+        assert!(ends(3, "! not at all: reader read mean latency"), "{text}");
+        assert!(text.contains("\n! 2 of 3 points not known to 2.0 %"), "{text}");
+        let csv = sweep.csv();
+        let mut lines = csv.lines();
+        let head = lines.next().unwrap();
+        assert!(head.contains("blocks_collected") || !csv.contains("blocks"), "{head}");
+        assert!(head.ends_with(",precision_asked,precision,precision_limiting"), "{head}");
+        assert!(lines.next().unwrap().ends_with(",0.02,0.0123,reader read lat_ns mean"), "{csv}");
+        assert!(csv.ends_with(",0.02,,reader read lat_ns mean\n"), "{csv}");
+        let html = sweep.html("a sweep");
+        assert!(html.contains("<strong>Not known:</strong> 2 of 3 points"), "{html}");
+        // Four runs that are known to 4 % are, together, known to 2 %.
+        let sweep = with(&[Some(0.04); 4], 4);
+        assert!(sweep.text().contains(" 2.0 %") && sweep.missed().is_none(), "{}", sweep.text());
+        assert!(with(&[Some(0.04), Some(0.05), Some(0.04), Some(0.04)], 4).missed().is_some());
+        assert!(!super::tests::sweep(1).text().contains("known to"));
     }
 
     #[test]

@@ -135,11 +135,13 @@ impl LoadArgs {
 flow_args! {
     /// What only a simulated flow has.
     SimulatedOnlyArgs:
-    /// Requests each job issues [default: 100000 if there is no other limit]
+    /// Requests each job issues [default: 100000 if nothing else ends it]
     #[arg(long = "number_ios", alias = "number-ios", value_name = "N")]
     number_ios,
-    /// How long the flow runs on the drive's clock; a bare number counts seconds
-    #[arg(long, value_name = "TIME")]
+    /// How long the flow runs on the drive's clock; a bare number counts seconds. auto: until its
+    /// figures are known (--precision), which is the default beside --precision and --repeat
+    #[arg(long, value_name = "TIME|auto")]
+    #[arg(hide_possible_values = true, value_parser = suggest::values(&["auto"]))]
     runtime,
     /// Normally distributed block sizes
     #[arg(long, value_name = "MEAN/DEVIATION")]

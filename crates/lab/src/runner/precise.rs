@@ -11,7 +11,7 @@ use mynah_stamp::{Span, Time};
 use std::cmp::Reverse;
 
 /// Whether the flows can last until something is known, where some are to.
-pub(super) fn check(flows: &[FlowSpec], options: &RunOptions) -> Result<(), RunError> {
+pub(crate) fn check_ends(flows: &[FlowSpec], options: &RunOptions) -> Result<(), RunError> {
     let Some(auto) = flows.iter().find(|flow| flow.limits.auto) else { return Ok(()) };
     if options.until_steady.is_some() {
         return Err(RunError::TwoEnds(auto.name.clone()));
