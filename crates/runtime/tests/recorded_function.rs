@@ -84,6 +84,7 @@ fn header() -> Header {
         saved_state: None,
         precondition: "none".into(),
         settling: None,
+        precision: None,
         occupancy: vec![],
         flows: vec![],
         report_moves: true,

@@ -565,6 +565,7 @@ fn outcome(
         point: Default::default(),
         steady: None,
         steadiness: None,
+        precision: None,
         settled: None,
         trace_writes: Vec::new(),
         untrusted: (tally.measured() == 0 && completed > 0 && !interrupted).then(|| {
