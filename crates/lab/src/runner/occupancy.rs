@@ -99,7 +99,7 @@ pub fn occupancy(
 
 /// The share of the flash that is not kept free that is valid, if of all namespaces a share
 /// `occupied` is.
-fn valid_share(drive: &Drive, occupied: f64) -> f64 {
+pub(super) fn valid_share(drive: &Drive, occupied: f64) -> f64 {
     let config = drive.config();
     let ids = (1..=config.namespaces.len() as u32).map(NamespaceId);
     let sectors: u64 = ids.filter_map(|id| drive.namespace_sectors(id)).sum();

@@ -1,10 +1,11 @@
 //! What the flows of a run, or the random writes in their place, did before it began, which the
 //! data cache remembers.
 
-use super::{RunError, Runner};
+use super::{RunError, Runner, closed_loop, occupancy};
 use crate::recording::Tape;
-use crate::workload::SECTOR_BYTES;
 use crate::workload::history::{self, History, Pace};
+use crate::workload::{FlowSpec, SECTOR_BYTES, Source};
+use mynah_model::precondition::Occupancy;
 use mynah_model::warm::Access;
 
 impl Runner {
@@ -31,23 +32,6 @@ impl Runner {
         notes: &mut Vec<String>,
     ) -> Result<impl Iterator<Item = Access> + use<>, RunError> {
         let cache_bytes = self.drive.config().cache.map_or(0, |cache| cache.bytes);
-        let (g, flash) = (self.drive.config().geometry, self.drive.config().flash);
-        let waf = self.preconditioned.as_ref().and_then(|found| found.expected_waf).unwrap_or(1.0);
-        let read_s = flash.read.lsb.as_secs_f64();
-        let program_s = flash.program.lsb.as_secs_f64();
-        // Where collection always goes before the host, a read waits for the rest of a block that
-        // its die collects, which a die that is written without end does all but the time of the
-        // host's own programs.
-        let moved = 1.0 - 1.0 / waf.max(1.0);
-        let behind_s = match self.drive.config().gc.collects_first() {
-            true => moved * f64::from(g.pages_per_block) * moved * (read_s + program_s) / 2.0,
-            false => 0.0,
-        };
-        let pace = Pace {
-            cache_sectors: cache_bytes / SECTOR_BYTES,
-            read_s: read_s + behind_s,
-            writes_per_s: f64::from(g.planes()) / (program_s * waf.max(1.0)).max(1e-12),
-        };
         let mut histories = vec![];
         let (flows, all) = match &self.aged_by {
             Some(writes) => (writes, true),
@@ -58,6 +42,8 @@ impl Runner {
                 continue;
             }
             let capacity = self.drive.namespace_sectors(flow.namespace).unwrap_or(0);
+            let cache_sectors = cache_bytes / SECTOR_BYTES;
+            let pace = Pace { cache_sectors, saturated: self.is_saturated_by(flow) };
             match History::new(flow, capacity, self.seed, index as u32, pace)? {
                 Some(history) => histories.push(history),
                 None => notes.push(format!(
@@ -67,5 +53,24 @@ impl Runner {
             }
         }
         Ok(history::by_turns(histories, self.drive.config()))
+    }
+
+    /// Whether `flow` writes as fast as the drive takes it: a closed loop that writes, and does not
+    /// wait for its reads (`closed_loop.rs`).
+    fn is_saturated_by(&self, flow: &FlowSpec) -> bool {
+        let writes = match &flow.source {
+            Source::Synthetic(synthetic) => synthetic.mix.write() > 0.0,
+            Source::Trace(_) => false,
+        };
+        let of_namespace = |on: &&Occupancy| on.namespace == flow.namespace;
+        let classes = self.occupancy.iter().filter(of_namespace).flat_map(|on| &on.classes);
+        let config = self.drive.config();
+        let occupied =
+            classes.map(|class| class.units).sum::<u64>() * u64::from(config.mapping.unit_bytes);
+        let sectors = self.drive.namespace_sectors(flow.namespace).unwrap_or(0);
+        let share = occupied as f64 / (sectors * SECTOR_BYTES).max(1) as f64;
+        let valid = occupancy::valid_share(&self.drive, share);
+        let held_up = || closed_loop::sectors_written_per_s(config, valid, flow);
+        writes && flow.depth().is_some() && held_up().is_none()
     }
 }

@@ -35,14 +35,13 @@ pub(crate) struct History {
     pub(crate) turns: u32,
 }
 
-/// What the drive is capable of, roughly.
+/// What the past of a flow depends on, beside the flow.
 #[derive(Clone, Copy)]
 pub(crate) struct Pace {
+    /// How far back it goes at least.
     pub(crate) cache_sectors: u64,
-    /// How long a read takes, in seconds.
-    pub(crate) read_s: f64,
-    /// Writes that the flash takes in a second.
-    pub(crate) writes_per_s: f64,
+    /// It writes as fast as the drive takes it.
+    pub(crate) saturated: bool,
 }
 
 struct Round {
@@ -86,19 +85,11 @@ impl History {
             ..flow.clone()
         };
         let generator = spec.generator(capacity_sectors, run_seed, index, flow.jobs)?;
-        let (read, write) = match &flow.source {
-            Source::Synthetic(synthetic) => (synthetic.mix.read, synthetic.mix.write()),
-            Source::Trace(_) => (1.0, 0.0),
-        };
-        // A closed loop whose writes cost it nothing waits for its reads.
-        let outstanding = f64::from(flow.depth().unwrap_or(0)) * f64::from(flow.jobs);
-        let writes_per_s = outstanding * write / (read * pace.read_s).max(1e-12);
         Ok(Some(History {
             flow: FlowId(index as u16),
             spec,
             generator,
-            saturated: writes_per_s > pace.writes_per_s
-                && flow.schedule == super::Schedule::default(),
+            saturated: pace.saturated && flow.schedule == super::Schedule::default(),
             round,
             turns,
         }))
@@ -196,7 +187,7 @@ mod tests {
                 assert!(options.set(name, value));
             }
             let flow = options.flow("flow").unwrap();
-            let pace = Pace { cache_sectors: 1 << 16, read_s: 1e-4, writes_per_s: 1e4 };
+            let pace = Pace { cache_sectors: 1 << 16, saturated: false };
             let history = History::new(&flow, 1 << 20, 1, 0, pace).unwrap().unwrap();
             assert_eq!(by_turns(vec![history], &drive).count() as u64, most / units, "{size}");
         }
