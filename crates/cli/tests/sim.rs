@@ -662,7 +662,8 @@ fn a_trace_starts_from_random_writes_alike_by_file_and_by_pipe() {
     let folder = tempfile::tempdir().unwrap();
     let trace = writes_of_a_trace();
     std::fs::write(folder.path().join("t"), &trace).unwrap();
-    let random = ["--precondition", "steady:random", "--set", "gc.start=12%", "--json", "-"];
+    let drive = ["--set", "gc.start=12%", "--set", "geometry.channels=2"];
+    let random = [&drive[..], &["--precondition", "steady:random", "--json", "-"]].concat();
     let by_file = result(&done(sim(folder.path(), &[&["--trace", "t"], &random[..]].concat())));
     assert_eq!(by_file, result(&done(piped(folder.path(), &trace, &random))));
     assert_eq!(by_file["settled"]["random_writes"], true, "{}", by_file["settled"]);
@@ -672,7 +673,8 @@ fn a_trace_starts_from_random_writes_alike_by_file_and_by_pipe() {
     assert!(by_file["notes"][0].as_str().unwrap().contains("steady:random"), "{by_file}");
     let waf = |value: &Value| value["device"]["waf"].as_f64().unwrap();
     // Its own writes alone leave most of the drive in peace.
-    let own = result(&done(sim(folder.path(), &["--trace", "t", "--json", "-"])));
+    let own = [&["--trace", "t", "--json", "-"], &drive[..]].concat();
+    let own = result(&done(sim(folder.path(), &own)));
     assert!(waf(&own) < waf(&by_file), "{} {}", waf(&own), waf(&by_file));
     let written = &own["trace_writes"][0];
     let bytes = written["bytes"].as_u64().unwrap();
@@ -702,7 +704,8 @@ fn a_pipe_is_never_taken_for_what_it_was_not_said_to_be() {
 fn what_random_writes_have_aged_is_recorded_replayed_and_saved() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("t"), writes_of_a_trace()).unwrap();
-    let random = ["--precondition", "steady:random", "--set", "gc.start=12%"];
+    let drive = ["--set", "gc.start=12%", "--set", "geometry.channels=2"];
+    let random = [&drive[..], &["--precondition", "steady:random"]].concat();
     for load in [&["--trace", "t"][..], &["--rw", "randread", "--number_ios", "2000"]] {
         let run = |more: &[&str]| sim(folder.path(), &[&random[..], load, more].concat());
         let recorded = result(&done(run(&["--record", "r", "--json", "-"])));
@@ -713,7 +716,7 @@ fn what_random_writes_have_aged_is_recorded_replayed_and_saved() {
         }
         done(run(&["--save-state", "s", "--quiet"]));
         let go_on = ["--load-state", "s", "--rw", "randread", "--number_ios", "100", "--quiet"];
-        done(sim(folder.path(), &[&go_on[..], &["--set", "gc.start=12%"]].concat()));
+        done(sim(folder.path(), &[&go_on[..], &drive].concat()));
     }
     // Whose steady state a served drive would have otherwise, nobody knows.
     let served = mynah(folder.path(), &["serve", "--precondition", "steady:random"]);

@@ -42,12 +42,12 @@ fn what_was_served_is_simulated_to_the_picosecond() {
         assert_eq!(replayed["device"][figure], served["device"][figure], "{figure}");
     }
     // What the hosts' shutdowns left to be written is no I/O of theirs, and takes none of their
-    // time: their rates are the same.
+    // time. What was served was late as well, so its rates are lower, if anything.
     let [there, here] = [&served, &replayed].map(|result| &result["flows"][0]);
     for kind in ["read", "write", "flush"] {
         assert_eq!(there[kind]["ios"], here[kind]["ios"], "{kind}");
         let [there, here] = [there, here].map(|flow| flow[kind]["iops"].as_f64().unwrap());
-        assert!((here - there).abs() <= 1e-6 * there, "{kind}: {there} and {here} a second");
+        assert!(here >= there * (1.0 - 1e-9), "{kind}: {there} and {here} a second");
     }
 
     // A recording only fits its own drive.
