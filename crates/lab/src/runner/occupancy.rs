@@ -107,6 +107,9 @@ pub(super) fn valid_share(drive: &Drive, occupied: f64) -> f64 {
     sectors as f64 * SECTOR_BYTES as f64 * occupied / (flash * (1.0 - config.gc.start))
 }
 
+/// How often each unit of a namespace is rewritten, of some namespaces.
+type Heats = Vec<(NamespaceId, Heat)>;
+
 /// How often each unit is rewritten on those namespaces where that follows no ranges, and what of
 /// them each trace was found, or was taken, to write.
 ///
@@ -117,7 +120,7 @@ pub(super) fn heats(
     flows: &[FlowSpec],
     unit_sectors: u32,
     seed: u64,
-) -> Result<(Vec<(NamespaceId, Heat)>, Vec<TraceWrites>), RunError> {
+) -> Result<(Heats, Vec<TraceWrites>), RunError> {
     let (mut all, mut traces) = (vec![], vec![]);
     for index in 0..drive.config().namespaces.len() {
         let namespace = NamespaceId(index as u32 + 1);
