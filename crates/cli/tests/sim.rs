@@ -494,6 +494,75 @@ fn a_sweep_keeps_what_was_measured_where_other_runs_fail() {
     assert!(said.contains("ended within its ramp of 1s"), "{said}");
 }
 
+/// Reads of which the first point's are known soon; the second's come so seldom that a day of them
+/// is not enough. Neither says when it ends.
+const KNOWN: &str = r#"
+schema = "mynah.experiment/1"
+drive = "enterprise-tlc"
+settle = "off"
+set = ["geometry.blocks_per_plane=64", "geometry.pages_per_block=64"]
+[[flow]]
+name = "reader"
+rw = "randread"
+rate_process = "poisson"
+rate_interval = "20us"
+[sweep]
+"flow.reader.rate_interval" = ["20us", "30s"]
+"#;
+
+#[test]
+fn a_sweep_lasts_until_its_points_are_known_or_says_which_are_not() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("k.toml"), KNOWN).unwrap();
+    let run = |args: &[&str]| done(mynah(folder.path(), &[&["sim", "k.toml"], args].concat()));
+    let table = run(&["--report", "k.html", "--table", "k.csv", "--json", "k.json"]);
+    let lines: Vec<_> = table.lines().collect();
+    assert!(lines[0].contains("known to") && !lines[1].contains('!'), "{table}");
+    assert!(lines[2].contains("! 3.") || lines[2].contains("! 4."), "{table}");
+    assert!(table.contains("! 1 of 2 points not known to 2.0 %"), "{table}");
+    let read = |name: &str| std::fs::read_to_string(folder.path().join(name)).unwrap();
+    let csv = read("k.csv");
+    assert!(csv.lines().nth(2).unwrap().ends_with(",reader read iops"), "{csv}");
+    assert!(read("k.html").contains("1 of 2 points not known"));
+    let value = result(&read("k.json"));
+    let precision = |point: usize| &value["results"][point]["precision"];
+    assert_eq!((&precision(0)["known"], &precision(0)["asked"]), (&true.into(), &0.02.into()));
+    assert_eq!(
+        (&precision(1)["known"], &precision(1)["bound_reached"]),
+        (&false.into(), &true.into())
+    );
+    assert!(precision(1)["half_width"].as_f64().unwrap() > 0.02);
+    // Less is asked for.
+    assert!(!run(&["--precision", "10%"]).contains('!'));
+}
+
+#[test]
+fn a_repetition_asks_for_the_precision_of_its_mean() {
+    let folder = tempfile::tempdir().unwrap();
+    let load = ["--rw", "randread", "--rate_iops", "20000", "--rate_process", "poisson"];
+    let four = ["--repeat", "4", "--precision", "1%", "--json", "-"];
+    let value = result(&done(sim(folder.path(), &[&load[..], &four].concat())));
+    for run in value["results"].as_array().unwrap() {
+        assert_eq!(
+            (&run["precision"]["asked"], &run["precision"]["allowed"]),
+            (&0.01.into(), &0.02.into())
+        );
+    }
+    let joint = &value["confidence"][0]["precision"];
+    assert_eq!(joint["known"], true, "{joint}");
+    assert!(joint["half_width"].as_f64().unwrap() <= 0.01, "{joint}");
+    // By itself a run says so in its summary.
+    let said = done(sim(folder.path(), &[&load[..], &["--precision", "1%"]].concat()));
+    assert!(said.contains("known to ") && said.contains("asked for: 1.0 %"), "{said}");
+    let seldom = ["--rw", "randread", "--rate_interval", "30s", "--rate_process", "poisson"];
+    let said = done(sim(folder.path(), &[&seldom[..], &["--runtime", "auto"]].concat()));
+    assert!(said.starts_with("NOT KNOWN TO 2.0 %: randread read IOPS to "), "{said}");
+    // With an end of its own it is as long as it is.
+    let plain =
+        done(sim(folder.path(), &[&load[..], &["--repeat", "2", "--number_ios", "99"]].concat()));
+    assert!(!plain.contains("known to"), "{plain}");
+}
+
 #[test]
 fn a_shipped_drives_file_is_where_ones_own_begins() {
     let folder = tempfile::tempdir().unwrap();

@@ -316,7 +316,7 @@ impl Listener {
     /// Finds out once more how precisely the recorded run has found out what it was to.
     fn search(&mut self, device: &Drive, prepared: Option<&Preconditioned>) {
         let Some(plan) = &self.header.precision else { return };
-        let expected = prepared.and_then(|found| found.expected_waf);
+        let expected = expected_waf(&self.header, prepared);
         let mut search = Search::new(plan.clone(), self.header.flows.clone(), expected);
         if self.ramp_until.is_none() {
             search.begin(&self.recorder, device);
@@ -436,9 +436,7 @@ impl Listener {
             alone: None,
             run: Run::default(),
         });
-        // What was computed for random writes before the run says nothing of it.
-        let own = self.header.precondition != Precondition::SteadyRandom.name();
-        let expected = preconditioned.as_ref().filter(|_| own).and_then(|found| found.expected_waf);
+        let expected = expected_waf(&self.header, preconditioned.as_ref());
         let counted = [&Default::default(), &device.counters()];
         result.steadiness = Steadiness::of(device, &device.turnover(), counted, expected);
         result.settled = settled.map(Settling::from);
@@ -458,6 +456,13 @@ impl Listener {
             end: device.now(),
         })
     }
+}
+
+/// The write amplification that was computed for what the recorded run writes. What random writes
+/// before it amount to says nothing of it.
+fn expected_waf(header: &Header, prepared: Option<&Preconditioned>) -> Option<f64> {
+    let own = header.precondition != Precondition::SteadyRandom.name();
+    prepared.filter(|_| own).and_then(|found| found.expected_waf)
 }
 
 fn ranges(occupancy: &[Occupancy]) -> Vec<OccupancyRange> {

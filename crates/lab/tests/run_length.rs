@@ -221,8 +221,12 @@ fn a_recording_is_replayed_to_the_same_result() {
     let folder = std::env::temp_dir().join(format!("mynah-run-length-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
     let recording = folder.join("auto.rec");
-    for ramp in [Span::ZERO, Span::from_ms(7)] {
-        let mut simulation = small();
+    for (ramp, precondition) in [
+        (Span::ZERO, Precondition::Steady),
+        (Span::from_ms(7), Precondition::Steady),
+        (Span::ZERO, Precondition::SteadyRandom),
+    ] {
+        let mut simulation = small().precondition(precondition);
         simulation.options.settle = Settle::Auto;
         simulation.options.ramp_time = ramp;
         let all = [
