@@ -116,7 +116,7 @@ fn what_cannot_be_used_is_shown_with_its_place() {
         ("iodepth = 32", "io_depth = 32"),
         ("iodepth = 32", "iodepth = [32]"),
         ("\"4KiB\"", "\"4Kg\""),
-        ("runtime = \"1s\"\n", ""),
+        ("runtime = \"1s\"", "runtime = \"auto\"\nnumber_ios = 5"),
         ("[1, 0]", "[]"),
         ("[1, 0]", "[-1]"),
         ("[1, 0]", "[0]\nnamespace = 2"),
