@@ -3,7 +3,7 @@
 //!
 //! What is asked for are I/Os a second and the mean latency of every such flow and kind of command,
 //! and the drive's write amplification. How well they are known is found by the method of batch
-//! means ([`crate::batch_means`]), at the ends of batches. Of a drive that starts from its steady
+//! means (`batch_means.rs`), at the ends of batches. Of a drive that starts from its steady
 //! state and is written to, so many blocks are collected besides that its verdict can be said: what
 //! collection does to a load comes seldom and in bursts, and would be missed.
 //!
