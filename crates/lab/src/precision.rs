@@ -4,8 +4,9 @@
 //! What is asked for are I/Os a second and the mean latency of every such flow and kind of command,
 //! and the drive's write amplification. How well they are known is found by the method of batch
 //! means (`batch_means.rs`), at the ends of batches. Of a drive that starts from its steady
-//! state and is written to, so many blocks are collected besides that its verdict can be said: what
-//! collection does to a load comes seldom and in bursts, and would be missed.
+//! state and is written to, so many blocks are collected besides that its verdict can be said, and
+//! that each plane has gone round its cycle of filling and collecting a block once a batch: what
+//! collection does to a load comes seldom and in bursts, and parts of a cycle are not independent.
 //!
 //! All is decided by the drive's clock and by counts, so one seed gives the same bytes everywhere.
 //! A run that was ended at some time is the run of that `runtime`.
@@ -292,7 +293,10 @@ impl Search {
             let counted = [&Counters::default(), &counters];
             let turnover = drive.turnover();
             let judged = Steadiness::of(drive, &turnover, counted, self.expected);
-            let too_few = judged.is_some_and(|judged| judged.verdict == Verdict::TooShort);
+            let enough = BATCHES_MIN as u64 * u64::from(drive.config().geometry.planes());
+            let too_few = judged.is_some_and(|judged| {
+                judged.verdict == Verdict::TooShort || judged.blocks_collected < enough
+            });
             let half_width = means.half_width(0).filter(|_| !(self.plan.steady && too_few));
             all.push(Estimate { name: "waf".to_owned(), half_width });
         }
