@@ -145,6 +145,11 @@ impl Runner {
             error => error,
         })?;
         let settled = Settled { random_writes: self.aged_by.is_some(), ..settled };
+        if settled.random_writes {
+            // A load that is lighter than what has aged the drive would first see the end of its
+            // collections.
+            inner.drain()?;
+        }
         let mut drive = inner.drive.into_drive();
         drive.keep_activity(watched);
         drive.begin_anew(faults);
