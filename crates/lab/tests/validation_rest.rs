@@ -309,8 +309,8 @@ fn every_shipped_drive_under_every_load() {
     matrix(
         &[
             Cut::new("enterprise-tlc", &["geometry.channels=4", "geometry.blocks_per_plane=100"]),
-            Cut::new("samsung-pm9a3", &["geometry.channels=4", "geometry.blocks_per_plane=80"]),
-            Cut::new("samsung-980-pro", &["geometry.channels=4", "geometry.blocks_per_plane=100"]),
+            Cut::new("samsung-pm9a3", &["geometry.channels=2"]),
+            Cut::new("samsung-980-pro", &["geometry.channels=2", "geometry.blocks_per_plane=240"]),
             Cut::new("samsung-970-pro", &["geometry.blocks_per_plane=120"]),
             Cut::new("samsung-48l-tlc", &["geometry.channels=4"]),
             Cut::new("qlc-p4320", &["geometry.channels=3"]),

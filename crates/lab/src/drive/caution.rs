@@ -58,6 +58,17 @@ fn cautions(config: &Config) -> Vec<Caution> {
             .to_owned();
         add("gc.paced", text);
     }
+    let blocks = f64::from(geometry.blocks_per_plane);
+    let kept = |share: f64| (share * blocks - 1e-9).ceil();
+    if collects && config.gc.paced && kept(config.gc.start) - kept(config.gc.urgent) < 2.0 {
+        let text = format!(
+            "collection starts at {} free blocks and is urgent at {}, which leaves no room for a \
+             pace: writes come in waves; more blocks or a higher start give it some",
+            kept(config.gc.start),
+            kept(config.gc.urgent)
+        );
+        add("gc.start", text);
+    }
     if config.cache.is_none() && unit < page && pages {
         let text = format!(
             "without a cache every write programs a page of its own: one of 4 KiB takes {}",
@@ -149,6 +160,7 @@ mod tests {
         assert!(named(drive, &[]).is_empty(), "{:?}", named(drive, &[]));
         assert_eq!(named(drive, &["mapping.unit=16KiB"]), ["mapping.unit"]);
         assert_eq!(named(drive, &["gc.paced=false"]), ["gc.paced"]);
+        assert_eq!(named(drive, &["geometry.blocks_per_plane=70", "gc.start=3%"]), ["gc.start"]);
         assert_eq!(named(drive, &["cache.size=0"]), ["cache.size"]);
         let two =
             ["geometry.planes_per_die=2", "geometry.page_size=16KiB", "scheduler.multi_plane=true"];
@@ -156,7 +168,8 @@ mod tests {
         let small = ["over_provisioning=7%", "gc.start=3%"];
         assert_eq!(named(drive, &small), ["over_provisioning"]);
         assert_eq!(named(drive, &["firmware.read=0us", "firmware.write=0us"]), ["firmware"]);
-        assert_eq!(named(drive, &["geometry.blocks_per_plane=60"]), ["geometry.blocks_per_plane"]);
+        let few = ["geometry.blocks_per_plane=60", "gc.start=8%"];
+        assert_eq!(named(drive, &few), ["geometry.blocks_per_plane"]);
     }
 
     #[test]
