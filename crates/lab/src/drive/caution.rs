@@ -5,7 +5,9 @@
 
 use super::DriveFile;
 use crate::units::{Bytes, Fraction};
-use mynah_model::config::{Config, MappingScheme, MappingTable, Placement, VictimPolicy};
+use mynah_model::config::{
+    CachedTable, CmtGranularity, Config, MappingScheme, MappingTable, Placement, VictimPolicy,
+};
 use mynah_model::steady::analytic::mean_field;
 
 /// A setting of which results suffer.
@@ -101,10 +103,7 @@ fn cautions(config: &Config) -> Vec<Caution> {
         add("over_provisioning", text);
     }
     if let MappingTable::Cached(table) = &config.mapping.table {
-        let offered = config.geometry.raw_bytes() as f64 * (1.0 - config.over_provisioning);
-        let entries = offered / f64::from(unit);
-        let entry = f64::from(table.entry_bytes.unwrap_or(8));
-        let share = table.bytes as f64 / (entries * entry);
+        let share = cmt_share(config, table);
         if share < CMT_SHARE_MIN {
             let text = format!(
                 "{} hold {} of the table: random I/O to all of the drive reads a translation page \
@@ -117,9 +116,10 @@ fn cautions(config: &Config) -> Vec<Caution> {
     }
     let firmware = &config.firmware;
     if firmware.read.is_zero() && firmware.write.is_zero() {
-        let text = "commands take no time in the controller: real drives add 5 to 20 us to each, \
-                    and their cores bound IOPS"
-            .to_owned();
+        let text =
+            "commands take no time in the controller, whose cores bound IOPS: in the shipped \
+                    samsung-pm9a3 and samsung-980-pro a read takes 8.7 and 21.5 us there"
+                .to_owned();
         add("firmware", text);
     }
     if collects && geometry.blocks_per_plane < BLOCKS_MIN {
@@ -131,6 +131,22 @@ fn cautions(config: &Config) -> Vec<Caution> {
         add("geometry.blocks_per_plane", text);
     }
     found
+}
+
+/// The share of the mapping table that its cached part holds. Entries are as the model has them: two
+/// physical addresses and a bit for each sector where they are cached one by one, one address and
+/// the bits in a translation page (as in MQSim).
+fn cmt_share(config: &Config, table: &CachedTable) -> f64 {
+    let units = config.geometry.raw_bytes() / u64::from(config.mapping.unit_bytes);
+    let address = 64 - units.saturating_sub(1).leading_zeros();
+    let sectors = config.mapping.unit_bytes / 512;
+    let (addresses, given) = match table.granularity {
+        CmtGranularity::Entry => (2 * address, table.entry_bytes),
+        CmtGranularity::Page => (address, table.translation_entry_bytes),
+    };
+    let entry = given.unwrap_or((addresses + sectors).div_ceil(8));
+    let offered = units as f64 * (1.0 - config.over_provisioning);
+    table.bytes as f64 / (offered * f64::from(entry))
 }
 
 /// Write amplification under uniform writes, about.
@@ -180,5 +196,9 @@ mod tests {
         }
         // What is overwritten in place, and what has logs, has no collection to speak of.
         assert!(!named("optane-p4800x", &[]).contains(&"gc.paced"));
+        // Half of its entries and more are cached; those of whole pages are half as large.
+        let half = |more: &str| named("mqsim", &["mapping.cmt.size=256MiB", more]);
+        assert!(!half("seed=1").contains(&"mapping.cmt.size"));
+        assert!(!half("mapping.cmt.granularity=page").contains(&"mapping.cmt.size"));
     }
 }

@@ -1,7 +1,7 @@
 //! What a trace was taken to have written before its run: a drive in steady state is one that has
 //! been written for long, and of a trace that is known only if it was read before, or told.
 
-use crate::units::Bytes;
+use crate::summary::units::bytes as bytes_of;
 use crate::workload::written::distribution;
 use crate::workload::{FlowSpec, Source};
 use schemars::JsonSchema;
@@ -61,18 +61,9 @@ impl TraceWrites {
                 "before the run, flow `{flow}` is taken to have written what its trace writes, over \
                  and over: {}, {:.2} % of namespace {namespace}. What no flow writes counts as \
                  written once and never again (--precondition steady:random ages all of it)",
-                size(bytes.unwrap_or(0)),
+                bytes_of(bytes.unwrap_or(0) as f64),
                 share.unwrap_or(0.0) * 100.0
             ),
         }
-    }
-}
-
-/// A size with two digits behind the point.
-fn size(bytes: u64) -> String {
-    match bytes {
-        0..1048576 => Bytes(bytes).to_string(),
-        1048576..1073741824 => format!("{:.2} MiB", bytes as f64 / f64::from(1 << 20)),
-        _ => format!("{:.2} GiB", bytes as f64 / f64::from(1 << 30)),
     }
 }
