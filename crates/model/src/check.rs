@@ -1,11 +1,11 @@
 //! The invariants, walked in full: slow, for tests.
 
-use crate::command::UnitState;
 use crate::config::Placement;
 use crate::drive::Drive;
 use crate::flash::queues::CLASS_COLLECTION;
-use crate::mapping::table::Content;
-use crate::pool::NONE;
+use crate::ftl::mapping::table::Content;
+use crate::host::command::UnitState;
+use crate::kernel::pool::NONE;
 
 /// A sentence about an invariant that does not hold.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -164,9 +164,9 @@ impl Drive {
                         while at != NONE {
                             n += 1;
                             at = if units {
-                                crate::pool::Linked::next(&self.units[at])
+                                crate::kernel::pool::Linked::next(&self.units[at])
                             } else {
-                                crate::pool::Linked::next(&self.transactions[at])
+                                crate::kernel::pool::Linked::next(&self.transactions[at])
                             };
                         }
                         n
@@ -199,7 +199,7 @@ impl Drive {
                         hold(self.units[at].hot, || format!("cold unit {at} waits with hot ones"))?;
                         let collected = class == usize::from(CLASS_COLLECTION);
                         units[usize::from(collected)] += 1;
-                        at = crate::pool::Linked::next(&self.units[at]);
+                        at = crate::kernel::pool::Linked::next(&self.units[at]);
                     }
                 }
                 let counted = [queues.host_units, queues.collected_units];
@@ -216,7 +216,7 @@ impl Drive {
     }
 
     fn check_full_pages(&self) -> Result<(), BrokenInvariant> {
-        let full = |plane: &&crate::collection::PlaneState| {
+        let full = |plane: &&crate::ftl::collection::PlaneState| {
             self.full_pages.is_full(plane.queues.host_units)
         };
         let planes = self.planes.iter().filter(full).count();

@@ -1,39 +1,39 @@
 //! The drive: everything put together behind the contract of inputs, outputs and time.
 
-use crate::activity::Activity;
-use crate::blame::{BlameMatrix, Ledger, flow_holder};
-use crate::blocks::Blocks;
 use crate::cache::Cache;
-use crate::collection::PlaneState;
-use crate::command::{Command, Piece, ThroughWaiter, Transaction, WriteUnit};
 use crate::config::{Config, MappingScheme, Placement, Precedence, WriteFrontiers};
-use crate::event::{Event, EventQueue};
 use crate::fault::Faults;
-use crate::fifo::Fifo;
 use crate::flash::channel::Channel;
 use crate::flash::die::Die;
 use crate::flash::flin::Flin;
-use crate::flash::heat::HotQueues;
 use crate::flash::hold::Hold;
 use crate::flash::queues::FullPages;
 use crate::flash::scheduler::Deferred;
 use crate::flash::timing::FlashTimes;
-use crate::front::{Said, Step};
-use crate::host::HostInterface;
-use crate::hotness::Hotness;
+use crate::ftl::blocks::Blocks;
+use crate::ftl::collection::PlaneState;
+use crate::ftl::heat::HotQueues;
+use crate::ftl::hotness::Hotness;
+use crate::ftl::mapping::cached::Mapping;
+use crate::ftl::mapping::hybrid::Hybrid;
+use crate::ftl::mapping::table::Content;
+use crate::ftl::placement::Stripe;
+use crate::ftl::space::{NamespaceSpace, Shape};
+use crate::ftl::wear::WornReads;
+use crate::host::command::{Command, Piece, ThroughWaiter, Transaction, WriteUnit};
+use crate::host::front::{Said, Step};
+use crate::host::link::Link;
+use crate::host::queues::HostInterface;
 use crate::io::{Brief, Completed, Completion, Control, Output, QueueId, QueueKind, Request, Tag};
-use crate::link::Link;
-use crate::mapping::hybrid::Hybrid;
-use crate::mapping::table::Content;
-use crate::placement::Stripe;
-use crate::pool::Pool;
-use crate::ring::Ring;
-use crate::space::{NamespaceSpace, Shape};
-use crate::stats::{Blame, Counters};
-use crate::translation::Mapping;
-use crate::turnover::TurnoverBooks;
+use crate::kernel::event::{Event, EventQueue};
+use crate::kernel::fifo::Fifo;
+use crate::kernel::pool::Pool;
+use crate::kernel::ring::Ring;
+use crate::observe::activity::Activity;
+use crate::observe::blame::{BlameMatrix, Ledger, flow_holder};
+use crate::observe::stats::{Blame, Counters};
+use crate::observe::turnover::TurnoverBooks;
 use crate::validate::ConfigError;
-use crate::wear::WornReads;
 use hashbrown::HashMap;
 use mynah_stamp::{Stage, Time};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -267,7 +267,7 @@ impl Drive {
                 .collect(),
             chip_busy: vec![false; lanes as usize],
             flash: FlashTimes::new(&config),
-            pages_in_flight: crate::collection::pages_in_flight(&config, &shape),
+            pages_in_flight: crate::ftl::collection::pages_in_flight(&config, &shape),
             plain_programs: !matches!(config.gc.frontiers, WriteFrontiers::HotCold(_))
                 && !config.flash.rewritable
                 && !config.flash.one_shot
@@ -412,7 +412,7 @@ impl Drive {
         }
         let blame = &mut self.blame;
         let booking = self.link.down.book(self.now, self.link.doorbell, flow, |holder, wait| {
-            blame.add(flow, crate::stats::Resource::LinkDown, holder, wait);
+            blame.add(flow, crate::observe::stats::Resource::LinkDown, holder, wait);
         });
         self.events.push(booking.end, Event::Doorbell { queue, count });
     }
@@ -469,7 +469,7 @@ impl Drive {
         let flow = pair.flow;
         let blame = &mut self.blame;
         let booking = self.link.down.book(at, self.link.doorbell, flow, |holder, wait| {
-            blame.add(flow, crate::stats::Resource::LinkDown, holder, wait);
+            blame.add(flow, crate::observe::stats::Resource::LinkDown, holder, wait);
         });
         pair.add_free(at, booking.end, count);
         self.watch_frees(index);

@@ -1,14 +1,14 @@
 //! Injected faults: media errors, slow and dead dies, power cuts.
 
-use crate::command::{UNSET, UnitState, WriteUnit};
 use crate::config::{Config, Fault, FaultExtent, MediaOperation};
 use crate::drive::Drive;
-use crate::event::Event;
 use crate::flash::die::{Die, OperationKind};
-use crate::flash::heat::HotQueues;
 use crate::flash::scheduler::Deferred;
-use crate::mapping::table::Content;
-use crate::pool::{Linked, NONE};
+use crate::ftl::heat::HotQueues;
+use crate::ftl::mapping::table::Content;
+use crate::host::command::{UNSET, UnitState, WriteUnit};
+use crate::kernel::event::Event;
+use crate::kernel::pool::{Linked, NONE};
 use hashbrown::HashMap;
 use mynah_stamp::{Span, Time};
 use rand::Rng;
@@ -173,7 +173,7 @@ impl Drive {
     /// A transaction whose die is dead: host reads end in an error, the drive's own are
     /// given up or rebuilt elsewhere.
     pub(crate) fn fail_transaction(&mut self, transaction: u32) {
-        use crate::command::Purpose;
+        use crate::host::command::Purpose;
         let now = self.now;
         if self.flin.is_some() {
             self.read_has_left(transaction);

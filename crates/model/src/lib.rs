@@ -14,54 +14,30 @@
 //!
 //! What it does not model: mapping by key, zones, temperature.
 
-mod account;
-mod activity;
-mod blame;
-mod blocks;
 mod cache;
 mod check;
-mod clean;
-mod collection;
-mod command;
 pub mod config;
-mod dram;
 mod drive;
-mod event;
 mod fault;
-mod fifo;
 mod flash;
-mod front;
-mod gauge;
+mod ftl;
 mod host;
-mod hotness;
-mod index;
 pub mod io;
-mod link;
-mod mapping;
-mod merge;
-mod placement;
-mod pool;
-pub mod precondition;
-mod read;
-mod recency;
+mod kernel;
+mod observe;
 mod renewal;
-mod ring;
-mod space;
 mod state;
-pub mod stats;
 pub mod steady;
 #[doc(hidden)]
 pub mod testing;
-mod translation;
-pub mod turnover;
 mod validate;
-pub mod warm;
-mod wear;
-mod write;
 
-pub use activity::{Activity, ActivityKind};
+pub use cache::warm;
 pub use check::BrokenInvariant;
 pub use drive::{Drive, InputError};
-pub use gauge::{Gauges, Progress};
+pub use ftl::precondition;
+pub use observe::activity::{Activity, ActivityKind};
+pub use observe::gauge::{Gauges, Progress};
+pub use observe::{stats, turnover};
 pub use state::StateError;
 pub use validate::ConfigError;

@@ -5,11 +5,11 @@
 //! Unlike a power cut it loses nothing but commands; unlike a saved state it waits for nothing:
 //! victims that are half empty stay so, and collection goes on with them.
 
-use crate::command::UNSET;
 use crate::config::Fault;
 use crate::drive::Drive;
-use crate::event::EventQueue;
 use crate::fault::Keep;
+use crate::host::command::UNSET;
+use crate::kernel::event::EventQueue;
 use mynah_stamp::Time;
 
 impl Drive {

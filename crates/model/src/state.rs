@@ -12,10 +12,10 @@
 //! belong to, and a checksum. Bytes that do not fit are refused, and the drive that was to
 //! take them must not be used any more.
 
-use crate::blame::flow_holder;
 use crate::drive::{Drive, FLOW_MAX};
+use crate::ftl::placement::Stripe;
 use crate::io::FlowId;
-use crate::placement::Stripe;
+use crate::observe::blame::flow_holder;
 use mynah_stamp::Time;
 use rand::Rng;
 use rand_xoshiro::Xoshiro256PlusPlus;

@@ -1,15 +1,15 @@
 //! What can be built: the checks behind [`Config::check`], and the layout of the logical
 //! space that follows from a valid configuration.
 
-use crate::blocks::UNITS_PER_BLOCK_MAX;
 use crate::config::{
     Arbitration, CacheMode, Caching, CollectionUnit, Config, Fault, FaultExtent, HotData,
     MappingScheme, MappingTable, MediaOperation, Namespace, Placement, RowPolicy, UnmappedReads,
     VictimPolicy, WriteBack, WriteFrontiers,
 };
 use crate::flash::timing::PLANES_MAX;
-use crate::hotness::COUNTERS_PER_WORD;
-use crate::space::{NamespaceSpace, pages_per_program, planes_in_order};
+use crate::ftl::blocks::UNITS_PER_BLOCK_MAX;
+use crate::ftl::hotness::COUNTERS_PER_WORD;
+use crate::ftl::space::{NamespaceSpace, pages_per_program, planes_in_order};
 
 /// Why a drive cannot be built. `key` is the field at fault, as in `geometry.channels`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

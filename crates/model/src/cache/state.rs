@@ -6,14 +6,14 @@
 //! for a unit of a drive at rest, so in which epoch each became dirty does not matter.
 
 use super::Cache;
-use crate::blame::FIRST_FLOW;
-use crate::command::{UNSET, UnitState, WriteUnit};
+use crate::cache::read::complete_mask;
 use crate::config::{CacheSharing, Placement};
 use crate::drive::Drive;
 use crate::flash::queues::{CLASS_COLLECTION, CLASS_HOST};
-use crate::mapping::table::Content;
-use crate::pool::Pool;
-use crate::read::complete_mask;
+use crate::ftl::mapping::table::Content;
+use crate::host::command::{UNSET, UnitState, WriteUnit};
+use crate::kernel::pool::Pool;
+use crate::observe::blame::FIRST_FLOW;
 use crate::state::{Reader, StateError, Writer};
 
 /// The highest place that any unit has had in the queues: no drive comes near it.
@@ -184,7 +184,7 @@ impl Cache {
             let mut places = self.read_places(of.len(), taken, input)?.into_iter();
             for (unit, mask) in of.into_iter().zip(masks) {
                 let full = self.held() >= self.capacity || self.index.contains(unit);
-                let place = places.next().unwrap_or(crate::pool::NONE);
+                let place = places.next().unwrap_or(crate::kernel::pool::NONE);
                 match &mut self.clean {
                     Some(clean) if !full && clean.place(unit).is_none() => {
                         clean.insert(unit, mask, part, place);

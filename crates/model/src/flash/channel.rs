@@ -1,15 +1,15 @@
 //! A channel: taken by one command or one page of data at a time, and given, when it is
 //! free, to whoever is next. Nothing is booked before it starts.
 
-use crate::blame::Waiting;
-use crate::command::Purpose;
 use crate::config::BusArbitration;
 use crate::drive::Drive;
-use crate::event::{Event, Key};
 use crate::flash::choice::Pick;
 use crate::flash::die::OperationKind;
 use crate::flash::queues::CLASS_COLLECTION;
-use crate::pool::{List, NONE};
+use crate::host::command::Purpose;
+use crate::kernel::event::{Event, Key};
+use crate::kernel::pool::{List, NONE};
+use crate::observe::blame::Waiting;
 use mynah_stamp::{Span, Time};
 use std::hint::cold_path;
 

@@ -2,7 +2,6 @@
 //! and garbage collection; where free blocks run out, collection goes before host I/O, and
 //! where it may not be interrupted it has the die to itself.
 
-use crate::blocks::Stream;
 use crate::config::Precedence;
 use crate::drive::Drive;
 use crate::flash::die::OperationKind;
@@ -10,15 +9,16 @@ use crate::flash::queues::{
     CLASS_COLLECTION, CLASS_HOST, CLASS_MAPPING, COLLECTION_READS, COLLECTION_WORK,
     COLLECTION_WRITES, EXCLUSIVE, MAPPING_READS, SUSPENDED,
 };
-use crate::pool::NONE;
+use crate::ftl::blocks::Stream;
+use crate::kernel::pool::NONE;
 
 /// What a die would do next.
 #[derive(Clone, Copy)]
-pub(super) struct Pick {
-    pub(super) kind: OperationKind,
-    pub(super) class: u8,
-    pub(super) plane: u32,
-    pub(super) order: u64,
+pub(crate) struct Pick {
+    pub(crate) kind: OperationKind,
+    pub(crate) class: u8,
+    pub(crate) plane: u32,
+    pub(crate) order: u64,
 }
 impl Drive {
     /// What `die`, which is idle and has work, would do next, if anything can start.

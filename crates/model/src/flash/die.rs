@@ -1,8 +1,8 @@
 //! A die: what it does, what waits for it, and which class of host I/O has its turn.
 
-use crate::blocks::Stream;
 use crate::flash::queues::{CLASS_HOST, HOST_CLASSES, WRITES, Work};
 use crate::flash::timing::PLANES_MAX;
+use crate::ftl::blocks::Stream;
 use mynah_stamp::{Span, Time};
 
 /// Turns of urgent, high, medium and low priority before the next round. Urgent work has no need
@@ -35,7 +35,7 @@ pub(crate) struct DieOperation {
 
 pub(crate) struct Die {
     pub(crate) channel: u32,
-    /// Its place in the [`Ledger`](crate::blame::Ledger): its own, or its chip's.
+    /// Its place in the [`Ledger`](crate::observe::blame::Ledger): its own, or its chip's.
     pub(crate) lane: u32,
     /// Its bit in the channel's masks.
     pub(crate) bit: u64,

@@ -25,16 +25,16 @@
 
 mod state;
 
-use crate::blame::HolderIndex;
-use crate::blocks::Stream;
-use crate::command::{UNSET, UnitState};
 use crate::config;
 use crate::drive::Drive;
 use crate::flash::choice::Pick;
 use crate::flash::die::OperationKind;
 use crate::flash::queues::{CLASS_COLLECTION, CLASS_HOST, CLASS_MAPPING, PlaneQueues};
-use crate::mapping::table::Content;
-use crate::pool::{Linked, List, NONE};
+use crate::ftl::blocks::Stream;
+use crate::ftl::mapping::table::Content;
+use crate::host::command::{UNSET, UnitState};
+use crate::kernel::pool::{Linked, List, NONE};
+use crate::observe::blame::HolderIndex;
 use mynah_stamp::{Span, Time};
 
 const READS: usize = 0;
@@ -526,7 +526,7 @@ impl Drive {
     pub(super) fn place_read_fairly(&mut self, transaction: u32, last: u32) {
         let t = &self.transactions[transaction];
         let (die, class, holder, bytes) = (t.die, usize::from(t.class), t.holder, t.bytes);
-        if !is_host(t.class) || t.purpose == crate::command::Purpose::Erase {
+        if !is_host(t.class) || t.purpose == crate::host::command::Purpose::Erase {
             return;
         }
         let Some(mut flin) = self.flin.take() else { return };

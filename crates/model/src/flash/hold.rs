@@ -6,17 +6,17 @@
 //! programmed does not suspend the program, and ends its suspension. A die with a page in
 //! its cache register is not suspended.
 
-use crate::blame::HolderIndex;
-use crate::blocks::Stream;
 use crate::config::{Config, Suspension};
 use crate::drive::Drive;
-use crate::event::Event;
 use crate::flash::channel::Carrying;
 use crate::flash::choice::Pick;
 use crate::flash::die::{Die, DieOperation, OperationKind};
 use crate::flash::queues::{AWAITED_READS, CLASS_COLLECTION, CLASS_HOST, EXCLUSIVE};
 use crate::flash::timing::PLANES_MAX;
-use crate::pool::{Linked, NONE};
+use crate::ftl::blocks::Stream;
+use crate::kernel::event::Event;
+use crate::kernel::pool::{Linked, NONE};
+use crate::observe::blame::HolderIndex;
 use mynah_stamp::{Span, Time};
 
 /// What a die holds beside what it does.

@@ -2,20 +2,20 @@
 //! their end sets in motion. Operations at the same page offset of several planes of a die
 //! are joined.
 
-use crate::blame::HolderIndex;
-use crate::blocks::Stream;
-use crate::command::{Purpose, UnitState};
+use crate::cache::read::needed_mask;
 use crate::drive::Drive;
-use crate::event::Event;
 use crate::flash::channel::{Carrying, data_list};
 use crate::flash::choice::Pick;
 use crate::flash::die::{Die, DieOperation, OperationKind};
 use crate::flash::queues::{CLASS_COLLECTION, CLASS_HOST, CLASS_MAPPING, Work};
 use crate::flash::scheduler::Deferred;
 use crate::flash::timing::PLANES_MAX;
-use crate::mapping::table::Content;
-use crate::pool::{List, NONE};
-use crate::read::needed_mask;
+use crate::ftl::blocks::Stream;
+use crate::ftl::mapping::table::Content;
+use crate::host::command::{Purpose, UnitState};
+use crate::kernel::event::Event;
+use crate::kernel::pool::{List, NONE};
+use crate::observe::blame::HolderIndex;
 use mynah_stamp::Span;
 use std::hint::cold_path;
 
@@ -216,7 +216,7 @@ impl Drive {
                     operation.planes += 1;
                     break;
                 }
-                (before, at) = (at, crate::pool::Linked::next(&self.transactions[at]));
+                (before, at) = (at, crate::kernel::pool::Linked::next(&self.transactions[at]));
             }
         }
     }
@@ -434,7 +434,7 @@ impl Drive {
     /// The classes that a program of `class` takes units of, in order: a host page takes those of
     /// every priority once it is going to be programmed.
     #[inline(always)]
-    pub(super) fn classes_of_program(class: u8) -> impl Iterator<Item = u8> + Clone {
+    pub(crate) fn classes_of_program(class: u8) -> impl Iterator<Item = u8> + Clone {
         let classes = match class {
             CLASS_MAPPING | CLASS_COLLECTION => class..class + 1,
             _ => CLASS_HOST..CLASS_COLLECTION,
@@ -476,7 +476,7 @@ impl Drive {
     /// Takes the first unit out of one of a plane's queues, which has one. `None`: it has become
     /// void on the way, and is dropped.
     #[inline(always)]
-    pub(super) fn take_first(&mut self, plane: u32, class: u8, hot: bool) -> Option<u32> {
+    pub(crate) fn take_first(&mut self, plane: u32, class: u8, hot: bool) -> Option<u32> {
         let queues = &mut self.planes[plane as usize].queues;
         let unit = match hot {
             true => self.hot_queues[plane as usize].take(class, &mut self.units),

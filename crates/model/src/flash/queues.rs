@@ -1,6 +1,6 @@
 //! What waits for a plane, and the count of it that a die keeps by class.
 
-use crate::pool::List;
+use crate::kernel::pool::List;
 
 /// Classes of reads and of writes: the mapping table, the four priorities of host I/O, and
 /// garbage collection.

@@ -1,13 +1,13 @@
 //! Flash transaction scheduling: what enters the planes' queues, and the end of each event,
 //! at which whatever can start starts and whatever cannot begins to wait.
 
-use crate::blame::Waiting;
-use crate::command::{Purpose, UNSET, UnitState};
 use crate::drive::Drive;
 use crate::flash::die::Die;
 use crate::flash::queues::{CLASS_COLLECTION, CLASS_MAPPING};
-use crate::pool::NONE;
-use crate::stats::Resource;
+use crate::host::command::{Purpose, UNSET, UnitState};
+use crate::kernel::pool::NONE;
+use crate::observe::blame::Waiting;
+use crate::observe::stats::Resource;
 use mynah_stamp::Span;
 use std::hint::cold_path;
 
@@ -272,7 +272,12 @@ impl Drive {
             if !self.config.gc.preemptible {
                 // A die that collects may wait for its own data and let nobody else in.
                 let rest = now.since(queued).saturating_sub(Span::from_ps(charged));
-                self.blame.add(holder, Resource::Die, crate::blame::GARBAGE_COLLECTION, rest);
+                self.blame.add(
+                    holder,
+                    Resource::Die,
+                    crate::observe::blame::GARBAGE_COLLECTION,
+                    rest,
+                );
             }
         }
     }
@@ -290,7 +295,12 @@ impl Drive {
         let charged =
             self.ledger.charge_lane(waiting, lane, channel, now, u.holder, &mut self.blame);
         let rest = now.since(u.queued).saturating_sub(Span::from_ps(charged));
-        self.blame.add(u.holder, Resource::FreeBlock, crate::blame::GARBAGE_COLLECTION, rest);
+        self.blame.add(
+            u.holder,
+            Resource::FreeBlock,
+            crate::observe::blame::GARBAGE_COLLECTION,
+            rest,
+        );
         rest
     }
 }

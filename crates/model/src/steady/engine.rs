@@ -17,8 +17,8 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::pool::HotShare;
 use super::sequence::{Order, Run, Sequence};
-use crate::blocks::cost_benefit;
 use crate::config::{VictimPolicy, WriteFrontiers};
+use crate::ftl::blocks::cost_benefit;
 
 /// Bit of [`Engine::score`] that keeps a block from being chosen: it is open.
 const OPEN: u16 = 0x8000;

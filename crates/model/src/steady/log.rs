@@ -2,7 +2,7 @@
 //! pages: which of them hold the newest copies of which pages.
 //!
 //! Writes are performed without time or addresses on flash, by the rules of
-//! [`crate::mapping::hybrid`], on a plane all of whose written pages have been laid down in
+//! [`crate::ftl::mapping::hybrid`], on a plane all of whose written pages have been laid down in
 //! data blocks before. A merge only says how many pages it copies: where its data blocks are
 //! makes no difference.
 

@@ -1,0 +1,757 @@
+//! Blocks: how many valid units each holds, which are free, which are being filled, and
+//! which one to collect.
+
+mod state;
+mod superblock;
+
+use crate::config::{CollectionUnit, Gc, VictimPolicy, Wear, WriteFrontiers};
+use crate::ftl::space::Shape;
+use crate::kernel::pool::NONE;
+use mynah_memory::prefetch;
+use rand_xoshiro::Xoshiro256PlusPlus;
+use std::collections::VecDeque;
+use superblock::Superblocks;
+
+/// Marks a block that must not be collected: free, being filled, being collected, retired.
+const INELIGIBLE: u16 = 0x8000;
+/// Most units a block can have.
+pub(crate) const UNITS_PER_BLOCK_MAX: u32 = 0x7fff;
+
+/// What a program is for, and so which open block it fills.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stream {
+    Host,
+    Collected,
+    Translation,
+    /// What of both is hot, where that has blocks of its own.
+    HotHost,
+    HotCollected,
+}
+
+impl Stream {
+    /// Whether it carries what hosts write.
+    #[inline]
+    pub(crate) fn is_host(self) -> bool {
+        matches!(self, Stream::Host | Stream::HotHost)
+    }
+
+    /// Whether it carries what collection moves.
+    #[inline]
+    pub(crate) fn is_collected(self) -> bool {
+        matches!(self, Stream::Collected | Stream::HotCollected)
+    }
+}
+
+/// Which streams fill the same blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sharing {
+    All,
+    None,
+    /// Host and collected units that are alike in being hot or cold.
+    Heat,
+}
+
+/// A block being filled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Frontier {
+    /// Index among all blocks, or `NONE`.
+    pub(crate) block: u32,
+    pub(crate) next_page: u32,
+}
+
+const STREAMS: usize = 3;
+
+/// Blocks of translation pages go first once no more than one part in so many of them is valid. An
+/// estimate: what is moved of them costs little, and they do not wait for the last page.
+const SPENT_TABLE_BLOCK: u32 = 8;
+
+/// What the clock of block ages stands at in a drive that has not been written: preconditioned
+/// blocks are older than that.
+const CLOCK_START: u64 = 1 << 48;
+
+/// What collecting a block is worth under the cost-benefit policy: its age, times the share
+/// of its units that is won, over the share that has to be read and written.
+pub(crate) fn cost_benefit(valid: u32, units_per_block: u32, age: u64) -> f64 {
+    let won = f64::from(units_per_block - valid);
+    // One more, so that among blocks that have just changed the share won decides.
+    won * (age + 1) as f64 / (2.0 * f64::from(valid))
+}
+
+pub(crate) struct Blocks {
+    shape: Shape,
+    /// Valid units of each block, with [`INELIGIBLE`] as a flag.
+    valid: Vec<u16>,
+    pub(crate) erases: Vec<u32>,
+    pub(crate) free: Vec<VecDeque<u32>>,
+    pub(crate) frontiers: Vec<[Frontier; STREAMS]>,
+    /// Blocks that reads of unmapped addresses fill, for the namespaces after the first: of
+    /// namespace `n` in each plane from `(n - 1) * planes` on. Made when needed.
+    pub(crate) read_frontiers: Vec<Frontier>,
+    /// Where the next search for a victim starts in each plane, so that ties take turns.
+    cursor: Vec<u32>,
+    sharing: Sharing,
+    policy: VictimPolicy,
+    /// When each block was filled (FIFO) or last changed (cost-benefit), on `clock`; empty
+    /// for policies that do not ask.
+    stamps: Vec<u64>,
+    /// Pages programmed, from [`CLOCK_START`] on.
+    clock: u64,
+    reserve: usize,
+    pub(crate) start: usize,
+    pub(crate) urgent: usize,
+    pub(crate) retired: Vec<u32>,
+    /// Whether each block is retired; empty as long as none is.
+    gone: Vec<bool>,
+    /// Valid units of each plane; empty where a unit's address says its plane.
+    in_plane: Vec<u32>,
+    /// Whether blocks are opened by their erases.
+    dynamic: bool,
+    /// Whether every change of a block's valid units has to be followed.
+    follows: bool,
+    /// Planes whose present collection levels wear: what it opens is the most worn free block.
+    pub(crate) levelling: Vec<bool>,
+    /// Erases that each block endures; empty if there is no end.
+    endurance: Vec<u32>,
+    random: Xoshiro256PlusPlus,
+    /// Which blocks are collected together, if not each alone.
+    pub(crate) superblocks: Option<Box<Superblocks>>,
+    /// Blocks of each plane that were filled with translation pages alone and not erased since.
+    of_tables: Vec<Vec<u32>>,
+}
+
+/// A draw from (very nearly) the standard normal distribution: the sum of twelve uniform ones.
+fn normal(random: &mut Xoshiro256PlusPlus) -> f64 {
+    use rand::Rng;
+    let uniform =
+        |random: &mut Xoshiro256PlusPlus| (random.next_u64() >> 11) as f64 / (1u64 << 53) as f64;
+    (0..12).map(|_| uniform(random)).sum::<f64>() - 6.0
+}
+
+impl Blocks {
+    /// Memory that is overwritten in place has neither free nor open blocks, and none that is
+    /// ever collected.
+    pub(crate) fn rewritable(
+        shape: Shape,
+        gc: &Gc,
+        wear: &Wear,
+        random: Xoshiro256PlusPlus,
+        lives: Xoshiro256PlusPlus,
+    ) -> Blocks {
+        let mut blocks = Blocks::new(shape, gc, wear, random, lives);
+        blocks.valid.fill(0);
+        blocks.free.iter_mut().for_each(VecDeque::clear);
+        (blocks.start, blocks.urgent) = (0, 0);
+        // There is always a place for what is written.
+        blocks.frontiers.fill([Frontier { block: NONE, next_page: 0 }; STREAMS]);
+        blocks.sharing = Sharing::None;
+        blocks
+    }
+
+    /// Where a hybrid mapping says what is filled with what, there are no open blocks, and none
+    /// is collected.
+    pub(crate) fn hybrid(
+        shape: Shape,
+        gc: &Gc,
+        wear: &Wear,
+        random: Xoshiro256PlusPlus,
+        lives: Xoshiro256PlusPlus,
+    ) -> Blocks {
+        let mut blocks = Blocks::new(shape, gc, wear, random, lives);
+        (blocks.start, blocks.urgent) = (0, 0);
+        blocks.frontiers.fill([Frontier { block: NONE, next_page: 0 }; STREAMS]);
+        blocks.sharing = Sharing::None;
+        blocks
+    }
+
+    pub(crate) fn new(
+        shape: Shape,
+        gc: &Gc,
+        wear: &Wear,
+        random: Xoshiro256PlusPlus,
+        mut lives: Xoshiro256PlusPlus,
+    ) -> Blocks {
+        let blocks = shape.planes * shape.blocks_per_plane;
+        let (start, urgent) = gc.thresholds(shape.blocks_per_plane);
+        let free = |plane| {
+            let first = plane * shape.blocks_per_plane;
+            (first..first + shape.blocks_per_plane).collect()
+        };
+        let closed = Frontier { block: NONE, next_page: shape.pages_per_block };
+        let endurance = match wear.endurance {
+            None => vec![],
+            Some(cycles) => (0..blocks)
+                .map(|_| f64::from(cycles) * (1.0 + wear.endurance_deviation * normal(&mut lives)))
+                .map(|cycles| cycles.max(1.0) as u32)
+                .collect(),
+        };
+        Blocks {
+            shape,
+            valid: vec![INELIGIBLE; blocks as usize],
+            erases: vec![wear.initial; blocks as usize],
+            free: (0..shape.planes).map(free).collect(),
+            frontiers: vec![[closed; STREAMS]; shape.planes as usize],
+            read_frontiers: Vec::new(),
+            cursor: vec![0; shape.planes as usize],
+            sharing: match gc.frontiers {
+                WriteFrontiers::One => Sharing::All,
+                WriteFrontiers::Separate => Sharing::None,
+                WriteFrontiers::HotCold(_) => Sharing::Heat,
+            },
+            policy: gc.victim,
+            stamps: if gc.victim.needs_age() { vec![0; blocks as usize] } else { vec![] },
+            clock: CLOCK_START,
+            reserve: gc.reserve_blocks as usize,
+            start: start as usize,
+            urgent: urgent as usize,
+            retired: Vec::new(),
+            gone: Vec::new(),
+            in_plane: vec![],
+            dynamic: wear.dynamic,
+            follows: gc.victim == VictimPolicy::CostBenefit,
+            levelling: match wear.static_threshold {
+                Some(_) => vec![false; shape.planes as usize],
+                None => vec![],
+            },
+            endurance,
+            random,
+            superblocks: (gc.unit == CollectionUnit::Superblock)
+                .then(|| Box::new(Superblocks::new(shape.planes, blocks))),
+            of_tables: vec![vec![]; shape.planes as usize],
+        }
+    }
+
+    #[inline]
+    fn frontier_index(&self, plane: u32, stream: Stream) -> usize {
+        match self.sharing {
+            Sharing::None => stream as usize,
+            Sharing::All => 0,
+            Sharing::Heat => self.index_by_heat(plane, stream),
+        }
+    }
+
+    /// The same where hot units have blocks of their own. What collection moves goes to the
+    /// other open block where the right one is full and none is free: it has to go somewhere.
+    #[cold]
+    #[inline(never)]
+    fn index_by_heat(&self, plane: u32, stream: Stream) -> usize {
+        let index = match stream {
+            Stream::Host | Stream::Collected => 0,
+            Stream::HotHost | Stream::HotCollected => 1,
+            Stream::Translation => return 2,
+        };
+        let frontiers = &self.frontiers[plane as usize];
+        let is_full = |index: usize| frontiers[index].next_page == self.shape.pages_per_block;
+        let elsewhere = stream.is_collected()
+            && is_full(index)
+            && self.free[plane as usize].is_empty()
+            && !is_full(1 - index);
+        if elsewhere { 1 - index } else { index }
+    }
+
+    /// The block that `stream` fills in `plane`.
+    #[inline]
+    pub(crate) fn frontier(&self, plane: u32, stream: Stream) -> Frontier {
+        self.frontiers[plane as usize][self.frontier_index(plane, stream)]
+    }
+
+    /// The page offset that the next program of `stream` in `plane` would have.
+    #[inline]
+    pub(crate) fn next_page(&self, plane: u32, stream: Stream) -> u32 {
+        match self.frontier(plane, stream).next_page {
+            page if page == self.shape.pages_per_block => 0,
+            page => page,
+        }
+    }
+
+    /// Whether `stream` may program a page in `plane` now. The last free blocks are kept
+    /// for collection; where both fill the same block, host writes may not use what
+    /// collection took from the reserve.
+    #[inline]
+    pub(crate) fn can_program(&self, plane: u32, stream: Stream) -> bool {
+        let (index, shared) = match self.sharing {
+            Sharing::None => (stream as usize, false),
+            Sharing::All => (0, true),
+            Sharing::Heat => return self.can_program_by_heat(plane, stream),
+        };
+        self.has_room(plane, stream, index, shared)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn can_program_by_heat(&self, plane: u32, stream: Stream) -> bool {
+        let index = self.index_by_heat(plane, stream);
+        self.has_room(plane, stream, index, stream != Stream::Translation)
+    }
+
+    /// Whether `stream` has room in the open block with this index, or may open another.
+    #[inline(always)]
+    fn has_room(&self, plane: u32, stream: Stream, index: usize, shared: bool) -> bool {
+        let free = self.free[plane as usize].len();
+        let room = self.frontiers[plane as usize][index].next_page < self.shape.pages_per_block;
+        match (stream.is_collected(), room) {
+            (true, true) => true,
+            (true, false) => free >= 1,
+            (false, true) => !shared || free >= self.reserve,
+            (false, false) => free > self.reserve,
+        }
+    }
+
+    /// Whether the host's data, whichever they are, can be programmed in `plane` now.
+    pub(crate) fn can_program_host(&self, plane: u32) -> bool {
+        self.can_program(plane, Stream::Host)
+            && (self.sharing != Sharing::Heat || self.can_program(plane, Stream::HotHost))
+    }
+
+    /// Takes the next page for `stream`; returns its first slot. Opens a block if needed.
+    #[inline]
+    pub(crate) fn take_page(&mut self, plane: u32, stream: Stream) -> u32 {
+        let index = self.frontier_index(plane, stream);
+        if self.frontiers[plane as usize][index].next_page == self.shape.pages_per_block {
+            self.open_next(plane, stream);
+        }
+        let frontier = &mut self.frontiers[plane as usize][index];
+        let slot = frontier.block * self.shape.units_per_block
+            + frontier.next_page * self.shape.units_per_page;
+        frontier.next_page += 1;
+        self.clock += 1;
+        slot
+    }
+
+    /// Closes the full block of a frontier and opens a free one.
+    #[cold]
+    #[inline(never)]
+    fn open_next(&mut self, plane: u32, stream: Stream) {
+        let index = self.frontier_index(plane, stream);
+        let full = self.frontiers[plane as usize][index].block;
+        if full != NONE {
+            self.valid[full as usize] &= !INELIGIBLE;
+            if stream == Stream::Translation && self.sharing != Sharing::All {
+                self.of_tables[plane as usize].push(full);
+            }
+            if let Some(stamp) = self.stamps.get_mut(full as usize) {
+                *stamp = self.clock;
+            }
+        }
+        let block = self.take_free_for(plane, stream).expect("a free block");
+        self.frontiers[plane as usize][index] = Frontier { block, next_page: 0 };
+        if let Some(superblocks) = &mut self.superblocks {
+            superblocks.join(plane, index, block);
+        }
+    }
+
+    fn take_free_for(&mut self, plane: u32, stream: Stream) -> Option<u32> {
+        match self.dynamic || !self.levelling.is_empty() {
+            false => self.free[plane as usize].pop_front(),
+            true => self.take_free_by_wear(plane, stream),
+        }
+    }
+
+    /// Takes a free block of `plane`, if there is one.
+    pub(crate) fn take_free(&mut self, plane: u32) -> Option<u32> {
+        self.take_free_for(plane, Stream::Host)
+    }
+
+    /// No block may be collected: a restored drive says itself what each is.
+    pub(crate) fn forbid_collection(&mut self) {
+        self.valid.iter_mut().for_each(|valid| *valid |= INELIGIBLE);
+    }
+
+    /// The free block to open where wear is levelled.
+    #[cold]
+    fn take_free_by_wear(&mut self, plane: u32, stream: Stream) -> Option<u32> {
+        let free = &mut self.free[plane as usize];
+        let wear = |at: &usize| self.erases[free[*at] as usize];
+        let levels = self.levelling.get(plane as usize).is_some_and(|&levels| levels);
+        // Nothing is worn less than a block that was never erased: the plane of a new drive has
+        // thousands of them.
+        let is_worn = free.front().is_some_and(|&block| self.erases[block as usize] > 0);
+        let at = if levels && stream.is_collected() {
+            (0..free.len()).max_by_key(wear)
+        } else if self.dynamic && is_worn {
+            (0..free.len()).min_by_key(wear)
+        } else {
+            Some(0)
+        };
+        at.and_then(|at| free.remove(at))
+    }
+
+    /// The least and the most erases of the blocks of `plane` that are not retired.
+    pub(crate) fn wear_range(&self, plane: u32) -> (u32, u32) {
+        let blocks = self.shape.blocks_per_plane;
+        let all = (plane * blocks..(plane + 1) * blocks)
+            .map(|block| (block, self.erases[block as usize]));
+        let used = all.filter(|(block, _)| !self.is_retired(*block)).map(|(_, erases)| erases);
+        used.fold((u32::MAX, 0), |(least, most), erases| (least.min(erases), most.max(erases)))
+    }
+
+    /// If the wear of `plane` is about to differ by more than `threshold`: the least worn
+    /// block with data, marked as the one to be collected.
+    pub(crate) fn take_least_worn(&mut self, plane: u32, threshold: u32) -> Option<u32> {
+        let (least, most) = self.wear_range(plane);
+        if least > most || most - least + 1 < threshold {
+            return None;
+        }
+        let blocks = self.shape.blocks_per_plane;
+        let all = plane * blocks..(plane + 1) * blocks;
+        let with_data = all.filter(|&block| self.is_collectable(block));
+        let coldest = with_data.min_by_key(|&block| self.erases[block as usize])?;
+        if self.erases[coldest as usize] + threshold > most + 1 {
+            return None;
+        }
+        self.valid[coldest as usize] |= INELIGIBLE;
+        Some(coldest)
+    }
+
+    /// Counts the valid units of each plane from now on. Nothing has been written yet.
+    pub(crate) fn count_planes(&mut self) {
+        self.in_plane = vec![0; self.shape.planes as usize];
+        self.follows = true;
+    }
+
+    /// Valid units of a plane, where they are counted.
+    pub(crate) fn in_plane(&self, plane: u32) -> u32 {
+        self.in_plane[plane as usize]
+    }
+
+    /// Whether an erase of `block` is one more than it endures.
+    pub(crate) fn is_worn_out(&self, block: u32) -> bool {
+        let endured = self.endurance.get(block as usize);
+        endured.is_some_and(|&cycles| self.erases[block as usize] >= cycles)
+    }
+
+    fn is_retired(&self, block: u32) -> bool {
+        self.gone.get(block as usize).is_some_and(|&gone| gone)
+    }
+
+    pub(crate) fn retired_of(&self, plane: u32) -> u32 {
+        let of_plane = |block: &&u32| self.shape.plane_of_block(**block) == plane;
+        self.retired.iter().filter(of_plane).count() as u32
+    }
+
+    /// Takes the next page for an address of `namespace` that is read without having been
+    /// written, if there is one. As in MQSim, each namespace fills blocks of its own.
+    pub(crate) fn take_page_for_read(&mut self, plane: u32, namespace: usize) -> Option<u32> {
+        let planes = self.shape.planes as usize;
+        let at = namespace.checked_sub(1).map(|before| before * planes + plane as usize);
+        if let Some(at) = at {
+            if self.read_frontiers.len() <= at {
+                let closed = Frontier { block: NONE, next_page: self.shape.pages_per_block };
+                self.read_frontiers.resize((at / planes + 1) * planes, closed);
+            }
+            self.swap_read_frontier(plane, at);
+        }
+        let can = self.can_program(plane, Stream::Host);
+        let slot = can.then(|| self.take_page(plane, Stream::Host));
+        if let Some(at) = at {
+            self.swap_read_frontier(plane, at);
+        }
+        slot
+    }
+
+    fn swap_read_frontier(&mut self, plane: u32, at: usize) {
+        let index = self.frontier_index(plane, Stream::Host);
+        let host = &mut self.frontiers[plane as usize][index];
+        std::mem::swap(host, &mut self.read_frontiers[at]);
+    }
+
+    /// Every frontier of a plane.
+    pub(crate) fn frontiers_of(&self, plane: usize) -> impl Iterator<Item = Frontier> + '_ {
+        let others = self.read_frontiers.iter().skip(plane).step_by(self.shape.planes as usize);
+        self.frontiers[plane].iter().chain(others).copied()
+    }
+
+    /// Valid units of a block.
+    #[inline]
+    pub(crate) fn valid(&self, block: u32) -> u32 {
+        u32::from(self.valid[block as usize] & !INELIGIBLE)
+    }
+
+    /// Asks for how often a block was erased, which will soon be looked at.
+    #[inline]
+    pub(crate) fn prefetch_erases(&self, block: u32) {
+        prefetch(&self.erases[block as usize]);
+    }
+
+    /// Asks for a block's count of valid units, which will soon change.
+    #[inline]
+    pub(crate) fn prefetch_valid(&self, block: u32) {
+        prefetch(&self.valid[block as usize]);
+    }
+
+    #[inline]
+    pub(crate) fn add_valid(&mut self, block: u32, units: u32) {
+        self.valid[block as usize] += units as u16;
+        if self.follows {
+            self.follow(block, i64::from(units));
+        }
+    }
+
+    #[inline]
+    pub(crate) fn remove_valid(&mut self, block: u32, units: u32) {
+        debug_assert!(self.valid(block) >= units, "block {block} has no valid unit to lose");
+        self.valid[block as usize] -= units as u16;
+        if self.follows {
+            self.follow(block, -i64::from(units));
+        }
+    }
+
+    /// Keeps what only some policies ask for: a plane has won or lost valid units.
+    #[cold]
+    #[inline(never)]
+    fn follow(&mut self, block: u32, units: i64) {
+        if let Some(count) = self.in_plane.get_mut(self.shape.plane_of_block(block) as usize) {
+            *count = (i64::from(*count) + units) as u32;
+        }
+        if units < 0 && self.policy == VictimPolicy::CostBenefit {
+            self.stamps[block as usize] = self.clock;
+        }
+    }
+
+    /// A block was written before counting began: it holds `valid` units, and is open or
+    /// may be collected.
+    pub(crate) fn set_written(&mut self, block: u32, valid: u32, open: bool) {
+        if !self.in_plane.is_empty() {
+            let before = self.valid(block);
+            let plane = self.shape.plane_of_block(block) as usize;
+            self.in_plane[plane] = self.in_plane[plane] + valid - before;
+        }
+        self.valid[block as usize] = valid as u16 | if open { INELIGIBLE } else { 0 };
+    }
+
+    /// The same block was filled, or last changed, `pages` programmed pages ago.
+    pub(crate) fn set_age(&mut self, block: u32, pages: u64) {
+        if let Some(stamp) = self.stamps.get_mut(block as usize) {
+            *stamp = self.clock - pages.min(CLOCK_START);
+        }
+    }
+
+    /// Makes a block the one that `stream` fills. One that is open already is closed.
+    pub(crate) fn open(&mut self, plane: u32, stream: Stream, frontier: Frontier) {
+        let index = self.frontier_index(plane, stream);
+        if let Some(superblocks) = &mut self.superblocks
+            && self.frontiers[plane as usize][index].block != frontier.block
+        {
+            superblocks.join(plane, index, frontier.block);
+        }
+        let before = std::mem::replace(&mut self.frontiers[plane as usize][index], frontier);
+        if before.block != NONE {
+            self.valid[before.block as usize] &= !INELIGIBLE;
+        }
+    }
+
+    pub(crate) fn is_collectable(&self, block: u32) -> bool {
+        self.valid[block as usize] & INELIGIBLE == 0
+    }
+
+    /// Fewest units of a block that are not worth collecting: without a program's worth of
+    /// garbage, what is moved may fill as many pages as are won, and collection would go
+    /// round for ever.
+    fn valid_too_many(&self) -> u32 {
+        let program = self.shape.units_per_page * self.shape.pages_per_program;
+        self.shape.units_per_block - program + 1
+    }
+
+    /// Chooses the block to collect in `plane` and marks it; `None` if no block would free
+    /// a page.
+    pub(crate) fn take_victim(&mut self, plane: u32) -> Option<u32> {
+        let blocks = self.shape.blocks_per_plane;
+        let first = plane * blocks;
+        if let Some(block) = self.spent_table_block(plane) {
+            self.valid[block as usize] |= INELIGIBLE;
+            return Some(block);
+        }
+        let best = match self.policy {
+            VictimPolicy::Greedy => self.least_valid(plane),
+            VictimPolicy::DChoices { d } => {
+                self.best_of_draws(plane, d).unwrap_or_else(|| self.least_valid(plane))
+            }
+            policy => self.other_victim(plane, policy),
+        };
+        let block = first + best;
+        if u32::from(self.valid[block as usize]) >= self.valid_too_many() {
+            // Random and FIFO take what comes, once some other block is worth collecting.
+            let any = matches!(self.policy, VictimPolicy::Random | VictimPolicy::Fifo);
+            if !any
+                || u32::from(self.valid[(first + self.least_valid(plane)) as usize])
+                    >= self.valid_too_many()
+            {
+                return None;
+            }
+        }
+        self.cursor[plane as usize] = (best + 1) % blocks;
+        self.valid[block as usize] |= INELIGIBLE;
+        Some(block)
+    }
+
+    /// A block of translation pages of which hardly anything is valid, if there is one: it goes
+    /// first, whatever the policy. There are few such blocks, all their pages are rewritten soon,
+    /// and a controller knows where those are; policies that draw blocks would leave them full of
+    /// garbage for long.
+    fn spent_table_block(&self, plane: u32) -> Option<u32> {
+        let most = self.shape.units_per_block / SPENT_TABLE_BLOCK;
+        let of_tables = self.of_tables[plane as usize].iter().copied();
+        let least = of_tables.min_by_key(|&block| self.valid[block as usize])?;
+        (u32::from(self.valid[least as usize]) <= most).then_some(least)
+    }
+
+    /// The choice of the policies that are neither greedy nor d-choices, counted from the
+    /// plane's first block.
+    fn other_victim(&mut self, plane: u32, policy: VictimPolicy) -> u32 {
+        let least = self.least_valid(plane);
+        let blocks = self.shape.blocks_per_plane;
+        let first = (plane * blocks) as usize;
+        let too_many = self.valid_too_many();
+        if u32::from(self.valid[first + least as usize]) >= too_many {
+            return least;
+        }
+        let counts = &self.valid[first..][..blocks as usize];
+        let candidates = || counts.iter().filter(|&&valid| valid & INELIGIBLE == 0);
+        let chosen = match policy {
+            VictimPolicy::Greedy | VictimPolicy::DChoices { .. } => None,
+            VictimPolicy::Random => self.random_with_less(plane, u32::from(INELIGIBLE)),
+            VictimPolicy::RandomP { pages } => {
+                let invalid = pages.saturating_mul(self.shape.units_per_page);
+                let limit = (self.shape.units_per_block + 1).saturating_sub(invalid);
+                self.random_with_less(plane, limit.min(too_many))
+            }
+            VictimPolicy::RandomPlusPlus => {
+                let sum: u64 = candidates().map(|&valid| u64::from(valid)).sum();
+                let average = sum.div_ceil(candidates().count() as u64) as u32;
+                self.random_with_less(plane, average.min(too_many))
+            }
+            VictimPolicy::Fifo => {
+                let stamps = &self.stamps[first..][..blocks as usize];
+                let candidates = counts.iter().zip(stamps).zip(0..);
+                let collectable = candidates.filter(|((valid, _), _)| **valid & INELIGIBLE == 0);
+                collectable.min_by_key(|((_, stamp), _)| **stamp).map(|(_, block)| block)
+            }
+            VictimPolicy::CostBenefit => {
+                let units = self.shape.units_per_block;
+                let start = self.cursor[plane as usize];
+                let (mut best, mut most) = (None, -1.0);
+                for block in (start..blocks).chain(0..start) {
+                    let valid = u32::from(counts[block as usize]);
+                    if valid < too_many {
+                        let age = self.clock - self.stamps[first + block as usize];
+                        let worth = cost_benefit(valid, units, age);
+                        if worth > most {
+                            (best, most) = (Some(block), worth);
+                        }
+                    }
+                }
+                best
+            }
+        };
+        chosen.unwrap_or(least)
+    }
+
+    /// A block drawn among those with less than `limit` valid units, counted from the plane's
+    /// first; `None` if there is none.
+    fn random_with_less(&mut self, plane: u32, limit: u32) -> Option<u32> {
+        let blocks = self.shape.blocks_per_plane;
+        let fits = |valid: &u16| u32::from(*valid) < limit;
+        let counts = &self.valid[(plane * blocks) as usize..][..blocks as usize];
+        let candidates = counts.iter().filter(|valid| fits(valid)).count() as u32;
+        if candidates == 0 {
+            return None;
+        }
+        let drawn = self.draw(candidates);
+        let counts = &self.valid[(plane * blocks) as usize..][..blocks as usize];
+        let mut fitting = (0..blocks).filter(|&block| fits(&counts[block as usize]));
+        fitting.nth(drawn as usize)
+    }
+
+    /// The block with the fewest valid units, counted from the plane's first.
+    fn least_valid(&self, plane: u32) -> u32 {
+        let blocks = self.shape.blocks_per_plane as usize;
+        let counts = &self.valid[plane as usize * blocks..][..blocks];
+        let least = counts.iter().copied().min().unwrap_or(INELIGIBLE);
+        let (before, after) = counts.split_at(self.cursor[plane as usize] as usize);
+        let found = after.iter().position(|&v| v == least).map(|at| at + before.len());
+        found.or_else(|| before.iter().position(|&v| v == least)).unwrap_or(0) as u32
+    }
+
+    /// The best of `d` collectable blocks drawn at random; `None` if that many could not be
+    /// found or none of them would free a page.
+    fn best_of_draws(&mut self, plane: u32, d: u32) -> Option<u32> {
+        let blocks = self.shape.blocks_per_plane;
+        let first = plane * blocks;
+        let (mut found, mut best) = (0, None);
+        let mut least = self.valid_too_many() as u16;
+        for _ in 0..16 * d + 64 {
+            let drawn = self.draw(blocks);
+            let count = self.valid[(first + drawn) as usize];
+            if count & INELIGIBLE != 0 {
+                continue;
+            }
+            if count < least {
+                (least, best) = (count, Some(drawn));
+            }
+            found += 1;
+            if found == d {
+                return best;
+            }
+        }
+        None
+    }
+
+    fn draw(&mut self, n: u32) -> u32 {
+        use rand::Rng;
+        ((u64::from(self.random.next_u32()) * u64::from(n)) >> 32) as u32
+    }
+
+    /// Gives an erased block back.
+    pub(crate) fn put_free(&mut self, block: u32) {
+        debug_assert_eq!(self.valid(block), 0, "block {block} holds valid units");
+        self.valid[block as usize] = INELIGIBLE;
+        self.leave_superblock(block);
+        self.leave_tables(block);
+        self.erases[block as usize] += 1;
+        self.free[self.shape.plane_of_block(block) as usize].push_back(block);
+    }
+
+    fn leave_superblock(&mut self, block: u32) {
+        if let Some(superblocks) = &mut self.superblocks {
+            superblocks.leave(self.shape.plane_of_block(block), block);
+        }
+    }
+
+    /// Blocks of `plane` that were filled with translation pages alone, for the invariants' check.
+    pub(crate) fn of_tables(&self, plane: u32) -> &[u32] {
+        &self.of_tables[plane as usize]
+    }
+
+    /// A block does not hold translation pages any more.
+    fn leave_tables(&mut self, block: u32) {
+        self.of_tables[self.shape.plane_of_block(block) as usize].retain(|&it| it != block);
+    }
+
+    /// Takes a block out of use for ever.
+    pub(crate) fn retire(&mut self, block: u32) {
+        self.valid[block as usize] = INELIGIBLE;
+        self.leave_superblock(block);
+        self.leave_tables(block);
+        self.retired.push(block);
+        self.gone.resize(self.valid.len(), false);
+        self.gone[block as usize] = true;
+    }
+
+    /// A collection was broken off: the block may be collected again.
+    pub(crate) fn put_back(&mut self, block: u32) {
+        self.valid[block as usize] &= !INELIGIBLE;
+    }
+
+    pub(crate) fn is_free(&self, block: u32) -> bool {
+        self.free[self.shape.plane_of_block(block) as usize].contains(&block)
+    }
+
+    pub(crate) fn free_blocks(&self, plane: u32) -> usize {
+        self.free[plane as usize].len()
+    }
+
+    /// Whether collection in `plane` goes before host I/O.
+    #[inline]
+    pub(crate) fn is_urgent(&self, plane: u32) -> bool {
+        self.free[plane as usize].len() < self.urgent
+    }
+}

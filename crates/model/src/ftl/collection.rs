@@ -1,0 +1,613 @@
+//! Garbage collection: when a plane runs short of free blocks, the valid pages of a block
+//! are read and programmed elsewhere in the plane, and the block is erased. With copyback,
+//! pages that are valid as a whole stay in their die between the read and the program.
+
+use crate::config::{Config, MediaOperation, Placement, WriteFrontiers};
+use crate::drive::Drive;
+use crate::flash::die::{DieOperation, OperationKind};
+use crate::flash::queues::{CLASS_COLLECTION, CLASS_MAPPING, PlaneQueues};
+use crate::flash::timing::{NO_DATA, PLANES_MAX};
+use crate::ftl::blocks::Stream;
+use crate::ftl::mapping::table::Content;
+use crate::ftl::space::Shape;
+use crate::host::command::{Extent, Purpose, Transaction, WriteUnit};
+use crate::kernel::event::Event;
+use crate::kernel::pool::{List, NONE};
+use crate::observe::blame::GARBAGE_COLLECTION;
+use mynah_stamp::Span;
+
+/// Pages of a victim that are read or programmed at a time. An estimate: enough to keep a
+/// plane's die busy, few enough that little is buffered.
+pub(crate) const PAGES_IN_FLIGHT: u32 = 4;
+
+/// Pages of a victim that are read or programmed at a time in a drive: more than may wait for
+/// others to fill a program.
+pub(crate) fn pages_in_flight(config: &Config, shape: &Shape) -> u32 {
+    let open = match config.gc.frontiers {
+        WriteFrontiers::HotCold(_) => 2,
+        WriteFrontiers::One | WriteFrontiers::Separate => 1,
+    };
+    PAGES_IN_FLIGHT.max(open * shape.pages_per_program + 1)
+}
+
+/// How many pages of a victim are asked for ahead.
+const PAGES_AHEAD: u32 = 12;
+
+/// A plane's queues and its collection.
+#[derive(Clone)]
+pub(crate) struct PlaneState {
+    pub(crate) queues: PlaneQueues,
+    pub(crate) collection: Collection,
+    /// No space can be won back: host writes fail.
+    pub(crate) read_only: bool,
+    /// An idle check is scheduled.
+    pub(crate) idle_check: bool,
+}
+
+impl Default for PlaneState {
+    fn default() -> Self {
+        PlaneState {
+            queues: PlaneQueues::EMPTY,
+            collection: Collection::default(),
+            read_only: false,
+            idle_check: false,
+        }
+    }
+}
+
+/// The collection of one block.
+#[derive(Clone)]
+pub(crate) struct Collection {
+    /// The block, or `NONE`.
+    pub(crate) victim: u32,
+    /// First slots of its pages that held something valid, to be read from the end.
+    pages: Vec<u32>,
+    /// Pages being read, units waiting or being programmed.
+    reading: u32,
+    units: u32,
+    erasing: bool,
+    /// There is no place for what it moves: it ends without an erase.
+    broken: bool,
+    /// Moves that become due with each page that the host programs, and those that are due
+    /// now, in 256ths (paced collection). The erase counts as one.
+    pace: u32,
+    due: u32,
+    /// Units moved so far whose cached tables do not know it yet: see
+    /// [`Drive::tables_follow`].
+    pub(crate) moved: Vec<u32>,
+}
+
+/// One move, in the units of [`Collection::pace`].
+const MOVE: u32 = 256;
+
+impl Default for Collection {
+    fn default() -> Self {
+        Collection {
+            victim: NONE,
+            pages: Vec::new(),
+            reading: 0,
+            units: 0,
+            erasing: false,
+            broken: false,
+            pace: 0,
+            due: 0,
+            moved: Vec::new(),
+        }
+    }
+}
+
+impl Collection {
+    /// Whether no collection is under way.
+    pub(crate) fn is_over(&self) -> bool {
+        self.victim == NONE
+    }
+
+    /// What is left of it when everything under way is dropped: its block, its pace, and which
+    /// units have left the block.
+    pub(crate) fn stop(self, has_left: impl Fn(u32) -> bool) -> Collection {
+        let Collection { victim, pace, due, mut moved, .. } = self;
+        moved.retain(|&unit| has_left(unit));
+        Collection { victim, pace, due, moved, ..Collection::default() }
+    }
+
+    /// Whether nothing more will be read: what is there has to do for the last page.
+    pub(crate) fn is_read(&self) -> bool {
+        self.pages.is_empty() && self.reading == 0
+    }
+
+    /// About how many moves it takes to win the block back, the erase included.
+    pub(crate) fn moves_left(&self, units_per_page: u32) -> u32 {
+        match self.victim {
+            NONE => 0,
+            _ => self.pages.len() as u32 + self.reading + self.units.div_ceil(units_per_page) + 1,
+        }
+    }
+
+    /// The host has programmed a page of its plane.
+    pub(crate) fn host_page_programmed(&mut self) {
+        if self.victim != NONE {
+            self.due = self.due.saturating_add(self.pace);
+        }
+    }
+
+    /// Whether the next of its moves is due.
+    pub(crate) fn is_due(&self) -> bool {
+        self.due >= MOVE
+    }
+}
+
+impl Drive {
+    /// Starts to collect a block of `plane` if it has too few free blocks.
+    #[inline]
+    pub(crate) fn collect_if_needed(&mut self, plane: u32) {
+        if self.blocks.free_blocks(plane) < self.blocks.start
+            && self.planes[plane as usize].collection.victim == NONE
+        {
+            // A drive without spare blocks wears no more of them out than it has to.
+            if !self.write_protected || self.is_starving(plane) {
+                self.collect(plane);
+            }
+        }
+    }
+
+    /// Whether nothing of the host, or of the mapping that waits, can be programmed in `plane`.
+    #[cold]
+    fn is_starving(&self, plane: u32) -> bool {
+        !self.blocks.can_program_host(plane) || self.is_mapping_starving(plane)
+    }
+
+    fn is_mapping_starving(&self, plane: u32) -> bool {
+        let waiting = &self.planes[plane as usize].queues.writes[usize::from(CLASS_MAPPING)];
+        !waiting.is_empty() && !self.blocks.can_program(plane, Stream::Translation)
+    }
+
+    /// Chooses a victim in `plane` and starts to move what is valid in it.
+    fn collect(&mut self, plane: u32) {
+        if self.dies[self.shape.die_of_plane(plane) as usize].dead {
+            return;
+        }
+        if self.blocks.superblocks.is_some() {
+            return self.collect_superblock(plane);
+        }
+        match self.blocks.take_victim(plane) {
+            Some(victim) => self.collect_block(plane, victim),
+            None => self.nothing_to_collect(plane),
+        }
+    }
+
+    /// Nothing in `plane` is worth collecting.
+    fn nothing_to_collect(&mut self, plane: u32) {
+        // Without anything to win, writes can only go on while there are free pages.
+        if !self.blocks.can_program_host(plane) {
+            self.give_up(plane);
+        } else if self.is_mapping_starving(plane) {
+            if self.write_protected {
+                // No host write will make anything to win: the old translation pages stay.
+                self.fail_writes_of(plane, CLASS_MAPPING);
+            } else if self.blocks.retired_of(plane) > self.spare_blocks[plane as usize] {
+                // So many blocks are gone that none may ever be won again. This fails them, too.
+                self.protect();
+            }
+        }
+    }
+
+    /// Chooses a superblock with a block in `plane`, and starts to empty its blocks, if no other
+    /// is being emptied. A plane on a dead die stays as it is for ever.
+    fn collect_superblock(&mut self, plane: u32) {
+        if self.is_collecting() {
+            return;
+        }
+        let works = |at: u32| {
+            let dead = self.dies[self.shape.die_of_plane(at) as usize].dead;
+            !dead && (at == plane || !self.planes[at as usize].read_only)
+        };
+        let usable: Vec<bool> = (0..self.shape.planes).map(works).collect();
+        match self.blocks.take_superblock(plane, &usable) {
+            Some(blocks) => {
+                for block in blocks {
+                    self.collect_block(self.shape.plane_of_block(block), block);
+                }
+            }
+            None => self.nothing_to_collect(plane),
+        }
+    }
+
+    /// Whether any plane empties a block.
+    fn is_collecting(&self) -> bool {
+        (0..self.shape.planes).any(|plane| {
+            !self.planes[plane as usize].collection.is_over()
+                && !self.dies[self.shape.die_of_plane(plane) as usize].dead
+        })
+    }
+
+    /// A plane has emptied its block, or died: if it was the last of a superblock, another may
+    /// be due.
+    pub(crate) fn collect_next_superblock(&mut self) {
+        if self.blocks.superblocks.is_none() {
+            return;
+        }
+        for plane in 0..self.shape.planes {
+            if self.is_collecting() {
+                return;
+            }
+            // A plane that was given up has been tried.
+            if !self.planes[plane as usize].read_only {
+                self.collect_if_needed(plane);
+            }
+        }
+    }
+
+    /// Starts to move what is valid in `victim`, which has been marked.
+    pub(crate) fn collect_block(&mut self, plane: u32, victim: u32) {
+        let mut pages = std::mem::take(&mut self.planes[plane as usize].collection.pages);
+        let units_per_page = self.shape.units_per_page;
+        let first = self.shape.first_slot_of_block(victim);
+        if self.blocks.valid(victim) > 0 {
+            for page in (0..self.shape.pages_per_block).rev() {
+                let slot = first + page * units_per_page;
+                self.mapping
+                    .table
+                    .prefetch_content(slot.wrapping_sub(PAGES_AHEAD * units_per_page));
+                let valid = (slot..slot + units_per_page)
+                    .any(|slot| self.mapping.table.content(slot).is_some());
+                if valid {
+                    pages.push(slot);
+                }
+            }
+        }
+        let collection = &mut self.planes[plane as usize].collection;
+        let valid = self.blocks.valid(victim).div_ceil(units_per_page);
+        let won = (self.shape.pages_per_block - valid).max(1);
+        collection.pace = ((valid + 1) * MOVE).div_ceil(won);
+        collection.due = 0;
+        collection.victim = victim;
+        collection.pages = pages;
+        if !self.config.gc.preemptible {
+            self.dies[self.shape.die_of_plane(plane) as usize].work.begin_exclusive();
+        }
+        self.collect_on(plane);
+    }
+
+    /// Goes on with a collection of `plane` that was stopped, at the pace that it had.
+    pub(crate) fn resume_collection(&mut self, plane: u32) {
+        let &Collection { victim, pace, due, .. } = &self.planes[plane as usize].collection;
+        if victim != NONE {
+            self.collect_block(plane, victim);
+            let collection = &mut self.planes[plane as usize].collection;
+            (collection.pace, collection.due) = (pace, due);
+        }
+    }
+
+    /// The collection of `plane` has ended; returns the block that it was of.
+    fn end_collection(&mut self, plane: u32) -> u32 {
+        if !self.config.gc.preemptible {
+            self.dies[self.shape.die_of_plane(plane) as usize].work.end_exclusive();
+        }
+        if let Some(levelling) = self.blocks.levelling.get_mut(plane as usize) {
+            *levelling = false;
+        }
+        std::mem::replace(&mut self.planes[plane as usize].collection.victim, NONE)
+    }
+
+    /// Reads the next pages of the victim, or erases it when everything has been moved.
+    #[inline]
+    fn collect_on(&mut self, plane: u32) {
+        if self.may_collect_more(plane) {
+            self.collect_more(plane);
+        }
+    }
+
+    /// Whether fewer pages of the victim are on their way than may be.
+    #[inline]
+    fn may_collect_more(&self, plane: u32) -> bool {
+        let collection = &self.planes[plane as usize].collection;
+        collection.reading + self.shape.pages_of(collection.units) < self.pages_in_flight
+    }
+
+    #[inline(never)]
+    fn collect_more(&mut self, plane: u32) {
+        let units_per_page = self.shape.units_per_page;
+        loop {
+            let collection = &mut self.planes[plane as usize].collection;
+            let Some(slot) = collection.pages.pop() else { break };
+            if let Some(&next) = collection.pages.last() {
+                self.mapping.table.prefetch_content(next);
+            }
+            let mut bytes = 0;
+            for slot in slot..slot + units_per_page {
+                bytes += match self.mapping.table.content(slot) {
+                    Some(Content::Unit(_)) => self.shape.unit_bytes,
+                    Some(Content::TranslationPage(_)) => self.shape.page_bytes,
+                    None => 0,
+                };
+            }
+            if bytes == 0 {
+                continue;
+            }
+            let (purpose, bytes) = match self.config.gc.copyback && bytes == self.shape.page_bytes {
+                true => (Purpose::Copyback, NO_DATA),
+                false => (Purpose::Collect, bytes),
+            };
+            self.planes[plane as usize].collection.reading += 1;
+            let transaction = self.transactions.insert_any();
+            self.transactions[transaction] = Transaction::new(
+                purpose,
+                CLASS_COLLECTION,
+                GARBAGE_COLLECTION,
+                plane,
+                Extent { plane, slot, bytes },
+                self.now,
+            );
+            self.enqueue_transaction(transaction);
+            if !self.may_collect_more(plane) {
+                return;
+            }
+        }
+        let collection = &mut self.planes[plane as usize].collection;
+        if collection.broken {
+            if collection.reading == 0 && collection.units == 0 {
+                collection.broken = false;
+                self.tables_follow(plane);
+                let victim = self.end_collection(plane);
+                self.blocks.put_back(victim);
+                self.mark_channel(self.dies[self.shape.die_of_plane(plane) as usize].channel);
+                self.give_up(plane);
+                self.collect_next_superblock();
+            }
+        } else if collection.reading == 0 && collection.units == 0 && !collection.erasing {
+            collection.erasing = true;
+            let victim = collection.victim;
+            self.tables_follow(plane);
+            let transaction = self.transactions.insert(Transaction::new(
+                Purpose::Erase,
+                CLASS_COLLECTION,
+                GARBAGE_COLLECTION,
+                victim,
+                Extent { plane, slot: self.shape.first_slot_of_block(victim), bytes: 0 },
+                self.now,
+            ));
+            self.enqueue_transaction(transaction);
+        } else if collection.units > 0 {
+            // The last page may be programmed without being full.
+            let die = self.shape.die_of_plane(plane);
+            let channel = self.dies[die as usize].channel;
+            self.mark_channel(channel);
+        }
+    }
+
+    /// Breaks the collection of `plane` off if what it has read cannot be programmed: blocks
+    /// that could not be erased or pages that could not be programmed have used up the
+    /// reserve. What was not moved stays where it is.
+    #[inline(always)]
+    pub(crate) fn break_off_if_stuck(&mut self, plane: u32) {
+        if self.planes[plane as usize].queues.collected_units > 0
+            && !self.blocks.can_program(plane, Stream::Collected)
+        {
+            self.break_off(plane);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn break_off(&mut self, plane: u32) {
+        let state = &mut self.planes[plane as usize];
+        state.collection.broken = true;
+        state.collection.pages.clear();
+        self.fail_writes_of(plane, CLASS_COLLECTION);
+    }
+
+    /// A page of the victim has been read: what is still valid goes to the collected
+    /// pages' open block.
+    pub(crate) fn page_collected(&mut self, plane: u32, slot: u32) {
+        if self.hybrid.is_some() {
+            return self.source_read(plane, slot);
+        }
+        let collection = &mut self.planes[plane as usize].collection;
+        collection.reading -= 1;
+        if collection.broken {
+            return self.collect_on(plane);
+        }
+        for slot in slot..slot + self.shape.units_per_page {
+            let Some(content) = self.mapping.table.content(slot) else { continue };
+            let hot = self.is_hot(content);
+            let unit = self.units.insert_any();
+            let u = &mut self.units[unit];
+            *u = WriteUnit::new(content, CLASS_COLLECTION, GARBAGE_COLLECTION, self.now);
+            (u.from, u.hot) = (slot, hot);
+            self.planes[plane as usize].collection.units += 1;
+            self.enqueue_unit(unit, plane);
+        }
+        self.break_off_if_stuck(plane);
+        self.collect_on(plane);
+    }
+
+    /// A page of the victim is in its die's register, and the command to program it has been
+    /// sent: what is still valid goes to the collected pages' open block.
+    pub(crate) fn program_copyback(&mut self, die: u32, transaction: u32) {
+        let (plane, from) =
+            (self.transactions[transaction].plane, self.transactions[transaction].slot);
+        self.transactions.remove(transaction);
+        if self.hybrid.is_some() {
+            return self.program_copyback_in_pool(die, plane, from);
+        }
+        let collection = &mut self.planes[plane as usize].collection;
+        collection.reading -= 1;
+        let units_per_page = self.shape.units_per_page;
+        let valid =
+            (from..from + units_per_page).any(|slot| self.mapping.table.content(slot).is_some());
+        let stream = self.stream_of_copyback(from);
+        let room = self.blocks.can_program(plane, stream);
+        let collection = &mut self.planes[plane as usize].collection;
+        if collection.broken || self.dies[die as usize].dead || !valid || !room {
+            let stuck = valid && !room;
+            collection.broken |= stuck;
+            if stuck {
+                collection.pages.clear();
+            }
+            self.transferred(die);
+            return self.collect_on(plane);
+        }
+        let to = self.blocks.take_page(plane, stream);
+        let now = self.now;
+        let mut units = List::EMPTY;
+        let mut count = 0;
+        for slot in from..from + units_per_page {
+            let Some(content) = self.mapping.table.content(slot) else { continue };
+            let unit = self.units.insert(WriteUnit {
+                from: slot,
+                plane,
+                started: now,
+                array: now,
+                ..WriteUnit::new(content, CLASS_COLLECTION, GARBAGE_COLLECTION, now)
+            });
+            self.units.push_back(&mut units, unit);
+            // Places within the page do not matter: what is void is left out.
+            self.map_unit(unit, to + count, Span::ZERO);
+            count += 1;
+        }
+        for place in count..units_per_page {
+            self.mapping.table.clear_slot(to + place);
+        }
+        self.planes[plane as usize].collection.units += count;
+        self.occupy_for_copyback(die, units.head, to, stream);
+        self.pages_moved(&[to]);
+        self.break_off_if_stuck(plane);
+    }
+
+    /// The page of units that begins with `first` is programmed to `slot` from its die's
+    /// register.
+    pub(crate) fn occupy_for_copyback(&mut self, die: u32, first: u32, slot: u32, stream: Stream) {
+        let pages = u64::from(self.shape.flash_planes);
+        self.counters.flash_programs += pages;
+        self.counters.gc_programs += pages;
+        self.counters.copybacks += pages;
+        if let Some(flin) = &mut self.flin {
+            flin.collected(die, 1);
+        }
+        let time = self.flash.program(self.shape.page_of_slot(slot));
+        let state = &mut self.dies[die as usize];
+        state.transfers = 0;
+        let mut operation = DieOperation {
+            kind: OperationKind::Program,
+            planes: 1,
+            items: [NONE; PLANES_MAX],
+            slots: [NONE; PLANES_MAX],
+            stream,
+        };
+        (operation.items[0], operation.slots[0]) = (first, slot);
+        state.operation = Some(operation);
+        self.events.push(self.now + state.array_time(time), Event::ArrayDone { die });
+    }
+
+    /// Pages of collected units are being programmed at `slots`.
+    pub(crate) fn pages_moved(&mut self, slots: &[u32]) {
+        for &slot in slots {
+            let plane = self.shape.plane_of_slot(slot);
+            let due = &mut self.planes[plane as usize].collection.due;
+            *due = due.saturating_sub(MOVE);
+        }
+    }
+
+    /// A collected unit has been programmed, or is void.
+    pub(crate) fn collected_unit_done(&mut self, plane: u32) {
+        if self.hybrid.is_some() {
+            return self.copied(plane);
+        }
+        self.planes[plane as usize].collection.units -= 1;
+        self.collect_on(plane);
+    }
+
+    /// The victim has been erased.
+    pub(crate) fn block_erased(&mut self, transaction: u32) {
+        let (plane, block) =
+            (self.transactions[transaction].plane, self.transactions[transaction].owner);
+        self.transactions.remove(transaction);
+        let failed =
+            self.faults.any_erases && self.faults.strikes(MediaOperation::Erase, |_, _| false);
+        let blocks = u64::from(self.shape.flash_planes);
+        let worn_out = !self.write_protected && self.blocks.is_worn_out(block);
+        let was_last = (failed || worn_out) && self.needs_every_block(plane);
+        // Of worn-out blocks, those without which data would be lost are used on.
+        if failed || worn_out && !was_last {
+            self.counters.media_errors += u64::from(failed);
+            self.counters.retired_blocks += blocks;
+            self.blocks.retire(block);
+        } else {
+            self.counters.erases += blocks;
+            self.blocks.put_free(block);
+            self.count_turnover(plane);
+        }
+        if was_last {
+            self.protect();
+        }
+        self.counters.gc_runs += blocks;
+        if let Some(flin) = &mut self.flin {
+            flin.block_collected(self.shape.die_of_plane(plane));
+        }
+        if self.hybrid.is_some() {
+            return self.erased_in_pool(plane);
+        }
+        self.planes[plane as usize].collection.erasing = false;
+        self.end_collection(plane);
+        if !self.level_if_needed(plane) {
+            self.collect_if_needed(plane);
+        }
+        self.collect_next_superblock();
+        let die = self.shape.die_of_plane(plane);
+        let channel = self.dies[die as usize].channel;
+        self.mark_channel(channel);
+    }
+
+    /// No block of `plane` can be won back: what waits to be written there fails. Where nothing
+    /// else takes it, the drive takes no more writes, rather than lose what it says it has.
+    pub(crate) fn give_up(&mut self, plane: u32) {
+        self.planes[plane as usize].read_only = true;
+        self.fail_writes(plane);
+        let dead = |plane: u32| self.dies[self.shape.die_of_plane(plane) as usize].dead;
+        let full = |plane: u32| dead(plane) || self.planes[plane as usize].read_only;
+        let nowhere =
+            self.config.placement == Placement::Static || (0..self.shape.planes).all(full);
+        if nowhere && !dead(plane) {
+            self.protect();
+        }
+    }
+
+    /// Looks again at a plane after its idle time.
+    pub(crate) fn schedule_idle_check(&mut self, die: u32) {
+        let Some(idle_after) = self.config.gc.idle_after else { return };
+        let first = self.dies[die as usize].first_plane;
+        for plane in first..first + self.shape.planes_per_die {
+            let scheduled = self.planes[plane as usize].idle_check;
+            if !scheduled && self.blocks.free_blocks(plane) < self.idle_target() {
+                self.planes[plane as usize].idle_check = true;
+                self.events.push(self.now + idle_after, Event::IdleCheck { plane });
+            }
+        }
+    }
+
+    fn idle_target(&self) -> usize {
+        let target = self.config.gc.idle_target * f64::from(self.shape.blocks_per_plane);
+        (target as usize).max(self.blocks.start)
+    }
+
+    /// Collects a block if the plane's die has been idle since the check was scheduled.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn idle_check(&mut self, plane: u32) {
+        let Some(idle_after) = self.config.gc.idle_after else { return };
+        let die = &self.dies[self.shape.die_of_plane(plane) as usize];
+        let idle = die.is_idle() && die.work.is_empty();
+        let due = die.idle_since + idle_after;
+        self.planes[plane as usize].idle_check = idle && due > self.now;
+        if idle && due > self.now {
+            // It has worked since the check was scheduled.
+            self.events.push(due, Event::IdleCheck { plane });
+        } else if idle
+            && self.planes[plane as usize].collection.victim == NONE
+            && !self.planes[plane as usize].read_only
+            && self.blocks.free_blocks(plane) < self.idle_target()
+        {
+            self.collect(plane);
+        }
+    }
+}

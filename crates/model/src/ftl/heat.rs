@@ -1,0 +1,218 @@
+//! Programs where hot and cold units go to blocks of their own: what waits for a plane waits in
+//! two queues of each class, and a page takes units of one of them. A page that must not wait
+//! until it is full is filled up with units of the other: what is not separated then would be
+//! padding.
+
+use crate::drive::Drive;
+use crate::flash::choice::Pick;
+use crate::flash::queues::{CLASS_COLLECTION, CLASS_MAPPING, CLASSES};
+use crate::ftl::blocks::Stream;
+use crate::ftl::mapping::table::Content;
+use crate::host::command::WriteUnit;
+use crate::kernel::pool::{Linked, List, NONE, Pool};
+
+/// Pages of each plane that may go before host units that somebody waits for and that do not
+/// fill a page, because they themselves are full. An estimate: enough for units of the rarer
+/// kind to come together.
+const PATIENCE: u64 = 16;
+
+/// Hot units that wait for a plane.
+#[derive(Clone)]
+pub(crate) struct HotQueues {
+    pub(crate) writes: [List; CLASSES],
+    /// Those of hosts, and those that are collected.
+    pub(crate) host_units: u32,
+    pub(crate) collected_units: u32,
+}
+
+impl Default for HotQueues {
+    fn default() -> Self {
+        HotQueues { writes: [List::EMPTY; CLASSES], host_units: 0, collected_units: 0 }
+    }
+}
+
+impl HotQueues {
+    /// Takes the first unit of a class.
+    pub(crate) fn take(&mut self, class: u8, units: &mut Pool<WriteUnit>) -> Option<u32> {
+        let unit = units.pop_front(&mut self.writes[usize::from(class)])?;
+        match class {
+            CLASS_COLLECTION => self.collected_units -= 1,
+            _ => self.host_units -= 1,
+        }
+        Some(unit)
+    }
+}
+
+/// What fills the blocks of cold and of hot units.
+fn streams(class: u8) -> [Stream; 2] {
+    match class {
+        CLASS_COLLECTION => [Stream::Collected, Stream::HotCollected],
+        _ => [Stream::Host, Stream::HotHost],
+    }
+}
+
+impl Drive {
+    /// Whether what is collected is hot.
+    #[inline]
+    pub(crate) fn is_hot(&self, content: Content) -> bool {
+        match (&self.hotness, content) {
+            (Some(hotness), Content::Unit(unit)) => hotness.is_hot(unit),
+            _ => false,
+        }
+    }
+
+    /// Where the page at `slot`, which is moved as it is, belongs: with most of its units.
+    pub(crate) fn stream_of_copyback(&self, slot: u32) -> Stream {
+        if self.hotness.is_none() {
+            return Stream::Collected;
+        }
+        let units = slot..slot + self.shape.units_per_page;
+        let valid = units.filter_map(|slot| self.mapping.table.content(slot));
+        let (hot, cold): (Vec<Content>, Vec<Content>) = valid.partition(|&it| self.is_hot(it));
+        if hot.len() > cold.len() { Stream::HotCollected } else { Stream::Collected }
+    }
+
+    /// Puts a hot unit into its plane's queue.
+    #[cold]
+    pub(crate) fn enqueue_hot(&mut self, unit: u32, plane: u32) {
+        let class = self.units[unit].class;
+        let queues = &mut self.hot_queues[plane as usize];
+        match class {
+            CLASS_COLLECTION => queues.collected_units += 1,
+            _ => queues.host_units += 1,
+        }
+        self.units.push_back(&mut queues.writes[usize::from(class)], unit);
+    }
+
+    /// Puts hot units of `class` where cold ones wait, of which there are none left; false if
+    /// there are no hot ones either.
+    pub(crate) fn take_hot_list(&mut self, plane: u32, class: u8) -> bool {
+        let Some(queues) = self.hot_queues.get_mut(plane as usize) else { return false };
+        let list = std::mem::replace(&mut queues.writes[usize::from(class)], List::EMPTY);
+        let mut at = list.head;
+        while at != NONE {
+            match class {
+                CLASS_COLLECTION => queues.collected_units -= 1,
+                _ => queues.host_units -= 1,
+            }
+            at = self.units[at].next();
+        }
+        self.planes[plane as usize].queues.writes[usize::from(class)] = list;
+        !list.is_empty()
+    }
+
+    /// The first cold and the first hot unit of `class` that wait for `plane`.
+    fn heads(&self, plane: u32, class: u8) -> [u32; 2] {
+        let class = usize::from(class);
+        let cold = &self.planes[plane as usize].queues.writes[class];
+        [cold.head, self.hot_queues[plane as usize].writes[class].head]
+    }
+
+    /// Of which heat the next page of `class` in `plane` is, if one can be programmed now. Full
+    /// pages go first, the one whose first unit has waited longest before the other; then what
+    /// must not wait.
+    fn heat_to_program(&self, plane: u32, class: u8) -> Option<usize> {
+        let heads = self.heads(plane, class);
+        let (state, hot) = (&self.planes[plane as usize], &self.hot_queues[plane as usize]);
+        let (units, is_due) = match class {
+            CLASS_COLLECTION => {
+                let hot = hot.collected_units;
+                ([state.queues.collected_units - hot, hot], state.collection.is_read())
+            }
+            _ => {
+                let (all, hot) = (state.queues.host_units, hot.host_units);
+                ([all - hot, hot], state.queues.forced > 0 || self.write_pressure)
+            }
+        };
+        let older = match heads {
+            [NONE, NONE] => return None,
+            [cold, NONE] => (cold, 0),
+            [NONE, hot] => (hot, 1),
+            [cold, hot] if self.units[cold].order < self.units[hot].order => (cold, 0),
+            [_, hot] => (hot, 1),
+        };
+        let (head, older) = older;
+        let other = 1 - older;
+        let is_full = |heat: usize| units[heat] >= self.shape.units_per_program;
+        let can = |heat: usize| {
+            heads[heat] != NONE && self.blocks.can_program(plane, streams(class)[heat])
+        };
+        let since = self.order - self.units[head].order;
+        let program = u64::from(self.shape.planes) * u64::from(self.shape.units_per_program);
+        let patient = class == CLASS_COLLECTION || since <= PATIENCE * program;
+        if is_full(older) && can(older) {
+            return Some(older);
+        }
+        if is_full(other) && can(other) && (!is_due || patient || !can(older)) {
+            return Some(other);
+        }
+        if !is_due {
+            return None;
+        }
+        [older, other].into_iter().find(|&heat| can(heat))
+    }
+
+    /// Which blocks the next page of `class` in `plane` goes to, if one can be programmed now.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn stream_by_heat(&self, plane: u32, class: u8) -> Option<Stream> {
+        if class == CLASS_MAPPING {
+            let waits = !self.planes[plane as usize].queues.writes[usize::from(class)].is_empty();
+            let can = waits && self.blocks.can_program(plane, Stream::Translation);
+            return can.then_some(Stream::Translation);
+        }
+        Some(streams(class)[self.heat_to_program(plane, class)?])
+    }
+
+    /// Whether the next page of `class` in `plane` goes to blocks of `stream`: a program of
+    /// several planes is of one kind.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn fills(&self, plane: u32, class: u8, stream: Stream) -> bool {
+        self.hotness.is_none() || self.stream_by_heat(plane, class) == Some(stream)
+    }
+
+    /// The first unit of the next page of `class` in `plane`.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn first_by_heat(&self, plane: u32, class: u8) -> u32 {
+        let heat = match class {
+            CLASS_MAPPING => 0,
+            _ => self.heat_to_program(plane, class).unwrap_or(0),
+        };
+        self.heads(plane, class)[heat]
+    }
+
+    /// Takes what one program of `stream` carries out of a plane's queues, what is of its kind
+    /// first; how many units.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn take_units_by_heat(
+        &mut self,
+        pick: Pick,
+        stream: Stream,
+        capacity: u32,
+    ) -> (List, u32) {
+        let is_hot = matches!(stream, Stream::HotHost | Stream::HotCollected);
+        let (mut chosen, mut count, mut used) = (List::EMPTY, 0, 0);
+        for hot in [is_hot, !is_hot] {
+            for class in Self::classes_of_program(pick.class) {
+                loop {
+                    let head = self.heads(pick.plane, class)[usize::from(hot)];
+                    if head == NONE {
+                        break;
+                    }
+                    let (_, after) = self.place_in_program(self.units[head].content, used);
+                    if after > capacity {
+                        return (chosen, count);
+                    }
+                    if let Some(unit) = self.take_first(pick.plane, class, hot) {
+                        self.units.push_back(&mut chosen, unit);
+                        (count, used) = (count + 1, after);
+                    }
+                }
+            }
+        }
+        (chosen, count)
+    }
+}

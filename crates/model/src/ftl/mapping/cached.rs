@@ -1,0 +1,673 @@
+//! The mapping as the controller sees it: which entries it knows, loads of those that it
+//! does not, and updates of translation pages.
+//!
+//! Entries that the controller changes are cached; when one that differs from flash has to
+//! leave, its translation page is read (unless the whole page is cached), changed and
+//! programmed elsewhere. An update that is wanted while one of the same page is under way is
+//! joined to the next.
+//!
+//! What garbage collection changes becomes known by translation page, when all of a block has been
+//! moved (the lazy and batched updates of DFTL, Gupta et al., ASPLOS'09, section 3.5). Until then
+//! the old copies are there to be read. A collection so has at most one translation page written
+//! for each that has entries of what it moved. Nothing waits for that: a power cut loses no
+//! mapping, since every page says in its spare bytes what it holds.
+
+use crate::config::{CachedTable, CmtGranularity, CmtSharing, Config, MappingTable};
+use crate::drive::Drive;
+use crate::flash::queues::CLASS_MAPPING;
+use crate::ftl::blocks::Stream;
+use crate::ftl::mapping::cmt::Cmt;
+use crate::ftl::mapping::table::{Content, Table};
+use crate::ftl::space::{Divisor, Shape};
+use crate::host::command::{Extent, Purpose, Transaction, WriteUnit};
+use crate::kernel::pool::NONE;
+use crate::observe::blame::MAPPING_TABLE;
+use crate::state::{Reader, StateError, Writer};
+use crate::validate::Plan;
+use hashbrown::HashMap;
+use mynah_stamp::Stage;
+use rustc_hash::FxBuildHasher;
+
+/// What waits for a mapping entry.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Waiter {
+    /// A command wants to read a logical unit.
+    Read { command: u32, unit: u32 },
+    /// A write unit wants to be programmed.
+    Write { unit: u32 },
+}
+
+/// What is going on with a translation page.
+#[derive(Default)]
+struct Flight {
+    /// It is being read for those who wait.
+    loading: bool,
+    /// It is being updated.
+    updating: bool,
+    /// It has to be updated once more.
+    again: bool,
+    waiters: Vec<Waiter>,
+}
+
+/// The mapping tables and what the controller knows of them.
+pub(crate) struct Mapping {
+    pub(crate) table: Table,
+    cached: Option<Cached>,
+}
+
+struct Cached {
+    config: CachedTable,
+    /// Entries in a translation page.
+    by_page: Divisor,
+    /// One table for all, or one for each namespace.
+    tables: Vec<Cmt>,
+    flights: HashMap<u32, Flight, FxBuildHasher>,
+    /// Translation pages whose evicted entries stay in DRAM for ever, as in MQSim, which
+    /// never programs them.
+    departing: Vec<bool>,
+    spare: Vec<Vec<Waiter>>,
+}
+
+impl Cached {
+    /// Which of the cached mapping tables a namespace uses.
+    #[inline]
+    fn place_of(&self, namespace: usize) -> usize {
+        match self.tables.len() {
+            1 => 0,
+            tables => namespace % tables,
+        }
+    }
+
+    /// The cached mapping table that a namespace uses.
+    #[inline]
+    fn table_of(&mut self, namespace: usize) -> &mut Cmt {
+        let at = self.place_of(namespace);
+        &mut self.tables[at]
+    }
+}
+
+impl Mapping {
+    pub(crate) fn new(config: &Config, shape: &Shape, plan: &Plan) -> Mapping {
+        let table = Table::new(shape, plan.units, plan.translation_pages);
+        let cached = match config.mapping.table {
+            MappingTable::Ideal => None,
+            MappingTable::Cached(cached) => {
+                let entry_bytes = match cached.granularity {
+                    CmtGranularity::Entry => u64::from(plan.entry_bytes),
+                    CmtGranularity::Page => u64::from(shape.page_bytes),
+                };
+                let tables = match cached.sharing {
+                    CmtSharing::Shared => 1,
+                    CmtSharing::Partitioned | CmtSharing::Private => plan.namespaces.len(),
+                };
+                let bytes = match cached.sharing {
+                    CmtSharing::Partitioned => cached.bytes / tables as u64,
+                    CmtSharing::Shared | CmtSharing::Private => cached.bytes,
+                };
+                let capacity = (bytes / entry_bytes) as usize;
+                Some(Cached {
+                    config: cached,
+                    by_page: Divisor::new(plan.entries_per_page),
+                    tables: (0..tables).map(|_| Cmt::new(cached.granularity, capacity)).collect(),
+                    flights: HashMap::default(),
+                    departing: vec![false; plan.translation_pages as usize],
+                    spare: Vec::new(),
+                })
+            }
+        };
+        Mapping { table, cached }
+    }
+
+    pub(crate) fn is_cached(&self) -> bool {
+        self.cached.is_some()
+    }
+
+    /// Whether collections make cached entries dirty that are written some time, and in batches.
+    pub(crate) fn tables_follow_collections(&self) -> bool {
+        self.cached.as_ref().is_some_and(|cached| cached.config.write_back)
+    }
+
+    /// How many cached mapping tables there are.
+    pub(crate) fn cached_tables(&self) -> usize {
+        self.cached.as_ref().map_or(0, |cached| cached.tables.len())
+    }
+
+    /// Which of the cached mapping tables a namespace uses.
+    pub(crate) fn table_of(&self, namespace: usize) -> usize {
+        self.cached.as_ref().map_or(0, |cached| cached.place_of(namespace))
+    }
+
+    /// Entries that a cached mapping table can hold, but no more than there are.
+    pub(crate) fn cmt_capacity(&self, table: usize) -> usize {
+        self.cached.as_ref().map_or(0, |cached| {
+            let all = match cached.config.granularity {
+                CmtGranularity::Entry => self.table.units(),
+                CmtGranularity::Page => self.table.translation_pages(),
+            };
+            cached.tables[table].capacity().min(all as usize)
+        })
+    }
+
+    /// Drops what is only in DRAM.
+    pub(crate) fn power_cut(&mut self) {
+        if let Some(cached) = &mut self.cached {
+            cached.tables.iter_mut().for_each(Cmt::clear);
+            cached.flights.clear();
+            cached.departing.fill(false);
+        }
+    }
+
+    /// Drops what is being loaded or updated; what is cached stays.
+    pub(crate) fn stop(&mut self) {
+        if let Some(cached) = &mut self.cached {
+            cached.flights.clear();
+        }
+    }
+
+    /// Writes what is cached.
+    pub(crate) fn save(&self, out: &mut Writer<'_>) {
+        let Some(cached) = &self.cached else { return };
+        for table in &cached.tables {
+            let entries = table.entries();
+            out.numbers(entries.iter().map(|entry| entry.0));
+            out.numbers(entries.iter().map(|entry| entry.1));
+            out.numbers(entries.iter().map(|entry| u32::from(entry.2)));
+        }
+        out.numbers(cached.departing.iter().map(|&departing| u32::from(departing)));
+    }
+
+    /// Takes what [`Mapping::save`] wrote.
+    pub(crate) fn restore(&mut self, input: &mut Reader<'_>) -> Result<(), StateError> {
+        let (units, pages) = (self.table.units(), self.table.translation_pages());
+        let Some(cached) = &mut self.cached else { return Ok(()) };
+        let by_page = cached.config.granularity == CmtGranularity::Page;
+        for table in &mut cached.tables {
+            let most = table.capacity();
+            let keys =
+                input.numbers("cached entries", most, if by_page { pages } else { units })?;
+            let of = input.all("pages of cached entries", keys.len(), pages)?;
+            let dirty = input.all("dirty entries", keys.len(), 2)?;
+            for ((key, page), dirty) in keys.into_iter().zip(of).zip(dirty) {
+                if table.contains(key, page) || by_page && key != page {
+                    return Err(StateError::Damaged("an entry is cached twice".into()));
+                }
+                table.insert(key, page, dirty == 1);
+            }
+        }
+        let departing = input.all("departing pages", cached.departing.len(), 2)?;
+        cached.departing = departing.into_iter().map(|departing| departing == 1).collect();
+        Ok(())
+    }
+
+    /// Translation pages that are being loaded or updated.
+    pub(crate) fn flights(&self) -> usize {
+        self.cached.as_ref().map_or(0, |cached| cached.flights.len())
+    }
+}
+
+impl Drive {
+    /// The translation page that has the entry of `unit`.
+    #[inline]
+    fn translation_page(&self, unit: u32, by_page: Divisor) -> u32 {
+        let space = self.space_of(unit);
+        space.translation_base + by_page.divide(unit - space.base)
+    }
+
+    /// Asks for what is looked at when the mapping entries of units, all of one namespace, are
+    /// used.
+    #[inline]
+    pub(crate) fn prefetch_cached(&self, units: impl Iterator<Item = u32> + Clone) {
+        let Some(cached) = &self.mapping.cached else { return };
+        let Some(first) = units.clone().next() else { return };
+        let table = &cached.tables[cached.place_of(self.namespace_index(first))];
+        table.prefetch(units.map(|unit| (unit, self.translation_page(unit, cached.by_page))));
+    }
+
+    /// Whether the mapping entry of `unit` is known now. If not, `waiter` is called when it
+    /// is.
+    #[inline(always)]
+    pub(crate) fn mapping_known(&mut self, unit: u32, waiter: Waiter) -> bool {
+        match &self.mapping.cached {
+            None => true,
+            Some(_) => self.mapping_cached(unit, waiter),
+        }
+    }
+
+    fn mapping_cached(&mut self, unit: u32, waiter: Waiter) -> bool {
+        let namespace = self.namespace_index(unit);
+        let Some(cached) = &self.mapping.cached else { return true };
+        let page = self.translation_page(unit, cached.by_page);
+        let Some(cached) = &mut self.mapping.cached else { return true };
+        self.counters.cmt_lookups += 1;
+        if cached.table_of(namespace).lookup(unit, page) {
+            self.counters.cmt_hits += 1;
+            return true;
+        }
+        let location = self.mapping.table.translation_slot(page);
+        let flight = cached.flights.get_mut(&page);
+        // A page that is being updated, or was never written, is in DRAM.
+        let updating = flight.as_ref().is_some_and(|flight| flight.updating && !flight.loading);
+        if location.is_none() || updating || cached.departing[page as usize] {
+            self.remember(unit, page, false);
+            return true;
+        }
+        if let Some(flight) = flight {
+            flight.waiters.push(waiter);
+            return false;
+        }
+        let mut waiters = cached.spare.pop().unwrap_or_default();
+        waiters.push(waiter);
+        cached
+            .flights
+            .insert(page, Flight { loading: true, updating: false, again: false, waiters });
+        let bytes = match cached.config.granularity {
+            CmtGranularity::Entry => cached.config.load_bytes,
+            CmtGranularity::Page => self.shape.page_bytes,
+        };
+        self.read_translation_page(Purpose::Load, page, bytes);
+        false
+    }
+
+    fn read_translation_page(&mut self, purpose: Purpose, page: u32, bytes: u32) {
+        let Some(slot) = self.mapping.table.translation_slot(page) else { return };
+        let transaction = self.transactions.insert(Transaction::new(
+            purpose,
+            CLASS_MAPPING,
+            MAPPING_TABLE,
+            page,
+            Extent { plane: self.shape.plane_of_slot(slot), slot, bytes },
+            self.now,
+        ));
+        self.enqueue_transaction(transaction);
+    }
+
+    /// Caches the entry of `unit`; evicts another if there is no room.
+    fn remember(&mut self, unit: u32, page: u32, dirty: bool) {
+        let namespace = self.namespace_index(unit);
+        let Some(cached) = &mut self.mapping.cached else { return };
+        if let Some(evicted) = cached.table_of(namespace).insert(unit, page, dirty) {
+            self.update_translation_page(evicted, false);
+        }
+    }
+
+    /// A translation page has been read for those who wait.
+    pub(crate) fn translation_loaded(&mut self, page: u32) {
+        let now = self.now;
+        let Some(cached) = &mut self.mapping.cached else { return };
+        let Some(flight) = cached.flights.get_mut(&page) else { return };
+        flight.loading = false;
+        let (mut waiters, again) =
+            (std::mem::take(&mut flight.waiters), std::mem::take(&mut flight.again));
+        if !flight.updating {
+            cached.flights.remove(&page);
+        }
+        if again {
+            self.update_translation_page(page, true);
+        }
+        let (mut last, mut last_command) = (NONE, NONE);
+        for waiter in waiters.drain(..) {
+            match waiter {
+                Waiter::Read { command, unit } => {
+                    self.remember(unit, page, false);
+                    if command != last_command {
+                        last = NONE;
+                    }
+                    last = self.read_unit(command, unit, last);
+                    last_command = command;
+                    let span = now.since(self.commands[command].mark);
+                    self.part_done(command, |stages| stages.add(Stage::Mapping, span));
+                }
+                Waiter::Write { unit: at } => {
+                    if let Content::Unit(unit) = self.units[at].content {
+                        self.remember(unit, page, false);
+                    }
+                    self.unit_mapping_known(at);
+                }
+            }
+        }
+        if let Some(cached) = &mut self.mapping.cached {
+            cached.spare.push(waiters);
+        }
+    }
+
+    /// The controller has changed the entry of `unit`.
+    #[inline]
+    pub(crate) fn mapping_changed(&mut self, unit: u32) {
+        if let Some(cached) = &self.mapping.cached {
+            let page = self.translation_page(unit, cached.by_page);
+            self.remember(unit, page, true);
+        }
+    }
+
+    /// Garbage collection is moving `unit`, by write unit `at`.
+    #[inline]
+    pub(crate) fn collected_mapping_changed(&mut self, unit: u32, at: u32) {
+        let Some(cached) = &self.mapping.cached else { return };
+        if cached.config.write_back {
+            let plane = self.shape.plane_of_slot(self.units[at].from);
+            self.planes[plane as usize].collection.moved.push(unit);
+            return;
+        }
+        // MQSim caches each entry as it moves the page (GC_and_WL_Unit_Page_Level.cpp calls
+        // Allocate_new_page_for_gc of Address_Mapping_Unit_Page_Level.cpp).
+        let page = self.translation_page(unit, cached.by_page);
+        let namespace = self.namespace_index(unit);
+        let Some(cached) = &mut self.mapping.cached else { return };
+        let by_entry = cached.config.granularity == CmtGranularity::Entry;
+        if by_entry || cached.table_of(namespace).contains(unit, page) {
+            self.remember(unit, page, true);
+        } else {
+            self.update_translation_page(page, false);
+        }
+    }
+
+    /// All that the collection of `plane` moves has been moved: the cached tables learn of it,
+    /// translation page by translation page. Returns how many of those are to be written.
+    pub(crate) fn tables_follow(&mut self, plane: u32) -> u32 {
+        let collection = &mut self.planes[plane as usize].collection;
+        if collection.moved.is_empty() {
+            return 0;
+        }
+        let mut moved = std::mem::take(&mut collection.moved);
+        // A unit whose program failed was moved twice.
+        moved.sort_unstable();
+        moved.dedup();
+        moved.retain(|&unit| self.mapping.table.slot(unit).is_some());
+        let mut writes = 0;
+        let mut rest = &mut moved[..];
+        while let (Some(&first), Some(cached)) = (rest.first(), &self.mapping.cached) {
+            let by_page = cached.by_page;
+            let page = self.translation_page(first, by_page);
+            let of_page = rest.partition_point(|&it| self.translation_page(it, by_page) <= page);
+            let (units, others) = rest.split_at_mut(of_page);
+            writes += u32::from(self.page_follows(page, units));
+            rest = others;
+        }
+        moved.clear();
+        self.planes[plane as usize].collection.moved = moved;
+        writes
+    }
+
+    /// The entries of `units`, all of one translation page, have been changed by a collection:
+    /// those that are cached become dirty, and so do the others if room for them costs no more
+    /// than one write of a translation page. Otherwise it is theirs that is written, with all of
+    /// it that is dirty in the cache. Whether one is to be written.
+    fn page_follows(&mut self, page: u32, units: &mut [u32]) -> bool {
+        let namespace = self.namespace_index(units[0]);
+        let Some(cached) = &mut self.mapping.cached else { return false };
+        let by_entry = cached.config.granularity == CmtGranularity::Entry;
+        let table = cached.table_of(namespace);
+        let mut unknown = 0;
+        for at in 0..units.len() {
+            if !table.make_dirty(units[at], page) {
+                units.swap(at, unknown);
+                unknown += 1;
+            }
+        }
+        if unknown == 0 {
+            return false;
+        }
+        if !by_entry || table.writes_for_room(unknown) > 1 {
+            table.clean(page);
+            self.update_translation_page(page, false);
+            return true;
+        }
+        let mut writes = false;
+        for &unit in &units[..unknown] {
+            let Some(cached) = &mut self.mapping.cached else { return writes };
+            if let Some(evicted) = cached.table_of(namespace).insert(unit, page, true) {
+                writes = true;
+                self.update_translation_page(evicted, false);
+            }
+        }
+        writes
+    }
+
+    /// Units `first..end` have been deallocated.
+    pub(crate) fn translation_trimmed(&mut self, first: u32, end: u32) {
+        let Some(cached) = &self.mapping.cached else { return };
+        if first >= end {
+            return;
+        }
+        let by_page = cached.by_page;
+        let namespace = self.namespace_index(first);
+        for unit in first..end {
+            let page = self.translation_page(unit, by_page);
+            if let Some(cached) = &mut self.mapping.cached {
+                cached.table_of(namespace).forget(unit, page);
+            }
+        }
+        let last = self.translation_page(end - 1, by_page);
+        for page in self.translation_page(first, by_page)..=last {
+            if self.mapping.table.translation_slot(page).is_some() {
+                self.update_translation_page(page, false);
+            }
+        }
+    }
+
+    /// Reads (where only single entries are cached), changes and programs a translation
+    /// page. `known`: it has just been read.
+    fn update_translation_page(&mut self, page: u32, known: bool) {
+        let location = self.mapping.table.translation_slot(page);
+        let Some(cached) = &mut self.mapping.cached else { return };
+        if !cached.config.write_back {
+            cached.departing[page as usize] = true;
+            if location.is_some() && !known {
+                self.read_translation_page(Purpose::Update, page, self.shape.page_bytes);
+            }
+            return;
+        }
+        let flight = cached.flights.entry(page).or_default();
+        if flight.updating || flight.loading {
+            flight.again = true;
+            return;
+        }
+        flight.updating = true;
+        let whole = cached.config.granularity == CmtGranularity::Page;
+        if location.is_some() && !whole && !known {
+            flight.loading = true;
+            self.read_translation_page(Purpose::Update, page, self.shape.page_bytes);
+        } else {
+            self.program_translation_page(page);
+        }
+    }
+
+    pub(crate) fn translation_read_for_update(&mut self, page: u32) {
+        let Some(cached) = &self.mapping.cached else { return };
+        if !cached.config.write_back {
+            return;
+        }
+        self.program_translation_page(page);
+        // Those who came while it was being read know it now.
+        self.translation_loaded(page);
+    }
+
+    fn program_translation_page(&mut self, page: u32) {
+        let unit = self.units.insert(WriteUnit::new(
+            Content::TranslationPage(page),
+            CLASS_MAPPING,
+            MAPPING_TABLE,
+            self.now,
+        ));
+        self.send_to_flash(unit);
+        if self.write_protected {
+            self.collect_if_needed(self.units[unit].plane);
+        }
+    }
+
+    /// A translation page has been programmed.
+    pub(crate) fn translation_programmed(&mut self, page: u32) {
+        let Some(cached) = &mut self.mapping.cached else { return };
+        let Some(flight) = cached.flights.get_mut(&page) else { return };
+        flight.updating = false;
+        let again = std::mem::take(&mut flight.again);
+        if !flight.loading {
+            cached.flights.remove(&page);
+        }
+        if again {
+            self.update_translation_page(page, false);
+        }
+    }
+
+    /// Puts every translation page on flash without taking any time, as MQSim does when it
+    /// starts.
+    pub(crate) fn place_translation_pages(&mut self) {
+        for page in 0..self.mapping.table.translation_pages() {
+            let plane = self.plane_of(Content::TranslationPage(page));
+            self.place_translation_page(page, plane);
+        }
+    }
+
+    /// Puts one translation page into `plane` without taking any time.
+    pub(crate) fn place_translation_page(&mut self, page: u32, plane: u32) {
+        let slot = self.blocks.take_page(plane, Stream::Translation);
+        let weight = self.shape.units_per_page;
+        if let Some(before) = self.mapping.table.map(Content::TranslationPage(page), slot) {
+            self.blocks.remove_valid(self.shape.block_of_slot(before), weight);
+        }
+        for other in 1..weight {
+            self.mapping.table.clear_slot(slot + other);
+        }
+        self.blocks.add_valid(self.shape.block_of_slot(slot), weight);
+    }
+
+    /// Caches the entry of `unit` as if it had just been used. What has to leave is written
+    /// in no time: the translation page, if one is.
+    pub(crate) fn warm_cmt(&mut self, unit: u32, dirty: bool) -> Option<u32> {
+        let namespace = self.namespace_index(unit);
+        let cached = self.mapping.cached.as_ref()?;
+        let page = self.translation_page(unit, cached.by_page);
+        let cached = self.mapping.cached.as_mut()?;
+        cached.table_of(namespace).insert(unit, page, dirty)
+    }
+
+    /// The same where a collection has moved `unit`. Where whole translation pages are cached, it
+    /// caches none.
+    pub(crate) fn warm_cmt_moved(&mut self, unit: u32) -> Option<u32> {
+        let namespace = self.namespace_index(unit);
+        let cached = self.mapping.cached.as_ref()?;
+        let page = self.translation_page(unit, cached.by_page);
+        let cached = self.mapping.cached.as_mut()?;
+        let by_entry = cached.config.granularity == CmtGranularity::Entry;
+        let table = cached.table_of(namespace);
+        match table.make_dirty(unit, page) || !by_entry {
+            true => None,
+            false => table.insert(unit, page, true),
+        }
+    }
+
+    /// Lets the translation pages of each plane change places, so that they lie in the order in
+    /// which they were written: `written` says when each was. Those that are written next are the
+    /// ones that were written first, and so a block of them loses all its pages soon.
+    pub(crate) fn order_translation_pages(&mut self, written: &[u64]) {
+        let mut pages = vec![vec![]; self.shape.planes as usize];
+        for page in 0..self.mapping.table.translation_pages() {
+            if let Some(slot) = self.mapping.table.translation_slot(page) {
+                pages[self.shape.plane_of_slot(slot) as usize].push((page, slot));
+            }
+        }
+        for mut pages in pages {
+            // Blocks of a plane that has not been used are opened in the order of their addresses.
+            let mut slots: Vec<u32> = pages.iter().map(|&(_, slot)| slot).collect();
+            slots.sort_unstable();
+            pages.sort_by_key(|&(page, slot)| (written[page as usize], slot));
+            for ((page, _), slot) in pages.into_iter().zip(slots) {
+                self.mapping.table.map(Content::TranslationPage(page), slot);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{CachedTable, CmtGranularity};
+    use crate::ftl::precondition::{Occupancy, UpdateClass};
+    use crate::io::NamespaceId;
+    use crate::testing::{cached_table, small};
+    use proptest::prelude::*;
+    use std::collections::BTreeSet;
+
+    /// A filled drive with 64 entries to a translation page; `bytes` cache one for each 128.
+    fn filled(granularity: CmtGranularity, bytes: u64) -> Drive {
+        let mut config = small();
+        config.mapping.table = MappingTable::Cached(CachedTable {
+            granularity,
+            entry_bytes: Some(128),
+            translation_entry_bytes: Some(128),
+            ..cached_table(bytes)
+        });
+        let mut drive = Drive::new(config).expect("a valid drive");
+        let units = u64::from(drive.mapping.table.units());
+        let class = UpdateClass {
+            first: 0,
+            units,
+            weight: 1.0,
+            write_share: 1.0,
+            saturated: false,
+            units_per_s: 0.0,
+            order: crate::ftl::precondition::Order::UNIFORM,
+        };
+        let all = Occupancy { namespace: NamespaceId(1), classes: vec![class] };
+        drive.fill(&[all]).expect("a fresh drive");
+        drive
+    }
+
+    proptest! {
+        /// Whatever is cached and dirty, and whatever has been moved: no more translation pages are
+        /// written than have entries of it, and afterwards each of these is dirty in the cache or
+        /// its page is on its way.
+        #[test]
+        fn a_collection_writes_a_translation_page_at_most_once(
+            by_page: bool,
+            bytes in 8192u64..1 << 17,
+            cached in prop::collection::vec((0u32..6000, any::<bool>()), 0..400),
+            first in 0u32..5000,
+            spread in prop::sample::select(vec![1u32, 3, 40, 6000]),
+            moved in prop::collection::vec(any::<u32>(), 1..64),
+        ) {
+            let granularity = match by_page {
+                true => CmtGranularity::Page,
+                false => CmtGranularity::Entry,
+            };
+            let mut drive = filled(granularity, bytes);
+            let units = drive.mapping.table.units();
+            for (unit, dirty) in cached {
+                drive.warm_cmt(unit % units, dirty);
+            }
+            let moved: Vec<u32> =
+                moved.into_iter().map(|draw| (first + draw % (spread * 8)) % units).collect();
+            let by_page = drive.mapping.cached.as_ref().expect("a cached table").by_page;
+            let pages: BTreeSet<u32> =
+                moved.iter().map(|&unit| drive.translation_page(unit, by_page)).collect();
+            drive.planes[0].collection.moved = moved.clone();
+            let writes = drive.tables_follow(0);
+            prop_assert!(writes as usize <= pages.len(), "{writes} for {} pages", pages.len());
+            let cached = drive.mapping.cached.as_mut().expect("a cached table");
+            prop_assert!(cached.flights.len() <= writes as usize);
+            for unit in moved {
+                let page = unit / 64;
+                let dirty = cached.tables[0].entries().iter().any(|&(key, of, dirty)| {
+                    dirty && of == page && (key == unit || granularity == CmtGranularity::Page)
+                });
+                prop_assert!(dirty || cached.flights.contains_key(&page), "unit {unit}");
+            }
+            prop_assert!(drive.planes[0].collection.moved.is_empty());
+        }
+    }
+
+    #[test]
+    fn what_a_collection_moves_in_order_costs_one_write_a_translation_page() {
+        let mut drive = filled(CmtGranularity::Entry, 8192);
+        // A full cache of dirty entries, each of another translation page.
+        for unit in (0..5000).step_by(64) {
+            drive.warm_cmt(unit, true);
+        }
+        let held =
+            drive.mapping.cached.as_ref().map_or(0, |cached| cached.tables[0].entries().len());
+        assert!(held > 32, "{held}");
+        // 128 units of two translation pages, which would displace as many dirty entries.
+        drive.planes[0].collection.moved = (5056..5184).collect();
+        assert!(drive.tables_follow(0) <= 3);
+    }
+}

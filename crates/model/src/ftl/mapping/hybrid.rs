@@ -1,0 +1,392 @@
+//! Hybrid mapping with log blocks: FAST (Lee et al., "A log buffer-based flash translation
+//! layer using fully-associative sector translation", ACM TECS 6(3), 2007).
+//!
+//! The logical space is cut into logical blocks of as many pages as a flash block has. A
+//! logical block has at most one data block, in which each page has its place; what is
+//! overwritten goes to log blocks, whose pages can be of any logical block. A pool of blocks
+//! is a plane: a logical block belongs to one for ever, and each has log blocks of its own.
+//!
+//! This file says which block is what and where the next page of a logical block goes; how
+//! logs are merged into data blocks is [`crate::ftl::mapping::merge`]. Where each page is says the table,
+//! as with page mapping: both mapping tables of the scheme are small enough for DRAM.
+//!
+//! Two things differ from the paper, whose flash can be programmed in any order within a
+//! block: a page is written to its data block only if no page at or behind its place has
+//! been; and pages that hold nothing are passed over when a block is copied.
+
+use crate::config::Config;
+use crate::ftl::space::{NamespaceSpace, Shape};
+use crate::kernel::pool::NONE;
+use crate::state::{Reader, StateError, Writer};
+use std::collections::VecDeque;
+
+/// Which blocks are what.
+pub(crate) struct Hybrid {
+    pages_per_block: u32,
+    blocks_per_plane: u32,
+    /// Log blocks of a pool for writes in no order.
+    pub(crate) random_blocks: usize,
+    /// Data block of each logical block, or `NONE`. Logical blocks are numbered like blocks, by
+    /// plane.
+    pub(crate) data: Vec<u32>,
+    /// First page of each data block that can still be written.
+    pub(crate) next: Vec<u16>,
+    pub(crate) pools: Vec<Pool>,
+    /// Which units belong to each plane, in order.
+    extents: Vec<Vec<Extent>>,
+}
+
+/// The logs of one plane.
+#[derive(Default)]
+pub(crate) struct Pool {
+    /// The log block for sequential writes.
+    pub(crate) sequential: Option<Sequential>,
+    /// Those for all others, the oldest first; the last is being filled.
+    pub(crate) random: VecDeque<u32>,
+    /// The page that comes next in the last of them.
+    pub(crate) random_next: u32,
+    /// Host pages that are being programmed.
+    pub(crate) programs: u32,
+    pub(crate) merge: Option<Merge>,
+    /// Blocks that hold nothing and have to be erased, and the one that is being erased.
+    pub(crate) erases: Vec<u32>,
+    pub(crate) erasing: Option<u32>,
+}
+
+/// A log block whose pages are those of one logical block, in order from the first on.
+#[derive(Clone, Copy)]
+pub(crate) struct Sequential {
+    pub(crate) block: u32,
+    /// The logical block.
+    pub(crate) owner: u32,
+    pub(crate) next: u32,
+    /// One of its pages could not be programmed: it cannot become a data block.
+    pub(crate) spoiled: bool,
+}
+
+/// Logs that are being merged.
+pub(crate) struct Merge {
+    /// The log block that is to be emptied, or `NONE`.
+    pub(crate) victim: u32,
+    /// Whether the log block for sequential writes is to become a data block.
+    pub(crate) sequential: bool,
+    /// The logical block whose pages are being copied, if any are.
+    pub(crate) copy: Option<Copy>,
+    /// A page of the present logical block could not be programmed before.
+    pub(crate) again: bool,
+}
+
+/// The copying of one logical block.
+pub(crate) struct Copy {
+    pub(crate) logical: u32,
+    /// Where to, or `NONE` if there is nothing to copy.
+    pub(crate) block: u32,
+    /// Whether that is the log block for sequential writes.
+    pub(crate) partial: bool,
+    /// First page that is copied, and where that and those after it are (or `NONE`).
+    pub(crate) first: u32,
+    pub(crate) sources: Vec<u32>,
+    /// How many of them have been looked at.
+    pub(crate) looked: usize,
+    /// Sources that are being read, or have been and wait for those before them.
+    pub(crate) reads: VecDeque<(u32, Read)>,
+    /// Pages that wait to be programmed or are being programmed.
+    pub(crate) units: u32,
+    /// A page could not be programmed: all goes back to where it was.
+    pub(crate) broken: bool,
+}
+
+/// What has become of a page that is copied.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Read {
+    Waits,
+    /// It holds nothing any more.
+    Void,
+    Unit(u32),
+}
+
+/// Units that follow one another in a plane.
+#[derive(Clone, Copy)]
+struct Extent {
+    /// Place of the first in the plane.
+    first: u32,
+    /// The first unit, how many there are, and how far they are apart.
+    unit: u32,
+    units: u32,
+    stride: u32,
+}
+
+/// Where a page goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// To its place in the data block.
+    Data,
+    /// To the log block for sequential writes.
+    SequentialLog,
+    /// To the last of the other log blocks.
+    RandomLog,
+    /// Nowhere before the log block for sequential writes has been merged.
+    AfterSequential,
+    /// Nowhere before the oldest of the other log blocks has been merged.
+    AfterRandom,
+    /// There is no block left.
+    Nowhere,
+}
+
+impl Place {
+    pub(crate) fn is_now(self) -> bool {
+        matches!(self, Place::Data | Place::SequentialLog | Place::RandomLog)
+    }
+}
+
+impl Hybrid {
+    pub(crate) fn new(
+        config: &Config,
+        shape: &Shape,
+        namespaces: &[NamespaceSpace],
+        log_blocks: u32,
+    ) -> Hybrid {
+        let blocks = (shape.planes * shape.blocks_per_plane) as usize;
+        debug_assert_eq!(config.mapping.unit_bytes, config.geometry.page_bytes);
+        let mut extents = vec![Vec::new(); shape.planes as usize];
+        for space in namespaces {
+            let stride = space.planes.len() as u32;
+            for (at, (&plane, &first)) in (0..).zip(space.planes.iter().zip(&space.offsets)) {
+                let units = (space.units + stride - 1 - at) / stride;
+                extents[plane as usize].push(Extent {
+                    first,
+                    unit: space.base + at,
+                    units,
+                    stride,
+                });
+            }
+        }
+        Hybrid {
+            pages_per_block: shape.pages_per_block,
+            blocks_per_plane: shape.blocks_per_plane,
+            random_blocks: log_blocks as usize - 1,
+            data: vec![NONE; blocks],
+            next: vec![0; blocks],
+            pools: (0..shape.planes).map(|_| Pool::default()).collect(),
+            extents,
+        }
+    }
+
+    /// The logical block of something whose place is `home`, and the page in it.
+    #[inline]
+    pub(crate) fn split(&self, home: u32) -> (u32, u32) {
+        (home / self.pages_per_block, home % self.pages_per_block)
+    }
+
+    pub(crate) fn plane_of(&self, logical: u32) -> u32 {
+        logical / self.blocks_per_plane
+    }
+
+    /// The unit whose place is `page` of a logical block.
+    pub(crate) fn unit_at(&self, logical: u32, page: u32) -> Option<u32> {
+        let (plane, block) = (logical / self.blocks_per_plane, logical % self.blocks_per_plane);
+        let place = block * self.pages_per_block + page;
+        let extents = &self.extents[plane as usize];
+        let at = extents.partition_point(|extent| extent.first <= place).checked_sub(1)?;
+        let Extent { first, unit, units, stride } = extents[at];
+        (place - first < units).then(|| unit + (place - first) * stride)
+    }
+
+    /// Where the page at `home` goes, and which page of its block that is, when `free` blocks
+    /// of the plane are. The last free block is for merges.
+    pub(crate) fn place(&self, home: u32, free: usize) -> (Place, u32) {
+        let (logical, page) = self.split(home);
+        let pool = &self.pools[self.plane_of(logical) as usize];
+        let spare = free >= 2;
+        let owned = pool.sequential.as_ref().filter(|log| log.owner == logical);
+        if owned.is_some_and(|log| page < log.next) {
+            return (Place::AfterSequential, page);
+        }
+        let is_free = match self.data[logical as usize] {
+            NONE => spare,
+            _ => page >= u32::from(self.next[logical as usize]),
+        };
+        if is_free {
+            return (Place::Data, page);
+        }
+        match &pool.sequential {
+            None if page == 0 && spare => return (Place::SequentialLog, 0),
+            Some(_) if page == 0 => return (Place::AfterSequential, page),
+            Some(log) if log.owner == logical => {
+                return match page == log.next && !log.spoiled {
+                    true => (Place::SequentialLog, page),
+                    false => (Place::AfterSequential, page),
+                };
+            }
+            _ => {}
+        }
+        if !pool.random.is_empty() && pool.random_next < self.pages_per_block {
+            (Place::RandomLog, pool.random_next)
+        } else if pool.random.len() < self.random_blocks && spare {
+            (Place::RandomLog, 0)
+        } else if !pool.random.is_empty() {
+            (Place::AfterRandom, page)
+        } else if pool.sequential.is_some() {
+            (Place::AfterSequential, page)
+        } else {
+            (Place::Nowhere, page)
+        }
+    }
+
+    /// Gives the page at `home` its place; returns the slot. `open` takes a free block.
+    pub(crate) fn take(&mut self, home: u32, free: usize, open: impl FnOnce() -> u32) -> u32 {
+        let (logical, page) = self.split(home);
+        let (place, at) = self.place(home, free);
+        let plane = self.plane_of(logical) as usize;
+        let pool = &mut self.pools[plane];
+        let block = match place {
+            Place::Data => {
+                self.next[logical as usize] = (page + 1) as u16;
+                let block = &mut self.data[logical as usize];
+                if *block == NONE {
+                    *block = open();
+                }
+                *block
+            }
+            Place::SequentialLog => {
+                let new = || Sequential { block: open(), owner: logical, next: 0, spoiled: false };
+                let log = pool.sequential.get_or_insert_with(new);
+                log.next = page + 1;
+                log.block
+            }
+            _ => {
+                if at == 0 {
+                    pool.random.push_back(open());
+                }
+                pool.random_next = at + 1;
+                *pool.random.back().unwrap_or(&NONE)
+            }
+        };
+        block * self.pages_per_block + at
+    }
+
+    /// A page of `block` could not be programmed, or not to its end.
+    pub(crate) fn spoil(&mut self, block: u32) {
+        let plane = self.plane_of(block) as usize;
+        if let Some(log) = &mut self.pools[plane].sequential {
+            log.spoiled |= log.block == block;
+        }
+    }
+
+    /// A logical block has been copied: its data block is another. Returns the blocks that
+    /// hold nothing any more.
+    pub(crate) fn replace(
+        &mut self,
+        logical: u32,
+        block: u32,
+        pages: u32,
+    ) -> impl Iterator<Item = u32> + use<> {
+        let plane = self.plane_of(logical) as usize;
+        let log = self.pools[plane].sequential.take_if(|log| log.owner == logical);
+        let log = log.map(|log| log.block).filter(|&old| old != block);
+        let old = std::mem::replace(&mut self.data[logical as usize], block);
+        self.next[logical as usize] = if block == NONE { 0 } else { pages as u16 };
+        log.into_iter().chain((old != NONE).then_some(old))
+    }
+
+    /// Whether what has its place at `home` may be in `slot`.
+    pub(crate) fn may_hold(&self, slot: u32, home: u32) -> bool {
+        let (logical, page) = self.split(home);
+        let (block, at) = self.split(slot);
+        let pool = &self.pools[self.plane_of(logical) as usize];
+        // What has come to a sequential log is not in the data block any more.
+        let logged = pool.sequential.as_ref().is_some_and(|log| {
+            log.owner == logical && page < log.next && !log.spoiled && log.block != block
+        });
+        let data = self.data[logical as usize] == block
+            && at == page
+            && page < u32::from(self.next[logical as usize])
+            && !logged;
+        let log = pool.sequential.as_ref().is_some_and(|log| {
+            log.block == block && log.owner == logical && at == page && page < log.next
+        });
+        let copy = pool.merge.as_ref().and_then(|merge| merge.copy.as_ref());
+        let copy = copy.is_some_and(|copy| {
+            copy.block == block && copy.logical == logical && at == page && page >= copy.first
+        });
+        let filled = |block: &u32| match pool.random.back() == Some(block) {
+            true => pool.random_next,
+            false => self.pages_per_block,
+        };
+        let random = pool.random.iter().any(|other| *other == block && at < filled(other));
+        data || log || copy || random
+    }
+
+    /// Every block that is something.
+    pub(crate) fn used(&self) -> impl Iterator<Item = u32> + '_ {
+        let data = self.data.iter().copied().filter(|&block| block != NONE);
+        data.chain(self.pools.iter().flat_map(Pool::used))
+    }
+
+    pub(crate) fn save(&self, out: &mut Writer<'_>) {
+        out.numbers(self.data.iter().map(|block| block.wrapping_add(1)));
+        out.numbers(self.next.iter().map(|&next| next.into()));
+        let logs = || self.pools.iter().map(|pool| pool.sequential);
+        let of = |get: fn(Sequential) -> u32| logs().map(move |log| log.map_or(0, get));
+        out.numbers(of(|log| log.block + 1));
+        out.numbers(of(|log| log.owner));
+        out.numbers(of(|log| log.next));
+        out.numbers(of(|log| log.spoiled.into()));
+        for pool in &self.pools {
+            out.numbers(pool.random.iter().copied());
+            out.numbers(pool.erases.iter().copied());
+        }
+        out.numbers(self.pools.iter().map(|pool| pool.random_next));
+    }
+
+    /// Takes what [`Hybrid::save`] wrote.
+    pub(crate) fn restore(&mut self, input: &mut Reader<'_>) -> Result<(), StateError> {
+        let (blocks, planes) = (self.data.len(), self.pools.len());
+        let (last, pages) = (blocks as u32, self.pages_per_block + 1);
+        let damaged = |what: &str| Err(StateError::Damaged(what.into()));
+        let data = input.all("data blocks", blocks, last + 1)?;
+        self.data = data.into_iter().map(|block| block.wrapping_sub(1)).collect();
+        let next = input.all("pages of data blocks", blocks, pages)?;
+        self.next = next.into_iter().map(|next| next as u16).collect();
+        let block = input.all("log blocks", planes, last + 1)?;
+        let owner = input.all("owners of log blocks", planes, last)?;
+        let next = input.all("pages of log blocks", planes, pages)?;
+        let spoiled = input.all("spoiled log blocks", planes, 2)?;
+        for (plane, pool) in self.pools.iter_mut().enumerate() {
+            pool.sequential = block[plane].checked_sub(1).map(|block| Sequential {
+                block,
+                owner: owner[plane],
+                next: next[plane],
+                spoiled: spoiled[plane] == 1,
+            });
+            pool.random = input.numbers("log blocks", self.random_blocks, last)?.into();
+            pool.erases = input.numbers("used blocks", blocks, last)?;
+        }
+        let next = input.all("pages of log blocks", planes, pages)?;
+        for (pool, next) in self.pools.iter_mut().zip(next) {
+            pool.random_next = next;
+        }
+        for (plane, pool) in (0..).zip(&self.pools) {
+            let owner = pool.sequential.iter().map(|log| log.owner);
+            if pool.used().chain(owner).any(|block| self.plane_of(block) != plane) {
+                return damaged("a log block of another plane");
+            }
+        }
+        for (logical, &block) in (0..).zip(&self.data) {
+            if block != NONE && self.plane_of(block) != self.plane_of(logical) {
+                return damaged("a data block of another plane");
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Pool {
+    /// Its blocks that are neither data blocks nor free.
+    pub(crate) fn used(&self) -> impl Iterator<Item = u32> + '_ {
+        let copy = self.merge.iter().filter_map(|merge| merge.copy.as_ref());
+        let copy = copy.filter(|copy| !copy.partial && copy.block != NONE).map(|copy| copy.block);
+        let logs = self.sequential.iter().map(|log| log.block).chain(self.random.iter().copied());
+        logs.chain(copy).chain(self.erases.iter().copied()).chain(self.erasing)
+    }
+}

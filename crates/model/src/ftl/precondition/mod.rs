@@ -1,0 +1,776 @@
+//! Preconditioning: puts the drive into the state that a stated history of writes would
+//! leave, without simulating the writes.
+//!
+//! *Fill* lays the occupied units down once, in order. *Steady* computes, for one plane, how
+//! many valid units each block holds when garbage collection has settled under the stated
+//! writes ([`crate::steady`]), and gives every plane blocks like that: which unit is where
+//! is drawn at random, open blocks are filled to a random degree, and the cached mapping
+//! table holds recently used entries. All planes with the same kinds of data share one
+//! computation. With hybrid mapping it is the log blocks that settle (`precondition/logs.rs`).
+
+mod heat;
+mod logs;
+mod moment;
+mod ordered;
+
+use crate::config::{CollectionUnit, VictimPolicy, WriteFrontiers};
+use crate::drive::Drive;
+use crate::ftl::blocks::{Frontier, Stream};
+use crate::ftl::mapping::table::Content;
+use crate::io::NamespaceId;
+use crate::kernel::pool::NONE;
+use crate::steady::analytic::MAX_UNITS_PER_BLOCK;
+use crate::steady::ordered::{Kind, Ordered};
+pub use crate::steady::pool::Order;
+use crate::steady::pool::{
+    BlockComposition, BlockRole, Class, HotShare, Pool, PoolError, PoolState,
+};
+use crate::validate::ConfigError;
+use mynah_stamp::Time;
+use rand::Rng;
+use rand_xoshiro::Xoshiro256PlusPlus;
+use rand_xoshiro::rand_core::SeedableRng;
+
+/// Most different kinds of data on one plane.
+const CLASSES_MAX: usize = crate::steady::pool::MAX_CLASSES;
+
+/// What is on a namespace and how it is rewritten.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Occupancy {
+    /// Which namespace.
+    pub namespace: NamespaceId,
+    /// Its occupied ranges; they must not overlap.
+    pub classes: Vec<UpdateClass>,
+}
+
+/// A range of units that are alike in how often they are rewritten.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct UpdateClass {
+    /// First unit, counted from the namespace's start.
+    pub first: u64,
+    /// Number of units, at least 1.
+    pub units: u64,
+    /// The share of all writes that goes to this range, relative to the others' weights, so that
+    /// all its units are written equally often. 0: it was written once.
+    pub weight: f64,
+    /// In which order they are rewritten. A range that is rewritten from its first unit to its
+    /// last has just been so, and the first is next.
+    pub order: Order,
+    /// The share of accesses to this range that are writes, 0 to 1: how much of what the
+    /// cached mapping table holds of it differs from flash.
+    pub write_share: f64,
+    /// Whether it is written as fast as the drive takes it, so that garbage collection gets
+    /// little time.
+    pub saturated: bool,
+    /// Units of it that are written in a second, if that is known beforehand; otherwise 0.
+    pub units_per_s: f64,
+}
+
+/// How often the units of a namespace are rewritten, where that follows no ranges.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Heat {
+    /// The class of each unit of the namespace.
+    pub of_unit: Vec<u8>,
+    /// The share of all writes that goes to each class, relative to one another; uniformly
+    /// within it. At most as many as classes can be told apart.
+    pub weights: Vec<f64>,
+}
+
+/// A class of units over the whole drive.
+#[derive(Clone, Copy)]
+struct DriveClass {
+    /// The first unit of its range.
+    first: u32,
+    /// The range and how it is rewritten.
+    class: UpdateClass,
+    /// Which units of the range, if not all.
+    heat: Option<u8>,
+    /// What of it is taken for hot.
+    hot: HotShare,
+}
+
+/// Why a drive cannot be preconditioned.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum PreconditionError {
+    /// The drive has been used.
+    #[error("a drive can only be preconditioned before its first command")]
+    Used,
+    /// A range is not within its namespace, or overlaps another.
+    #[error("namespace {namespace}: units {first} to {last}: {problem}")]
+    Range {
+        /// Namespace identifier.
+        namespace: u32,
+        /// First unit.
+        first: u64,
+        /// Last unit.
+        last: u64,
+        /// What is wrong.
+        problem: &'static str,
+    },
+    /// A plane has more kinds of data than can be told apart.
+    #[error("a plane has {0} kinds of data; at most {CLASSES_MAX} can be told apart")]
+    Classes(usize),
+    /// The steady state could not be computed.
+    #[error("the steady state cannot be computed: {0}")]
+    Steady(#[from] PoolError),
+    /// The drive itself is not valid.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+}
+
+/// What preconditioning found.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Preconditioned {
+    /// Units that hold data.
+    pub units: u64,
+    /// The write amplification expected under the stated writes; `None` for a fill.
+    pub expected_waf: Option<f64>,
+    /// Whether write amplification had settled when the search for the steady state ended; if not,
+    /// it goes on changing as the drive is written.
+    pub settled: bool,
+}
+
+/// What makes two planes' classes the same: their ranges, and which units of them.
+type ClassKey = (u32, u32, Option<u8>);
+
+/// A class as one plane sees it: its units are every `stride`-th group.
+#[derive(Clone, Copy)]
+struct PlaneClass {
+    /// First and end unit over the whole drive.
+    first: u32,
+    end: u32,
+    weight: f64,
+    order: Order,
+    saturated: bool,
+    /// How often each of its units is written in a second, as far as known.
+    rewrites_per_s: f64,
+    /// Which units of the range, if not all.
+    heat: Option<u8>,
+    /// What of it is taken for hot.
+    hot: HotShare,
+}
+
+impl Drive {
+    /// Lays the occupied units down once, in order, without taking any time.
+    ///
+    /// # Errors
+    /// See [`PreconditionError`].
+    pub fn fill(&mut self, occupancy: &[Occupancy]) -> Result<Preconditioned, PreconditionError> {
+        let classes = self.begin_precondition(occupancy)?;
+        let mut units = 0;
+        for (first, class) in &classes {
+            for unit in *first..*first + class.units as u32 {
+                let plane = self.plane_of(Content::Unit(unit));
+                self.lay_down(unit, plane);
+                units += 1;
+            }
+        }
+        self.restart_counters();
+        Ok(Preconditioned { units, expected_waf: None, settled: true })
+    }
+
+    /// Puts the drive into the steady state of the stated writes, without taking any time.
+    ///
+    /// # Errors
+    /// See [`PreconditionError`].
+    pub fn precondition(
+        &mut self,
+        occupancy: &[Occupancy],
+    ) -> Result<Preconditioned, PreconditionError> {
+        self.precondition_with(occupancy, &[])
+    }
+
+    /// The same, where some namespaces' units are rewritten in no ranges: of those that have
+    /// a heat, the classes of `occupancy` only say which ranges are occupied, and how.
+    ///
+    /// # Errors
+    /// See [`PreconditionError`].
+    pub fn precondition_with(
+        &mut self,
+        occupancy: &[Occupancy],
+        heats: &[(NamespaceId, Heat)],
+    ) -> Result<Preconditioned, PreconditionError> {
+        if self.config.flash.rewritable {
+            // It is always as it is after the first write.
+            let filled = self.fill(occupancy)?;
+            let written = occupancy.iter().flat_map(|o| &o.classes).any(|class| class.weight > 0.0);
+            return Ok(Preconditioned { expected_waf: written.then_some(1.0), ..filled });
+        }
+        if self.hybrid.is_some() {
+            return self.precondition_logs(occupancy, heats);
+        }
+        let ranges = self.begin_precondition(occupancy)?;
+        let mut classes = self.drive_classes(ranges, heats)?;
+        self.count_writes(&mut classes, heats);
+        let classes = &classes[..];
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(self.config.seed ^ 0x7374_6561_6479);
+        let mut states: Vec<(Vec<ClassKey>, PoolState)> = Vec::new();
+        let mut scratch = Scratch::default();
+        self.stagger_translation(&mut random);
+        let (mut waf, mut units, mut settled) = (0.0, 0, true);
+        let together = self.config.gc.unit == CollectionUnit::Superblock;
+        let alike = random.clone();
+        let mut full_blocks = vec![vec![]; self.shape.planes as usize];
+        for plane in 0..self.shape.planes {
+            let here = self.classes_of_plane(plane, classes, heats);
+            if here.is_empty() {
+                continue;
+            }
+            if here.len() > CLASSES_MAX {
+                return Err(PreconditionError::Classes(here.len()));
+            }
+            let counts: Vec<u64> =
+                here.iter().map(|class| self.units_on_plane(plane, *class, heats)).collect();
+            units += counts.iter().sum::<u64>();
+            let key: Vec<ClassKey> =
+                here.iter().map(|class| (class.first, class.end, class.heat)).collect();
+            let at = match states.iter().position(|(known, _)| *known == key) {
+                Some(at) => at,
+                None => {
+                    let pool = self.pool_of_plane(plane, &here, &counts);
+                    let mut state = pool.settle()?;
+                    if together {
+                        state.waf = self.of_superblocks(&pool).settle()?.waf;
+                    }
+                    states.push((key, state));
+                    states.len() - 1
+                }
+            };
+            let state = &states[at].1;
+            waf += state.waf / f64::from(self.shape.planes);
+            settled &= state.steady;
+            // The blocks of a superblock lose their units together.
+            let in_step = together || self.fills_in_step(&here, state);
+            let mut drawn = if in_step { alike.clone() } else { random.clone() };
+            let moment = self.moment(&here, &counts, state, &mut drawn);
+            let blocks = self.blocks.free_blocks(plane).saturating_sub(moment.free_blocks);
+            let compositions = match &state.ordered {
+                None => {
+                    let mut all = state.compositions_with_units(blocks, &counts, &mut drawn)?;
+                    self.stagger(&mut all, &moment, &mut drawn);
+                    all
+                }
+                Some(ordered) => {
+                    let mut all = state.compositions_in_order(ordered, blocks);
+                    self.stagger_open(&mut all, &moment);
+                    state.fit(ordered, &mut all, &counts, &mut drawn)?;
+                    all
+                }
+            };
+            if !in_step {
+                random = drawn;
+            }
+            let ordered = state.ordered.as_ref();
+            full_blocks[plane as usize] = self.realise(
+                plane,
+                &here,
+                heats,
+                (&compositions, ordered),
+                &mut scratch,
+                &mut random,
+            );
+        }
+        self.blocks.put_together(&full_blocks);
+        self.restart_counters();
+        self.warm_tables(classes, heats, waf, &mut random);
+        let written = classes.iter().any(|class| class.class.weight > 0.0);
+        Ok(Preconditioned { units, expected_waf: written.then_some(waf), settled })
+    }
+
+    /// The classes of all units: those of ranges, or those of their heat.
+    fn drive_classes(
+        &self,
+        ranges: Vec<(u32, UpdateClass)>,
+        heats: &[(NamespaceId, Heat)],
+    ) -> Result<Vec<DriveClass>, PreconditionError> {
+        let mut classes: Vec<DriveClass> = Vec::new();
+        for (first, class) in ranges {
+            // What is only ever rewritten in order is of one heat.
+            let heat = self.heat_of(first, heats)?.filter(|_| class.order.in_order < 1.0);
+            match heat {
+                None => {
+                    classes.push(DriveClass { first, class, heat: None, hot: HotShare::default() })
+                }
+                Some(heat) => {
+                    classes.extend(heat.weights.iter().enumerate().map(|(id, weight)| {
+                        let class = UpdateClass { weight: *weight, ..class };
+                        DriveClass { first, class, heat: Some(id as u8), hot: HotShare::default() }
+                    }))
+                }
+            }
+        }
+        Ok(classes)
+    }
+
+    /// The heat of the namespace that `first` belongs to.
+    fn heat_of<'h>(
+        &self,
+        first: u32,
+        heats: &'h [(NamespaceId, Heat)],
+    ) -> Result<Option<&'h Heat>, PreconditionError> {
+        let index = self.namespace_index(first);
+        let found = heats.iter().find(|(namespace, _)| namespace.0 as usize == index + 1);
+        let Some((_, heat)) = found else { return Ok(None) };
+        let units = self.namespaces[index].units;
+        let known = |class: &u8| usize::from(*class) < heat.weights.len();
+        if heat.of_unit.len() != units as usize || !heat.of_unit.iter().all(known) {
+            return Err(PreconditionError::Range {
+                namespace: index as u32 + 1,
+                first: 0,
+                last: u64::from(units) - 1,
+                problem: "not every unit has a class",
+            });
+        }
+        Ok(Some(heat))
+    }
+
+    /// Whether `unit` belongs to the class `id` of its namespace's heat, or to a whole range.
+    #[inline]
+    fn is_of(&self, unit: u32, id: Option<u8>, heats: &[(NamespaceId, Heat)]) -> bool {
+        let Some(id) = id else { return true };
+        let index = self.namespace_index(unit);
+        let found = heats.iter().find(|(namespace, _)| namespace.0 as usize == index + 1);
+        found.is_some_and(|(_, heat)| {
+            heat.of_unit[(unit - self.namespaces[index].base) as usize] == id
+        })
+    }
+
+    /// Checks the ranges, and puts translation pages in place. Returns the classes with
+    /// their first units over the whole drive.
+    fn begin_precondition(
+        &mut self,
+        occupancy: &[Occupancy],
+    ) -> Result<Vec<(u32, UpdateClass)>, PreconditionError> {
+        if self.now != Time::ZERO || self.counters.commands > 0 || self.commands.len() > 0 {
+            return Err(PreconditionError::Used);
+        }
+        let mut classes: Vec<(u32, UpdateClass)> = Vec::new();
+        for Occupancy { namespace, classes: ranges } in occupancy {
+            let problem = |class: &UpdateClass, problem| PreconditionError::Range {
+                namespace: namespace.0,
+                first: class.first,
+                last: class.first.saturating_add(class.units).saturating_sub(1),
+                problem,
+            };
+            for class in ranges {
+                let Some(space) = self.namespaces.get((namespace.0 as usize).wrapping_sub(1))
+                else {
+                    return Err(problem(class, "there is no such namespace"));
+                };
+                let end = class.first.checked_add(class.units);
+                if class.units == 0 || end.is_none_or(|end| end > u64::from(space.units)) {
+                    return Err(problem(class, "not a range within the namespace"));
+                }
+                classes.push((space.base + class.first as u32, *class));
+            }
+        }
+        classes.sort_by_key(|(first, _)| *first);
+        for pair in classes.windows(2) {
+            if u64::from(pair[0].0) + pair[0].1.units > u64::from(pair[1].0) {
+                return Err(PreconditionError::Range {
+                    namespace: 0,
+                    first: pair[1].0.into(),
+                    last: u64::from(pair[0].0) + pair[0].1.units - 1,
+                    problem: "two ranges overlap",
+                });
+            }
+        }
+        if self.mapping.is_cached() {
+            for page in 0..self.mapping.table.translation_pages() {
+                if self.mapping.table.translation_slot(page).is_none() {
+                    let plane = self.plane_of(Content::TranslationPage(page));
+                    self.place_translation_page(page, plane);
+                }
+            }
+        }
+        Ok(classes)
+    }
+
+    /// Maps `unit` to the next page of its plane's open block.
+    fn lay_down(&mut self, unit: u32, plane: u32) {
+        if self.config.flash.rewritable {
+            let slot = self.home_of(Content::Unit(unit));
+            self.mapping.table.map(Content::Unit(unit), slot);
+            self.blocks.add_valid(self.shape.block_of_slot(slot), 1);
+            return;
+        }
+        let home = if self.hybrid.is_some() { self.home_of(Content::Unit(unit)) } else { 0 };
+        if let Some(hybrid) = &mut self.hybrid {
+            let blocks = &mut self.blocks;
+            let free = blocks.free_blocks(plane);
+            let slot = hybrid.take(home, free, || blocks.take_free(plane).expect("a free block"));
+            self.mapping.table.map(Content::Unit(unit), slot);
+            self.blocks.add_valid(self.shape.block_of_slot(slot), 1);
+            return;
+        }
+        // Units of one group share a page; the page is taken with the first.
+        let base = self.space_of(unit).base;
+        let place = (unit - base) % self.shape.units_per_page;
+        let frontier = self.blocks.frontier(plane, Stream::Host);
+        let slot = if place == 0 || frontier.block == NONE {
+            let slot = self.blocks.take_page(plane, Stream::Host);
+            for place in 0..self.shape.units_per_page {
+                self.mapping.table.clear_slot(slot + place);
+            }
+            slot + place
+        } else {
+            frontier.block * self.shape.units_per_block
+                + (frontier.next_page - 1) * self.shape.units_per_page
+                + place
+        };
+        self.mapping.table.map(Content::Unit(unit), slot);
+        self.blocks.add_valid(self.shape.block_of_slot(slot), 1);
+    }
+
+    fn classes_of_plane(
+        &self,
+        plane: u32,
+        classes: &[DriveClass],
+        heats: &[(NamespaceId, Heat)],
+    ) -> Vec<PlaneClass> {
+        classes
+            .iter()
+            .map(|&DriveClass { first, class, heat, hot }| PlaneClass {
+                heat,
+                hot,
+                first,
+                end: first + class.units as u32,
+                weight: class.weight,
+                order: class.order,
+                saturated: class.saturated && class.weight > 0.0,
+                rewrites_per_s: class.units_per_s / class.units.max(1) as f64,
+            })
+            .filter(|class| {
+                self.space_of(class.first).planes.contains(&plane)
+                    && self.units_on_plane(plane, *class, heats) > 0
+            })
+            .collect()
+    }
+
+    /// Calls `each` for every run of units of `class` that belong to `plane`, in order.
+    fn groups_on_plane(&self, plane: u32, class: PlaneClass, mut each: impl FnMut(u32, u32)) {
+        let space = self.space_of(class.first);
+        let Some(position) = space.planes.iter().position(|&p| p == plane) else { return };
+        let (group, stride) = (self.shape.units_per_page, space.planes.len() as u64);
+        let first_group = u64::from((class.first - space.base) / group);
+        let behind = (stride + position as u64 - first_group % stride) % stride;
+        let mut at = u64::from(space.base) + (first_group + behind) * u64::from(group);
+        while at < u64::from(class.end) {
+            let from = (at as u32).max(class.first);
+            let to = (at + u64::from(group)).min(u64::from(class.end)) as u32;
+            each(from, to);
+            at += stride * u64::from(group);
+        }
+    }
+
+    fn units_on_plane(&self, plane: u32, class: PlaneClass, heats: &[(NamespaceId, Heat)]) -> u64 {
+        if class.heat.is_some() {
+            let mut count = 0;
+            self.groups_on_plane(plane, class, |from, to| {
+                let of = (from..to).filter(|&unit| self.is_of(unit, class.heat, heats));
+                count += of.count() as u64;
+            });
+            return count;
+        }
+        let space = self.space_of(class.first);
+        let (group, stride) = (u64::from(self.shape.units_per_page), space.planes.len() as u64);
+        let Some(position) = space.planes.iter().position(|&p| p == plane) else { return 0 };
+        // Units of this plane below a unit of the namespace.
+        let below = |unit: u64| {
+            let (rounds, rest) = (unit / (group * stride), unit % (group * stride));
+            rounds * group + rest.saturating_sub(position as u64 * group).min(group)
+        };
+        let base = u64::from(space.base);
+        below(u64::from(class.end) - base) - below(u64::from(class.first) - base)
+    }
+
+    /// The abstract pool that behaves as `plane` does.
+    fn pool_of_plane(&self, plane: u32, classes: &[PlaneClass], counts: &[u64]) -> Pool {
+        // A block whose collection keeps pace with writes is neither free nor full all the while.
+        let free = match self.config.gc.paced {
+            true => self.blocks.start,
+            false => self.free_at_work(classes),
+        };
+        let kept = (free as u32).max(2);
+        let total: f64 = classes.iter().map(|class| class.weight).sum();
+        Pool {
+            blocks: self.blocks.free_blocks(plane) as u32,
+            units_per_block: self.shape.units_per_block,
+            classes: classes
+                .iter()
+                .zip(counts)
+                .map(|(class, &units)| Class {
+                    units,
+                    weight: if total > 0.0 { class.weight } else { 0.0 },
+                    order: class.order,
+                    hot: class.hot,
+                })
+                .collect(),
+            victim: match self.config.gc.victim {
+                VictimPolicy::RandomP { pages } => {
+                    VictimPolicy::RandomP { pages: pages * self.shape.units_per_page }
+                }
+                victim => victim,
+            },
+            frontiers: self.config.gc.frontiers,
+            collect_below: kept,
+            keep_free: kept,
+            seed: self.config.seed,
+        }
+    }
+
+    /// A pool whose blocks are the superblocks of planes like the one of `pool`: as large as a
+    /// pool's blocks can be, if theirs are larger.
+    fn of_superblocks(&self, pool: &Pool) -> Pool {
+        let most = MAX_UNITS_PER_BLOCK / pool.units_per_block;
+        let planes = self.shape.planes.min(most).max(1);
+        let classes =
+            pool.classes.iter().map(|of| Class { units: of.units * u64::from(planes), ..*of });
+        let victim = match pool.victim {
+            VictimPolicy::RandomP { pages } => VictimPolicy::RandomP { pages: pages * planes },
+            victim => victim,
+        };
+        Pool {
+            units_per_block: pool.units_per_block * planes,
+            classes: classes.collect(),
+            victim,
+            ..pool.clone()
+        }
+    }
+
+    /// Rewrites translation pages, the oldest first, until the blocks that take them are filled to
+    /// a random degree: rewritten about in turn, as they are at rest, they lie in the blocks that
+    /// were filled last, and what is older is void.
+    fn stagger_translation(&mut self, random: &mut Xoshiro256PlusPlus) {
+        if self.config.gc.frontiers == WriteFrontiers::One {
+            return;
+        }
+        let mut pages = vec![vec![]; self.shape.planes as usize];
+        for page in 0..self.mapping.table.translation_pages() {
+            if let Some(slot) = self.mapping.table.translation_slot(page) {
+                pages[self.shape.plane_of_slot(slot) as usize].push(page);
+            }
+        }
+        for (plane, pages) in (0..).zip(pages).filter(|(_, pages)| !pages.is_empty()) {
+            let rewritten = below(random, self.shape.pages_per_block) as usize;
+            for &page in pages.iter().cycle().take(rewritten) {
+                self.place_translation_page(page, plane);
+            }
+        }
+    }
+
+    /// Gives `plane` blocks of the given compositions; returns those that are full, in order.
+    fn realise(
+        &mut self,
+        plane: u32,
+        classes: &[PlaneClass],
+        heats: &[(NamespaceId, Heat)],
+        (compositions, ordered): (&[BlockComposition], Option<&Ordered>),
+        scratch: &mut Scratch,
+        random: &mut Xoshiro256PlusPlus,
+    ) -> Vec<u32> {
+        let mut full = vec![];
+        scratch.slots.iter_mut().for_each(Vec::clear);
+        scratch.slots.resize(classes.len(), Vec::new());
+        for composition in compositions {
+            let Some(block) = self.blocks.free[plane as usize].pop_front() else { break };
+            let written = u32::from(composition.written);
+            let stream = match composition.role {
+                BlockRole::Full => None,
+                BlockRole::HostFrontier => Some(Stream::Host),
+                BlockRole::HotFrontier => Some(Stream::HotHost),
+                BlockRole::CollectionFrontier => Some(Stream::Collected),
+            };
+            let open = stream.filter(|_| written < self.shape.units_per_block);
+            if let Some(stream) = open {
+                let next_page = written / self.shape.units_per_page;
+                self.blocks.open(plane, stream, Frontier { block, next_page });
+            } else {
+                full.push(block);
+            }
+            self.blocks.set_written(block, composition.valid_units(), open.is_some());
+            // While one plane programs a page, so do the others.
+            let pages = composition.age / u64::from(self.shape.units_per_page);
+            self.blocks.set_age(block, pages * u64::from(self.shape.planes));
+            // Which of the written places are valid is drawn without replacement.
+            let first = self.shape.first_slot_of_block(block);
+            if let Some(ordered) = ordered {
+                self.lay_out(first, composition, ordered, scratch, random);
+                continue;
+            }
+            if let [slots] = &mut scratch.slots[..] {
+                let mut valid = u32::from(composition.valid[0]);
+                for place in 0..written {
+                    if below(random, written - place) < valid {
+                        valid -= 1;
+                        slots.push(first + place);
+                    }
+                }
+                continue;
+            }
+            let mut left = composition.valid;
+            for place in 0..written {
+                let mut draw = below(random, written - place);
+                for (class, slots) in scratch.slots.iter_mut().enumerate() {
+                    if draw < u32::from(left[class]) {
+                        left[class] -= 1;
+                        slots.push(first + place);
+                        break;
+                    }
+                    draw -= u32::from(left[class]);
+                }
+            }
+        }
+        for (index, class) in classes.iter().enumerate() {
+            if ordered.is_some_and(|ordered| ordered.kinds[index] == Kind::InOrder) {
+                self.map_in_order(plane, *class, index, heats, scratch);
+                continue;
+            }
+            let slots = &mut scratch.slots[index];
+            for at in (1..slots.len()).rev() {
+                slots.swap(at, below(random, at as u32 + 1) as usize);
+            }
+            let mut next = 0;
+            let mut runs = std::mem::take(&mut scratch.runs);
+            runs.clear();
+            self.groups_on_plane(plane, *class, |from, to| runs.push((from, to)));
+            for &(from, to) in &runs {
+                for unit in from..to {
+                    if !self.is_of(unit, class.heat, heats) {
+                        continue;
+                    }
+                    self.mapping.table.map(Content::Unit(unit), slots[next]);
+                    next += 1;
+                }
+            }
+            scratch.runs = runs;
+            debug_assert_eq!(next, slots.len());
+        }
+        full
+    }
+
+    /// Lets the cached mapping tables see as many uses, drawn at random, as it takes for
+    /// what they hold and which of it is dirty to be what a long history leaves: of hosts, and of
+    /// the collections that write amplification `waf` stands for.
+    fn warm_tables(
+        &mut self,
+        classes: &[DriveClass],
+        heats: &[(NamespaceId, Heat)],
+        waf: f64,
+        random: &mut Xoshiro256PlusPlus,
+    ) {
+        let mut units_of: Vec<Option<Vec<u32>>> = vec![None; classes.len()];
+        // When each translation page was written, in uses.
+        let mut written = vec![0; self.mapping.table.translation_pages() as usize];
+        let follows = self.mapping.tables_follow_collections();
+        for table in 0..self.mapping.cached_tables() {
+            let ours: Vec<_> = classes
+                .iter()
+                .enumerate()
+                .filter(|(_, class)| {
+                    self.mapping.table_of(self.namespace_index(class.first)) == table
+                })
+                .collect();
+            // A class that is never written may still be read: it counts a little.
+            let upto: Vec<f64> = ours
+                .iter()
+                .scan(0.0, |sum, (_, class)| {
+                    *sum += class.class.weight.max(f64::MIN_POSITIVE);
+                    Some(*sum)
+                })
+                .collect();
+            let Some(&total) = upto.last() else { continue };
+            // Collection moves units of all ranges, whatever is written: each write of a unit is
+            // accompanied by `waf - 1` of these.
+            let writes: f64 =
+                ours.iter().map(|(_, of)| of.class.weight * of.class.write_share).sum();
+            let moves = match follows {
+                true => writes * (waf - 1.0).max(0.0),
+                false => 0.0,
+            };
+            let held: u64 = ours.iter().map(|(_, of)| of.class.units).sum();
+            let capacity = self.mapping.cmt_capacity(table) as u64;
+            let uses = WARMING_ROUNDS * capacity.min(WARMING_ENTRIES_MAX) + capacity;
+            // Where each range that is written in order is: about where it has come to its end
+            // when all these uses have been.
+            let mut next: Vec<u32> = ours
+                .iter()
+                .map(|(_, of)| {
+                    let share = of.class.weight * of.class.order.in_order / total;
+                    let units = of.class.units.max(1);
+                    let steps = (share * uses as f64) as u64 % units;
+                    ((units - steps) % units) as u32
+                })
+                .collect();
+            for now in 1..=uses {
+                if moves > 0.0 && random_share(random) * (total + moves) < moves {
+                    let mut at = u64::from(below(random, held as u32));
+                    for (_, DriveClass { first, class, .. }) in &ours {
+                        if at < class.units {
+                            let left = self.warm_cmt_moved(first + at as u32);
+                            left.into_iter().for_each(|page| written[page as usize] = now);
+                            break;
+                        }
+                        at -= class.units;
+                    }
+                    continue;
+                }
+                let at = random_share(random) * total;
+                let which = upto.partition_point(|&sum| sum <= at).min(ours.len() - 1);
+                let (at, &DriveClass { first, class, heat, .. }) = ours[which];
+                let order = class.order.in_order;
+                let in_order = order == 1.0 || order > 0.0 && random_share(random) < order;
+                let unit = match heat {
+                    None if in_order => {
+                        let unit = next[which];
+                        next[which] = (unit + 1) % class.units as u32;
+                        first + unit
+                    }
+                    None => first + below(random, class.units as u32),
+                    Some(_) => {
+                        let units = units_of[at].get_or_insert_with(|| {
+                            let all = first..first + class.units as u32;
+                            all.filter(|&unit| self.is_of(unit, heat, heats)).collect()
+                        });
+                        match units.len() {
+                            0 => continue,
+                            count => units[below(random, count as u32) as usize],
+                        }
+                    }
+                };
+                let dirty = random_share(random) < class.write_share;
+                let left = self.warm_cmt(unit, dirty);
+                left.into_iter().for_each(|page| written[page as usize] = now);
+            }
+        }
+        if follows && self.config.gc.frontiers != WriteFrontiers::One {
+            self.order_translation_pages(&written);
+        }
+    }
+}
+
+/// How often a cached mapping table is filled anew while it is warmed, beside the first
+/// time.
+const WARMING_ROUNDS: u64 = 3;
+/// Tables with more entries than this are filled anew in part only.
+const WARMING_ENTRIES_MAX: u64 = 1 << 20;
+
+#[derive(Default)]
+struct Scratch {
+    /// Slots that each class gets.
+    slots: Vec<Vec<u32>>,
+    /// What of them follows one another.
+    parts: ordered::Parts,
+    runs: Vec<(u32, u32)>,
+}
+
+/// A uniform number below `n`, `n` at least 1 (Lemire's multiplication, bias below 2^-32 n).
+#[inline]
+fn below(random: &mut Xoshiro256PlusPlus, n: u32) -> u32 {
+    ((u64::from(random.next_u32()) * u64::from(n)) >> 32) as u32
+}
+
+/// A uniform number from 0 to 1 exclusive.
+fn random_share(random: &mut Xoshiro256PlusPlus) -> f64 {
+    (random.next_u64() >> 11) as f64 / (1u64 << 53) as f64
+}

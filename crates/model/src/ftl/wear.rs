@@ -1,0 +1,222 @@
+//! Wear: how blocks are kept equally worn, when they are given up, and what reads of worn
+//! blocks take.
+
+use crate::config;
+use crate::drive::Drive;
+use crate::flash::die::DieOperation;
+use crate::kernel::event::Event;
+use crate::observe::stats::WearState;
+use mynah_stamp::Span;
+use rand::Rng;
+
+impl Drive {
+    /// A block of `plane` has been erased: if the plane's blocks have become too unequal, the
+    /// least worn one that holds data is emptied. Levelling and collection take turns where
+    /// free blocks are short, and a plane empties no more blocks than it has before the host
+    /// writes again: what levelling itself causes could otherwise keep it going for ever.
+    /// Returns whether levelling has begun.
+    pub(crate) fn level_if_needed(&mut self, plane: u32) -> bool {
+        let Some(threshold) = self.config.wear.static_threshold else { return false };
+        let state = &self.planes[plane as usize];
+        let turn = !std::mem::take(&mut self.levelled_last[plane as usize])
+            || self.blocks.free_blocks(plane) >= self.blocks.start;
+        let die = &self.dies[self.shape.die_of_plane(plane) as usize];
+        let written = self.counters.host_units_written;
+        let (at, count) = self.levelled[plane as usize];
+        let count = if at == written { count + 1 } else { 1 };
+        let rests = count > self.shape.blocks_per_plane || self.write_protected;
+        if !turn || rests || state.read_only || die.dead || self.blocks.free_blocks(plane) == 0 {
+            return false;
+        }
+        let Some(block) = self.blocks.take_least_worn(plane, threshold) else { return false };
+        self.counters.wear_levelling_runs += u64::from(self.shape.flash_planes);
+        self.counters.levelling_units_moved += u64::from(self.blocks.valid(block));
+        self.levelled_last[plane as usize] = true;
+        self.levelled[plane as usize] = (written, count);
+        self.blocks.levelling[plane as usize] = true;
+        self.collect_block(plane, block);
+        true
+    }
+
+    /// Whether `plane` cannot do without one more block: it has no spare ones left, or so many have
+    /// gone one after the other that what is in the cache would soon find no free one.
+    pub(crate) fn needs_every_block(&self, plane: u32) -> bool {
+        let limited = self.config.wear.endurance.is_some();
+        let no_spares =
+            limited && self.blocks.retired_of(plane) >= self.spare_blocks[plane as usize];
+        // Merges have a block of their own.
+        let few_are_free =
+            self.hybrid.is_none() && self.blocks.free_blocks(plane) < self.blocks_for_cache();
+        no_spares || few_are_free
+    }
+
+    /// Blocks of a plane that its part of a full cache takes, and one for what is being collected;
+    /// few beside those that are free when collection starts.
+    fn blocks_for_cache(&self) -> usize {
+        let bytes = self.config.cache.as_ref().map_or(0, |cache| cache.bytes);
+        let block = u64::from(self.shape.units_per_block) * u64::from(self.shape.unit_bytes);
+        let blocks = bytes.div_ceil(u64::from(self.shape.planes) * block) as usize;
+        (blocks + 1).min(self.blocks.start / 2).max(1)
+    }
+
+    /// The drive takes no more writes. What it has taken has to find a place, so that no more blocks
+    /// are retired for their wear.
+    pub(crate) fn protect(&mut self) {
+        if !std::mem::replace(&mut self.write_protected, true) {
+            for plane in 0..self.shape.planes {
+                self.collect_if_needed(plane);
+            }
+        }
+    }
+
+    /// How much longer a die is occupied by a read, since pages of worn blocks have to be read
+    /// more than once: as long as the page takes that needs the most retries.
+    #[cold]
+    pub(crate) fn retries_of(&mut self, operation: &DieOperation) -> Span {
+        let Some(reads) = &self.worn_reads else { return Span::ZERO };
+        let mut most = 0;
+        for &transaction in &operation.items[..usize::from(operation.planes)] {
+            let block = self.shape.block_of_slot(self.transactions[transaction].slot);
+            let mean = reads.retries.at(self.blocks.erases[block as usize]);
+            let share = (self.retries.next_u64() >> 11) as f64 / (1u64 << 53) as f64;
+            let whole = mean as u64;
+            let retries = whole + u64::from(share < mean - whole as f64);
+            self.counters.read_retries += retries;
+            most = most.max(retries);
+        }
+        reads.retry.times(most)
+    }
+
+    /// A page has crossed the channel, and is decoded.
+    #[cold]
+    pub(crate) fn decode(&mut self, transaction: u32) {
+        let block = self.shape.block_of_slot(self.transactions[transaction].slot);
+        let erases = self.blocks.erases[block as usize];
+        let time = self.worn_reads.as_ref().map_or(Span::ZERO, |reads| reads.decode.at(erases));
+        if time.is_zero() {
+            self.read_done(transaction);
+        } else {
+            self.events.push(self.now + time, Event::Decoded { transaction });
+        }
+    }
+
+    /// How worn the drive is.
+    pub(crate) fn wear_state(&self) -> WearState {
+        let ranges = || (0..self.shape.planes).map(|plane| self.blocks.wear_range(plane));
+        let spares = self
+            .spare_blocks
+            .iter()
+            .zip(0..)
+            .map(|(&new, plane)| (new.saturating_sub(self.blocks.retired_of(plane)), new));
+        // The smallest share; a plane that never had spare blocks has none to lose.
+        let share = |(left, new): &(u32, u32)| match new {
+            0 => f64::INFINITY,
+            _ => f64::from(*left) / f64::from(*new),
+        };
+        let least = spares.min_by(|one, other| share(one).total_cmp(&share(other)));
+        let (spare_blocks, spare_blocks_new) = least.unwrap_or((0, 0));
+        let joined = u64::from(self.shape.flash_planes);
+        let joined_bytes = u64::from(self.shape.units_per_block) * u64::from(self.shape.unit_bytes);
+        let erases: u64 = self.blocks.erases.iter().map(|&erases| u64::from(erases)).sum();
+        WearState {
+            blocks: self.blocks.erases.len() as u64 * joined,
+            block_bytes: joined_bytes / joined,
+            page_bytes: u64::from(self.config.geometry.page_bytes),
+            unit_bytes: u64::from(self.shape.unit_bytes),
+            erases: erases * joined,
+            erases_min: ranges().map(|(least, _)| least).min().unwrap_or(0),
+            spread: ranges().map(|(least, most)| most.saturating_sub(least)).max().unwrap_or(0),
+            endurance: self.config.wear.endurance,
+            spare_blocks: spare_blocks * joined as u32,
+            spare_blocks_new: spare_blocks_new * joined as u32,
+            write_protected: self.write_protected,
+        }
+    }
+}
+
+/// What reads of worn blocks take.
+pub(crate) struct WornReads {
+    /// Mean number of retries.
+    retries: ByErases<f64>,
+    /// Time to decode a page.
+    decode: ByErases<Span>,
+    /// How long a retry takes.
+    retry: Span,
+}
+
+impl WornReads {
+    pub(crate) fn new(config: &config::WornReads) -> WornReads {
+        let retries = config.retries.clone();
+        let decode = config.decode.iter().map(|&(erases, time)| (erases, time.as_ps() as f64));
+        WornReads {
+            retries: ByErases::new(retries, |mean| mean),
+            decode: ByErases::new(decode.collect(), |time| Span::from_ps(time as u64)),
+            retry: config.retry,
+        }
+    }
+}
+
+/// Values of a curve that are worked out beforehand; beyond them they are each time.
+const TABULATED: u32 = 1 << 16;
+
+/// A curve over the erases of a block, looked up.
+struct ByErases<T> {
+    points: Vec<(u32, f64)>,
+    /// Where the last point is, from which on the curve is flat.
+    last: u32,
+    values: Vec<T>,
+    value: fn(f64) -> T,
+}
+
+impl<T: Copy> ByErases<T> {
+    fn new(points: Vec<(u32, f64)>, value: fn(f64) -> T) -> ByErases<T> {
+        let last = points.last().map_or(0, |&(erases, _)| erases);
+        let values = (0..=last.min(TABULATED)).map(|at| value(on_curve(&points, at))).collect();
+        ByErases { points, last, values, value }
+    }
+
+    #[inline]
+    fn at(&self, erases: u32) -> T {
+        let erases = erases.min(self.last);
+        match self.values.get(erases as usize) {
+            Some(&value) => value,
+            None => (self.value)(on_curve(&self.points, erases)),
+        }
+    }
+}
+
+/// The value of a curve of ascending points at `at`: between two points on the line between
+/// them, outside as at the nearest; 0 without points.
+fn on_curve(points: &[(u32, f64)], at: u32) -> f64 {
+    let after = points.partition_point(|&(x, _)| x <= at);
+    let near = |index: usize| points.get(index).map(|&(x, y)| (f64::from(x), y));
+    match (after.checked_sub(1).and_then(near), near(after)) {
+        (None, None) => 0.0,
+        (Some((_, y)), None) | (None, Some((_, y))) => y,
+        (Some((x0, y0)), Some((x1, y1))) => y0 + (y1 - y0) * (f64::from(at) - x0) / (x1 - x0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn curves_are_straight_between_points_and_flat_outside() {
+        let points = [(100, 1.0), (200, 3.0)];
+        let on = |at| on_curve(&points, at);
+        assert_eq!([on(0), on(100), on(150), on(200), on(9999)], [1.0, 1.0, 2.0, 3.0, 3.0]);
+        assert_eq!(on_curve(&[], 5), 0.0);
+    }
+
+    /// Up to the last value that is worked out beforehand, beyond it, and beyond the curve.
+    #[test]
+    fn curves_looked_up_are_the_same() {
+        let points = vec![(0, 1.0), (3, 2.5), (100_000, 7.0)];
+        let looked_up = ByErases::new(points.clone(), |y| y);
+        for at in [0, 1, 2, 3, 4, 65_535, 65_536, 65_537, 99_999, 100_000, 100_001, u32::MAX] {
+            assert_eq!(looked_up.at(at), on_curve(&points, at), "after {at} erases");
+        }
+        assert_eq!(ByErases::new(vec![], |y| y).at(7), 0.0);
+    }
+}

@@ -1,0 +1,656 @@
+//! A command's way through the controller's front end: doorbell, fetch, PRP list, write
+//! data, firmware, and at the end read data and completion over the host link.
+
+use crate::drive::Drive;
+use crate::flash::queues::CLASS_HOST;
+use crate::ftl::space::{NamespaceSpace, Shape};
+use crate::host::command::{Command, Piece};
+use crate::io::{
+    Brief, Completed, Completion, Direction, NamespaceId, Operation, QueueId, QueueKind, Status,
+    Tag,
+};
+use crate::kernel::event::Event;
+use crate::kernel::fifo::Booking;
+use crate::observe::blame::HolderIndex;
+use crate::observe::stats::Resource;
+use mynah_stamp::{Span, Stage, StageSpans, Time};
+use std::hint::cold_path;
+
+/// Largest request: 4 GiB less a sector would fit the sector count, but a request of more
+/// than this many sectors (1 GiB) is refused as a field error. TRIM has no limit.
+pub(crate) const SECTORS_MAX: u32 = 1 << 21;
+
+/// Something of the present instant that waits for its turn among the host's inputs.
+#[derive(Clone, Copy)]
+pub(crate) enum Said {
+    /// An output.
+    Brief(Brief),
+    /// The drive goes on by itself, where a host could have had a say.
+    Own(Step),
+}
+
+/// What stands for a host's answer.
+#[derive(Clone, Copy)]
+pub(crate) enum Step {
+    /// A command whose entry the drive has read itself begins.
+    Begin { queue: u16 },
+    /// The data of a write are here, and nobody wants to see them.
+    Data { command: u32 },
+}
+
+/// Translates the address of a command; says why not if it cannot.
+#[inline]
+fn place(
+    command: &mut Command,
+    namespaces: &[NamespaceSpace],
+    shape: &Shape,
+) -> Result<(), Status> {
+    let request = command.request;
+    let Some(space) = namespaces.get((request.namespace.0 as usize).wrapping_sub(1)) else {
+        return Err(Status::InvalidNamespace);
+    };
+    let capacity = u64::from(space.units) * u64::from(shape.unit_sectors);
+    let sectors = u64::from(request.sectors);
+    if matches!(request.operation, Operation::Flush | Operation::Other) {
+        return Ok(());
+    }
+    if sectors == 0 || (request.sectors > SECTORS_MAX && request.operation != Operation::Trim) {
+        return Err(Status::InvalidField);
+    }
+    if request.sector >= capacity || sectors > capacity - request.sector {
+        return Err(Status::LbaOutOfRange);
+    }
+    let end = request.sector + sectors;
+    let (first, into_first) = shape.split_sectors(request.sector);
+    let (last, into_last) = shape.split_sectors(end);
+    let (first, last) = match request.operation {
+        // Only units that lie wholly within a TRIM's range.
+        Operation::Trim => {
+            let first = first + u64::from(into_first > 0);
+            (first, last.max(first))
+        }
+        _ => (first, last + u64::from(into_last > 0)),
+    };
+    command.first_unit = space.base + first as u32;
+    command.end_unit = space.base + last as u32;
+    command.into_first = into_first as u32;
+    command.cursor = command.first_unit;
+    Ok(())
+}
+
+impl Drive {
+    #[inline(always)]
+    fn book_down(&mut self, length: Span, flow: HolderIndex) -> Booking {
+        let blame = &mut self.blame;
+        self.link.down.book(self.now, length, flow, |holder, wait| {
+            blame.add(flow, Resource::LinkDown, holder, wait);
+        })
+    }
+
+    #[inline(always)]
+    fn book_up(&mut self, length: Span, flow: HolderIndex) -> Booking {
+        let blame = &mut self.blame;
+        self.link.towards_host().book(self.now, length, flow, |holder, wait| {
+            blame.add(flow, Resource::LinkUp, holder, wait);
+        })
+    }
+
+    /// Lets the fetch unit start its next fetch.
+    #[inline(always)]
+    pub(crate) fn fetch(&mut self) {
+        if self.host.may_fetch() {
+            self.fetch_next();
+        }
+    }
+
+    #[inline(always)]
+    fn fetch_next(&mut self) {
+        if let Some((queue, count)) = self.host.next_fetch(self.now, &mut self.commands) {
+            let flow = self.host.queues[usize::from(queue)].flow;
+            let booking = self.book_up(self.link.read_request, flow);
+            self.events.push(booking.end, Event::EntryRequestAtHost { queue, count });
+        }
+    }
+
+    #[inline]
+    pub(crate) fn return_entries(&mut self, queue: u16, count: u32) {
+        let flow = self.host.queues[usize::from(queue)].flow;
+        let length = self.link.submission_entries(count);
+        let booking = self.book_down(length, flow);
+        self.events.push(booking.end, Event::EntriesArrived { queue, count });
+    }
+
+    #[inline]
+    pub(crate) fn entries_arrived(&mut self, queue: u16, count: u32) {
+        self.host.fetched(queue, count, &mut self.commands);
+        let pair = &self.host.queues[usize::from(queue)];
+        if !pair.deleted && self.faults.powered {
+            let id = pair.queue.id;
+            let known = self.host.is_submitted_to(queue);
+            if known && count == 1 && self.outputs.is_empty() {
+                self.fetch();
+                return self.begin_if_next(queue);
+            }
+            for _ in 0..count {
+                self.outputs.push(match known {
+                    true => Said::Own(Step::Begin { queue }),
+                    false => Said::Brief(Brief::Fetch { queue: id }),
+                });
+            }
+        }
+        self.fetch();
+    }
+
+    /// Begins a command whose entry the drive has read itself, unless something else happens at
+    /// this instant: that comes first.
+    #[inline(always)]
+    fn begin_if_next(&mut self, queue: u16) {
+        let step = Step::Begin { queue };
+        if self.unsettled || self.events.is_due(self.now) {
+            self.outputs.push(Said::Own(step));
+        } else {
+            self.events.end_instant();
+            self.take(step);
+        }
+    }
+
+    /// A command is in the controller.
+    #[inline(always)]
+    pub(crate) fn begin_command(&mut self, index: u32) {
+        let now = self.now;
+        let c = &mut self.commands[index];
+        let pair = &self.host.queues[usize::from(c.queue)];
+        let linked = pair.queue.kind == QueueKind::Memory;
+        let priority = if self.config.scheduler.priority_classes {
+            pair.queue.priority
+        } else {
+            Default::default()
+        };
+        let request = c.request;
+        c.class = CLASS_HOST + priority as u8;
+        c.linked = linked;
+        c.done = false;
+        c.orphan = !self.faults.powered;
+        c.end_stage(Stage::CommandFetch, now);
+        if let Err(status) = place(c, &self.namespaces, &self.shape) {
+            cold_path();
+            c.completion.status = status;
+            self.finish(index);
+            return;
+        }
+        let moves_data = matches!(
+            request.operation,
+            Operation::Read | Operation::Write | Operation::WriteThrough
+        );
+        let has_prp_list =
+            linked && moves_data && self.link.prp_list_bytes(self.commands[index].bytes()) > 0;
+        if has_prp_list {
+            self.request_prp_list(index);
+        } else {
+            self.take_data(index);
+        }
+    }
+
+    #[inline(never)]
+    fn request_prp_list(&mut self, command: u32) {
+        let flow = self.commands[command].flow;
+        let booking = self.book_up(self.link.read_request, flow);
+        self.events.push(booking.end, Event::PrpRequestAtHost { command });
+    }
+
+    #[inline(never)]
+    pub(crate) fn return_prp_list(&mut self, command: u32) {
+        let c = &self.commands[command];
+        let length = self.link.data(self.link.prp_list_bytes(c.bytes()));
+        let booking = self.book_down(length, c.flow);
+        self.events.push(booking.end, Event::PrpArrived { command });
+    }
+
+    #[inline(never)]
+    pub(crate) fn prp_list_arrived(&mut self, command: u32) {
+        let now = self.now;
+        self.commands[command].end_stage(Stage::CommandFetch, now);
+        self.take_data(command);
+        self.settle();
+    }
+
+    /// Fetches a write's data; everything else goes straight to the firmware.
+    #[inline(always)]
+    fn take_data(&mut self, command: u32) {
+        let c = &self.commands[command];
+        let writes = matches!(c.request.operation, Operation::Write | Operation::WriteThrough);
+        if c.linked && writes {
+            let booking = self.book_up(self.link.data_request, c.flow);
+            self.events.push(booking.end, Event::DataRequestAtHost { command });
+        } else {
+            self.process(command);
+        }
+    }
+
+    pub(crate) fn return_data(&mut self, command: u32) {
+        let c = &self.commands[command];
+        let length = self.link.sectors(c.request.sectors);
+        let booking = self.book_down(length, c.flow);
+        self.events.push(booking.end, Event::DataInArrived { command });
+    }
+
+    pub(crate) fn data_in_arrived(&mut self, command: u32) {
+        let c = &self.commands[command];
+        if self.report_moves && !c.orphan {
+            let (tag, sectors) = (c.request.tag, c.request.sectors);
+            let queue = self.queue_id(c.queue);
+            self.awaiting_data.insert(tag, command);
+            self.outputs.push(Said::Brief(Brief::Move {
+                tag,
+                queue,
+                first_sector: 0,
+                sectors,
+                direction: Direction::FromHost,
+            }));
+        } else if c.orphan {
+            self.data_is_here(command);
+        } else {
+            self.outputs.push(Said::Own(Step::Data { command }));
+        }
+    }
+
+    /// Goes on by itself.
+    #[inline(always)]
+    pub(crate) fn take(&mut self, step: Step) {
+        match step {
+            Step::Begin { queue } => {
+                if let Some(command) = self.host.take_submitted(queue, &mut self.commands) {
+                    self.begin_command(command);
+                }
+            }
+            Step::Data { command } if self.commands[command].orphan => self.finish(command),
+            Step::Data { command } => self.data_is_here(command),
+        }
+    }
+
+    pub(crate) fn data_is_here(&mut self, command: u32) {
+        let now = self.now;
+        self.commands[command].end_stage(Stage::DataIn, now);
+        match self.commands[command].request.operation {
+            Operation::Other => self.finish(command),
+            _ => self.process(command),
+        }
+    }
+
+    /// What the command stands for is done elsewhere.
+    #[inline(never)]
+    fn wait_for_host(&mut self, command: u32) {
+        let c = &self.commands[command];
+        if c.orphan {
+            return self.finish(command);
+        }
+        self.awaiting_data.insert(c.request.tag, command);
+    }
+
+    /// Runs the firmware on a command.
+    #[inline(always)]
+    fn process(&mut self, command: u32) {
+        let c = &self.commands[command];
+        let cost = match c.request.operation {
+            Operation::Read => self.config.firmware.read,
+            Operation::Write | Operation::WriteThrough => self.config.firmware.write,
+            Operation::Trim => self.config.firmware.trim,
+            Operation::Flush => self.config.firmware.flush,
+            Operation::Other => return self.wait_for_host(command),
+        };
+        if cost.is_zero() {
+            self.execute(command);
+            return;
+        }
+        self.book_firmware(command, cost);
+    }
+
+    fn book_firmware(&mut self, command: u32, cost: Span) {
+        let flow = self.commands[command].flow;
+        // Of those that are free, it does not matter which.
+        let free = self.cores.iter().position(|core| core.free_at() <= self.now);
+        let core = match free {
+            Some(free) => &mut self.cores[free],
+            None => self.cores.iter_mut().min_by_key(|core| core.free_at()).expect("a core"),
+        };
+        let blame = &mut self.blame;
+        let booking = core.book(self.now, cost, flow, |holder, wait| {
+            blame.add(flow, Resource::Firmware, holder, wait);
+        });
+        self.events.push(booking.end, Event::FirmwareDone { command });
+    }
+
+    #[inline(never)]
+    pub(crate) fn firmware_done(&mut self, command: u32) {
+        let now = self.now;
+        self.commands[command].end_stage(Stage::Firmware, now);
+        self.execute(command);
+    }
+
+    #[inline(always)]
+    fn execute(&mut self, command: u32) {
+        match self.commands[command].request.operation {
+            Operation::Read => self.begin_read(command),
+            Operation::Write | Operation::WriteThrough => self.begin_write(command),
+            Operation::Trim => self.begin_trim(command),
+            Operation::Flush => self.begin_flush(command),
+            Operation::Other => {}
+        }
+    }
+
+    /// One part of a command is done; `add` adds where its time went since the parts began.
+    /// The last part's way is the command's.
+    #[inline(always)]
+    pub(crate) fn part_done(&mut self, command: u32, add: impl FnOnce(&mut StageSpans)) {
+        let now = self.now;
+        let c = &mut self.commands[command];
+        c.parts -= 1;
+        if c.parts == 0 {
+            let stages = &mut c.completion.stages;
+            let before = if cfg!(debug_assertions) { stages.total() } else { Span::ZERO };
+            add(stages);
+            debug_assert_eq!(
+                stages.total(),
+                before + now.since(c.mark),
+                "the stages of the last part do not fill its time"
+            );
+            c.mark = now;
+            self.finish_here(command);
+        }
+    }
+
+    /// Sends read data that has come out of the flash or the cache to the host, if it goes
+    /// piece by piece.
+    #[inline(always)]
+    pub(crate) fn send_piece(&mut self, command: u32, first_sector: u32, sectors: u32) {
+        if self.config.link.stream_data || !self.commands[command].linked {
+            self.send_data(command, first_sector, sectors);
+        }
+    }
+
+    /// Moves read data to the host; returns when it is there.
+    #[inline(always)]
+    fn send_data(&mut self, command: u32, first_sector: u32, sectors: u32) -> Time {
+        let c = &self.commands[command];
+        if sectors == 0 || c.orphan {
+            return self.now;
+        }
+        if !c.linked {
+            cold_path();
+            if self.report_moves {
+                self.report_data_out(command, first_sector, sectors);
+            }
+            return self.now;
+        }
+        let length = self.link.data_setup + self.link.sectors(sectors);
+        let booking = self.book_up(length, c.flow);
+        if self.report_moves {
+            cold_path();
+            let piece = self.pieces_out.insert(Piece { command, first_sector, sectors });
+            self.events.push(booking.end, Event::DataOutArrived { piece });
+        } else {
+            self.events.skip_sequence();
+        }
+        booking.end
+    }
+
+    pub(crate) fn report_data_out(&mut self, command: u32, first_sector: u32, sectors: u32) {
+        let c = &self.commands[command];
+        if c.orphan || c.done {
+            return;
+        }
+        let queue = self.queue_id(c.queue);
+        self.outputs.push(Said::Brief(Brief::Move {
+            tag: c.request.tag,
+            queue,
+            first_sector,
+            sectors,
+            direction: Direction::ToHost,
+        }));
+    }
+
+    /// The drive has done what the command asked: it leaves the controller and its
+    /// completion goes out.
+    #[inline(never)]
+    pub(crate) fn finish(&mut self, command: u32) {
+        self.finish_here(command);
+    }
+
+    /// The same in place, for where it pays.
+    #[inline(always)]
+    fn finish_here(&mut self, command: u32) {
+        let now = self.now;
+        let c = &mut self.commands[command];
+        self.host.release(c.queue);
+        if c.orphan || !c.linked {
+            cold_path();
+            return self.finish_off_the_link(command);
+        }
+        let has_data =
+            c.request.operation == Operation::Read && c.completion.status == Status::Success;
+        if has_data {
+            let arrived = if self.config.link.stream_data {
+                self.link.towards_host().free_at().max(now)
+            } else {
+                let sectors = c.request.sectors;
+                self.send_data(command, 0, sectors)
+            };
+            self.commands[command].end_stage(Stage::DataOut, arrived);
+        }
+        let queue = self.commands[command].queue;
+        let pair = &mut self.host.queues[usize::from(queue)];
+        if pair.blocked.is_empty() && pair.take_completion_place(now) {
+            // What goes before it is what its data waited for, and they themselves.
+            self.post_completion(command, !has_data);
+        } else {
+            cold_path();
+            pair.blocked.push_back(command);
+            self.watch_frees(queue);
+        }
+        self.fetch();
+    }
+
+    /// The end of a command that nobody waits for any more, or whose completion does not
+    /// cross the link.
+    #[inline(never)]
+    fn finish_off_the_link(&mut self, command: u32) {
+        let c = &mut self.commands[command];
+        c.done = c.orphan;
+        if c.orphan {
+            self.orphans_ended += 1;
+            self.commands.remove(command);
+        } else {
+            self.completion_visible(command);
+        }
+        self.fetch();
+    }
+
+    /// Sends the completion; whether what it waits for is charged to its flow.
+    #[inline(always)]
+    fn post_completion(&mut self, command: u32, charged: bool) {
+        let flow = self.commands[command].flow;
+        let entry = self.link.completion_entry;
+        let booking = match charged {
+            true => self.book_up(entry, flow),
+            false => self.link.towards_host().book(self.now, entry, flow, |_, _| ()),
+        };
+        let visible = booking.end + self.config.link.interrupt;
+        let (at, event) = match self.link.adapter.is_none() {
+            true => (visible, Event::CompletionVisible { command }),
+            false => (booking.end, Event::CompletionAtAdapter { command }),
+        };
+        self.events.push(at, event);
+    }
+
+    /// The host bus adapter works for a command before it is sent (`side` 0), or after it is
+    /// completed (1); returns until when.
+    #[inline(never)]
+    pub(crate) fn book_adapter(&mut self, flow: HolderIndex, side: usize) -> Time {
+        let (now, blame, length) = (self.now, &mut self.blame, self.config.link.adapter);
+        let Some(adapter) = &mut self.link.adapter else { return now };
+        let booking = adapter[side].book(now, length, flow, |holder, wait| {
+            blame.add(flow, Resource::HostAdapter, holder, wait);
+        });
+        booking.end
+    }
+
+    /// Commands go through the host bus adapter before anything crosses the link.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn send_through_adapter(&mut self, queue: u16, count: u32, flow: HolderIndex) {
+        let mut sent = self.now;
+        for _ in 0..count {
+            sent = self.book_adapter(flow, 0);
+        }
+        self.events.push(sent, Event::DoorbellAtHost { queue, count });
+    }
+
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn completion_at_adapter(&mut self, command: u32) {
+        let flow = self.commands[command].flow;
+        let visible = self.book_adapter(flow, 1) + self.config.link.interrupt;
+        self.events.push(visible, Event::CompletionVisible { command });
+    }
+
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn doorbell_at_host(&mut self, queue: u16, count: u32) {
+        let flow = self.host.queues[usize::from(queue)].flow;
+        let blame = &mut self.blame;
+        let booking = self.link.down.book(self.now, self.link.doorbell, flow, |holder, wait| {
+            blame.add(flow, Resource::LinkDown, holder, wait);
+        });
+        self.events.push(booking.end, Event::Doorbell { queue, count });
+    }
+
+    /// Makes sure that someone looks when the next free of a completion queue arrives, if
+    /// completions wait for it.
+    #[inline]
+    pub(crate) fn watch_frees(&mut self, queue: u16) {
+        let pair = &mut self.host.queues[usize::from(queue)];
+        if !pair.watching_frees
+            && !pair.blocked.is_empty()
+            && let Some(at) = pair.next_free()
+        {
+            pair.watching_frees = true;
+            self.events.push(at.max(self.now), Event::CompletionDoorbell { queue });
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn completion_doorbell(&mut self, queue: u16) {
+        let now = self.now;
+        self.host.queues[usize::from(queue)].watching_frees = false;
+        loop {
+            let pair = &mut self.host.queues[usize::from(queue)];
+            let Some(&command) = pair.blocked.front() else { break };
+            if !pair.take_completion_place(now) {
+                break;
+            }
+            pair.blocked.pop_front();
+            self.post_completion(command, true);
+        }
+        self.watch_frees(queue);
+    }
+
+    #[inline(always)]
+    pub(crate) fn completion_visible(&mut self, command: u32) {
+        let now = self.now;
+        let c = &mut self.commands[command];
+        c.end_stage(Stage::Completion, now);
+        c.done = true;
+        if c.orphan {
+            cold_path();
+            self.orphans_ended += 1;
+            self.commands.remove(command);
+        } else {
+            c.completion.at = now;
+            self.counters.commands += 1;
+            self.outputs.push(Said::Brief(Brief::Complete(Completed(command))));
+        }
+    }
+
+    #[inline]
+    fn queue_id(&self, queue: u16) -> QueueId {
+        self.host.queues[usize::from(queue)].queue.id
+    }
+
+    /// Commands of a deleted queue (or of all) go on inside but are heard of no more; with
+    /// `answer` they complete as aborted now.
+    pub(crate) fn orphan_commands(&mut self, queue: Option<u16>, answer: bool) {
+        let now = self.now;
+        let mut waiting_for_data = vec![];
+        for index in self.commands.indices() {
+            let c = &mut self.commands[index];
+            if c.orphan || c.done || queue.is_some_and(|queue| c.queue != queue) {
+                continue;
+            }
+            c.orphan = true;
+            if self.awaiting_data.remove(&c.request.tag).is_some() {
+                waiting_for_data.push(index);
+            }
+            if answer {
+                let mut stages = c.completion.stages;
+                // The present stage ends here, whatever it was; data on its way to the host
+                // does not arrive.
+                match now >= c.mark {
+                    true => stages.add(Stage::Completion, now.since(c.mark)),
+                    false => stages.shorten(Stage::DataOut, c.mark.since(now)),
+                }
+                let completion =
+                    Completion { at: now, status: Status::Aborted, stages, ..c.completion };
+                self.counters.commands += 1;
+                self.orphans_answered += 1;
+                // The command itself goes on: its completion needs a place of its own.
+                let answer = self.commands.insert_any();
+                let c = &mut self.commands[answer];
+                (c.completion, c.done) = (completion, true);
+                self.outputs.push(Said::Brief(Brief::Complete(Completed(answer))));
+            }
+        }
+        for command in waiting_for_data {
+            self.finish(command);
+        }
+        // Completions that wait for room in a queue that is gone have nowhere to go.
+        for pair in self.host.queues.iter_mut().filter(|pair| pair.deleted) {
+            for command in std::mem::take(&mut pair.blocked) {
+                self.orphans_ended += 1;
+                self.commands.remove(command);
+            }
+        }
+        self.fetch();
+    }
+
+    /// Aborts a command that still waits for room in the cache; nothing else can be called
+    /// back.
+    pub(crate) fn abort(&mut self, queue: QueueId, tag: Tag) {
+        let Some(queue) = self.host.find(queue) else { return };
+        let commands = &self.commands;
+        let found = self.cache.as_mut().and_then(|cache| {
+            cache.abandon_wait(|index| {
+                let c = &commands[index];
+                c.queue == queue && c.request.tag == tag && c.cursor == c.first_unit
+            })
+        });
+        if let Some((command, part)) = found {
+            let now = self.now;
+            let c = &mut self.commands[command];
+            c.end_stage(Stage::CacheWait, now);
+            c.completion.status = Status::Aborted;
+            self.finish(command);
+            self.update_write_pressure(part);
+        }
+    }
+
+    /// Deallocates a whole namespace at once.
+    pub(crate) fn format(&mut self, namespace: NamespaceId) {
+        let Some(space) = self.namespaces.get((namespace.0 as usize).wrapping_sub(1)) else {
+            return;
+        };
+        for unit in space.base..space.base + space.units {
+            self.trim_unit(unit);
+        }
+    }
+}

@@ -1,7 +1,0 @@
-//! Logical to physical mapping: the tables themselves ([`table`]), the part of them that a
-//! drive with little DRAM keeps cached ([`cmt`]), and what is where in a drive that maps
-//! blocks and logs ([`hybrid`]).
-
-pub(crate) mod cmt;
-pub(crate) mod hybrid;
-pub(crate) mod table;

@@ -1,0 +1,159 @@
+//! Counters as the outside sees them: what happened since counting began.
+
+use crate::drive::Drive;
+use crate::ftl::mapping::table::Content;
+use crate::observe::stats::Counters;
+use mynah_stamp::Span;
+
+impl Drive {
+    /// Everything counted, with what is busy at this moment included.
+    fn totals(&self) -> Counters {
+        let now = self.now;
+        let mut totals = self.counters.clone();
+        for (channel, busy) in totals.channel_busy.iter_mut().enumerate() {
+            let until = match self.silent_end(channel as u32) {
+                Some(end) => {
+                    totals.events += 1;
+                    end
+                }
+                None => now,
+            };
+            *busy = self.channels[channel].busy() + self.ledger.channel_running(channel, until);
+        }
+        for (busy, die) in totals.die_busy.iter_mut().zip(&self.dies) {
+            *busy = die.busy;
+            // A lane that is a chip's is held by the die of it that works.
+            if self.config.scheduler.die_interleaving || !die.is_idle() {
+                *busy += self.ledger.lane_running(die.lane as usize, now);
+            }
+        }
+        let booked = |fifo: &crate::kernel::fifo::Fifo| {
+            fifo.busy().saturating_sub(fifo.free_at().saturating_since(now))
+        };
+        if let Some(cache) = &self.cache {
+            totals.dram_busy = booked(cache.dram.bus());
+            (totals.dram_rows, totals.dram_row_hits) = (cache.dram.rows, cache.dram.row_hits);
+        }
+        totals.link_busy = [booked(&self.link.down), booked(&self.link.up)];
+        totals.block_erases_max = self.blocks.erases.iter().copied().max().unwrap_or(0);
+        totals.wear = self.wear_state();
+        totals.energy_nj = self.config.energy.map(|energy| {
+            let busy: Span = totals.channel_busy.iter().copied().sum();
+            // A milliwatt for a picosecond is a millionth of a nanojoule.
+            let power = |mw: u64, time: Span| {
+                (u128::from(mw) * u128::from(time.as_ps()) / 1_000_000) as u64
+            };
+            totals.flash_reads * energy.read_nj
+                + totals.flash_programs * energy.program_nj
+                + totals.erases * energy.erase_nj
+                + power(energy.channel_mw, busy)
+                + power(energy.idle_mw, now.since(mynah_stamp::Time::ZERO))
+        });
+        totals
+    }
+
+    /// Starts counting anew, for measurements after a ramp.
+    pub fn restart_counters(&mut self) {
+        self.counting_offset = self.totals();
+        self.counting_since = self.now;
+        self.restart_turnover();
+        self.blame.clear();
+    }
+
+    /// A number that two drives of the same configuration share only if (but for chance)
+    /// they are in the same state of mapping, blocks and data cache, of which units are hot and
+    /// which blocks are superblocks. For drives without commands inside.
+    pub fn state_hash(&self) -> u64 {
+        let mut hash = StateHash::default();
+        self.mapping.table.hash(&mut hash);
+        for plane in 0..self.shape.planes as usize {
+            for &block in &self.blocks.free[plane] {
+                hash.add(block);
+            }
+            for frontier in self.blocks.frontiers_of(plane) {
+                hash.add(frontier.block);
+                hash.add(frontier.next_page);
+            }
+        }
+        if let Some(hybrid) = &self.hybrid {
+            hybrid.used().for_each(|block| hash.add(block));
+            hybrid.pools.iter().for_each(|pool| hash.add(pool.random_next));
+        }
+        if let Some(hotness) = &self.hotness {
+            hotness.hash(&mut hash);
+        }
+        if let Some(superblocks) = &self.blocks.superblocks {
+            superblocks.hash(&mut hash);
+        }
+        self.hash_cache(&mut hash);
+        hash.0
+    }
+
+    /// Adds what the data cache holds, in the order of its age; nothing if that is nothing.
+    fn hash_cache(&self, hash: &mut StateHash) {
+        let Some(cache) = &self.cache else { return };
+        for (number, part) in cache.parts.iter().enumerate() {
+            for (_, unit) in part.resting.oldest_first(self.units.as_slice()) {
+                if let Content::Unit(content) = unit.content {
+                    hash.add_cached(content, unit.mask);
+                }
+            }
+            if let Some(clean) = &cache.clean {
+                clean.contents(number).for_each(|(unit, mask)| hash.add_cached(unit, mask));
+            }
+        }
+        if !cache.is_clean() {
+            hash.add(cache.len() as u32);
+        }
+    }
+
+    pub(crate) fn counters_now(&self) -> Counters {
+        let mut totals = self.totals();
+        let from = &self.counting_offset;
+        macro_rules! since {
+            ($($field:ident)+) => { $(totals.$field -= from.$field;)+ };
+        }
+        since!(
+            commands events host_units_written host_bytes_written flash_units_programmed
+            gc_units_moved flash_reads flash_programs gc_reads gc_programs copybacks switch_merges
+            partial_merges full_merges mapping_reads mapping_programs merge_reads
+            multi_plane_operations program_suspensions erase_suspensions erases gc_runs
+            wear_levelling_runs retired_blocks read_retries cmt_lookups cmt_hits cache_lookups
+            cache_hits dram_rows dram_row_hits padded_units rest_bytes_programmed
+            levelling_units_moved units_lost units_lost_written media_errors
+        );
+        let subtract = |now: &mut [Span], before: &[Span]| {
+            for (now, before) in now.iter_mut().zip(before) {
+                *now = now.saturating_sub(*before);
+            }
+        };
+        if let (Some(energy), Some(before)) = (&mut totals.energy_nj, from.energy_nj) {
+            *energy -= before;
+        }
+        subtract(&mut totals.channel_busy, &from.channel_busy);
+        subtract(&mut totals.die_busy, &from.die_busy);
+        subtract(&mut totals.link_busy, &from.link_busy);
+        totals.dram_busy = totals.dram_busy.saturating_sub(from.dram_busy);
+        totals
+    }
+}
+
+/// Folds numbers into one (the multiplication of the FNV hash, 64 bits).
+pub(crate) struct StateHash(u64);
+
+impl Default for StateHash {
+    fn default() -> Self {
+        StateHash(0xcbf2_9ce4_8422_2325)
+    }
+}
+
+impl StateHash {
+    #[inline]
+    pub(crate) fn add(&mut self, number: u32) {
+        self.0 = (self.0 ^ u64::from(number)).wrapping_mul(0x0000_0100_0000_01b3).rotate_left(23);
+    }
+
+    fn add_cached(&mut self, unit: u32, mask: u64) {
+        [unit, mask as u32, (mask >> 32) as u32].into_iter().for_each(|number| self.add(number));
+    }
+}

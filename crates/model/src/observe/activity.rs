@@ -1,0 +1,113 @@
+//! What dies and channels did, piece by piece: for timelines. Nothing is kept unless it is
+//! asked for.
+
+use crate::drive::Drive;
+use crate::flash::die::OperationKind;
+use crate::io::FlowId;
+use crate::observe::blame::holder;
+use crate::observe::stats::Holder;
+use mynah_stamp::Time;
+
+/// What a die or a channel was busy with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ActivityKind {
+    /// A die read, from the command to the last byte that left it.
+    Read,
+    /// A die programmed, from the command on.
+    Program,
+    /// A die erased, from the command on.
+    Erase,
+    /// A channel was taken: by a command and the data that go with it, or by read data.
+    Transfer,
+}
+
+impl ActivityKind {
+    /// The kind's name in timelines.
+    pub const fn name(self) -> &'static str {
+        match self {
+            ActivityKind::Read => "read",
+            ActivityKind::Program => "program",
+            ActivityKind::Erase => "erase",
+            ActivityKind::Transfer => "transfer",
+        }
+    }
+}
+
+/// A stretch of time in which a die or a channel was busy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Activity {
+    /// What it did. A [`ActivityKind::Transfer`] is a channel's, all else a die's.
+    pub kind: ActivityKind,
+    /// Which die or channel, among all of the drive.
+    pub index: u32,
+    /// For whom.
+    pub holder: Holder,
+    /// When it began.
+    pub start: Time,
+    /// When it ended.
+    pub end: Time,
+}
+
+impl Drive {
+    /// Keeps what dies and channels do, or stops to. What is kept must be taken with
+    /// [`Drive::take_activity`], or memory runs out.
+    pub fn keep_activity(&mut self, keep: bool) {
+        self.activity = keep.then(Vec::new);
+    }
+
+    /// Whether what dies and channels do is kept.
+    pub fn keeps_activity(&self) -> bool {
+        self.activity.is_some()
+    }
+
+    /// What has ended since this was last asked. The pieces of one die or channel are in
+    /// order of time.
+    pub fn take_activity(&mut self) -> Vec<Activity> {
+        self.activity.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+
+    /// A die is about to be free.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn note_die(&mut self, die: u32) {
+        let lane = self.lane(die);
+        let kind = match &self.dies[die as usize].operation {
+            Some(operation) => match operation.kind {
+                OperationKind::Read => ActivityKind::Read,
+                OperationKind::Program => ActivityKind::Program,
+                OperationKind::Erase => ActivityKind::Erase,
+                OperationKind::Suspension => return,
+            },
+            None => return,
+        };
+        if let Some((by, start)) = self.ledger.lane_tenant(lane) {
+            self.note(Activity { kind, index: die, holder: holder(by), start, end: self.now });
+        }
+    }
+
+    /// A channel is about to be free, from `at` on.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn note_channel(&mut self, channel: u32, at: Time) {
+        if let Some((by, start)) = self.ledger.channel_tenant(channel as usize) {
+            let kind = ActivityKind::Transfer;
+            self.note(Activity { kind, index: channel, holder: holder(by), start, end: at });
+        }
+    }
+
+    fn note(&mut self, activity: Activity) {
+        if let Some(kept) = &mut self.activity {
+            kept.push(activity);
+        }
+    }
+}
+
+impl Holder {
+    /// The flow, if it is one.
+    pub fn flow(self) -> Option<FlowId> {
+        match self {
+            Holder::Flow(flow) => Some(flow),
+            Holder::GarbageCollection | Holder::MappingTable => None,
+        }
+    }
+}
