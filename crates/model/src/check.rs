@@ -4,15 +4,15 @@ use crate::config::Placement;
 use crate::drive::Drive;
 use crate::flash::queues::CLASS_COLLECTION;
 use crate::ftl::mapping::table::Content;
-use crate::host::command::UnitState;
-use crate::kernel::pool::NONE;
+use crate::ftl::unit::UnitState;
+use crate::kernel::pool::{Linked, List, NONE};
 
 /// A sentence about an invariant that does not hold.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("broken invariant: {0}")]
 pub struct BrokenInvariant(pub String);
 
-fn hold(holds: bool, what: impl FnOnce() -> String) -> Result<(), BrokenInvariant> {
+pub(crate) fn hold(holds: bool, what: impl FnOnce() -> String) -> Result<(), BrokenInvariant> {
     if holds { Ok(()) } else { Err(BrokenInvariant(what())) }
 }
 
@@ -25,7 +25,7 @@ impl Drive {
     pub fn check(&self) -> Result<(), BrokenInvariant> {
         self.check_mapping()?;
         self.check_blocks()?;
-        if let Some(superblocks) = &self.blocks.superblocks {
+        if let Some(superblocks) = &self.ftl.blocks.superblocks {
             superblocks.check().map_err(BrokenInvariant)?;
         }
         self.check_queues()?;
@@ -34,7 +34,7 @@ impl Drive {
     }
 
     fn check_mapping(&self) -> Result<(), BrokenInvariant> {
-        let table = &self.mapping.table;
+        let table = &self.ftl.mapping.table;
         let mut valid = vec![0u32; (self.shape.planes * self.shape.blocks_per_plane) as usize];
         for unit in 0..table.units() {
             let Some(slot) = table.slot(unit) else { continue };
@@ -43,12 +43,12 @@ impl Drive {
             })?;
             let plane = self.shape.plane_of_slot(slot);
             let fits = match self.config.placement {
-                Placement::Static => plane == self.plane_of(Content::Unit(unit)),
-                _ => self.space_of(unit).planes.contains(&plane),
+                Placement::Static => plane == self.ftl.plane_of(Content::Unit(unit)),
+                _ => self.ftl.space_of(unit).planes.contains(&plane),
             };
             hold(fits, || format!("unit {unit} is in slot {slot} of plane {plane}"))?;
-            if let Some(hybrid) = &self.hybrid {
-                let home = self.home_of(Content::Unit(unit));
+            if let Some(hybrid) = &self.ftl.hybrid {
+                let home = self.ftl.home_of(Content::Unit(unit));
                 hold(hybrid.may_hold(slot, home), || {
                     format!("unit {unit} with place {home} is in slot {slot}")
                 })?;
@@ -64,14 +64,14 @@ impl Drive {
         }
         if self.config.placement != Placement::Static {
             for (plane, blocks) in valid.chunks(self.shape.blocks_per_plane as usize).enumerate() {
-                let (counted, kept) = (blocks.iter().sum(), self.blocks.in_plane(plane as u32));
+                let (counted, kept) = (blocks.iter().sum(), self.ftl.blocks.in_plane(plane as u32));
                 hold(kept == counted, || {
                     format!("plane {plane} has {counted} valid units, but {kept} are counted")
                 })?;
             }
         }
         for (block, &counted) in valid.iter().enumerate() {
-            let kept = self.blocks.valid(block as u32);
+            let kept = self.ftl.blocks.valid(block as u32);
             hold(counted == kept, || {
                 format!("block {block} has {counted} valid units, but {kept} are counted")
             })?;
@@ -80,21 +80,21 @@ impl Drive {
     }
 
     fn check_blocks(&self) -> Result<(), BrokenInvariant> {
-        let (blocks, table) = (self.shape.blocks_per_plane, &self.mapping.table);
+        let (blocks, table) = (self.shape.blocks_per_plane, &self.ftl.mapping.table);
         for plane in 0..self.shape.planes {
             // Free, open, being collected, retired or collectable: exactly one of these.
             let mut seen = vec![0u8; blocks as usize];
             let first = plane * blocks;
-            for &block in &self.blocks.free[plane as usize] {
+            for &block in &self.ftl.blocks.free[plane as usize] {
                 hold(self.shape.plane_of_block(block) == plane, || {
                     format!("block {block} is free in the wrong plane {plane}")
                 })?;
-                hold(self.blocks.valid(block) == 0, || {
+                hold(self.ftl.blocks.valid(block) == 0, || {
                     format!("free block {block} holds valid units")
                 })?;
                 seen[(block - first) as usize] += 1;
             }
-            for frontier in self.blocks.frontiers_of(plane as usize) {
+            for frontier in self.ftl.blocks.frontiers_of(plane as usize) {
                 if frontier.block == NONE {
                     continue;
                 }
@@ -106,14 +106,14 @@ impl Drive {
                     return Err(BrokenInvariant(format!("slot {slot} holds data too early")));
                 }
             }
-            if let Some(hybrid) = &self.hybrid {
+            if let Some(hybrid) = &self.ftl.hybrid {
                 let data = &hybrid.data[first as usize..(first + blocks) as usize];
                 let data = data.iter().copied().filter(|&block| block != NONE);
                 for block in data.chain(hybrid.pools[plane as usize].used()) {
                     seen[(block - first) as usize] += 1;
                 }
             }
-            let collection = &self.planes[plane as usize].collection;
+            let collection = &self.ftl.planes[plane as usize].collection;
             let victim = collection.victim;
             if victim != NONE {
                 seen[(victim - first) as usize] += 1;
@@ -127,19 +127,19 @@ impl Drive {
                     table.slot(unit).is_some_and(|it| self.shape.block_of_slot(it) == victim);
                 hold(!stays, || format!("unit {unit} was moved, but is in block {victim}"))?;
             }
-            for &block in &self.blocks.retired {
+            for &block in &self.ftl.blocks.retired {
                 if self.shape.plane_of_block(block) == plane {
                     seen[(block - first) as usize] += 1;
                 }
             }
-            for &block in self.blocks.of_tables(plane) {
+            for &block in self.ftl.blocks.of_tables(plane) {
                 hold(
-                    self.shape.plane_of_block(block) == plane && !self.blocks.is_free(block),
+                    self.shape.plane_of_block(block) == plane && !self.ftl.blocks.is_free(block),
                     || format!("block {block} of tables is free, or not of plane {plane}"),
                 )?;
             }
             for block in first..first + blocks {
-                seen[(block - first) as usize] += u8::from(self.blocks.is_collectable(block));
+                seen[(block - first) as usize] += u8::from(self.ftl.blocks.is_collectable(block));
             }
             if let Some(at) = seen.iter().position(|&n| n != 1) {
                 return Err(BrokenInvariant(format!(
@@ -152,64 +152,35 @@ impl Drive {
     }
 
     fn check_queues(&self) -> Result<(), BrokenInvariant> {
-        for die in 0..self.dies.len() as u32 {
-            let state = &self.dies[die as usize];
-            let planes = state.first_plane..state.first_plane + self.shape.planes_per_die;
-            let count = |heads: &dyn Fn(u32) -> (u32, bool)| -> u32 {
-                planes
-                    .clone()
-                    .map(|plane| {
-                        let (mut at, units) = heads(plane);
-                        let mut n = 0;
-                        while at != NONE {
-                            n += 1;
-                            at = if units {
-                                crate::kernel::pool::Linked::next(&self.units[at])
-                            } else {
-                                crate::kernel::pool::Linked::next(&self.transactions[at])
-                            };
-                        }
-                        n
-                    })
-                    .sum()
-            };
-            for class in 0..crate::flash::queues::CLASSES {
-                let queues = |plane: u32| &self.planes[plane as usize].queues;
-                let reads = count(&|plane| (queues(plane).reads[class].head, false));
-                let counted = state.work.reads(class as u8);
-                hold(reads == counted, || {
-                    format!("die {die} counts {counted} reads, {reads} wait")
-                })?;
-                let hot = |plane: u32| match self.hot_queues.get(plane as usize) {
-                    Some(queues) => (queues.writes[class].head, true),
-                    None => (NONE, true),
-                };
-                let writes = count(&|plane| (queues(plane).writes[class].head, true)) + count(&hot);
-                let counted = state.work.writes(class as u8);
-                hold(writes == counted, || {
-                    format!("die {die} counts {counted} writes, {writes} wait")
-                })?;
+        let count = |list: &List| {
+            let (mut count, mut at) = (0, list.head);
+            while at != NONE {
+                count += 1;
+                at = self.ftl.units[at].next();
             }
-            for plane in planes.clone().filter(|_| self.hotness.is_some()) {
-                let queues = &self.hot_queues[plane as usize];
-                let mut units = [0; 2];
-                for (class, list) in queues.writes.iter().enumerate() {
-                    let mut at = list.head;
-                    while at != NONE {
-                        hold(self.units[at].hot, || format!("cold unit {at} waits with hot ones"))?;
-                        let collected = class == usize::from(CLASS_COLLECTION);
-                        units[usize::from(collected)] += 1;
-                        at = crate::kernel::pool::Linked::next(&self.units[at]);
-                    }
+            count
+        };
+        self.flash.check(|plane, class| {
+            let hot = self.ftl.hot_queues.get(plane as usize);
+            let hot = hot.map_or(0, |queues| count(&queues.writes[usize::from(class)]));
+            let queues = &self.ftl.planes[plane as usize].queues;
+            count(&queues.writes[usize::from(class)]) + hot
+        })?;
+        for plane in (0..self.shape.planes).filter(|_| self.ftl.hotness.is_some()) {
+            let queues = &self.ftl.hot_queues[plane as usize];
+            let mut units = [0; 2];
+            for (class, list) in queues.writes.iter().enumerate() {
+                let mut at = list.head;
+                while at != NONE {
+                    hold(self.ftl.units[at].hot, || format!("cold unit {at} waits with hot ones"))?;
+                    let collected = class == usize::from(CLASS_COLLECTION);
+                    units[usize::from(collected)] += 1;
+                    at = self.ftl.units[at].next();
                 }
-                let counted = [queues.host_units, queues.collected_units];
-                hold(units == counted, || {
-                    format!("plane {plane} counts {counted:?} hot units, {units:?} wait")
-                })?;
             }
-            let ready = self.channels[state.channel as usize].ready & state.bit != 0;
-            hold(ready == (state.is_idle() && !state.work.is_empty()), || {
-                format!("die {die}: ready {ready}, idle {}", state.is_idle())
+            let counted = [queues.host_units, queues.collected_units];
+            hold(units == counted, || {
+                format!("plane {plane} counts {counted:?} hot units, {units:?} wait")
             })?;
         }
         Ok(())
@@ -217,11 +188,11 @@ impl Drive {
 
     fn check_full_pages(&self) -> Result<(), BrokenInvariant> {
         let full = |plane: &&crate::ftl::collection::PlaneState| {
-            self.full_pages.is_full(plane.queues.host_units)
+            self.ftl.full_pages.is_full(plane.queues.host_units)
         };
-        let planes = self.planes.iter().filter(full).count();
-        hold(planes == self.full_pages.planes() as usize, || {
-            format!("{planes} planes have full pages, {} are counted", self.full_pages.planes())
+        let planes = self.ftl.planes.iter().filter(full).count();
+        hold(planes == self.ftl.full_pages.planes() as usize, || {
+            format!("{planes} planes have full pages, {} are counted", self.ftl.full_pages.planes())
         })
     }
 
@@ -230,7 +201,7 @@ impl Drive {
         cache.check().map_err(BrokenInvariant)?;
         let contents = cache.contents();
         for part in (0..cache.parts.len()).filter(|_| cache.is_bounded()) {
-            let units = contents.iter().map(|&(_, at)| &self.units[at]);
+            let units = contents.iter().map(|&(_, at)| &self.ftl.units[at]);
             let of_part = units.filter(|unit| usize::from(unit.part) == part);
             let sectors: u32 = of_part.map(|unit| u32::from(unit.under_way)).sum();
             let counted = cache.under_way(part);
@@ -240,7 +211,7 @@ impl Drive {
         }
         if let Some(clean) = &cache.clean {
             for (unit, _) in (0..cache.parts.len()).flat_map(|part| clean.contents(part)) {
-                hold(self.mapping.table.slot(unit).is_some(), || {
+                hold(self.ftl.mapping.table.slot(unit).is_some(), || {
                     format!("unit {unit} is clean in the cache, but not on flash")
                 })?;
                 hold(self.stays_when_clean(unit), || {
@@ -250,7 +221,7 @@ impl Drive {
         }
         let mut dirty = 0;
         for (unit, at) in contents {
-            let u = &self.units[at];
+            let u = &self.ftl.units[at];
             hold(u.content == Content::Unit(unit) && u.cached, || {
                 format!("unit {unit} is cached as something else")
             })?;
@@ -270,11 +241,13 @@ impl Drive {
     /// # Errors
     /// Says what is left.
     pub fn check_quiet(&self) -> Result<(), BrokenInvariant> {
-        hold(self.commands.len() == 0, || format!("{} commands are left", self.commands.len()))?;
-        hold(self.mapping.flights() == 0, || "translation pages are on their way".to_string())?;
+        hold(self.host.commands.len() == 0, || {
+            format!("{} commands are left", self.host.commands.len())
+        })?;
+        hold(self.ftl.mapping.flights() == 0, || "translation pages are on their way".to_string())?;
         let units: usize = self.cache.as_ref().map_or(0, |cache| cache.len());
-        hold(self.units.len() == units, || {
-            format!("{} write units are left, {units} are cached", self.units.len())
+        hold(self.ftl.units.len() == units, || {
+            format!("{} write units are left, {units} are cached", self.ftl.units.len())
         })
     }
 }

@@ -2,11 +2,12 @@
 
 use crate::config::{Config, Fault, FaultExtent, MediaOperation};
 use crate::drive::Drive;
-use crate::flash::die::{Die, OperationKind};
-use crate::flash::scheduler::Deferred;
+use crate::flash::queues::{CLASS_COLLECTION, CLASSES};
+use crate::flash::scheduler::Dropped;
+use crate::flash::work::UNSET;
 use crate::ftl::heat::HotQueues;
 use crate::ftl::mapping::table::Content;
-use crate::host::command::{UNSET, UnitState, WriteUnit};
+use crate::ftl::unit::{UnitState, WriteUnit};
 use crate::kernel::event::Event;
 use crate::kernel::pool::{Linked, NONE};
 use hashbrown::HashMap;
@@ -20,8 +21,6 @@ pub(crate) struct Faults {
     pub(crate) any_programs: bool,
     pub(crate) any_erases: bool,
     random: Xoshiro256PlusPlus,
-    /// False between a power cut and the end of the recovery.
-    pub(crate) powered: bool,
 }
 
 /// How many numbers of 64 bits there are.
@@ -74,7 +73,6 @@ impl Faults {
             any_erases: any(MediaOperation::Erase),
             media,
             random,
-            powered: true,
         }
     }
 
@@ -114,10 +112,10 @@ impl Drive {
     pub(crate) fn schedule_faults(&mut self) {
         for index in 0..self.config.faults.len() {
             match self.config.faults[index] {
-                Fault::SlowDie { die, factor } => self.dies[die as usize].factor = Some(factor),
+                Fault::SlowDie { die, factor } => self.flash.slow_down(die, factor),
                 Fault::DeadDie { at, .. } | Fault::PowerCut { at, .. } => {
-                    if at >= self.now {
-                        self.events.push(at, Event::Fault { index: index as u32 });
+                    if at >= self.kernel.now {
+                        self.kernel.events.push(at, Event::Fault { index: index as u32 });
                     }
                 }
                 Fault::Media { .. } => {}
@@ -127,7 +125,7 @@ impl Drive {
 
     /// Whether the power has failed and the drive has not recovered.
     pub fn has_lost_power(&self) -> bool {
-        !self.faults.powered
+        !self.host.powered
     }
 
     #[cold]
@@ -142,61 +140,21 @@ impl Drive {
 
     /// A die fails: what waits for it fails now, what it does now still ends.
     fn kill_die(&mut self, die: u32) {
-        self.dies[die as usize].dead = true;
-        let first = self.dies[die as usize].first_plane;
+        self.flash.fail_die(die);
+        let first = die * self.shape.planes_per_die;
         for plane in first..first + self.shape.planes_per_die {
             self.fail_writes(plane);
             self.abandon_merge(plane);
-            for class in 0..self.planes[plane as usize].queues.reads.len() {
-                loop {
-                    let list = &mut self.planes[plane as usize].queues.reads[class];
-                    let Some(transaction) = self.transactions.pop_front(list) else { break };
-                    self.dies[die as usize].work.take_reads(class as u8, 1);
-                    self.defer(Deferred::FailedTransaction(transaction));
-                }
-            }
-            loop {
-                let list = &mut self.planes[plane as usize].queues.erases;
-                let Some(transaction) = self.transactions.pop_front(list) else { break };
-                self.dies[die as usize].work.take_erase();
-                self.transactions.remove(transaction);
-            }
+            self.flash.drop_works(plane);
         }
-        let (channel, bit) = (self.dies[die as usize].channel, self.dies[die as usize].bit);
-        if self.dies[die as usize].work.is_empty() {
-            self.channels[channel as usize].ready &= !bit;
-        }
-        self.mark_channel(channel);
+        self.flash.forget_if_empty(die);
         self.collect_next_superblock();
-    }
-
-    /// A transaction whose die is dead: host reads end in an error, the drive's own are
-    /// given up or rebuilt elsewhere.
-    pub(crate) fn fail_transaction(&mut self, transaction: u32) {
-        use crate::host::command::Purpose;
-        let now = self.now;
-        if self.flin.is_some() {
-            self.read_has_left(transaction);
-        }
-        let t = &mut self.transactions[transaction];
-        (t.started, t.array, t.ready, t.transfer) = (now, now, now, now);
-        match t.purpose {
-            Purpose::Read => self.read_failed(transaction),
-            // The collection ends here: the block stays as it is.
-            Purpose::Collect | Purpose::Copyback | Purpose::Erase => {
-                self.transactions.remove(transaction)
-            }
-            // Translation pages are rebuilt from what the blocks say of themselves.
-            Purpose::Merge | Purpose::Load | Purpose::Update => self.read_done(transaction),
-        }
     }
 
     /// Fails every program that waits in `plane`.
     pub(crate) fn fail_writes(&mut self, plane: u32) {
-        let die = self.shape.die_of_plane(plane) as usize;
-        for class in 0..self.planes[plane as usize].queues.writes.len() {
-            let class = class as u8;
-            if class != crate::flash::queues::CLASS_COLLECTION || self.dies[die].dead {
+        for class in 0..CLASSES as u8 {
+            if class != CLASS_COLLECTION || self.flash.is_dead(plane) {
                 self.fail_writes_of(plane, class);
             }
         }
@@ -204,34 +162,12 @@ impl Drive {
 
     /// Fails every program of `class` that waits in `plane`.
     pub(crate) fn fail_writes_of(&mut self, plane: u32, class: u8) {
-        let die = self.shape.die_of_plane(plane) as usize;
-        loop {
-            let queues = &mut self.planes[plane as usize].queues;
-            let list = &mut queues.writes[usize::from(class)];
-            let Some(unit) = self.units.pop_front(list) else {
-                if !self.take_hot_list(plane, class) {
-                    break;
-                }
-                continue;
-            };
-            let u = &self.units[unit];
-            match class {
-                crate::flash::queues::CLASS_MAPPING => {}
-                crate::flash::queues::CLASS_COLLECTION => queues.collected_units -= 1,
-                _ => {
-                    queues.host_units -= 1;
-                    self.full_pages.taken(queues.host_units);
-                    queues.forced -= u32::from(!u.cached || u.through);
-                }
-            }
-            self.dies[die].work.take_write(class);
-            self.units[unit].state = UnitState::Mapping;
-            self.defer(Deferred::FailedUnit(unit));
+        while let Some(unit) = self.ftl.take_waiting(plane, class) {
+            self.flash.program_taken(plane, class);
+            self.ftl.units[unit].state = UnitState::Mapping;
+            self.flash.drop_later(Dropped::Unplaced(unit));
         }
-        let Die { channel, bit, .. } = self.dies[die];
-        if self.dies[die].work.is_empty() {
-            self.channels[channel as usize].ready &= !bit;
-        }
+        self.flash.forget_if_idle(plane);
     }
 
     /// The power fails: everything that is not on flash is gone, and with it every
@@ -239,32 +175,24 @@ impl Drive {
     pub(crate) fn power_cut(&mut self, recovery: Span) {
         let protected = self.cache.as_ref().is_some_and(|cache| cache.protected);
         self.stop(if protected { Keep::WriteCache } else { Keep::Flash });
-        if let Some(hotness) = &mut self.hotness {
+        if let Some(hotness) = &mut self.ftl.hotness {
             hotness.clear();
         }
-        self.faults.powered = false;
-        self.events.push(self.now + recovery, Event::PowerRestored);
-        self.schedule_faults_after(self.now);
+        self.host.powered = false;
+        self.kernel.events.push(self.kernel.now + recovery, Event::PowerRestored);
+        self.schedule_faults_after(self.kernel.now);
     }
 
     /// Everything that is under way is dropped, and every command with it. Of what has not reached
     /// flash as much stays as `keep` says.
     pub(crate) fn stop(&mut self, keep: Keep) {
-        let now = self.now;
-        for channel in 0..self.channels.len() as u32 {
-            self.notice_end(channel);
-        }
+        let now = self.kernel.now;
+        self.flash.notice_ends(&mut self.kernel);
         // Programs that had begun leave their pages unreadable: what they replaced counts
         // again, if it is still there.
-        for die in 0..self.dies.len() {
-            let held = self.holds.get(die).map_or([None, None], |hold| hold.operations());
-            // The latest first: two of them may have written the same unit.
-            for operation in held.into_iter().chain([self.dies[die].operation]).flatten() {
-                if operation.kind == OperationKind::Program {
-                    for at in 0..usize::from(operation.planes) {
-                        self.undo_program(operation.items[at], operation.slots[at], keep);
-                    }
-                }
+        for operation in self.flash.programs_under_way().collect::<Vec<_>>() {
+            for at in 0..usize::from(operation.planes) {
+                self.undo_program(operation.items[at], operation.slots[at], keep);
             }
         }
         // Data that was only in DRAM is lost, if nothing protects it; data that was being
@@ -276,7 +204,7 @@ impl Drive {
             let age: HashMap<u32, usize> =
                 self.cached_by_age().enumerate().map(|(age, at)| (at, age + 1)).collect();
             for (unit, at) in cache.contents() {
-                let u = &self.units[at];
+                let u = &self.ftl.units[at];
                 if keep >= Keep::WriteCache && !u.trimmed {
                     let unit = WriteUnit {
                         cached: true,
@@ -292,22 +220,18 @@ impl Drive {
             }
         }
         lost.into_iter().for_each(|(unit, created)| self.lose(unit, created));
-        self.outputs.clear();
-        self.events.clear();
-        self.host.power_cut();
-        self.commands.clear();
-        self.transactions.clear();
-        self.units.clear();
-        self.pieces_out.clear();
-        self.awaiting_data.clear();
-        self.through_waiters.clear();
-        self.fresh_transactions.clear();
-        self.fresh_units.clear();
-        self.deferred.clear();
-        self.write_pressure = false;
-        self.full_pages.clear();
-        self.link.clear(now);
-        for core in &mut self.cores {
+        self.host.outputs.clear();
+        self.kernel.events.clear();
+        self.host.interface.power_cut();
+        self.host.commands.clear();
+        self.flash.clear_works();
+        self.ftl.units.clear();
+        self.host.pieces_out.clear();
+        self.host.awaiting_data.clear();
+        self.ftl.write_pressure = false;
+        self.ftl.full_pages.clear();
+        self.host.link.clear(now);
+        for core in &mut self.host.cores {
             core.clear(now);
         }
         let clean = match (&self.cache, keep) {
@@ -327,54 +251,45 @@ impl Drive {
             });
         }
         match keep {
-            Keep::Everything => self.mapping.stop(),
-            Keep::Flash | Keep::WriteCache => self.mapping.power_cut(),
+            Keep::Everything => self.ftl.mapping.stop(),
+            Keep::Flash | Keep::WriteCache => self.ftl.mapping.power_cut(),
         }
-        if let Some(flin) = &mut self.flin {
-            flin.clear();
-        }
-        for channel in 0..self.channels.len() {
-            self.channels[channel].power_cut();
-            self.ledger.release_channel(channel, now);
-        }
-        for die in 0..self.dies.len() as u32 {
-            self.reset_die(die);
-        }
+        self.flash.stop(&mut self.kernel);
         for plane in 0..self.shape.planes {
-            let state = &mut self.planes[plane as usize];
+            let state = &mut self.ftl.planes[plane as usize];
             let read_only = state.read_only;
             let stopped = std::mem::take(state).collection;
-            self.planes[plane as usize].read_only = read_only;
+            self.ftl.planes[plane as usize].read_only = read_only;
             match keep {
                 // Its collection goes on with the same block.
                 Keep::Everything => {
                     let victim = stopped.victim;
                     let block = |slot| self.shape.block_of_slot(slot);
-                    let slot = |unit| self.mapping.table.slot(unit);
+                    let slot = |unit| self.ftl.mapping.table.slot(unit);
                     let has_left = |unit| slot(unit).is_none_or(|slot| block(slot) != victim);
                     let stopped = stopped.stop(has_left);
-                    self.planes[plane as usize].collection = stopped;
+                    self.ftl.planes[plane as usize].collection = stopped;
                 }
                 Keep::Flash | Keep::WriteCache => {
-                    if let Some(levelling) = self.blocks.levelling.get_mut(plane as usize) {
+                    if let Some(levelling) = self.ftl.blocks.levelling.get_mut(plane as usize) {
                         *levelling = false;
                     }
                     if !stopped.is_over() {
                         // What had not been moved is still there; a begun erase is repeated.
-                        self.blocks.put_back(stopped.victim);
+                        self.ftl.blocks.put_back(stopped.victim);
                     }
                 }
             }
             self.power_cut_in_pool(plane);
         }
-        self.hot_queues.fill(HotQueues::default());
+        self.ftl.hot_queues.fill(HotQueues::default());
     }
 
     /// The drive accepts commands again, and goes on with the collections it had begun.
     #[cold]
     #[inline(never)]
     pub(crate) fn power_restored(&mut self) {
-        self.faults.powered = true;
+        self.host.powered = true;
         self.resume_work();
     }
 
@@ -391,28 +306,29 @@ impl Drive {
 
     /// The latest data of a unit are gone, which a command brought when this says.
     pub(crate) fn lose(&mut self, unit: u32, created: Time) {
-        self.counters.units_lost += 1;
-        self.counters.units_lost_written += u64::from(created != UNSET);
-        self.lost_units.push(unit);
+        self.kernel.observe.counters.units_lost += 1;
+        self.kernel.observe.counters.units_lost_written += u64::from(created != UNSET);
+        self.ftl.lost_units.push(unit);
         // Whoever asks may never come, and a unit may be lost again and again.
-        if self.lost_units.len() > 2 * self.mapping.table.units() as usize {
-            self.lost_units.sort_unstable();
-            self.lost_units.dedup();
+        if self.ftl.lost_units.len() > 2 * self.ftl.mapping.table.units() as usize {
+            self.ftl.lost_units.sort_unstable();
+            self.ftl.lost_units.dedup();
         }
     }
 
     /// Units that stay in the cache, least recently written of each part first.
     fn cached_by_age(&self) -> impl Iterator<Item = u32> {
         let parts = self.cache.iter().flat_map(|cache| &cache.parts);
-        parts.flat_map(|part| part.resting.oldest_first(self.units.as_slice()).map(|(at, _)| at))
+        parts
+            .flat_map(|part| part.resting.oldest_first(self.ftl.units.as_slice()).map(|(at, _)| at))
     }
 
     /// Puts data that a power cut has not taken back into the cache.
     fn keep_unit(&mut self, unit: WriteUnit) {
         let (holder, part, content) = (unit.holder, usize::from(unit.part), unit.content);
-        let at = self.units.insert(unit);
+        let at = self.ftl.units.insert(unit);
         let (Some(cache), Content::Unit(of)) = (&mut self.cache, content) else { return };
-        self.units[at].epoch = cache.dirtied();
+        self.ftl.units[at].epoch = cache.dirtied();
         cache.add(of, at, holder, part);
         self.link_newest_cached(at);
     }
@@ -423,7 +339,7 @@ impl Drive {
                 self.config.faults[index]
                 && at > now
             {
-                self.events.push(at, Event::Fault { index: index as u32 });
+                self.kernel.events.push(at, Event::Fault { index: index as u32 });
             }
         }
     }
@@ -433,9 +349,9 @@ impl Drive {
     fn undo_program(&mut self, first: u32, slot: u32, keep: Keep) {
         let (mut at, mut used) = (first, 0);
         while at != NONE {
-            let u = &self.units[at];
+            let u = &self.ftl.units[at];
             let place;
-            (place, used) = self.place_in_program(u.content, used);
+            (place, used) = self.ftl.place_in_program(u.content, used);
             let place = slot + place;
             let (content, before, next) = (u.content, u.before.checked_sub(1), u.next());
             let weight = match content {
@@ -444,29 +360,29 @@ impl Drive {
             };
             if self.config.flash.rewritable {
                 self.undo_overwrite(at, content, place, before, keep);
-            } else if self.mapping.table.content(place) == Some(content) {
-                self.blocks.remove_valid(self.shape.block_of_slot(place), weight);
+            } else if self.ftl.mapping.table.content(place) == Some(content) {
+                self.ftl.blocks.remove_valid(self.shape.block_of_slot(place), weight);
                 // The old copy counts unless its block has been erased or used again.
                 let old = before.filter(|&old| {
-                    self.mapping.table.written(old) == Some(content)
-                        && !self.blocks.is_free(self.shape.block_of_slot(old))
+                    self.ftl.mapping.table.written(old) == Some(content)
+                        && !self.ftl.blocks.is_free(self.shape.block_of_slot(old))
                 });
-                self.mapping.table.restore(content, old);
+                self.ftl.mapping.table.restore(content, old);
                 if let Some(old) = old {
-                    self.blocks.add_valid(self.shape.block_of_slot(old), weight);
+                    self.ftl.blocks.add_valid(self.shape.block_of_slot(old), weight);
                 }
                 if let Content::Unit(unit) = content
-                    && self.units[at].from == NONE
-                    && !self.units[at].rewritten
+                    && self.ftl.units[at].from == NONE
+                    && !self.ftl.units[at].rewritten
                     && !self.is_kept(at, keep)
                 {
-                    self.lose(unit, self.units[at].created);
+                    self.lose(unit, self.ftl.units[at].created);
                 }
             }
             if !self.config.flash.rewritable {
-                self.mapping.table.clear_slot(place);
+                self.ftl.mapping.table.clear_slot(place);
             }
-            if let Some(hybrid) = &mut self.hybrid {
+            if let Some(hybrid) = &mut self.ftl.hybrid {
                 hybrid.spoil(self.shape.block_of_slot(place));
             }
             at = next;
@@ -483,17 +399,17 @@ impl Drive {
         keep: Keep,
     ) {
         if let Content::Unit(unit) = content {
-            if before.is_none() && self.mapping.table.unmap(unit).is_some() {
-                self.blocks.remove_valid(self.shape.block_of_slot(place), 1);
+            if before.is_none() && self.ftl.mapping.table.unmap(unit).is_some() {
+                self.ftl.blocks.remove_valid(self.shape.block_of_slot(place), 1);
             }
-            if !self.units[at].rewritten && !self.is_kept(at, keep) {
-                self.lose(unit, self.units[at].created);
+            if !self.ftl.units[at].rewritten && !self.is_kept(at, keep) {
+                self.lose(unit, self.ftl.units[at].created);
             }
         }
     }
 
     /// Whether a unit is in the cache, and that is kept.
     fn is_kept(&self, at: u32, keep: Keep) -> bool {
-        self.units[at].cached && keep >= Keep::WriteCache
+        self.ftl.units[at].cached && keep >= Keep::WriteCache
     }
 }

@@ -8,7 +8,7 @@
 use crate::config::Fault;
 use crate::drive::Drive;
 use crate::fault::Keep;
-use crate::host::command::UNSET;
+use crate::flash::work::UNSET;
 use crate::kernel::event::EventQueue;
 use mynah_stamp::Time;
 
@@ -20,31 +20,29 @@ impl Drive {
         self.stop(Keep::Everything);
         // Of that nobody is told.
         self.take_activity();
-        self.now = Time::ZERO;
-        self.events = EventQueue::new();
-        self.link.clear(self.now);
-        self.cores.iter_mut().for_each(|core| core.clear(Time::ZERO));
+        self.kernel.now = Time::ZERO;
+        self.kernel.events = EventQueue::new();
+        self.host.link.clear(self.kernel.now);
+        self.host.cores.iter_mut().for_each(|core| core.clear(Time::ZERO));
         if let Some(cache) = &mut self.cache {
-            cache.dram.power_cut(self.now);
+            cache.dram.power_cut(self.kernel.now);
         }
-        self.dies.iter_mut().for_each(|die| die.idle_since = Time::ZERO);
-        if let Some(flin) = &mut self.flin {
-            flin.begin_anew();
-        }
+        self.flash.begin_anew();
         let cached = self.cache.iter().flat_map(|cache| cache.contents());
         for (_, at) in cached.collect::<Vec<_>>() {
-            let unit = &mut self.units[at];
+            let unit = &mut self.ftl.units[at];
             unit.created = UNSET;
             for time in [&mut unit.queued, &mut unit.started, &mut unit.array] {
                 *time = Time::ZERO;
             }
         }
         // The pages that were being put together are in the cache again.
-        self.stripes.iter_mut().for_each(|stripe| stripe.left = 0);
+        self.ftl.stripes.iter_mut().for_each(|stripe| stripe.left = 0);
         // Who lost data in the stop has been answered by nobody.
-        self.lost_units.clear();
+        self.ftl.lost_units.clear();
         self.config.faults = faults;
-        self.faults.renew(&self.config);
+        self.host.powered = true;
+        self.ftl.faults.renew(&self.config);
         self.schedule_faults();
         self.restart_counters();
         self.resume_work();

@@ -17,8 +17,11 @@ use crate::kernel::index::Index;
 use crate::kernel::pool::NONE;
 use crate::kernel::recency::Recency;
 use crate::observe::blame::{FIRST_FLOW, HolderIndex};
+use hashbrown::HashMap;
 use mynah_stamp::{Span, Time};
+use rustc_hash::FxBuildHasher;
 use std::collections::VecDeque;
+use write::ThroughWaiter;
 
 pub(crate) struct Cache {
     /// Units it has room for.
@@ -43,6 +46,8 @@ pub(crate) struct Cache {
     /// Units that became dirty in each epoch and are not on flash; the first is `epoch_base`.
     dirty: VecDeque<u32>,
     epoch_base: u32,
+    /// Commands that wait until what they wrote to a cached unit is on flash.
+    through_waiters: HashMap<u32, Vec<ThroughWaiter>, FxBuildHasher>,
     /// Flush commands, oldest first.
     pub(crate) flushes: VecDeque<u32>,
     /// Everything is to be written to flash.
@@ -98,6 +103,7 @@ impl Cache {
             unit_bytes: shape.unit_bytes,
             dirty: VecDeque::from([0]),
             epoch_base: 0,
+            through_waiters: HashMap::default(),
             flushes: VecDeque::new(),
             draining: false,
             takes_all_writes: config.sharing == CacheSharing::Shared,
@@ -522,6 +528,7 @@ impl Cache {
             places.clear();
         }
         self.dirty = VecDeque::from([0]);
+        self.through_waiters.clear();
         self.flushes.clear();
         self.draining = false;
     }

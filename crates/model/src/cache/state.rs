@@ -10,8 +10,9 @@ use crate::cache::read::complete_mask;
 use crate::config::{CacheSharing, Placement};
 use crate::drive::Drive;
 use crate::flash::queues::{CLASS_COLLECTION, CLASS_HOST};
+use crate::flash::work::UNSET;
 use crate::ftl::mapping::table::Content;
-use crate::host::command::{UNSET, UnitState, WriteUnit};
+use crate::ftl::unit::{UnitState, WriteUnit};
 use crate::kernel::pool::Pool;
 use crate::observe::blame::FIRST_FLOW;
 use crate::state::{Reader, StateError, Writer};
@@ -201,19 +202,15 @@ impl Drive {
     pub(crate) fn save_cache(&mut self, out: &mut Writer<'_>) {
         let queued = match &self.cache {
             Some(cache) => {
-                cache.save(&self.units, out);
-                cache.queued(&self.units)
+                cache.save(&self.ftl.units, out);
+                cache.queued(&self.ftl.units)
             }
             None => vec![],
         };
         for &at in &queued {
-            self.units[at].queued = self.now;
+            self.ftl.units[at].queued = self.kernel.now;
         }
-        // The next ones have the numbers that they would have in a restored drive.
-        self.transactions.clear();
-        if let Some(flin) = &mut self.flin {
-            flin.save(self.now, &queued, out);
-        }
+        self.flash.save_flows(self.kernel.now, &queued, out);
     }
 
     /// Takes what [`Drive::save_cache`] wrote, when all else has been restored.
@@ -222,18 +219,15 @@ impl Drive {
             Some(_) => self.restore_dirty_and_clean(input)?,
             None => vec![],
         };
-        if let Some(flin) = &mut self.flin {
-            flin.restore(self.now, &queued, input)?;
-        }
-        Ok(())
+        self.flash.restore_flows(self.kernel.now, &queued, input)
     }
 
     /// Dirty units, each checked for itself.
     fn read_dirty(&self, most: usize, input: &mut Reader<'_>) -> Result<Vec<Dirty>, StateError> {
-        let units = input.numbers("dirty units", most, self.mapping.table.units())?;
+        let units = input.numbers("dirty units", most, self.ftl.mapping.table.units())?;
         let masks = read_masks(input, units.len())?;
         let classes = input.all("classes", units.len(), CLASS_COLLECTION.into())?;
-        let holders = input.all("holders", units.len(), self.holders as u32)?;
+        let holders = input.all("holders", units.len(), self.kernel.observe.holders as u32)?;
         let all = units.into_iter().zip(masks).zip(classes.into_iter().zip(holders));
         let dirty = all.map(|((unit, mask), (class, holder))| {
             let sectors = self.shape.unit_sectors;
@@ -244,7 +238,7 @@ impl Drive {
                 && (mask == u64::MAX || mask & rest == 0)
                 && class >= u32::from(CLASS_HOST)
                 && holder >= u32::from(FIRST_FLOW)
-                && self.namespaces[self.namespace_index(unit)].caches_writes;
+                && self.ftl.namespaces[self.ftl.namespace_index(unit)].caches_writes;
             match fits {
                 true => Ok(Dirty { unit, mask, class: class as u8, holder: holder as u16 }),
                 false => damaged("a dirty unit that the cache does not hold so"),
@@ -258,7 +252,7 @@ impl Drive {
     fn may_fill(&self, unit: u32, part: usize) -> bool {
         self.cache.as_ref().is_some_and(|cache| match cache.sharing {
             CacheSharing::Shared => part == 0,
-            CacheSharing::PerNamespace => part == self.namespace_index(unit),
+            CacheSharing::PerNamespace => part == self.ftl.namespace_index(unit),
             CacheSharing::PerFlow => part < cache.parts.len(),
         })
     }
@@ -302,19 +296,19 @@ impl Drive {
         let mut order = 0;
         for (index, dirty) in queued.iter().enumerate() {
             let before = std::mem::replace(&mut order, input.number()?);
-            if order <= before || order > self.order {
+            if order <= before || order > self.kernel.order() {
                 return damaged("the order of what waits");
             }
             let part = of_part[index] as usize;
             let at = self.restore_unit(dirty, part, places.get(index))?;
-            self.units[at].under_way = under_way[index] as u16;
+            self.ftl.units[at].under_way = under_way[index] as u16;
             if let Some(cache) = &mut self.cache {
                 cache.set_out(part, under_way[index] as u16);
             }
             self.queue_restored(at, planes[index], flags[index], order)?;
             indices.push(at);
         }
-        let units = self.mapping.table.units();
+        let units = self.ftl.mapping.table.units();
         if let Some(cache) = &mut self.cache {
             cache.restore_clean(units, &mut taken, input)?;
             let capacity = cache.capacity;
@@ -334,7 +328,7 @@ impl Drive {
         if !self.may_fill(dirty.unit, part) {
             return damaged("a unit in another part of the cache");
         }
-        let at = self.units.insert(dirty.write_unit(part));
+        let at = self.ftl.units.insert(dirty.write_unit(part));
         match &mut self.cache {
             Some(cache) => cache.restore_dirty(dirty, at, part, place)?,
             None => return damaged("a cache"),
@@ -350,35 +344,33 @@ impl Drive {
         flags: u32,
         order: u64,
     ) -> Result<(), StateError> {
-        let Content::Unit(unit) = self.units[at].content else { return damaged("a unit") };
+        let Content::Unit(unit) = self.ftl.units[at].content else { return damaged("a unit") };
         let fits = match self.config.placement {
-            Placement::Static => plane == self.plane_of(Content::Unit(unit)),
-            _ => self.space_of(unit).planes.contains(&plane),
+            Placement::Static => plane == self.ftl.plane_of(Content::Unit(unit)),
+            _ => self.ftl.space_of(unit).planes.contains(&plane),
         };
         let [hot, trimmed, rewritten, retried] = [1, 2, 4, 8].map(|bit| flags & bit != 0);
-        let takes_writes = !self.planes[plane as usize].read_only;
-        if !fits || !takes_writes || hot && self.hotness.is_none() || rewritten && !retried {
+        let takes_writes = !self.ftl.planes[plane as usize].read_only;
+        if !fits || !takes_writes || hot && self.ftl.hotness.is_none() || rewritten && !retried {
             return damaged("a unit that waits");
         }
-        let class = self.units[at].class;
-        let u = &mut self.units[at];
+        let class = self.ftl.units[at].class;
+        let u = &mut self.ftl.units[at];
         (u.state, u.plane, u.order) = (UnitState::Queued, plane, order);
-        u.queued = self.now;
+        u.queued = self.kernel.now;
         (u.hot, u.trimmed, u.rewritten, u.retried) = (hot, trimmed, rewritten, retried);
         if rewritten && let Some(cache) = &mut self.cache {
             u.rewrite_epoch = cache.dirtied();
         }
-        let queues = &mut self.planes[plane as usize].queues;
+        let queues = &mut self.ftl.planes[plane as usize].queues;
         queues.host_units += 1;
-        self.full_pages.added(queues.host_units);
+        self.ftl.full_pages.added(queues.host_units);
         if hot {
-            self.enqueue_hot(at, plane);
+            self.ftl.enqueue_hot(at, plane);
         } else {
-            self.units.push_back(&mut queues.writes[usize::from(class)], at);
+            self.ftl.units.push_back(&mut queues.writes[usize::from(class)], at);
         }
-        let die = self.shape.die_of_plane(plane);
-        self.dies[die as usize].work.add_write(class);
-        self.mark_ready(die);
+        self.flash.program_restored(plane, class);
         Ok(())
     }
 
@@ -387,7 +379,7 @@ impl Drive {
         if order > ORDER_MAX {
             return damaged("the order of what waits");
         }
-        self.order = order;
+        self.kernel.restore_order(order);
         Ok(())
     }
 }

@@ -6,9 +6,10 @@ use crate::cache::read::{complete_mask, sector_mask};
 use crate::config::Priority;
 use crate::drive::{Drive, FLOW_MAX};
 use crate::flash::queues::CLASS_HOST;
+use crate::flash::work::UNSET;
 use crate::ftl::mapping::table::Content;
 use crate::ftl::precondition::PreconditionError;
-use crate::host::command::{UNSET, UnitState, WriteUnit};
+use crate::ftl::unit::{UnitState, WriteUnit};
 use crate::host::front::SECTORS_MAX;
 use crate::io::{FlowId, NamespaceId, Operation};
 use crate::observe::blame::{HolderIndex, flow_holder};
@@ -61,7 +62,10 @@ impl Drive {
         &mut self,
         history: impl IntoIterator<Item = Access>,
     ) -> Result<u64, PreconditionError> {
-        if self.now != Time::ZERO || self.counters.commands > 0 || self.commands.len() > 0 {
+        if self.kernel.now != Time::ZERO
+            || self.kernel.observe.counters.commands > 0
+            || self.host.commands.len() > 0
+        {
             return Err(PreconditionError::Used);
         }
         let mut taken = 0u64;
@@ -101,7 +105,7 @@ impl Drive {
             if self.cache.as_ref().is_some_and(Cache::is_bounded) {
                 self.set_out(at, self.shape.unit_sectors);
             }
-            self.units[at].mask = u64::MAX;
+            self.ftl.units[at].mask = u64::MAX;
             self.queue_for_plane(at);
         }
     }
@@ -111,9 +115,9 @@ impl Drive {
     /// and waits for half of that in the mean.
     fn units_being_read(&self) -> usize {
         let pages = self.shape.pages_per_block / 2;
-        let program = self.flash.program_mean.as_secs_f64();
-        let read = self.flash.read(pages).as_secs_f64() + program / 2.0;
-        (self.dies.len() as f64 * (read / program.max(read))) as usize
+        let program = self.flash.times().program_mean.as_secs_f64();
+        let read = self.flash.times().read(pages).as_secs_f64() + program / 2.0;
+        (f64::from(self.config.geometry.dies()) * (read / program.max(read))) as usize
     }
 
     /// Whether more accesses would only replace what is in the cache.
@@ -127,7 +131,7 @@ impl Drive {
 
     fn warm_with(&mut self, access: Access, saturated: &mut Vec<bool>) {
         let Some(index) = (access.namespace.0 as usize).checked_sub(1) else { return };
-        let Some(space) = self.namespaces.get(index) else { return };
+        let Some(space) = self.ftl.namespaces.get(index) else { return };
         let (reads, writes) = (space.caches_reads, space.caches_writes);
         let (base, units) = (space.base, u64::from(space.units));
         let moves = matches!(
@@ -158,7 +162,7 @@ impl Drive {
             let unit = base + unit as u32;
             let dirty = self.cache.as_ref().and_then(|cache| cache.find(unit));
             match access.operation {
-                _ if self.mapping.table.slot(unit).is_none() || mask == 0 => {}
+                _ if self.ftl.mapping.table.slot(unit).is_none() || mask == 0 => {}
                 Operation::Read if reads && dirty.is_none() => {
                     if let Some(cache) = &mut self.cache {
                         cache.fill(unit, mask, part);
@@ -169,7 +173,7 @@ impl Drive {
                     match dirty {
                         Some(at) => {
                             let sectors = self.shape.unit_sectors;
-                            let u = &mut self.units[at];
+                            let u = &mut self.ftl.units[at];
                             u.mask = complete_mask(sectors, u.mask | mask);
                             u.written = complete_mask(sectors, u.written | mask);
                             self.unlink_cached(at);
@@ -200,7 +204,7 @@ impl Drive {
         }
         let known = cache.forget(unit).unwrap_or(0);
         let epoch = cache.dirtied();
-        let at = self.units.insert(WriteUnit {
+        let at = self.ftl.units.insert(WriteUnit {
             cached: true,
             state: UnitState::Cached,
             mask: complete_mask(self.shape.unit_sectors, mask | known),
@@ -236,9 +240,9 @@ impl Drive {
     fn age(&mut self, part: usize) {
         let Some(oldest) = self.oldest_dirty(part) else { return };
         self.unlink_cached(oldest);
-        let u = &self.units[oldest];
+        let u = &self.ftl.units[oldest];
         let (content, holder, epoch, mask) = (u.content, u.holder, u.epoch, u.mask);
-        self.units.remove(oldest);
+        self.ftl.units.remove(oldest);
         let Content::Unit(unit) = content else { return };
         let reads = self.stays_when_clean(unit);
         if let Some(cache) = &mut self.cache {

@@ -1,12 +1,14 @@
 //! A channel: taken by one command or one page of data at a time, and given, when it is
 //! free, to whoever is next. Nothing is booked before it starts.
 
+use super::Flash;
+use super::above::Above;
+use super::choice::Pick;
+use super::die::OperationKind;
+use super::queues::CLASS_COLLECTION;
+use super::work::WorkKind;
 use crate::config::BusArbitration;
-use crate::drive::Drive;
-use crate::flash::choice::Pick;
-use crate::flash::die::OperationKind;
-use crate::flash::queues::CLASS_COLLECTION;
-use crate::host::command::Purpose;
+use crate::kernel::Kernel;
 use crate::kernel::event::{Event, Key};
 use crate::kernel::pool::{List, NONE};
 use crate::observe::blame::Waiting;
@@ -24,14 +26,14 @@ pub(super) enum Carrying {
         announced: bool,
     },
     Data {
-        transaction: u32,
+        work: u32,
     },
 }
 
-pub(crate) struct Channel {
+pub(super) struct Channel {
     pub(super) carrying: Carrying,
     /// Idle dies with work, by bit.
-    pub(crate) ready: u64,
+    pub(super) ready: u64,
     /// Busy dies that may want the channel all the same, by bit.
     pub(super) wanted: u64,
     /// Those among the ready ones that have been noted as waiting for the channel.
@@ -47,8 +49,28 @@ pub(crate) struct Channel {
     pub(super) busy: Span,
 }
 
+/// A program that is to start: its page is still to be filled.
+#[derive(Clone, Copy)]
+pub(crate) struct ProgramTurn {
+    pub(crate) die: u32,
+    pub(crate) plane: u32,
+    pub(crate) class: u8,
+}
+
+/// What has happened when a channel has carried something.
+#[derive(Clone, Copy)]
+pub(crate) enum Arrived {
+    /// A command is in its die.
+    Command,
+    /// The data of a read have left their die. Go on with [`Flash::look_again`].
+    Data { work: u32 },
+    /// A page that stays in its die is to be programmed now, or the die to be freed with
+    /// [`Flash::copyback_ends`].
+    Copyback { work: u32, die: u32 },
+}
+
 impl Channel {
-    pub(crate) fn new(first_die: u32) -> Channel {
+    pub(super) fn new(first_die: u32) -> Channel {
         Channel {
             carrying: Carrying::Nothing,
             ready: 0,
@@ -64,7 +86,7 @@ impl Channel {
     }
 
     /// Drops what it carries and what waits for it.
-    pub(crate) fn power_cut(&mut self) {
+    pub(super) fn power_cut(&mut self) {
         self.carrying = Carrying::Nothing;
         self.ready = 0;
         self.wanted = 0;
@@ -74,16 +96,16 @@ impl Channel {
     }
 
     /// The chip whose turn it is.
-    pub(crate) fn turn(&self) -> u32 {
+    pub(super) fn turn(&self) -> u32 {
         self.turn
     }
 
     /// Gives a chip its turn.
-    pub(crate) fn set_turn(&mut self, turn: u32) {
+    pub(super) fn set_turn(&mut self, turn: u32) {
         self.turn = turn;
     }
 
-    pub(crate) fn busy(&self) -> Span {
+    pub(super) fn busy(&self) -> Span {
         self.busy
     }
 
@@ -93,12 +115,14 @@ impl Channel {
     }
 }
 
-impl Drive {
+impl Flash {
     /// When the command that `channel` carries ends, if it has ended by now without an event.
     #[inline]
-    pub(crate) fn silent_end(&self, channel: u32) -> Option<Time> {
+    pub(super) fn silent_end(&self, kernel: &Kernel, channel: u32) -> Option<Time> {
         match self.channels[channel as usize].carrying {
-            Carrying::Command { end, announced: false } if self.events.is_past(end, self.now) => {
+            Carrying::Command { end, announced: false }
+                if kernel.events.is_past(end, kernel.now) =>
+            {
                 Some(end.at())
             }
             _ => None,
@@ -108,104 +132,149 @@ impl Drive {
     /// Frees `channel` if the command that it carries has ended by now without an event; whether
     /// it has.
     #[inline(always)]
-    pub(crate) fn notice_end(&mut self, channel: u32) -> bool {
-        let Some(end) = self.silent_end(channel) else { return false };
-        self.counters.events += 1;
-        self.free_channel(channel, end);
+    pub(super) fn notice_end(&mut self, kernel: &mut Kernel, channel: u32) -> bool {
+        let Some(end) = self.silent_end(kernel, channel) else { return false };
+        kernel.observe.counters.events += 1;
+        self.free_channel(kernel, channel, end);
         true
     }
 
     #[inline(always)]
-    pub(super) fn free_channel(&mut self, channel: u32, at: Time) {
-        if self.activity.is_some() {
+    pub(super) fn free_channel(&mut self, kernel: &mut Kernel, channel: u32, at: Time) {
+        if kernel.observe.activity.is_some() {
             cold_path();
-            self.note_channel(channel, at);
+            kernel.observe.note_channel(channel, at);
         }
         let state = &mut self.channels[channel as usize];
         state.carrying = Carrying::Nothing;
-        state.busy += self.ledger.release_channel(channel as usize, at);
+        state.busy += kernel.observe.ledger.release_channel(channel as usize, at);
     }
 
-    /// Gives the channel, if it is free, to whoever is next.
+    /// Gives the channel, if it is free, to whoever is next. If that is a program, its page has to
+    /// be filled; then [`Flash::grant_on`] goes on.
     #[inline(always)]
-    pub(super) fn grant(&mut self, channel: u32) {
+    pub(crate) fn grant(
+        &mut self,
+        kernel: &mut Kernel,
+        above: &mut impl Above,
+        channel: u32,
+    ) -> Option<ProgramTurn> {
         let state = &mut self.channels[channel as usize];
         state.stale = false;
         if !state.has_waiting() {
-            return;
+            return None;
         }
         let wanted = state.wanted != 0;
         let free = match state.carrying {
             Carrying::Nothing => true,
-            Carrying::Command { announced: false, .. } => self.notice_end(channel),
+            Carrying::Command { announced: false, .. } => self.notice_end(kernel, channel),
             _ => false,
         };
         if free {
-            self.grant_free(channel, wanted);
-            if self.channels[channel as usize].wanted != 0 {
-                cold_path();
-                self.grant_next_page(channel);
+            self.offered = None;
+            let program = self.grant_free(kernel, above, channel, wanted);
+            if program.is_some() {
+                return program;
+            }
+            return self.grant_on(kernel, above, channel);
+        }
+        self.end_grant(kernel, channel);
+        None
+    }
+
+    /// Goes on with a channel that was free when it was granted.
+    #[inline(always)]
+    pub(crate) fn grant_on(
+        &mut self,
+        kernel: &mut Kernel,
+        above: &mut impl Above,
+        channel: u32,
+    ) -> Option<ProgramTurn> {
+        if self.channels[channel as usize].wanted != 0 || self.offered.is_some() {
+            cold_path();
+            let program = self.grant_next_page(kernel, above, channel);
+            if program.is_some() {
+                return program;
             }
         }
+        self.end_grant(kernel, channel);
+        None
+    }
+
+    #[inline(always)]
+    fn end_grant(&mut self, kernel: &mut Kernel, channel: u32) {
         let state = &mut self.channels[channel as usize];
         if let Carrying::Command { end, announced: false } = state.carrying
             && state.has_waiting()
         {
             state.carrying = Carrying::Command { end, announced: true };
-            self.events.push_reserved(end, Event::ChannelDone { channel });
+            kernel.events.push_reserved(end, Event::ChannelDone { channel });
         }
         // What is ready and was not chosen waits for the channel from now on.
         let waiting = state.ready & !state.blocked;
         if waiting != 0 {
-            self.begin_blocked(channel, waiting);
+            self.begin_blocked(kernel, channel, waiting);
         }
     }
 
     #[inline(always)]
-    fn grant_free(&mut self, channel: u32, wanted: bool) {
-        if (wanted || self.flin.is_some()) && self.grant_before(channel) {
-            return;
+    fn grant_free(
+        &mut self,
+        kernel: &mut Kernel,
+        above: &mut impl Above,
+        channel: u32,
+        wanted: bool,
+    ) -> Option<ProgramTurn> {
+        if (wanted || self.flin.is_some()) && self.grant_before(kernel, above, channel) {
+            return None;
         }
-        match self.config.bus.arbitration {
-            BusArbitration::CommandFirst => self.grant_command_first(channel),
-            BusArbitration::DataFirst => self.grant_data_first(channel),
+        match self.arbitration {
+            BusArbitration::CommandFirst => self.grant_command_first(kernel, above, channel),
+            BusArbitration::DataFirst => self.grant_data_first(kernel, above, channel),
         }
     }
 
     /// What goes before all else on a free channel: a suspend command; returns whether there
     /// was one.
     #[inline(never)]
-    fn grant_before(&mut self, channel: u32) -> bool {
-        if self.channels[channel as usize].wanted != 0 && self.grant_suspension(channel) {
+    fn grant_before(&mut self, kernel: &mut Kernel, above: &mut impl Above, channel: u32) -> bool {
+        if self.channels[channel as usize].wanted != 0
+            && self.grant_suspension(kernel, above, channel)
+        {
             return true;
         }
-        let data = self.channels[channel as usize].data[data_list(Purpose::Read)];
+        let data = self.channels[channel as usize].data[data_list(WorkKind::HostRead)];
         if self.flin.is_some() && data.head != data.tail {
-            self.put_least_fair_data_first(channel);
+            self.put_least_fair_data_first(kernel, channel);
         }
         false
     }
 
     /// Notes that dies of `channel` could start something if it were free.
-    pub(super) fn begin_blocked(&mut self, channel: u32, mut waiting: u64) {
+    fn begin_blocked(&mut self, kernel: &mut Kernel, channel: u32, mut waiting: u64) {
         while waiting != 0 {
             let state = &mut self.channels[channel as usize];
             let die = state.first_die + waiting.trailing_zeros();
             let lane = self.dies[die as usize].lane as usize;
-            let interleaving = self.config.scheduler.die_interleaving;
+            let interleaving = self.scheduler.die_interleaving;
             if interleaving {
                 state.blocked |= waiting & waiting.wrapping_neg();
             }
             // A die that waits for its chip is looked at again.
             if interleaving || !self.chip_busy[lane] {
-                self.ledger.begin_blocked(lane, channel as usize, self.now);
+                kernel.observe.ledger.begin_blocked(lane, channel as usize, kernel.now);
             }
             waiting &= waiting - 1;
         }
     }
 
     #[inline(always)]
-    fn grant_command_first(&mut self, channel: u32) {
+    fn grant_command_first(
+        &mut self,
+        kernel: &mut Kernel,
+        above: &mut impl Above,
+        channel: u32,
+    ) -> Option<ProgramTurn> {
         let state = &self.channels[channel as usize];
         let first_die = state.first_die;
         let data = if state.data_waiting == 0 { NONE } else { self.oldest_data(state) };
@@ -214,7 +283,7 @@ impl Drive {
         while ready != 0 {
             let die = first_die + ready.trailing_zeros();
             ready &= ready - 1;
-            let Some(pick) = self.pick(die) else { continue };
+            let Some(pick) = self.pick(kernel, above, die) else { continue };
             // Commands are short and keep dies busy; data goes before programs, which
             // carry a page and come last where they can wait.
             let rank = match pick.kind {
@@ -223,17 +292,20 @@ impl Drive {
                 OperationKind::Program => 3,
             };
             if rank == 0 && ready == 0 && best.is_none() {
-                return self.start(die, pick);
+                return self.start(kernel, above, die, pick);
             }
             if best.is_none_or(|(r, _, best)| (rank, pick.order) < (r, best.order)) {
                 best = Some((rank, die, pick));
             }
         }
         match best {
-            Some((rank, die, pick)) if rank == 0 || data == NONE => self.start(die, pick),
-            _ if data != NONE => self.start_transfer(channel, data),
+            Some((rank, die, pick)) if rank == 0 || data == NONE => {
+                return self.start(kernel, above, die, pick);
+            }
+            _ if data != NONE => self.start_transfer(kernel, above, channel, data),
             _ => {}
         }
+        None
     }
 
     /// The read data that has waited longest for a channel; some waits.
@@ -242,7 +314,7 @@ impl Drive {
         let (mut oldest, mut least) = (NONE, u64::MAX);
         for list in state.data {
             if !list.is_empty() {
-                let order = self.transactions[list.head].order;
+                let order = self.works[list.head].order;
                 if order < least {
                     (oldest, least) = (list.head, order);
                 }
@@ -251,11 +323,16 @@ impl Drive {
         oldest
     }
 
-    pub(super) fn grant_data_first(&mut self, channel: u32) {
+    fn grant_data_first(
+        &mut self,
+        kernel: &mut Kernel,
+        above: &mut impl Above,
+        channel: u32,
+    ) -> Option<ProgramTurn> {
         let state = &self.channels[channel as usize];
         if let Some(list) = state.data.iter().find(|list| !list.is_empty()) {
-            self.start_transfer(channel, list.head);
-            return;
+            self.start_transfer(kernel, above, channel, list.head);
+            return None;
         }
         let (first_die, ready, turn) = (state.first_die, state.ready, state.turn);
         let dies_per_chip = self.shape.dies_per_chip;
@@ -267,7 +344,7 @@ impl Drive {
                 if ready & 1 << die == 0 {
                     continue;
                 }
-                let Some(pick) = self.pick(first_die + die) else { continue };
+                let Some(pick) = self.pick(kernel, above, first_die + die) else { continue };
                 let before = |(kind, order, ..): &(OperationKind, u64, u32, Pick)| {
                     (pick.kind as u8, pick.order) < (*kind as u8, *order)
                 };
@@ -277,75 +354,87 @@ impl Drive {
             }
             if let Some((.., die, pick)) = best {
                 self.channels[channel as usize].turn = (chip + 1) % chips;
-                self.start(die, pick);
-                return;
+                return self.start(kernel, above, die, pick);
             }
         }
+        None
     }
 
     /// Begins to move a page's data from its die.
     #[inline(always)]
-    pub(super) fn start_transfer(&mut self, channel: u32, transaction: u32) {
-        let now = self.now;
-        let kind = data_list(self.transactions[transaction].purpose);
+    fn start_transfer(
+        &mut self,
+        kernel: &mut Kernel,
+        above: &mut impl Above,
+        channel: u32,
+        work: u32,
+    ) {
+        let now = kernel.now;
+        let kind = data_list(self.works[work].kind);
         let state = &mut self.channels[channel as usize];
         state.data_waiting -= 1;
         let list = &mut state.data[kind];
-        let first = self.transactions.pop_front(list);
-        debug_assert_eq!(first, Some(transaction));
-        let t = &mut self.transactions[transaction];
-        t.transfer = now;
-        let (holder, bytes) = (t.holder, t.bytes);
-        let (watched, ready) = (t.watched, t.ready);
-        if t.purpose == Purpose::Collect {
-            self.mapping.table.prefetch_content(t.slot);
+        let first = self.works.pop_front(list);
+        debug_assert_eq!(first, Some(work));
+        let w = &mut self.works[work];
+        w.transfer = now;
+        let (holder, bytes) = (w.holder, w.bytes);
+        let (watched, ready) = (w.watched, w.ready);
+        if w.kind == WorkKind::CollectionRead {
+            above.prefetch_moved(w.slot);
         }
+        let observe = &mut kernel.observe;
         if watched && ready < now {
-            let waiting = Waiting::Transaction(transaction);
-            self.ledger.charge_channel(waiting, channel as usize, now, holder, &mut self.blame);
+            let waiting = Waiting::Work(work);
+            let channel = channel as usize;
+            observe.ledger.charge_channel(waiting, channel, now, holder, &mut observe.blame);
         }
-        self.channels[channel as usize].carrying = Carrying::Data { transaction };
-        self.ledger.take_channel(channel as usize, holder, now);
-        self.events.push(now + self.flash.transfer(bytes), Event::ChannelDone { channel });
+        self.channels[channel as usize].carrying = Carrying::Data { work };
+        observe.ledger.take_channel(channel as usize, holder, now);
+        kernel.events.push(now + self.times.transfer(bytes), Event::ChannelDone { channel });
     }
 
     /// What the channel carried is across.
     #[inline(always)]
-    pub(crate) fn channel_done(&mut self, channel: u32) {
+    pub(crate) fn channel_done(
+        &mut self,
+        kernel: &mut Kernel,
+        above: &mut impl Above,
+        channel: u32,
+    ) -> Arrived {
         let carried = self.channels[channel as usize].carrying;
-        self.free_channel(channel, self.now);
-        if let Carrying::Data { transaction } = carried {
-            let t = &self.transactions[transaction];
-            let (die, is_host_read) = (t.die, t.purpose == Purpose::Read);
-            if !is_host_read {
-                let stays_in_die = t.purpose == Purpose::Copyback;
-                // What follows may list other channels, which come after this one.
-                self.mark_channel(channel);
-                if stays_in_die {
-                    cold_path();
-                    return self.program_copyback(die, transaction);
-                }
-            }
-            if self.flin.is_some() {
-                self.read_has_left(transaction);
-            }
-            self.transferred(die);
-            if self.worn_reads.is_some() {
-                self.decode(transaction);
-            } else {
-                self.read_done(transaction);
+        self.free_channel(kernel, channel, kernel.now);
+        let Carrying::Data { work } = carried else { return Arrived::Command };
+        let w = &self.works[work];
+        let (die, kind) = (w.die, w.kind);
+        if kind != WorkKind::HostRead {
+            // What follows may list other channels, which come after this one.
+            self.mark_channel(channel);
+            if kind == WorkKind::Copyback {
+                cold_path();
+                return Arrived::Copyback { work, die };
             }
         }
+        if self.flin.is_some() {
+            self.read_has_left(work);
+        }
+        self.transferred(kernel, above, die);
+        Arrived::Data { work }
+    }
+
+    /// Lists the channel for another look if something waits for it.
+    #[inline(always)]
+    pub(crate) fn look_again(&mut self, channel: u32) {
         if self.channels[channel as usize].has_waiting() {
             self.mark_channel(channel);
         }
     }
 }
 
-pub(super) fn data_list(purpose: Purpose) -> usize {
-    match purpose {
-        Purpose::Load | Purpose::Update => 0,
-        Purpose::Read | Purpose::Merge => 1,
-        Purpose::Collect | Purpose::Copyback | Purpose::Erase => 2,
+pub(super) fn data_list(kind: WorkKind) -> usize {
+    match kind {
+        WorkKind::TableRead => 0,
+        WorkKind::HostRead | WorkKind::RestRead => 1,
+        WorkKind::CollectionRead | WorkKind::Copyback | WorkKind::Erase => 2,
     }
 }

@@ -1,8 +1,8 @@
 //! A die: what it does, what waits for it, and which class of host I/O has its turn.
 
-use crate::flash::queues::{CLASS_HOST, HOST_CLASSES, WRITES, Work};
-use crate::flash::timing::PLANES_MAX;
-use crate::ftl::blocks::Stream;
+use super::queues::{CLASS_HOST, HOST_CLASSES, Load, WRITES};
+use super::timing::PLANES_MAX;
+use crate::kernel::pool::NONE;
 use mynah_stamp::{Span, Time};
 
 /// Turns of urgent, high, medium and low priority before the next round. Urgent work has no need
@@ -27,40 +27,55 @@ pub(crate) enum OperationKind {
 pub(crate) struct DieOperation {
     pub(crate) kind: OperationKind,
     pub(crate) planes: u8,
-    /// Transactions, or the first write unit of each plane's page (linked by `next`).
+    /// Reads or erases, or the first part of each plane's page.
     pub(crate) items: [u32; PLANES_MAX],
     pub(crate) slots: [u32; PLANES_MAX],
-    pub(crate) stream: Stream,
+    /// Whether it is a part of a collection.
+    pub(crate) collects: bool,
 }
 
-pub(crate) struct Die {
-    pub(crate) channel: u32,
+impl DieOperation {
+    /// An operation of no planes yet.
+    #[inline(always)]
+    pub(crate) fn new(kind: OperationKind) -> DieOperation {
+        DieOperation {
+            kind,
+            planes: 0,
+            items: [NONE; PLANES_MAX],
+            slots: [NONE; PLANES_MAX],
+            collects: false,
+        }
+    }
+}
+
+pub(super) struct Die {
+    pub(super) channel: u32,
     /// Its place in the [`Ledger`](crate::observe::blame::Ledger): its own, or its chip's.
-    pub(crate) lane: u32,
+    pub(super) lane: u32,
     /// Its bit in the channel's masks.
-    pub(crate) bit: u64,
-    pub(crate) first_plane: u32,
-    pub(crate) operation: Option<DieOperation>,
+    pub(super) bit: u64,
+    pub(super) first_plane: u32,
+    pub(super) operation: Option<DieOperation>,
     /// Data not yet transferred of the read it holds.
-    pub(crate) transfers: u8,
+    pub(super) transfers: u8,
     /// What waits in its planes' queues.
-    pub(crate) work: Work,
+    pub(super) load: Load,
     turns: [[u8; 4]; 2],
     /// Whether urgent work takes turns with the other classes.
-    pub(crate) urgent_takes_turns: bool,
-    pub(crate) idle_since: Time,
+    pub(super) urgent_takes_turns: bool,
+    pub(super) idle_since: Time,
     /// How long it has been busy, what it does now not included.
-    pub(crate) busy: Span,
-    pub(crate) dead: bool,
+    pub(super) busy: Span,
+    pub(super) dead: bool,
     /// What it does may be suspended, or be followed by the next program without a pause:
     /// what waits for it wants the channel though the die is not idle.
-    pub(crate) interruptible: bool,
+    pub(super) interruptible: bool,
     /// How much longer its array takes, if it is slow.
-    pub(crate) factor: Option<f64>,
+    pub(super) factor: Option<f64>,
 }
 
 impl Die {
-    pub(crate) fn new(channel: u32, lane: u32, bit: u64, first_plane: u32) -> Die {
+    pub(super) fn new(channel: u32, lane: u32, bit: u64, first_plane: u32) -> Die {
         Die {
             channel,
             lane,
@@ -68,7 +83,7 @@ impl Die {
             first_plane,
             operation: None,
             transfers: 0,
-            work: Work::default(),
+            load: Load::default(),
             turns: [TURNS; 2],
             urgent_takes_turns: false,
             idle_since: Time::ZERO,
@@ -80,12 +95,12 @@ impl Die {
     }
 
     #[inline]
-    pub(crate) fn is_idle(&self) -> bool {
+    pub(super) fn is_idle(&self) -> bool {
         self.operation.is_none()
     }
 
     #[inline]
-    pub(crate) fn array_time(&self, time: Span) -> Span {
+    pub(super) fn array_time(&self, time: Span) -> Span {
         match self.factor {
             None => time,
             Some(factor) => Span::from_ps((time.as_ps() as f64 * factor) as u64),
@@ -93,14 +108,14 @@ impl Die {
     }
 
     /// The turns that are left, packed into a number; those of urgent work in the highest places.
-    pub(crate) fn turns_left(&self) -> u32 {
+    pub(super) fn turns_left(&self) -> u32 {
         PLACES
             .iter()
             .fold(0, |packed, &(which, class)| packed << 4 | u32::from(self.turns[which][class]))
     }
 
     /// Takes what [`Die::turns_left`] said.
-    pub(crate) fn set_turns_left(&mut self, mut packed: u32) {
+    pub(super) fn set_turns_left(&mut self, mut packed: u32) {
         for &(which, class) in PLACES.iter().rev() {
             self.turns[which][class] = (packed as u8 & 0xf).min(TURNS[class]);
             packed >>= 4;
@@ -110,7 +125,7 @@ impl Die {
     /// The class of host reads (`which` 0) or writes (1) whose turn it is.
     #[inline]
     pub(super) fn host_class(&mut self, which: usize) -> Option<u8> {
-        let waiting = self.work.some >> (which as u32 * WRITES + u32::from(CLASS_HOST));
+        let waiting = self.load.some >> (which as u32 * WRITES + u32::from(CLASS_HOST));
         match waiting & HOST_CLASSES {
             0 => None,
             urgent if urgent & 1 != 0 && !self.urgent_takes_turns => Some(CLASS_HOST),

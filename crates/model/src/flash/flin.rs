@@ -25,14 +25,14 @@
 
 mod state;
 
+use super::Flash;
+use super::above::{Above, Programmed};
+use super::choice::Pick;
+use super::die::OperationKind;
+use super::queues::{CLASS_COLLECTION, CLASS_HOST, CLASS_MAPPING};
+use super::work::{UNSET, WorkKind};
 use crate::config;
-use crate::drive::Drive;
-use crate::flash::choice::Pick;
-use crate::flash::die::OperationKind;
-use crate::flash::queues::{CLASS_COLLECTION, CLASS_HOST, CLASS_MAPPING, PlaneQueues};
-use crate::ftl::blocks::Stream;
-use crate::ftl::mapping::table::Content;
-use crate::host::command::{UNSET, UnitState};
+use crate::kernel::Kernel;
 use crate::kernel::pool::{Linked, List, NONE};
 use crate::observe::blame::HolderIndex;
 use mynah_stamp::{Span, Time};
@@ -40,7 +40,7 @@ use mynah_stamp::{Span, Time};
 const READS: usize = 0;
 const WRITES: usize = 1;
 
-pub(crate) struct Flin {
+pub(super) struct Flin {
     config: config::Flin,
     dies: usize,
     holders: usize,
@@ -121,7 +121,7 @@ impl Entry {
 }
 
 impl Flin {
-    pub(crate) fn new(config: config::Flin, drive: &config::Config) -> Flin {
+    pub(super) fn new(config: config::Flin, drive: &config::Config) -> Flin {
         let dies = drive.geometry.dies() as usize;
         let limit = |bytes_per_s: u64| {
             let bytes = u128::from(bytes_per_s) * u128::from(config.epoch.as_ps());
@@ -144,7 +144,7 @@ impl Flin {
         }
     }
 
-    pub(crate) fn grow(&mut self, holders: usize) {
+    pub(super) fn grow(&mut self, holders: usize) {
         self.holders = holders;
         self.shares.resize(holders * 2 * self.dies, Share::default());
         // Place 0 is everybody's: nobody else's place moves when more come.
@@ -178,13 +178,13 @@ impl Flin {
 
     /// Forgets what was queued, and counts its epoch from time zero. What it knows of the flows
     /// stays.
-    pub(crate) fn begin_anew(&mut self) {
+    pub(super) fn begin_anew(&mut self) {
         self.clear();
         self.epoch_end = Time::ZERO + self.config.epoch;
     }
 
     /// Forgets what was queued.
-    pub(crate) fn clear(&mut self) {
+    pub(super) fn clear(&mut self) {
         self.outstanding.fill(0);
         self.active_dies.fill(0);
         self.owed.fill(None);
@@ -192,19 +192,19 @@ impl Flin {
     }
 
     /// Whether urgent collection is divided among those who cause it.
-    pub(crate) fn divides_collection(&self) -> bool {
+    pub(super) fn divides_collection(&self) -> bool {
         self.config.divides_collection
     }
 
     /// Pages of a die's collections are being programmed, or blocks erased.
-    pub(crate) fn collected(&mut self, die: u32, moves: u32) {
+    pub(super) fn collected(&mut self, die: u32, moves: u32) {
         if let Some(owed) = &mut self.owed[die as usize] {
             owed.moves = owed.moves.saturating_sub(moves);
         }
     }
 
     /// A block of a die has been won back.
-    pub(crate) fn block_collected(&mut self, die: u32) {
+    pub(super) fn block_collected(&mut self, die: u32) {
         for holder in 0..self.holders as HolderIndex {
             self.share(holder, WRITES, die).written = 0;
         }
@@ -428,51 +428,51 @@ fn is_host(class: u8) -> bool {
     (CLASS_HOST..CLASS_COLLECTION).contains(&class)
 }
 
-impl Drive {
+impl Flash {
     /// How long a read keeps its die where `active` dies of its channel read: where the
     /// channel is the bottleneck, until all of them have had it.
-    fn read_service(&self, transaction: u32, active: u64) -> Span {
-        let t = &self.transactions[transaction];
-        let array = self.flash.read(self.shape.page_of_slot(t.slot));
-        let transfer = self.flash.transfer(t.bytes);
-        (self.flash.read_command(1) + array + transfer).max(transfer.times(active))
+    fn read_service(&self, work: u32, active: u64) -> Span {
+        let w = &self.works[work];
+        let array = self.times.read(self.shape.page_of_slot(w.slot));
+        let transfer = self.times.transfer(w.bytes);
+        (self.times.read_command(1) + array + transfer).max(transfer.times(active))
     }
 
-    fn unit_service(&self) -> Span {
-        let page = self.flash.program_mean + self.flash.page_transfer;
+    fn part_service(&self) -> Span {
+        let page = self.times.program_mean + self.times.page_transfer;
         Span::from_ps(page.as_ps() / u64::from(self.shape.units_per_page))
     }
 
-    fn read_entry(&self, flin: &Flin, transaction: u32) -> Entry {
-        let t = &self.transactions[transaction];
-        let waited = self.now.saturating_since(t.queued);
-        let service = self.read_service(transaction, flin.active_dies(None, t.die));
-        flin.entry(READS, transaction, t.order, t.holder, waited, service)
+    fn read_entry(&self, flin: &Flin, now: Time, work: u32) -> Entry {
+        let w = &self.works[work];
+        let waited = now.saturating_since(w.queued);
+        let service = self.read_service(work, flin.active_dies(None, w.die));
+        flin.entry(READS, work, w.order, w.holder, waited, service)
     }
 
-    fn unit_entry(&self, flin: &Flin, unit: u32) -> Entry {
-        let u = &self.units[unit];
-        let waited = self.now.saturating_since(u.queued);
-        flin.entry(WRITES, unit, u.order, u.holder, waited, self.unit_service())
+    fn part_entry(&self, flin: &Flin, above: &impl Above, now: Time, part: u32) -> Entry {
+        let Programmed { order, holder, queued, .. } = above.part(part);
+        let waited = now.saturating_since(queued);
+        flin.entry(WRITES, part, order, holder, waited, self.part_service())
     }
 
     /// An estimate of how long a die stays busy with what it does.
-    fn busy_left(&self, die: u32) -> Span {
+    fn busy_left(&self, above: &impl Above, now: Time, die: u32) -> Span {
         let Some(operation) = &self.dies[die as usize].operation else { return Span::ZERO };
         let left = |begins: Time, array: Span| match begins {
             UNSET => array,
-            begins => (begins + array).saturating_since(self.now),
+            begins => (begins + array).saturating_since(now),
         };
         let item = operation.items[0];
         match operation.kind {
             OperationKind::Read => {
-                let t = &self.transactions[item];
-                debug_assert_eq!(t.die, die, "the first of a die's reads has left it");
-                let page = self.shape.page_of_slot(t.slot);
-                left(t.array, self.flash.read(page)) + self.flash.transfer(t.bytes)
+                let w = &self.works[item];
+                debug_assert_eq!(w.die, die, "the first of a die's reads has left it");
+                let page = self.shape.page_of_slot(w.slot);
+                left(w.array, self.times.read(page)) + self.times.transfer(w.bytes)
             }
-            OperationKind::Program => left(self.units[item].array, self.flash.program_mean),
-            OperationKind::Erase => left(self.transactions[item].started, self.flash.erase),
+            OperationKind::Program => left(above.part(item).array, self.times.program_mean),
+            OperationKind::Erase => left(self.works[item].started, self.times.erase),
             OperationKind::Suspension => Span::ZERO,
         }
     }
@@ -481,155 +481,151 @@ impl Drive {
     fn running_alone(
         &self,
         flin: &Flin,
+        above: &impl Above,
+        now: Time,
         kind: usize,
-        die: u32,
-        holder: HolderIndex,
+        (die, holder): (u32, HolderIndex),
     ) -> Option<u64> {
         let operation = self.dies[die as usize].operation.as_ref()?;
+        let item = operation.items[0];
         let entry = match (kind, operation.kind) {
-            (READS, OperationKind::Read) => self.read_entry(flin, operation.items[0]),
-            (WRITES, OperationKind::Program) => self.unit_entry(flin, operation.items[0]),
+            (READS, OperationKind::Read) => self.read_entry(flin, now, item),
+            (WRITES, OperationKind::Program) => self.part_entry(flin, above, now, item),
             _ => return None,
         };
         (entry.holder == holder).then(|| entry.alone_behind())
     }
 
-    /// The last of the reads that a die has queued in a class.
+    /// The last in order of the reads that a die has queued in a class; `NONE` if there are none.
     #[cold]
     #[inline(never)]
     pub(super) fn last_read(&self, die: u32, class: usize) -> u32 {
-        self.last_queued(die, |queues| queues.reads[class], |tail| self.transactions[tail].order)
+        let tails = self.planes_of(die).map(|plane| self.queues[plane as usize].reads[class].tail);
+        let queued = tails.filter(|&tail| tail != NONE);
+        queued.max_by_key(|&tail| self.works[tail].order).unwrap_or(NONE)
     }
 
-    /// The last of the units that a die has queued in a class.
+    /// The same of the parts of pages that wait to be programmed.
     #[cold]
     #[inline(never)]
-    pub(super) fn last_unit(&self, die: u32, class: usize) -> u32 {
-        self.last_queued(die, |queues| queues.writes[class], |tail| self.units[tail].order)
-    }
-
-    /// The last in order of a list of each of a die's planes; `NONE` if they are empty.
-    fn last_queued(
-        &self,
-        die: u32,
-        list: impl Fn(&PlaneQueues) -> List,
-        order: impl Fn(u32) -> u64,
-    ) -> u32 {
-        let first = self.dies[die as usize].first_plane as usize;
-        let planes = &self.planes[first..][..self.shape.planes_per_die as usize];
-        let tails = planes.iter().map(|plane| list(&plane.queues).tail);
-        tails.filter(|&tail| tail != NONE).max_by_key(|&tail| order(tail)).unwrap_or(NONE)
+    pub(super) fn last_part(&self, above: &impl Above, die: u32, class: u8) -> u32 {
+        let tails = self.planes_of(die).map(|plane| above.waiting(plane, class).1);
+        let queued = tails.filter(|&tail| tail != NONE);
+        queued.max_by_key(|&tail| above.part(tail).order).unwrap_or(NONE)
     }
 
     /// Gives a read that was just queued its place; `last` was the last before it.
     #[inline(never)]
-    pub(super) fn place_read_fairly(&mut self, transaction: u32, last: u32) {
-        let t = &self.transactions[transaction];
-        let (die, class, holder, bytes) = (t.die, usize::from(t.class), t.holder, t.bytes);
-        if !is_host(t.class) || t.purpose == crate::host::command::Purpose::Erase {
+    pub(super) fn place_read_fairly(
+        &mut self,
+        kernel: &Kernel,
+        above: &impl Above,
+        work: u32,
+        last: u32,
+    ) {
+        let now = kernel.now;
+        let w = &self.works[work];
+        let (die, class, holder, bytes) = (w.die, usize::from(w.class), w.holder, w.bytes);
+        if !is_host(w.class) || w.kind == WorkKind::Erase {
             return;
         }
         let Some(mut flin) = self.flin.take() else { return };
         flin.share(holder, READS, die).bytes += u64::from(bytes);
         flin.count(holder, die, true);
-        let alone = self.read_service(transaction, flin.active_dies(Some(holder), die));
+        let alone = self.read_service(work, flin.active_dies(Some(holder), die));
         if last != NONE {
-            let last = self.read_entry(&flin, last);
-            if flin.stays_last(READS, die, self.now, last, (transaction, holder, alone)) {
+            let last = self.read_entry(&flin, now, last);
+            if flin.stays_last(READS, die, now, last, (work, holder, alone)) {
                 self.flin = Some(flin);
                 return;
             }
         }
         let mut queue = std::mem::take(&mut flin.queue);
         queue.clear();
-        let first = self.dies[die as usize].first_plane;
-        let planes = first..first + self.shape.planes_per_die;
-        for plane in planes.clone() {
-            let mut at = self.planes[plane as usize].queues.reads[class].head;
+        for plane in self.planes_of(die) {
+            let mut at = self.queues[plane as usize].reads[class].head;
             while at != NONE {
-                queue.push(self.read_entry(&flin, at));
-                at = self.transactions[at].next();
+                queue.push(self.read_entry(&flin, now, at));
+                at = self.works[at].next();
             }
         }
         // The planes' queues are in order: this sort merges such runs.
         queue.sort_by_key(|entry| entry.order);
         flin.queue = queue;
-        let busy = self.busy_left(die).as_ps();
-        let running = self.running_alone(&flin, READS, die, holder);
-        if flin.place(READS, die, self.now, busy, (running, alone)) {
-            for plane in planes {
-                self.planes[plane as usize].queues.reads[class] = List::EMPTY;
+        let busy = self.busy_left(above, now, die).as_ps();
+        let running = self.running_alone(&flin, above, now, READS, (die, holder));
+        if flin.place(READS, die, now, busy, (running, alone)) {
+            for plane in self.planes_of(die) {
+                self.queues[plane as usize].reads[class] = List::EMPTY;
             }
             for entry in &flin.queue {
-                self.transactions[entry.index].order = entry.order;
-                let plane = self.transactions[entry.index].plane;
-                let list = &mut self.planes[plane as usize].queues.reads[class];
-                self.transactions.push_back(list, entry.index);
+                self.works[entry.index].order = entry.order;
+                let plane = self.works[entry.index].plane;
+                let list = &mut self.queues[plane as usize].reads[class];
+                self.works.push_back(list, entry.index);
             }
         }
         self.flin = Some(flin);
     }
 
-    /// Gives a unit that was just queued its place; `last` was the last before it.
+    /// Gives a part of a page that was just queued its place; `last` was the last before it.
     #[inline(never)]
-    pub(super) fn place_unit_fairly(&mut self, unit: u32, die: u32, last: u32) {
-        let u = &self.units[unit];
-        let (class, holder) = (usize::from(u.class), u.holder);
-        if !is_host(u.class) || u.state != UnitState::Queued {
+    pub(super) fn place_program_fairly(
+        &mut self,
+        kernel: &Kernel,
+        above: &mut impl Above,
+        part: u32,
+        die: u32,
+        last: u32,
+    ) {
+        let now = kernel.now;
+        let Programmed { class, holder, .. } = above.part(part);
+        if !is_host(class) || above.plane_waited_for(part).is_none() {
             return;
         }
         let Some(mut flin) = self.flin.take() else { return };
         flin.share(holder, WRITES, die).bytes += u64::from(self.shape.unit_bytes);
         if last != NONE {
-            let (last, alone) = (self.unit_entry(&flin, last), self.unit_service());
-            if flin.stays_last(WRITES, die, self.now, last, (unit, holder, alone)) {
+            let (last, alone) = (self.part_entry(&flin, above, now, last), self.part_service());
+            if flin.stays_last(WRITES, die, now, last, (part, holder, alone)) {
                 self.flin = Some(flin);
                 return;
             }
         }
         let mut queue = std::mem::take(&mut flin.queue);
         queue.clear();
-        let first = self.dies[die as usize].first_plane;
-        let planes = first..first + self.shape.planes_per_die;
+        let planes = self.planes_of(die);
         for plane in planes.clone() {
-            let mut at = self.planes[plane as usize].queues.writes[class].head;
+            let mut at = above.waiting(plane, class).0;
             while at != NONE {
-                queue.push(self.unit_entry(&flin, at));
-                at = self.units[at].next();
+                queue.push(self.part_entry(&flin, above, now, at));
+                at = above.next(at);
             }
         }
         queue.sort_by_key(|entry| entry.order);
         flin.queue = queue;
-        let busy = self.busy_left(die).as_ps();
-        let running = self.running_alone(&flin, WRITES, die, holder);
-        if flin.place(WRITES, die, self.now, busy, (running, self.unit_service())) {
-            for plane in planes {
-                self.planes[plane as usize].queues.writes[class] = List::EMPTY;
-            }
-            for entry in &flin.queue {
-                self.units[entry.index].order = entry.order;
-                let Content::Unit(_) = self.units[entry.index].content else { continue };
-                let plane = self.units[entry.index].plane;
-                let list = &mut self.planes[plane as usize].queues.writes[class];
-                self.units.push_back(list, entry.index);
-            }
+        let busy = self.busy_left(above, now, die).as_ps();
+        let running = self.running_alone(&flin, above, now, WRITES, (die, holder));
+        if flin.place(WRITES, die, now, busy, (running, self.part_service())) {
+            let places = flin.queue.iter().map(|entry| (entry.index, entry.order));
+            above.reorder(planes, class, places);
         }
         self.flin = Some(flin);
     }
 
     /// A read has left its die.
     #[inline(never)]
-    pub(crate) fn read_has_left(&mut self, transaction: u32) {
-        let t = &self.transactions[transaction];
+    pub(super) fn read_has_left(&mut self, work: u32) {
+        let w = &self.works[work];
         let Some(flin) = &mut self.flin else { return };
-        if is_host(t.class) {
-            flin.count(t.holder, t.die, false);
+        if is_host(w.class) {
+            flin.count(w.holder, w.die, false);
         }
         // What has left is soon something else: those that the die still holds stay in front.
-        let state = &mut self.dies[t.die as usize];
+        let state = &mut self.dies[w.die as usize];
         let held = usize::from(state.transfers);
         if let Some(operation) = &mut state.operation
-            && let Some(at) = operation.items[..held].iter().position(|&item| item == transaction)
+            && let Some(at) = operation.items[..held].iter().position(|&item| item == work)
         {
             operation.items.swap(at, held - 1);
         }
@@ -637,45 +633,65 @@ impl Drive {
 
     /// Notes how much reads that start now were slowed down.
     #[inline(never)]
-    pub(super) fn note_slowdowns_of_reads(&mut self, die: u32, items: &[u32]) {
+    pub(super) fn note_slowdowns_of_reads(&mut self, kernel: &Kernel, die: u32, items: &[u32]) {
         let Some(mut flin) = self.flin.take() else { return };
         for &item in items {
-            if is_host(self.transactions[item].class) {
-                let entry = self.read_entry(&flin, item);
+            if is_host(self.works[item].class) {
+                let entry = self.read_entry(&flin, kernel.now, item);
                 flin.add_slowdown(READS, die, entry);
             }
         }
         self.flin = Some(flin);
     }
 
-    /// Notes how much the units of a program that starts now were slowed down.
+    /// Notes how much the parts of a program that starts now were slowed down.
     #[inline(never)]
-    pub(super) fn note_slowdowns_of_units(&mut self, die: u32, items: &[u32]) {
+    pub(super) fn note_slowdowns_of_programs(
+        &mut self,
+        kernel: &Kernel,
+        above: &impl Above,
+        die: u32,
+        items: &[u32],
+    ) {
         let Some(mut flin) = self.flin.take() else { return };
         for &first in items {
             let mut at = first;
             while at != NONE {
-                if is_host(self.units[at].class) {
-                    let entry = self.unit_entry(&flin, at);
+                if is_host(above.part(at).class) {
+                    let entry = self.part_entry(&flin, above, kernel.now, at);
                     flin.add_slowdown(WRITES, die, entry);
                     let share = flin.share(entry.holder, WRITES, die);
                     share.written = share.written.saturating_add(1);
                     flin.owed[die as usize] = None;
                 }
-                at = self.units[at].next();
+                at = above.next(at);
             }
         }
         self.flin = Some(flin);
     }
 
+    /// A block of a plane has been won back.
+    pub(crate) fn block_collected(&mut self, plane: u32) {
+        let die = self.shape.die_of_plane(plane);
+        if let Some(flin) = &mut self.flin {
+            flin.block_collected(die);
+        }
+    }
+
     /// Whether a program that has waited for `waited`, and has `moves` of collection to wait for,
     /// will have waited longer for its work than a read for its own, each if the other goes first.
-    pub(super) fn program_has_waited_more(&self, read: Pick, waited: Span, moves: u32) -> bool {
-        let list = self.planes[read.plane as usize].queues.reads[usize::from(read.class)];
-        let read_waited = self.now.saturating_since(self.transactions[list.head].queued);
+    pub(super) fn program_has_waited_more(
+        &self,
+        kernel: &Kernel,
+        read: Pick,
+        waited: Span,
+        moves: u32,
+    ) -> bool {
+        let list = self.queues[read.plane as usize].reads[usize::from(read.class)];
+        let read_waited = kernel.now.saturating_since(self.works[list.head].queued);
         let read_service = self.read_service(list.head, 1);
-        let program = self.flash.program_mean + self.flash.page_transfer;
-        let moved = self.flash.read_command(1) + self.flash.read(0) + self.flash.page_transfer;
+        let program = self.times.program_mean + self.times.page_transfer;
+        let moved = self.times.read_command(1) + self.times.read(0) + self.times.page_transfer;
         let collection = (moved + program).times(moves.into());
         let product = |a: Span, b: Span| u128::from(a.as_ps()) * u128::from(b.as_ps());
         product(waited + read_service + collection, read_service)
@@ -686,33 +702,35 @@ impl Drive {
     /// caused it.
     #[cold]
     #[inline(never)]
-    pub(super) fn pick_dividing_collection(&mut self, die: u32) -> Option<Pick> {
+    pub(super) fn pick_dividing_collection(
+        &mut self,
+        kernel: &Kernel,
+        above: &impl Above,
+        die: u32,
+    ) -> Option<Pick> {
         let first = self.dies[die as usize].first_plane;
         let class = self.dies[die as usize].host_class(0);
         let read = class.and_then(|class| self.pick_read(first, class));
-        let write = self.pick_host_write(die);
-        let unit = match write {
-            Some(Pick { plane, class, .. }) => {
-                Some(self.planes[plane as usize].queues.writes[usize::from(class)].head)
-            }
-            None => self.unit_without_place(first),
+        let write = self.pick_host_write(kernel, above, die);
+        let part = match write {
+            Some(Pick { plane, class, .. }) => Some(above.waiting(plane, class).0),
+            None => self.part_without_place(above, die),
         };
-        let Some(unit) = unit else { return read.or_else(|| self.pick_collection(die)) };
-        let (holder, waited) = (self.units[unit].holder, self.now.since(self.units[unit].queued));
-        let planes = first..first + self.shape.planes_per_die;
-        let left = planes.map(|plane| {
-            self.planes[plane as usize].collection.moves_left(self.shape.units_per_page)
-        });
-        let left = left.sum();
+        let Some(part) = part else {
+            return read.or_else(|| self.pick_collection(kernel, above, die));
+        };
+        let Programmed { class, holder, queued, .. } = above.part(part);
+        let waited = kernel.now.since(queued);
+        let left = self.planes_of(die).map(|plane| above.moves_left(plane)).sum();
         let moves = match &mut self.flin {
-            Some(flin) if is_host(self.units[unit].class) => flin.moves_owed(holder, die, left),
+            Some(flin) if is_host(class) => flin.moves_owed(holder, die, left),
             _ => 0,
         };
         // What has no place needs a block, whoever has taken the others.
         let moves = if write.is_none() { moves.max(1) } else { moves };
         if let Some(read) = read {
-            let is_due = self.config.scheduler.write_deadline.is_some_and(|most| waited >= most);
-            if !is_due && !self.program_has_waited_more(read, waited, moves) {
+            let is_due = self.scheduler.write_deadline.is_some_and(|most| waited >= most);
+            if !is_due && !self.program_has_waited_more(kernel, read, waited, moves) {
                 return Some(read);
             }
         }
@@ -722,24 +740,19 @@ impl Drive {
         // While collection waits for data of its own, the die need not.
         match moves {
             0 => write,
-            _ => self.pick_collection(die).or(read).or(write),
+            _ => self.pick_collection(kernel, above, die).or(read).or(write),
         }
     }
 
-    /// The first unit of the mapping or of hosts that waits for a free block in a die whose
-    /// first plane is `first`.
-    fn unit_without_place(&self, first: u32) -> Option<u32> {
+    /// The first of what waits for a die and has no place to be programmed in, but for what is
+    /// collected.
+    fn part_without_place(&self, above: &impl Above, die: u32) -> Option<u32> {
         let mut oldest = None;
-        for plane in first..first + self.shape.planes_per_die {
-            let writes = &self.planes[plane as usize].queues.writes;
+        for plane in self.planes_of(die) {
             for class in CLASS_MAPPING..CLASS_COLLECTION {
-                let head = writes[usize::from(class)].head;
-                let stream = match class {
-                    CLASS_MAPPING => Stream::Translation,
-                    _ => Stream::Host,
-                };
-                if head != NONE && !self.blocks.can_program(plane, stream) {
-                    let order = self.units[head].order;
+                let head = above.waiting(plane, class).0;
+                if head != NONE && above.is_without_place(plane, class) {
+                    let order = above.part(head).order;
                     oldest = Some((order, head)).min(oldest.or(Some((u64::MAX, NONE))));
                 }
             }
@@ -750,13 +763,13 @@ impl Drive {
     /// Whether a read of the block that begins with `slot` waits in `plane`.
     pub(super) fn is_block_read(&self, plane: u32, slot: u32) -> bool {
         let block = self.shape.block_of_slot(slot);
-        self.planes[plane as usize].queues.reads.iter().any(|list| {
+        self.queues[plane as usize].reads.iter().any(|list| {
             let mut at = list.head;
             while at != NONE {
-                if self.shape.block_of_slot(self.transactions[at].slot) == block {
+                if self.shape.block_of_slot(self.works[at].slot) == block {
                     return true;
                 }
-                at = self.transactions[at].next();
+                at = self.works[at].next();
             }
             false
         })
@@ -765,45 +778,44 @@ impl Drive {
     /// Moves the data of host reads to the front of a channel's queue that whoever is slowed
     /// down most waits for: the data's own read, or the next read for the same die.
     #[inline(never)]
-    pub(super) fn put_least_fair_data_first(&mut self, channel: u32) {
+    pub(super) fn put_least_fair_data_first(&mut self, kernel: &Kernel, channel: u32) {
         const HOST_DATA: usize = 1;
         let list = self.channels[channel as usize].data[HOST_DATA];
         let Some(flin) = self.flin.take() else { return };
         let (mut worst, mut found, mut found_before) = (-1.0, NONE, NONE);
         let (mut before, mut at) = (NONE, list.head);
         while at != NONE {
-            let t = &self.transactions[at];
-            let transfer = self.flash.transfer(t.bytes).as_ps();
-            let own = self.read_entry(&flin, at).slowdown(transfer);
-            let slowdown = self.next_in_line(&flin, t.die, transfer).max(own);
+            let w = &self.works[at];
+            let transfer = self.times.transfer(w.bytes).as_ps();
+            let own = self.read_entry(&flin, kernel.now, at).slowdown(transfer);
+            let slowdown = self.next_in_line(&flin, kernel.now, w.die, transfer).max(own);
             if slowdown > worst {
                 (worst, found, found_before) = (slowdown, at, before);
             }
-            (before, at) = (at, self.transactions[at].next());
+            (before, at) = (at, self.works[at].next());
         }
         if found_before != NONE {
             let list = &mut self.channels[channel as usize].data[HOST_DATA];
-            self.transactions.unlink(list, found_before, found);
+            self.works.unlink(list, found_before, found);
             let head = std::mem::replace(&mut list.head, found);
-            let order = self.transactions[head].order;
-            self.transactions[head].order = self.transactions[found].order;
-            self.transactions[found].order = order;
-            self.transactions[found].set_next(head);
+            let order = self.works[head].order;
+            self.works[head].order = self.works[found].order;
+            self.works[found].order = order;
+            self.works[found].set_next(head);
         }
         self.flin = Some(flin);
     }
 
     /// The slowdown of the next host read for a die, if the die is free after `busy`.
-    fn next_in_line(&self, flin: &Flin, die: u32, busy: u64) -> f64 {
-        let first = self.dies[die as usize].first_plane;
-        (first..first + self.shape.planes_per_die)
+    fn next_in_line(&self, flin: &Flin, now: Time, die: u32, busy: u64) -> f64 {
+        self.planes_of(die)
             .flat_map(|plane| {
-                let reads = &self.planes[plane as usize].queues.reads;
+                let reads = &self.queues[plane as usize].reads;
                 reads[usize::from(CLASS_HOST)..usize::from(CLASS_COLLECTION)].iter()
             })
             .filter(|list| !list.is_empty())
             .map(|list| {
-                let entry = self.read_entry(flin, list.head);
+                let entry = self.read_entry(flin, now, list.head);
                 entry.slowdown(busy + entry.service)
             })
             .fold(0.0, f64::max)

@@ -6,22 +6,21 @@
 //! programmed does not suspend the program, and ends its suspension. A die with a page in
 //! its cache register is not suspended.
 
+use super::Flash;
+use super::above::Above;
+use super::channel::{Carrying, ProgramTurn};
+use super::choice::Pick;
+use super::die::{Die, DieOperation, OperationKind};
+use super::queues::{AWAITED_READS, CLASS_COLLECTION, CLASS_HOST, EXCLUSIVE};
 use crate::config::{Config, Suspension};
-use crate::drive::Drive;
-use crate::flash::channel::Carrying;
-use crate::flash::choice::Pick;
-use crate::flash::die::{Die, DieOperation, OperationKind};
-use crate::flash::queues::{AWAITED_READS, CLASS_COLLECTION, CLASS_HOST, EXCLUSIVE};
-use crate::flash::timing::PLANES_MAX;
-use crate::ftl::blocks::Stream;
+use crate::kernel::Kernel;
 use crate::kernel::event::Event;
-use crate::kernel::pool::{Linked, NONE};
 use crate::observe::blame::HolderIndex;
 use mynah_stamp::{Span, Time};
 
 /// What a die holds beside what it does.
 #[derive(Clone, Default)]
-pub(crate) struct Hold {
+pub(super) struct Hold {
     present: Timed,
     suspended: Option<Suspended>,
     next: Option<Next>,
@@ -69,14 +68,14 @@ enum Chance {
 
 impl Hold {
     /// One for each die, if the drive interrupts anything.
-    pub(crate) fn all(config: &Config) -> Vec<Hold> {
+    pub(super) fn all(config: &Config) -> Vec<Hold> {
         let s = &config.scheduler;
         let any = s.suspend_program.is_some() || s.suspend_erase.is_some() || s.cache_program;
         vec![Hold::default(); if any { config.geometry.dies() as usize } else { 0 }]
     }
 
     /// What is suspended and what comes next, the latest first.
-    pub(crate) fn operations(&self) -> [Option<DieOperation>; 2] {
+    pub(super) fn operations(&self) -> [Option<DieOperation>; 2] {
         [self.next.map(|next| next.operation), self.suspended.map(|held| held.operation)]
     }
 
@@ -85,10 +84,11 @@ impl Hold {
     }
 }
 
-impl Drive {
+impl Flash {
     /// Begins a program or an erase that may be interrupted.
     pub(super) fn begin_long(
         &mut self,
+        kernel: &mut Kernel,
         die: u32,
         holder: HolderIndex,
         operation: DieOperation,
@@ -96,31 +96,31 @@ impl Drive {
         array: Span,
     ) {
         let array = self.dies[die as usize].array_time(array);
-        self.counters.multi_plane_operations += u64::from(operation.planes > 1);
-        let begins = self.now + command;
+        kernel.observe.counters.multi_plane_operations += u64::from(operation.planes > 1);
+        let begins = kernel.now + command;
         if self.dies[die as usize].is_idle() {
-            self.occupy_for(die, holder, operation, command);
+            self.occupy_for(kernel, die, holder, operation, command);
             let present = Timed { holder, begins, ends: begins + array, suspensions: 0 };
-            self.run_array(die, present);
+            self.run_array(kernel, die, present);
             return;
         }
         // Its page goes to the die beside the program under way.
         let Die { channel, bit, .. } = self.dies[die as usize];
-        let end = self.events.reserve(begins);
+        let end = kernel.events.reserve(begins);
         let state = &mut self.channels[channel as usize];
         state.carrying = Carrying::Command { end, announced: false };
         state.wanted &= !bit;
-        self.ledger.take_channel(channel as usize, holder, self.now);
+        kernel.observe.ledger.take_channel(channel as usize, holder, kernel.now);
         self.holds[die as usize].next = Some(Next { operation, holder, array, ready: begins });
     }
 
     #[inline(always)]
-    fn run_array(&mut self, die: u32, present: Timed) {
+    fn run_array(&mut self, kernel: &mut Kernel, die: u32, present: Timed) {
         let hold = &mut self.holds[die as usize];
         hold.present = present;
         let (number, free) = (hold.number, hold.suspended.is_none());
-        self.events.push(present.ends, Event::LongArrayDone { number, die });
-        let scheduler = &self.config.scheduler;
+        kernel.events.push(present.ends, Event::LongArrayDone { number, die });
+        let scheduler = &self.scheduler;
         let state = &mut self.dies[die as usize];
         let kind = state.operation.as_ref().map(|operation| operation.kind);
         state.interruptible = free
@@ -131,70 +131,85 @@ impl Drive {
                 Some(OperationKind::Erase) => scheduler.suspend_erase.is_some(),
                 _ => false,
             };
-        if state.interruptible && !state.work.is_empty() {
+        if state.interruptible && !state.load.is_empty() {
             self.want_channel(die);
         }
     }
 
-    /// The array of a program or an erase is done, unless it was suspended since.
+    /// The array of a program or an erase is done, unless it was suspended since; what has ended.
     #[inline(never)]
-    pub(crate) fn long_array_done(&mut self, die: u32, number: u16) {
+    pub(crate) fn long_array_done(
+        &mut self,
+        kernel: &mut Kernel,
+        above: &mut impl Above,
+        die: u32,
+        number: u16,
+    ) -> Option<DieOperation> {
         let hold = &mut self.holds[die as usize];
         if hold.number != number {
-            return;
+            return None;
         }
         let state = &mut self.dies[die as usize];
         state.interruptible = false;
         self.channels[state.channel as usize].wanted &= !state.bit;
         // It is large, and moved only if there is one.
         if hold.next.is_none() {
-            self.block_changed(die);
+            self.block_changed(kernel, above, die)
         } else if let Some(next) = hold.next.take() {
-            self.go_on(die, next);
+            self.go_on(kernel, above, die, next)
+        } else {
+            None
         }
     }
 
-    /// The next program follows the one that ends.
-    fn go_on(&mut self, die: u32, next: Next) {
+    /// The next program follows the one that ends, which is returned.
+    fn go_on(
+        &mut self,
+        kernel: &mut Kernel,
+        above: &mut impl Above,
+        die: u32,
+        next: Next,
+    ) -> Option<DieOperation> {
         let Next { operation, holder, array, ready } = next;
         let lane = self.lane(die);
-        if self.activity.is_some() {
-            self.note_die(die);
+        if kernel.observe.activity.is_some() {
+            self.note_die(kernel, die);
         }
-        let Some(done) = self.dies[die as usize].operation.replace(operation) else { return };
-        let held = self.ledger.pass_lane(lane, holder, self.now);
+        let done = self.dies[die as usize].operation.replace(operation)?;
+        let held = kernel.observe.ledger.pass_lane(lane, holder, kernel.now);
         self.dies[die as usize].busy += held;
-        let begins = ready.max(self.now);
+        let begins = ready.max(kernel.now);
         for &first in &operation.items[..usize::from(operation.planes)] {
-            let mut unit = first;
-            while unit != NONE {
-                self.units[unit].array = begins;
-                unit = self.units[unit].next();
-            }
+            above.array_begins(first, begins);
         }
         let present = Timed { holder, begins, ends: begins + array, suspensions: 0 };
-        self.run_array(die, present);
-        self.finish_change(&done);
+        self.run_array(kernel, die, present);
+        Some(done)
     }
 
     fn suspension(&self, kind: OperationKind) -> Option<Suspension> {
         match kind {
-            OperationKind::Program => self.config.scheduler.suspend_program,
-            OperationKind::Erase => self.config.scheduler.suspend_erase,
+            OperationKind::Program => self.scheduler.suspend_program,
+            OperationKind::Erase => self.scheduler.suspend_erase,
             _ => None,
         }
     }
 
     /// Suspends what one of the channel's dies does, if something waits that may do so.
     #[inline(never)]
-    pub(super) fn grant_suspension(&mut self, channel: u32) -> bool {
+    pub(super) fn grant_suspension(
+        &mut self,
+        kernel: &mut Kernel,
+        above: &mut impl Above,
+        channel: u32,
+    ) -> bool {
         let (mut wanted, first_die) =
             (self.channels[channel as usize].wanted, self.channels[channel as usize].first_die);
         while wanted != 0 {
             let die = first_die + wanted.trailing_zeros();
             wanted &= wanted - 1;
-            if self.chance_to_suspend(die) == Chance::Now {
-                self.suspend(die);
+            if self.chance_to_suspend(kernel, above, die) == Chance::Now {
+                self.suspend(kernel, die);
                 return true;
             }
         }
@@ -202,47 +217,56 @@ impl Drive {
     }
 
     /// Moves the next page to one of the channel's dies, if the channel is still free; dies
-    /// that want nothing any more are forgotten.
+    /// that want nothing any more are forgotten. If a page is to be filled for that, those that
+    /// have not been asked are asked when this is called again.
     #[inline(never)]
-    pub(super) fn grant_next_page(&mut self, channel: u32) {
-        let (mut wanted, first_die) =
-            (self.channels[channel as usize].wanted, self.channels[channel as usize].first_die);
+    pub(super) fn grant_next_page(
+        &mut self,
+        kernel: &mut Kernel,
+        above: &mut impl Above,
+        channel: u32,
+    ) -> Option<ProgramTurn> {
+        let state = &self.channels[channel as usize];
+        let first_die = state.first_die;
+        let mut wanted = self.offered.take().unwrap_or(state.wanted);
         while wanted != 0 {
             if !matches!(self.channels[channel as usize].carrying, Carrying::Nothing) {
-                return;
+                break;
             }
             let die = first_die + wanted.trailing_zeros();
             wanted &= wanted - 1;
-            let next = self.next_program(die);
-            if let Ok(pick) = next {
-                self.start_program(die, pick);
-            } else if self.chance_to_suspend(die) == Chance::Never
+            let next = self.next_program(kernel, above, die);
+            if let Ok(Pick { plane, class, .. }) = next {
+                self.offered = Some(wanted);
+                return Some(ProgramTurn { die, plane, class });
+            } else if self.chance_to_suspend(kernel, above, die) == Chance::Never
                 && matches!(next, Err(Chance::Never))
             {
                 let bit = self.dies[die as usize].bit;
                 self.channels[channel as usize].wanted &= !bit;
             }
         }
+        None
     }
 
     /// Whether what a busy die does can be suspended for what waits for it.
-    fn chance_to_suspend(&mut self, die: u32) -> Chance {
+    fn chance_to_suspend(&mut self, kernel: &Kernel, above: &impl Above, die: u32) -> Chance {
         let state = &self.dies[die as usize];
         let Some(operation) = state.operation.as_ref().filter(|_| state.interruptible) else {
             return Chance::Never;
         };
-        let (kind, collects) = (operation.kind, operation.stream.is_collected());
+        let (kind, collects) = (operation.kind, operation.collects);
         let Some(suspension) = self.suspension(kind) else { return Chance::Never };
         let hold = &self.holds[die as usize];
         let present = hold.present;
         if hold.next.is_some()
-            || state.work.some & EXCLUSIVE != 0
+            || state.load.some & EXCLUSIVE != 0
             || present.suspensions >= suspension.limit
-            || (collects && self.is_collection_urgent(die))
+            || (collects && self.is_collection_urgent(above, die))
         {
             return Chance::Never;
         }
-        let left = present.ends.saturating_since(self.now + self.flash.suspend_command);
+        let left = present.ends.saturating_since(kernel.now + self.times.suspend_command);
         let least = match self.first_awaited_read(die) {
             Some(read) => {
                 let operation = self.dies[die as usize].operation.as_ref();
@@ -250,14 +274,14 @@ impl Drive {
                 (!waits).then_some(suspension.least_left)
             }
             None if kind == OperationKind::Erase => {
-                let least = self.config.scheduler.suspend_erase_for_writes;
-                least.filter(|_| self.pick_host_write(die).is_some())
+                let least = self.scheduler.suspend_erase_for_writes;
+                least.filter(|_| self.pick_host_write(kernel, above, die).is_some())
             }
             None => None,
         };
         match least {
             Some(least) if left >= least && !left.is_zero() => {
-                if self.now < present.begins {
+                if kernel.now < present.begins {
                     Chance::Later
                 } else {
                     Chance::Now
@@ -268,47 +292,53 @@ impl Drive {
     }
 
     /// The program whose page can be moved to a die beside the one under way.
-    fn next_program(&mut self, die: u32) -> Result<Pick, Chance> {
+    fn next_program(
+        &mut self,
+        kernel: &Kernel,
+        above: &impl Above,
+        die: u32,
+    ) -> Result<Pick, Chance> {
         let state = &self.dies[die as usize];
         let programs = state.interruptible
             && state.operation.as_ref().is_some_and(|now| now.kind == OperationKind::Program);
         let Hold { present, next, .. } = &self.holds[die as usize];
-        if !self.config.scheduler.cache_program
+        if !self.scheduler.cache_program
             || !programs
             || next.is_some()
-            || state.work.some & AWAITED_READS != 0
+            || state.load.some & AWAITED_READS != 0
         {
             return Err(Chance::Never);
         }
-        if self.now < present.begins {
+        if kernel.now < present.begins {
             return Err(Chance::Later);
         }
         let first = state.first_plane;
-        let exclusive = state.work.some & EXCLUSIVE != 0;
-        let host = match exclusive || self.is_collection_urgent(die) {
+        let exclusive = state.load.some & EXCLUSIVE != 0;
+        let host = match exclusive || self.is_collection_urgent(above, die) {
             true => None,
-            false => self.pick_host_write(die),
+            false => self.pick_host_write(kernel, above, die),
         };
-        host.or_else(|| self.pick_write(first, CLASS_COLLECTION)).ok_or(Chance::Never)
+        host.or_else(|| self.pick_write(kernel, above, first, CLASS_COLLECTION))
+            .ok_or(Chance::Never)
     }
 
-    fn is_collection_urgent(&self, die: u32) -> bool {
+    fn is_collection_urgent(&self, above: &impl Above, die: u32) -> bool {
         let first = self.dies[die as usize].first_plane;
-        (first..first + self.shape.planes_per_die).any(|plane| self.blocks.is_urgent(plane))
+        (first..first + self.shape.planes_per_die).any(|plane| above.is_urgent(plane))
     }
 
     /// Whether a chosen read is of a page that `operation` programs.
     fn reads_page_of(&self, read: Pick, operation: &DieOperation) -> bool {
-        let queues = &self.planes[read.plane as usize].queues;
+        let queues = &self.queues[read.plane as usize];
         let head = queues.reads[usize::from(read.class)].head;
-        self.programs_page(operation, self.transactions[head].slot)
+        self.programs_page(operation, self.works[head].slot)
     }
 
     fn programs_page(&self, operation: &DieOperation, slot: u32) -> bool {
         let units = self.shape.units_per_page;
         operation.kind == OperationKind::Program
             && operation.slots[..usize::from(operation.planes)].iter().any(|&first| {
-                let pages = self.pages_in_program(self.shape.page_of_slot(first));
+                let pages = self.shape.pages_in_program(self.shape.page_of_slot(first));
                 (first..first + units * pages).contains(&slot)
             })
     }
@@ -320,16 +350,16 @@ impl Drive {
         hold.suspended.as_ref().is_some_and(|held| self.programs_page(&held.operation, slot))
     }
 
-    fn suspend(&mut self, die: u32) {
-        let now = self.now;
-        let command = self.flash.suspend_command;
-        if self.activity.is_some() {
-            self.note_die(die);
+    fn suspend(&mut self, kernel: &mut Kernel, die: u32) {
+        let now = kernel.now;
+        let command = self.times.suspend_command;
+        if kernel.observe.activity.is_some() {
+            self.note_die(kernel, die);
         }
         let state = &mut self.dies[die as usize];
         let Some(operation) = state.operation.take() else { return };
         state.interruptible = false;
-        state.work.set_suspended(true);
+        state.load.set_suspended(true);
         self.channels[state.channel as usize].wanted &= !state.bit;
         let hold = &mut self.holds[die as usize];
         let Timed { holder, ends, suspensions, .. } = hold.present;
@@ -342,26 +372,25 @@ impl Drive {
             since: now,
         });
         match operation.kind {
-            OperationKind::Erase => self.counters.erase_suspensions += 1,
-            _ => self.counters.program_suspensions += 1,
+            OperationKind::Erase => kernel.observe.counters.erase_suspensions += 1,
+            _ => kernel.observe.counters.program_suspensions += 1,
         }
         let latency =
             self.suspension(operation.kind).map_or(Span::ZERO, |suspension| suspension.latency);
         let lane = self.lane(die);
-        let held = self.ledger.release_lane(lane, now);
+        let held = kernel.observe.ledger.release_lane(lane, now);
         self.dies[die as usize].busy += held;
-        let stopping = DieOperation {
-            kind: OperationKind::Suspension,
-            planes: 0,
-            items: [NONE; PLANES_MAX],
-            slots: [NONE; PLANES_MAX],
-            stream: Stream::Host,
-        };
-        self.occupy(die, holder, stopping, command, latency);
+        let stopping = DieOperation::new(OperationKind::Suspension);
+        self.occupy(kernel, die, holder, stopping, command, latency);
     }
 
     /// What an idle die does that has suspended something.
-    pub(super) fn pick_beside_suspended(&mut self, die: u32) -> Option<Pick> {
+    pub(super) fn pick_beside_suspended(
+        &mut self,
+        kernel: &Kernel,
+        above: &impl Above,
+        die: u32,
+    ) -> Option<Pick> {
         let held = self.holds[die as usize].suspended?;
         let kind = held.operation.kind;
         let longest = self.suspension(kind).map_or(Span::ZERO, |suspension| suspension.longest);
@@ -371,11 +400,11 @@ impl Drive {
             plane: self.dies[die as usize].first_plane,
             order: 0,
         };
-        let collects = held.operation.stream.is_collected();
-        let exclusive = self.dies[die as usize].work.some & EXCLUSIVE != 0;
+        let collects = held.operation.collects;
+        let exclusive = self.dies[die as usize].load.some & EXCLUSIVE != 0;
         if exclusive
-            || self.now.since(held.since) >= longest
-            || (collects && self.is_collection_urgent(die))
+            || kernel.now.since(held.since) >= longest
+            || (collects && self.is_collection_urgent(above, die))
         {
             return Some(resume);
         }
@@ -383,18 +412,17 @@ impl Drive {
             let waits = self.reads_page_of(read, &held.operation);
             return Some(if waits { resume } else { read });
         }
-        if kind == OperationKind::Erase && self.config.scheduler.suspend_erase_for_writes.is_some()
-        {
-            return self.pick_host_write(die).or(Some(resume));
+        if kind == OperationKind::Erase && self.scheduler.suspend_erase_for_writes.is_some() {
+            return self.pick_host_write(kernel, above, die).or(Some(resume));
         }
         Some(resume)
     }
 
     /// What the die has suspended goes on.
-    pub(super) fn resume(&mut self, die: u32) {
-        let now = self.now;
+    pub(super) fn resume(&mut self, kernel: &mut Kernel, die: u32) {
+        let now = kernel.now;
         let Some(held) = self.holds[die as usize].suspended.take() else { return };
-        self.dies[die as usize].work.set_suspended(false);
+        self.dies[die as usize].load.set_suspended(false);
         let Suspended { operation, holder, mut suspensions, left, since } = held;
         let mut array = left;
         if let Some(suspension) = self.suspension(operation.kind) {
@@ -403,9 +431,9 @@ impl Drive {
                 suspensions = suspension.limit;
             }
         }
-        let command = self.flash.suspend_command;
-        self.occupy_for(die, holder, operation, command);
+        let command = self.times.suspend_command;
+        self.occupy_for(kernel, die, holder, operation, command);
         let begins = now + command;
-        self.run_array(die, Timed { holder, begins, ends: begins + array, suspensions });
+        self.run_array(kernel, die, Timed { holder, begins, ends: begins + array, suspensions });
     }
 }

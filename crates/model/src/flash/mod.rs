@@ -1,11 +1,152 @@
-//! The back end: bus and array times, the dies and channels, and who uses them next.
+//! The back end: bus and array times, the dies and channels, what waits for them, and who uses them
+//! next. What data are, and where they belong, it does not know: it is given work, and returns its
+//! end.
 
+pub(crate) mod above;
 pub(crate) mod channel;
+mod check;
 pub(crate) mod choice;
 pub(crate) mod die;
-pub(crate) mod flin;
-pub(crate) mod hold;
+mod flin;
+mod hold;
 pub(crate) mod operation;
 pub(crate) mod queues;
 pub(crate) mod scheduler;
+mod state;
+mod stop;
 pub(crate) mod timing;
+pub(crate) mod work;
+
+use crate::config::{self, Config, Precedence};
+use crate::ftl::space::Shape;
+use crate::kernel::pool::Pool;
+use channel::Channel;
+use die::Die;
+use flin::Flin;
+use hold::Hold;
+use queues::PlaneQueues;
+use scheduler::Dropped;
+use timing::FlashTimes;
+use work::Work;
+
+/// The dies and channels, and the work that waits for them.
+pub(crate) struct Flash {
+    shape: Shape,
+    scheduler: config::Scheduler,
+    arbitration: config::BusArbitration,
+    /// Whether others may come between the work of a collection.
+    preemptible: bool,
+    times: FlashTimes,
+    dies: Vec<Die>,
+    channels: Vec<Channel>,
+    chip_busy: Vec<bool>,
+    /// Reads and erases that wait for each plane.
+    queues: Vec<PlaneQueues>,
+    works: Pool<Work>,
+    /// What dies have suspended or will do next, if any may.
+    holds: Vec<Hold>,
+    /// Whether reads do not always go before programs.
+    weighs_reads: bool,
+    flin: Option<Box<Flin>>,
+    /// Channels to look at, work and programs that may begin to wait, and what cannot go on: dealt
+    /// with at the end of each event. `unsettled` if there is any of it.
+    unsettled: bool,
+    stale_channels: Vec<u32>,
+    fresh_works: Vec<u32>,
+    fresh_programs: Vec<u32>,
+    dropped: Vec<Dropped>,
+    /// Dies of the channel that is being granted whose next page may still be moved to them.
+    offered: Option<u64>,
+}
+
+impl Flash {
+    pub(crate) fn new(config: &Config, shape: Shape) -> Flash {
+        let geometry = config.geometry;
+        let dies_per_lane = match config.scheduler.die_interleaving {
+            true => 1,
+            false => shape.dies_per_chip,
+        };
+        let lanes = geometry.dies() / dies_per_lane;
+        let dies = (0..geometry.dies())
+            .map(|die| {
+                let channel = die / shape.dies_per_channel;
+                let bit = 1 << (die % shape.dies_per_channel);
+                let mut die =
+                    Die::new(channel, die / dies_per_lane, bit, die * shape.planes_per_die);
+                die.urgent_takes_turns = config.scheduler.flin.is_some();
+                die
+            })
+            .collect();
+        Flash {
+            scheduler: config.scheduler,
+            arbitration: config.bus.arbitration,
+            preemptible: config.gc.preemptible,
+            times: FlashTimes::new(config),
+            dies,
+            channels: (0..geometry.channels)
+                .map(|channel| Channel::new(channel * shape.dies_per_channel))
+                .collect(),
+            chip_busy: vec![false; lanes as usize],
+            queues: vec![PlaneQueues::EMPTY; shape.planes as usize],
+            works: Pool::default(),
+            holds: Hold::all(config),
+            weighs_reads: config.scheduler.write_deadline.is_some()
+                || config.scheduler.precedence != Precedence::ReadFirst
+                || config.scheduler.flin.is_some(),
+            flin: config.scheduler.flin.map(|flin| Box::new(Flin::new(flin, config))),
+            unsettled: false,
+            stale_channels: Vec::new(),
+            fresh_works: Vec::new(),
+            fresh_programs: Vec::new(),
+            dropped: Vec::new(),
+            offered: None,
+            shape,
+        }
+    }
+
+    /// Lanes of the ledger: dies, or chips whose dies do not interleave.
+    pub(crate) fn lanes(&self) -> usize {
+        self.chip_busy.len()
+    }
+
+    pub(crate) fn grow(&mut self, holders: usize) {
+        if let Some(flin) = &mut self.flin {
+            flin.grow(holders);
+        }
+    }
+
+    /// How long flash work takes.
+    pub(crate) fn times(&self) -> &FlashTimes {
+        &self.times
+    }
+
+    /// A read or erase, as long as it has not been given back.
+    #[inline]
+    pub(crate) fn work(&self, index: u32) -> &Work {
+        &self.works[index]
+    }
+
+    #[inline]
+    pub(crate) fn work_mut(&mut self, index: u32) -> &mut Work {
+        &mut self.works[index]
+    }
+
+    /// A place for work, which the caller fills before it is queued.
+    #[inline]
+    pub(crate) fn new_work(&mut self) -> (u32, &mut Work) {
+        let index = self.works.insert_any();
+        (index, &mut self.works[index])
+    }
+
+    /// Work that has ended is not needed any more.
+    #[inline]
+    pub(crate) fn give_back(&mut self, index: u32) {
+        self.works.remove(index);
+    }
+
+    /// Whether a die has failed.
+    #[inline]
+    pub(crate) fn is_dead(&self, plane: u32) -> bool {
+        self.dies[self.shape.die_of_plane(plane) as usize].dead
+    }
+}

@@ -1,4 +1,5 @@
-//! What waits for a plane, and the count of it that a die keeps by class.
+//! Reads and erases that wait for a plane, and the count that a die keeps of all that waits, by
+//! class.
 
 use crate::kernel::pool::List;
 
@@ -9,83 +10,21 @@ pub(crate) const CLASS_MAPPING: u8 = 0;
 pub(crate) const CLASS_HOST: u8 = 1;
 pub(crate) const CLASS_COLLECTION: u8 = 5;
 
-/// What waits for a plane.
+/// Reads and erases that wait for a plane.
 #[derive(Clone)]
 pub(crate) struct PlaneQueues {
-    /// Transactions.
-    pub(crate) reads: [List; CLASSES],
-    pub(crate) erases: List,
-    /// Write units.
-    pub(crate) writes: [List; CLASSES],
-    /// Host units in `writes`.
-    pub(crate) host_units: u32,
-    /// Host units in `writes` that must not wait for others to fill the page.
-    pub(crate) forced: u32,
-    /// Collected units in `writes`.
-    pub(crate) collected_units: u32,
+    pub(super) reads: [List; CLASSES],
+    pub(super) erases: List,
 }
 
 impl PlaneQueues {
-    pub(crate) const EMPTY: PlaneQueues = PlaneQueues {
-        reads: [List::EMPTY; CLASSES],
-        erases: List::EMPTY,
-        writes: [List::EMPTY; CLASSES],
-        host_units: 0,
-        forced: 0,
-        collected_units: 0,
-    };
+    pub(super) const EMPTY: PlaneQueues =
+        PlaneQueues { reads: [List::EMPTY; CLASSES], erases: List::EMPTY };
 }
 
-/// How many planes have a full page of host units to program, at least one.
-#[derive(Clone, Copy)]
-pub(crate) struct FullPages {
-    /// Host units of which some fill a page, whichever of them go together.
-    units: u32,
-    planes: u32,
-}
-
-impl FullPages {
-    /// A page takes so many units, and has units of one of so many kinds.
-    pub(crate) fn new(units_per_program: u32, kinds: u32) -> FullPages {
-        FullPages { units: kinds * (units_per_program - 1) + 1, planes: 0 }
-    }
-
-    /// No plane has one.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.planes == 0
-    }
-
-    /// Planes that have one.
-    pub(crate) fn planes(&self) -> u32 {
-        self.planes
-    }
-
-    /// Whether a plane with so many host units has one.
-    pub(crate) fn is_full(&self, host_units: u32) -> bool {
-        host_units >= self.units
-    }
-
-    /// A plane has been given a unit, and has so many now.
-    #[inline(always)]
-    pub(crate) fn added(&mut self, host_units: u32) {
-        self.planes += u32::from(host_units == self.units);
-    }
-
-    /// A unit has been taken from a plane, which has so many left.
-    #[inline(always)]
-    pub(crate) fn taken(&mut self, host_units: u32) {
-        self.planes -= u32::from(host_units + 1 == self.units);
-    }
-
-    /// All queues have been emptied.
-    pub(crate) fn clear(&mut self) {
-        self.planes = 0;
-    }
-}
-
-/// What waits in the queues of a die's planes, by class.
+/// How much waits for a die's planes, by class.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Work {
+pub(super) struct Load {
     pub(super) reads: [u32; CLASSES],
     pub(super) writes: [u32; CLASSES],
     pub(super) erases: u32,
@@ -110,29 +49,29 @@ pub(super) const AWAITED_READS: u32 = MAPPING_READS | HOST_CLASSES << CLASS_HOST
 pub(super) const SUSPENDED: u32 = 1 << 17;
 pub(super) const HOST_CLASSES: u32 = 0b1111;
 
-impl Work {
+impl Load {
     #[inline]
-    pub(crate) fn reads(&self, class: u8) -> u32 {
+    pub(super) fn reads(&self, class: u8) -> u32 {
         self.reads[usize::from(class)]
     }
 
     #[inline]
-    pub(crate) fn writes(&self, class: u8) -> u32 {
+    pub(super) fn writes(&self, class: u8) -> u32 {
         self.writes[usize::from(class)]
     }
 
     #[inline]
-    pub(crate) fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.some & !EXCLUSIVE == 0
     }
 
     /// A collection begins that nothing may come between.
-    pub(crate) fn begin_exclusive(&mut self) {
+    pub(super) fn begin_exclusive(&mut self) {
         self.exclusive += 1;
         self.some |= EXCLUSIVE;
     }
 
-    pub(crate) fn end_exclusive(&mut self) {
+    pub(super) fn end_exclusive(&mut self) {
         self.exclusive -= 1;
         if self.exclusive == 0 {
             self.some &= !EXCLUSIVE;
@@ -153,7 +92,7 @@ impl Work {
     }
 
     #[inline]
-    pub(crate) fn add_write(&mut self, class: u8) {
+    pub(super) fn add_write(&mut self, class: u8) {
         self.writes[usize::from(class)] += 1;
         self.some |= 1 << (WRITES + u32::from(class));
     }
@@ -165,21 +104,21 @@ impl Work {
     }
 
     #[inline]
-    pub(crate) fn take_reads(&mut self, class: u8, count: u32) {
+    pub(super) fn take_reads(&mut self, class: u8, count: u32) {
         let left = &mut self.reads[usize::from(class)];
         *left -= count;
         self.some &= !(u32::from(*left == 0) << class);
     }
 
     #[inline]
-    pub(crate) fn take_write(&mut self, class: u8) {
+    pub(super) fn take_write(&mut self, class: u8) {
         let left = &mut self.writes[usize::from(class)];
         *left -= 1;
         self.some &= !(u32::from(*left == 0) << (WRITES + u32::from(class)));
     }
 
     #[inline]
-    pub(crate) fn take_erase(&mut self) {
+    pub(super) fn take_erase(&mut self) {
         self.erases -= 1;
         self.some &= !(u32::from(self.erases == 0) << ERASES);
     }

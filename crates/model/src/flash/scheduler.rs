@@ -1,32 +1,39 @@
-//! Flash transaction scheduling: what enters the planes' queues, and the end of each event,
-//! at which whatever can start starts and whatever cannot begins to wait.
+//! Flash transaction scheduling: what begins to wait, and the end of each event, at which
+//! whatever can start starts and whatever cannot begins to wait.
 
-use crate::drive::Drive;
-use crate::flash::die::Die;
-use crate::flash::queues::{CLASS_COLLECTION, CLASS_MAPPING};
-use crate::host::command::{Purpose, UNSET, UnitState};
+use super::Flash;
+use super::above::Above;
+use super::die::Die;
+use super::work::{UNSET, WorkKind};
+use crate::kernel::Kernel;
 use crate::kernel::pool::NONE;
-use crate::observe::blame::Waiting;
+use crate::observe::blame::{GARBAGE_COLLECTION, HolderIndex, Waiting};
 use crate::observe::stats::Resource;
-use mynah_stamp::Span;
+use mynah_stamp::{Span, Time};
 use std::hint::cold_path;
 
-/// Something in a plane's queue that will not be done. Its end may set other things in
-/// motion, so it waits until the present event is over.
+/// Something that waited for a die and will not be done. Its end may set other things in motion,
+/// so it is told when the present event is over.
 #[derive(Clone, Copy)]
-pub(crate) enum Deferred {
-    /// A unit that need not be programmed any more.
-    VoidUnit(u32),
-    /// A unit that cannot be programmed.
-    FailedUnit(u32),
-    /// A read of a die that is dead.
-    FailedTransaction(u32),
+pub(crate) enum Dropped {
+    /// A part of a page that need not be programmed any more.
+    Void(u32),
+    /// One that cannot be programmed.
+    Unplaced(u32),
+    /// A read or an erase of a die that is dead.
+    Work(u32),
 }
 
-impl Drive {
+impl Flash {
     #[inline]
-    pub(crate) fn lane(&self, die: u32) -> usize {
+    pub(super) fn lane(&self, die: u32) -> usize {
         self.dies[die as usize].lane as usize
+    }
+
+    /// Whether nothing is left to be dealt with at the end of this event.
+    #[inline]
+    pub(crate) fn is_settled(&self) -> bool {
+        !self.unsettled
     }
 
     /// Lists `channel` for a look at what could start, at the end of this event.
@@ -40,7 +47,13 @@ impl Drive {
         }
     }
 
-    pub(crate) fn mark_ready(&mut self, die: u32) {
+    /// The same for the channel of a plane: something in it may have become possible.
+    pub(crate) fn mark_plane(&mut self, plane: u32) {
+        let die = self.shape.die_of_plane(plane);
+        self.mark_channel(self.dies[die as usize].channel);
+    }
+
+    pub(super) fn mark_ready(&mut self, die: u32) {
         let Die { channel, bit, .. } = self.dies[die as usize];
         if self.dies[die as usize].is_idle() {
             self.channels[channel as usize].ready |= bit;
@@ -59,19 +72,19 @@ impl Drive {
 
     /// Puts a read or erase into its plane's queue.
     #[inline(always)]
-    pub(crate) fn enqueue_transaction(&mut self, transaction: u32) {
-        let order = self.next_order();
-        let t = &mut self.transactions[transaction];
-        t.order = order;
-        t.queued = self.now;
-        let (plane, class) = (t.plane, t.class);
-        let (purpose, watched) = (t.purpose, t.watched);
+    pub(crate) fn enqueue(&mut self, kernel: &mut Kernel, above: &mut impl Above, work: u32) {
+        let order = kernel.next_order();
+        let w = &mut self.works[work];
+        w.order = order;
+        w.queued = kernel.now;
+        let (plane, class) = (w.plane, w.class);
+        let (kind, watched) = (w.kind, w.watched);
         let die = self.shape.die_of_plane(plane);
-        t.die = die;
+        w.die = die;
         let state = &mut self.dies[die as usize];
         if state.dead {
             cold_path();
-            self.defer(Deferred::FailedTransaction(transaction));
+            self.drop_later(Dropped::Work(work));
             return;
         }
         let last = match self.flin {
@@ -79,18 +92,18 @@ impl Drive {
             None => NONE,
         };
         let state = &mut self.dies[die as usize];
-        let queues = &mut self.planes[plane as usize].queues;
-        if purpose == Purpose::Erase {
+        let queues = &mut self.queues[plane as usize];
+        if kind == WorkKind::Erase {
             cold_path();
-            self.transactions.push_back(&mut queues.erases, transaction);
-            state.work.add_erase();
+            self.works.push_back(&mut queues.erases, work);
+            state.load.add_erase();
         } else {
-            self.transactions.push_back(&mut queues.reads[usize::from(class)], transaction);
-            state.work.add_read(class);
+            self.works.push_back(&mut queues.reads[usize::from(class)], work);
+            state.load.add_read(class);
         }
         if watched {
             self.unsettled = true;
-            self.fresh_transactions.push(transaction);
+            self.fresh_works.push(work);
         }
         let interruptible = state.interruptible;
         if state.is_idle() {
@@ -99,7 +112,7 @@ impl Drive {
             self.mark_channel(channel);
         }
         if interruptible || self.flin.is_some() {
-            self.read_may_interrupt(transaction, last);
+            self.read_may_interrupt(kernel, above, work, last);
         }
     }
 
@@ -107,200 +120,211 @@ impl Drive {
     /// fairly.
     #[cold]
     #[inline(never)]
-    fn read_may_interrupt(&mut self, transaction: u32, last: u32) {
-        let die = self.transactions[transaction].die;
+    fn read_may_interrupt(
+        &mut self,
+        kernel: &mut Kernel,
+        above: &mut impl Above,
+        work: u32,
+        last: u32,
+    ) {
+        let die = self.works[work].die;
         if self.dies[die as usize].interruptible {
             self.want_channel(die);
         }
         if self.flin.is_some() {
-            self.place_read_fairly(transaction, last);
+            self.place_read_fairly(kernel, above, work, last);
         }
     }
 
-    /// Puts a unit into its plane's queue of programs.
-    pub(crate) fn enqueue_unit(&mut self, unit: u32, plane: u32) {
-        let order = self.next_order();
-        let now = self.now;
-        let u = &mut self.units[unit];
-        u.order = order;
-        u.queued = now;
-        u.plane = plane;
-        let (class, watched) = (u.class, u.watched);
-        let die = self.shape.die_of_plane(plane);
-        let full = self.planes[plane as usize].read_only && class != CLASS_COLLECTION;
-        if self.dies[die as usize].dead || full {
-            self.defer(Deferred::FailedUnit(unit));
-            return;
-        }
-        let last = match self.flin {
-            Some(_) => self.last_unit(die, usize::from(class)),
+    /// The last part that waits to be programmed by the die of `plane` in `class`, where that
+    /// matters to what is queued next.
+    #[inline]
+    pub(crate) fn last_program(&self, above: &impl Above, plane: u32, class: u8) -> u32 {
+        match self.flin {
+            Some(_) => self.last_part(above, self.shape.die_of_plane(plane), class),
             None => NONE,
-        };
-        let u = &mut self.units[unit];
-        u.state = UnitState::Queued;
-        let forced = !u.cached || u.through;
-        let queues = &mut self.planes[plane as usize].queues;
-        match class {
-            CLASS_MAPPING => {}
-            CLASS_COLLECTION => queues.collected_units += 1,
-            _ => {
-                queues.host_units += 1;
-                self.full_pages.added(queues.host_units);
-                queues.forced += u32::from(forced);
-            }
         }
-        if self.units[unit].hot {
-            self.enqueue_hot(unit, plane);
-        } else {
-            self.units.push_back(&mut queues.writes[usize::from(class)], unit);
-        }
-        self.dies[die as usize].work.add_write(class);
+    }
+
+    /// A part of a page waits to be programmed in `plane`: behind `last`, see
+    /// [`Flash::last_program`].
+    pub(crate) fn program_waits(
+        &mut self,
+        kernel: &mut Kernel,
+        above: &mut impl Above,
+        (part, watched): (u32, bool),
+        (plane, class): (u32, u8),
+        last: u32,
+    ) {
+        let die = self.shape.die_of_plane(plane);
+        self.dies[die as usize].load.add_write(class);
         if watched {
             self.unsettled = true;
-            self.fresh_units.push(unit);
+            self.fresh_programs.push(part);
         }
         self.mark_ready(die);
         if self.dies[die as usize].interruptible || self.flin.is_some() {
-            self.unit_may_interrupt(unit, die, last);
-        }
-        if !self.plain_programs && self.hybrid.is_some() && class != CLASS_COLLECTION {
-            self.merge_if_needed(plane);
+            self.program_may_interrupt(kernel, above, part, die, last);
         }
     }
 
-    /// The same of a unit.
+    /// The same of a part of a page.
     #[cold]
     #[inline(never)]
-    fn unit_may_interrupt(&mut self, unit: u32, die: u32, last: u32) {
+    fn program_may_interrupt(
+        &mut self,
+        kernel: &mut Kernel,
+        above: &mut impl Above,
+        part: u32,
+        die: u32,
+        last: u32,
+    ) {
         if self.dies[die as usize].interruptible {
             self.want_channel(die);
         }
         if self.flin.is_some() {
-            self.place_unit_fairly(unit, die, last);
+            self.place_program_fairly(kernel, above, part, die, last);
         }
     }
 
-    pub(crate) fn defer(&mut self, what: Deferred) {
-        self.unsettled = true;
-        self.deferred.push(what);
-    }
-
-    /// Starts whatever can start on the listed channels, and notes the beginning of the
-    /// waits of everything that could not.
-    #[inline(never)]
-    pub(crate) fn settle(&mut self) {
-        self.settle_here();
-    }
-
-    /// The same in place, for where it pays.
+    /// A part of a page that waited for `plane` has been taken out of its queue.
     #[inline(always)]
-    pub(crate) fn settle_here(&mut self) {
-        if !self.unsettled {
-            return;
+    pub(crate) fn program_taken(&mut self, plane: u32, class: u8) {
+        self.dies[self.shape.die_of_plane(plane) as usize].load.take_write(class);
+    }
+
+    /// What has been taken out of the queues of `plane` was perhaps the last for its die.
+    pub(crate) fn forget_if_idle(&mut self, plane: u32) {
+        let die = self.shape.die_of_plane(plane) as usize;
+        if self.dies[die].load.is_empty() {
+            let Die { channel, bit, .. } = self.dies[die];
+            self.channels[channel as usize].ready &= !bit;
         }
-        loop {
-            while let Some(channel) = self.stale_channels.pop() {
-                self.grant(channel);
-            }
-            if self.deferred.is_empty() {
-                break;
-            }
-            cold_path();
-            self.deal_with_deferred();
+    }
+
+    /// Nothing comes between the work of a collection of `plane` any more, if that is the drive's
+    /// way; until [`Flash::end_collection`].
+    pub(crate) fn begin_collection(&mut self, plane: u32) {
+        if !self.preemptible {
+            self.dies[self.shape.die_of_plane(plane) as usize].load.begin_exclusive();
         }
-        while let Some(transaction) = self.fresh_transactions.pop() {
-            self.note_wait(transaction);
+    }
+
+    pub(crate) fn end_collection(&mut self, plane: u32) {
+        if !self.preemptible {
+            self.dies[self.shape.die_of_plane(plane) as usize].load.end_exclusive();
         }
-        if !self.fresh_units.is_empty() {
-            self.note_waits_of_units();
+    }
+
+    /// Something will not be done.
+    pub(crate) fn drop_later(&mut self, what: Dropped) {
+        self.unsettled = true;
+        self.dropped.push(what);
+    }
+
+    /// A channel to look at.
+    #[inline(always)]
+    pub(crate) fn next_stale(&mut self) -> Option<u32> {
+        self.stale_channels.pop()
+    }
+
+    /// Something that will not be done.
+    #[inline(always)]
+    pub(crate) fn next_dropped(&mut self) -> Option<Dropped> {
+        self.dropped.pop()
+    }
+
+    /// Notes the beginning of the waits of everything that is new and could not start.
+    #[inline(always)]
+    pub(crate) fn note_waits(&mut self, kernel: &mut Kernel, above: &impl Above) {
+        while let Some(work) = self.fresh_works.pop() {
+            self.note_wait(kernel, work);
+        }
+        if !self.fresh_programs.is_empty() {
+            self.note_waits_of_programs(kernel, above);
         }
         self.unsettled = false;
     }
 
-    #[inline(never)]
-    pub(super) fn deal_with_deferred(&mut self) {
-        match self.deferred.pop() {
-            Some(Deferred::VoidUnit(unit)) => self.drop_void_unit(unit),
-            Some(Deferred::FailedUnit(unit)) => self.unit_failed(unit),
-            Some(Deferred::FailedTransaction(transaction)) => self.fail_transaction(transaction),
-            None => {}
-        }
-    }
-
-    /// Notes the beginning of a transaction's wait, if it waits.
+    /// Notes the beginning of a work's wait, if it waits.
     #[inline(always)]
-    pub(super) fn note_wait(&mut self, transaction: u32) {
-        let t = &self.transactions[transaction];
-        let waits_for_die = t.started == UNSET;
-        let waits_for_channel = t.ready != UNSET && t.transfer == UNSET;
+    fn note_wait(&mut self, kernel: &mut Kernel, work: u32) {
+        let w = &self.works[work];
+        let waits_for_die = w.started == UNSET;
+        let waits_for_channel = w.ready != UNSET && w.transfer == UNSET;
         if waits_for_die || waits_for_channel {
-            let die = t.die;
+            let die = w.die;
             let Die { channel, lane, .. } = self.dies[die as usize];
             let (channel, lane) = (channel as usize, lane as usize);
-            let waiting = Waiting::Transaction(transaction);
+            let waiting = Waiting::Work(work);
+            let ledger = &mut kernel.observe.ledger;
             if waits_for_die {
-                self.ledger.note_lane(waiting, lane, channel, self.now);
+                ledger.note_lane(waiting, lane, channel, kernel.now);
             } else {
-                self.ledger.note_channel(waiting, channel, self.now);
+                ledger.note_channel(waiting, channel, kernel.now);
             }
         }
     }
 
     #[inline(never)]
-    pub(super) fn note_waits_of_units(&mut self) {
-        while let Some(unit) = self.fresh_units.pop() {
-            if self.units[unit].state == UnitState::Queued {
-                let die = self.shape.die_of_plane(self.units[unit].plane);
+    fn note_waits_of_programs(&mut self, kernel: &mut Kernel, above: &impl Above) {
+        while let Some(part) = self.fresh_programs.pop() {
+            if let Some(plane) = above.plane_waited_for(part) {
+                let die = self.shape.die_of_plane(plane);
                 let channel = self.dies[die as usize].channel as usize;
                 let lane = self.lane(die);
-                self.ledger.note_lane(Waiting::Unit(unit), lane, channel, self.now);
+                let ledger = &mut kernel.observe.ledger;
+                ledger.note_lane(Waiting::Program(part), lane, channel, kernel.now);
             }
         }
     }
 
-    /// Charges the wait of a transaction that starts now to whoever had die and channel.
+    /// Charges the wait of a work that starts now to whoever had die and channel.
     #[inline(always)]
-    pub(super) fn charge_die_wait(&mut self, transaction: u32, lane: usize, channel: usize) {
-        let now = self.now;
-        let t = &self.transactions[transaction];
-        if t.watched && t.queued != now {
-            let waiting = Waiting::Transaction(transaction);
-            self.ledger.end_blocked(lane, channel, now);
-            let (holder, queued) = (t.holder, t.queued);
+    pub(super) fn charge_die_wait(
+        &mut self,
+        kernel: &mut Kernel,
+        work: u32,
+        lane: usize,
+        channel: usize,
+    ) {
+        let now = kernel.now;
+        let w = &self.works[work];
+        if w.watched && w.queued != now {
+            let observe = &mut kernel.observe;
+            observe.ledger.end_blocked(lane, channel, now);
+            let (holder, queued) = (w.holder, w.queued);
+            let waiting = Waiting::Work(work);
             let charged =
-                self.ledger.charge_lane(waiting, lane, channel, now, holder, &mut self.blame);
-            if !self.config.gc.preemptible {
+                observe.ledger.charge_lane(waiting, lane, channel, now, holder, &mut observe.blame);
+            if !self.preemptible {
                 // A die that collects may wait for its own data and let nobody else in.
                 let rest = now.since(queued).saturating_sub(Span::from_ps(charged));
-                self.blame.add(
-                    holder,
-                    Resource::Die,
-                    crate::observe::blame::GARBAGE_COLLECTION,
-                    rest,
-                );
+                observe.blame.add(holder, Resource::Die, GARBAGE_COLLECTION, rest);
             }
         }
     }
 
-    /// The same for a unit; returns the part of its wait that neither die nor channel
-    /// explains: it waited for a free block.
+    /// The same for a part of a page that is programmed now and has waited since `queued`; returns
+    /// what neither die nor channel explains: it waited for a free block.
     #[inline(always)]
-    pub(super) fn charge_unit_wait(&mut self, unit: u32, lane: usize, channel: usize) -> Span {
-        let now = self.now;
-        let u = &self.units[unit];
-        if !u.watched || u.queued == now {
-            return Span::ZERO;
-        }
-        let waiting = Waiting::Unit(unit);
+    pub(crate) fn charge_program_wait(
+        &mut self,
+        kernel: &mut Kernel,
+        part: u32,
+        plane: u32,
+        holder: HolderIndex,
+        queued: Time,
+    ) -> Span {
+        let now = kernel.now;
+        let Die { channel, lane, .. } = self.dies[self.shape.die_of_plane(plane) as usize];
+        let (channel, lane) = (channel as usize, lane as usize);
+        let observe = &mut kernel.observe;
+        let waiting = Waiting::Program(part);
         let charged =
-            self.ledger.charge_lane(waiting, lane, channel, now, u.holder, &mut self.blame);
-        let rest = now.since(u.queued).saturating_sub(Span::from_ps(charged));
-        self.blame.add(
-            u.holder,
-            Resource::FreeBlock,
-            crate::observe::blame::GARBAGE_COLLECTION,
-            rest,
-        );
+            observe.ledger.charge_lane(waiting, lane, channel, now, holder, &mut observe.blame);
+        let rest = now.since(queued).saturating_sub(Span::from_ps(charged));
+        observe.blame.add(holder, Resource::FreeBlock, GARBAGE_COLLECTION, rest);
         rest
     }
 }

@@ -4,13 +4,16 @@
 
 use crate::config::{Config, MediaOperation, Placement, WriteFrontiers};
 use crate::drive::Drive;
-use crate::flash::die::{DieOperation, OperationKind};
-use crate::flash::queues::{CLASS_COLLECTION, CLASS_MAPPING, PlaneQueues};
-use crate::flash::timing::{NO_DATA, PLANES_MAX};
+use crate::flash::queues::{CLASS_COLLECTION, CLASS_MAPPING};
+use crate::flash::timing::NO_DATA;
+use crate::flash::work::{Extent, WorkKind};
+use crate::ftl::Ftl;
 use crate::ftl::blocks::Stream;
 use crate::ftl::mapping::table::Content;
 use crate::ftl::space::Shape;
-use crate::host::command::{Extent, Purpose, Transaction, WriteUnit};
+use crate::ftl::token::Token;
+use crate::ftl::unit::WriteUnit;
+use crate::ftl::waiting::ProgramQueues;
 use crate::kernel::event::Event;
 use crate::kernel::pool::{List, NONE};
 use crate::observe::blame::GARBAGE_COLLECTION;
@@ -36,7 +39,7 @@ const PAGES_AHEAD: u32 = 12;
 /// A plane's queues and its collection.
 #[derive(Clone)]
 pub(crate) struct PlaneState {
-    pub(crate) queues: PlaneQueues,
+    pub(crate) queues: ProgramQueues,
     pub(crate) collection: Collection,
     /// No space can be won back: host writes fail.
     pub(crate) read_only: bool,
@@ -47,7 +50,7 @@ pub(crate) struct PlaneState {
 impl Default for PlaneState {
     fn default() -> Self {
         PlaneState {
-            queues: PlaneQueues::EMPTY,
+            queues: ProgramQueues::EMPTY,
             collection: Collection::default(),
             read_only: false,
             idle_check: false,
@@ -136,15 +139,36 @@ impl Collection {
     }
 }
 
+impl Ftl {
+    /// Pages of collected units are being programmed at `slots`.
+    pub(super) fn pages_moved(&mut self, slots: &[u32]) {
+        for &slot in slots {
+            let plane = self.shape.plane_of_slot(slot);
+            let due = &mut self.planes[plane as usize].collection.due;
+            *due = due.saturating_sub(MOVE);
+        }
+    }
+}
+
 impl Drive {
+    /// Asks for a read or an erase of a collection.
+    pub(super) fn ask_collection(&mut self, kind: WorkKind, token: Token, extent: Extent) {
+        self.ask_flash(kind, CLASS_COLLECTION, GARBAGE_COLLECTION, token, extent);
+    }
+
+    /// The page that a die has read to program it elsewhere is not needed.
+    pub(super) fn free_die(&mut self, die: u32) {
+        self.flash.copyback_ends(&mut self.kernel, &mut self.ftl, die);
+    }
+
     /// Starts to collect a block of `plane` if it has too few free blocks.
     #[inline]
     pub(crate) fn collect_if_needed(&mut self, plane: u32) {
-        if self.blocks.free_blocks(plane) < self.blocks.start
-            && self.planes[plane as usize].collection.victim == NONE
+        if self.ftl.blocks.free_blocks(plane) < self.ftl.blocks.start
+            && self.ftl.planes[plane as usize].collection.victim == NONE
         {
             // A drive without spare blocks wears no more of them out than it has to.
-            if !self.write_protected || self.is_starving(plane) {
+            if !self.ftl.write_protected || self.is_starving(plane) {
                 self.collect(plane);
             }
         }
@@ -153,23 +177,23 @@ impl Drive {
     /// Whether nothing of the host, or of the mapping that waits, can be programmed in `plane`.
     #[cold]
     fn is_starving(&self, plane: u32) -> bool {
-        !self.blocks.can_program_host(plane) || self.is_mapping_starving(plane)
+        !self.ftl.blocks.can_program_host(plane) || self.is_mapping_starving(plane)
     }
 
     fn is_mapping_starving(&self, plane: u32) -> bool {
-        let waiting = &self.planes[plane as usize].queues.writes[usize::from(CLASS_MAPPING)];
-        !waiting.is_empty() && !self.blocks.can_program(plane, Stream::Translation)
+        let waiting = &self.ftl.planes[plane as usize].queues.writes[usize::from(CLASS_MAPPING)];
+        !waiting.is_empty() && !self.ftl.blocks.can_program(plane, Stream::Translation)
     }
 
     /// Chooses a victim in `plane` and starts to move what is valid in it.
     fn collect(&mut self, plane: u32) {
-        if self.dies[self.shape.die_of_plane(plane) as usize].dead {
+        if self.flash.is_dead(plane) {
             return;
         }
-        if self.blocks.superblocks.is_some() {
+        if self.ftl.blocks.superblocks.is_some() {
             return self.collect_superblock(plane);
         }
-        match self.blocks.take_victim(plane) {
+        match self.ftl.blocks.take_victim(plane) {
             Some(victim) => self.collect_block(plane, victim),
             None => self.nothing_to_collect(plane),
         }
@@ -178,13 +202,13 @@ impl Drive {
     /// Nothing in `plane` is worth collecting.
     fn nothing_to_collect(&mut self, plane: u32) {
         // Without anything to win, writes can only go on while there are free pages.
-        if !self.blocks.can_program_host(plane) {
+        if !self.ftl.blocks.can_program_host(plane) {
             self.give_up(plane);
         } else if self.is_mapping_starving(plane) {
-            if self.write_protected {
+            if self.ftl.write_protected {
                 // No host write will make anything to win: the old translation pages stay.
                 self.fail_writes_of(plane, CLASS_MAPPING);
-            } else if self.blocks.retired_of(plane) > self.spare_blocks[plane as usize] {
+            } else if self.ftl.blocks.retired_of(plane) > self.ftl.spare_blocks[plane as usize] {
                 // So many blocks are gone that none may ever be won again. This fails them, too.
                 self.protect();
             }
@@ -198,11 +222,11 @@ impl Drive {
             return;
         }
         let works = |at: u32| {
-            let dead = self.dies[self.shape.die_of_plane(at) as usize].dead;
-            !dead && (at == plane || !self.planes[at as usize].read_only)
+            let dead = self.flash.is_dead(at);
+            !dead && (at == plane || !self.ftl.planes[at as usize].read_only)
         };
         let usable: Vec<bool> = (0..self.shape.planes).map(works).collect();
-        match self.blocks.take_superblock(plane, &usable) {
+        match self.ftl.blocks.take_superblock(plane, &usable) {
             Some(blocks) => {
                 for block in blocks {
                     self.collect_block(self.shape.plane_of_block(block), block);
@@ -215,15 +239,14 @@ impl Drive {
     /// Whether any plane empties a block.
     fn is_collecting(&self) -> bool {
         (0..self.shape.planes).any(|plane| {
-            !self.planes[plane as usize].collection.is_over()
-                && !self.dies[self.shape.die_of_plane(plane) as usize].dead
+            !self.ftl.planes[plane as usize].collection.is_over() && !self.flash.is_dead(plane)
         })
     }
 
     /// A plane has emptied its block, or died: if it was the last of a superblock, another may
     /// be due.
     pub(crate) fn collect_next_superblock(&mut self) {
-        if self.blocks.superblocks.is_none() {
+        if self.ftl.blocks.superblocks.is_none() {
             return;
         }
         for plane in 0..self.shape.planes {
@@ -231,7 +254,7 @@ impl Drive {
                 return;
             }
             // A plane that was given up has been tried.
-            if !self.planes[plane as usize].read_only {
+            if !self.ftl.planes[plane as usize].read_only {
                 self.collect_if_needed(plane);
             }
         }
@@ -239,54 +262,51 @@ impl Drive {
 
     /// Starts to move what is valid in `victim`, which has been marked.
     pub(crate) fn collect_block(&mut self, plane: u32, victim: u32) {
-        let mut pages = std::mem::take(&mut self.planes[plane as usize].collection.pages);
+        let mut pages = std::mem::take(&mut self.ftl.planes[plane as usize].collection.pages);
         let units_per_page = self.shape.units_per_page;
         let first = self.shape.first_slot_of_block(victim);
-        if self.blocks.valid(victim) > 0 {
+        if self.ftl.blocks.valid(victim) > 0 {
             for page in (0..self.shape.pages_per_block).rev() {
                 let slot = first + page * units_per_page;
-                self.mapping
+                self.ftl
+                    .mapping
                     .table
                     .prefetch_content(slot.wrapping_sub(PAGES_AHEAD * units_per_page));
                 let valid = (slot..slot + units_per_page)
-                    .any(|slot| self.mapping.table.content(slot).is_some());
+                    .any(|slot| self.ftl.mapping.table.content(slot).is_some());
                 if valid {
                     pages.push(slot);
                 }
             }
         }
-        let collection = &mut self.planes[plane as usize].collection;
-        let valid = self.blocks.valid(victim).div_ceil(units_per_page);
+        let collection = &mut self.ftl.planes[plane as usize].collection;
+        let valid = self.ftl.blocks.valid(victim).div_ceil(units_per_page);
         let won = (self.shape.pages_per_block - valid).max(1);
         collection.pace = ((valid + 1) * MOVE).div_ceil(won);
         collection.due = 0;
         collection.victim = victim;
         collection.pages = pages;
-        if !self.config.gc.preemptible {
-            self.dies[self.shape.die_of_plane(plane) as usize].work.begin_exclusive();
-        }
+        self.flash.begin_collection(plane);
         self.collect_on(plane);
     }
 
     /// Goes on with a collection of `plane` that was stopped, at the pace that it had.
     pub(crate) fn resume_collection(&mut self, plane: u32) {
-        let &Collection { victim, pace, due, .. } = &self.planes[plane as usize].collection;
+        let &Collection { victim, pace, due, .. } = &self.ftl.planes[plane as usize].collection;
         if victim != NONE {
             self.collect_block(plane, victim);
-            let collection = &mut self.planes[plane as usize].collection;
+            let collection = &mut self.ftl.planes[plane as usize].collection;
             (collection.pace, collection.due) = (pace, due);
         }
     }
 
     /// The collection of `plane` has ended; returns the block that it was of.
     fn end_collection(&mut self, plane: u32) -> u32 {
-        if !self.config.gc.preemptible {
-            self.dies[self.shape.die_of_plane(plane) as usize].work.end_exclusive();
-        }
-        if let Some(levelling) = self.blocks.levelling.get_mut(plane as usize) {
+        self.flash.end_collection(plane);
+        if let Some(levelling) = self.ftl.blocks.levelling.get_mut(plane as usize) {
             *levelling = false;
         }
-        std::mem::replace(&mut self.planes[plane as usize].collection.victim, NONE)
+        std::mem::replace(&mut self.ftl.planes[plane as usize].collection.victim, NONE)
     }
 
     /// Reads the next pages of the victim, or erases it when everything has been moved.
@@ -300,22 +320,22 @@ impl Drive {
     /// Whether fewer pages of the victim are on their way than may be.
     #[inline]
     fn may_collect_more(&self, plane: u32) -> bool {
-        let collection = &self.planes[plane as usize].collection;
-        collection.reading + self.shape.pages_of(collection.units) < self.pages_in_flight
+        let collection = &self.ftl.planes[plane as usize].collection;
+        collection.reading + self.shape.pages_of(collection.units) < self.ftl.pages_in_flight
     }
 
     #[inline(never)]
     fn collect_more(&mut self, plane: u32) {
         let units_per_page = self.shape.units_per_page;
         loop {
-            let collection = &mut self.planes[plane as usize].collection;
+            let collection = &mut self.ftl.planes[plane as usize].collection;
             let Some(slot) = collection.pages.pop() else { break };
             if let Some(&next) = collection.pages.last() {
-                self.mapping.table.prefetch_content(next);
+                self.ftl.mapping.table.prefetch_content(next);
             }
             let mut bytes = 0;
             for slot in slot..slot + units_per_page {
-                bytes += match self.mapping.table.content(slot) {
+                bytes += match self.ftl.mapping.table.content(slot) {
                     Some(Content::Unit(_)) => self.shape.unit_bytes,
                     Some(Content::TranslationPage(_)) => self.shape.page_bytes,
                     None => 0,
@@ -324,33 +344,24 @@ impl Drive {
             if bytes == 0 {
                 continue;
             }
-            let (purpose, bytes) = match self.config.gc.copyback && bytes == self.shape.page_bytes {
-                true => (Purpose::Copyback, NO_DATA),
-                false => (Purpose::Collect, bytes),
+            let (kind, bytes) = match self.config.gc.copyback && bytes == self.shape.page_bytes {
+                true => (WorkKind::Copyback, NO_DATA),
+                false => (WorkKind::CollectionRead, bytes),
             };
-            self.planes[plane as usize].collection.reading += 1;
-            let transaction = self.transactions.insert_any();
-            self.transactions[transaction] = Transaction::new(
-                purpose,
-                CLASS_COLLECTION,
-                GARBAGE_COLLECTION,
-                plane,
-                Extent { plane, slot, bytes },
-                self.now,
-            );
-            self.enqueue_transaction(transaction);
+            self.ftl.planes[plane as usize].collection.reading += 1;
+            self.ask_collection(kind, Token::Collect { plane }, Extent { plane, slot, bytes });
             if !self.may_collect_more(plane) {
                 return;
             }
         }
-        let collection = &mut self.planes[plane as usize].collection;
+        let collection = &mut self.ftl.planes[plane as usize].collection;
         if collection.broken {
             if collection.reading == 0 && collection.units == 0 {
                 collection.broken = false;
                 self.tables_follow(plane);
                 let victim = self.end_collection(plane);
-                self.blocks.put_back(victim);
-                self.mark_channel(self.dies[self.shape.die_of_plane(plane) as usize].channel);
+                self.ftl.blocks.put_back(victim);
+                self.flash.mark_plane(plane);
                 self.give_up(plane);
                 self.collect_next_superblock();
             }
@@ -358,20 +369,12 @@ impl Drive {
             collection.erasing = true;
             let victim = collection.victim;
             self.tables_follow(plane);
-            let transaction = self.transactions.insert(Transaction::new(
-                Purpose::Erase,
-                CLASS_COLLECTION,
-                GARBAGE_COLLECTION,
-                victim,
-                Extent { plane, slot: self.shape.first_slot_of_block(victim), bytes: 0 },
-                self.now,
-            ));
-            self.enqueue_transaction(transaction);
+            let slot = self.shape.first_slot_of_block(victim);
+            let extent = Extent { plane, slot, bytes: 0 };
+            self.ask_collection(WorkKind::Erase, Token::Erase { block: victim }, extent);
         } else if collection.units > 0 {
             // The last page may be programmed without being full.
-            let die = self.shape.die_of_plane(plane);
-            let channel = self.dies[die as usize].channel;
-            self.mark_channel(channel);
+            self.flash.mark_plane(plane);
         }
     }
 
@@ -380,8 +383,8 @@ impl Drive {
     /// reserve. What was not moved stays where it is.
     #[inline(always)]
     pub(crate) fn break_off_if_stuck(&mut self, plane: u32) {
-        if self.planes[plane as usize].queues.collected_units > 0
-            && !self.blocks.can_program(plane, Stream::Collected)
+        if self.ftl.planes[plane as usize].queues.collected_units > 0
+            && !self.ftl.blocks.can_program(plane, Stream::Collected)
         {
             self.break_off(plane);
         }
@@ -390,7 +393,7 @@ impl Drive {
     #[cold]
     #[inline(never)]
     fn break_off(&mut self, plane: u32) {
-        let state = &mut self.planes[plane as usize];
+        let state = &mut self.ftl.planes[plane as usize];
         state.collection.broken = true;
         state.collection.pages.clear();
         self.fail_writes_of(plane, CLASS_COLLECTION);
@@ -399,22 +402,22 @@ impl Drive {
     /// A page of the victim has been read: what is still valid goes to the collected
     /// pages' open block.
     pub(crate) fn page_collected(&mut self, plane: u32, slot: u32) {
-        if self.hybrid.is_some() {
+        if self.ftl.hybrid.is_some() {
             return self.source_read(plane, slot);
         }
-        let collection = &mut self.planes[plane as usize].collection;
+        let collection = &mut self.ftl.planes[plane as usize].collection;
         collection.reading -= 1;
         if collection.broken {
             return self.collect_on(plane);
         }
         for slot in slot..slot + self.shape.units_per_page {
-            let Some(content) = self.mapping.table.content(slot) else { continue };
-            let hot = self.is_hot(content);
-            let unit = self.units.insert_any();
-            let u = &mut self.units[unit];
-            *u = WriteUnit::new(content, CLASS_COLLECTION, GARBAGE_COLLECTION, self.now);
+            let Some(content) = self.ftl.mapping.table.content(slot) else { continue };
+            let hot = self.ftl.is_hot(content);
+            let unit = self.ftl.units.insert_any();
+            let u = &mut self.ftl.units[unit];
+            *u = WriteUnit::new(content, CLASS_COLLECTION, GARBAGE_COLLECTION, self.kernel.now);
             (u.from, u.hot) = (slot, hot);
-            self.planes[plane as usize].collection.units += 1;
+            self.ftl.planes[plane as usize].collection.units += 1;
             self.enqueue_unit(unit, plane);
         }
         self.break_off_if_stuck(plane);
@@ -423,148 +426,109 @@ impl Drive {
 
     /// A page of the victim is in its die's register, and the command to program it has been
     /// sent: what is still valid goes to the collected pages' open block.
-    pub(crate) fn program_copyback(&mut self, die: u32, transaction: u32) {
-        let (plane, from) =
-            (self.transactions[transaction].plane, self.transactions[transaction].slot);
-        self.transactions.remove(transaction);
-        if self.hybrid.is_some() {
+    pub(crate) fn program_copyback(&mut self, die: u32, work: u32) {
+        let (plane, from) = (self.flash.work(work).plane, self.flash.work(work).slot);
+        self.flash.give_back(work);
+        if self.ftl.hybrid.is_some() {
             return self.program_copyback_in_pool(die, plane, from);
         }
-        let collection = &mut self.planes[plane as usize].collection;
+        let collection = &mut self.ftl.planes[plane as usize].collection;
         collection.reading -= 1;
         let units_per_page = self.shape.units_per_page;
-        let valid =
-            (from..from + units_per_page).any(|slot| self.mapping.table.content(slot).is_some());
-        let stream = self.stream_of_copyback(from);
-        let room = self.blocks.can_program(plane, stream);
-        let collection = &mut self.planes[plane as usize].collection;
-        if collection.broken || self.dies[die as usize].dead || !valid || !room {
+        let valid = (from..from + units_per_page)
+            .any(|slot| self.ftl.mapping.table.content(slot).is_some());
+        let stream = self.ftl.stream_of_copyback(from);
+        let room = self.ftl.blocks.can_program(plane, stream);
+        let collection = &mut self.ftl.planes[plane as usize].collection;
+        if collection.broken || self.flash.is_dead(plane) || !valid || !room {
             let stuck = valid && !room;
             collection.broken |= stuck;
             if stuck {
                 collection.pages.clear();
             }
-            self.transferred(die);
+            self.free_die(die);
             return self.collect_on(plane);
         }
-        let to = self.blocks.take_page(plane, stream);
-        let now = self.now;
+        let to = self.ftl.blocks.take_page(plane, stream);
+        let now = self.kernel.now;
         let mut units = List::EMPTY;
         let mut count = 0;
         for slot in from..from + units_per_page {
-            let Some(content) = self.mapping.table.content(slot) else { continue };
-            let unit = self.units.insert(WriteUnit {
+            let Some(content) = self.ftl.mapping.table.content(slot) else { continue };
+            let unit = self.ftl.units.insert(WriteUnit {
                 from: slot,
                 plane,
                 started: now,
                 array: now,
                 ..WriteUnit::new(content, CLASS_COLLECTION, GARBAGE_COLLECTION, now)
             });
-            self.units.push_back(&mut units, unit);
+            self.ftl.units.push_back(&mut units, unit);
             // Places within the page do not matter: what is void is left out.
             self.map_unit(unit, to + count, Span::ZERO);
             count += 1;
         }
         for place in count..units_per_page {
-            self.mapping.table.clear_slot(to + place);
+            self.ftl.mapping.table.clear_slot(to + place);
         }
-        self.planes[plane as usize].collection.units += count;
-        self.occupy_for_copyback(die, units.head, to, stream);
-        self.pages_moved(&[to]);
+        self.ftl.planes[plane as usize].collection.units += count;
+        self.flash.program_copyback(&mut self.kernel, die, units.head, to);
+        self.ftl.pages_moved(&[to]);
         self.break_off_if_stuck(plane);
-    }
-
-    /// The page of units that begins with `first` is programmed to `slot` from its die's
-    /// register.
-    pub(crate) fn occupy_for_copyback(&mut self, die: u32, first: u32, slot: u32, stream: Stream) {
-        let pages = u64::from(self.shape.flash_planes);
-        self.counters.flash_programs += pages;
-        self.counters.gc_programs += pages;
-        self.counters.copybacks += pages;
-        if let Some(flin) = &mut self.flin {
-            flin.collected(die, 1);
-        }
-        let time = self.flash.program(self.shape.page_of_slot(slot));
-        let state = &mut self.dies[die as usize];
-        state.transfers = 0;
-        let mut operation = DieOperation {
-            kind: OperationKind::Program,
-            planes: 1,
-            items: [NONE; PLANES_MAX],
-            slots: [NONE; PLANES_MAX],
-            stream,
-        };
-        (operation.items[0], operation.slots[0]) = (first, slot);
-        state.operation = Some(operation);
-        self.events.push(self.now + state.array_time(time), Event::ArrayDone { die });
-    }
-
-    /// Pages of collected units are being programmed at `slots`.
-    pub(crate) fn pages_moved(&mut self, slots: &[u32]) {
-        for &slot in slots {
-            let plane = self.shape.plane_of_slot(slot);
-            let due = &mut self.planes[plane as usize].collection.due;
-            *due = due.saturating_sub(MOVE);
-        }
     }
 
     /// A collected unit has been programmed, or is void.
     pub(crate) fn collected_unit_done(&mut self, plane: u32) {
-        if self.hybrid.is_some() {
+        if self.ftl.hybrid.is_some() {
             return self.copied(plane);
         }
-        self.planes[plane as usize].collection.units -= 1;
+        self.ftl.planes[plane as usize].collection.units -= 1;
         self.collect_on(plane);
     }
 
     /// The victim has been erased.
-    pub(crate) fn block_erased(&mut self, transaction: u32) {
-        let (plane, block) =
-            (self.transactions[transaction].plane, self.transactions[transaction].owner);
-        self.transactions.remove(transaction);
-        let failed =
-            self.faults.any_erases && self.faults.strikes(MediaOperation::Erase, |_, _| false);
+    pub(crate) fn block_erased(&mut self, work: u32) {
+        let w = self.flash.work(work);
+        let (plane, block) = (w.plane, self.shape.block_of_slot(w.slot));
+        self.flash.give_back(work);
+        let failed = self.ftl.faults.any_erases
+            && self.ftl.faults.strikes(MediaOperation::Erase, |_, _| false);
         let blocks = u64::from(self.shape.flash_planes);
-        let worn_out = !self.write_protected && self.blocks.is_worn_out(block);
+        let worn_out = !self.ftl.write_protected && self.ftl.blocks.is_worn_out(block);
         let was_last = (failed || worn_out) && self.needs_every_block(plane);
         // Of worn-out blocks, those without which data would be lost are used on.
         if failed || worn_out && !was_last {
-            self.counters.media_errors += u64::from(failed);
-            self.counters.retired_blocks += blocks;
-            self.blocks.retire(block);
+            self.kernel.observe.counters.media_errors += u64::from(failed);
+            self.kernel.observe.counters.retired_blocks += blocks;
+            self.ftl.blocks.retire(block);
         } else {
-            self.counters.erases += blocks;
-            self.blocks.put_free(block);
+            self.kernel.observe.counters.erases += blocks;
+            self.ftl.blocks.put_free(block);
             self.count_turnover(plane);
         }
         if was_last {
             self.protect();
         }
-        self.counters.gc_runs += blocks;
-        if let Some(flin) = &mut self.flin {
-            flin.block_collected(self.shape.die_of_plane(plane));
-        }
-        if self.hybrid.is_some() {
+        self.kernel.observe.counters.gc_runs += blocks;
+        self.flash.block_collected(plane);
+        if self.ftl.hybrid.is_some() {
             return self.erased_in_pool(plane);
         }
-        self.planes[plane as usize].collection.erasing = false;
+        self.ftl.planes[plane as usize].collection.erasing = false;
         self.end_collection(plane);
         if !self.level_if_needed(plane) {
             self.collect_if_needed(plane);
         }
         self.collect_next_superblock();
-        let die = self.shape.die_of_plane(plane);
-        let channel = self.dies[die as usize].channel;
-        self.mark_channel(channel);
+        self.flash.mark_plane(plane);
     }
 
     /// No block of `plane` can be won back: what waits to be written there fails. Where nothing
     /// else takes it, the drive takes no more writes, rather than lose what it says it has.
     pub(crate) fn give_up(&mut self, plane: u32) {
-        self.planes[plane as usize].read_only = true;
+        self.ftl.planes[plane as usize].read_only = true;
         self.fail_writes(plane);
-        let dead = |plane: u32| self.dies[self.shape.die_of_plane(plane) as usize].dead;
-        let full = |plane: u32| dead(plane) || self.planes[plane as usize].read_only;
+        let dead = |plane: u32| self.flash.is_dead(plane);
+        let full = |plane: u32| dead(plane) || self.ftl.planes[plane as usize].read_only;
         let nowhere =
             self.config.placement == Placement::Static || (0..self.shape.planes).all(full);
         if nowhere && !dead(plane) {
@@ -572,40 +536,22 @@ impl Drive {
         }
     }
 
-    /// Looks again at a plane after its idle time.
-    pub(crate) fn schedule_idle_check(&mut self, die: u32) {
-        let Some(idle_after) = self.config.gc.idle_after else { return };
-        let first = self.dies[die as usize].first_plane;
-        for plane in first..first + self.shape.planes_per_die {
-            let scheduled = self.planes[plane as usize].idle_check;
-            if !scheduled && self.blocks.free_blocks(plane) < self.idle_target() {
-                self.planes[plane as usize].idle_check = true;
-                self.events.push(self.now + idle_after, Event::IdleCheck { plane });
-            }
-        }
-    }
-
-    fn idle_target(&self) -> usize {
-        let target = self.config.gc.idle_target * f64::from(self.shape.blocks_per_plane);
-        (target as usize).max(self.blocks.start)
-    }
-
     /// Collects a block if the plane's die has been idle since the check was scheduled.
     #[cold]
     #[inline(never)]
     pub(crate) fn idle_check(&mut self, plane: u32) {
         let Some(idle_after) = self.config.gc.idle_after else { return };
-        let die = &self.dies[self.shape.die_of_plane(plane) as usize];
-        let idle = die.is_idle() && die.work.is_empty();
-        let due = die.idle_since + idle_after;
-        self.planes[plane as usize].idle_check = idle && due > self.now;
-        if idle && due > self.now {
+        let idle = self.flash.idle_since(plane);
+        let due = idle.map(|since| since + idle_after);
+        let later = due.filter(|&due| due > self.kernel.now);
+        self.ftl.planes[plane as usize].idle_check = later.is_some();
+        if let Some(due) = later {
             // It has worked since the check was scheduled.
-            self.events.push(due, Event::IdleCheck { plane });
-        } else if idle
-            && self.planes[plane as usize].collection.victim == NONE
-            && !self.planes[plane as usize].read_only
-            && self.blocks.free_blocks(plane) < self.idle_target()
+            self.kernel.events.push(due, Event::IdleCheck { plane });
+        } else if idle.is_some()
+            && self.ftl.planes[plane as usize].collection.victim == NONE
+            && !self.ftl.planes[plane as usize].read_only
+            && self.ftl.blocks.free_blocks(plane) < self.ftl.idle_blocks
         {
             self.collect(plane);
         }

@@ -4,11 +4,13 @@
 //! padding.
 
 use crate::drive::Drive;
-use crate::flash::choice::Pick;
 use crate::flash::queues::{CLASS_COLLECTION, CLASS_MAPPING, CLASSES};
+use crate::ftl::Ftl;
 use crate::ftl::blocks::Stream;
 use crate::ftl::mapping::table::Content;
-use crate::host::command::WriteUnit;
+use crate::ftl::program::classes_of_program;
+use crate::ftl::unit::WriteUnit;
+use crate::kernel::Kernel;
 use crate::kernel::pool::{Linked, List, NONE, Pool};
 
 /// Pages of each plane that may go before host units that somebody waits for and that do not
@@ -51,7 +53,13 @@ fn streams(class: u8) -> [Stream; 2] {
     }
 }
 
-impl Drive {
+impl Ftl {
+    /// Whether hot units wait apart from cold ones.
+    #[inline(always)]
+    pub(super) fn goes_by_heat(&self) -> bool {
+        !self.hot_queues.is_empty()
+    }
+
     /// Whether what is collected is hot.
     #[inline]
     pub(crate) fn is_hot(&self, content: Content) -> bool {
@@ -101,6 +109,30 @@ impl Drive {
         !list.is_empty()
     }
 
+    /// Takes the first unit of `class` out of the queues of `plane`, whether hot or cold.
+    pub(crate) fn take_waiting(&mut self, plane: u32, class: u8) -> Option<u32> {
+        loop {
+            let queues = &mut self.planes[plane as usize].queues;
+            let list = &mut queues.writes[usize::from(class)];
+            if let Some(unit) = self.units.pop_front(list) {
+                let u = &self.units[unit];
+                match class {
+                    CLASS_MAPPING => {}
+                    CLASS_COLLECTION => queues.collected_units -= 1,
+                    _ => {
+                        queues.host_units -= 1;
+                        self.full_pages.taken(queues.host_units);
+                        queues.forced -= u32::from(!u.cached || u.through);
+                    }
+                }
+                return Some(unit);
+            }
+            if !self.take_hot_list(plane, class) {
+                return None;
+            }
+        }
+    }
+
     /// The first cold and the first hot unit of `class` that wait for `plane`.
     fn heads(&self, plane: u32, class: u8) -> [u32; 2] {
         let class = usize::from(class);
@@ -111,7 +143,7 @@ impl Drive {
     /// Of which heat the next page of `class` in `plane` is, if one can be programmed now. Full
     /// pages go first, the one whose first unit has waited longest before the other; then what
     /// must not wait.
-    fn heat_to_program(&self, plane: u32, class: u8) -> Option<usize> {
+    fn heat_to_program(&self, kernel: &Kernel, plane: u32, class: u8) -> Option<usize> {
         let heads = self.heads(plane, class);
         let (state, hot) = (&self.planes[plane as usize], &self.hot_queues[plane as usize]);
         let (units, is_due) = match class {
@@ -137,7 +169,7 @@ impl Drive {
         let can = |heat: usize| {
             heads[heat] != NONE && self.blocks.can_program(plane, streams(class)[heat])
         };
-        let since = self.order - self.units[head].order;
+        let since = kernel.order() - self.units[head].order;
         let program = u64::from(self.shape.planes) * u64::from(self.shape.units_per_program);
         let patient = class == CLASS_COLLECTION || since <= PATIENCE * program;
         if is_full(older) && can(older) {
@@ -155,59 +187,54 @@ impl Drive {
     /// Which blocks the next page of `class` in `plane` goes to, if one can be programmed now.
     #[cold]
     #[inline(never)]
-    pub(crate) fn stream_by_heat(&self, plane: u32, class: u8) -> Option<Stream> {
+    pub(crate) fn stream_by_heat(&self, kernel: &Kernel, plane: u32, class: u8) -> Option<Stream> {
         if class == CLASS_MAPPING {
             let waits = !self.planes[plane as usize].queues.writes[usize::from(class)].is_empty();
             let can = waits && self.blocks.can_program(plane, Stream::Translation);
             return can.then_some(Stream::Translation);
         }
-        Some(streams(class)[self.heat_to_program(plane, class)?])
-    }
-
-    /// Whether the next page of `class` in `plane` goes to blocks of `stream`: a program of
-    /// several planes is of one kind.
-    #[cold]
-    #[inline(never)]
-    pub(crate) fn fills(&self, plane: u32, class: u8, stream: Stream) -> bool {
-        self.hotness.is_none() || self.stream_by_heat(plane, class) == Some(stream)
+        Some(streams(class)[self.heat_to_program(kernel, plane, class)?])
     }
 
     /// The first unit of the next page of `class` in `plane`.
     #[cold]
     #[inline(never)]
-    pub(crate) fn first_by_heat(&self, plane: u32, class: u8) -> u32 {
+    pub(crate) fn first_by_heat(&self, kernel: &Kernel, plane: u32, class: u8) -> u32 {
         let heat = match class {
             CLASS_MAPPING => 0,
-            _ => self.heat_to_program(plane, class).unwrap_or(0),
+            _ => self.heat_to_program(kernel, plane, class).unwrap_or(0),
         };
         self.heads(plane, class)[heat]
     }
+}
 
+impl Drive {
     /// Takes what one program of `stream` carries out of a plane's queues, what is of its kind
     /// first; how many units.
     #[cold]
     #[inline(never)]
-    pub(crate) fn take_units_by_heat(
+    pub(super) fn take_units_by_heat(
         &mut self,
-        pick: Pick,
+        plane: u32,
+        class: u8,
         stream: Stream,
         capacity: u32,
     ) -> (List, u32) {
         let is_hot = matches!(stream, Stream::HotHost | Stream::HotCollected);
         let (mut chosen, mut count, mut used) = (List::EMPTY, 0, 0);
         for hot in [is_hot, !is_hot] {
-            for class in Self::classes_of_program(pick.class) {
+            for class in classes_of_program(class) {
                 loop {
-                    let head = self.heads(pick.plane, class)[usize::from(hot)];
+                    let head = self.ftl.heads(plane, class)[usize::from(hot)];
                     if head == NONE {
                         break;
                     }
-                    let (_, after) = self.place_in_program(self.units[head].content, used);
+                    let (_, after) = self.ftl.place_in_program(self.ftl.units[head].content, used);
                     if after > capacity {
                         return (chosen, count);
                     }
-                    if let Some(unit) = self.take_first(pick.plane, class, hot) {
-                        self.units.push_back(&mut chosen, unit);
+                    if let Some(unit) = self.take_first(plane, class, hot) {
+                        self.ftl.units.push_back(&mut chosen, unit);
                         (count, used) = (count + 1, after);
                     }
                 }

@@ -1,5 +1,6 @@
 //! The flash translation layer: where data lie on flash, and how that is kept and won back.
 
+mod above;
 pub(crate) mod blocks;
 pub(crate) mod collection;
 pub(crate) mod heat;
@@ -7,5 +8,220 @@ pub(crate) mod hotness;
 pub(crate) mod mapping;
 pub(crate) mod placement;
 pub mod precondition;
+pub(crate) mod program;
+mod read;
 pub(crate) mod space;
+pub(crate) mod token;
+pub(crate) mod unit;
+pub(crate) mod waiting;
 pub(crate) mod wear;
+mod write;
+
+use crate::config::{Config, MappingScheme, WriteFrontiers};
+use crate::fault::Faults;
+use crate::io::NamespaceId;
+use crate::kernel::pool::Pool;
+use crate::validate::Plan;
+use blocks::Blocks;
+use collection::PlaneState;
+use heat::HotQueues;
+use hotness::Hotness;
+use mapping::cached::Mapping;
+use mapping::hybrid::Hybrid;
+use mapping::table::Content;
+use mynah_stamp::Span;
+use placement::Stripe;
+use rand_xoshiro::Xoshiro256PlusPlus;
+use space::{NamespaceSpace, Shape};
+use unit::WriteUnit;
+use waiting::FullPages;
+use wear::WornReads;
+
+/// Random numbers for victims, faults, the lives of blocks, and retries of reads.
+pub(crate) struct Streams {
+    pub(crate) gc: Xoshiro256PlusPlus,
+    pub(crate) faults: Xoshiro256PlusPlus,
+    pub(crate) lives: Xoshiro256PlusPlus,
+    pub(crate) retries: Xoshiro256PlusPlus,
+}
+
+/// Where everything is on flash, and what is on its way there.
+pub(crate) struct Ftl {
+    pub(crate) shape: Shape,
+    /// Memory that is overwritten in place.
+    pub(crate) rewritable: bool,
+    /// Whether collection keeps pace with the host's writes.
+    pub(crate) paced: bool,
+    /// How long a die rests before its planes are collected, if they are then, until how many of
+    /// their blocks are free.
+    pub(crate) idle_after: Option<Span>,
+    pub(crate) idle_blocks: usize,
+    pub(crate) mapping: Mapping,
+    /// What each block is, where that is not for the allocator to say.
+    pub(crate) hybrid: Option<Box<Hybrid>>,
+    pub(crate) namespaces: Vec<NamespaceSpace>,
+    pub(crate) blocks: Blocks,
+    /// What reads take, where that depends on wear.
+    pub(crate) worn_reads: Option<Box<WornReads>>,
+    /// Blocks of each plane that may be retired before the drive takes no more writes.
+    pub(crate) spare_blocks: Vec<u32>,
+    pub(crate) write_protected: bool,
+    /// Dynamic placement: where the writes of each namespace go, and how many valid units a
+    /// plane may hold.
+    pub(crate) stripes: Vec<Stripe>,
+    pub(crate) plane_room: u32,
+    pub(crate) retries: Xoshiro256PlusPlus,
+    /// Whether the last block that a plane emptied was emptied to level wear.
+    pub(crate) levelled_last: Vec<bool>,
+    /// What the host had written when each plane last levelled wear, and how many blocks it
+    /// has emptied since.
+    pub(crate) levelled: Vec<(u64, u32)>,
+    pub(crate) planes: Vec<PlaneState>,
+    /// Which units are hot, where that decides to which blocks they go, and what of them waits
+    /// for each plane; nothing elsewhere.
+    pub(crate) hotness: Option<Box<Hotness>>,
+    pub(crate) hot_queues: Vec<HotQueues>,
+    /// Pages of a victim that are read or programmed at a time.
+    pub(crate) pages_in_flight: u32,
+    /// Whether every program takes the next page of an open block, the one for what it is.
+    pub(crate) plain_programs: bool,
+    pub(crate) units: Pool<WriteUnit>,
+    /// Whether what was read stays in the data cache.
+    pub(crate) reads_cached: bool,
+    /// Whether host pages may be programmed before they are full.
+    pub(crate) write_pressure: bool,
+    /// Planes with full ones.
+    pub(crate) full_pages: FullPages,
+    pub(crate) faults: Faults,
+    pub(crate) lost_units: Vec<u32>,
+}
+
+impl Ftl {
+    pub(crate) fn new(config: &Config, shape: Shape, plan: Plan, random: Streams) -> Ftl {
+        let planes = shape.planes as usize;
+        let by_heat = match &config.gc.frontiers {
+            WriteFrontiers::HotCold(data) => Some(data),
+            WriteFrontiers::One | WriteFrontiers::Separate => None,
+        };
+        let (gc, wear) = (&config.gc, &config.wear);
+        let blocks = match config.mapping.scheme {
+            MappingScheme::Hybrid { .. } => {
+                Blocks::hybrid(shape, gc, wear, random.gc, random.lives)
+            }
+            MappingScheme::Page if config.flash.rewritable => {
+                Blocks::rewritable(shape, gc, wear, random.gc, random.lives)
+            }
+            MappingScheme::Page => Blocks::new(shape, gc, wear, random.gc, random.lives),
+        };
+        let idle_blocks = (gc.idle_target * f64::from(shape.blocks_per_plane)) as usize;
+        Ftl {
+            rewritable: config.flash.rewritable,
+            paced: gc.paced,
+            idle_after: gc.idle_after,
+            idle_blocks: idle_blocks.max(blocks.start),
+            mapping: Mapping::new(config, &shape, &plan),
+            hybrid: match config.mapping.scheme {
+                MappingScheme::Page => None,
+                MappingScheme::Hybrid { log_blocks } => {
+                    Some(Box::new(Hybrid::new(config, &shape, &plan.namespaces, log_blocks)))
+                }
+            },
+            blocks,
+            worn_reads: wear.reads.as_ref().map(|reads| Box::new(WornReads::new(reads))),
+            spare_blocks: plan.spare_blocks,
+            write_protected: false,
+            stripes: vec![Stripe::default(); plan.namespaces.len()],
+            plane_room: plan.plane_room,
+            retries: random.retries,
+            levelled_last: vec![false; planes],
+            levelled: vec![(0, 0); planes],
+            planes: vec![PlaneState::default(); planes],
+            hot_queues: vec![HotQueues::default(); if by_heat.is_some() { planes } else { 0 }],
+            hotness: by_heat.map(|data| Box::new(Hotness::new(data, plan.units))),
+            pages_in_flight: collection::pages_in_flight(config, &shape),
+            plain_programs: by_heat.is_none()
+                && !config.flash.rewritable
+                && !config.flash.one_shot
+                && config.mapping.scheme == MappingScheme::Page,
+            units: Pool::default(),
+            reads_cached: config.cache.is_some_and(|cache| cache.mode.reads()),
+            write_pressure: false,
+            full_pages: FullPages::new(
+                shape.units_per_program,
+                if by_heat.is_some() { 2 } else { 1 },
+            ),
+            faults: Faults::new(config, random.faults),
+            lost_units: Vec::new(),
+            namespaces: plan.namespaces,
+            shape,
+        }
+    }
+
+    /// The plane that `content` belongs to for ever.
+    #[inline]
+    pub(crate) fn plane_of(&self, content: Content) -> u32 {
+        match content {
+            Content::Unit(unit) => {
+                let space = self.space_of(unit);
+                space.plane_of(unit - space.base, self.shape.units_per_page)
+            }
+            Content::TranslationPage(page) => {
+                let space = self
+                    .namespaces
+                    .iter()
+                    .rev()
+                    .find(|space| space.translation_base <= page)
+                    .expect("a translation page belongs to a namespace");
+                let local = (page - space.translation_base) as usize;
+                space.planes[local % space.planes.len()]
+            }
+        }
+    }
+
+    /// Where something is for ever that is overwritten in place.
+    pub(crate) fn home_of(&self, content: Content) -> u32 {
+        let Content::Unit(unit) = content else { unreachable!("there are no tables in it") };
+        let space = self.space_of(unit);
+        space.home_of(unit - space.base, &self.shape)
+    }
+
+    #[inline]
+    pub(crate) fn space_of(&self, unit: u32) -> &NamespaceSpace {
+        &self.namespaces[self.namespace_index(unit)]
+    }
+
+    #[inline]
+    pub(crate) fn namespace_index(&self, unit: u32) -> usize {
+        if self.namespaces.len() == 1 {
+            return 0;
+        }
+        self.namespaces.partition_point(|space| space.base <= unit) - 1
+    }
+
+    pub(crate) fn namespace_of(&self, unit: u32) -> (NamespaceId, u64) {
+        let index = self.namespace_index(unit);
+        let id = NamespaceId(index as u32 + 1);
+        (id, u64::from(unit - self.namespaces[index].base))
+    }
+
+    /// Whether the data cache takes the writes of all namespaces.
+    pub(crate) fn caches_all_writes(&self) -> bool {
+        self.namespaces.iter().all(|space| space.caches_writes)
+    }
+
+    /// Counts the valid units of each plane from now on.
+    pub(crate) fn count_planes(&mut self) {
+        self.blocks.count_planes();
+    }
+
+    /// Whether only a part of the mapping table is in DRAM.
+    pub(crate) fn is_mapping_cached(&self) -> bool {
+        self.mapping.is_cached()
+    }
+
+    /// Whether pages that were read have to be decoded, which takes time.
+    #[inline]
+    pub(crate) fn is_decoded(&self) -> bool {
+        self.worn_reads.is_some()
+    }
+}

@@ -19,11 +19,11 @@ pub(crate) struct Stripe {
 impl Drive {
     /// The plane for a unit that sets out for flash.
     pub(crate) fn place(&mut self, unit: u32) -> u32 {
-        let namespace = self.namespace_index(unit);
-        let Stripe { at, left } = self.stripes[namespace];
-        let planes = &self.namespaces[namespace].planes;
+        let namespace = self.ftl.namespace_index(unit);
+        let Stripe { at, left } = self.ftl.stripes[namespace];
+        let planes = &self.ftl.namespaces[namespace].planes;
         if left > 0 {
-            self.stripes[namespace].left -= 1;
+            self.ftl.stripes[namespace].left -= 1;
             return planes[at as usize];
         }
         let at = match self.config.placement {
@@ -33,7 +33,7 @@ impl Drive {
         let plane = planes[at as usize];
         // Without some of its planes the drive may be too small for what it promises to hold.
         let is_full = !self.has_room(plane) && planes.iter().any(|&plane| !self.takes_data(plane));
-        self.stripes[namespace] = Stripe { at, left: self.shape.units_per_page - 1 };
+        self.ftl.stripes[namespace] = Stripe { at, left: self.shape.units_per_page - 1 };
         if is_full {
             self.protect();
         }
@@ -42,17 +42,18 @@ impl Drive {
 
     /// Units that a plane holds or will hold.
     fn held(&self, plane: u32) -> u32 {
-        self.blocks.in_plane(plane) + self.planes[plane as usize].queues.host_units
+        self.ftl.blocks.in_plane(plane) + self.ftl.planes[plane as usize].queues.host_units
     }
 
     /// Whether a plane can take more data and still collect garbage.
     fn has_room(&self, plane: u32) -> bool {
-        self.takes_data(plane) && self.held(plane) + self.shape.units_per_page <= self.plane_room
+        self.takes_data(plane)
+            && self.held(plane) + self.shape.units_per_page <= self.ftl.plane_room
     }
 
     fn takes_data(&self, plane: u32) -> bool {
-        let dead = self.dies[self.shape.die_of_plane(plane) as usize].dead;
-        !dead && !self.planes[plane as usize].read_only
+        let dead = self.flash.is_dead(plane);
+        !dead && !self.ftl.planes[plane as usize].read_only
     }
 
     /// The next plane after the one at `at` that has room; without any, the emptiest of those that
@@ -80,9 +81,8 @@ impl Drive {
         let after = (at + 1..).zip(second).chain((0..).zip(first));
         let mut best = None;
         for (at, &plane) in after {
-            let die = &self.dies[self.shape.die_of_plane(plane) as usize];
-            let waiting = self.planes[plane as usize].queues.host_units;
-            let load = (waiting / self.shape.units_per_page, !die.is_idle());
+            let waiting = self.ftl.planes[plane as usize].queues.host_units;
+            let load = (waiting / self.shape.units_per_page, !self.flash.is_idle(plane));
             if best.is_none_or(|(least, _)| load < least) && self.has_room(plane) {
                 best = Some((load, at));
                 if load == NOTHING {

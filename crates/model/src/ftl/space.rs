@@ -119,6 +119,16 @@ impl Shape {
         (units + self.units_per_page - 1) >> self.units_per_page.trailing_zeros()
     }
 
+    /// Pages that a program takes that begins with page `page` of a block: the rest of the
+    /// word line in one-shot programs, else one.
+    #[inline]
+    pub(crate) fn pages_in_program(&self, page: u32) -> u32 {
+        match self.pages_per_program {
+            1 => 1,
+            pages => (pages - page % pages).min(self.pages_per_block - page),
+        }
+    }
+
     /// Index of a block among all of the drive.
     #[inline]
     pub(crate) fn block_of_slot(&self, slot: u32) -> u32 {

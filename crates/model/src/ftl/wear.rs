@@ -3,11 +3,36 @@
 
 use crate::config;
 use crate::drive::Drive;
-use crate::flash::die::DieOperation;
+use crate::ftl::Ftl;
+use crate::kernel::Kernel;
 use crate::kernel::event::Event;
 use crate::observe::stats::WearState;
 use mynah_stamp::Span;
 use rand::Rng;
+
+impl Ftl {
+    /// How much longer a die is occupied by a read, since pages of worn blocks have to be read
+    /// more than once: as long as the page takes that needs the most retries.
+    #[cold]
+    pub(super) fn retries_of(
+        &mut self,
+        kernel: &mut Kernel,
+        slots: impl Iterator<Item = u32>,
+    ) -> Span {
+        let Some(reads) = &self.worn_reads else { return Span::ZERO };
+        let mut most = 0;
+        for slot in slots {
+            let block = self.shape.block_of_slot(slot);
+            let mean = reads.retries.at(self.blocks.erases[block as usize]);
+            let share = (self.retries.next_u64() >> 11) as f64 / (1u64 << 53) as f64;
+            let whole = mean as u64;
+            let retries = whole + u64::from(share < mean - whole as f64);
+            kernel.observe.counters.read_retries += retries;
+            most = most.max(retries);
+        }
+        reads.retry.times(most)
+    }
+}
 
 impl Drive {
     /// A block of `plane` has been erased: if the plane's blocks have become too unequal, the
@@ -17,23 +42,28 @@ impl Drive {
     /// Returns whether levelling has begun.
     pub(crate) fn level_if_needed(&mut self, plane: u32) -> bool {
         let Some(threshold) = self.config.wear.static_threshold else { return false };
-        let state = &self.planes[plane as usize];
-        let turn = !std::mem::take(&mut self.levelled_last[plane as usize])
-            || self.blocks.free_blocks(plane) >= self.blocks.start;
-        let die = &self.dies[self.shape.die_of_plane(plane) as usize];
-        let written = self.counters.host_units_written;
-        let (at, count) = self.levelled[plane as usize];
+        let state = &self.ftl.planes[plane as usize];
+        let turn = !std::mem::take(&mut self.ftl.levelled_last[plane as usize])
+            || self.ftl.blocks.free_blocks(plane) >= self.ftl.blocks.start;
+        let written = self.kernel.observe.counters.host_units_written;
+        let (at, count) = self.ftl.levelled[plane as usize];
         let count = if at == written { count + 1 } else { 1 };
-        let rests = count > self.shape.blocks_per_plane || self.write_protected;
-        if !turn || rests || state.read_only || die.dead || self.blocks.free_blocks(plane) == 0 {
+        let rests = count > self.shape.blocks_per_plane || self.ftl.write_protected;
+        if !turn
+            || rests
+            || state.read_only
+            || self.flash.is_dead(plane)
+            || self.ftl.blocks.free_blocks(plane) == 0
+        {
             return false;
         }
-        let Some(block) = self.blocks.take_least_worn(plane, threshold) else { return false };
-        self.counters.wear_levelling_runs += u64::from(self.shape.flash_planes);
-        self.counters.levelling_units_moved += u64::from(self.blocks.valid(block));
-        self.levelled_last[plane as usize] = true;
-        self.levelled[plane as usize] = (written, count);
-        self.blocks.levelling[plane as usize] = true;
+        let Some(block) = self.ftl.blocks.take_least_worn(plane, threshold) else { return false };
+        self.kernel.observe.counters.wear_levelling_runs += u64::from(self.shape.flash_planes);
+        self.kernel.observe.counters.levelling_units_moved +=
+            u64::from(self.ftl.blocks.valid(block));
+        self.ftl.levelled_last[plane as usize] = true;
+        self.ftl.levelled[plane as usize] = (written, count);
+        self.ftl.blocks.levelling[plane as usize] = true;
         self.collect_block(plane, block);
         true
     }
@@ -43,10 +73,10 @@ impl Drive {
     pub(crate) fn needs_every_block(&self, plane: u32) -> bool {
         let limited = self.config.wear.endurance.is_some();
         let no_spares =
-            limited && self.blocks.retired_of(plane) >= self.spare_blocks[plane as usize];
+            limited && self.ftl.blocks.retired_of(plane) >= self.ftl.spare_blocks[plane as usize];
         // Merges have a block of their own.
-        let few_are_free =
-            self.hybrid.is_none() && self.blocks.free_blocks(plane) < self.blocks_for_cache();
+        let few_are_free = self.ftl.hybrid.is_none()
+            && self.ftl.blocks.free_blocks(plane) < self.blocks_for_cache();
         no_spares || few_are_free
     }
 
@@ -56,58 +86,41 @@ impl Drive {
         let bytes = self.config.cache.as_ref().map_or(0, |cache| cache.bytes);
         let block = u64::from(self.shape.units_per_block) * u64::from(self.shape.unit_bytes);
         let blocks = bytes.div_ceil(u64::from(self.shape.planes) * block) as usize;
-        (blocks + 1).min(self.blocks.start / 2).max(1)
+        (blocks + 1).min(self.ftl.blocks.start / 2).max(1)
     }
 
     /// The drive takes no more writes. What it has taken has to find a place, so that no more blocks
     /// are retired for their wear.
     pub(crate) fn protect(&mut self) {
-        if !std::mem::replace(&mut self.write_protected, true) {
+        if !std::mem::replace(&mut self.ftl.write_protected, true) {
             for plane in 0..self.shape.planes {
                 self.collect_if_needed(plane);
             }
         }
     }
 
-    /// How much longer a die is occupied by a read, since pages of worn blocks have to be read
-    /// more than once: as long as the page takes that needs the most retries.
-    #[cold]
-    pub(crate) fn retries_of(&mut self, operation: &DieOperation) -> Span {
-        let Some(reads) = &self.worn_reads else { return Span::ZERO };
-        let mut most = 0;
-        for &transaction in &operation.items[..usize::from(operation.planes)] {
-            let block = self.shape.block_of_slot(self.transactions[transaction].slot);
-            let mean = reads.retries.at(self.blocks.erases[block as usize]);
-            let share = (self.retries.next_u64() >> 11) as f64 / (1u64 << 53) as f64;
-            let whole = mean as u64;
-            let retries = whole + u64::from(share < mean - whole as f64);
-            self.counters.read_retries += retries;
-            most = most.max(retries);
-        }
-        reads.retry.times(most)
-    }
-
     /// A page has crossed the channel, and is decoded.
     #[cold]
-    pub(crate) fn decode(&mut self, transaction: u32) {
-        let block = self.shape.block_of_slot(self.transactions[transaction].slot);
-        let erases = self.blocks.erases[block as usize];
-        let time = self.worn_reads.as_ref().map_or(Span::ZERO, |reads| reads.decode.at(erases));
+    pub(crate) fn decode(&mut self, work: u32) {
+        let block = self.shape.block_of_slot(self.flash.work(work).slot);
+        let erases = self.ftl.blocks.erases[block as usize];
+        let time = self.ftl.worn_reads.as_ref().map_or(Span::ZERO, |reads| reads.decode.at(erases));
         if time.is_zero() {
-            self.read_done(transaction);
+            self.read_done(work);
         } else {
-            self.events.push(self.now + time, Event::Decoded { transaction });
+            self.kernel.events.push(self.kernel.now + time, Event::Decoded { work });
         }
     }
 
     /// How worn the drive is.
     pub(crate) fn wear_state(&self) -> WearState {
-        let ranges = || (0..self.shape.planes).map(|plane| self.blocks.wear_range(plane));
+        let ranges = || (0..self.shape.planes).map(|plane| self.ftl.blocks.wear_range(plane));
         let spares = self
+            .ftl
             .spare_blocks
             .iter()
             .zip(0..)
-            .map(|(&new, plane)| (new.saturating_sub(self.blocks.retired_of(plane)), new));
+            .map(|(&new, plane)| (new.saturating_sub(self.ftl.blocks.retired_of(plane)), new));
         // The smallest share; a plane that never had spare blocks has none to lose.
         let share = |(left, new): &(u32, u32)| match new {
             0 => f64::INFINITY,
@@ -117,9 +130,9 @@ impl Drive {
         let (spare_blocks, spare_blocks_new) = least.unwrap_or((0, 0));
         let joined = u64::from(self.shape.flash_planes);
         let joined_bytes = u64::from(self.shape.units_per_block) * u64::from(self.shape.unit_bytes);
-        let erases: u64 = self.blocks.erases.iter().map(|&erases| u64::from(erases)).sum();
+        let erases: u64 = self.ftl.blocks.erases.iter().map(|&erases| u64::from(erases)).sum();
         WearState {
-            blocks: self.blocks.erases.len() as u64 * joined,
+            blocks: self.ftl.blocks.erases.len() as u64 * joined,
             block_bytes: joined_bytes / joined,
             page_bytes: u64::from(self.config.geometry.page_bytes),
             unit_bytes: u64::from(self.shape.unit_bytes),
@@ -129,7 +142,7 @@ impl Drive {
             endurance: self.config.wear.endurance,
             spare_blocks: spare_blocks * joined as u32,
             spare_blocks_new: spare_blocks_new * joined as u32,
-            write_protected: self.write_protected,
+            write_protected: self.ftl.write_protected,
         }
     }
 }

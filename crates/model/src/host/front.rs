@@ -81,16 +81,16 @@ fn place(
 impl Drive {
     #[inline(always)]
     fn book_down(&mut self, length: Span, flow: HolderIndex) -> Booking {
-        let blame = &mut self.blame;
-        self.link.down.book(self.now, length, flow, |holder, wait| {
+        let blame = &mut self.kernel.observe.blame;
+        self.host.link.down.book(self.kernel.now, length, flow, |holder, wait| {
             blame.add(flow, Resource::LinkDown, holder, wait);
         })
     }
 
     #[inline(always)]
     fn book_up(&mut self, length: Span, flow: HolderIndex) -> Booking {
-        let blame = &mut self.blame;
-        self.link.towards_host().book(self.now, length, flow, |holder, wait| {
+        let blame = &mut self.kernel.observe.blame;
+        self.host.link.towards_host().book(self.kernel.now, length, flow, |holder, wait| {
             blame.add(flow, Resource::LinkUp, holder, wait);
         })
     }
@@ -98,41 +98,43 @@ impl Drive {
     /// Lets the fetch unit start its next fetch.
     #[inline(always)]
     pub(crate) fn fetch(&mut self) {
-        if self.host.may_fetch() {
+        if self.host.interface.may_fetch() {
             self.fetch_next();
         }
     }
 
     #[inline(always)]
     fn fetch_next(&mut self) {
-        if let Some((queue, count)) = self.host.next_fetch(self.now, &mut self.commands) {
-            let flow = self.host.queues[usize::from(queue)].flow;
-            let booking = self.book_up(self.link.read_request, flow);
-            self.events.push(booking.end, Event::EntryRequestAtHost { queue, count });
+        if let Some((queue, count)) =
+            self.host.interface.next_fetch(self.kernel.now, &mut self.host.commands)
+        {
+            let flow = self.host.interface.queues[usize::from(queue)].flow;
+            let booking = self.book_up(self.host.link.read_request, flow);
+            self.kernel.events.push(booking.end, Event::EntryRequestAtHost { queue, count });
         }
     }
 
     #[inline]
     pub(crate) fn return_entries(&mut self, queue: u16, count: u32) {
-        let flow = self.host.queues[usize::from(queue)].flow;
-        let length = self.link.submission_entries(count);
+        let flow = self.host.interface.queues[usize::from(queue)].flow;
+        let length = self.host.link.submission_entries(count);
         let booking = self.book_down(length, flow);
-        self.events.push(booking.end, Event::EntriesArrived { queue, count });
+        self.kernel.events.push(booking.end, Event::EntriesArrived { queue, count });
     }
 
     #[inline]
     pub(crate) fn entries_arrived(&mut self, queue: u16, count: u32) {
-        self.host.fetched(queue, count, &mut self.commands);
-        let pair = &self.host.queues[usize::from(queue)];
-        if !pair.deleted && self.faults.powered {
+        self.host.interface.fetched(queue, count, &mut self.host.commands);
+        let pair = &self.host.interface.queues[usize::from(queue)];
+        if !pair.deleted && self.host.powered {
             let id = pair.queue.id;
-            let known = self.host.is_submitted_to(queue);
-            if known && count == 1 && self.outputs.is_empty() {
+            let known = self.host.interface.is_submitted_to(queue);
+            if known && count == 1 && self.host.outputs.is_empty() {
                 self.fetch();
                 return self.begin_if_next(queue);
             }
             for _ in 0..count {
-                self.outputs.push(match known {
+                self.host.outputs.push(match known {
                     true => Said::Own(Step::Begin { queue }),
                     false => Said::Brief(Brief::Fetch { queue: id }),
                 });
@@ -146,10 +148,10 @@ impl Drive {
     #[inline(always)]
     fn begin_if_next(&mut self, queue: u16) {
         let step = Step::Begin { queue };
-        if self.unsettled || self.events.is_due(self.now) {
-            self.outputs.push(Said::Own(step));
+        if !self.flash.is_settled() || self.kernel.events.is_due(self.kernel.now) {
+            self.host.outputs.push(Said::Own(step));
         } else {
-            self.events.end_instant();
+            self.kernel.events.end_instant();
             self.take(step);
         }
     }
@@ -157,9 +159,9 @@ impl Drive {
     /// A command is in the controller.
     #[inline(always)]
     pub(crate) fn begin_command(&mut self, index: u32) {
-        let now = self.now;
-        let c = &mut self.commands[index];
-        let pair = &self.host.queues[usize::from(c.queue)];
+        let now = self.kernel.now;
+        let c = &mut self.host.commands[index];
+        let pair = &self.host.interface.queues[usize::from(c.queue)];
         let linked = pair.queue.kind == QueueKind::Memory;
         let priority = if self.config.scheduler.priority_classes {
             pair.queue.priority
@@ -170,9 +172,9 @@ impl Drive {
         c.class = CLASS_HOST + priority as u8;
         c.linked = linked;
         c.done = false;
-        c.orphan = !self.faults.powered;
+        c.orphan = !self.host.powered;
         c.end_stage(Stage::CommandFetch, now);
-        if let Err(status) = place(c, &self.namespaces, &self.shape) {
+        if let Err(status) = place(c, &self.ftl.namespaces, &self.shape) {
             cold_path();
             c.completion.status = status;
             self.finish(index);
@@ -182,8 +184,9 @@ impl Drive {
             request.operation,
             Operation::Read | Operation::Write | Operation::WriteThrough
         );
-        let has_prp_list =
-            linked && moves_data && self.link.prp_list_bytes(self.commands[index].bytes()) > 0;
+        let has_prp_list = linked
+            && moves_data
+            && self.host.link.prp_list_bytes(self.host.commands[index].bytes()) > 0;
         if has_prp_list {
             self.request_prp_list(index);
         } else {
@@ -193,23 +196,23 @@ impl Drive {
 
     #[inline(never)]
     fn request_prp_list(&mut self, command: u32) {
-        let flow = self.commands[command].flow;
-        let booking = self.book_up(self.link.read_request, flow);
-        self.events.push(booking.end, Event::PrpRequestAtHost { command });
+        let flow = self.host.commands[command].flow;
+        let booking = self.book_up(self.host.link.read_request, flow);
+        self.kernel.events.push(booking.end, Event::PrpRequestAtHost { command });
     }
 
     #[inline(never)]
     pub(crate) fn return_prp_list(&mut self, command: u32) {
-        let c = &self.commands[command];
-        let length = self.link.data(self.link.prp_list_bytes(c.bytes()));
+        let c = &self.host.commands[command];
+        let length = self.host.link.data(self.host.link.prp_list_bytes(c.bytes()));
         let booking = self.book_down(length, c.flow);
-        self.events.push(booking.end, Event::PrpArrived { command });
+        self.kernel.events.push(booking.end, Event::PrpArrived { command });
     }
 
     #[inline(never)]
     pub(crate) fn prp_list_arrived(&mut self, command: u32) {
-        let now = self.now;
-        self.commands[command].end_stage(Stage::CommandFetch, now);
+        let now = self.kernel.now;
+        self.host.commands[command].end_stage(Stage::CommandFetch, now);
         self.take_data(command);
         self.settle();
     }
@@ -217,30 +220,30 @@ impl Drive {
     /// Fetches a write's data; everything else goes straight to the firmware.
     #[inline(always)]
     fn take_data(&mut self, command: u32) {
-        let c = &self.commands[command];
+        let c = &self.host.commands[command];
         let writes = matches!(c.request.operation, Operation::Write | Operation::WriteThrough);
         if c.linked && writes {
-            let booking = self.book_up(self.link.data_request, c.flow);
-            self.events.push(booking.end, Event::DataRequestAtHost { command });
+            let booking = self.book_up(self.host.link.data_request, c.flow);
+            self.kernel.events.push(booking.end, Event::DataRequestAtHost { command });
         } else {
             self.process(command);
         }
     }
 
     pub(crate) fn return_data(&mut self, command: u32) {
-        let c = &self.commands[command];
-        let length = self.link.sectors(c.request.sectors);
+        let c = &self.host.commands[command];
+        let length = self.host.link.sectors(c.request.sectors);
         let booking = self.book_down(length, c.flow);
-        self.events.push(booking.end, Event::DataInArrived { command });
+        self.kernel.events.push(booking.end, Event::DataInArrived { command });
     }
 
     pub(crate) fn data_in_arrived(&mut self, command: u32) {
-        let c = &self.commands[command];
-        if self.report_moves && !c.orphan {
+        let c = &self.host.commands[command];
+        if self.host.report_moves && !c.orphan {
             let (tag, sectors) = (c.request.tag, c.request.sectors);
             let queue = self.queue_id(c.queue);
-            self.awaiting_data.insert(tag, command);
-            self.outputs.push(Said::Brief(Brief::Move {
+            self.host.awaiting_data.insert(tag, command);
+            self.host.outputs.push(Said::Brief(Brief::Move {
                 tag,
                 queue,
                 first_sector: 0,
@@ -250,7 +253,7 @@ impl Drive {
         } else if c.orphan {
             self.data_is_here(command);
         } else {
-            self.outputs.push(Said::Own(Step::Data { command }));
+            self.host.outputs.push(Said::Own(Step::Data { command }));
         }
     }
 
@@ -259,19 +262,21 @@ impl Drive {
     pub(crate) fn take(&mut self, step: Step) {
         match step {
             Step::Begin { queue } => {
-                if let Some(command) = self.host.take_submitted(queue, &mut self.commands) {
+                if let Some(command) =
+                    self.host.interface.take_submitted(queue, &mut self.host.commands)
+                {
                     self.begin_command(command);
                 }
             }
-            Step::Data { command } if self.commands[command].orphan => self.finish(command),
+            Step::Data { command } if self.host.commands[command].orphan => self.finish(command),
             Step::Data { command } => self.data_is_here(command),
         }
     }
 
     pub(crate) fn data_is_here(&mut self, command: u32) {
-        let now = self.now;
-        self.commands[command].end_stage(Stage::DataIn, now);
-        match self.commands[command].request.operation {
+        let now = self.kernel.now;
+        self.host.commands[command].end_stage(Stage::DataIn, now);
+        match self.host.commands[command].request.operation {
             Operation::Other => self.finish(command),
             _ => self.process(command),
         }
@@ -280,17 +285,17 @@ impl Drive {
     /// What the command stands for is done elsewhere.
     #[inline(never)]
     fn wait_for_host(&mut self, command: u32) {
-        let c = &self.commands[command];
+        let c = &self.host.commands[command];
         if c.orphan {
             return self.finish(command);
         }
-        self.awaiting_data.insert(c.request.tag, command);
+        self.host.awaiting_data.insert(c.request.tag, command);
     }
 
     /// Runs the firmware on a command.
     #[inline(always)]
     fn process(&mut self, command: u32) {
-        let c = &self.commands[command];
+        let c = &self.host.commands[command];
         let cost = match c.request.operation {
             Operation::Read => self.config.firmware.read,
             Operation::Write | Operation::WriteThrough => self.config.firmware.write,
@@ -306,30 +311,30 @@ impl Drive {
     }
 
     fn book_firmware(&mut self, command: u32, cost: Span) {
-        let flow = self.commands[command].flow;
+        let flow = self.host.commands[command].flow;
         // Of those that are free, it does not matter which.
-        let free = self.cores.iter().position(|core| core.free_at() <= self.now);
+        let free = self.host.cores.iter().position(|core| core.free_at() <= self.kernel.now);
         let core = match free {
-            Some(free) => &mut self.cores[free],
-            None => self.cores.iter_mut().min_by_key(|core| core.free_at()).expect("a core"),
+            Some(free) => &mut self.host.cores[free],
+            None => self.host.cores.iter_mut().min_by_key(|core| core.free_at()).expect("a core"),
         };
-        let blame = &mut self.blame;
-        let booking = core.book(self.now, cost, flow, |holder, wait| {
+        let blame = &mut self.kernel.observe.blame;
+        let booking = core.book(self.kernel.now, cost, flow, |holder, wait| {
             blame.add(flow, Resource::Firmware, holder, wait);
         });
-        self.events.push(booking.end, Event::FirmwareDone { command });
+        self.kernel.events.push(booking.end, Event::FirmwareDone { command });
     }
 
     #[inline(never)]
     pub(crate) fn firmware_done(&mut self, command: u32) {
-        let now = self.now;
-        self.commands[command].end_stage(Stage::Firmware, now);
+        let now = self.kernel.now;
+        self.host.commands[command].end_stage(Stage::Firmware, now);
         self.execute(command);
     }
 
     #[inline(always)]
     fn execute(&mut self, command: u32) {
-        match self.commands[command].request.operation {
+        match self.host.commands[command].request.operation {
             Operation::Read => self.begin_read(command),
             Operation::Write | Operation::WriteThrough => self.begin_write(command),
             Operation::Trim => self.begin_trim(command),
@@ -342,8 +347,8 @@ impl Drive {
     /// The last part's way is the command's.
     #[inline(always)]
     pub(crate) fn part_done(&mut self, command: u32, add: impl FnOnce(&mut StageSpans)) {
-        let now = self.now;
-        let c = &mut self.commands[command];
+        let now = self.kernel.now;
+        let c = &mut self.host.commands[command];
         c.parts -= 1;
         if c.parts == 0 {
             let stages = &mut c.completion.stages;
@@ -363,7 +368,7 @@ impl Drive {
     /// piece by piece.
     #[inline(always)]
     pub(crate) fn send_piece(&mut self, command: u32, first_sector: u32, sectors: u32) {
-        if self.config.link.stream_data || !self.commands[command].linked {
+        if self.config.link.stream_data || !self.host.commands[command].linked {
             self.send_data(command, first_sector, sectors);
         }
     }
@@ -371,36 +376,44 @@ impl Drive {
     /// Moves read data to the host; returns when it is there.
     #[inline(always)]
     fn send_data(&mut self, command: u32, first_sector: u32, sectors: u32) -> Time {
-        let c = &self.commands[command];
+        let c = &self.host.commands[command];
         if sectors == 0 || c.orphan {
-            return self.now;
+            return self.kernel.now;
         }
         if !c.linked {
             cold_path();
-            if self.report_moves {
+            if self.host.report_moves {
                 self.report_data_out(command, first_sector, sectors);
             }
-            return self.now;
+            return self.kernel.now;
         }
-        let length = self.link.data_setup + self.link.sectors(sectors);
+        let length = self.host.link.data_setup + self.host.link.sectors(sectors);
         let booking = self.book_up(length, c.flow);
-        if self.report_moves {
+        if self.host.report_moves {
             cold_path();
-            let piece = self.pieces_out.insert(Piece { command, first_sector, sectors });
-            self.events.push(booking.end, Event::DataOutArrived { piece });
+            let piece = self.host.pieces_out.insert(Piece { command, first_sector, sectors });
+            self.kernel.events.push(booking.end, Event::DataOutArrived { piece });
         } else {
-            self.events.skip_sequence();
+            self.kernel.events.skip_sequence();
         }
         booking.end
     }
 
+    /// Read data has reached the host, who wants to know.
+    #[cold]
+    pub(crate) fn data_out_arrived(&mut self, piece: u32) {
+        let Piece { command, first_sector, sectors } = self.host.pieces_out[piece];
+        self.host.pieces_out.remove(piece);
+        self.report_data_out(command, first_sector, sectors);
+    }
+
     pub(crate) fn report_data_out(&mut self, command: u32, first_sector: u32, sectors: u32) {
-        let c = &self.commands[command];
+        let c = &self.host.commands[command];
         if c.orphan || c.done {
             return;
         }
         let queue = self.queue_id(c.queue);
-        self.outputs.push(Said::Brief(Brief::Move {
+        self.host.outputs.push(Said::Brief(Brief::Move {
             tag: c.request.tag,
             queue,
             first_sector,
@@ -419,9 +432,9 @@ impl Drive {
     /// The same in place, for where it pays.
     #[inline(always)]
     fn finish_here(&mut self, command: u32) {
-        let now = self.now;
-        let c = &mut self.commands[command];
-        self.host.release(c.queue);
+        let now = self.kernel.now;
+        let c = &mut self.host.commands[command];
+        self.host.interface.release(c.queue);
         if c.orphan || !c.linked {
             cold_path();
             return self.finish_off_the_link(command);
@@ -430,15 +443,15 @@ impl Drive {
             c.request.operation == Operation::Read && c.completion.status == Status::Success;
         if has_data {
             let arrived = if self.config.link.stream_data {
-                self.link.towards_host().free_at().max(now)
+                self.host.link.towards_host().free_at().max(now)
             } else {
                 let sectors = c.request.sectors;
                 self.send_data(command, 0, sectors)
             };
-            self.commands[command].end_stage(Stage::DataOut, arrived);
+            self.host.commands[command].end_stage(Stage::DataOut, arrived);
         }
-        let queue = self.commands[command].queue;
-        let pair = &mut self.host.queues[usize::from(queue)];
+        let queue = self.host.commands[command].queue;
+        let pair = &mut self.host.interface.queues[usize::from(queue)];
         if pair.blocked.is_empty() && pair.take_completion_place(now) {
             // What goes before it is what its data waited for, and they themselves.
             self.post_completion(command, !has_data);
@@ -454,11 +467,11 @@ impl Drive {
     /// cross the link.
     #[inline(never)]
     fn finish_off_the_link(&mut self, command: u32) {
-        let c = &mut self.commands[command];
+        let c = &mut self.host.commands[command];
         c.done = c.orphan;
         if c.orphan {
-            self.orphans_ended += 1;
-            self.commands.remove(command);
+            self.host.orphans_ended += 1;
+            self.host.commands.remove(command);
         } else {
             self.completion_visible(command);
         }
@@ -468,26 +481,27 @@ impl Drive {
     /// Sends the completion; whether what it waits for is charged to its flow.
     #[inline(always)]
     fn post_completion(&mut self, command: u32, charged: bool) {
-        let flow = self.commands[command].flow;
-        let entry = self.link.completion_entry;
+        let flow = self.host.commands[command].flow;
+        let entry = self.host.link.completion_entry;
         let booking = match charged {
             true => self.book_up(entry, flow),
-            false => self.link.towards_host().book(self.now, entry, flow, |_, _| ()),
+            false => self.host.link.towards_host().book(self.kernel.now, entry, flow, |_, _| ()),
         };
         let visible = booking.end + self.config.link.interrupt;
-        let (at, event) = match self.link.adapter.is_none() {
+        let (at, event) = match self.host.link.adapter.is_none() {
             true => (visible, Event::CompletionVisible { command }),
             false => (booking.end, Event::CompletionAtAdapter { command }),
         };
-        self.events.push(at, event);
+        self.kernel.events.push(at, event);
     }
 
     /// The host bus adapter works for a command before it is sent (`side` 0), or after it is
     /// completed (1); returns until when.
     #[inline(never)]
     pub(crate) fn book_adapter(&mut self, flow: HolderIndex, side: usize) -> Time {
-        let (now, blame, length) = (self.now, &mut self.blame, self.config.link.adapter);
-        let Some(adapter) = &mut self.link.adapter else { return now };
+        let (now, blame, length) =
+            (self.kernel.now, &mut self.kernel.observe.blame, self.config.link.adapter);
+        let Some(adapter) = &mut self.host.link.adapter else { return now };
         let booking = adapter[side].book(now, length, flow, |holder, wait| {
             blame.add(flow, Resource::HostAdapter, holder, wait);
         });
@@ -498,53 +512,58 @@ impl Drive {
     #[cold]
     #[inline(never)]
     pub(crate) fn send_through_adapter(&mut self, queue: u16, count: u32, flow: HolderIndex) {
-        let mut sent = self.now;
+        let mut sent = self.kernel.now;
         for _ in 0..count {
             sent = self.book_adapter(flow, 0);
         }
-        self.events.push(sent, Event::DoorbellAtHost { queue, count });
+        self.kernel.events.push(sent, Event::DoorbellAtHost { queue, count });
     }
 
     #[cold]
     #[inline(never)]
     pub(crate) fn completion_at_adapter(&mut self, command: u32) {
-        let flow = self.commands[command].flow;
+        let flow = self.host.commands[command].flow;
         let visible = self.book_adapter(flow, 1) + self.config.link.interrupt;
-        self.events.push(visible, Event::CompletionVisible { command });
+        self.kernel.events.push(visible, Event::CompletionVisible { command });
     }
 
     #[cold]
     #[inline(never)]
     pub(crate) fn doorbell_at_host(&mut self, queue: u16, count: u32) {
-        let flow = self.host.queues[usize::from(queue)].flow;
-        let blame = &mut self.blame;
-        let booking = self.link.down.book(self.now, self.link.doorbell, flow, |holder, wait| {
-            blame.add(flow, Resource::LinkDown, holder, wait);
-        });
-        self.events.push(booking.end, Event::Doorbell { queue, count });
+        let flow = self.host.interface.queues[usize::from(queue)].flow;
+        let blame = &mut self.kernel.observe.blame;
+        let booking = self.host.link.down.book(
+            self.kernel.now,
+            self.host.link.doorbell,
+            flow,
+            |holder, wait| {
+                blame.add(flow, Resource::LinkDown, holder, wait);
+            },
+        );
+        self.kernel.events.push(booking.end, Event::Doorbell { queue, count });
     }
 
     /// Makes sure that someone looks when the next free of a completion queue arrives, if
     /// completions wait for it.
     #[inline]
     pub(crate) fn watch_frees(&mut self, queue: u16) {
-        let pair = &mut self.host.queues[usize::from(queue)];
+        let pair = &mut self.host.interface.queues[usize::from(queue)];
         if !pair.watching_frees
             && !pair.blocked.is_empty()
             && let Some(at) = pair.next_free()
         {
             pair.watching_frees = true;
-            self.events.push(at.max(self.now), Event::CompletionDoorbell { queue });
+            self.kernel.events.push(at.max(self.kernel.now), Event::CompletionDoorbell { queue });
         }
     }
 
     #[cold]
     #[inline(never)]
     pub(crate) fn completion_doorbell(&mut self, queue: u16) {
-        let now = self.now;
-        self.host.queues[usize::from(queue)].watching_frees = false;
+        let now = self.kernel.now;
+        self.host.interface.queues[usize::from(queue)].watching_frees = false;
         loop {
-            let pair = &mut self.host.queues[usize::from(queue)];
+            let pair = &mut self.host.interface.queues[usize::from(queue)];
             let Some(&command) = pair.blocked.front() else { break };
             if !pair.take_completion_place(now) {
                 break;
@@ -557,38 +576,38 @@ impl Drive {
 
     #[inline(always)]
     pub(crate) fn completion_visible(&mut self, command: u32) {
-        let now = self.now;
-        let c = &mut self.commands[command];
+        let now = self.kernel.now;
+        let c = &mut self.host.commands[command];
         c.end_stage(Stage::Completion, now);
         c.done = true;
         if c.orphan {
             cold_path();
-            self.orphans_ended += 1;
-            self.commands.remove(command);
+            self.host.orphans_ended += 1;
+            self.host.commands.remove(command);
         } else {
             c.completion.at = now;
-            self.counters.commands += 1;
-            self.outputs.push(Said::Brief(Brief::Complete(Completed(command))));
+            self.kernel.observe.counters.commands += 1;
+            self.host.outputs.push(Said::Brief(Brief::Complete(Completed(command))));
         }
     }
 
     #[inline]
     fn queue_id(&self, queue: u16) -> QueueId {
-        self.host.queues[usize::from(queue)].queue.id
+        self.host.interface.queues[usize::from(queue)].queue.id
     }
 
     /// Commands of a deleted queue (or of all) go on inside but are heard of no more; with
     /// `answer` they complete as aborted now.
     pub(crate) fn orphan_commands(&mut self, queue: Option<u16>, answer: bool) {
-        let now = self.now;
+        let now = self.kernel.now;
         let mut waiting_for_data = vec![];
-        for index in self.commands.indices() {
-            let c = &mut self.commands[index];
+        for index in self.host.commands.indices() {
+            let c = &mut self.host.commands[index];
             if c.orphan || c.done || queue.is_some_and(|queue| c.queue != queue) {
                 continue;
             }
             c.orphan = true;
-            if self.awaiting_data.remove(&c.request.tag).is_some() {
+            if self.host.awaiting_data.remove(&c.request.tag).is_some() {
                 waiting_for_data.push(index);
             }
             if answer {
@@ -601,23 +620,23 @@ impl Drive {
                 }
                 let completion =
                     Completion { at: now, status: Status::Aborted, stages, ..c.completion };
-                self.counters.commands += 1;
-                self.orphans_answered += 1;
+                self.kernel.observe.counters.commands += 1;
+                self.host.orphans_answered += 1;
                 // The command itself goes on: its completion needs a place of its own.
-                let answer = self.commands.insert_any();
-                let c = &mut self.commands[answer];
+                let answer = self.host.commands.insert_any();
+                let c = &mut self.host.commands[answer];
                 (c.completion, c.done) = (completion, true);
-                self.outputs.push(Said::Brief(Brief::Complete(Completed(answer))));
+                self.host.outputs.push(Said::Brief(Brief::Complete(Completed(answer))));
             }
         }
         for command in waiting_for_data {
             self.finish(command);
         }
         // Completions that wait for room in a queue that is gone have nowhere to go.
-        for pair in self.host.queues.iter_mut().filter(|pair| pair.deleted) {
+        for pair in self.host.interface.queues.iter_mut().filter(|pair| pair.deleted) {
             for command in std::mem::take(&mut pair.blocked) {
-                self.orphans_ended += 1;
-                self.commands.remove(command);
+                self.host.orphans_ended += 1;
+                self.host.commands.remove(command);
             }
         }
         self.fetch();
@@ -626,8 +645,8 @@ impl Drive {
     /// Aborts a command that still waits for room in the cache; nothing else can be called
     /// back.
     pub(crate) fn abort(&mut self, queue: QueueId, tag: Tag) {
-        let Some(queue) = self.host.find(queue) else { return };
-        let commands = &self.commands;
+        let Some(queue) = self.host.interface.find(queue) else { return };
+        let commands = &self.host.commands;
         let found = self.cache.as_mut().and_then(|cache| {
             cache.abandon_wait(|index| {
                 let c = &commands[index];
@@ -635,8 +654,8 @@ impl Drive {
             })
         });
         if let Some((command, part)) = found {
-            let now = self.now;
-            let c = &mut self.commands[command];
+            let now = self.kernel.now;
+            let c = &mut self.host.commands[command];
             c.end_stage(Stage::CacheWait, now);
             c.completion.status = Status::Aborted;
             self.finish(command);
@@ -646,7 +665,7 @@ impl Drive {
 
     /// Deallocates a whole namespace at once.
     pub(crate) fn format(&mut self, namespace: NamespaceId) {
-        let Some(space) = self.namespaces.get((namespace.0 as usize).wrapping_sub(1)) else {
+        let Some(space) = self.ftl.namespaces.get((namespace.0 as usize).wrapping_sub(1)) else {
             return;
         };
         for unit in space.base..space.base + space.units {

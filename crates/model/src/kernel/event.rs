@@ -40,7 +40,7 @@ pub(crate) enum Event {
     /// A die's array operation is done.
     ArrayDone { die: u32 },
     /// A page that was transferred has been decoded.
-    Decoded { transaction: u32 },
+    Decoded { work: u32 },
     /// The same for one that could be suspended; it was if the die is at another number.
     LongArrayDone { number: u16, die: u32 },
     /// Read data has reached the host; only reported, never acted on.

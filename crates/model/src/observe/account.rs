@@ -8,25 +8,9 @@ use mynah_stamp::Span;
 impl Drive {
     /// Everything counted, with what is busy at this moment included.
     fn totals(&self) -> Counters {
-        let now = self.now;
-        let mut totals = self.counters.clone();
-        for (channel, busy) in totals.channel_busy.iter_mut().enumerate() {
-            let until = match self.silent_end(channel as u32) {
-                Some(end) => {
-                    totals.events += 1;
-                    end
-                }
-                None => now,
-            };
-            *busy = self.channels[channel].busy() + self.ledger.channel_running(channel, until);
-        }
-        for (busy, die) in totals.die_busy.iter_mut().zip(&self.dies) {
-            *busy = die.busy;
-            // A lane that is a chip's is held by the die of it that works.
-            if self.config.scheduler.die_interleaving || !die.is_idle() {
-                *busy += self.ledger.lane_running(die.lane as usize, now);
-            }
-        }
+        let now = self.kernel.now;
+        let mut totals = self.kernel.observe.counters.clone();
+        self.flash.count_busy(&self.kernel, &mut totals);
         let booked = |fifo: &crate::kernel::fifo::Fifo| {
             fifo.busy().saturating_sub(fifo.free_at().saturating_since(now))
         };
@@ -34,8 +18,8 @@ impl Drive {
             totals.dram_busy = booked(cache.dram.bus());
             (totals.dram_rows, totals.dram_row_hits) = (cache.dram.rows, cache.dram.row_hits);
         }
-        totals.link_busy = [booked(&self.link.down), booked(&self.link.up)];
-        totals.block_erases_max = self.blocks.erases.iter().copied().max().unwrap_or(0);
+        totals.link_busy = [booked(&self.host.link.down), booked(&self.host.link.up)];
+        totals.block_erases_max = self.ftl.blocks.erases.iter().copied().max().unwrap_or(0);
         totals.wear = self.wear_state();
         totals.energy_nj = self.config.energy.map(|energy| {
             let busy: Span = totals.channel_busy.iter().copied().sum();
@@ -54,10 +38,10 @@ impl Drive {
 
     /// Starts counting anew, for measurements after a ramp.
     pub fn restart_counters(&mut self) {
-        self.counting_offset = self.totals();
-        self.counting_since = self.now;
+        self.kernel.observe.counting_offset = self.totals();
+        self.kernel.observe.counting_since = self.kernel.now;
         self.restart_turnover();
-        self.blame.clear();
+        self.kernel.observe.blame.clear();
     }
 
     /// A number that two drives of the same configuration share only if (but for chance)
@@ -65,24 +49,24 @@ impl Drive {
     /// which blocks are superblocks. For drives without commands inside.
     pub fn state_hash(&self) -> u64 {
         let mut hash = StateHash::default();
-        self.mapping.table.hash(&mut hash);
+        self.ftl.mapping.table.hash(&mut hash);
         for plane in 0..self.shape.planes as usize {
-            for &block in &self.blocks.free[plane] {
+            for &block in &self.ftl.blocks.free[plane] {
                 hash.add(block);
             }
-            for frontier in self.blocks.frontiers_of(plane) {
+            for frontier in self.ftl.blocks.frontiers_of(plane) {
                 hash.add(frontier.block);
                 hash.add(frontier.next_page);
             }
         }
-        if let Some(hybrid) = &self.hybrid {
+        if let Some(hybrid) = &self.ftl.hybrid {
             hybrid.used().for_each(|block| hash.add(block));
             hybrid.pools.iter().for_each(|pool| hash.add(pool.random_next));
         }
-        if let Some(hotness) = &self.hotness {
+        if let Some(hotness) = &self.ftl.hotness {
             hotness.hash(&mut hash);
         }
-        if let Some(superblocks) = &self.blocks.superblocks {
+        if let Some(superblocks) = &self.ftl.blocks.superblocks {
             superblocks.hash(&mut hash);
         }
         self.hash_cache(&mut hash);
@@ -93,7 +77,7 @@ impl Drive {
     fn hash_cache(&self, hash: &mut StateHash) {
         let Some(cache) = &self.cache else { return };
         for (number, part) in cache.parts.iter().enumerate() {
-            for (_, unit) in part.resting.oldest_first(self.units.as_slice()) {
+            for (_, unit) in part.resting.oldest_first(self.ftl.units.as_slice()) {
                 if let Content::Unit(content) = unit.content {
                     hash.add_cached(content, unit.mask);
                 }
@@ -109,7 +93,7 @@ impl Drive {
 
     pub(crate) fn counters_now(&self) -> Counters {
         let mut totals = self.totals();
-        let from = &self.counting_offset;
+        let from = &self.kernel.observe.counting_offset;
         macro_rules! since {
             ($($field:ident)+) => { $(totals.$field -= from.$field;)+ };
         }

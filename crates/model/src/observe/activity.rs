@@ -2,8 +2,8 @@
 //! asked for.
 
 use crate::drive::Drive;
-use crate::flash::die::OperationKind;
 use crate::io::FlowId;
+use crate::observe::Observe;
 use crate::observe::blame::holder;
 use crate::observe::stats::Holder;
 use mynah_stamp::Time;
@@ -52,39 +52,22 @@ impl Drive {
     /// Keeps what dies and channels do, or stops to. What is kept must be taken with
     /// [`Drive::take_activity`], or memory runs out.
     pub fn keep_activity(&mut self, keep: bool) {
-        self.activity = keep.then(Vec::new);
+        self.kernel.observe.activity = keep.then(Vec::new);
     }
 
     /// Whether what dies and channels do is kept.
     pub fn keeps_activity(&self) -> bool {
-        self.activity.is_some()
+        self.kernel.observe.activity.is_some()
     }
 
     /// What has ended since this was last asked. The pieces of one die or channel are in
     /// order of time.
     pub fn take_activity(&mut self) -> Vec<Activity> {
-        self.activity.as_mut().map(std::mem::take).unwrap_or_default()
+        self.kernel.observe.activity.as_mut().map(std::mem::take).unwrap_or_default()
     }
+}
 
-    /// A die is about to be free.
-    #[cold]
-    #[inline(never)]
-    pub(crate) fn note_die(&mut self, die: u32) {
-        let lane = self.lane(die);
-        let kind = match &self.dies[die as usize].operation {
-            Some(operation) => match operation.kind {
-                OperationKind::Read => ActivityKind::Read,
-                OperationKind::Program => ActivityKind::Program,
-                OperationKind::Erase => ActivityKind::Erase,
-                OperationKind::Suspension => return,
-            },
-            None => return,
-        };
-        if let Some((by, start)) = self.ledger.lane_tenant(lane) {
-            self.note(Activity { kind, index: die, holder: holder(by), start, end: self.now });
-        }
-    }
-
+impl Observe {
     /// A channel is about to be free, from `at` on.
     #[cold]
     #[inline(never)]
@@ -95,7 +78,8 @@ impl Drive {
         }
     }
 
-    fn note(&mut self, activity: Activity) {
+    /// Keeps what has ended, if anybody wants it.
+    pub(crate) fn note(&mut self, activity: Activity) {
         if let Some(kept) = &mut self.activity {
             kept.push(activity);
         }

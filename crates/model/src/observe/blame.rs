@@ -189,16 +189,16 @@ type Tenant = Option<(HolderIndex, Time)>;
 /// Whose wait is noted.
 #[derive(Clone, Copy)]
 pub(crate) enum Waiting {
-    Transaction(u32),
-    Unit(u32),
+    Work(u32),
+    Program(u32),
 }
 
 impl Waiting {
     #[inline]
     fn place(self) -> (usize, usize) {
         match self {
-            Waiting::Transaction(index) => (0, index as usize),
-            Waiting::Unit(index) => (1, index as usize),
+            Waiting::Work(index) => (0, index as usize),
+            Waiting::Program(index) => (1, index as usize),
         }
     }
 }
@@ -498,7 +498,7 @@ mod tests {
         ledger.grow(3);
         matrix.grow(3);
         let at = Time::from_ns;
-        let (wait, data) = (Waiting::Transaction(3), Waiting::Unit(5));
+        let (wait, data) = (Waiting::Work(3), Waiting::Program(5));
         ledger.take_lane(0, 0, 2, at(0));
         ledger.note_lane(wait, 0, 0, at(10));
         ledger.note_channel(data, 0, at(10));
@@ -526,7 +526,7 @@ mod tests {
         ledger.grow(5);
         matrix.grow(5);
         let at = Time::from_ns;
-        let wait = Waiting::Transaction(3);
+        let wait = Waiting::Work(3);
         ledger.take_lane(0, 0, 2, at(0));
         ledger.release_channel(0, at(1));
         ledger.note_lane(wait, 0, 0, at(10));

@@ -1,7 +1,6 @@
 //! What the drive looks like at this moment: for watchers that sample it.
 
 use crate::drive::Drive;
-use crate::flash::queues::{CLASS_COLLECTION, CLASSES};
 
 /// The drive at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -41,14 +40,14 @@ pub struct Progress {
 impl Drive {
     /// How far the drive has come. Looks at counters only.
     pub fn progress(&self) -> Progress {
-        let counters = &self.counters;
-        let inside = match self.faults.powered {
-            true => u64::from(self.host.commands_inside()),
+        let counters = &self.kernel.observe.counters;
+        let inside = match self.host.powered {
+            true => u64::from(self.host.interface.commands_inside()),
             false => 0,
         };
         Progress {
-            ended: counters.commands + self.orphans_ended - self.orphans_answered,
-            under_way: inside.saturating_sub(self.awaiting_data.len() as u64),
+            ended: counters.commands + self.host.orphans_ended - self.host.orphans_answered,
+            under_way: inside.saturating_sub(self.host.awaiting_data.len() as u64),
             programmed: counters.flash_programs,
             programmed_for_itself: counters.gc_programs + counters.mapping_programs,
             blocks_collected: counters.gc_runs,
@@ -57,24 +56,15 @@ impl Drive {
 
     /// What the drive looks like now. Takes a look at every plane and die.
     pub fn gauges(&self) -> Gauges {
-        let free = |plane| self.blocks.free_blocks(plane);
+        let free = |plane| self.ftl.blocks.free_blocks(plane);
         let mut gauges = Gauges {
             free_blocks: (0..self.shape.planes).map(|plane| free(plane) as u64).sum(),
             free_blocks_min: (0..self.shape.planes).map(free).min().unwrap_or(0) as u32,
-            commands: self.commands.len() as u32,
+            commands: self.host.commands.len() as u32,
             cached_units: self.cache.as_ref().map_or(0, |cache| cache.len() as u32),
             ..Gauges::default()
         };
-        for die in &self.dies {
-            for class in 0..CLASSES as u8 {
-                let (reads, writes) = (die.work.reads(class), die.work.writes(class));
-                gauges.flash_reads_waiting += reads;
-                gauges.flash_writes_waiting += writes;
-                if class == CLASS_COLLECTION {
-                    gauges.collection_waiting += reads + writes;
-                }
-            }
-        }
+        self.flash.gauge(&mut gauges);
         gauges
     }
 }

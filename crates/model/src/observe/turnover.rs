@@ -144,10 +144,10 @@ fn mark(counters: &Counters, collected: u64) -> Mark {
 impl Drive {
     /// What has been turned over since counting began ([`Drive::restart_counters`]).
     pub fn turnover(&self) -> Turnover {
-        let books = &self.turnover;
+        let books = &self.kernel.observe.turnover;
         let planes = books.free_before.iter().zip(&books.collected).enumerate();
         let planes = planes.map(|(plane, (&before, &collected))| {
-            let free = self.blocks.free_blocks(plane as u32) as u64;
+            let free = self.ftl.blocks.free_blocks(plane as u32) as u64;
             let filled = (u64::from(before) + collected).saturating_sub(free);
             PlaneTurnover { filled, collected }
         });
@@ -156,27 +156,28 @@ impl Drive {
             planes,
             free_blocks: [
                 books.free_before.iter().map(|&free| u64::from(free)).sum(),
-                (0..self.shape.planes).map(|plane| self.blocks.free_blocks(plane) as u64).sum(),
+                (0..self.shape.planes).map(|plane| self.ftl.blocks.free_blocks(plane) as u64).sum(),
             ],
             marks: books.marks.clone(),
-            now: books.since(mark(&self.counters, books.all)),
+            now: books.since(mark(&self.kernel.observe.counters, books.all)),
         }
     }
 
     /// Blocks collected since counting began.
     pub fn blocks_turned_over(&self) -> u64 {
-        self.turnover.all
+        self.kernel.observe.turnover.all
     }
 
     pub(crate) fn restart_turnover(&mut self) {
-        let free = (0..self.shape.planes).map(|plane| self.blocks.free_blocks(plane) as u32);
-        self.turnover = TurnoverBooks::new(free.collect(), &self.counters, &self.shape);
+        let free = (0..self.shape.planes).map(|plane| self.ftl.blocks.free_blocks(plane) as u32);
+        self.kernel.observe.turnover =
+            TurnoverBooks::new(free.collect(), &self.kernel.observe.counters, &self.shape);
     }
 
     /// A block of `plane` has been emptied, and is free again.
     #[inline]
     pub(crate) fn count_turnover(&mut self, plane: u32) {
-        self.turnover.collected(plane, &self.counters);
+        self.kernel.observe.turnover.collected(plane, &self.kernel.observe.counters);
     }
 }
 

@@ -12,7 +12,7 @@ const MOST: u64 = 1 << 60;
 
 impl Flin {
     /// `queued` are the units that wait, which have their estimates.
-    pub(crate) fn save(&mut self, now: Time, queued: &[u32], out: &mut Writer<'_>) {
+    pub(in crate::flash) fn save(&mut self, now: Time, queued: &[u32], out: &mut Writer<'_>) {
         self.classify(now);
         // Of reads there are none, and what comes next finds nothing of those before.
         self.notes[READS].clear();
@@ -38,7 +38,7 @@ impl Flin {
         }
     }
 
-    pub(crate) fn restore(
+    pub(in crate::flash) fn restore(
         &mut self,
         now: Time,
         queued: &[u32],

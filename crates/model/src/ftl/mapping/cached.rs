@@ -15,11 +15,14 @@
 use crate::config::{CachedTable, CmtGranularity, CmtSharing, Config, MappingTable};
 use crate::drive::Drive;
 use crate::flash::queues::CLASS_MAPPING;
+use crate::flash::work::{Extent, WorkKind};
+use crate::ftl::Ftl;
 use crate::ftl::blocks::Stream;
 use crate::ftl::mapping::cmt::Cmt;
 use crate::ftl::mapping::table::{Content, Table};
 use crate::ftl::space::{Divisor, Shape};
-use crate::host::command::{Extent, Purpose, Transaction, WriteUnit};
+use crate::ftl::token::Token;
+use crate::ftl::unit::WriteUnit;
 use crate::kernel::pool::NONE;
 use crate::observe::blame::MAPPING_TABLE;
 use crate::state::{Reader, StateError, Writer};
@@ -205,310 +208,7 @@ impl Mapping {
     }
 }
 
-impl Drive {
-    /// The translation page that has the entry of `unit`.
-    #[inline]
-    fn translation_page(&self, unit: u32, by_page: Divisor) -> u32 {
-        let space = self.space_of(unit);
-        space.translation_base + by_page.divide(unit - space.base)
-    }
-
-    /// Asks for what is looked at when the mapping entries of units, all of one namespace, are
-    /// used.
-    #[inline]
-    pub(crate) fn prefetch_cached(&self, units: impl Iterator<Item = u32> + Clone) {
-        let Some(cached) = &self.mapping.cached else { return };
-        let Some(first) = units.clone().next() else { return };
-        let table = &cached.tables[cached.place_of(self.namespace_index(first))];
-        table.prefetch(units.map(|unit| (unit, self.translation_page(unit, cached.by_page))));
-    }
-
-    /// Whether the mapping entry of `unit` is known now. If not, `waiter` is called when it
-    /// is.
-    #[inline(always)]
-    pub(crate) fn mapping_known(&mut self, unit: u32, waiter: Waiter) -> bool {
-        match &self.mapping.cached {
-            None => true,
-            Some(_) => self.mapping_cached(unit, waiter),
-        }
-    }
-
-    fn mapping_cached(&mut self, unit: u32, waiter: Waiter) -> bool {
-        let namespace = self.namespace_index(unit);
-        let Some(cached) = &self.mapping.cached else { return true };
-        let page = self.translation_page(unit, cached.by_page);
-        let Some(cached) = &mut self.mapping.cached else { return true };
-        self.counters.cmt_lookups += 1;
-        if cached.table_of(namespace).lookup(unit, page) {
-            self.counters.cmt_hits += 1;
-            return true;
-        }
-        let location = self.mapping.table.translation_slot(page);
-        let flight = cached.flights.get_mut(&page);
-        // A page that is being updated, or was never written, is in DRAM.
-        let updating = flight.as_ref().is_some_and(|flight| flight.updating && !flight.loading);
-        if location.is_none() || updating || cached.departing[page as usize] {
-            self.remember(unit, page, false);
-            return true;
-        }
-        if let Some(flight) = flight {
-            flight.waiters.push(waiter);
-            return false;
-        }
-        let mut waiters = cached.spare.pop().unwrap_or_default();
-        waiters.push(waiter);
-        cached
-            .flights
-            .insert(page, Flight { loading: true, updating: false, again: false, waiters });
-        let bytes = match cached.config.granularity {
-            CmtGranularity::Entry => cached.config.load_bytes,
-            CmtGranularity::Page => self.shape.page_bytes,
-        };
-        self.read_translation_page(Purpose::Load, page, bytes);
-        false
-    }
-
-    fn read_translation_page(&mut self, purpose: Purpose, page: u32, bytes: u32) {
-        let Some(slot) = self.mapping.table.translation_slot(page) else { return };
-        let transaction = self.transactions.insert(Transaction::new(
-            purpose,
-            CLASS_MAPPING,
-            MAPPING_TABLE,
-            page,
-            Extent { plane: self.shape.plane_of_slot(slot), slot, bytes },
-            self.now,
-        ));
-        self.enqueue_transaction(transaction);
-    }
-
-    /// Caches the entry of `unit`; evicts another if there is no room.
-    fn remember(&mut self, unit: u32, page: u32, dirty: bool) {
-        let namespace = self.namespace_index(unit);
-        let Some(cached) = &mut self.mapping.cached else { return };
-        if let Some(evicted) = cached.table_of(namespace).insert(unit, page, dirty) {
-            self.update_translation_page(evicted, false);
-        }
-    }
-
-    /// A translation page has been read for those who wait.
-    pub(crate) fn translation_loaded(&mut self, page: u32) {
-        let now = self.now;
-        let Some(cached) = &mut self.mapping.cached else { return };
-        let Some(flight) = cached.flights.get_mut(&page) else { return };
-        flight.loading = false;
-        let (mut waiters, again) =
-            (std::mem::take(&mut flight.waiters), std::mem::take(&mut flight.again));
-        if !flight.updating {
-            cached.flights.remove(&page);
-        }
-        if again {
-            self.update_translation_page(page, true);
-        }
-        let (mut last, mut last_command) = (NONE, NONE);
-        for waiter in waiters.drain(..) {
-            match waiter {
-                Waiter::Read { command, unit } => {
-                    self.remember(unit, page, false);
-                    if command != last_command {
-                        last = NONE;
-                    }
-                    last = self.read_unit(command, unit, last);
-                    last_command = command;
-                    let span = now.since(self.commands[command].mark);
-                    self.part_done(command, |stages| stages.add(Stage::Mapping, span));
-                }
-                Waiter::Write { unit: at } => {
-                    if let Content::Unit(unit) = self.units[at].content {
-                        self.remember(unit, page, false);
-                    }
-                    self.unit_mapping_known(at);
-                }
-            }
-        }
-        if let Some(cached) = &mut self.mapping.cached {
-            cached.spare.push(waiters);
-        }
-    }
-
-    /// The controller has changed the entry of `unit`.
-    #[inline]
-    pub(crate) fn mapping_changed(&mut self, unit: u32) {
-        if let Some(cached) = &self.mapping.cached {
-            let page = self.translation_page(unit, cached.by_page);
-            self.remember(unit, page, true);
-        }
-    }
-
-    /// Garbage collection is moving `unit`, by write unit `at`.
-    #[inline]
-    pub(crate) fn collected_mapping_changed(&mut self, unit: u32, at: u32) {
-        let Some(cached) = &self.mapping.cached else { return };
-        if cached.config.write_back {
-            let plane = self.shape.plane_of_slot(self.units[at].from);
-            self.planes[plane as usize].collection.moved.push(unit);
-            return;
-        }
-        // MQSim caches each entry as it moves the page (GC_and_WL_Unit_Page_Level.cpp calls
-        // Allocate_new_page_for_gc of Address_Mapping_Unit_Page_Level.cpp).
-        let page = self.translation_page(unit, cached.by_page);
-        let namespace = self.namespace_index(unit);
-        let Some(cached) = &mut self.mapping.cached else { return };
-        let by_entry = cached.config.granularity == CmtGranularity::Entry;
-        if by_entry || cached.table_of(namespace).contains(unit, page) {
-            self.remember(unit, page, true);
-        } else {
-            self.update_translation_page(page, false);
-        }
-    }
-
-    /// All that the collection of `plane` moves has been moved: the cached tables learn of it,
-    /// translation page by translation page. Returns how many of those are to be written.
-    pub(crate) fn tables_follow(&mut self, plane: u32) -> u32 {
-        let collection = &mut self.planes[plane as usize].collection;
-        if collection.moved.is_empty() {
-            return 0;
-        }
-        let mut moved = std::mem::take(&mut collection.moved);
-        // A unit whose program failed was moved twice.
-        moved.sort_unstable();
-        moved.dedup();
-        moved.retain(|&unit| self.mapping.table.slot(unit).is_some());
-        let mut writes = 0;
-        let mut rest = &mut moved[..];
-        while let (Some(&first), Some(cached)) = (rest.first(), &self.mapping.cached) {
-            let by_page = cached.by_page;
-            let page = self.translation_page(first, by_page);
-            let of_page = rest.partition_point(|&it| self.translation_page(it, by_page) <= page);
-            let (units, others) = rest.split_at_mut(of_page);
-            writes += u32::from(self.page_follows(page, units));
-            rest = others;
-        }
-        moved.clear();
-        self.planes[plane as usize].collection.moved = moved;
-        writes
-    }
-
-    /// The entries of `units`, all of one translation page, have been changed by a collection:
-    /// those that are cached become dirty, and so do the others if room for them costs no more
-    /// than one write of a translation page. Otherwise it is theirs that is written, with all of
-    /// it that is dirty in the cache. Whether one is to be written.
-    fn page_follows(&mut self, page: u32, units: &mut [u32]) -> bool {
-        let namespace = self.namespace_index(units[0]);
-        let Some(cached) = &mut self.mapping.cached else { return false };
-        let by_entry = cached.config.granularity == CmtGranularity::Entry;
-        let table = cached.table_of(namespace);
-        let mut unknown = 0;
-        for at in 0..units.len() {
-            if !table.make_dirty(units[at], page) {
-                units.swap(at, unknown);
-                unknown += 1;
-            }
-        }
-        if unknown == 0 {
-            return false;
-        }
-        if !by_entry || table.writes_for_room(unknown) > 1 {
-            table.clean(page);
-            self.update_translation_page(page, false);
-            return true;
-        }
-        let mut writes = false;
-        for &unit in &units[..unknown] {
-            let Some(cached) = &mut self.mapping.cached else { return writes };
-            if let Some(evicted) = cached.table_of(namespace).insert(unit, page, true) {
-                writes = true;
-                self.update_translation_page(evicted, false);
-            }
-        }
-        writes
-    }
-
-    /// Units `first..end` have been deallocated.
-    pub(crate) fn translation_trimmed(&mut self, first: u32, end: u32) {
-        let Some(cached) = &self.mapping.cached else { return };
-        if first >= end {
-            return;
-        }
-        let by_page = cached.by_page;
-        let namespace = self.namespace_index(first);
-        for unit in first..end {
-            let page = self.translation_page(unit, by_page);
-            if let Some(cached) = &mut self.mapping.cached {
-                cached.table_of(namespace).forget(unit, page);
-            }
-        }
-        let last = self.translation_page(end - 1, by_page);
-        for page in self.translation_page(first, by_page)..=last {
-            if self.mapping.table.translation_slot(page).is_some() {
-                self.update_translation_page(page, false);
-            }
-        }
-    }
-
-    /// Reads (where only single entries are cached), changes and programs a translation
-    /// page. `known`: it has just been read.
-    fn update_translation_page(&mut self, page: u32, known: bool) {
-        let location = self.mapping.table.translation_slot(page);
-        let Some(cached) = &mut self.mapping.cached else { return };
-        if !cached.config.write_back {
-            cached.departing[page as usize] = true;
-            if location.is_some() && !known {
-                self.read_translation_page(Purpose::Update, page, self.shape.page_bytes);
-            }
-            return;
-        }
-        let flight = cached.flights.entry(page).or_default();
-        if flight.updating || flight.loading {
-            flight.again = true;
-            return;
-        }
-        flight.updating = true;
-        let whole = cached.config.granularity == CmtGranularity::Page;
-        if location.is_some() && !whole && !known {
-            flight.loading = true;
-            self.read_translation_page(Purpose::Update, page, self.shape.page_bytes);
-        } else {
-            self.program_translation_page(page);
-        }
-    }
-
-    pub(crate) fn translation_read_for_update(&mut self, page: u32) {
-        let Some(cached) = &self.mapping.cached else { return };
-        if !cached.config.write_back {
-            return;
-        }
-        self.program_translation_page(page);
-        // Those who came while it was being read know it now.
-        self.translation_loaded(page);
-    }
-
-    fn program_translation_page(&mut self, page: u32) {
-        let unit = self.units.insert(WriteUnit::new(
-            Content::TranslationPage(page),
-            CLASS_MAPPING,
-            MAPPING_TABLE,
-            self.now,
-        ));
-        self.send_to_flash(unit);
-        if self.write_protected {
-            self.collect_if_needed(self.units[unit].plane);
-        }
-    }
-
-    /// A translation page has been programmed.
-    pub(crate) fn translation_programmed(&mut self, page: u32) {
-        let Some(cached) = &mut self.mapping.cached else { return };
-        let Some(flight) = cached.flights.get_mut(&page) else { return };
-        flight.updating = false;
-        let again = std::mem::take(&mut flight.again);
-        if !flight.loading {
-            cached.flights.remove(&page);
-        }
-        if again {
-            self.update_translation_page(page, false);
-        }
-    }
-
+impl Ftl {
     /// Puts every translation page on flash without taking any time, as MQSim does when it
     /// starts.
     pub(crate) fn place_translation_pages(&mut self) {
@@ -531,29 +231,11 @@ impl Drive {
         self.blocks.add_valid(self.shape.block_of_slot(slot), weight);
     }
 
-    /// Caches the entry of `unit` as if it had just been used. What has to leave is written
-    /// in no time: the translation page, if one is.
-    pub(crate) fn warm_cmt(&mut self, unit: u32, dirty: bool) -> Option<u32> {
-        let namespace = self.namespace_index(unit);
-        let cached = self.mapping.cached.as_ref()?;
-        let page = self.translation_page(unit, cached.by_page);
-        let cached = self.mapping.cached.as_mut()?;
-        cached.table_of(namespace).insert(unit, page, dirty)
-    }
-
-    /// The same where a collection has moved `unit`. Where whole translation pages are cached, it
-    /// caches none.
-    pub(crate) fn warm_cmt_moved(&mut self, unit: u32) -> Option<u32> {
-        let namespace = self.namespace_index(unit);
-        let cached = self.mapping.cached.as_ref()?;
-        let page = self.translation_page(unit, cached.by_page);
-        let cached = self.mapping.cached.as_mut()?;
-        let by_entry = cached.config.granularity == CmtGranularity::Entry;
-        let table = cached.table_of(namespace);
-        match table.make_dirty(unit, page) || !by_entry {
-            true => None,
-            false => table.insert(unit, page, true),
-        }
+    /// The translation page that has the entry of `unit`.
+    #[inline]
+    fn translation_page(&self, unit: u32, by_page: Divisor) -> u32 {
+        let space = self.space_of(unit);
+        space.translation_base + by_page.divide(unit - space.base)
     }
 
     /// Lets the translation pages of each plane change places, so that they lie in the order in
@@ -578,6 +260,323 @@ impl Drive {
     }
 }
 
+impl Drive {
+    /// Asks for what is looked at when the mapping entries of units, all of one namespace, are
+    /// used.
+    #[inline]
+    pub(crate) fn prefetch_cached(&self, units: impl Iterator<Item = u32> + Clone) {
+        let Some(cached) = &self.ftl.mapping.cached else { return };
+        let Some(first) = units.clone().next() else { return };
+        let table = &cached.tables[cached.place_of(self.ftl.namespace_index(first))];
+        table.prefetch(units.map(|unit| (unit, self.ftl.translation_page(unit, cached.by_page))));
+    }
+
+    /// Whether the mapping entry of `unit` is known now. If not, `waiter` is called when it
+    /// is.
+    #[inline(always)]
+    pub(crate) fn mapping_known(&mut self, unit: u32, waiter: Waiter) -> bool {
+        match &self.ftl.mapping.cached {
+            None => true,
+            Some(_) => self.mapping_cached(unit, waiter),
+        }
+    }
+
+    fn mapping_cached(&mut self, unit: u32, waiter: Waiter) -> bool {
+        let namespace = self.ftl.namespace_index(unit);
+        let Some(cached) = &self.ftl.mapping.cached else { return true };
+        let page = self.ftl.translation_page(unit, cached.by_page);
+        let Some(cached) = &mut self.ftl.mapping.cached else { return true };
+        self.kernel.observe.counters.cmt_lookups += 1;
+        if cached.table_of(namespace).lookup(unit, page) {
+            self.kernel.observe.counters.cmt_hits += 1;
+            return true;
+        }
+        let location = self.ftl.mapping.table.translation_slot(page);
+        let flight = cached.flights.get_mut(&page);
+        // A page that is being updated, or was never written, is in DRAM.
+        let updating = flight.as_ref().is_some_and(|flight| flight.updating && !flight.loading);
+        if location.is_none() || updating || cached.departing[page as usize] {
+            self.remember(unit, page, false);
+            return true;
+        }
+        if let Some(flight) = flight {
+            flight.waiters.push(waiter);
+            return false;
+        }
+        let mut waiters = cached.spare.pop().unwrap_or_default();
+        waiters.push(waiter);
+        cached
+            .flights
+            .insert(page, Flight { loading: true, updating: false, again: false, waiters });
+        let bytes = match cached.config.granularity {
+            CmtGranularity::Entry => cached.config.load_bytes,
+            CmtGranularity::Page => self.shape.page_bytes,
+        };
+        self.read_translation_page(Token::Load { page }, page, bytes);
+        false
+    }
+
+    fn read_translation_page(&mut self, token: Token, page: u32, bytes: u32) {
+        let Some(slot) = self.ftl.mapping.table.translation_slot(page) else { return };
+        let extent = Extent { plane: self.shape.plane_of_slot(slot), slot, bytes };
+        self.ask_flash(WorkKind::TableRead, CLASS_MAPPING, MAPPING_TABLE, token, extent);
+    }
+
+    /// Caches the entry of `unit`; evicts another if there is no room.
+    fn remember(&mut self, unit: u32, page: u32, dirty: bool) {
+        let namespace = self.ftl.namespace_index(unit);
+        let Some(cached) = &mut self.ftl.mapping.cached else { return };
+        if let Some(evicted) = cached.table_of(namespace).insert(unit, page, dirty) {
+            self.update_translation_page(evicted, false);
+        }
+    }
+
+    /// A translation page has been read for those who wait.
+    pub(crate) fn translation_loaded(&mut self, page: u32) {
+        let now = self.kernel.now;
+        let Some(cached) = &mut self.ftl.mapping.cached else { return };
+        let Some(flight) = cached.flights.get_mut(&page) else { return };
+        flight.loading = false;
+        let (mut waiters, again) =
+            (std::mem::take(&mut flight.waiters), std::mem::take(&mut flight.again));
+        if !flight.updating {
+            cached.flights.remove(&page);
+        }
+        if again {
+            self.update_translation_page(page, true);
+        }
+        let (mut last, mut last_command) = (NONE, NONE);
+        for waiter in waiters.drain(..) {
+            match waiter {
+                Waiter::Read { command, unit } => {
+                    self.remember(unit, page, false);
+                    if command != last_command {
+                        last = NONE;
+                    }
+                    last = self.read_unit(command, unit, last);
+                    last_command = command;
+                    let span = now.since(self.host.commands[command].mark);
+                    self.part_done(command, |stages| stages.add(Stage::Mapping, span));
+                }
+                Waiter::Write { unit: at } => {
+                    if let Content::Unit(unit) = self.ftl.units[at].content {
+                        self.remember(unit, page, false);
+                    }
+                    self.unit_mapping_known(at);
+                }
+            }
+        }
+        if let Some(cached) = &mut self.ftl.mapping.cached {
+            cached.spare.push(waiters);
+        }
+    }
+
+    /// The controller has changed the entry of `unit`.
+    #[inline]
+    pub(crate) fn mapping_changed(&mut self, unit: u32) {
+        if let Some(cached) = &self.ftl.mapping.cached {
+            let page = self.ftl.translation_page(unit, cached.by_page);
+            self.remember(unit, page, true);
+        }
+    }
+
+    /// Garbage collection is moving `unit`, by write unit `at`.
+    #[inline]
+    pub(crate) fn collected_mapping_changed(&mut self, unit: u32, at: u32) {
+        let Some(cached) = &self.ftl.mapping.cached else { return };
+        if cached.config.write_back {
+            let plane = self.shape.plane_of_slot(self.ftl.units[at].from);
+            self.ftl.planes[plane as usize].collection.moved.push(unit);
+            return;
+        }
+        // MQSim caches each entry as it moves the page (GC_and_WL_Unit_Page_Level.cpp calls
+        // Allocate_new_page_for_gc of Address_Mapping_Unit_Page_Level.cpp).
+        let page = self.ftl.translation_page(unit, cached.by_page);
+        let namespace = self.ftl.namespace_index(unit);
+        let Some(cached) = &mut self.ftl.mapping.cached else { return };
+        let by_entry = cached.config.granularity == CmtGranularity::Entry;
+        if by_entry || cached.table_of(namespace).contains(unit, page) {
+            self.remember(unit, page, true);
+        } else {
+            self.update_translation_page(page, false);
+        }
+    }
+
+    /// All that the collection of `plane` moves has been moved: the cached tables learn of it,
+    /// translation page by translation page. Returns how many of those are to be written.
+    pub(crate) fn tables_follow(&mut self, plane: u32) -> u32 {
+        let collection = &mut self.ftl.planes[plane as usize].collection;
+        if collection.moved.is_empty() {
+            return 0;
+        }
+        let mut moved = std::mem::take(&mut collection.moved);
+        // A unit whose program failed was moved twice.
+        moved.sort_unstable();
+        moved.dedup();
+        moved.retain(|&unit| self.ftl.mapping.table.slot(unit).is_some());
+        let mut writes = 0;
+        let mut rest = &mut moved[..];
+        while let (Some(&first), Some(cached)) = (rest.first(), &self.ftl.mapping.cached) {
+            let by_page = cached.by_page;
+            let page = self.ftl.translation_page(first, by_page);
+            let of_page =
+                rest.partition_point(|&it| self.ftl.translation_page(it, by_page) <= page);
+            let (units, others) = rest.split_at_mut(of_page);
+            writes += u32::from(self.page_follows(page, units));
+            rest = others;
+        }
+        moved.clear();
+        self.ftl.planes[plane as usize].collection.moved = moved;
+        writes
+    }
+
+    /// The entries of `units`, all of one translation page, have been changed by a collection:
+    /// those that are cached become dirty, and so do the others if room for them costs no more
+    /// than one write of a translation page. Otherwise it is theirs that is written, with all of
+    /// it that is dirty in the cache. Whether one is to be written.
+    fn page_follows(&mut self, page: u32, units: &mut [u32]) -> bool {
+        let namespace = self.ftl.namespace_index(units[0]);
+        let Some(cached) = &mut self.ftl.mapping.cached else { return false };
+        let by_entry = cached.config.granularity == CmtGranularity::Entry;
+        let table = cached.table_of(namespace);
+        let mut unknown = 0;
+        for at in 0..units.len() {
+            if !table.make_dirty(units[at], page) {
+                units.swap(at, unknown);
+                unknown += 1;
+            }
+        }
+        if unknown == 0 {
+            return false;
+        }
+        if !by_entry || table.writes_for_room(unknown) > 1 {
+            table.clean(page);
+            self.update_translation_page(page, false);
+            return true;
+        }
+        let mut writes = false;
+        for &unit in &units[..unknown] {
+            let Some(cached) = &mut self.ftl.mapping.cached else { return writes };
+            if let Some(evicted) = cached.table_of(namespace).insert(unit, page, true) {
+                writes = true;
+                self.update_translation_page(evicted, false);
+            }
+        }
+        writes
+    }
+
+    /// Units `first..end` have been deallocated.
+    pub(crate) fn translation_trimmed(&mut self, first: u32, end: u32) {
+        let Some(cached) = &self.ftl.mapping.cached else { return };
+        if first >= end {
+            return;
+        }
+        let by_page = cached.by_page;
+        let namespace = self.ftl.namespace_index(first);
+        for unit in first..end {
+            let page = self.ftl.translation_page(unit, by_page);
+            if let Some(cached) = &mut self.ftl.mapping.cached {
+                cached.table_of(namespace).forget(unit, page);
+            }
+        }
+        let last = self.ftl.translation_page(end - 1, by_page);
+        for page in self.ftl.translation_page(first, by_page)..=last {
+            if self.ftl.mapping.table.translation_slot(page).is_some() {
+                self.update_translation_page(page, false);
+            }
+        }
+    }
+
+    /// Reads (where only single entries are cached), changes and programs a translation
+    /// page. `known`: it has just been read.
+    fn update_translation_page(&mut self, page: u32, known: bool) {
+        let location = self.ftl.mapping.table.translation_slot(page);
+        let Some(cached) = &mut self.ftl.mapping.cached else { return };
+        if !cached.config.write_back {
+            cached.departing[page as usize] = true;
+            if location.is_some() && !known {
+                self.read_translation_page(Token::Update { page }, page, self.shape.page_bytes);
+            }
+            return;
+        }
+        let flight = cached.flights.entry(page).or_default();
+        if flight.updating || flight.loading {
+            flight.again = true;
+            return;
+        }
+        flight.updating = true;
+        let whole = cached.config.granularity == CmtGranularity::Page;
+        if location.is_some() && !whole && !known {
+            flight.loading = true;
+            self.read_translation_page(Token::Update { page }, page, self.shape.page_bytes);
+        } else {
+            self.program_translation_page(page);
+        }
+    }
+
+    pub(crate) fn translation_read_for_update(&mut self, page: u32) {
+        let Some(cached) = &self.ftl.mapping.cached else { return };
+        if !cached.config.write_back {
+            return;
+        }
+        self.program_translation_page(page);
+        // Those who came while it was being read know it now.
+        self.translation_loaded(page);
+    }
+
+    fn program_translation_page(&mut self, page: u32) {
+        let unit = self.ftl.units.insert(WriteUnit::new(
+            Content::TranslationPage(page),
+            CLASS_MAPPING,
+            MAPPING_TABLE,
+            self.kernel.now,
+        ));
+        self.send_to_flash(unit);
+        if self.ftl.write_protected {
+            self.collect_if_needed(self.ftl.units[unit].plane);
+        }
+    }
+
+    /// A translation page has been programmed.
+    pub(crate) fn translation_programmed(&mut self, page: u32) {
+        let Some(cached) = &mut self.ftl.mapping.cached else { return };
+        let Some(flight) = cached.flights.get_mut(&page) else { return };
+        flight.updating = false;
+        let again = std::mem::take(&mut flight.again);
+        if !flight.loading {
+            cached.flights.remove(&page);
+        }
+        if again {
+            self.update_translation_page(page, false);
+        }
+    }
+
+    /// Caches the entry of `unit` as if it had just been used. What has to leave is written
+    /// in no time: the translation page, if one is.
+    pub(crate) fn warm_cmt(&mut self, unit: u32, dirty: bool) -> Option<u32> {
+        let namespace = self.ftl.namespace_index(unit);
+        let cached = self.ftl.mapping.cached.as_ref()?;
+        let page = self.ftl.translation_page(unit, cached.by_page);
+        let cached = self.ftl.mapping.cached.as_mut()?;
+        cached.table_of(namespace).insert(unit, page, dirty)
+    }
+
+    /// The same where a collection has moved `unit`. Where whole translation pages are cached, it
+    /// caches none.
+    pub(crate) fn warm_cmt_moved(&mut self, unit: u32) -> Option<u32> {
+        let namespace = self.ftl.namespace_index(unit);
+        let cached = self.ftl.mapping.cached.as_ref()?;
+        let page = self.ftl.translation_page(unit, cached.by_page);
+        let cached = self.ftl.mapping.cached.as_mut()?;
+        let by_entry = cached.config.granularity == CmtGranularity::Entry;
+        let table = cached.table_of(namespace);
+        match table.make_dirty(unit, page) || !by_entry {
+            true => None,
+            false => table.insert(unit, page, true),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -598,7 +597,7 @@ mod tests {
             ..cached_table(bytes)
         });
         let mut drive = Drive::new(config).expect("a valid drive");
-        let units = u64::from(drive.mapping.table.units());
+        let units = u64::from(drive.ftl.mapping.table.units());
         let class = UpdateClass {
             first: 0,
             units,
@@ -631,19 +630,19 @@ mod tests {
                 false => CmtGranularity::Entry,
             };
             let mut drive = filled(granularity, bytes);
-            let units = drive.mapping.table.units();
+            let units = drive.ftl.mapping.table.units();
             for (unit, dirty) in cached {
                 drive.warm_cmt(unit % units, dirty);
             }
             let moved: Vec<u32> =
                 moved.into_iter().map(|draw| (first + draw % (spread * 8)) % units).collect();
-            let by_page = drive.mapping.cached.as_ref().expect("a cached table").by_page;
+            let by_page = drive.ftl.mapping.cached.as_ref().expect("a cached table").by_page;
             let pages: BTreeSet<u32> =
-                moved.iter().map(|&unit| drive.translation_page(unit, by_page)).collect();
-            drive.planes[0].collection.moved = moved.clone();
+                moved.iter().map(|&unit| drive.ftl.translation_page(unit, by_page)).collect();
+            drive.ftl.planes[0].collection.moved = moved.clone();
             let writes = drive.tables_follow(0);
             prop_assert!(writes as usize <= pages.len(), "{writes} for {} pages", pages.len());
-            let cached = drive.mapping.cached.as_mut().expect("a cached table");
+            let cached = drive.ftl.mapping.cached.as_mut().expect("a cached table");
             prop_assert!(cached.flights.len() <= writes as usize);
             for unit in moved {
                 let page = unit / 64;
@@ -652,7 +651,7 @@ mod tests {
                 });
                 prop_assert!(dirty || cached.flights.contains_key(&page), "unit {unit}");
             }
-            prop_assert!(drive.planes[0].collection.moved.is_empty());
+            prop_assert!(drive.ftl.planes[0].collection.moved.is_empty());
         }
     }
 
@@ -664,10 +663,10 @@ mod tests {
             drive.warm_cmt(unit, true);
         }
         let held =
-            drive.mapping.cached.as_ref().map_or(0, |cached| cached.tables[0].entries().len());
+            drive.ftl.mapping.cached.as_ref().map_or(0, |cached| cached.tables[0].entries().len());
         assert!(held > 32, "{held}");
         // 128 units of two translation pages, which would displace as many dirty entries.
-        drive.planes[0].collection.moved = (5056..5184).collect();
+        drive.ftl.planes[0].collection.moved = (5056..5184).collect();
         assert!(drive.tables_follow(0) <= 3);
     }
 }

@@ -15,23 +15,17 @@
 use crate::drive::Drive;
 use crate::flash::queues::{CLASS_COLLECTION, CLASS_HOST};
 use crate::flash::timing::NO_DATA;
-use crate::ftl::blocks::Stream;
+use crate::flash::work::{Extent, WorkKind};
+use crate::ftl::Ftl;
 use crate::ftl::mapping::hybrid::{Copy, Hybrid, Merge, Place, Pool, Read};
-use crate::host::command::{Extent, Purpose, Transaction, WriteUnit};
+use crate::ftl::token::Token;
+use crate::ftl::unit::WriteUnit;
 use crate::kernel::pool::NONE;
 use crate::observe::blame::GARBAGE_COLLECTION;
 use mynah_stamp::Span;
 use std::collections::VecDeque;
 
-impl Drive {
-    fn pool(&mut self, plane: u32) -> Option<&mut Pool> {
-        self.hybrid.as_mut().and_then(|hybrid| hybrid.pools.get_mut(plane as usize))
-    }
-
-    fn copy(&mut self, plane: u32) -> Option<&mut Copy> {
-        self.pool(plane)?.merge.as_mut()?.copy.as_mut()
-    }
-
+impl Ftl {
     /// Where the first of what waits in `plane` to be programmed goes, and which page of its
     /// block that is. What has become void is dropped: it has no page.
     fn place_of_first(&self, hybrid: &Hybrid, plane: u32, class: u8) -> (Place, u32) {
@@ -80,24 +74,36 @@ impl Drive {
         let free = blocks.free_blocks(plane);
         hybrid.take(home, free, || blocks.take_free(plane).expect("a free block"))
     }
+}
+
+impl Drive {
+    fn pool(&mut self, plane: u32) -> Option<&mut Pool> {
+        self.ftl.hybrid.as_mut().and_then(|hybrid| hybrid.pools.get_mut(plane as usize))
+    }
+
+    fn copy(&mut self, plane: u32) -> Option<&mut Copy> {
+        self.pool(plane)?.merge.as_mut()?.copy.as_mut()
+    }
 
     /// Begins a merge if `plane` needs one: because its log block for sequential writes is
     /// full, or because of the write that has waited longest.
     #[cold]
     #[inline(never)]
     pub(crate) fn merge_if_needed(&mut self, plane: u32) {
-        let dead = self.dies[self.shape.die_of_plane(plane) as usize].dead;
-        let Some(hybrid) = &self.hybrid else { return };
+        let dead = self.flash.is_dead(plane);
+        let Some(hybrid) = &self.ftl.hybrid else { return };
         let pool = &hybrid.pools[plane as usize];
-        let state = &self.planes[plane as usize];
+        let state = &self.ftl.planes[plane as usize];
         if dead || state.read_only || pool.merge.is_some() || pool.programs > 0 {
             return;
         }
         let full = pool.sequential.is_some_and(|log| log.next == self.shape.pages_per_block);
         let first = (CLASS_HOST..CLASS_COLLECTION)
             .filter(|&class| !state.queues.writes[usize::from(class)].is_empty())
-            .min_by_key(|&class| self.units[state.queues.writes[usize::from(class)].head].order);
-        let place = first.map(|class| self.place_of_first(hybrid, plane, class).0);
+            .min_by_key(|&class| {
+                self.ftl.units[state.queues.writes[usize::from(class)].head].order
+            });
+        let place = first.map(|class| self.ftl.place_of_first(hybrid, plane, class).0);
         let (victim, sequential) = match place {
             _ if full => (NONE, true),
             _ if !pool.erases.is_empty() => (NONE, false),
@@ -110,26 +116,21 @@ impl Drive {
         if let Some(pool) = self.pool(plane) {
             pool.merge = Some(merge);
         }
-        if !self.config.gc.preemptible {
-            self.dies[self.shape.die_of_plane(plane) as usize].work.begin_exclusive();
-        }
+        self.flash.begin_collection(plane);
         self.merge_on(plane);
     }
 
     fn end_merge(&mut self, plane: u32) {
-        let die = self.shape.die_of_plane(plane);
         if let Some(pool) = self.pool(plane) {
             pool.merge = None;
         }
-        if !self.config.gc.preemptible {
-            self.dies[die as usize].work.end_exclusive();
-        }
-        self.mark_channel(self.dies[die as usize].channel);
+        self.flash.end_collection(plane);
+        self.flash.mark_plane(plane);
     }
 
     /// Goes on with the merge of `plane`.
     fn merge_on(&mut self, plane: u32) {
-        if self.dies[self.shape.die_of_plane(plane) as usize].dead {
+        if self.flash.is_dead(plane) {
             return;
         }
         loop {
@@ -184,24 +185,24 @@ impl Drive {
 
     /// The logical block of the first valid page of a log block.
     fn first_logical_of(&self, block: u32) -> Option<u32> {
-        if self.blocks.valid(block) == 0 {
+        if self.ftl.blocks.valid(block) == 0 {
             return None;
         }
         let first = self.shape.first_slot_of_block(block);
         let mut slots = first..first + self.shape.units_per_block;
-        let content = slots.find_map(|slot| self.mapping.table.content(slot))?;
-        self.hybrid.as_ref().map(|hybrid| hybrid.split(self.home_of(content)).0)
+        let content = slots.find_map(|slot| self.ftl.mapping.table.content(slot))?;
+        self.ftl.hybrid.as_ref().map(|hybrid| hybrid.split(self.ftl.home_of(content)).0)
     }
 
     /// Begins to copy a logical block; false if there is no block for it.
     fn begin_copy(&mut self, plane: u32, logical: u32) -> bool {
-        let Some(hybrid) = &self.hybrid else { return false };
+        let Some(hybrid) = &self.ftl.hybrid else { return false };
         let log = hybrid.pools[plane as usize].sequential;
         let log = log.filter(|log| log.owner == logical && !log.spoiled);
         let first = log.map_or(0, |log| log.next);
         let source = |page| {
             let unit = hybrid.unit_at(logical, page);
-            unit.and_then(|unit| self.mapping.table.slot(unit)).unwrap_or(NONE)
+            unit.and_then(|unit| self.ftl.mapping.table.slot(unit)).unwrap_or(NONE)
         };
         let mut sources: Vec<u32> = (first..self.shape.pages_per_block).map(source).collect();
         // Behind the last page that holds something the block can still be written.
@@ -210,7 +211,7 @@ impl Drive {
         let block = match log {
             Some(log) => log.block,
             None if sources.is_empty() => NONE,
-            None => match self.blocks.take_free(plane) {
+            None => match self.ftl.blocks.take_free(plane) {
                 Some(block) => block,
                 None => return false,
             },
@@ -234,7 +235,7 @@ impl Drive {
 
     /// Reads the next pages to copy.
     fn read_sources(&mut self, plane: u32) {
-        let most = self.pages_in_flight;
+        let most = self.ftl.pages_in_flight;
         loop {
             let Some(copy) = self.copy(plane) else { return };
             if copy.broken || copy.reads.len() as u32 + copy.units >= most {
@@ -242,44 +243,35 @@ impl Drive {
             }
             let Some(&slot) = copy.sources.get(copy.looked) else { return };
             copy.looked += 1;
-            if slot == NONE || self.mapping.table.content(slot).is_none() {
+            if slot == NONE || self.ftl.mapping.table.content(slot).is_none() {
                 continue;
             }
             if let Some(copy) = self.copy(plane) {
                 copy.reads.push_back((slot, Read::Waits));
             }
-            let (purpose, bytes) = match self.config.gc.copyback {
-                true => (Purpose::Copyback, NO_DATA),
-                false => (Purpose::Collect, self.shape.page_bytes),
+            let (kind, bytes) = match self.config.gc.copyback {
+                true => (WorkKind::Copyback, NO_DATA),
+                false => (WorkKind::CollectionRead, self.shape.page_bytes),
             };
-            let extent = Extent { plane, slot, bytes };
-            let transaction = self.transactions.insert(Transaction::new(
-                purpose,
-                CLASS_COLLECTION,
-                GARBAGE_COLLECTION,
-                plane,
-                extent,
-                self.now,
-            ));
-            self.enqueue_transaction(transaction);
+            self.ask_collection(kind, Token::Collect { plane }, Extent { plane, slot, bytes });
         }
     }
 
     /// A page has been read to be copied: it is programmed when those before it are on their
     /// way.
     pub(crate) fn source_read(&mut self, plane: u32, slot: u32) {
-        if self.dies[self.shape.die_of_plane(plane) as usize].dead {
+        if self.flash.is_dead(plane) {
             return;
         }
-        let content = self.mapping.table.content(slot);
-        let now = self.now;
-        let Some(hybrid) = &mut self.hybrid else { return };
+        let content = self.ftl.mapping.table.content(slot);
+        let now = self.kernel.now;
+        let Some(hybrid) = &mut self.ftl.hybrid else { return };
         let Some(merge) = &mut hybrid.pools[plane as usize].merge else { return };
         let retried = merge.again;
         let Some(copy) = &mut merge.copy else { return };
         let read = match content.filter(|_| !copy.broken) {
             None => Read::Void,
-            Some(content) => Read::Unit(self.units.insert(WriteUnit {
+            Some(content) => Read::Unit(self.ftl.units.insert(WriteUnit {
                 from: slot,
                 retried,
                 ..WriteUnit::new(content, CLASS_COLLECTION, GARBAGE_COLLECTION, now)
@@ -307,31 +299,31 @@ impl Drive {
     /// goes to its place in the block that is copied to. A plane reads its sources in order, so
     /// those before it have been programmed.
     pub(crate) fn program_copyback_in_pool(&mut self, die: u32, plane: u32, from: u32) {
-        let content = self.mapping.table.content(from);
-        let dead = self.dies[die as usize].dead;
+        let content = self.ftl.mapping.table.content(from);
+        let dead = self.flash.is_dead(plane);
         let merge = self.pool(plane).and_then(|pool| pool.merge.as_mut());
         let retried = merge.as_ref().is_some_and(|merge| merge.again);
         let copy = merge.and_then(|merge| merge.copy.as_mut());
-        let (Some(copy), false) = (copy, dead) else { return self.transferred(die) };
+        let (Some(copy), false) = (copy, dead) else { return self.free_die(die) };
         copy.reads.retain(|&(of, _)| of != from);
         let (block, broken) = (copy.block, copy.broken);
         let Some(content) = content.filter(|_| !broken) else {
-            self.transferred(die);
+            self.free_die(die);
             return self.merge_on(plane);
         };
         copy.units += 1;
         let page = self.shape.pages_per_block;
-        let to = self.shape.first_slot_of_block(block) + self.home_of(content) % page;
-        let unit = self.units.insert(WriteUnit {
+        let to = self.shape.first_slot_of_block(block) + self.ftl.home_of(content) % page;
+        let unit = self.ftl.units.insert(WriteUnit {
             from,
             plane,
             retried,
-            started: self.now,
-            array: self.now,
-            ..WriteUnit::new(content, CLASS_COLLECTION, GARBAGE_COLLECTION, self.now)
+            started: self.kernel.now,
+            array: self.kernel.now,
+            ..WriteUnit::new(content, CLASS_COLLECTION, GARBAGE_COLLECTION, self.kernel.now)
         });
         self.map_unit(unit, to, Span::ZERO);
-        self.occupy_for_copyback(die, unit, to, Stream::Collected);
+        self.flash.program_copyback(&mut self.kernel, die, unit, to);
     }
 
     /// A copied page has been programmed, or holds nothing any more.
@@ -344,7 +336,7 @@ impl Drive {
 
     /// A copied page could not be programmed: the block that it was for is of no use.
     pub(crate) fn copy_failed(&mut self, plane: u32, unit: u32) {
-        self.units.remove(unit);
+        self.ftl.units.remove(unit);
         if let Some(copy) = self.copy(plane) {
             copy.broken = true;
         }
@@ -353,7 +345,7 @@ impl Drive {
 
     /// All pages of a logical block have been copied, or one could not be.
     fn end_copy(&mut self, plane: u32) {
-        let Some(hybrid) = &mut self.hybrid else { return };
+        let Some(hybrid) = &mut self.ftl.hybrid else { return };
         let Some(merge) = &mut hybrid.pools[plane as usize].merge else { return };
         let Some(copy) = merge.copy.take() else { return };
         merge.again = copy.broken;
@@ -364,16 +356,16 @@ impl Drive {
         let old = hybrid.replace(copy.logical, copy.block, copy.first + copied);
         hybrid.pools[plane as usize].erases.extend(old);
         *match (copy.partial, copied) {
-            (true, 0) => &mut self.counters.switch_merges,
-            (true, _) => &mut self.counters.partial_merges,
-            (false, _) => &mut self.counters.full_merges,
+            (true, 0) => &mut self.kernel.observe.counters.switch_merges,
+            (true, _) => &mut self.kernel.observe.counters.partial_merges,
+            (false, _) => &mut self.kernel.observe.counters.full_merges,
         } += 1;
     }
 
     /// What has been copied is where it was before.
     fn undo_copy(&mut self, plane: u32, copy: &Copy) {
-        let Some(hybrid) = &mut self.hybrid else { return };
-        let table = &mut self.mapping.table;
+        let Some(hybrid) = &mut self.ftl.hybrid else { return };
+        let table = &mut self.ftl.mapping.table;
         for (page, &source) in (copy.first..).zip(&copy.sources) {
             let slot = self.shape.first_slot_of_block(copy.block) + page;
             if source == NONE {
@@ -381,8 +373,8 @@ impl Drive {
             }
             if let Some(content) = table.content(slot) {
                 table.restore(content, Some(source));
-                self.blocks.remove_valid(copy.block, 1);
-                self.blocks.add_valid(self.shape.block_of_slot(source), 1);
+                self.ftl.blocks.remove_valid(copy.block, 1);
+                self.ftl.blocks.add_valid(self.shape.block_of_slot(source), 1);
             }
             table.clear_slot(slot);
         }
@@ -395,15 +387,8 @@ impl Drive {
 
     fn erase_in_pool(&mut self, plane: u32, block: u32) {
         let slot = self.shape.first_slot_of_block(block);
-        let transaction = self.transactions.insert(Transaction::new(
-            Purpose::Erase,
-            CLASS_COLLECTION,
-            GARBAGE_COLLECTION,
-            block,
-            Extent { plane, slot, bytes: 0 },
-            self.now,
-        ));
-        self.enqueue_transaction(transaction);
+        let extent = Extent { plane, slot, bytes: 0 };
+        self.ask_collection(WorkKind::Erase, Token::Erase { block }, extent);
     }
 
     /// A block of `plane` has been erased.
@@ -420,7 +405,7 @@ impl Drive {
     pub(crate) fn programmed_in_pool(&mut self, slot: u32, fails: bool) {
         let plane = self.shape.plane_of_slot(slot);
         let block = self.shape.block_of_slot(slot);
-        let Some(hybrid) = &mut self.hybrid else { return };
+        let Some(hybrid) = &mut self.ftl.hybrid else { return };
         hybrid.pools[plane as usize].programs -= 1;
         if fails {
             hybrid.spoil(block);
@@ -434,7 +419,7 @@ impl Drive {
         let reads = std::mem::take(&mut copy.reads);
         for (_, read) in reads {
             if let Read::Unit(unit) = read {
-                self.units.remove(unit);
+                self.ftl.units.remove(unit);
             }
         }
     }
@@ -452,7 +437,7 @@ impl Drive {
 
     /// Whether no merge is under way.
     pub(crate) fn merges_are_over(&self) -> bool {
-        let mut pools = self.hybrid.iter().flat_map(|hybrid| &hybrid.pools);
+        let mut pools = self.ftl.hybrid.iter().flat_map(|hybrid| &hybrid.pools);
         pools.all(|pool| pool.merge.is_none())
     }
 }

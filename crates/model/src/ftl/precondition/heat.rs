@@ -19,7 +19,7 @@ impl Drive {
         heats: &[(NamespaceId, Heat)],
     ) {
         let WriteFrontiers::HotCold(data) = self.config.gc.frontiers else { return };
-        let writes = f64::from(decay(&data, self.mapping.table.units()));
+        let writes = f64::from(decay(&data, self.ftl.mapping.table.units()));
         let total: f64 = classes.iter().map(|class| class.class.weight).sum();
         let mut random = Xoshiro256PlusPlus::seed_from_u64(self.config.seed ^ 0x6865_6174);
         for of in classes {
@@ -47,7 +47,7 @@ impl Drive {
                 if self.is_of(unit, of.heat, heats) {
                     let share = random_share(&mut random);
                     let count = upto.partition_point(|&sum| sum <= share).min(upto.len() - 1);
-                    if let Some(hotness) = &mut self.hotness {
+                    if let Some(hotness) = &mut self.ftl.hotness {
                         hotness.start_with(unit, count as u8);
                     }
                 }

@@ -50,7 +50,7 @@ impl Drive {
         heats: &[(NamespaceId, Heat)],
         random: &mut Xoshiro256PlusPlus,
     ) -> Option<(Log, f64)> {
-        let hybrid = self.hybrid.as_ref()?;
+        let hybrid = self.ftl.hybrid.as_ref()?;
         let first = plane * self.shape.units_per_plane;
         let mut mapped = vec![false; self.shape.units_per_plane as usize];
         let (mut pages, mut upto) = (Vec::new(), Vec::new());
@@ -59,7 +59,7 @@ impl Drive {
             let mut here = Vec::new();
             self.groups_on_plane(plane, class, |from, to| {
                 for unit in (from..to).filter(|&unit| self.is_of(unit, class.heat, heats)) {
-                    let page = self.home_of(Content::Unit(unit)) - first;
+                    let page = self.ftl.home_of(Content::Unit(unit)) - first;
                     mapped[page as usize] = true;
                     here.push(page);
                 }
@@ -115,9 +115,9 @@ impl Drive {
     /// Puts into `plane` what its logs hold.
     fn realise_log(&mut self, plane: u32, log: &Log) {
         let mut places = Vec::new();
-        let Some(hybrid) = &mut self.hybrid else { return };
+        let Some(hybrid) = &mut self.ftl.hybrid else { return };
         for pages in log.blocks() {
-            let Some(block) = self.blocks.take_free(plane) else { break };
+            let Some(block) = self.ftl.blocks.take_free(plane) else { break };
             let slot = self.shape.first_slot_of_block(block);
             let pool = &mut hybrid.pools[plane as usize];
             pool.random.push_back(block);
@@ -127,7 +127,7 @@ impl Drive {
             );
         }
         if let Some((logical, next)) = log.sequential()
-            && let Some(block) = self.blocks.take_free(plane)
+            && let Some(block) = self.ftl.blocks.take_free(plane)
         {
             let slot = self.shape.first_slot_of_block(block);
             let owner = plane * self.shape.blocks_per_plane + logical;
@@ -139,10 +139,10 @@ impl Drive {
         for (page, slot) in places {
             let (logical, page) = hybrid.split(plane * self.shape.units_per_plane + page);
             let Some(unit) = hybrid.unit_at(logical, page) else { continue };
-            let before = self.mapping.table.map(Content::Unit(unit), slot);
-            self.blocks.add_valid(self.shape.block_of_slot(slot), 1);
+            let before = self.ftl.mapping.table.map(Content::Unit(unit), slot);
+            self.ftl.blocks.add_valid(self.shape.block_of_slot(slot), 1);
             if let Some(before) = before {
-                self.blocks.remove_valid(self.shape.block_of_slot(before), 1);
+                self.ftl.blocks.remove_valid(self.shape.block_of_slot(before), 1);
             }
         }
     }

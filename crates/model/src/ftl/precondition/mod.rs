@@ -160,7 +160,7 @@ impl Drive {
         let mut units = 0;
         for (first, class) in &classes {
             for unit in *first..*first + class.units as u32 {
-                let plane = self.plane_of(Content::Unit(unit));
+                let plane = self.ftl.plane_of(Content::Unit(unit));
                 self.lay_down(unit, plane);
                 units += 1;
             }
@@ -196,7 +196,7 @@ impl Drive {
             let written = occupancy.iter().flat_map(|o| &o.classes).any(|class| class.weight > 0.0);
             return Ok(Preconditioned { expected_waf: written.then_some(1.0), ..filled });
         }
-        if self.hybrid.is_some() {
+        if self.ftl.hybrid.is_some() {
             return self.precondition_logs(occupancy, heats);
         }
         let ranges = self.begin_precondition(occupancy)?;
@@ -243,7 +243,7 @@ impl Drive {
             let in_step = together || self.fills_in_step(&here, state);
             let mut drawn = if in_step { alike.clone() } else { random.clone() };
             let moment = self.moment(&here, &counts, state, &mut drawn);
-            let blocks = self.blocks.free_blocks(plane).saturating_sub(moment.free_blocks);
+            let blocks = self.ftl.blocks.free_blocks(plane).saturating_sub(moment.free_blocks);
             let compositions = match &state.ordered {
                 None => {
                     let mut all = state.compositions_with_units(blocks, &counts, &mut drawn)?;
@@ -270,7 +270,7 @@ impl Drive {
                 &mut random,
             );
         }
-        self.blocks.put_together(&full_blocks);
+        self.ftl.blocks.put_together(&full_blocks);
         self.restart_counters();
         self.warm_tables(classes, heats, waf, &mut random);
         let written = classes.iter().any(|class| class.class.weight > 0.0);
@@ -308,10 +308,10 @@ impl Drive {
         first: u32,
         heats: &'h [(NamespaceId, Heat)],
     ) -> Result<Option<&'h Heat>, PreconditionError> {
-        let index = self.namespace_index(first);
+        let index = self.ftl.namespace_index(first);
         let found = heats.iter().find(|(namespace, _)| namespace.0 as usize == index + 1);
         let Some((_, heat)) = found else { return Ok(None) };
-        let units = self.namespaces[index].units;
+        let units = self.ftl.namespaces[index].units;
         let known = |class: &u8| usize::from(*class) < heat.weights.len();
         if heat.of_unit.len() != units as usize || !heat.of_unit.iter().all(known) {
             return Err(PreconditionError::Range {
@@ -328,10 +328,10 @@ impl Drive {
     #[inline]
     fn is_of(&self, unit: u32, id: Option<u8>, heats: &[(NamespaceId, Heat)]) -> bool {
         let Some(id) = id else { return true };
-        let index = self.namespace_index(unit);
+        let index = self.ftl.namespace_index(unit);
         let found = heats.iter().find(|(namespace, _)| namespace.0 as usize == index + 1);
         found.is_some_and(|(_, heat)| {
-            heat.of_unit[(unit - self.namespaces[index].base) as usize] == id
+            heat.of_unit[(unit - self.ftl.namespaces[index].base) as usize] == id
         })
     }
 
@@ -341,7 +341,10 @@ impl Drive {
         &mut self,
         occupancy: &[Occupancy],
     ) -> Result<Vec<(u32, UpdateClass)>, PreconditionError> {
-        if self.now != Time::ZERO || self.counters.commands > 0 || self.commands.len() > 0 {
+        if self.kernel.now != Time::ZERO
+            || self.kernel.observe.counters.commands > 0
+            || self.host.commands.len() > 0
+        {
             return Err(PreconditionError::Used);
         }
         let mut classes: Vec<(u32, UpdateClass)> = Vec::new();
@@ -353,7 +356,7 @@ impl Drive {
                 problem,
             };
             for class in ranges {
-                let Some(space) = self.namespaces.get((namespace.0 as usize).wrapping_sub(1))
+                let Some(space) = self.ftl.namespaces.get((namespace.0 as usize).wrapping_sub(1))
                 else {
                     return Err(problem(class, "there is no such namespace"));
                 };
@@ -375,11 +378,11 @@ impl Drive {
                 });
             }
         }
-        if self.mapping.is_cached() {
-            for page in 0..self.mapping.table.translation_pages() {
-                if self.mapping.table.translation_slot(page).is_none() {
-                    let plane = self.plane_of(Content::TranslationPage(page));
-                    self.place_translation_page(page, plane);
+        if self.ftl.mapping.is_cached() {
+            for page in 0..self.ftl.mapping.table.translation_pages() {
+                if self.ftl.mapping.table.translation_slot(page).is_none() {
+                    let plane = self.ftl.plane_of(Content::TranslationPage(page));
+                    self.ftl.place_translation_page(page, plane);
                 }
             }
         }
@@ -389,28 +392,29 @@ impl Drive {
     /// Maps `unit` to the next page of its plane's open block.
     fn lay_down(&mut self, unit: u32, plane: u32) {
         if self.config.flash.rewritable {
-            let slot = self.home_of(Content::Unit(unit));
-            self.mapping.table.map(Content::Unit(unit), slot);
-            self.blocks.add_valid(self.shape.block_of_slot(slot), 1);
+            let slot = self.ftl.home_of(Content::Unit(unit));
+            self.ftl.mapping.table.map(Content::Unit(unit), slot);
+            self.ftl.blocks.add_valid(self.shape.block_of_slot(slot), 1);
             return;
         }
-        let home = if self.hybrid.is_some() { self.home_of(Content::Unit(unit)) } else { 0 };
-        if let Some(hybrid) = &mut self.hybrid {
-            let blocks = &mut self.blocks;
+        let home =
+            if self.ftl.hybrid.is_some() { self.ftl.home_of(Content::Unit(unit)) } else { 0 };
+        if let Some(hybrid) = &mut self.ftl.hybrid {
+            let blocks = &mut self.ftl.blocks;
             let free = blocks.free_blocks(plane);
             let slot = hybrid.take(home, free, || blocks.take_free(plane).expect("a free block"));
-            self.mapping.table.map(Content::Unit(unit), slot);
-            self.blocks.add_valid(self.shape.block_of_slot(slot), 1);
+            self.ftl.mapping.table.map(Content::Unit(unit), slot);
+            self.ftl.blocks.add_valid(self.shape.block_of_slot(slot), 1);
             return;
         }
         // Units of one group share a page; the page is taken with the first.
-        let base = self.space_of(unit).base;
+        let base = self.ftl.space_of(unit).base;
         let place = (unit - base) % self.shape.units_per_page;
-        let frontier = self.blocks.frontier(plane, Stream::Host);
+        let frontier = self.ftl.blocks.frontier(plane, Stream::Host);
         let slot = if place == 0 || frontier.block == NONE {
-            let slot = self.blocks.take_page(plane, Stream::Host);
+            let slot = self.ftl.blocks.take_page(plane, Stream::Host);
             for place in 0..self.shape.units_per_page {
-                self.mapping.table.clear_slot(slot + place);
+                self.ftl.mapping.table.clear_slot(slot + place);
             }
             slot + place
         } else {
@@ -418,8 +422,8 @@ impl Drive {
                 + (frontier.next_page - 1) * self.shape.units_per_page
                 + place
         };
-        self.mapping.table.map(Content::Unit(unit), slot);
-        self.blocks.add_valid(self.shape.block_of_slot(slot), 1);
+        self.ftl.mapping.table.map(Content::Unit(unit), slot);
+        self.ftl.blocks.add_valid(self.shape.block_of_slot(slot), 1);
     }
 
     fn classes_of_plane(
@@ -441,7 +445,7 @@ impl Drive {
                 rewrites_per_s: class.units_per_s / class.units.max(1) as f64,
             })
             .filter(|class| {
-                self.space_of(class.first).planes.contains(&plane)
+                self.ftl.space_of(class.first).planes.contains(&plane)
                     && self.units_on_plane(plane, *class, heats) > 0
             })
             .collect()
@@ -449,7 +453,7 @@ impl Drive {
 
     /// Calls `each` for every run of units of `class` that belong to `plane`, in order.
     fn groups_on_plane(&self, plane: u32, class: PlaneClass, mut each: impl FnMut(u32, u32)) {
-        let space = self.space_of(class.first);
+        let space = self.ftl.space_of(class.first);
         let Some(position) = space.planes.iter().position(|&p| p == plane) else { return };
         let (group, stride) = (self.shape.units_per_page, space.planes.len() as u64);
         let first_group = u64::from((class.first - space.base) / group);
@@ -472,7 +476,7 @@ impl Drive {
             });
             return count;
         }
-        let space = self.space_of(class.first);
+        let space = self.ftl.space_of(class.first);
         let (group, stride) = (u64::from(self.shape.units_per_page), space.planes.len() as u64);
         let Some(position) = space.planes.iter().position(|&p| p == plane) else { return 0 };
         // Units of this plane below a unit of the namespace.
@@ -488,13 +492,13 @@ impl Drive {
     fn pool_of_plane(&self, plane: u32, classes: &[PlaneClass], counts: &[u64]) -> Pool {
         // A block whose collection keeps pace with writes is neither free nor full all the while.
         let free = match self.config.gc.paced {
-            true => self.blocks.start,
+            true => self.ftl.blocks.start,
             false => self.free_at_work(classes),
         };
         let kept = (free as u32).max(2);
         let total: f64 = classes.iter().map(|class| class.weight).sum();
         Pool {
-            blocks: self.blocks.free_blocks(plane) as u32,
+            blocks: self.ftl.blocks.free_blocks(plane) as u32,
             units_per_block: self.shape.units_per_block,
             classes: classes
                 .iter()
@@ -546,15 +550,15 @@ impl Drive {
             return;
         }
         let mut pages = vec![vec![]; self.shape.planes as usize];
-        for page in 0..self.mapping.table.translation_pages() {
-            if let Some(slot) = self.mapping.table.translation_slot(page) {
+        for page in 0..self.ftl.mapping.table.translation_pages() {
+            if let Some(slot) = self.ftl.mapping.table.translation_slot(page) {
                 pages[self.shape.plane_of_slot(slot) as usize].push(page);
             }
         }
         for (plane, pages) in (0..).zip(pages).filter(|(_, pages)| !pages.is_empty()) {
             let rewritten = below(random, self.shape.pages_per_block) as usize;
             for &page in pages.iter().cycle().take(rewritten) {
-                self.place_translation_page(page, plane);
+                self.ftl.place_translation_page(page, plane);
             }
         }
     }
@@ -573,7 +577,7 @@ impl Drive {
         scratch.slots.iter_mut().for_each(Vec::clear);
         scratch.slots.resize(classes.len(), Vec::new());
         for composition in compositions {
-            let Some(block) = self.blocks.free[plane as usize].pop_front() else { break };
+            let Some(block) = self.ftl.blocks.free[plane as usize].pop_front() else { break };
             let written = u32::from(composition.written);
             let stream = match composition.role {
                 BlockRole::Full => None,
@@ -584,14 +588,14 @@ impl Drive {
             let open = stream.filter(|_| written < self.shape.units_per_block);
             if let Some(stream) = open {
                 let next_page = written / self.shape.units_per_page;
-                self.blocks.open(plane, stream, Frontier { block, next_page });
+                self.ftl.blocks.open(plane, stream, Frontier { block, next_page });
             } else {
                 full.push(block);
             }
-            self.blocks.set_written(block, composition.valid_units(), open.is_some());
+            self.ftl.blocks.set_written(block, composition.valid_units(), open.is_some());
             // While one plane programs a page, so do the others.
             let pages = composition.age / u64::from(self.shape.units_per_page);
-            self.blocks.set_age(block, pages * u64::from(self.shape.planes));
+            self.ftl.blocks.set_age(block, pages * u64::from(self.shape.planes));
             // Which of the written places are valid is drawn without replacement.
             let first = self.shape.first_slot_of_block(block);
             if let Some(ordered) = ordered {
@@ -639,7 +643,7 @@ impl Drive {
                     if !self.is_of(unit, class.heat, heats) {
                         continue;
                     }
-                    self.mapping.table.map(Content::Unit(unit), slots[next]);
+                    self.ftl.mapping.table.map(Content::Unit(unit), slots[next]);
                     next += 1;
                 }
             }
@@ -661,14 +665,14 @@ impl Drive {
     ) {
         let mut units_of: Vec<Option<Vec<u32>>> = vec![None; classes.len()];
         // When each translation page was written, in uses.
-        let mut written = vec![0; self.mapping.table.translation_pages() as usize];
-        let follows = self.mapping.tables_follow_collections();
-        for table in 0..self.mapping.cached_tables() {
+        let mut written = vec![0; self.ftl.mapping.table.translation_pages() as usize];
+        let follows = self.ftl.mapping.tables_follow_collections();
+        for table in 0..self.ftl.mapping.cached_tables() {
             let ours: Vec<_> = classes
                 .iter()
                 .enumerate()
                 .filter(|(_, class)| {
-                    self.mapping.table_of(self.namespace_index(class.first)) == table
+                    self.ftl.mapping.table_of(self.ftl.namespace_index(class.first)) == table
                 })
                 .collect();
             // A class that is never written may still be read: it counts a little.
@@ -689,7 +693,7 @@ impl Drive {
                 false => 0.0,
             };
             let held: u64 = ours.iter().map(|(_, of)| of.class.units).sum();
-            let capacity = self.mapping.cmt_capacity(table) as u64;
+            let capacity = self.ftl.mapping.cmt_capacity(table) as u64;
             let uses = WARMING_ROUNDS * capacity.min(WARMING_ENTRIES_MAX) + capacity;
             // Where each range that is written in order is: about where it has come to its end
             // when all these uses have been.
@@ -744,7 +748,7 @@ impl Drive {
             }
         }
         if follows && self.config.gc.frontiers != WriteFrontiers::One {
-            self.order_translation_pages(&written);
+            self.ftl.order_translation_pages(&written);
         }
     }
 }

@@ -43,19 +43,19 @@ impl Moment {
 impl Drive {
     /// Free blocks of a plane that collects, and whose collection keeps up.
     fn free_under_way(&self) -> usize {
-        let start = self.blocks.start;
-        (start - 1).max(self.blocks.urgent.min(start))
+        let start = self.ftl.blocks.start;
+        (start - 1).max(self.ftl.blocks.urgent.min(start))
     }
 
     /// Free blocks that collection keeps in a plane with these kinds of data: `start`, or what
     /// writes that leave no time let it have.
     pub(super) fn free_at_work(&self, classes: &[PlaneClass]) -> usize {
-        let start = self.blocks.start;
+        let start = self.ftl.blocks.start;
         match classes.iter().any(|class| class.saturated) {
             // A collection wins as many pages as are written meanwhile.
             true if self.config.gc.paced => self.free_under_way(),
             // Collection that the host comes before is left behind until it is urgent.
-            true if self.config.gc.preemptible => self.blocks.urgent.min(start),
+            true if self.config.gc.preemptible => self.ftl.blocks.urgent.min(start),
             _ => start,
         }
     }
@@ -88,7 +88,7 @@ impl Drive {
         let first = saturated
             && !one
             && self.config.gc.collects_first()
-            && !self.mapping.tables_follow_collections();
+            && !self.ftl.mapping.tables_follow_collections();
         if saturated && !first && !(one && self.config.gc.paced) {
             let free_blocks = self.free_at_work(classes);
             return Moment { free_blocks, host: phase, collected: chance, hot };
@@ -109,9 +109,9 @@ impl Drive {
             _ => phase,
         };
         let free_blocks = |collects| match collects {
-            true if self.config.gc.collects_first() => self.blocks.start - 1,
+            true if self.config.gc.collects_first() => self.ftl.blocks.start - 1,
             true => self.free_under_way(),
-            false => self.blocks.start,
+            false => self.ftl.blocks.start,
         };
         match self.config.gc.frontiers {
             // Collections begin with a whole block, so only as many are under way as make up for
@@ -136,10 +136,10 @@ impl Drive {
     /// The share of the time in which a plane that always has something to do, and that collects
     /// first, programs what the host writes: for a page of it, `waf - 1` are moved.
     fn share_written(&self, state: &PoolState) -> f64 {
-        let transfer = self.flash.page_transfer.as_secs_f64();
-        let read = self.flash.read(self.shape.pages_per_block / 2).as_secs_f64() + transfer;
-        let program = self.flash.program_mean.as_secs_f64() + transfer;
-        let erase = self.flash.erase.as_secs_f64() / f64::from(self.shape.pages_per_block);
+        let transfer = self.flash.times().page_transfer.as_secs_f64();
+        let read = self.flash.times().read(self.shape.pages_per_block / 2).as_secs_f64() + transfer;
+        let program = self.flash.times().program_mean.as_secs_f64() + transfer;
+        let erase = self.flash.times().erase.as_secs_f64() / f64::from(self.shape.pages_per_block);
         let moved = (state.waf - 1.0).max(0.0);
         program / (program + moved * (read + program) + state.waf * erase)
     }
@@ -151,10 +151,10 @@ impl Drive {
         let units: f64 = classes.iter().zip(counts).map(rewritten).sum();
         let pages = units / f64::from(self.shape.units_per_page);
         let middle = self.shape.pages_per_block / 2;
-        let transfer = self.flash.page_transfer.as_secs_f64();
-        let read = self.flash.read(middle).as_secs_f64() + transfer;
-        let program = self.flash.program_mean.as_secs_f64() + transfer;
-        let erase = self.flash.erase.as_secs_f64() / f64::from(self.shape.pages_per_block);
+        let transfer = self.flash.times().page_transfer.as_secs_f64();
+        let read = self.flash.times().read(middle).as_secs_f64() + transfer;
+        let program = self.flash.times().program_mean.as_secs_f64() + transfer;
+        let erase = self.flash.times().erase.as_secs_f64() / f64::from(self.shape.pages_per_block);
         // What planes of a die cannot do together they do in turn.
         let turns = match self.config.scheduler.multi_plane {
             true => 1.0,

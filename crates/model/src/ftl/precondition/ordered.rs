@@ -114,7 +114,7 @@ impl Drive {
                 if self.is_of(unit, class.heat, heats)
                     && let Some(slot) = next.next()
                 {
-                    self.mapping.table.map(Content::Unit(unit), slot);
+                    self.ftl.mapping.table.map(Content::Unit(unit), slot);
                 }
             }
         }

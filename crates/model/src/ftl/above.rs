@@ -1,0 +1,226 @@
+//! What the flash is told by this layer when it chooses what a die does next.
+
+use super::Ftl;
+use super::blocks::Stream;
+use super::mapping::table::Content;
+use super::token::Token;
+use super::unit::UnitState;
+use crate::cache::read::needed_mask;
+use crate::config::MediaOperation;
+use crate::flash::above::{Above, Programmed};
+use crate::flash::queues::{CLASS_COLLECTION, CLASS_MAPPING};
+use crate::flash::work::{Work, WorkKind};
+use crate::kernel::Kernel;
+use crate::kernel::event::Event;
+use crate::kernel::pool::{Linked, List, NONE};
+use mynah_stamp::{Span, Time};
+use std::ops::Range;
+
+impl Above for Ftl {
+    #[inline(always)]
+    fn page_order(&self, kernel: &Kernel, plane: u32, class: u8) -> Option<u64> {
+        if self.goes_by_heat() {
+            self.stream_by_heat(kernel, plane, class)?;
+            let head = self.first_by_heat(kernel, plane, class);
+            return Some(self.units[head].order);
+        }
+        let head = self.planes[plane as usize].queues.writes[usize::from(class)].head;
+        (head != NONE && self.can_program_waiting(plane, class)).then(|| self.units[head].order)
+    }
+
+    #[inline]
+    fn page_first(&self, kernel: &Kernel, plane: u32, class: u8) -> u32 {
+        if self.goes_by_heat() {
+            return self.first_by_heat(kernel, plane, class);
+        }
+        self.planes[plane as usize].queues.writes[usize::from(class)].head
+    }
+
+    fn waiting(&self, plane: u32, class: u8) -> (u32, u32) {
+        let list = self.planes[plane as usize].queues.writes[usize::from(class)];
+        (list.head, list.tail)
+    }
+
+    fn next(&self, part: u32) -> u32 {
+        self.units[part].next()
+    }
+
+    #[inline]
+    fn part(&self, part: u32) -> Programmed {
+        let unit = &self.units[part];
+        Programmed {
+            class: unit.class,
+            holder: unit.holder,
+            order: unit.order,
+            queued: unit.queued,
+            array: unit.array,
+        }
+    }
+
+    #[inline]
+    fn plane_waited_for(&self, part: u32) -> Option<u32> {
+        let unit = &self.units[part];
+        (unit.state == UnitState::Queued).then_some(unit.plane)
+    }
+
+    fn reorder(&mut self, planes: Range<u32>, class: u8, parts: impl Iterator<Item = (u32, u64)>) {
+        let class = usize::from(class);
+        for plane in planes {
+            self.planes[plane as usize].queues.writes[class] = List::EMPTY;
+        }
+        for (part, order) in parts {
+            let unit = &mut self.units[part];
+            unit.order = order;
+            let list = &mut self.planes[unit.plane as usize].queues.writes[class];
+            self.units.push_back(list, part);
+        }
+    }
+
+    fn is_without_place(&self, plane: u32, class: u8) -> bool {
+        let stream = match class {
+            CLASS_MAPPING => Stream::Translation,
+            _ => Stream::Host,
+        };
+        !self.blocks.can_program(plane, stream)
+    }
+
+    fn array_begins(&mut self, part: u32, at: Time) {
+        let mut unit = part;
+        while unit != NONE {
+            self.units[unit].array = at;
+            unit = self.units[unit].next();
+        }
+    }
+
+    #[inline(always)]
+    fn is_urgent(&self, plane: u32) -> bool {
+        self.blocks.is_urgent(plane)
+    }
+
+    #[inline(always)]
+    fn is_move_due(&self, plane: u32) -> bool {
+        self.paced && self.planes[plane as usize].collection.is_due()
+    }
+
+    fn moves_left(&self, plane: u32) -> u32 {
+        self.planes[plane as usize].collection.moves_left(self.shape.units_per_page)
+    }
+
+    #[inline(always)]
+    fn collects_first(&self) -> bool {
+        // Host writes wait for what is merged.
+        self.hybrid.is_some()
+    }
+
+    fn pages_wanted(&self, work: &Work) -> u32 {
+        let page = self.shape.page_bytes / self.shape.flash_planes;
+        match (work.kind, work.token) {
+            (WorkKind::HostRead, _) => {
+                let from = work.first_sector % self.shape.unit_sectors * 512;
+                (from + work.sectors * 512).div_ceil(page) - from / page
+            }
+            (_, Token::Rest { unit }) => self.pages_missing(unit),
+            (_, Token::Load { .. }) => work.bytes.div_ceil(page),
+            _ => self.shape.flash_planes,
+        }
+    }
+
+    #[inline(always)]
+    fn varies_reads(&self) -> bool {
+        self.worn_reads.is_some()
+    }
+
+    #[cold]
+    fn longer_read(&mut self, kernel: &mut Kernel, slots: impl Iterator<Item = u32>) -> Span {
+        self.retries_of(kernel, slots)
+    }
+
+    #[inline(always)]
+    fn spoils_reads(&self) -> bool {
+        self.faults.any_reads
+    }
+
+    /// Whether an injected fault spoils this read.
+    fn spoils(&mut self, kernel: &mut Kernel, work: &Work) -> bool {
+        if work.failed {
+            return false;
+        }
+        let (slot, table) = (work.slot, &self.mapping.table);
+        let units = self.shape.units_per_page;
+        let fails = self.faults.strikes(MediaOperation::Read, |first, last| {
+            (slot..slot + units).any(|slot| match table.written(slot) {
+                Some(Content::Unit(unit)) => (first..=last).contains(&unit),
+                _ => false,
+            })
+        });
+        kernel.observe.counters.media_errors += u64::from(fails);
+        fails
+    }
+
+    /// Looks again at planes that can be collected while their die rests.
+    #[cold]
+    fn die_rests(&mut self, kernel: &mut Kernel, planes: Range<u32>) {
+        let Some(idle_after) = self.idle_after else { return };
+        for plane in planes {
+            let scheduled = self.planes[plane as usize].idle_check;
+            if !scheduled && self.blocks.free_blocks(plane) < self.idle_blocks {
+                self.planes[plane as usize].idle_check = true;
+                kernel.events.push(kernel.now + idle_after, Event::IdleCheck { plane });
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn minds_rest(&self) -> bool {
+        self.idle_after.is_some()
+    }
+
+    #[inline(always)]
+    fn prefetch_read(&self, slot: u32) {
+        self.mapping.table.prefetch_slot(slot);
+    }
+
+    #[inline(always)]
+    fn prefetch_moved(&self, slot: u32) {
+        self.mapping.table.prefetch_content(slot);
+    }
+}
+
+impl Ftl {
+    /// Whether a page of `class` can be programmed in `plane` now, where something waits and units
+    /// are programmed in the order of their queue: enough to fill the page or a reason not to wait,
+    /// and a place for it.
+    #[inline(always)]
+    pub(super) fn can_program_waiting(&self, plane: u32, class: u8) -> bool {
+        let state = &self.planes[plane as usize];
+        let units_per_page = self.shape.units_per_program;
+        let (full, stream) = match class {
+            CLASS_MAPPING => (true, Stream::Translation),
+            CLASS_COLLECTION => (
+                state.queues.collected_units >= units_per_page || state.collection.is_read(),
+                Stream::Collected,
+            ),
+            _ => (
+                state.queues.host_units >= units_per_page
+                    || state.queues.forced > 0
+                    || self.write_pressure,
+                Stream::Host,
+            ),
+        };
+        full && match self.plain_programs || self.hybrid.is_none() {
+            true => self.blocks.can_program(plane, stream),
+            false => self.can_program_in_pool(plane, class),
+        }
+    }
+
+    /// Pages of the flash that have something a partly written unit lacks; at least one.
+    fn pages_missing(&self, unit: u32) -> u32 {
+        let mask = self.units[unit].mask;
+        let sectors = self.shape.unit_sectors / self.shape.flash_planes;
+        let lacks = |page: &u32| {
+            let wanted = needed_mask(self.shape.unit_sectors, page * sectors, sectors);
+            mask & wanted != wanted
+        };
+        ((0..self.shape.flash_planes).filter(lacks).count() as u32).max(1)
+    }
+}

@@ -1,0 +1,344 @@
+//! Programs: a page is filled when its die can take it. What waits for the plane is taken out of its
+//! queues, given the plane's next page, and mapped to it.
+
+use super::Ftl;
+use super::blocks::Stream;
+use super::mapping::table::Content;
+use super::unit::UnitState;
+use crate::drive::Drive;
+use crate::flash::channel::ProgramTurn;
+use crate::flash::die::{DieOperation, OperationKind};
+use crate::flash::operation::Program;
+use crate::flash::queues::{CLASS_COLLECTION, CLASS_HOST, CLASS_MAPPING};
+use crate::flash::scheduler::Dropped;
+use crate::kernel::pool::{Linked, List, NONE};
+use crate::observe::blame::HolderIndex;
+use mynah_stamp::Span;
+
+/// A program that is being filled.
+struct Filling {
+    operation: DieOperation,
+    stream: Stream,
+    class: u8,
+    holder: Option<HolderIndex>,
+}
+
+/// What a program of `class` is for, where that is not a question of heat.
+fn stream_of(class: u8) -> Stream {
+    match class {
+        CLASS_MAPPING => Stream::Translation,
+        CLASS_COLLECTION => Stream::Collected,
+        _ => Stream::Host,
+    }
+}
+
+/// The classes that a program of `class` takes units of, in order: a host page takes those of
+/// every priority once it is going to be programmed.
+#[inline(always)]
+pub(super) fn classes_of_program(class: u8) -> impl Iterator<Item = u8> + Clone {
+    let classes = match class {
+        CLASS_MAPPING | CLASS_COLLECTION => class..class + 1,
+        _ => CLASS_HOST..CLASS_COLLECTION,
+    };
+    std::iter::once(class).chain(classes.filter(move |&other| other != class))
+}
+
+impl Ftl {
+    /// The page offset that the next program of `class` in `plane` has.
+    #[inline(always)]
+    fn next_page(&self, plane: u32, class: u8, stream: Stream) -> u32 {
+        if self.plain_programs {
+            return self.blocks.next_page(plane, stream);
+        }
+        self.next_page_otherwise(plane, class, stream)
+    }
+
+    #[inline(never)]
+    fn next_page_otherwise(&self, plane: u32, class: u8, stream: Stream) -> u32 {
+        if let Some(hybrid) = &self.hybrid {
+            return self.next_page_in_pool(hybrid, plane, class);
+        }
+        if !self.rewritable {
+            return self.blocks.next_page(plane, stream);
+        }
+        let list = self.planes[plane as usize].queues.writes[usize::from(class)];
+        self.shape.page_of_slot(self.home_of(self.units[list.head].content))
+    }
+
+    /// Where something goes in a program whose first `used` slots are taken, and the slots
+    /// that are taken then: a translation page has a page of its own.
+    #[inline]
+    pub(crate) fn place_in_program(&self, content: Content, used: u32) -> (u32, u32) {
+        match content {
+            Content::Unit(_) => (used, used + 1),
+            Content::TranslationPage(_) => {
+                let units = self.shape.units_per_page;
+                let at = (used + units - 1) & !(units - 1);
+                (at, at + units)
+            }
+        }
+    }
+
+    /// Asks for what the program of the unit that is now first in its queue will change, and for
+    /// the unit behind it.
+    #[inline(always)]
+    fn prefetch_next_to_program(&self, unit: u32) {
+        if let Some(unit) = self.units.as_slice().get(unit as usize) {
+            if let Content::Unit(unit) = unit.content {
+                self.mapping.table.prefetch(unit);
+            }
+            self.units.prefetch(unit.next());
+        }
+    }
+
+    /// The place of a program that is not just the next page; returns its first slot.
+    #[inline(never)]
+    fn take_pages(&mut self, plane: u32, class: u8, stream: Stream, first: u32, pages: u32) -> u32 {
+        if self.rewritable {
+            return self.home_of(self.units[first].content);
+        }
+        if self.hybrid.is_some() {
+            return self.take_page_in_pool(plane, class, first);
+        }
+        let slot = self.blocks.take_page(plane, stream);
+        for _ in 1..pages {
+            self.blocks.take_page(plane, stream);
+        }
+        slot
+    }
+
+    /// Bytes that change in a unit that is overwritten in place.
+    fn bytes_changed(&self, unit: u32) -> u32 {
+        let bits = self.shape.unit_sectors.min(64);
+        let changed = self.units[unit].mask.count_ones().min(bits);
+        self.shape.unit_bytes / bits * changed
+    }
+
+    /// Whether a page of `class` that fills blocks of `stream` can be programmed in `plane` now.
+    fn can_join(
+        &self,
+        kernel: &crate::kernel::Kernel,
+        plane: u32,
+        class: u8,
+        stream: Stream,
+    ) -> bool {
+        if self.goes_by_heat() {
+            return self.stream_by_heat(kernel, plane, class) == Some(stream);
+        }
+        !self.planes[plane as usize].queues.writes[usize::from(class)].is_empty()
+            && self.can_program_waiting(plane, class)
+    }
+}
+
+impl Drive {
+    /// A die can take a program: its page is filled, and those of other planes that may join it.
+    #[inline(never)]
+    pub(crate) fn start_program(&mut self, turn: ProgramTurn) {
+        let ProgramTurn { die, plane, class } = turn;
+        let ftl = &self.ftl;
+        let stream = match ftl.goes_by_heat() {
+            true => ftl.stream_by_heat(&self.kernel, plane, class),
+            false => None,
+        };
+        let stream = stream.unwrap_or_else(|| stream_of(class));
+        let mut operation = DieOperation::new(OperationKind::Program);
+        operation.collects = stream.is_collected();
+        let mut filling = Filling { operation, stream, class, holder: None };
+        let page = self.ftl.next_page(plane, class, stream);
+        let pages = self.shape.pages_in_program(page);
+        self.fill_page(&mut filling, plane);
+        for other in self.flash.planes_to_join(plane, class) {
+            if other != plane
+                && self.ftl.can_join(&self.kernel, other, class, stream)
+                && self.ftl.next_page(other, class, stream) == page
+            {
+                self.fill_page(&mut filling, other);
+            }
+        }
+        let Filling { operation, holder, .. } = filling;
+        let Some(holder) = holder else {
+            // Everything that waited had become void.
+            return self.flash.nothing_to_program(die);
+        };
+        let planes = usize::from(operation.planes);
+        let transfer = match !self.ftl.plain_programs && self.ftl.rewritable {
+            true => Some(self.changes_of(&operation.items[..planes])),
+            false => None,
+        };
+        let command = self.flash.program_command(planes, pages, transfer);
+        let now = self.kernel.now;
+        for &first in &operation.items[..planes] {
+            let mut unit = first;
+            while unit != NONE {
+                let u = &mut self.ftl.units[unit];
+                (u.started, u.array) = (now, now + command);
+                if let (true, Content::Unit(key), Some(cache)) = (u.cached, u.content, &self.cache)
+                {
+                    cache.prefetch_leaving(key, unit);
+                }
+                unit = u.next();
+            }
+        }
+        if class == CLASS_COLLECTION && self.ftl.paced {
+            self.ftl.pages_moved(&operation.slots[..planes]);
+        }
+        let program = Program { operation, class, holder, pages, page, command };
+        self.flash.program(&mut self.kernel, &self.ftl, die, program);
+    }
+
+    /// Transfer time of what changes in units that are overwritten in place.
+    fn changes_of(&self, units: &[u32]) -> Span {
+        let times = self.flash.times();
+        units.iter().map(|&unit| times.transfer(self.ftl.bytes_changed(unit))).sum()
+    }
+
+    /// Takes units out of a plane's queue, gives them the plane's next page and maps them
+    /// to it. Units that have become void on the way are dropped; if none is left no page
+    /// is taken.
+    fn fill_page(&mut self, filling: &mut Filling, plane: u32) {
+        let (class, stream) = (filling.class, filling.stream);
+        let pages = match self.ftl.plain_programs {
+            true => 1,
+            false => self.shape.pages_in_program(self.ftl.next_page(plane, class, stream)),
+        };
+        let capacity = self.shape.units_per_page * pages;
+        let (chosen, count) = match self.ftl.goes_by_heat() && class != CLASS_MAPPING {
+            true => self.take_units_by_heat(plane, class, stream, capacity),
+            false => self.take_units(plane, class, capacity),
+        };
+        if count > 0 {
+            let slot = match self.ftl.plain_programs {
+                true => self.ftl.blocks.take_page(plane, stream),
+                false => self.ftl.take_pages(plane, class, stream, chosen.head, pages),
+            };
+            let operation = &mut filling.operation;
+            let at = usize::from(operation.planes);
+            (operation.items[at], operation.slots[at]) = (chosen.head, slot);
+            operation.planes += 1;
+            let first = &self.ftl.units[chosen.head];
+            filling.holder.get_or_insert(first.holder);
+            let whole_page = matches!(first.content, Content::TranslationPage(_));
+            if self.ftl.plain_programs {
+                let mut unit = chosen.head;
+                for place in 0..count {
+                    let rest = self.charge_unit_wait(unit, plane);
+                    self.map_unit(unit, slot + place, rest);
+                    unit = self.ftl.units[unit].next();
+                }
+                // The rest of the page stays empty.
+                for place in count..self.shape.units_per_page {
+                    self.ftl.mapping.table.clear_slot(slot + place);
+                }
+            } else {
+                self.map_word_line(chosen.head, plane, slot, capacity);
+            }
+            if stream.is_host() && !whole_page {
+                self.kernel.observe.counters.padded_units += u64::from(capacity - count);
+                if self.ftl.paced {
+                    self.ftl.planes[plane as usize].collection.host_page_programmed();
+                }
+            }
+            if !self.ftl.rewritable {
+                self.collect_if_needed(plane);
+                self.break_off_if_stuck(plane);
+            }
+        }
+    }
+
+    /// Charges the wait of a unit whose program starts now; returns the part of it in which it
+    /// waited for a free block.
+    #[inline(always)]
+    fn charge_unit_wait(&mut self, unit: u32, plane: u32) -> Span {
+        let u = &self.ftl.units[unit];
+        if !u.watched || u.queued == self.kernel.now {
+            return Span::ZERO;
+        }
+        self.flash.charge_program_wait(&mut self.kernel, unit, plane, u.holder, u.queued)
+    }
+
+    /// Takes what a program carries out of its plane's queue; how many units.
+    #[inline(always)]
+    fn take_units(&mut self, plane: u32, class: u8, capacity: u32) -> (List, u32) {
+        let (mut chosen, mut count, mut used) = (List::EMPTY, 0, 0);
+        'classes: for class in classes_of_program(class) {
+            loop {
+                if used >= capacity {
+                    break 'classes;
+                }
+                let ftl = &self.ftl;
+                let list = ftl.planes[plane as usize].queues.writes[usize::from(class)];
+                if list.is_empty() {
+                    break;
+                }
+                let (_, after) = ftl.place_in_program(ftl.units[list.head].content, used);
+                if after > capacity {
+                    break 'classes;
+                }
+                match self.take_first(plane, class, false) {
+                    Some(unit) => {
+                        self.ftl.units.push_back(&mut chosen, unit);
+                        (count, used) = (count + 1, after);
+                    }
+                    // Where the next one goes is another question.
+                    None if !self.ftl.plain_programs && self.ftl.hybrid.is_some() => {
+                        break 'classes;
+                    }
+                    None => {}
+                }
+            }
+        }
+        (chosen, count)
+    }
+
+    /// Takes the first unit out of one of a plane's queues, which has one. `None`: it has become
+    /// void on the way, and is dropped.
+    #[inline(always)]
+    pub(super) fn take_first(&mut self, plane: u32, class: u8, hot: bool) -> Option<u32> {
+        let ftl = &mut self.ftl;
+        let queues = &mut ftl.planes[plane as usize].queues;
+        let unit = match hot {
+            true => ftl.hot_queues[plane as usize].take(class, &mut ftl.units),
+            false => ftl.units.pop_front(&mut queues.writes[usize::from(class)]),
+        };
+        let unit = unit.expect("a unit");
+        let u = &ftl.units[unit];
+        match class {
+            CLASS_MAPPING => {}
+            CLASS_COLLECTION => queues.collected_units -= 1,
+            _ => {
+                queues.host_units -= 1;
+                ftl.full_pages.taken(queues.host_units);
+                queues.forced -= u32::from(!u.cached || u.through);
+                let next = queues.writes[usize::from(class)].head;
+                ftl.prefetch_next_to_program(next);
+            }
+        }
+        self.flash.program_taken(plane, class);
+        if !self.ftl.is_void(unit) {
+            return Some(unit);
+        }
+        self.ftl.units[unit].state = UnitState::Mapping;
+        self.flash.drop_later(Dropped::Void(unit));
+        None
+    }
+
+    /// Maps units to their places in the pages from `slot` on.
+    #[inline(never)]
+    fn map_word_line(&mut self, first: u32, plane: u32, slot: u32, capacity: u32) {
+        let (mut unit, mut used, mut filled) = (first, 0, 0);
+        while unit != NONE {
+            let rest = self.charge_unit_wait(unit, plane);
+            let (place, after) = self.ftl.place_in_program(self.ftl.units[unit].content, used);
+            for place in filled..place {
+                self.ftl.mapping.table.clear_slot(slot + place);
+            }
+            self.map_unit(unit, slot + place, rest);
+            (filled, used) = (place + 1, after);
+            unit = self.ftl.units[unit].next();
+        }
+        // The rest stays empty.
+        for place in filled..capacity {
+            self.ftl.mapping.table.clear_slot(slot + place);
+        }
+    }
+}

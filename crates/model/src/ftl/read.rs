@@ -1,0 +1,193 @@
+//! Flash reads: of units whose mapping is known, and what follows from the end of each.
+
+use super::mapping::table::Content;
+use super::token::Token;
+use super::unit::UnitState;
+use crate::config::UnmappedReads;
+use crate::drive::Drive;
+use crate::flash::queues::CLASS_HOST;
+use crate::flash::work::{Extent, Work, WorkKind};
+use crate::io::Status;
+use crate::kernel::pool::NONE;
+use crate::observe::blame::{GARBAGE_COLLECTION, HolderIndex, MAPPING_TABLE};
+use crate::observe::stats::Resource;
+use mynah_stamp::Stage;
+
+impl Drive {
+    /// Asks the flash for a read or an erase.
+    #[inline]
+    pub(super) fn ask_flash(
+        &mut self,
+        kind: WorkKind,
+        class: u8,
+        holder: HolderIndex,
+        token: Token,
+        extent: Extent,
+    ) {
+        let now = self.kernel.now;
+        let (work, w) = self.flash.new_work();
+        *w = Work::new(kind, class, holder, token, extent, now);
+        self.flash.enqueue(&mut self.kernel, &mut self.ftl, work);
+    }
+
+    /// Queues the flash read of a unit whose mapping is known. Units of one page that
+    /// follow one another are one read: `last` is the work that may take the unit.
+    /// Returns the work that has it.
+    #[inline(always)]
+    pub(crate) fn read_unit(&mut self, command: u32, unit: u32, last: u32) -> u32 {
+        let overlap = self.overlap(command, unit);
+        let slot = match self.ftl.mapping.table.slot(unit) {
+            Some(slot) => slot,
+            None => match self.config.mapping.unmapped_reads {
+                UnmappedReads::Zeroes => {
+                    self.send_piece(command, overlap.first_sector, overlap.sectors);
+                    return last;
+                }
+                UnmappedReads::Allocate => {
+                    let Some(slot) = self.allocate_for_read(unit) else { return last };
+                    slot
+                }
+            },
+        };
+        let page = self.shape.page_start(slot);
+        let bytes = overlap.sectors * 512;
+        // The flash counts sectors from the first unit's start.
+        let c = &mut self.host.commands[command];
+        let first_sector = c.into_first + overlap.first_sector;
+        if last != NONE {
+            let w = self.flash.work_mut(last);
+            if w.slot == page && w.first_sector + w.sectors == first_sector {
+                w.bytes += bytes;
+                w.sectors += overlap.sectors;
+                return last;
+            }
+        }
+        let plane = self.shape.plane_of_slot(slot);
+        c.parts += 1;
+        let (holder, class, created) = (c.flow, c.class, c.mark);
+        let extent = Extent { plane, slot: page, bytes };
+        let token = Token::Read { command };
+        let (work, w) = self.flash.new_work();
+        *w = Work::new(WorkKind::HostRead, class, holder, token, extent, created);
+        w.watched = true;
+        (w.first_sector, w.sectors) = (first_sector, overlap.sectors);
+        let waited = self.kernel.now.since(created);
+        if !waited.is_zero() {
+            let blame = &mut self.kernel.observe.blame;
+            blame.add(holder, Resource::Mapping, MAPPING_TABLE, waited);
+        }
+        self.flash.enqueue(&mut self.kernel, &mut self.ftl, work);
+        work
+    }
+
+    /// As MQSim: a read of an address that was never written gets a page of its own in the
+    /// plane it belongs to, which is then read without ever having been programmed.
+    fn allocate_for_read(&mut self, unit: u32) -> Option<u32> {
+        let plane = self.ftl.plane_of(Content::Unit(unit));
+        let base = self.ftl.space_of(unit).base;
+        let namespace = self.ftl.namespaces.iter().position(|space| space.base == base)?;
+        let slot = self.ftl.blocks.take_page_for_read(plane, namespace)?;
+        self.ftl.mapping.table.map(Content::Unit(unit), slot);
+        for other in 1..self.shape.units_per_page {
+            self.ftl.mapping.table.clear_slot(slot + other);
+        }
+        self.ftl.blocks.add_valid(self.shape.block_of_slot(slot), 1);
+        self.mapping_changed(unit);
+        self.collect_if_needed(plane);
+        Some(slot)
+    }
+
+    /// The data of a read has left its die.
+    #[inline(always)]
+    pub(crate) fn read_done(&mut self, work: u32) {
+        let w = self.flash.work(work);
+        let slot = w.slot;
+        match w.token {
+            Token::Read { command } => {
+                let sectors = w.sectors;
+                let first_sector = w.first_sector - self.host.commands[command].into_first;
+                if self.ftl.reads_cached {
+                    self.fill_cache(work);
+                }
+                self.send_piece(command, first_sector, sectors);
+                let now = self.kernel.now;
+                let &Work { created, queued, started, array, ready, transfer, .. } =
+                    self.flash.work(work);
+                self.flash.give_back(work);
+                self.part_done(command, |stages| {
+                    stages.add(Stage::Mapping, queued.since(created));
+                    stages.add(Stage::DieWait, started.since(queued));
+                    stages.add(Stage::FlashCommand, array.since(started));
+                    stages.add(Stage::FlashArray, ready.since(array));
+                    stages.add(Stage::ChannelWait, transfer.since(ready));
+                    stages.add(Stage::FlashTransfer, now.since(transfer));
+                });
+            }
+            Token::Rest { unit } => {
+                self.flash.give_back(work);
+                self.merged(unit);
+            }
+            Token::Collect { plane } => {
+                self.flash.give_back(work);
+                self.page_collected(plane, slot);
+            }
+            Token::Load { page } => {
+                self.flash.give_back(work);
+                self.translation_loaded(page);
+            }
+            Token::Update { page } => {
+                self.flash.give_back(work);
+                self.translation_read_for_update(page);
+            }
+            Token::Erase { .. } => unreachable!("an erase transfers no data"),
+        }
+    }
+
+    /// A read came back spoilt. A host read ends in an error; the drive's own reads are
+    /// repeated, and then succeed.
+    pub(crate) fn read_failed(&mut self, work: u32) {
+        let w = self.flash.work_mut(work);
+        let Token::Read { command } = w.token else {
+            w.repeat();
+            return self.flash.enqueue(&mut self.kernel, &mut self.ftl, work);
+        };
+        let now = self.kernel.now;
+        let &mut Work { created, queued, started, array, .. } = w;
+        self.flash.give_back(work);
+        self.host.commands[command].completion.status = Status::UnrecoveredReadError;
+        self.part_done(command, |stages| {
+            stages.add(Stage::Mapping, queued.since(created));
+            stages.add(Stage::DieWait, started.since(queued));
+            stages.add(Stage::FlashCommand, array.since(started));
+            stages.add(Stage::FlashArray, now.since(array));
+        });
+    }
+
+    /// Work whose die is dead: host reads end in an error, the drive's own are given up or rebuilt
+    /// elsewhere.
+    pub(crate) fn fail_work(&mut self, work: u32) {
+        self.flash.fail_work(&self.kernel, work);
+        match self.flash.work(work).token {
+            Token::Read { .. } => self.read_failed(work),
+            // The collection ends here: the block stays as it is.
+            Token::Collect { .. } | Token::Erase { .. } => self.flash.give_back(work),
+            // Translation pages are rebuilt from what the blocks say of themselves.
+            Token::Rest { .. } | Token::Load { .. } | Token::Update { .. } => self.read_done(work),
+        }
+    }
+
+    /// Reads what a partly written unit lacks.
+    pub(crate) fn read_rest(&mut self, unit: u32, slot: u32) {
+        let u = &mut self.ftl.units[unit];
+        u.state = UnitState::Merging;
+        let granules = 64 - u.mask.count_zeros();
+        let bits = self.shape.unit_sectors.min(64);
+        let missing = self.shape.unit_bytes / bits * (bits - granules.min(bits));
+        let page = slot - slot % self.shape.units_per_page;
+        let plane = self.shape.plane_of_slot(slot);
+        let holder = if u.holder == GARBAGE_COLLECTION { GARBAGE_COLLECTION } else { u.holder };
+        let extent = Extent { plane, slot: page, bytes: missing.max(512) };
+        let (class, token) = (u.class.max(CLASS_HOST), Token::Rest { unit });
+        self.ask_flash(WorkKind::RestRead, class, holder, token, extent);
+    }
+}

@@ -1,0 +1,326 @@
+//! A unit's way to the flash: its mapping entry, the rest of its data, its plane's queue, its program,
+//! and what follows when that has ended, or cannot be.
+
+use super::Ftl;
+use super::mapping::cached::Waiter;
+use super::mapping::table::Content;
+use super::unit::UnitState;
+use crate::config::{MediaOperation, Placement};
+use crate::drive::Drive;
+use crate::flash::queues::{CLASS_COLLECTION, CLASS_MAPPING};
+use crate::flash::scheduler::Dropped;
+use crate::io::Status;
+use crate::kernel::pool::{Linked, NONE};
+use crate::observe::blame::GARBAGE_COLLECTION;
+use mynah_stamp::{Span, Stage};
+
+impl Ftl {
+    /// Whether a queued unit need not be programmed any more.
+    pub(crate) fn is_void(&self, at: u32) -> bool {
+        let u = &self.units[at];
+        if u.holder == GARBAGE_COLLECTION && u.from != NONE {
+            return match u.content {
+                Content::Unit(unit) => self.mapping.table.slot(unit) != Some(u.from),
+                Content::TranslationPage(page) => {
+                    self.mapping.table.translation_slot(page) != Some(u.from)
+                }
+            };
+        }
+        u.trimmed
+    }
+}
+
+impl Drive {
+    /// A unit sets out for flash: first its mapping entry has to be known.
+    #[inline]
+    pub(crate) fn send_to_flash(&mut self, at: u32) {
+        let Content::Unit(unit) = self.ftl.units[at].content else {
+            return self.queue_unit(at);
+        };
+        self.ftl.units[at].state = UnitState::Mapping;
+        if self.mapping_known(unit, Waiter::Write { unit: at }) {
+            self.unit_mapping_known(at);
+        }
+    }
+
+    /// The mapping entry of a unit on its way to flash is known.
+    #[inline]
+    pub(crate) fn unit_mapping_known(&mut self, at: u32) {
+        let u = &self.ftl.units[at];
+        let Content::Unit(unit) = u.content else { return };
+        if u.mask != u64::MAX {
+            if let Some(slot) = self.ftl.mapping.table.slot(unit) {
+                if self.config.flash.rewritable {
+                    // Only what changes is written.
+                    return self.queue_unit(at);
+                }
+                return self.read_rest(at, slot);
+            }
+            // What was never written reads as zeros.
+            self.ftl.units[at].mask = u64::MAX;
+        }
+        self.queue_unit(at);
+    }
+
+    /// The rest of a unit's data has been read.
+    pub(crate) fn merged(&mut self, at: u32) {
+        self.ftl.units[at].mask = u64::MAX;
+        self.queue_unit(at);
+    }
+
+    /// A unit's data are in the controller, and can go to the flash.
+    pub(crate) fn queue_for_plane(&mut self, at: u32) {
+        let content = self.ftl.units[at].content;
+        if let (Some(hotness), Content::Unit(unit)) = (&mut self.ftl.hotness, content) {
+            self.ftl.units[at].hot = hotness.write(unit);
+        }
+        let plane = match (content, self.config.placement) {
+            (Content::TranslationPage(_), _) | (_, Placement::Static) => self.ftl.plane_of(content),
+            (Content::Unit(unit), _) => self.place(unit),
+        };
+        self.enqueue_unit(at, plane);
+    }
+
+    /// A unit that became void in its queue.
+    pub(crate) fn drop_void_unit(&mut self, at: u32) {
+        let u = &self.ftl.units[at];
+        let plane = u.plane;
+        if u.holder == GARBAGE_COLLECTION && u.from != NONE {
+            let plane = self.shape.plane_of_slot(u.from);
+            self.ftl.units.remove(at);
+            self.collected_unit_done(plane);
+        } else if u.trimmed {
+            self.unit_clean(at, false);
+        } else {
+            // It was written again before it was dropped.
+            let part = usize::from(self.ftl.units[at].part);
+            self.queue_unit(at);
+            self.update_write_pressure(part);
+        }
+        if self.ftl.hybrid.is_some() {
+            self.merge_if_needed(plane);
+        }
+    }
+
+    /// A unit's program starts: its data will be at `slot`.
+    #[inline(always)]
+    pub(crate) fn map_unit(&mut self, at: u32, slot: u32, block_wait: Span) {
+        let u = &mut self.ftl.units[at];
+        u.block_wait = block_wait;
+        u.state = UnitState::Programming;
+        let (content, from_collection) = (u.content, u.from != NONE);
+        let weight = match content {
+            Content::Unit(_) => 1,
+            Content::TranslationPage(_) => self.shape.units_per_page,
+        };
+        let before = self.ftl.mapping.table.map(content, slot);
+        if let Some(before) = before {
+            self.ftl.blocks.remove_valid(self.shape.block_of_slot(before), weight);
+        }
+        self.ftl.blocks.add_valid(self.shape.block_of_slot(slot), weight);
+        let u = &mut self.ftl.units[at];
+        u.before = before.map_or(0, |before| before + 1);
+        if let Content::Unit(unit) = content {
+            self.kernel.observe.counters.flash_units_programmed += 1;
+            if u.written != u64::MAX {
+                self.kernel.observe.counters.rest_bytes_programmed +=
+                    self.shape.bytes_beside(u.written);
+            }
+            if from_collection {
+                self.kernel.observe.counters.gc_units_moved += 1;
+                self.collected_mapping_changed(unit, at);
+            } else {
+                self.mapping_changed(unit);
+                if self.ftl.reads_cached {
+                    self.forget_clean(unit);
+                }
+            }
+        }
+    }
+
+    /// A page has been programmed: `first` is the first of its units, `slot` where it is.
+    #[inline(always)]
+    pub(crate) fn page_programmed(&mut self, first: u32, slot: u32) {
+        let fails = self.ftl.faults.any_programs && self.program_fails(first);
+        // A copy may end its merge.
+        let of_host = !self.ftl.plain_programs
+            && self.ftl.hybrid.is_some()
+            && self.ftl.units[first].from == NONE;
+        let mut at = first;
+        let mut used = 0;
+        while at != NONE {
+            let next = self.ftl.units[at].next();
+            let u = &self.ftl.units[at];
+            let place;
+            (place, used) = self.ftl.place_in_program(u.content, used);
+            let Content::Unit(unit) = u.content else {
+                let Content::TranslationPage(page) = u.content else { unreachable!() };
+                let collected = u.from != NONE;
+                self.ftl.units.remove(at);
+                if collected {
+                    self.collected_unit_done(self.shape.plane_of_slot(slot));
+                } else {
+                    self.translation_programmed(page);
+                }
+                at = next;
+                continue;
+            };
+            if fails {
+                self.program_again(at);
+            } else if u.from != NONE {
+                self.ftl.units.remove(at);
+                self.collected_unit_done(self.shape.plane_of_slot(slot));
+            } else {
+                if self.ftl.units[at].trimmed
+                    && self.ftl.mapping.table.slot(unit) == Some(slot + place)
+                {
+                    self.unmap(unit);
+                }
+                self.unit_programmed(at);
+            }
+            at = next;
+        }
+        if of_host {
+            self.programmed_in_pool(slot, fails);
+        }
+    }
+
+    /// Whether an injected fault spoils the program of a page.
+    fn program_fails(&mut self, first: u32) -> bool {
+        let mut retried = false;
+        let mut units = vec![];
+        let mut at = first;
+        while at != NONE {
+            retried |= self.ftl.units[at].retried;
+            if let Content::Unit(unit) = self.ftl.units[at].content {
+                units.push(unit);
+            }
+            at = self.ftl.units[at].next();
+        }
+        let fails = !retried
+            && !units.is_empty()
+            && self.ftl.faults.strikes(MediaOperation::Program, |first, last| {
+                units.iter().any(|unit| (first..=last).contains(unit))
+            });
+        self.kernel.observe.counters.media_errors += u64::from(fails);
+        fails
+    }
+
+    /// The program of a unit failed: its data, still in the controller, is programmed to
+    /// another page.
+    fn program_again(&mut self, at: u32) {
+        let u = &mut self.ftl.units[at];
+        u.retried = true;
+        u.dram = Span::ZERO;
+        if u.from != NONE && self.ftl.hybrid.is_some() {
+            let plane = u.plane;
+            return self.copy_failed(plane, at);
+        }
+        if u.from != NONE
+            && let Content::Unit(unit) = u.content
+            && let Some(slot) = self.ftl.mapping.table.slot(unit)
+        {
+            // The copy to void is the one just made; there is none if the unit was trimmed.
+            u.from = slot;
+        }
+        let (plane, part) = (self.ftl.units[at].plane, usize::from(self.ftl.units[at].part));
+        self.enqueue_unit(at, plane);
+        self.break_off_if_stuck(plane);
+        // Who waits for the room that it was to make may wait for no full page.
+        self.update_write_pressure(part);
+    }
+
+    /// A unit cannot be programmed: its die is dead or its plane has no space left.
+    pub(crate) fn unit_failed(&mut self, at: u32) {
+        let now = self.kernel.now;
+        let u = &self.ftl.units[at];
+        if u.from != NONE {
+            let plane = self.shape.plane_of_slot(u.from);
+            self.ftl.units.remove(at);
+            self.collected_unit_done(plane);
+            return;
+        }
+        match u.content {
+            Content::TranslationPage(page) => {
+                self.ftl.units.remove(at);
+                self.translation_programmed(page);
+            }
+            Content::Unit(unit) if u.cached => {
+                if !u.trimmed {
+                    self.lose(unit, u.created);
+                }
+                self.fail_waiters(at);
+                self.unit_clean(at, false);
+            }
+            Content::Unit(_) => {
+                let (command, span) = (u.command, now.since(u.created));
+                self.ftl.units.remove(at);
+                self.host.commands[command].completion.status = Status::WriteFault;
+                self.part_done(command, |stages| stages.add(Stage::DieWait, span));
+            }
+        }
+    }
+
+    fn unmap(&mut self, unit: u32) {
+        if let Some(slot) = self.ftl.mapping.table.unmap(unit) {
+            self.ftl.blocks.remove_valid(self.shape.block_of_slot(slot), 1);
+        }
+    }
+
+    /// Deallocates one unit, in the cache and on flash.
+    pub(crate) fn trim_unit(&mut self, unit: u32) {
+        if let Some(cache) = &mut self.cache {
+            cache.forget(unit);
+        }
+        if let Some(at) = self.cache.as_ref().and_then(|cache| cache.find(unit)) {
+            let u = &mut self.ftl.units[at];
+            u.trimmed = true;
+            if u.state == UnitState::Cached {
+                self.unlink_cached(at);
+                self.unit_clean(at, false);
+            }
+        }
+        self.unmap(unit);
+    }
+
+    /// Puts a unit into its plane's queue of programs.
+    pub(crate) fn enqueue_unit(&mut self, unit: u32, plane: u32) {
+        let order = self.kernel.next_order();
+        let now = self.kernel.now;
+        let u = &mut self.ftl.units[unit];
+        u.order = order;
+        u.queued = now;
+        u.plane = plane;
+        let (class, watched) = (u.class, u.watched);
+        let full = self.ftl.planes[plane as usize].read_only && class != CLASS_COLLECTION;
+        if self.flash.is_dead(plane) || full {
+            self.flash.drop_later(Dropped::Unplaced(unit));
+            return;
+        }
+        let last = self.flash.last_program(&self.ftl, plane, class);
+        let ftl = &mut self.ftl;
+        let u = &mut ftl.units[unit];
+        u.state = UnitState::Queued;
+        let forced = !u.cached || u.through;
+        let queues = &mut ftl.planes[plane as usize].queues;
+        match class {
+            CLASS_MAPPING => {}
+            CLASS_COLLECTION => queues.collected_units += 1,
+            _ => {
+                queues.host_units += 1;
+                ftl.full_pages.added(queues.host_units);
+                queues.forced += u32::from(forced);
+            }
+        }
+        if ftl.units[unit].hot {
+            ftl.enqueue_hot(unit, plane);
+        } else {
+            ftl.units.push_back(&mut queues.writes[usize::from(class)], unit);
+        }
+        let (part, queue) = ((unit, watched), (plane, class));
+        self.flash.program_waits(&mut self.kernel, &mut self.ftl, part, queue, last);
+        if !self.ftl.plain_programs && self.ftl.hybrid.is_some() && class != CLASS_COLLECTION {
+            self.merge_if_needed(plane);
+        }
+    }
+}
