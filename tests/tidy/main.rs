@@ -11,4 +11,5 @@ mod source;
 mod clocks;
 mod code_map;
 mod crate_graph;
+mod functions;
 mod lints;
