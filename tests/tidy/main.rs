@@ -11,5 +11,8 @@ mod source;
 mod clocks;
 mod code_map;
 mod crate_graph;
+mod dwords;
+mod flash;
 mod functions;
 mod lints;
+mod state;
