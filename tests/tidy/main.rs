@@ -5,9 +5,11 @@
 //! something is added and also when something could be struck off.
 
 mod architecture;
+mod calls;
 mod report;
 mod source;
 
+mod circles;
 mod clocks;
 mod code_map;
 mod crate_graph;
