@@ -285,24 +285,8 @@ impl Check<'_> {
     pub(super) fn cache(&mut self, file: &File, geometry: &Geometry) -> Option<DataCache> {
         let cache = file.cache.as_ref()?.get();
         let bytes = cache.size.get().0;
-        let spans = [
-            cache.mode.as_ref().map(At::span),
-            cache.sharing.as_ref().map(At::span),
-            cache.power_loss_protection.as_ref().map(At::span),
-            cache.write_back.as_ref().map(At::span),
-            cache.high.as_ref().map(At::span),
-            cache.write_back_max.as_ref().map(At::span),
-            cache.dram.as_ref().map(At::span),
-        ];
         if bytes == 0 {
-            for span in spans.into_iter().flatten() {
-                self.moot(
-                    span,
-                    Some(cache.size.span()),
-                    "this has no effect: the cache has no capacity",
-                    "remove it, or give the cache a size",
-                );
-            }
+            self.cache_without_capacity(cache);
             return None;
         }
         let least = u64::from(geometry.planes()) * u64::from(geometry.page_bytes);
@@ -324,20 +308,7 @@ impl Check<'_> {
         }
         let mode: CacheMode = or(&cache.mode, CacheModeName::Write).into();
         if !mode.writes() {
-            let pointless = [
-                cache.power_loss_protection.as_ref().filter(|at| *at.get()).map(At::span),
-                cache.write_back.as_ref().map(At::span),
-                cache.high.as_ref().map(At::span),
-                cache.write_back_max.as_ref().map(At::span),
-            ];
-            for span in pointless.into_iter().flatten() {
-                self.moot(
-                    span,
-                    cache.mode.as_ref().map(At::span),
-                    "this has no effect: the cache holds nothing that is not on flash",
-                    "use it with `mode = \"write\"` or `\"both\"`",
-                );
-            }
+            self.cache_without_writes(cache);
         }
         let sharing = or(&cache.sharing, CacheSharingName::Shared);
         if let Some(at) = &cache.sharing
@@ -351,7 +322,65 @@ impl Check<'_> {
                 "use `\"per-flow\"`, or describe more namespaces",
             );
         }
-        let write_back = match or(&cache.write_back, WriteBackName::Eager) {
+        let write_back = self.write_back(cache);
+        Some(DataCache {
+            bytes,
+            mode,
+            sharing: sharing.into(),
+            power_loss_protection: or(&cache.power_loss_protection, false) && mode.writes(),
+            dram: self.dram(cache.dram.as_ref()),
+            write_back,
+            write_back_max: match write_back {
+                WriteBack::Eager if mode.writes() => {
+                    cache.write_back_max.as_ref().map(|most| most.get().0)
+                }
+                _ => None,
+            },
+        })
+    }
+
+    /// Refuses the keys of a cache that there is none of.
+    fn cache_without_capacity(&mut self, cache: &schema::Cache) {
+        let spans = [
+            cache.mode.as_ref().map(At::span),
+            cache.sharing.as_ref().map(At::span),
+            cache.power_loss_protection.as_ref().map(At::span),
+            cache.write_back.as_ref().map(At::span),
+            cache.high.as_ref().map(At::span),
+            cache.write_back_max.as_ref().map(At::span),
+            cache.dram.as_ref().map(At::span),
+        ];
+        for span in spans.into_iter().flatten() {
+            self.moot(
+                span,
+                Some(cache.size.span()),
+                "this has no effect: the cache has no capacity",
+                "remove it, or give the cache a size",
+            );
+        }
+    }
+
+    /// Refuses the keys about dirty data of a cache that holds only reads.
+    fn cache_without_writes(&mut self, cache: &schema::Cache) {
+        let pointless = [
+            cache.power_loss_protection.as_ref().filter(|at| *at.get()).map(At::span),
+            cache.write_back.as_ref().map(At::span),
+            cache.high.as_ref().map(At::span),
+            cache.write_back_max.as_ref().map(At::span),
+        ];
+        for span in pointless.into_iter().flatten() {
+            self.moot(
+                span,
+                cache.mode.as_ref().map(At::span),
+                "this has no effect: the cache holds nothing that is not on flash",
+                "use it with `mode = \"write\"` or `\"both\"`",
+            );
+        }
+    }
+
+    /// When dirty data leaves the cache.
+    fn write_back(&mut self, cache: &schema::Cache) -> WriteBack {
+        match or(&cache.write_back, WriteBackName::Eager) {
             WriteBackName::Eager => {
                 if let Some(high) = &cache.high {
                     self.moot(
@@ -380,21 +409,7 @@ impl Check<'_> {
                 }
                 WriteBack::Lru { high }
             }
-        };
-        Some(DataCache {
-            bytes,
-            mode,
-            sharing: sharing.into(),
-            power_loss_protection: or(&cache.power_loss_protection, false) && mode.writes(),
-            dram: self.dram(cache.dram.as_ref()),
-            write_back,
-            write_back_max: match write_back {
-                WriteBack::Eager if mode.writes() => {
-                    cache.write_back_max.as_ref().map(|most| most.get().0)
-                }
-                _ => None,
-            },
-        })
+        }
     }
 
     fn dram(&mut self, dram: Option<&At<schema::Dram>>) -> Dram {
