@@ -321,6 +321,41 @@ impl Check<'_> {
 
     /// `spare` is the over-provisioning of a drive whose collection can keep pace with writes.
     fn gc(&mut self, gc: &schema::Gc, geometry: &Geometry, spare: Option<Fraction>) -> Gc {
+        let victim = self.victim(gc, geometry);
+        let preemptible = or(&gc.preemptible, true);
+        if let Some(paced) = gc.paced.as_ref().filter(|paced| *paced.get() && !preemptible) {
+            self.moot(
+                paced.span(),
+                gc.preemptible.as_ref().map(At::span),
+                "`gc.paced` has no effect: a collection is not interrupted once it has begun",
+                "use it with `preemptible = true`",
+            );
+        }
+        let reserve_blocks = gc
+            .reserve_blocks
+            .as_ref()
+            .map_or(RESERVE_BLOCKS, |at| self.count("gc.reserve_blocks", at, 1..=u32::MAX));
+        let Thresholds { start, urgent, paced } =
+            Thresholds::of(gc, geometry, reserve_blocks, spare.filter(|_| preemptible));
+        self.check_thresholds(gc, start, urgent);
+        let idle_after = gc.idle_after.as_ref().map(|at| self.span("gc.idle_after", at));
+        self.check_idle_target(gc, start, idle_after.is_some());
+        Gc {
+            victim,
+            unit: gc.unit.as_ref().map_or(CollectionUnit::Block, |at| (*at.get()).into()),
+            start: start.0,
+            urgent: urgent.0,
+            preemptible,
+            copyback: or(&gc.copyback, false),
+            paced,
+            reserve_blocks,
+            frontiers: self.frontiers(gc),
+            idle_after,
+            idle_target: or(&gc.idle_target, start).0,
+        }
+    }
+
+    fn victim(&mut self, gc: &schema::Gc, geometry: &Geometry) -> VictimPolicy {
         let name = or(&gc.victim, VictimName::Greedy);
         if let Some(d) = gc.d.as_ref().filter(|_| name != VictimName::DChoices) {
             let message = match name {
@@ -340,7 +375,7 @@ impl Check<'_> {
                 "use it with `victim = \"random-p\"`",
             );
         }
-        let victim = match name {
+        match name {
             VictimName::Greedy => VictimPolicy::Greedy,
             VictimName::DChoices => {
                 let blocks = geometry.blocks_per_plane;
@@ -357,22 +392,11 @@ impl Check<'_> {
             VictimName::RandomPlusPlus => VictimPolicy::RandomPlusPlus,
             VictimName::Fifo => VictimPolicy::Fifo,
             VictimName::CostBenefit => VictimPolicy::CostBenefit,
-        };
-        let preemptible = or(&gc.preemptible, true);
-        if let Some(paced) = gc.paced.as_ref().filter(|paced| *paced.get() && !preemptible) {
-            self.moot(
-                paced.span(),
-                gc.preemptible.as_ref().map(At::span),
-                "`gc.paced` has no effect: a collection is not interrupted once it has begun",
-                "use it with `preemptible = true`",
-            );
         }
-        let reserve_blocks = gc
-            .reserve_blocks
-            .as_ref()
-            .map_or(RESERVE_BLOCKS, |at| self.count("gc.reserve_blocks", at, 1..=u32::MAX));
-        let Thresholds { start, urgent, paced } =
-            Thresholds::of(gc, geometry, reserve_blocks, spare.filter(|_| preemptible));
+    }
+
+    /// Collection starts and becomes urgent at shares of free blocks that can be.
+    fn check_thresholds(&mut self, gc: &schema::Gc, start: Fraction, urgent: Fraction) {
         if let Some(at) = gc.start.as_ref().filter(|at| at.get().0 <= 0.0 || at.get().0 >= 1.0) {
             self.wrong(
                 format!("`gc.start` must be between 0% and 100%, not {start}"),
@@ -389,9 +413,12 @@ impl Check<'_> {
                 Some(format!("at most {start}")),
             );
         }
-        let idle_after = gc.idle_after.as_ref().map(|at| self.span("gc.idle_after", at));
+    }
+
+    /// What idle collection collects up to needs one, and is more than what starts any.
+    fn check_idle_target(&mut self, gc: &schema::Gc, start: Fraction, is_idle_collected: bool) {
         if let Some(target) = &gc.idle_target {
-            if idle_after.is_none() {
+            if !is_idle_collected {
                 self.wrong(
                     "`gc.idle_target` has no effect: there is no idle collection",
                     target,
@@ -409,19 +436,6 @@ impl Check<'_> {
                     None,
                 );
             }
-        }
-        Gc {
-            victim,
-            unit: gc.unit.as_ref().map_or(CollectionUnit::Block, |at| (*at.get()).into()),
-            start: start.0,
-            urgent: urgent.0,
-            preemptible,
-            copyback: or(&gc.copyback, false),
-            paced,
-            reserve_blocks,
-            frontiers: self.frontiers(gc),
-            idle_after,
-            idle_target: or(&gc.idle_target, start).0,
         }
     }
 
