@@ -14,7 +14,6 @@ const MOST: usize = 100;
 const LONGER: &[(&str, &str, usize)] = &[
     ("device", "Subsystem::get_features", 117),
     ("device", "Subsystem::set_features", 139),
-    ("lab", "Document::toml_error", 105),
     ("lab", "read", 199),
     ("lab", "settings", 322),
     ("model", "Config::lay_out", 146),

@@ -3,6 +3,8 @@
 //! Each text (the file, then every override) is a layer with its own range of byte offsets,
 //! so a span says where a value was written however the layers were merged.
 
+mod refusal;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
@@ -148,7 +150,7 @@ impl<'i> Document<'i> {
         let mut document =
             Document { layers: Vec::new(), root: Spanned::new(0..text.len(), DeTable::new()) };
         document.add_layer(name, text);
-        let parsed = DeTable::parse(text).map_err(|error| document.toml_error(&error))?;
+        let parsed = DeTable::parse(text).map_err(|error| refusal::problem(&document, &error))?;
         document.root = Spanned::new(0..text.len(), parsed.into_inner());
         Ok(document)
     }
@@ -198,7 +200,7 @@ impl<'i> Document<'i> {
     /// Reads the document as a `T`.
     pub(super) fn read<T: serde::de::DeserializeOwned>(&self) -> Result<T, Problem> {
         let deserializer = toml::de::Deserializer::from(self.root.clone());
-        T::deserialize(deserializer).map_err(|error| self.toml_error(&error))
+        T::deserialize(deserializer).map_err(|error| refusal::problem(self, &error))
     }
 
     /// The layer that holds an offset: 0 is the file, others are overrides.
@@ -259,113 +261,6 @@ impl<'i> Document<'i> {
             .collect()
     }
 
-    /// The mistake that the TOML parser or a type found, with its path and what is valid.
-    fn toml_error(&self, error: &toml::de::Error) -> Problem {
-        let message = error.message();
-        let span = error.span().unwrap_or(0..0);
-        let quoted: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
-        let path = self.path_at(&span);
-        let place = |path: &str| match path {
-            "" => "a drive file".to_owned(),
-            section => format!("`{section}`"),
-        };
-        if message.starts_with("unknown field") && !quoted.is_empty() {
-            let section = path.rsplit_once('.').map_or("", |(section, _)| section);
-            let suffix = format!(".{}", quoted[0]);
-            let elsewhere: Vec<String> = super::key_paths()
-                .into_iter()
-                .filter(|path| path.ends_with(&suffix))
-                .map(|path| format!("`{path}`"))
-                .collect();
-            let mut help = choices(quoted[0], &quoted[1..], "keys");
-            if !elsewhere.is_empty() {
-                help = format!("there is {}\n{help}", elsewhere.join(", "));
-            }
-            return self.problem(
-                format!("unknown key `{}` in {}", quoted[0], place(section)),
-                span,
-                "not a key",
-                Some(help),
-            );
-        }
-        if message.starts_with("unknown variant") && !quoted.is_empty() {
-            return self.problem(
-                format!("{} cannot be `{}`", place(&path), quoted[0]),
-                span,
-                "not a valid value",
-                Some(choices(quoted[0], &quoted[1..], "values")),
-            );
-        }
-        if let Some((_, words)) = message.split_once(", expected one of `") {
-            let words: Vec<&str> = words.trim_end_matches('`').split("`, `").collect();
-            let found = self.value_text(&span);
-            return self.problem(
-                format!("{} cannot be `{found}`", place(&path)),
-                span,
-                "not a valid value",
-                Some(choices(&found, &words, "values")),
-            );
-        }
-        if message.starts_with("invalid type") && message.contains(", expected struct ") {
-            let found = self.value_text(&span);
-            return self.problem(
-                format!("{} is a section and needs a key: `{path}.KEY={found}`", place(&path)),
-                span,
-                "here",
-                keys_of(path.rsplit('.').next().unwrap_or(&path)),
-            );
-        }
-        if message.starts_with("missing field") && !quoted.is_empty() {
-            let key = quoted[0];
-            let missing = if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") };
-            let help = if is_section(key) {
-                format!("add a section `[{missing}]`; `mynah drives show mqsim` is an example")
-            } else {
-                format!("add `{key} = …`; `mynah drives schema` describes every key")
-            };
-            return self.problem(
-                format!("`{missing}` is missing"),
-                span,
-                "it belongs here",
-                Some(help),
-            );
-        }
-        if message.starts_with("invalid type") && message.ends_with(", expected a sequence") {
-            let help = match path.as_str() {
-                "namespace" | "fault" => format!(
-                    "it is a list of sections: write `[[{path}]]` and its keys below, or `--set \
-                     {path}.0.KEY=VALUE`"
-                ),
-                "wear.retries" => {
-                    "it is a list of points: write `[{cycles=0, mean=0.01}, {cycles=3000, \
-                     mean=0.5}]`, say"
-                        .to_owned()
-                }
-                "wear.decode" => {
-                    "it is a list of points: write `[{cycles=0, time=\"1us\"}, {cycles=3000, \
-                     time=\"5us\"}]`, say"
-                        .to_owned()
-                }
-                _ => "it is a list: write `[0, 1]`, say".to_owned(),
-            };
-            return self.problem(
-                format!("{} cannot be `{}`", place(&path), self.value_text(&span)),
-                span,
-                "not a list",
-                Some(help),
-            );
-        }
-        let message = message
-            .trim()
-            .replace("expected u32", "expected a whole number from 0 to 4294967295")
-            .replace("expected u64", "expected a whole number from 0 to 18446744073709551615");
-        let message = match path.as_str() {
-            "" => message,
-            path => format!("{path}: {message}"),
-        };
-        self.problem(message, span, "here", None)
-    }
-
     /// The path of the innermost key or value that covers `span`.
     fn path_at(&self, span: &Range<usize>) -> String {
         let covers = |range: &Range<usize>| range.start <= span.start && span.end <= range.end;
@@ -386,11 +281,6 @@ pub(super) struct PathEntry {
     pub(super) value: Range<usize>,
     /// Whether it is a plain value.
     pub(super) leaf: bool,
-}
-
-/// The keys of a drive file that are sections and cannot be left out.
-fn is_section(key: &str) -> bool {
-    matches!(key, "geometry" | "flash" | "bus" | "link")
 }
 
 fn collect<'i>(table: &DeTable<'i>, prefix: &str, paths: &mut BTreeMap<String, PathEntry>) {
