@@ -14,7 +14,6 @@ const MOST: usize = 100;
 const LONGER: &[(&str, &str, usize)] = &[
     ("device", "Subsystem::get_features", 117),
     ("device", "Subsystem::set_features", 139),
-    ("lab", "read", 199),
     ("model", "Config::lay_out", 146),
     ("model", "Drive::new", 144),
     ("model", "Drive::stop", 120),

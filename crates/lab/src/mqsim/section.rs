@@ -2,7 +2,11 @@
 
 use super::xml::{Document, Element};
 use super::{MqsimError, Warnings};
+use mynah_stamp::Span;
 use std::ops::RangeInclusive;
+
+/// Delays longer than this are typing errors: about a quarter of an hour.
+const MAX_NS: u64 = 1_000_000_000_000;
 
 /// The values of one element's children.
 pub(super) struct Section<'d> {
@@ -90,6 +94,12 @@ impl<'d> Section<'d> {
     pub(super) fn count32(&self, tag: &str, default: u32) -> Result<u32, MqsimError> {
         let count = self.count(tag, 1..=u64::from(u32::MAX))?;
         Ok(count.map_or(default, |count| count as u32))
+    }
+
+    /// A time in nanoseconds; `default_ns` if it is not given.
+    pub(super) fn span(&self, tag: &str, default_ns: u64) -> Result<Span, MqsimError> {
+        let ns = self.count(tag, 0..=MAX_NS)?;
+        Ok(Span::from_ns(ns.unwrap_or(default_ns)))
     }
 
     /// A number above 0, below `limit`.
