@@ -19,7 +19,6 @@ const LONGER: &[(&str, &str, usize)] = &[
     ("model", "Drive::stop", 120),
     ("model", "small", 114),
     ("runtime", "Server::new", 103),
-    ("runtime", "outcome", 105),
 ];
 
 #[test]

@@ -8,10 +8,12 @@
 mod access;
 mod job;
 mod link;
+mod outcome;
 mod stages;
 mod tally;
 mod verify;
 
+pub use outcome::Outcome;
 pub use stages::run_all;
 pub use verify::Mismatch;
 
@@ -21,13 +23,11 @@ use super::vfio_user::{self, VfioUserOptions};
 use super::{HostError, persist};
 use crate::clock::{Clock, Rate};
 use crate::cpus::{self, Cpus};
-use access::State;
 use job::{Job, Plan};
 use link::Link;
-use mynah_lab::result::{Host, Result as LoadResult, ResultSchema, Run};
-use mynah_lab::summary::units::duration;
 use mynah_lab::workload::{BlockSize, Extent, FlowSpec, SECTOR_BYTES, Source, WorkloadError, heat};
 use mynah_stamp::Span;
+use outcome::End;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -115,42 +115,6 @@ pub enum Progress {
     Reconnecting,
     /// Everything has ended.
     Finished,
-}
-
-/// What came of a load.
-#[derive(Clone, Debug)]
-pub struct Outcome {
-    /// The result.
-    pub result: LoadResult,
-    /// Whether it was ended before its time.
-    pub interrupted: bool,
-    /// The first blocks that were wrong.
-    pub mismatches: Vec<Mismatch>,
-    /// What the controller says it is.
-    pub model: String,
-    /// Why the load ended before its time, though the target was there.
-    pub barred: Option<String>,
-}
-
-impl Outcome {
-    /// What went wrong, in a sentence; `None` if nothing did.
-    pub fn failure(&self) -> Option<String> {
-        let host = self.result.host.as_ref()?;
-        let mut wrong: Vec<_> = self.result.untrusted.iter().chain(&self.barred).cloned().collect();
-        if host.mismatched_blocks > 0 {
-            wrong.push(format!(
-                "{} blocks have other contents than they should",
-                host.mismatched_blocks
-            ));
-        }
-        if host.failed > 0 {
-            wrong.push(format!("{} I/Os failed", host.failed));
-        }
-        if host.unknown > 0 && !self.interrupted {
-            wrong.push(format!("what became of {} I/Os is not known", host.unknown));
-        }
-        (!wrong.is_empty()).then(|| wrong.join("; "))
-    }
 }
 
 /// Why a load could not be put on a target.
@@ -268,7 +232,8 @@ fn run_on<R: Remote>(
         let _ = controller.shutdown();
     }
     watch(Progress::Finished);
-    Ok(outcome(load, &model, tally, reconnects, jobs, interrupted, transition))
+    let end = End { reconnects, jobs, interrupted, transition };
+    Ok(end.outcome(load, &model, tally))
 }
 
 /// How many I/Os the bytes of each job come to, on average.
@@ -490,110 +455,4 @@ fn share(
         )));
     }
     Ok((offset + each * u64::from(job), each))
-}
-
-fn outcome(
-    load: &Load,
-    model: &str,
-    mut tally: Tally,
-    reconnects: u64,
-    jobs: usize,
-    interrupted: bool,
-    transition: Span,
-) -> Outcome {
-    let (completed, failed) = tally.counts();
-    let mut notes = Vec::new();
-    if interrupted {
-        notes.push("interrupted: what was measured until then".to_owned());
-    }
-    if tally.lost_connections > 0 {
-        let error = tally.last_error.take().unwrap_or_default();
-        notes.push(format!(
-            "{} connections were lost ({error}); connected anew {reconnects} times: {completed} \
-             I/Os completed, {failed} failed, {} were issued again, the end of {} is unknown",
-            tally.lost_connections, tally.retried, tally.unknown
-        ));
-    }
-    let barred = tally.barred.map(|state| match state {
-        State::PersistentLoss => format!(
-            "the namespace cannot be accessed any more at this controller (state {})",
-            state.name()
-        ),
-        _ => format!(
-            "the namespace could not be accessed at this controller (state {}) for longer than a \
-             change of state takes (ANATT: {})",
-            state.name(),
-            duration(transition.as_ns_f64())
-        ),
-    });
-    if !tally.inaccessible.is_zero() {
-        let retried = tally.retried;
-        notes.push(format!(
-            "the namespace's access state (ANA) did not allow I/Os for {}: {retried} were issued \
-             again",
-            duration(tally.inaccessible.as_ns_f64())
-        ));
-    }
-    if !tally.not_issued.is_zero() {
-        notes.push(format!(
-            "the target did not keep up with the rate: the I/Os of the last {} of the runtime were \
-             not issued, and latencies from creation hold only what was",
-            duration(tally.not_issued.as_ns_f64())
-        ));
-    }
-    let host = Host {
-        target: load.target.to_string(),
-        queues: jobs as u64,
-        completed,
-        failed,
-        retried: tally.retried,
-        unknown: tally.unknown,
-        lost_connections: tally.lost_connections,
-        reconnects,
-        not_issued_ns: tally.not_issued.as_ns_f64(),
-        checked_blocks: load.verify.then_some(tally.checked),
-        mismatched_blocks: tally.mismatched,
-    };
-    let result = LoadResult {
-        schema: ResultSchema::V1,
-        drive: model.to_owned(),
-        drive_hash: String::new(),
-        seed: load.seed,
-        simulated_ns: tally.interval().as_ns_f64(),
-        requests: tally.measured(),
-        events: 0,
-        point: Default::default(),
-        steady: None,
-        steadiness: None,
-        precision: None,
-        settled: None,
-        trace_writes: Vec::new(),
-        untrusted: (tally.measured() == 0 && completed > 0 && !interrupted).then(|| {
-            format!(
-                "the run ended within its ramp of {}: nothing was measured; a longer run (runtime, \
-                 number_ios) or a shorter ramp_time helps",
-                duration(load.ramp.as_ns_f64())
-            )
-        }),
-        functional: false,
-        failures: Vec::new(),
-        notes,
-        flows: vec![tally.flow(&load.flow.name)],
-        fairness: None,
-        weighted_speedup: None,
-        device: None,
-        host: Some(host),
-        stages: Vec::new(),
-        blame: Vec::new(),
-        lateness_ns: None,
-        arrival_uncertainty_ns: None,
-        run: Run::default(),
-    };
-    Outcome {
-        result,
-        interrupted,
-        mismatches: std::mem::take(&mut tally.mismatches),
-        model: model.to_owned(),
-        barred,
-    }
 }
