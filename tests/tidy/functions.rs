@@ -18,7 +18,6 @@ const LONGER: &[(&str, &str, usize)] = &[
     ("model", "Drive::new", 144),
     ("model", "Drive::stop", 120),
     ("model", "small", 114),
-    ("runtime", "Server::new", 103),
 ];
 
 #[test]

@@ -258,14 +258,7 @@ impl Server {
     pub fn new(start: impl Into<Start>, options: ServeOptions) -> Result<Server, ServeError> {
         let mut start = start.into();
         raise_descriptor_limit();
-        let mut listeners = Vec::new();
-        let mut addresses = Vec::new();
-        for &address in &options.tcp {
-            let fail = |error| ServeError::Listen(address, error);
-            let listener = TcpListener::bind(address).map_err(fail)?;
-            addresses.push(listener.local_addr().map_err(fail)?);
-            listeners.push(listener);
-        }
+        let (listeners, addresses) = listen(&options.tcp)?;
         let mut notes = Vec::new();
         let Opened { store, waker, trouble } = store::open(&options, &mut start, &mut notes)?;
         let drive = start.drive;
@@ -280,17 +273,7 @@ impl Server {
             Speed::Modelled(_) => Timing::Modelled,
             Speed::Max => Timing::Immediate,
         };
-        match options.speed {
-            Speed::Max => notes.push(
-                "speed max: the model was not asked, commands were answered at once".to_owned(),
-            ),
-            Speed::Modelled(rate) if rate != Rate::REAL => {
-                let second = rate.wall_span(Span::from_secs(1));
-                let second = Duration(Span::from_us(second.as_ps() / 1_000_000));
-                notes.push(format!("a second of the drive's clock took {second}"));
-            }
-            Speed::Modelled(_) => {}
-        }
+        notes.extend(note_of_speed(options.speed));
         let bounds = options.limits.bounds.of_shard(options.shard.of);
         let quotas = Quotas::new(bounds);
         let mut wakers: Vec<OwnedFd> = waker.into_iter().collect();
@@ -325,17 +308,7 @@ impl Server {
             store,
         )?;
         fault::check(&options.faults, subsystem.config().limits.controllers_max)?;
-        let start = Now { wall: Time::ZERO, model: Time::ZERO };
-        let mut ports = Vec::new();
-        for (number, folder) in options.vfio_user.iter().enumerate() {
-            let listener = Listener::new(folder)?;
-            let (doorbells, of) = (options.doorbells, (number, &quotas));
-            let mut port = Port::new(start, &mut subsystem, listener, doorbells, of)?;
-            if let Some(faults) = Faults::of_function(&options.faults, identity.seed, number) {
-                port.inject(faults);
-            }
-            ports.push(port);
-        }
+        let ports = functions(&options, identity.seed, &quotas, &mut subsystem)?;
         if subsystem.has_restored_namespaces() {
             notes.push("the namespaces are those that the store has kept".to_owned());
         }
@@ -585,6 +558,55 @@ pub fn nqn(name: &str) -> String {
 /// commas part.
 pub fn is_odd_in_nqn(character: char) -> bool {
     character.is_whitespace() || character.is_control() || character == ','
+}
+
+/// Sockets that listen at these addresses, and the addresses with the ports that they got.
+fn listen(tcp: &[SocketAddr]) -> Result<(Vec<TcpListener>, Vec<SocketAddr>), ServeError> {
+    let mut listeners = Vec::new();
+    let mut addresses = Vec::new();
+    for &address in tcp {
+        let fail = |error| ServeError::Listen(address, error);
+        let listener = TcpListener::bind(address).map_err(fail)?;
+        addresses.push(listener.local_addr().map_err(fail)?);
+        listeners.push(listener);
+    }
+    Ok((listeners, addresses))
+}
+
+/// What has to be said of a result if the drive's clock is not the host's.
+fn note_of_speed(speed: Speed) -> Option<String> {
+    match speed {
+        Speed::Max => {
+            Some("speed max: the model was not asked, commands were answered at once".to_owned())
+        }
+        Speed::Modelled(Rate::REAL) => None,
+        Speed::Modelled(rate) => {
+            let second = rate.wall_span(Span::from_secs(1));
+            let second = Duration(Span::from_us(second.as_ps() / 1_000_000));
+            Some(format!("a second of the drive's clock took {second}"))
+        }
+    }
+}
+
+/// The PCIe functions, each a controller of the subsystem.
+fn functions(
+    options: &ServeOptions,
+    seed: u64,
+    quotas: &Quotas,
+    subsystem: &mut Subsystem,
+) -> Result<Vec<Port>, ServeError> {
+    let start = Now { wall: Time::ZERO, model: Time::ZERO };
+    let mut ports = Vec::new();
+    for (number, folder) in options.vfio_user.iter().enumerate() {
+        let listener = Listener::new(folder)?;
+        let of = (number, quotas);
+        let mut port = Port::new(start, subsystem, listener, options.doorbells, of)?;
+        if let Some(faults) = Faults::of_function(&options.faults, seed, number) {
+            port.inject(faults);
+        }
+        ports.push(port);
+    }
+    Ok(ports)
 }
 
 /// The part of the bounds that the subsystem keeps: identifiers, of which each shard has every
