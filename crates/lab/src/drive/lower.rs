@@ -1,7 +1,7 @@
 //! From a drive file to the model's configuration, checking everything on the way.
 //!
 //! All mistakes of a file are reported together, each at its place. A key that would change
-//! nothing is a mistake too, unless it stands in the file and an override made it moot.
+//! nothing is a mistake too, unless it stands in the file and an override has taken its effect.
 
 mod controller;
 mod ftl;
@@ -161,7 +161,7 @@ impl Check<'_> {
 
     /// Refuses `place` because `other` makes it pointless, unless `other` comes from an
     /// override and so was put above it on purpose.
-    fn moot(
+    fn without_effect(
         &mut self,
         place: Range<usize>,
         other: Option<Range<usize>>,
@@ -283,7 +283,7 @@ impl Check<'_> {
         let bytes = unit.get().0;
         if hybrid {
             if bytes != page {
-                self.moot(
+                self.without_effect(
                     unit.span(),
                     file.mapping.kind.as_ref().map(At::span),
                     "hybrid mapping has mapping units of a page",
@@ -422,7 +422,7 @@ impl Check<'_> {
         let erase = match (&flash.erase, rewritable) {
             (Some(erase), false) => self.span("flash.erase", erase),
             (Some(erase), true) => {
-                self.moot(
+                self.without_effect(
                     erase.span(),
                     flash.rewritable.as_ref().map(At::span),
                     "`flash.erase` has no effect: rewritable memory is never erased",
@@ -463,7 +463,7 @@ impl Check<'_> {
         let flash = file.flash.get();
         let Some(one_shot) = flash.one_shot.as_ref().filter(|at| *at.get()) else { return false };
         if rewritable || cell == CellType::Slc {
-            self.moot(
+            self.without_effect(
                 one_shot.span(),
                 Some(flash.cell.span()),
                 "`flash.one_shot` has no effect: a word line is one page",
@@ -503,7 +503,7 @@ impl Check<'_> {
             );
         }
         let cause = file.flash.get().rewritable.as_ref().map(At::span);
-        let moot = [
+        let pointless = [
             file.mapping.cmt.as_ref().map(|cmt| cmt.get().size.span()),
             file.mapping.unmapped_reads.as_ref().map(At::span),
             file.gc.victim.as_ref().map(At::span),
@@ -518,8 +518,8 @@ impl Check<'_> {
             file.gc.idle_after.as_ref().map(At::span),
             file.scheduler.suspend_erase.as_ref().map(At::span),
         ];
-        for span in moot.into_iter().flatten() {
-            self.moot(
+        for span in pointless.into_iter().flatten() {
+            self.without_effect(
                 span,
                 cause.clone(),
                 "this has no effect: rewritable memory needs no table, no collection and no erase",
@@ -550,7 +550,7 @@ impl Check<'_> {
                 Some(value.get().0)
             }
             Some(value) => {
-                self.moot(
+                self.without_effect(
                     value.span(),
                     Some(cell_at.span()),
                     &format!("`{name}.{key}` has no effect: {} has no such page", cell_name(cell)),
@@ -635,7 +635,7 @@ impl Check<'_> {
         if let Some(spare) = bus.transfer_spare.as_ref().filter(|spare| *spare.get())
             && geometry.page_spare_bytes == 0
         {
-            self.moot(
+            self.without_effect(
                 spare.span(),
                 page_spare.as_ref().map(At::span),
                 "`bus.transfer_spare` has no effect: pages have no spare bytes",

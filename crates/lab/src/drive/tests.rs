@@ -216,7 +216,11 @@ fn overrides_reach_every_kind_of_value() {
     assert!(mixed.unwrap_err().messages().any(|m| m.contains("missing")));
     assert_eq!(small(&["flash.cell=mlc"]).unwrap().config.flash.read.msb.as_ps(), 60_000_000);
     let ideal = load("mqsim", &["mapping.table=ideal".into()]).unwrap().config;
-    assert_eq!(ideal.mapping.table, MappingTable::Ideal, "an override may make the file moot");
+    assert_eq!(
+        ideal.mapping.table,
+        MappingTable::Ideal,
+        "an override may take the effect of keys of the file"
+    );
 }
 
 #[test]
@@ -475,7 +479,7 @@ fn hybrid_mapping_is_as_the_file_says() {
     assert!(!eight.gc.preemptible);
     let three = config(&[&hybrid[..], &["mapping.log_blocks=3"]].concat());
     assert_eq!(three.mapping.scheme, MappingScheme::Hybrid { log_blocks: 3 });
-    // What the file says otherwise is made moot by an override that comes later.
+    // What the file says otherwise has no effect beside an override that comes later.
     let over = ["mapping.cmt.size=1MiB", "gc.victim=fifo", "gc.paced=true"];
     let placed = ["allocation.placement=striped", "wear.static_threshold=9"];
     let all = [&over[..], &placed[..], &hybrid[..]].concat();

@@ -186,7 +186,7 @@ pub(super) fn flow(section: &Section, job: &mut FioJob) -> Result<FlowSpec, FioE
     let mut reading = Reading::default();
     for setting in &section.settings {
         reading.take(setting, job).map_err(|problem| match problem {
-            Problem::Said(error) => error,
+            Problem::UnknownOption(error) => error,
             Problem::Value(message) => setting.place.error(format!("{}: {message}", setting.name)),
         })?;
     }
@@ -224,7 +224,8 @@ pub(super) fn flow(section: &Section, job: &mut FioJob) -> Result<FlowSpec, FioE
 enum Problem {
     /// Its value cannot be.
     Value(String),
-    Said(FioError),
+    /// There is none of its name.
+    UnknownOption(FioError),
 }
 
 impl From<String> for Problem {
@@ -280,7 +281,7 @@ impl<'s> Reading<'s> {
             _ => {}
         }
         let Some(&(_, option, kind)) = OPTIONS.iter().find(|(fio, ..)| *fio == name) else {
-            return Err(Problem::Said(unknown(name, place)));
+            return Err(Problem::UnknownOption(unknown(name, place)));
         };
         let value = match kind {
             Kind::Each(each) => {

@@ -71,7 +71,7 @@ impl Check<'_> {
 
     fn sata(&mut self, link: &schema::Link, whole: Range<usize>) -> Link {
         let cause = link.protocol.as_ref().map(At::span);
-        let moot = [
+        let pointless = [
             link.bandwidth.as_ref().map(At::span),
             link.lanes.as_ref().map(At::span),
             link.max_payload.as_ref().map(At::span),
@@ -79,8 +79,13 @@ impl Check<'_> {
             link.fetch_prp_lists.as_ref().map(At::span),
             link.rounding.as_ref().map(At::span),
         ];
-        for span in moot.into_iter().flatten() {
-            self.moot(span, cause.clone(), "this has no effect: the link is SATA", "remove it");
+        for span in pointless.into_iter().flatten() {
+            self.without_effect(
+                span,
+                cause.clone(),
+                "this has no effect: the link is SATA",
+                "remove it",
+            );
         }
         let bytes_per_s = match link.generation.as_ref().map(At::get) {
             // 8b/10b coding.
@@ -228,7 +233,7 @@ impl Check<'_> {
         match or(&queues.arbitration, ArbitrationName::RoundRobin) {
             ArbitrationName::RoundRobin => {
                 for at in weights.into_iter().flatten() {
-                    self.moot(
+                    self.without_effect(
                         at.span(),
                         queues.arbitration.as_ref().map(At::span),
                         "this has no effect: queues take turns whatever their priority",
@@ -272,7 +277,7 @@ impl Check<'_> {
                 .iter()
                 .filter_map(|(_, at)| at.as_ref().map(At::span))
                 .max_by_key(|span| span.start);
-            self.moot(
+            self.without_effect(
                 cores.span(),
                 latest,
                 "`firmware.cores` has no effect: no command takes time on a core",
@@ -315,7 +320,7 @@ impl Check<'_> {
             && sharing == CacheSharingName::PerNamespace
             && file.namespace.len() < 2
         {
-            self.moot(
+            self.without_effect(
                 at.span(),
                 None,
                 "`cache.sharing` has no effect: there is one namespace",
@@ -351,7 +356,7 @@ impl Check<'_> {
             cache.dram.as_ref().map(At::span),
         ];
         for span in spans.into_iter().flatten() {
-            self.moot(
+            self.without_effect(
                 span,
                 Some(cache.size.span()),
                 "this has no effect: the cache has no capacity",
@@ -369,7 +374,7 @@ impl Check<'_> {
             cache.write_back_max.as_ref().map(At::span),
         ];
         for span in pointless.into_iter().flatten() {
-            self.moot(
+            self.without_effect(
                 span,
                 cache.mode.as_ref().map(At::span),
                 "this has no effect: the cache holds nothing that is not on flash",
@@ -383,7 +388,7 @@ impl Check<'_> {
         match or(&cache.write_back, WriteBackName::Eager) {
             WriteBackName::Eager => {
                 if let Some(high) = &cache.high {
-                    self.moot(
+                    self.without_effect(
                         high.span(),
                         cache.write_back.as_ref().map(At::span),
                         "`cache.high` has no effect: dirty data leaves at once",
@@ -394,7 +399,7 @@ impl Check<'_> {
             }
             WriteBackName::Lru => {
                 if let Some(most) = &cache.write_back_max {
-                    self.moot(
+                    self.without_effect(
                         most.span(),
                         cache.write_back.as_ref().map(At::span),
                         "`cache.write_back_max` has no effect: dirty data stays in the cache",
@@ -475,7 +480,7 @@ impl Check<'_> {
             }
             RowsName::Closed => {
                 if let Some(banks) = &dram.banks {
-                    self.moot(
+                    self.without_effect(
                         banks.span(),
                         dram.rows.as_ref().map(At::span),
                         "`cache.dram.banks` has no effect: no row stays open",

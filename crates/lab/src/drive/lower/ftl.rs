@@ -76,7 +76,7 @@ impl Check<'_> {
                 (TableName::Ideal, None) => MappingTable::Ideal,
                 (TableName::Ideal, Some(cmt)) => {
                     let place = cmt.get().size.span();
-                    self.moot(
+                    self.without_effect(
                         place,
                         Some(table.span()),
                         "`[mapping.cmt]` has no effect: the whole table is in DRAM",
@@ -105,7 +105,7 @@ impl Check<'_> {
         let scheme = match or(&mapping.kind, MappingName::Page) {
             MappingName::Page => {
                 if let Some(log_blocks) = &mapping.log_blocks {
-                    self.moot(
+                    self.without_effect(
                         log_blocks.span(),
                         mapping.kind.as_ref().map(At::span),
                         "`mapping.log_blocks` has no effect: there is no log",
@@ -122,7 +122,7 @@ impl Check<'_> {
                 MappingScheme::Hybrid { log_blocks }
             }
         };
-        // What else it says has been refused, or an override has made it moot.
+        // What else it says has been refused, or an override has taken its effect.
         let (table, unmapped_reads) = (MappingTable::Ideal, UnmappedReads::Zeroes);
         Mapping { unit_bytes, scheme, table, unmapped_reads }
     }
@@ -161,7 +161,12 @@ impl Check<'_> {
             ),
         ] {
             if let Some(span) = span {
-                self.moot(span, cause.clone(), message, "remove it, or use `kind = \"page\"`");
+                self.without_effect(
+                    span,
+                    cause.clone(),
+                    message,
+                    "remove it, or use `kind = \"page\"`",
+                );
             }
         }
         for span in [
@@ -181,7 +186,7 @@ impl Check<'_> {
         .into_iter()
         .flatten()
         {
-            self.moot(
+            self.without_effect(
                 span,
                 cause.clone(),
                 "this has no effect: hybrid mapping merges log blocks instead of collecting",
@@ -212,7 +217,7 @@ impl Check<'_> {
         let granularity = or(&cmt.granularity, schema::GranularityName::Entry);
         let by_page = granularity == schema::GranularityName::Page;
         if let Some(load) = cmt.load.as_ref().filter(|_| by_page) {
-            self.moot(
+            self.without_effect(
                 load.span(),
                 cmt.granularity.as_ref().map(At::span),
                 "`mapping.cmt.load` has no effect: whole translation pages are loaded",
@@ -220,7 +225,7 @@ impl Check<'_> {
             );
         }
         if let Some(entry) = cmt.entry.as_ref().filter(|_| by_page) {
-            self.moot(
+            self.without_effect(
                 entry.span(),
                 cmt.granularity.as_ref().map(At::span),
                 "`mapping.cmt.entry` has no effect: whole translation pages are cached",
@@ -324,7 +329,7 @@ impl Check<'_> {
         let victim = self.victim(gc, geometry);
         let preemptible = or(&gc.preemptible, true);
         if let Some(paced) = gc.paced.as_ref().filter(|paced| *paced.get() && !preemptible) {
-            self.moot(
+            self.without_effect(
                 paced.span(),
                 gc.preemptible.as_ref().map(At::span),
                 "`gc.paced` has no effect: a collection is not interrupted once it has begun",
@@ -365,10 +370,10 @@ impl Check<'_> {
                 _ => "`gc.d` has no effect: the victim policy is another",
             };
             let other = gc.victim.as_ref().map(At::span);
-            self.moot(d.span(), other, message, "use it with `victim = \"d-choices\"`");
+            self.without_effect(d.span(), other, message, "use it with `victim = \"d-choices\"`");
         }
         if let Some(pages) = gc.invalid_pages.as_ref().filter(|_| name != VictimName::RandomP) {
-            self.moot(
+            self.without_effect(
                 pages.span(),
                 gc.victim.as_ref().map(At::span),
                 "`gc.invalid_pages` has no effect: the victim policy is another",
@@ -442,7 +447,7 @@ impl Check<'_> {
     fn frontiers(&mut self, gc: &schema::Gc) -> WriteFrontiers {
         let name = or(&gc.write_frontiers, FrontiersName::Separate);
         if let Some(hot) = gc.hot.as_ref().filter(|_| name != FrontiersName::HotCold) {
-            self.moot(
+            self.without_effect(
                 hot.span(),
                 gc.write_frontiers.as_ref().map(At::span),
                 "`[gc.hot]` has no effect: hot and cold data are not told apart",
@@ -501,7 +506,12 @@ impl Check<'_> {
         }
         if config.with_joined_planes().geometry.planes() == 1 {
             let message = "`gc.unit` has no effect: a superblock of one plane is a block";
-            return self.moot(unit.span(), Some(file.geometry.span()), message, "remove it");
+            return self.without_effect(
+                unit.span(),
+                Some(file.geometry.span()),
+                message,
+                "remove it",
+            );
         }
         let parts = file.namespace.iter().map(At::get).flat_map(|namespace| {
             [&namespace.channels, &namespace.chips, &namespace.dies, &namespace.planes]
@@ -523,14 +533,14 @@ impl Check<'_> {
         let multi_plane = or(&scheduler.multi_plane, true);
         if let Some(window) = &scheduler.multi_plane_window {
             if !multi_plane {
-                self.moot(
+                self.without_effect(
                     window.span(),
                     scheduler.multi_plane.as_ref().map(At::span),
                     "`scheduler.multi_plane_window` has no effect: operations are not joined",
                     "use it with `multi_plane = true`",
                 );
             } else if *planes.get() == 1 {
-                self.moot(
+                self.without_effect(
                     window.span(),
                     Some(planes.span()),
                     "`scheduler.multi_plane_window` has no effect: a die has one plane",
@@ -555,7 +565,7 @@ impl Check<'_> {
             }),
             suspend_erase: scheduler.suspend_erase.as_ref().map(|at| {
                 if !or(&file.gc.preemptible, true) {
-                    self.moot(
+                    self.without_effect(
                         at.span(),
                         file.gc.preemptible.as_ref().map(At::span),
                         "`scheduler.suspend_erase` has no effect: erases are part of collections, \
@@ -580,7 +590,7 @@ impl Check<'_> {
     fn precedence(&mut self, scheduler: &schema::Scheduler) -> Precedence {
         let Some(precedence) = &scheduler.precedence else { return Precedence::ReadFirst };
         if let Some(flin) = &scheduler.flin {
-            self.moot(
+            self.without_effect(
                 precedence.span(),
                 Some(flin.span()),
                 "`scheduler.precedence` has no effect: FLIN weighs reads and programs itself",
@@ -642,7 +652,7 @@ impl Check<'_> {
         ];
         for (reason, why) in reasons {
             if reason.is_some() {
-                self.moot(
+                self.without_effect(
                     divides.span(),
                     reason,
                     &format!("`scheduler.flin.divides_collection` has no effect: {why}"),

@@ -27,7 +27,7 @@ impl Check<'_> {
                 );
             }
             if endurance.is_none() {
-                self.moot(
+                self.without_effect(
                     at.span(),
                     None,
                     "`wear.endurance_deviation` has no effect: blocks endure for ever",
@@ -53,7 +53,7 @@ impl Check<'_> {
 
     fn worn_reads(&mut self, wear: &schema::Wear) -> Option<config::WornReads> {
         match (&wear.retry, wear.retries.first()) {
-            (Some(retry), None) => self.moot(
+            (Some(retry), None) => self.without_effect(
                 retry.span(),
                 None,
                 "`wear.retry` has no effect: no read is retried",
