@@ -16,7 +16,7 @@ mod socket;
 mod traffic;
 
 pub use admission::{EngineLimits, Newcomer};
-pub use control::{Asked, Control, Distributions, Snapshot};
+pub use control::{Control, Distributions, Snapshot, SnapshotRequest};
 #[cfg(feature = "tls")]
 pub(crate) use socket::is_starved;
 

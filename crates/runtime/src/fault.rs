@@ -154,7 +154,7 @@ fn forms_of(kind: &str) -> String {
 
 /// What becomes of a completion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fate {
+pub(crate) enum Delivery {
     /// It is sent.
     Sent,
     /// It never is.
@@ -180,7 +180,7 @@ pub(crate) enum Strike {
 #[derive(Clone, Debug)]
 pub struct Faults {
     random: SplitMix64,
-    rates: Vec<(f64, Fate)>,
+    rates: Vec<(f64, Delivery)>,
     /// The next one last.
     strikes: Vec<(Time, Strike)>,
 }
@@ -192,9 +192,9 @@ impl Faults {
         let mut strikes = Vec::new();
         for fault in faults {
             match *fault {
-                ConnectionFault::Drop(rate) => rates.push((rate, Fate::Dropped)),
-                ConnectionFault::Delay(rate, by) => rates.push((rate, Fate::Delayed(by))),
-                ConnectionFault::Cut(rate) => rates.push((rate, Fate::Cut)),
+                ConnectionFault::Drop(rate) => rates.push((rate, Delivery::Dropped)),
+                ConnectionFault::Delay(rate, by) => rates.push((rate, Delivery::Delayed(by))),
+                ConnectionFault::Cut(rate) => rates.push((rate, Delivery::Cut)),
                 ConnectionFault::CutAt(at) => strikes.push((at, Strike::Cut)),
                 ConnectionFault::Fatal(at) => strikes.push((at, Strike::Fatal)),
                 ConnectionFault::Ana { controller, state, at, lasts } => {
@@ -223,14 +223,14 @@ impl Faults {
     }
 
     /// Draws what becomes of the next completion.
-    pub(crate) fn draw(&mut self) -> Fate {
-        for &(rate, fate) in &self.rates {
+    pub(crate) fn draw(&mut self) -> Delivery {
+        for &(rate, delivery) in &self.rates {
             let drawn = (self.random.next_u64() >> 11) as f64 / (1u64 << 53) as f64;
             if drawn < rate {
-                return fate;
+                return delivery;
             }
         }
-        Fate::Sent
+        Delivery::Sent
     }
 
     /// The next thing that has struck by `now`, on the drive's clock.
@@ -297,7 +297,7 @@ mod tests {
             ConnectionFault::CutAt(Time::from_ns(3)),
         ];
         let mut faults = Faults::new(&faults, 1);
-        let dropped = (0..10_000).filter(|_| faults.draw() == Fate::Dropped).count();
+        let dropped = (0..10_000).filter(|_| faults.draw() == Delivery::Dropped).count();
         assert!((2_300..2_700).contains(&dropped), "{dropped}");
         assert_eq!(faults.strike(Time::from_ns(2)), None);
         assert_eq!(faults.strike(at), Some(Strike::Cut));

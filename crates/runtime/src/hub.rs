@@ -16,7 +16,7 @@ pub use stall::{Stall, Stalls, waiting};
 
 use crate::authenticator::Authenticator;
 use crate::clock::Rate;
-use crate::fault::{Fate, Faults, Strike};
+use crate::fault::{Delivery, Faults, Strike};
 use crate::prefetch::CACHE_LINE_BYTES;
 use crate::quota::{Peer as Who, Quotas, Refused, Share};
 use mynah_device::{Now, Output, Queue, Reply, ReplyData, ReplyKind, Subsystem, Transport};
@@ -432,7 +432,7 @@ impl Hub {
         }
         while let Some(output) = self.subsystem.poll() {
             match output {
-                Output::Reply(reply) if self.faults.is_some() => self.tempt_fate(now, reply),
+                Output::Reply(reply) if self.faults.is_some() => self.deliver(now, reply),
                 Output::Reply(reply) => self.reply(reply),
                 Output::Close { queue, reason } => {
                     let Some(id) = self.id_of(queue) else { continue };
@@ -510,21 +510,21 @@ impl Hub {
         }
     }
 
-    /// A reply, unless a fault has other plans for it.
-    fn tempt_fate(&mut self, now: Now, reply: Reply) {
-        let fate = match (&mut self.faults, is_io(reply.kind)) {
+    /// A reply, unless a fault is injected in its place.
+    fn deliver(&mut self, now: Now, reply: Reply) {
+        let delivery = match (&mut self.faults, is_io(reply.kind)) {
             (Some(faults), true) => faults.draw(),
-            _ => Fate::Sent,
+            _ => Delivery::Sent,
         };
         let Some(id) = self.id_of(reply.queue) else { return self.subsystem.discard(reply) };
-        match fate {
-            Fate::Sent => self.reply(reply),
-            Fate::Delayed(by) => {
+        match delivery {
+            Delivery::Sent => self.reply(reply),
+            Delivery::Delayed(by) => {
                 let until = now.model + by;
                 let at = self.delayed.partition_point(|(other, _)| *other > until);
                 self.delayed.insert(at, (until, reply));
             }
-            Fate::Dropped => {
+            Delivery::Dropped => {
                 // It stays outstanding on the queue until the host gives up, but there is
                 // nothing to hurry for.
                 if let Some(peer) = self.peer(id)
@@ -536,7 +536,7 @@ impl Hub {
                 }
                 self.subsystem.discard(reply);
             }
-            Fate::Cut => {
+            Delivery::Cut => {
                 self.subsystem.discard(reply);
                 self.cut(now, id);
             }

@@ -77,11 +77,11 @@ struct Asker {
     spare: Option<Box<Distributions>>,
 }
 
-/// A question to an engine; nobody else asks it before this one is answered or dropped.
+/// A request to an engine; nobody else has one before this one is answered or dropped.
 #[derive(Debug)]
-pub struct Asked<'a>(MutexGuard<'a, Asker>);
+pub struct SnapshotRequest<'a>(MutexGuard<'a, Asker>);
 
-impl Asked<'_> {
+impl SnapshotRequest<'_> {
     /// What the engine has measured; `None` if it does not answer by then.
     pub fn wait(self, until: Instant) -> Option<Snapshot> {
         self.0.answered.recv_deadline(until).ok()
@@ -144,7 +144,7 @@ impl Control {
     }
 
     /// Asks the engine for what it has measured; `None` if somebody who asked before has failed.
-    pub fn ask(&self) -> Option<Asked<'_>> {
+    pub fn ask(&self) -> Option<SnapshotRequest<'_>> {
         let mut asker = self.asker.lock().ok()?;
         // An answer that came too late for whoever asked.
         if let Ok(late) = asker.answered.try_recv() {
@@ -155,7 +155,7 @@ impl Control {
         let _ = asker.blanks.try_send(blank);
         self.wanted.store(true, Ordering::Release);
         self.ring();
-        Some(Asked(asker))
+        Some(SnapshotRequest(asker))
     }
 
     /// What the engine has measured; `None` if it does not answer in time.

@@ -207,11 +207,11 @@ impl Scrapes {
 fn gather(drives: &[(String, Arc<Control>)]) -> Option<Page> {
     let at = Instant::now();
     let until = at.into_std() + PATIENCE;
-    let asked: Vec<_> = drives.iter().map(|(_, drive)| drive.ask()).collect();
+    let requests: Vec<_> = drives.iter().map(|(_, drive)| drive.ask()).collect();
     let answers = drives
         .iter()
-        .zip(asked)
-        .map(|((name, _), asked)| asked?.wait(until).map(|snapshot| (name.clone(), snapshot)));
+        .zip(requests)
+        .map(|((name, _), request)| request?.wait(until).map(|snapshot| (name.clone(), snapshot)));
     let snapshots: Drives = answers.collect::<Option<_>>()?;
     let (open_metrics, snapshots) = text(snapshots, Format::OpenMetrics);
     let prometheus = Format::Prometheus.adapt(open_metrics.clone());

@@ -148,11 +148,13 @@ impl Watch for Watcher<'_> {
         if self.cut {
             return Fate::Dropped;
         }
-        match self.faults.as_mut().map_or(fault::Fate::Sent, |faults| faults.draw()) {
-            fault::Fate::Sent => Fate::Posted,
-            fault::Fate::Dropped => Fate::Dropped,
-            fault::Fate::Delayed(by) => Fate::Held(self.now.wall + self.clock.rate().wall_span(by)),
-            fault::Fate::Cut => {
+        match self.faults.as_mut().map_or(fault::Delivery::Sent, |faults| faults.draw()) {
+            fault::Delivery::Sent => Fate::Posted,
+            fault::Delivery::Dropped => Fate::Dropped,
+            fault::Delivery::Delayed(by) => {
+                Fate::Held(self.now.wall + self.clock.rate().wall_span(by))
+            }
+            fault::Delivery::Cut => {
                 self.cut = true;
                 Fate::Dropped
             }
