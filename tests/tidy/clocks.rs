@@ -12,7 +12,11 @@ const MODULES: &[(&str, &str)] = &[("cli", "machine.rs"), ("runtime", "clock.rs"
 /// Threads beside the loop of the target that keep a deadline.
 const EXCEPTIONS: &[(&str, &str, &str)] = &[
     ("runtime", "engine/control.rs", "another thread waits so long for the engine's answer"),
-    ("runtime", "metrics/http.rs", "how old a page is, by the clock of the tests' runtime as well"),
+    (
+        "runtime",
+        "metrics/http.rs",
+        "how old a page is, by tokio's clock, which its timeouts have too",
+    ),
     ("runtime", "tls/carrier.rs", "handshakes and the ends of connections get so much time"),
 ];
 
