@@ -108,7 +108,8 @@ fn arrows_are_read() {
 
 #[test]
 fn rows_are_read() {
-    let text = "## Code map\n| `crates/a` | one (`x.rs`) |\n|---|---|\n| `crates/b` | `no.rs` |\n### `crates/b`\n\
+    let text = "## Code map\n| `crates/a` | one (`x.rs`) |\n|---|---|\n\
+                | `crates/b` | `no.rs` |\n### `crates/b`\n\
                 | file | idea |\n|---|---|\n| `y.rs`, `z/` | `not.rs` |\n## Next\n| `n.rs` | no |\n";
     let rows = rows(text).into_iter().map(|row| (row.line, row.krate, row.names));
     let expected = [(8, "b", vec!["y.rs", "z/"]), (2, "a", vec!["x.rs"])];

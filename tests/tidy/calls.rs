@@ -144,7 +144,10 @@ enum Form {
 fn find_calls(tokens: TokenStream, called: &mut Vec<(Ident, Form)>) {
     let tokens: Vec<TokenTree> = tokens.into_iter().collect();
     let before = |n: usize, by: usize| n.checked_sub(by).map(|n| &tokens[n]);
-    let punct = |token: Option<&TokenTree>, c: char| matches!(token, Some(TokenTree::Punct(it)) if it.as_char() == c);
+    let punct = |token: Option<&TokenTree>, c: char| match token {
+        Some(TokenTree::Punct(punct)) => punct.as_char() == c,
+        _ => false,
+    };
     for (n, token) in tokens.iter().enumerate() {
         match token {
             TokenTree::Group(group) => find_calls(group.stream(), called),

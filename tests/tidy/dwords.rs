@@ -22,7 +22,8 @@ fn commands_are_parsed_once() {
         for (path, line, ident) in &found {
             let count = found.len();
             let what = format!(
-                "names {ident}, and so do {count} files, {FILES} is the most; take the parsed command"
+                "names {ident}, and so do {count} files, {FILES} is the most; take the parsed \
+                 command"
             );
             report.add(path, *line, what);
         }

@@ -42,6 +42,10 @@ fn parts_own_their_state() {
     report.end();
 }
 
+fn is_of_itself(visibility: &syn::Visibility) -> bool {
+    matches!(visibility, syn::Visibility::Restricted(within) if within.path.is_ident("self"))
+}
+
 /// The structs of a name: their lines, and their fields that are not private.
 struct Structs<'a> {
     name: &'a str,
@@ -53,8 +57,7 @@ impl Visit<'_> for Structs<'_> {
         if item.ident == self.name {
             let open = item.fields.iter().enumerate().filter(|(_, field)| {
                 // `pub(self)` is private.
-                !matches!(&field.vis, syn::Visibility::Inherited)
-                    && !matches!(&field.vis, syn::Visibility::Restricted(it) if it.path.is_ident("self"))
+                !matches!(&field.vis, syn::Visibility::Inherited) && !is_of_itself(&field.vis)
             });
             let names = open.map(|(n, field)| match &field.ident {
                 Some(ident) => ident.to_string(),
@@ -68,7 +71,8 @@ impl Visit<'_> for Structs<'_> {
 
 #[test]
 fn fields_that_are_not_private_are_counted() {
-    let text = "struct A { a: u8, pub b: u8, pub(crate) c: u8, pub(in x::y) d: u8, pub(self) e: u8 }\n\
+    let text = "struct A { a: u8, pub b: u8, pub(crate) c: u8, pub(in x::y) d: u8, \
+                pub(self) e: u8 }\n\
                 mod m { struct A(pub(super) u8, u8); }";
     let mut structs = Structs { name: "A", found: Vec::new() };
     structs.visit_file(&syn::parse_file(text).unwrap());
