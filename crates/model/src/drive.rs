@@ -10,15 +10,14 @@ use crate::flash::scheduler::Dropped;
 use crate::ftl::space::Shape;
 use crate::ftl::{Ftl, Streams};
 use crate::host::Host;
-use crate::host::front::{Said, Step};
-use crate::io::{Brief, Completed, Completion, Control, Output, QueueId, QueueKind, Request, Tag};
+use crate::io::{Brief, Output, QueueId, Tag};
 use crate::kernel::Kernel;
 use crate::kernel::event::Event;
 use crate::observe::Observe;
 use crate::observe::blame::flow_holder;
 use crate::observe::stats::{Blame, Counters};
 use crate::validate::ConfigError;
-use mynah_stamp::{Stage, Time};
+use mynah_stamp::Time;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::SeedableRng;
 use std::hint::cold_path;
@@ -112,9 +111,10 @@ impl Drive {
         };
         drive.grow_holders(flow_holder(crate::io::FlowId(0)) as usize + 1);
         drive.schedule_faults();
-        let all_cached = drive.ftl.caches_all_writes();
-        if let Some(cache) = &mut drive.cache {
-            cache.takes_all_writes &= all_cached;
+        if let Some(cache) = &mut drive.cache
+            && !drive.ftl.caches_all_writes()
+        {
+            cache.leave_writes_out();
         }
         if drive.config.placement != Placement::Static {
             drive.ftl.count_planes();
@@ -142,188 +142,14 @@ impl Drive {
     /// Capacity of a namespace in 512-byte sectors; `None` if there is no such namespace.
     pub fn namespace_sectors(&self, namespace: crate::io::NamespaceId) -> Option<u64> {
         let index = (namespace.0 as usize).checked_sub(1)?;
-        let space = self.ftl.namespaces.get(index)?;
+        let space = self.ftl.namespace(index)?;
         Some(u64::from(space.units) * u64::from(self.shape.unit_sectors))
-    }
-
-    /// Asks for [`Output::Move`] outputs, which say when data crosses. Without them data
-    /// from the host counts as moved at its time. Ask before the first input.
-    pub fn report_moves(&mut self, report: bool) {
-        self.host.report_moves = report;
-    }
-
-    /// Whether [`Output::Move`] outputs were asked for.
-    pub fn reports_moves(&self) -> bool {
-        self.host.report_moves
-    }
-
-    /// The host has written a submission queue doorbell: `count` more commands wait in
-    /// memory queue `queue`.
-    ///
-    /// # Errors
-    /// See [`InputError`].
-    #[inline]
-    pub fn ring(&mut self, at: Time, queue: QueueId, count: u32) -> Result<(), InputError> {
-        self.reach(at)?;
-        let index = self.host.interface.find(queue).ok_or(InputError::NoSuchQueue(queue))?;
-        if count == 0 {
-            return Ok(());
-        }
-        if self.host.interface.is_submitted_to(index) {
-            return Err(InputError::Mixed(queue));
-        }
-        self.host.interface.rung(index, at, count);
-        self.send_doorbell(index, count);
-        Ok(())
-    }
-
-    /// The host has put `request` into memory queue `queue`, where the drive can read it, and
-    /// has written the doorbell. The same as [`Drive::ring`] and, when asked for it with
-    /// [`Output::Fetch`], [`Drive::command`], but that the drive does not ask: the command
-    /// begins when the outputs before it have been polled. Answer each output before polling
-    /// the next.
-    ///
-    /// # Errors
-    /// See [`InputError`].
-    #[inline]
-    pub fn submit(&mut self, at: Time, queue: QueueId, request: Request) -> Result<(), InputError> {
-        self.reach(at)?;
-        let index = self.host.interface.find(queue).ok_or(InputError::NoSuchQueue(queue))?;
-        if self.host.interface.is_rung(index) {
-            return Err(InputError::Mixed(queue));
-        }
-        let flow = self.host.interface.queues[usize::from(index)].flow;
-        let command = self.host.commands.insert_any();
-        self.host.commands[command].begin(request, index, queue, flow, at);
-        self.host.interface.submit(index, &mut self.host.commands, command);
-        self.send_doorbell(index, 1);
-        Ok(())
-    }
-
-    #[inline(always)]
-    fn send_doorbell(&mut self, queue: u16, count: u32) {
-        let flow = self.host.interface.queues[usize::from(queue)].flow;
-        if self.host.link.adapter.is_some() {
-            return self.send_through_adapter(queue, count, flow);
-        }
-        let blame = &mut self.kernel.observe.blame;
-        let booking = self.host.link.down.book(
-            self.kernel.now,
-            self.host.link.doorbell,
-            flow,
-            |holder, wait| {
-                blame.add(flow, crate::observe::stats::Resource::LinkDown, holder, wait);
-            },
-        );
-        self.kernel.events.push(booking.end, Event::Doorbell { queue, count });
-    }
-
-    /// The host hands over a command: the answer to [`Output::Fetch`] for a memory queue,
-    /// unasked for a fetched one (then with its write data).
-    ///
-    /// # Errors
-    /// See [`InputError`].
-    pub fn command(
-        &mut self,
-        at: Time,
-        queue: QueueId,
-        request: Request,
-    ) -> Result<(), InputError> {
-        self.reach(at)?;
-        let index = self.host.interface.find(queue).ok_or(InputError::NoSuchQueue(queue))?;
-        let (rung, fetched) =
-            self.host.interface.accept(index, at).ok_or(InputError::NotFetched(queue))?;
-        let flow = self.host.interface.queues[usize::from(index)].flow;
-        let command = self.host.commands.insert_any();
-        let c = &mut self.host.commands[command];
-        c.begin(request, index, queue, flow, rung);
-        c.end_stage(Stage::SubmissionQueue, fetched);
-        self.begin_command(command);
-        self.settle();
-        Ok(())
-    }
-
-    /// The data of a write has been taken from host memory: the answer to
-    /// [`Output::Move`] from the host.
-    ///
-    /// # Errors
-    /// See [`InputError`].
-    pub fn data_arrived(&mut self, at: Time, tag: Tag) -> Result<(), InputError> {
-        self.reach(at)?;
-        let command =
-            self.host.awaiting_data.remove(&tag).ok_or(InputError::NoDataExpected(tag))?;
-        self.data_is_here(command);
-        self.settle();
-        Ok(())
-    }
-
-    /// The host has taken `count` entries off `queue`'s completion queue.
-    ///
-    /// # Errors
-    /// See [`InputError`].
-    #[inline]
-    pub fn cq_freed(&mut self, at: Time, queue: QueueId, count: u32) -> Result<(), InputError> {
-        self.reach(at)?;
-        let index = self.host.interface.find(queue).ok_or(InputError::NoSuchQueue(queue))?;
-        let pair = &mut self.host.interface.queues[usize::from(index)];
-        if count == 0 || pair.queue.kind == QueueKind::Fetched {
-            return Ok(());
-        }
-        let flow = pair.flow;
-        let blame = &mut self.kernel.observe.blame;
-        let booking =
-            self.host.link.down.book(at, self.host.link.doorbell, flow, |holder, wait| {
-                blame.add(flow, crate::observe::stats::Resource::LinkDown, holder, wait);
-            });
-        pair.add_free(at, booking.end, count);
-        self.watch_frees(index);
-        Ok(())
-    }
-
-    /// Something happens to a queue, a namespace or the whole drive.
-    ///
-    /// # Errors
-    /// See [`InputError`].
-    pub fn control(&mut self, at: Time, control: Control) -> Result<(), InputError> {
-        self.reach(at)?;
-        match control {
-            Control::CreateQueue(queue) => {
-                if queue.flow.0 > FLOW_MAX {
-                    return Err(InputError::TooManyFlows { max: FLOW_MAX });
-                }
-                self.grow_holders(usize::from(flow_holder(queue.flow)) + 1);
-                if !self.host.interface.create(queue) {
-                    return Err(InputError::QueueExists(queue.id));
-                }
-            }
-            Control::DeleteQueue(id) => {
-                let index = self
-                    .host
-                    .interface
-                    .delete(id, &mut self.host.commands)
-                    .ok_or(InputError::NoSuchQueue(id))?;
-                self.orphan_commands(Some(index), true);
-            }
-            Control::Arbitration { burst, weights } => {
-                self.host.interface.set_arbitration(burst, weights)
-            }
-            Control::Reset => {
-                self.host.interface.reset(&mut self.host.commands);
-                self.orphan_commands(None, false);
-            }
-            Control::Abort(queue, tag) => self.abort(queue, tag),
-            Control::Format(namespace) => self.format(namespace),
-            Control::WriteBack => self.write_back(),
-            Control::PowerCut => self.power_cut(mynah_stamp::Span::ZERO),
-        }
-        self.settle();
-        Ok(())
     }
 
     /// When something will next happen inside the drive by itself.
     #[inline]
     pub fn next_at(&self) -> Option<Time> {
-        match self.host.outputs.is_empty() {
+        match self.host.has_said_all() {
             true => self.kernel.events.next_at(),
             false => Some(self.kernel.now),
         }
@@ -333,14 +159,13 @@ impl Drive {
     /// outputs with [`Drive::poll`], answer them, and call again.
     pub fn advance(&mut self, to: Time) {
         loop {
-            let limit = if self.host.outputs.is_empty() { to } else { self.kernel.now };
+            let limit = if self.host.has_said_all() { to } else { self.kernel.now };
             if let Some((at, event)) = self.kernel.events.pop(limit) {
                 self.kernel.now = at;
-                self.kernel.observe.counters.events += 1;
+                self.kernel.observe.count().events += 1;
                 self.handle(event);
                 self.settle_here();
-            } else if let Some(Said::Own(step)) = self.host.outputs.front() {
-                self.host.outputs.pop();
+            } else if let Some(step) = self.host.own_step() {
                 self.kernel.events.end_instant();
                 self.take(step);
                 self.settle_here();
@@ -349,7 +174,7 @@ impl Drive {
             }
         }
         self.kernel.events.end_instant();
-        if self.host.outputs.is_empty() && to != Time::MAX {
+        if self.host.has_said_all() && to != Time::MAX {
             self.kernel.now = self.kernel.now.max(to);
         }
     }
@@ -367,42 +192,6 @@ impl Drive {
         })
     }
 
-    /// Returns the next output of the present instant; a completion stays here, to be looked
-    /// at with [`Drive::completion`].
-    #[inline]
-    pub fn poll_brief(&mut self) -> Option<Brief> {
-        loop {
-            match self.host.outputs.pop()? {
-                Said::Brief(brief) => {
-                    if let Brief::Complete(Completed(command)) = brief {
-                        self.host.commands.remove(command);
-                    }
-                    return Some(brief);
-                }
-                Said::Own(step) => {
-                    self.take_late(step);
-                }
-            }
-        }
-    }
-
-    /// Goes on by itself after an answer of the host.
-    #[inline(never)]
-    fn take_late(&mut self, step: Step) {
-        if self.kernel.events.is_due(self.kernel.now) {
-            self.advance(self.kernel.now);
-        }
-        self.take(step);
-        self.settle();
-    }
-
-    /// The completion that was polled last, as long as nothing has been done to the drive
-    /// since.
-    #[inline]
-    pub fn completion(&self, completed: Completed) -> &Completion {
-        &self.host.commands[completed.0].completion
-    }
-
     /// What the drive has counted since it was built or [`Drive::restart_counters`].
     pub fn counters(&self) -> Counters {
         self.counters_now()
@@ -410,33 +199,31 @@ impl Drive {
 
     /// When counting began.
     pub fn counting_since(&self) -> Time {
-        self.kernel.observe.counting_since
+        self.kernel.observe.counting_since()
     }
 
     /// Who delayed whom, since counting began.
     pub fn blame(&self) -> Vec<Blame> {
-        self.kernel.observe.blame.rows()
+        self.kernel.observe.blamed()
     }
 
     /// Units whose latest data a power cut has lost, by namespace, since this was last
     /// asked. What they read as afterwards is what was on flash before, or zeros.
     pub fn take_lost_units(&mut self) -> Vec<(crate::io::NamespaceId, u64)> {
-        let lost = std::mem::take(&mut self.ftl.lost_units);
+        let lost = self.ftl.take_lost_units();
         lost.into_iter().map(|unit| self.ftl.namespace_of(unit)).collect()
     }
 
     /// Whether a unit has been written and not deallocated since, in the cache or on flash;
     /// false outside the namespace.
     pub fn holds_data(&self, namespace: crate::io::NamespaceId, unit: u64) -> bool {
-        let space =
-            (namespace.0 as usize).checked_sub(1).and_then(|at| self.ftl.namespaces.get(at));
+        let space = (namespace.0 as usize).checked_sub(1).and_then(|at| self.ftl.namespace(at));
         let Some(space) = space.filter(|space| unit < u64::from(space.units)) else {
             return false;
         };
         let unit = space.base + unit as u32;
         let cached = self.cache.as_ref().and_then(|cache| cache.find(unit));
-        cached.is_some_and(|at| !self.ftl.units[at].trimmed)
-            || self.ftl.mapping.table.slot(unit).is_some()
+        cached.is_some_and(|at| !self.ftl.unit(at).trimmed) || self.ftl.slot(unit).is_some()
     }
 
     /// Asks for what reads and writes at `sectors` will soon look at. Changes nothing but speed,
@@ -447,7 +234,7 @@ impl Drive {
         namespace: crate::io::NamespaceId,
         sectors: impl Iterator<Item = u64> + Clone,
     ) {
-        let Some(space) = self.ftl.namespaces.get((namespace.0 as usize).wrapping_sub(1)) else {
+        let Some(space) = self.ftl.namespace((namespace.0 as usize).wrapping_sub(1)) else {
             return;
         };
         // What one step asks for is there when the next looks at it.
@@ -456,22 +243,17 @@ impl Drive {
             (unit < u64::from(space.units)).then(|| space.base + unit as u32)
         });
         for unit in units.clone() {
-            self.ftl.mapping.table.prefetch(unit);
+            self.ftl.prefetch_entry(unit);
         }
         if let Some(cache) = &self.cache {
             cache.prefetch(units.clone());
         }
-        self.prefetch_cached(units.clone());
-        if self.ftl.worn_reads.is_some() {
-            for slot in units.filter_map(|unit| self.ftl.mapping.table.slot(unit)) {
-                self.ftl.blocks.prefetch_erases(self.shape.block_of_slot(slot));
-            }
-        }
+        self.ftl.prefetch_reads(units);
     }
 
     /// Runs everything that happens inside up to and including `at`.
     #[inline]
-    fn reach(&mut self, at: Time) -> Result<(), InputError> {
+    pub(crate) fn reach(&mut self, at: Time) -> Result<(), InputError> {
         if at == self.kernel.now && !self.kernel.events.is_due(at) {
             return Ok(());
         }
@@ -483,7 +265,7 @@ impl Drive {
         if at < self.kernel.now {
             return Err(InputError::Past { at, now: self.kernel.now });
         }
-        if at > self.kernel.now && !self.host.outputs.is_empty() {
+        if at > self.kernel.now && !self.host.has_said_all() {
             return Err(InputError::NotAdvanced { at });
         }
         self.advance(at);
@@ -494,10 +276,8 @@ impl Drive {
     }
 
     pub(crate) fn grow_holders(&mut self, holders: usize) {
-        if holders > self.kernel.observe.holders {
-            self.kernel.observe.holders = holders;
-            self.kernel.observe.blame.grow(holders);
-            self.kernel.observe.ledger.grow(holders);
+        if holders > self.kernel.observe.holders() {
+            self.kernel.observe.grow(holders);
             self.flash.grow(holders);
             self.host.grow(holders);
             if let Some(cache) = &mut self.cache {
@@ -509,10 +289,7 @@ impl Drive {
     #[inline(always)]
     fn handle(&mut self, event: Event) {
         match event {
-            Event::Doorbell { queue, count } => {
-                self.host.interface.doorbell(queue, count);
-                self.fetch();
-            }
+            Event::Doorbell { queue, count } => self.doorbell(queue, count),
             Event::EntryRequestAtHost { queue, count } => self.return_entries(queue, count),
             Event::EntriesArrived { queue, count } => self.entries_arrived(queue, count),
             Event::PrpRequestAtHost { command } => self.return_prp_list(command),

@@ -22,27 +22,23 @@ impl Drive {
         self.take_activity();
         self.kernel.now = Time::ZERO;
         self.kernel.events = EventQueue::new();
-        self.host.link.clear(self.kernel.now);
-        self.host.cores.iter_mut().for_each(|core| core.clear(Time::ZERO));
+        self.host.clear(Time::ZERO);
         if let Some(cache) = &mut self.cache {
-            cache.dram.power_cut(self.kernel.now);
+            cache.clear_dram(self.kernel.now);
         }
         self.flash.begin_anew();
         let cached = self.cache.iter().flat_map(|cache| cache.contents());
         for (_, at) in cached.collect::<Vec<_>>() {
-            let unit = &mut self.ftl.units[at];
+            let unit = self.ftl.unit_mut(at);
             unit.created = UNSET;
             for time in [&mut unit.queued, &mut unit.started, &mut unit.array] {
                 *time = Time::ZERO;
             }
         }
-        // The pages that were being put together are in the cache again.
-        self.ftl.stripes.iter_mut().for_each(|stripe| stripe.left = 0);
-        // Who lost data in the stop has been answered by nobody.
-        self.ftl.lost_units.clear();
+        self.ftl.begin_anew();
         self.config.faults = faults;
-        self.host.powered = true;
-        self.ftl.faults.renew(&self.config);
+        self.host.set_powered(true);
+        self.ftl.renew_faults(&self.config);
         self.schedule_faults();
         self.restart_counters();
         self.resume_work();

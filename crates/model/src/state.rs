@@ -13,11 +13,9 @@
 //! take them must not be used any more.
 
 use crate::drive::{Drive, FLOW_MAX};
-use crate::ftl::placement::Stripe;
 use crate::io::FlowId;
 use crate::observe::blame::flow_holder;
 use mynah_stamp::Time;
-use rand::Rng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::SeedableRng;
 
@@ -157,29 +155,20 @@ impl Drive {
     /// Whether nothing goes on inside: no commands, nothing that is being written or collected,
     /// nothing on the link. The cache may hold what is dirty, as long as nobody waits for it.
     pub fn is_at_rest(&self) -> bool {
-        let dram = self.cache.iter().map(|cache| cache.dram.bus());
-        let mut first_come =
-            self.host.cores.iter().chain([&self.host.link.down, &self.host.link.up]).chain(dram);
-        first_come.all(|fifo| fifo.free_at() <= self.kernel.now)
-            && self.host.commands.len() == 0
-            && self.host.outputs.is_empty()
-            && self.ftl.units.len() == self.cache.as_ref().map_or(0, |cache| cache.len())
-            && self.ftl.mapping.flights() == 0
-            && self.cache.as_ref().is_none_or(|cache| cache.is_at_rest(&self.ftl.units))
-            && self.ftl.planes.iter().all(|plane| plane.collection.is_over())
-            && self.merges_are_over()
+        self.host.is_at_rest(self.kernel.now)
+            && self.ftl.is_at_rest()
             && self.flash.is_at_rest()
-            && self.host.powered
+            && self.is_cache_at_rest()
     }
 
     /// Events that the model has processed since the drive was built.
     pub fn events_processed(&self) -> u64 {
-        self.kernel.observe.counters.events
+        self.kernel.observe.counted().events
     }
 
     /// Pages programmed since the drive was built.
     pub fn pages_programmed(&self) -> u64 {
-        self.kernel.observe.counters.flash_programs
+        self.kernel.observe.counted().flash_programs
     }
 
     /// Pages that a drive programs by itself after its last command, if it comes to rest at all.
@@ -199,36 +188,12 @@ impl Drive {
         }
         let out = &mut Writer { sink };
         out.number(LAYOUT.into());
-        out.number(self.shape.slots() as u64);
-        out.number(self.ftl.mapping.table.units().into());
-        out.number(self.ftl.mapping.table.translation_pages().into());
-        self.ftl.mapping.table.save(out);
-        self.ftl.mapping.save(out);
-        self.ftl.blocks.save(out);
-        let seed = self.ftl.faults.reseed(None);
-        out.number(seed);
-        out.numbers(self.ftl.planes.iter().map(|plane| u32::from(plane.read_only)));
+        self.ftl.save_tables(out);
         self.flash.save(out);
-        out.number(u64::from(self.ftl.write_pressure));
-        let seed = self.ftl.retries.next_u64();
-        self.ftl.retries = generator(seed);
-        out.number(seed);
-        out.number(u64::from(self.ftl.write_protected));
-        out.numbers(self.ftl.levelled_last.iter().map(|&levelled| u32::from(levelled)));
-        // Of blocks emptied since the host last wrote, how many matters.
-        let written = self.kernel.observe.counters.host_units_written;
-        let count = |&(at, count): &(u64, u32)| if at == written { count + 1 } else { 0 };
-        out.numbers(self.ftl.levelled.iter().map(count));
-        out.numbers(self.ftl.stripes.iter().map(|stripe| stripe.at));
-        out.numbers(self.ftl.stripes.iter().map(|stripe| stripe.left));
-        out.number(self.kernel.observe.holders as u64);
+        self.ftl.save_work(self.kernel.observe.counted().host_units_written, out);
+        out.number(self.kernel.observe.holders() as u64);
         out.number(self.kernel.order());
-        if let Some(hybrid) = &self.ftl.hybrid {
-            hybrid.save(out);
-        }
-        if let Some(hotness) = &self.ftl.hotness {
-            hotness.save(out);
-        }
+        self.ftl.save_kinds(out);
         self.save_cache(out);
         Ok(())
     }
@@ -243,8 +208,8 @@ impl Drive {
         source: &mut dyn FnMut(&mut [u8]) -> bool,
     ) -> Result<(), StateError> {
         if self.kernel.now != Time::ZERO
-            || self.kernel.observe.counters.commands > 0
-            || self.host.commands.len() > 0
+            || self.kernel.observe.counted().commands > 0
+            || self.host.commands_inside() > 0
         {
             return Err(StateError::Used);
         }
@@ -253,58 +218,19 @@ impl Drive {
             layout if layout == u64::from(LAYOUT) => {}
             layout => return Err(StateError::Layout(layout)),
         }
-        let table = &self.ftl.mapping.table;
-        for (what, here) in [
-            ("places on flash", self.shape.slots() as u64),
-            ("mapping units", table.units().into()),
-            ("translation pages", table.translation_pages().into()),
-        ] {
-            if input.number()? != here {
-                return Err(StateError::OtherShape(what));
-            }
-        }
-        let valid = self.ftl.mapping.table.restore_all(&self.shape, input)?;
-        self.ftl.mapping.restore(input)?;
-        self.ftl.blocks.restore(valid, input)?;
-        let seed = input.number()?;
-        self.ftl.faults.reseed(Some(seed));
-        let planes = input.all("planes", self.ftl.planes.len(), 2)?;
-        for (plane, read_only) in self.ftl.planes.iter_mut().zip(planes) {
-            plane.read_only = read_only == 1;
-        }
+        self.ftl.restore_tables(input)?;
         self.flash.restore(input)?;
-        self.ftl.write_pressure = input.number()? == 1;
-        self.ftl.retries = generator(input.number()?);
-        self.ftl.write_protected = input.number()? == 1;
-        let levelled = input.all("levelled planes", self.ftl.levelled_last.len(), 2)?;
-        self.ftl.levelled_last = levelled.into_iter().map(|levelled| levelled == 1).collect();
-        let counts = input.all("blocks emptied", self.ftl.levelled.len(), u32::MAX)?;
-        let levelled = |count: u32| count.checked_sub(1).map_or((u64::MAX, 0), |count| (0, count));
-        self.ftl.levelled = counts.into_iter().map(levelled).collect();
-        let at = input.all("stripes", self.ftl.stripes.len(), self.shape.planes)?;
-        let left = input.all("stripes", self.ftl.stripes.len(), self.shape.units_per_page + 1)?;
-        for (namespace, (at, left)) in at.into_iter().zip(left).enumerate() {
-            if at as usize >= self.ftl.namespaces[namespace].planes.len() {
-                return Err(StateError::Damaged("a stripe".into()));
-            }
-            self.ftl.stripes[namespace] = Stripe { at, left };
-        }
+        self.ftl.restore_work(input)?;
         // Whoever had a flow has his part of the cache.
         let holders = input.number()?;
         let most = usize::from(flow_holder(FlowId(FLOW_MAX))) + 1;
-        if !(self.kernel.observe.holders as u64..=most as u64).contains(&holders) {
+        if !(self.kernel.observe.holders() as u64..=most as u64).contains(&holders) {
             return Err(StateError::Damaged(format!("{holders} flows")));
         }
         self.grow_holders(holders as usize);
         let order = input.number()?;
         self.restore_order(order)?;
-        if let Some(hybrid) = &mut self.ftl.hybrid {
-            hybrid.restore(input)?;
-            self.ftl.blocks.forbid_collection();
-        }
-        if let Some(hotness) = &mut self.ftl.hotness {
-            hotness.restore(input)?;
-        }
+        self.ftl.restore_kinds(input)?;
         self.restore_cache(input)?;
         self.check().map_err(|broken| StateError::Damaged(broken.to_string()))?;
         self.settle();

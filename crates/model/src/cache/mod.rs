@@ -2,10 +2,12 @@
 //! divided, and the epochs that tell a flush when everything before it is done. What it holds
 //! of data that is on flash, too, is in `clean`.
 
+mod check;
 pub(crate) mod clean;
 pub(crate) mod dram;
 pub(crate) mod read;
 mod state;
+mod stop;
 pub mod warm;
 pub(crate) mod write;
 
@@ -30,14 +32,14 @@ pub(crate) struct Cache {
     write_back: WriteBack,
     /// Sectors of each part that may be on their way, if that is bounded.
     under_way_max: Option<u32>,
-    pub(crate) protected: bool,
+    protected: bool,
     index: Index,
-    pub(crate) parts: Vec<Part>,
+    parts: Vec<Part>,
     /// Commands that wait for room, of all parts.
     waiting: usize,
     /// What of flash is in it, if reads use it.
-    pub(crate) clean: Option<Box<Clean>>,
-    pub(crate) dram: Dram,
+    clean: Option<Box<Clean>>,
+    dram: Dram,
     /// Where units lie in the DRAM, if that matters.
     places: Option<Box<Places>>,
     /// Bytes of the DRAM that the access at hand touches, if that matters: address, length.
@@ -49,26 +51,26 @@ pub(crate) struct Cache {
     /// Commands that wait until what they wrote to a cached unit is on flash.
     through_waiters: HashMap<u32, Vec<ThroughWaiter>, FxBuildHasher>,
     /// Flush commands, oldest first.
-    pub(crate) flushes: VecDeque<u32>,
+    flushes: VecDeque<u32>,
     /// Everything is to be written to flash.
-    pub(crate) draining: bool,
+    draining: bool,
     /// Every write goes through it, and fills the same part.
-    pub(crate) takes_all_writes: bool,
+    takes_all_writes: bool,
 }
 
 /// What one flow or namespace, or all of them, may fill.
 pub(crate) struct Part {
     capacity: usize,
     /// Dirty units above which the least recently written leave; `None`: they leave at once.
-    pub(crate) high: Option<usize>,
+    high: Option<usize>,
     /// Dirty units in it.
-    pub(crate) dirty: usize,
+    dirty: usize,
     /// Sectors that writes have brought and that are on their way, if that is bounded.
     under_way: u32,
     /// Of the dirty units, how many each holder has; not kept where a part is one flow's.
     occupancy: Vec<u32>,
     /// Those of them that are not on their way to the flash.
-    pub(crate) resting: Recency,
+    resting: Recency,
     /// Commands that wait for room, oldest first.
     waiting: VecDeque<u32>,
 }
@@ -161,6 +163,21 @@ impl Cache {
             CacheSharing::PerNamespace => namespace,
             CacheSharing::PerFlow => usize::from(holder - FIRST_FLOW),
         }
+    }
+
+    /// Whether what is in it outlives a power cut.
+    pub(crate) fn is_protected(&self) -> bool {
+        self.protected
+    }
+
+    /// Some writes pass it by.
+    pub(crate) fn leave_writes_out(&mut self) {
+        self.takes_all_writes = false;
+    }
+
+    /// Nothing is under way in its DRAM at `now`.
+    pub(crate) fn clear_dram(&mut self, now: Time) {
+        self.dram.power_cut(now);
     }
 
     /// Whether nothing is in it that a read could find.

@@ -9,13 +9,13 @@ use mynah_stamp::Stage;
 impl Drive {
     /// Whether the cache has all that the command wants of `unit`.
     pub(crate) fn read_from_cache(&mut self, command: u32, unit: u32, sectors: &mut u32) -> bool {
-        self.kernel.observe.counters.cache_lookups += 1;
+        self.kernel.observe.count().cache_lookups += 1;
         let overlap = self.overlap(command, unit);
         let wanted = needed_mask(self.shape.unit_sectors, overlap.within, overlap.sectors);
         let Some(cache) = &mut self.cache else { return false };
         let place = match cache.find(unit) {
             Some(cached) => {
-                let u = &self.ftl.units[cached];
+                let u = self.ftl.unit(cached);
                 if u.mask & wanted != wanted || u.trimmed {
                     // What is not here is on flash; the whole is read from there.
                     return false;
@@ -30,9 +30,9 @@ impl Drive {
         if let Some(place) = place {
             cache.touch(place, overlap.within * 512, overlap.sectors * 512);
         }
-        self.kernel.observe.counters.cache_hits += 1;
+        self.kernel.observe.count().cache_hits += 1;
         *sectors += overlap.sectors;
-        let pieces = &mut self.host.commands[command].pieces;
+        let pieces = &mut self.host.command_mut(command).pieces;
         match pieces.last_mut() {
             Some((first, count)) if *first + *count == overlap.first_sector => {
                 *count += overlap.sectors;
@@ -49,16 +49,16 @@ impl Drive {
         let w = self.flash.work(work);
         let Token::Read { command } = w.token else { return };
         let (page, from, sectors) = (w.slot, w.first_sector, w.sectors);
-        let c = &self.host.commands[command];
+        let c = self.host.command(command);
         let (flow, namespace) = (c.flow, c.request.namespace.0 as usize - 1);
-        if !self.ftl.namespaces[namespace].caches_reads {
+        if !self.ftl.namespaces()[namespace].caches_reads {
             return;
         }
         let first = c.first_unit + from / self.shape.unit_sectors;
         let last = c.first_unit + (from + sectors - 1) / self.shape.unit_sectors;
         for unit in first..=last {
             // What was overwritten or deallocated since the read began is not filled in.
-            let slot = self.ftl.mapping.table.slot(unit);
+            let slot = self.ftl.slot(unit);
             if slot.map(|slot| self.shape.page_start(slot)) != Some(page) {
                 continue;
             }
@@ -84,11 +84,11 @@ impl Drive {
 
     /// Books the DRAM for the bytes that a command has put into or takes out of the cache.
     pub(crate) fn access_cache(&mut self, command: u32) {
-        let flow = self.host.commands[command].flow;
-        let bytes = std::mem::take(&mut self.host.commands[command].admitted_bytes);
+        let flow = self.host.command(command).flow;
+        let bytes = std::mem::take(&mut self.host.command_mut(command).admitted_bytes);
         let cache = self.cache.as_mut().expect("a cache");
         let length = cache.access_time(bytes);
-        let blame = &mut self.kernel.observe.blame;
+        let blame = self.kernel.observe.blame();
         let booking = cache.dram.book(self.kernel.now, length, flow, |holder, wait| {
             blame.add(flow, Resource::Dram, holder, wait);
         });
@@ -96,8 +96,8 @@ impl Drive {
     }
 
     pub(crate) fn cache_access_done(&mut self, command: u32) {
-        let span = self.kernel.now.since(self.host.commands[command].mark);
-        for (first_sector, sectors) in std::mem::take(&mut self.host.commands[command].pieces) {
+        let span = self.kernel.now.since(self.host.command(command).mark);
+        for (first_sector, sectors) in std::mem::take(&mut self.host.command_mut(command).pieces) {
             self.send_piece(command, first_sector, sectors);
         }
         self.part_done(command, |stages| stages.add(Stage::Cache, span));

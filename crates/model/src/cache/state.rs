@@ -7,15 +7,18 @@
 
 use super::Cache;
 use crate::cache::read::complete_mask;
-use crate::config::{CacheSharing, Placement};
+use crate::config::CacheSharing;
 use crate::drive::Drive;
 use crate::flash::queues::{CLASS_COLLECTION, CLASS_HOST};
 use crate::flash::work::UNSET;
 use crate::ftl::mapping::table::Content;
 use crate::ftl::unit::{UnitState, WriteUnit};
 use crate::kernel::pool::Pool;
+use crate::observe::account::StateHash;
 use crate::observe::blame::FIRST_FLOW;
+use crate::observe::stats::Counters;
 use crate::state::{Reader, StateError, Writer};
+use mynah_stamp::Time;
 
 /// The highest place that any unit has had in the queues: no drive comes near it.
 const ORDER_MAX: u64 = 1 << 62;
@@ -83,6 +86,29 @@ impl Cache {
             && self.waiting == 0
             && !self.draining
             && self.index.iter().all(rests)
+    }
+
+    /// Adds what the data cache holds, in the order of its age; nothing if that is nothing.
+    pub(crate) fn hash(&self, units: &Pool<WriteUnit>, hash: &mut StateHash) {
+        for (number, part) in self.parts.iter().enumerate() {
+            for (_, unit) in part.resting.oldest_first(units.as_slice()) {
+                if let Content::Unit(content) = unit.content {
+                    hash.add_cached(content, unit.mask);
+                }
+            }
+            if let Some(clean) = &self.clean {
+                clean.contents(number).for_each(|(unit, mask)| hash.add_cached(unit, mask));
+            }
+        }
+        if !self.is_clean() {
+            hash.add(self.len() as u32);
+        }
+    }
+
+    /// Adds how busy its DRAM has been up to `now`.
+    pub(crate) fn count_dram(&self, now: Time, totals: &mut Counters) {
+        totals.dram_busy = self.dram.bus().booked(now);
+        (totals.dram_rows, totals.dram_row_hits) = (self.dram.rows, self.dram.row_hits);
     }
 
     /// Dirty units that wait for their plane, in the order in which they came.
@@ -199,16 +225,30 @@ impl Cache {
 }
 
 impl Drive {
+    /// Whether nothing in the cache is on its way, nobody waits for it or its DRAM, and nothing but
+    /// what it holds is to be programmed.
+    pub(crate) fn is_cache_at_rest(&self) -> bool {
+        let units = self.ftl.units();
+        match &self.cache {
+            None => units.len() == 0,
+            Some(cache) => {
+                units.len() == cache.len()
+                    && cache.is_at_rest(units)
+                    && cache.dram.bus().free_at() <= self.kernel.now
+            }
+        }
+    }
+
     pub(crate) fn save_cache(&mut self, out: &mut Writer<'_>) {
         let queued = match &self.cache {
             Some(cache) => {
-                cache.save(&self.ftl.units, out);
-                cache.queued(&self.ftl.units)
+                cache.save(self.ftl.units(), out);
+                cache.queued(self.ftl.units())
             }
             None => vec![],
         };
         for &at in &queued {
-            self.ftl.units[at].queued = self.kernel.now;
+            self.ftl.unit_mut(at).queued = self.kernel.now;
         }
         self.flash.save_flows(self.kernel.now, &queued, out);
     }
@@ -224,10 +264,10 @@ impl Drive {
 
     /// Dirty units, each checked for itself.
     fn read_dirty(&self, most: usize, input: &mut Reader<'_>) -> Result<Vec<Dirty>, StateError> {
-        let units = input.numbers("dirty units", most, self.ftl.mapping.table.units())?;
+        let units = input.numbers("dirty units", most, self.ftl.unit_count())?;
         let masks = read_masks(input, units.len())?;
         let classes = input.all("classes", units.len(), CLASS_COLLECTION.into())?;
-        let holders = input.all("holders", units.len(), self.kernel.observe.holders as u32)?;
+        let holders = input.all("holders", units.len(), self.kernel.observe.holders() as u32)?;
         let all = units.into_iter().zip(masks).zip(classes.into_iter().zip(holders));
         let dirty = all.map(|((unit, mask), (class, holder))| {
             let sectors = self.shape.unit_sectors;
@@ -238,7 +278,7 @@ impl Drive {
                 && (mask == u64::MAX || mask & rest == 0)
                 && class >= u32::from(CLASS_HOST)
                 && holder >= u32::from(FIRST_FLOW)
-                && self.ftl.namespaces[self.ftl.namespace_index(unit)].caches_writes;
+                && self.ftl.namespaces()[self.ftl.namespace_index(unit)].caches_writes;
             match fits {
                 true => Ok(Dirty { unit, mask, class: class as u8, holder: holder as u16 }),
                 false => damaged("a dirty unit that the cache does not hold so"),
@@ -301,14 +341,14 @@ impl Drive {
             }
             let part = of_part[index] as usize;
             let at = self.restore_unit(dirty, part, places.get(index))?;
-            self.ftl.units[at].under_way = under_way[index] as u16;
+            self.ftl.unit_mut(at).under_way = under_way[index] as u16;
             if let Some(cache) = &mut self.cache {
                 cache.set_out(part, under_way[index] as u16);
             }
             self.queue_restored(at, planes[index], flags[index], order)?;
             indices.push(at);
         }
-        let units = self.ftl.mapping.table.units();
+        let units = self.ftl.unit_count();
         if let Some(cache) = &mut self.cache {
             cache.restore_clean(units, &mut taken, input)?;
             let capacity = cache.capacity;
@@ -328,7 +368,7 @@ impl Drive {
         if !self.may_fill(dirty.unit, part) {
             return damaged("a unit in another part of the cache");
         }
-        let at = self.ftl.units.insert(dirty.write_unit(part));
+        let at = self.ftl.units_mut().insert(dirty.write_unit(part));
         match &mut self.cache {
             Some(cache) => cache.restore_dirty(dirty, at, part, place)?,
             None => return damaged("a cache"),
@@ -344,32 +384,21 @@ impl Drive {
         flags: u32,
         order: u64,
     ) -> Result<(), StateError> {
-        let Content::Unit(unit) = self.ftl.units[at].content else { return damaged("a unit") };
-        let fits = match self.config.placement {
-            Placement::Static => plane == self.ftl.plane_of(Content::Unit(unit)),
-            _ => self.ftl.space_of(unit).planes.contains(&plane),
-        };
+        let Content::Unit(unit) = self.ftl.unit(at).content else { return damaged("a unit") };
         let [hot, trimmed, rewritten, retried] = [1, 2, 4, 8].map(|bit| flags & bit != 0);
-        let takes_writes = !self.ftl.planes[plane as usize].read_only;
-        if !fits || !takes_writes || hot && self.ftl.hotness.is_none() || rewritten && !retried {
+        let fits = self.ftl.may_wait(unit, plane, hot, self.config.placement);
+        if !fits || rewritten && !retried {
             return damaged("a unit that waits");
         }
-        let class = self.ftl.units[at].class;
-        let u = &mut self.ftl.units[at];
+        let class = self.ftl.unit(at).class;
+        let u = self.ftl.unit_mut(at);
         (u.state, u.plane, u.order) = (UnitState::Queued, plane, order);
         u.queued = self.kernel.now;
         (u.hot, u.trimmed, u.rewritten, u.retried) = (hot, trimmed, rewritten, retried);
         if rewritten && let Some(cache) = &mut self.cache {
             u.rewrite_epoch = cache.dirtied();
         }
-        let queues = &mut self.ftl.planes[plane as usize].queues;
-        queues.host_units += 1;
-        self.ftl.full_pages.added(queues.host_units);
-        if hot {
-            self.ftl.enqueue_hot(at, plane);
-        } else {
-            self.ftl.units.push_back(&mut queues.writes[usize::from(class)], at);
-        }
+        self.ftl.queue_restored(at);
         self.flash.program_restored(plane, class);
         Ok(())
     }

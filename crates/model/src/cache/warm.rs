@@ -63,8 +63,8 @@ impl Drive {
         history: impl IntoIterator<Item = Access>,
     ) -> Result<u64, PreconditionError> {
         if self.kernel.now != Time::ZERO
-            || self.kernel.observe.counters.commands > 0
-            || self.host.commands.len() > 0
+            || self.kernel.observe.counted().commands > 0
+            || self.host.commands_inside() > 0
         {
             return Err(PreconditionError::Used);
         }
@@ -105,7 +105,7 @@ impl Drive {
             if self.cache.as_ref().is_some_and(Cache::is_bounded) {
                 self.set_out(at, self.shape.unit_sectors);
             }
-            self.ftl.units[at].mask = u64::MAX;
+            self.ftl.unit_mut(at).mask = u64::MAX;
             self.queue_for_plane(at);
         }
     }
@@ -131,7 +131,7 @@ impl Drive {
 
     fn warm_with(&mut self, access: Access, saturated: &mut Vec<bool>) {
         let Some(index) = (access.namespace.0 as usize).checked_sub(1) else { return };
-        let Some(space) = self.ftl.namespaces.get(index) else { return };
+        let Some(space) = self.ftl.namespace(index) else { return };
         let (reads, writes) = (space.caches_reads, space.caches_writes);
         let (base, units) = (space.base, u64::from(space.units));
         let moves = matches!(
@@ -162,7 +162,7 @@ impl Drive {
             let unit = base + unit as u32;
             let dirty = self.cache.as_ref().and_then(|cache| cache.find(unit));
             match access.operation {
-                _ if self.ftl.mapping.table.slot(unit).is_none() || mask == 0 => {}
+                _ if self.ftl.slot(unit).is_none() || mask == 0 => {}
                 Operation::Read if reads && dirty.is_none() => {
                     if let Some(cache) = &mut self.cache {
                         cache.fill(unit, mask, part);
@@ -173,7 +173,7 @@ impl Drive {
                     match dirty {
                         Some(at) => {
                             let sectors = self.shape.unit_sectors;
-                            let u = &mut self.ftl.units[at];
+                            let u = self.ftl.unit_mut(at);
                             u.mask = complete_mask(sectors, u.mask | mask);
                             u.written = complete_mask(sectors, u.written | mask);
                             self.unlink_cached(at);
@@ -204,7 +204,7 @@ impl Drive {
         }
         let known = cache.forget(unit).unwrap_or(0);
         let epoch = cache.dirtied();
-        let at = self.ftl.units.insert(WriteUnit {
+        let at = self.ftl.units_mut().insert(WriteUnit {
             cached: true,
             state: UnitState::Cached,
             mask: complete_mask(self.shape.unit_sectors, mask | known),
@@ -240,9 +240,9 @@ impl Drive {
     fn age(&mut self, part: usize) {
         let Some(oldest) = self.oldest_dirty(part) else { return };
         self.unlink_cached(oldest);
-        let u = &self.ftl.units[oldest];
+        let u = self.ftl.unit(oldest);
         let (content, holder, epoch, mask) = (u.content, u.holder, u.epoch, u.mask);
-        self.ftl.units.remove(oldest);
+        self.ftl.units_mut().remove(oldest);
         let Content::Unit(unit) = content else { return };
         let reads = self.stays_when_clean(unit);
         if let Some(cache) = &mut self.cache {

@@ -25,19 +25,19 @@ pub(crate) struct ThroughWaiter {
 
 impl Drive {
     pub(crate) fn begin_write(&mut self, command: u32) {
-        let c = &mut self.host.commands[command];
-        if self.ftl.write_protected {
+        let c = self.host.command_mut(command);
+        if self.ftl.is_write_protected() {
             c.completion.status = Status::WriteProtected;
             c.parts = 1;
             return self.part_done(command, |_| {});
         }
-        self.kernel.observe.counters.host_units_written += u64::from(c.end_unit - c.first_unit);
-        self.kernel.observe.counters.host_bytes_written += u64::from(c.request.sectors) * 512;
+        self.kernel.observe.count().host_units_written += u64::from(c.end_unit - c.first_unit);
+        self.kernel.observe.count().host_bytes_written += u64::from(c.request.sectors) * 512;
         c.parts = 1;
         let (first, end) = (c.first_unit, c.end_unit);
         let (flow, namespace) = (c.flow, c.request.namespace.0 as usize - 1);
         match &mut self.cache {
-            Some(cache) if self.ftl.namespaces[namespace].caches_writes => {
+            Some(cache) if self.ftl.namespaces()[namespace].caches_writes => {
                 let part = cache.part_of(flow, namespace);
                 if cache.wait(part, command) {
                     self.admit(part);
@@ -45,7 +45,7 @@ impl Drive {
             }
             _ => {
                 for unit in first..end {
-                    self.host.commands[command].parts += 1;
+                    self.host.command_mut(command).parts += 1;
                     let write = self.new_unit(command, unit, false);
                     self.send_to_flash(write);
                 }
@@ -57,9 +57,9 @@ impl Drive {
     #[inline]
     fn new_unit(&mut self, command: u32, unit: u32, cached: bool) -> u32 {
         let mask = complete_mask(self.shape.unit_sectors, self.unit_mask(command, unit));
-        let c = &self.host.commands[command];
-        let at = self.ftl.units.insert_any();
-        let u = &mut self.ftl.units[at];
+        let c = self.host.command(command);
+        let at = self.ftl.units_mut().insert_any();
+        let u = self.ftl.unit_mut(at);
         *u = WriteUnit::new(Content::Unit(unit), c.class, c.flow, self.kernel.now);
         (u.cached, u.watched) = (cached, !cached);
         (u.mask, u.written) = (mask, mask);
@@ -83,29 +83,29 @@ impl Drive {
         while let Some(cache) = &self.cache
             && let Some(command) = cache.first_waiting(part)
         {
-            let end = self.host.commands[command].end_unit;
-            while self.host.commands[command].cursor < end {
-                let unit = self.host.commands[command].cursor;
+            let end = self.host.command(command).end_unit;
+            while self.host.command(command).cursor < end {
+                let unit = self.host.command(command).cursor;
                 if !self.admit_unit(command, unit, part) {
                     break;
                 }
-                self.host.commands[command].cursor += 1;
+                self.host.command_mut(command).cursor += 1;
             }
-            if self.host.commands[command].cursor < end {
+            if self.host.command(command).cursor < end {
                 break;
             }
             let cache = self.cache.as_mut().expect("a cache");
             cache.end_wait(part);
-            let c = &mut self.host.commands[command];
+            let c = self.host.command_mut(command);
             let (flow, wait) = (c.flow, now.since(c.mark));
             if !wait.is_zero() {
                 c.end_stage(Stage::CacheWait, now);
-                let blame = &mut self.kernel.observe.blame;
+                let blame = self.kernel.observe.blame();
                 cache.split_wait(part, wait, |holder, span| {
                     blame.add(flow, Resource::CacheSpace, holder, span);
                 });
             }
-            let c = &mut self.host.commands[command];
+            let c = self.host.command_mut(command);
             c.admitted_bytes = c.request.sectors * 512;
             self.touch_places(command);
             self.access_cache(command);
@@ -118,31 +118,31 @@ impl Drive {
         if cache.is_backed_up(part) {
             return false;
         }
-        self.kernel.observe.counters.cache_lookups += 1;
-        let through = self.host.commands[command].request.operation == Operation::WriteThrough
+        self.kernel.observe.count().cache_lookups += 1;
+        let through = self.host.command(command).request.operation == Operation::WriteThrough
             && !cache.protected;
         let at = match cache.find(unit) {
             Some(at) => {
-                self.kernel.observe.counters.cache_hits += 1;
+                self.kernel.observe.count().cache_hits += 1;
                 self.overwrite(command, unit, at);
                 at
             }
             None => {
                 if !cache.make_room(part) {
                     // It is looked up again when there is room.
-                    self.kernel.observe.counters.cache_lookups -= 1;
+                    self.kernel.observe.count().cache_lookups -= 1;
                     return false;
                 }
                 let known = cache.forget(unit);
                 let epoch = cache.dirtied();
-                let holder = self.host.commands[command].flow;
+                let holder = self.host.command(command).flow;
                 let at = self.new_unit(command, unit, true);
-                let u = &mut self.ftl.units[at];
+                let u = self.ftl.unit_mut(at);
                 (u.epoch, u.part) = (epoch, part as u16);
                 if let Some(known) = known {
                     // What is on flash of it need not be read.
                     u.mask = complete_mask(self.shape.unit_sectors, u.mask | known);
-                    self.kernel.observe.counters.cache_hits += 1;
+                    self.kernel.observe.count().cache_hits += 1;
                 }
                 let cache = self.cache.as_mut().expect("a cache");
                 cache.add(unit, at, holder, part);
@@ -154,10 +154,10 @@ impl Drive {
             }
         };
         if let Some(place) = self.cache.as_ref().and_then(|cache| cache.place(at)) {
-            self.host.commands[command].pieces.push((place, 0));
+            self.host.command_mut(command).pieces.push((place, 0));
         }
         if through {
-            self.host.commands[command].parts += 1;
+            self.host.command_mut(command).parts += 1;
             self.write_through(command, at);
         }
         true
@@ -165,9 +165,9 @@ impl Drive {
 
     /// Tells the cache where a write touches its DRAM, if that matters.
     fn touch_places(&mut self, command: u32) {
-        if !self.host.commands[command].pieces.is_empty() {
-            let places = std::mem::take(&mut self.host.commands[command].pieces);
-            for (unit, (place, _)) in (self.host.commands[command].first_unit..).zip(places) {
+        if !self.host.command(command).pieces.is_empty() {
+            let places = std::mem::take(&mut self.host.command_mut(command).pieces);
+            for (unit, (place, _)) in (self.host.command(command).first_unit..).zip(places) {
                 let overlap = self.overlap(command, unit);
                 if let Some(cache) = &mut self.cache {
                     cache.touch(place, overlap.within * 512, overlap.sectors * 512);
@@ -179,9 +179,9 @@ impl Drive {
     /// New data for a unit that is in the cache.
     fn overwrite(&mut self, command: u32, unit: u32, at: u32) {
         let added = self.unit_mask(command, unit);
-        let holder = self.host.commands[command].flow;
+        let holder = self.host.command(command).flow;
         let cache = self.cache.as_mut().expect("a cache");
-        let u = &mut self.ftl.units[at];
+        let u = self.ftl.unit_mut(at);
         // What was trimmed reads as zeros, so all of the unit is known.
         u.mask = if u.trimmed {
             u64::MAX
@@ -212,12 +212,12 @@ impl Drive {
     #[inline]
     fn cached(&mut self, at: u32) {
         let cache = self.cache.as_ref().expect("a cache");
-        let part = usize::from(self.ftl.units[at].part);
+        let part = usize::from(self.ftl.unit(at).part);
         match cache.parts[part].high {
             None => self.send_to_flash(at),
             Some(high) => {
                 let leaves = cache.parts[part].dirty > high || cache.must_leave();
-                self.ftl.units[at].state = UnitState::Cached;
+                self.ftl.unit_mut(at).state = UnitState::Cached;
                 self.link_newest_cached(at);
                 if leaves {
                     self.evict_oldest(part);
@@ -230,7 +230,7 @@ impl Drive {
     #[cold]
     #[inline(never)]
     pub(crate) fn set_out(&mut self, at: u32, sectors: u32) {
-        let u = &mut self.ftl.units[at];
+        let u = self.ftl.unit_mut(at);
         u.under_way = sectors as u16;
         if let Some(cache) = &mut self.cache {
             cache.set_out(usize::from(u.part), u.under_way);
@@ -254,14 +254,12 @@ impl Drive {
     #[inline]
     fn prefetch_next_to_leave(&self, part: usize) {
         let Some(cache) = &self.cache else { return };
-        let mut next = cache.parts[part].resting.oldest_first(self.ftl.units.as_slice());
-        if let Some((_, WriteUnit { content: Content::Unit(unit), .. })) = next.next()
-            && let Some(slot) = self.ftl.mapping.table.slot(*unit)
-        {
-            self.ftl.blocks.prefetch_valid(self.shape.block_of_slot(slot));
+        let mut next = cache.parts[part].resting.oldest_first(self.ftl.units().as_slice());
+        if let Some((_, WriteUnit { content: Content::Unit(unit), .. })) = next.next() {
+            self.ftl.prefetch_valid(*unit);
         }
         if let Some((_, WriteUnit { content: Content::Unit(unit), .. })) = next.next() {
-            self.ftl.mapping.table.prefetch(*unit);
+            self.ftl.prefetch_entry(*unit);
         }
     }
 
@@ -296,15 +294,15 @@ impl Drive {
     }
 
     pub(crate) fn link_newest_cached(&mut self, at: u32) {
-        let part = usize::from(self.ftl.units[at].part);
+        let part = usize::from(self.ftl.unit(at).part);
         let cache = self.cache.as_mut().expect("a cache");
-        cache.parts[part].resting.add(self.ftl.units.as_mut_slice(), at);
+        cache.parts[part].resting.add(self.ftl.units_mut().as_mut_slice(), at);
     }
 
     pub(crate) fn unlink_cached(&mut self, at: u32) {
-        let part = usize::from(self.ftl.units[at].part);
+        let part = usize::from(self.ftl.unit(at).part);
         let cache = self.cache.as_mut().expect("a cache");
-        cache.parts[part].resting.remove(self.ftl.units.as_mut_slice(), at);
+        cache.parts[part].resting.remove(self.ftl.units_mut().as_mut_slice(), at);
     }
 
     /// The least recently written unit of a part of the cache that is not on its way to the flash.
@@ -314,28 +312,28 @@ impl Drive {
 
     /// A command waits until a unit is on flash.
     fn write_through(&mut self, command: u32, at: u32) {
-        let rewrote = self.ftl.units[at].rewritten;
+        let rewrote = self.ftl.unit(at).rewritten;
         let waiter = ThroughWaiter { command, rewrote };
         let cache = self.cache.as_mut().expect("a cache");
         cache.through_waiters.entry(at).or_default().push(waiter);
-        if self.ftl.units[at].state == UnitState::Cached {
+        if self.ftl.unit(at).state == UnitState::Cached {
             self.unlink_cached(at);
-            self.ftl.units[at].through = true;
+            self.ftl.unit_mut(at).through = true;
             self.send_to_flash(at);
             return;
         }
-        let u = &mut self.ftl.units[at];
+        let u = self.ftl.unit_mut(at);
         if u.state == UnitState::Queued && u.cached && !u.through {
             let plane = u.plane;
-            self.ftl.planes[plane as usize].queues.forced += 1;
+            self.ftl.force(plane);
             self.flash.mark_plane(plane);
         }
-        self.ftl.units[at].through = true;
+        self.ftl.unit_mut(at).through = true;
     }
 
     #[inline]
     pub(crate) fn queue_unit(&mut self, at: u32) {
-        if self.ftl.units[at].cached
+        if self.ftl.unit(at).cached
             && self.cache.as_ref().is_some_and(|cache| cache.dram.takes_all())
         {
             return self.take_out_of_dram(at);
@@ -347,7 +345,7 @@ impl Drive {
     #[inline(never)]
     fn take_out_of_dram(&mut self, at: u32) {
         let now = self.kernel.now;
-        let u = &mut self.ftl.units[at];
+        let u = self.ftl.unit_mut(at);
         u.state = UnitState::Leaving;
         let bits = self.shape.unit_sectors.min(64);
         let bytes = self.shape.unit_bytes / bits * u.mask.count_ones().min(bits);
@@ -374,11 +372,11 @@ impl Drive {
     #[inline(always)]
     pub(crate) fn unit_programmed(&mut self, at: u32) {
         let now = self.kernel.now;
-        if !self.ftl.units[at].cached {
-            let u = &self.ftl.units[at];
+        if !self.ftl.unit(at).cached {
+            let u = self.ftl.unit(at);
             let spans = unit_spans(u, u.created, now);
             let command = u.command;
-            self.ftl.units.remove(at);
+            self.ftl.units_mut().remove(at);
             self.part_done(command, |stages| add_all(stages, spans));
             return;
         }
@@ -388,18 +386,18 @@ impl Drive {
     /// Whether a unit that is on flash stays in the cache for reads.
     #[inline]
     pub(crate) fn stays_when_clean(&self, unit: u32) -> bool {
-        self.ftl.reads_cached && self.ftl.namespaces[self.ftl.namespace_index(unit)].caches_reads
+        self.ftl.keeps_reads() && self.ftl.namespaces()[self.ftl.namespace_index(unit)].caches_reads
     }
 
     /// What a cached unit held is on flash, or (not `programmed`) need not be. If it was
     /// overwritten meanwhile it starts again; otherwise it leaves the cache, or is clean if
     /// reads may find it there.
     pub(crate) fn unit_clean(&mut self, at: u32, programmed: bool) {
-        let u = &mut self.ftl.units[at];
+        let u = self.ftl.unit_mut(at);
         if !u.cached {
             // A write without a cache that was trimmed before it was programmed.
             let (command, span) = (u.command, self.kernel.now.since(u.created));
-            self.ftl.units.remove(at);
+            self.ftl.units_mut().remove(at);
             return self.part_done(command, |stages| stages.add(Stage::DieWait, span));
         }
         let epoch = u.epoch;
@@ -415,11 +413,11 @@ impl Drive {
             let keep = keep.filter(|_| self.stays_when_clean(unit));
             let cache = self.cache.as_mut().expect("a cache");
             if cache.is_bounded() {
-                cache.arrived(part, self.ftl.units[at].under_way);
+                cache.arrived(part, self.ftl.unit(at).under_way);
             }
             cache.remove(unit, holder, part, keep);
             cache.draining &= !cache.is_clean();
-            self.ftl.units.remove(at);
+            self.ftl.units_mut().remove(at);
         }
         if let Some(cache) = &mut self.cache
             && !cache.through_waiters.is_empty()
@@ -432,17 +430,17 @@ impl Drive {
                     .map(|waiter| ThroughWaiter { rewrote: false, ..waiter })
                     .collect();
                 if !later.is_empty() {
-                    self.ftl.units[at].through = true;
+                    self.ftl.unit_mut(at).through = true;
                     cache.through_waiters.insert(at, later);
                 }
             }
             for ThroughWaiter { command, .. } in waiters {
-                let mark = self.host.commands[command].mark;
-                let spans = unit_spans(&self.ftl.units[at], mark, self.kernel.now);
+                let mark = self.host.command(command).mark;
+                let spans = unit_spans(self.ftl.unit(at), mark, self.kernel.now);
                 self.part_done(command, |stages| add_all(stages, spans));
             }
         }
-        if again && self.ftl.units[at].through {
+        if again && self.ftl.unit(at).through {
             self.send_to_flash(at);
         } else if again {
             self.cached(at);
@@ -464,7 +462,7 @@ impl Drive {
     pub(crate) fn fail_waiters(&mut self, at: u32) {
         let Some(cache) = &self.cache else { return };
         for waiter in cache.through_waiters.get(&at).into_iter().flatten() {
-            self.host.commands[waiter.command].completion.status = Status::WriteFault;
+            self.host.command_mut(waiter.command).completion.status = Status::WriteFault;
         }
     }
 
@@ -474,23 +472,23 @@ impl Drive {
     #[inline]
     pub(crate) fn update_write_pressure(&mut self, part: usize) {
         let Some(cache) = &self.cache else { return };
-        let room_comes = cache.takes_all_writes && !self.ftl.full_pages.is_empty();
+        let room_comes = cache.takes_all_writes && self.ftl.has_full_page();
         let pressure = cache.must_leave() || cache.is_waited_for() && !room_comes;
-        if pressure || self.ftl.write_pressure {
+        if pressure || self.ftl.is_write_pressed() {
             self.set_write_pressure(pressure, part);
         }
     }
 
     #[inline(never)]
     fn set_write_pressure(&mut self, pressure: bool, part: usize) {
-        if pressure && !self.ftl.write_pressure {
+        if pressure && !self.ftl.is_write_pressed() {
             for plane in 0..self.shape.planes {
-                if self.ftl.planes[plane as usize].queues.host_units > 0 {
+                if self.ftl.host_units_waiting(plane) > 0 {
                     self.flash.mark_plane(plane);
                 }
             }
         }
-        self.ftl.write_pressure = pressure;
+        self.ftl.set_write_pressure(pressure);
         if let Some(cache) = &self.cache
             && cache.first_waiting(part).is_some()
             && !cache.has_room(part)
@@ -504,10 +502,10 @@ impl Drive {
     pub(crate) fn begin_flush(&mut self, command: u32) {
         let volatile = self.cache.as_mut().filter(|cache| !cache.protected);
         let epoch = volatile.and_then(|cache| cache.end_epoch());
-        self.host.commands[command].parts = 1;
+        self.host.command_mut(command).parts = 1;
         match (epoch, &mut self.cache) {
             (Some(epoch), Some(cache)) => {
-                self.host.commands[command].epoch = epoch;
+                self.host.command_mut(command).epoch = epoch;
                 cache.flushes.push_back(command);
                 self.evict_all();
                 self.update_write_pressure(0);
@@ -521,17 +519,17 @@ impl Drive {
         let now = self.kernel.now;
         while let Some(cache) = &mut self.cache
             && let Some(&command) = cache.flushes.front()
-            && cache.is_clean_through(self.host.commands[command].epoch)
+            && cache.is_clean_through(self.host.command(command).epoch)
         {
             cache.flushes.pop_front();
-            let span = now.since(self.host.commands[command].mark);
+            let span = now.since(self.host.command(command).mark);
             self.part_done(command, |stages| stages.add(Stage::CacheWait, span));
         }
     }
 
     #[inline(never)]
     pub(crate) fn begin_trim(&mut self, command: u32) {
-        self.host.commands[command].parts = 1;
+        self.host.command_mut(command).parts = 1;
         self.trim_step(command);
     }
 
@@ -539,14 +537,14 @@ impl Drive {
     #[cold]
     #[inline(never)]
     pub(crate) fn trim_step(&mut self, command: u32) {
-        let c = &self.host.commands[command];
+        let c = self.host.command(command);
         let first = c.cursor;
         let end = c.end_unit.min(first.saturating_add(TRIM_STEP_UNITS));
         for unit in first..end {
             self.trim_unit(unit);
         }
         self.translation_trimmed(first, end);
-        let c = &mut self.host.commands[command];
+        let c = self.host.command_mut(command);
         c.cursor = end;
         if end < c.end_unit {
             self.kernel.events.push(self.kernel.now, Event::TrimStep { command });

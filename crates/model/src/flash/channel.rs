@@ -134,20 +134,20 @@ impl Flash {
     #[inline(always)]
     pub(super) fn notice_end(&mut self, kernel: &mut Kernel, channel: u32) -> bool {
         let Some(end) = self.silent_end(kernel, channel) else { return false };
-        kernel.observe.counters.events += 1;
+        kernel.observe.count().events += 1;
         self.free_channel(kernel, channel, end);
         true
     }
 
     #[inline(always)]
     pub(super) fn free_channel(&mut self, kernel: &mut Kernel, channel: u32, at: Time) {
-        if kernel.observe.activity.is_some() {
+        if kernel.observe.keeps_activity() {
             cold_path();
             kernel.observe.note_channel(channel, at);
         }
         let state = &mut self.channels[channel as usize];
         state.carrying = Carrying::Nothing;
-        state.busy += kernel.observe.ledger.release_channel(channel as usize, at);
+        state.busy += kernel.observe.ledger().release_channel(channel as usize, at);
     }
 
     /// Gives the channel, if it is free, to whoever is next. If that is a program, its page has to
@@ -262,7 +262,7 @@ impl Flash {
             }
             // A die that waits for its chip is looked at again.
             if interleaving || !self.chip_busy[lane] {
-                kernel.observe.ledger.begin_blocked(lane, channel as usize, kernel.now);
+                kernel.observe.ledger().begin_blocked(lane, channel as usize, kernel.now);
             }
             waiting &= waiting - 1;
         }
@@ -387,10 +387,10 @@ impl Flash {
         if watched && ready < now {
             let waiting = Waiting::Work(work);
             let channel = channel as usize;
-            observe.ledger.charge_channel(waiting, channel, now, holder, &mut observe.blame);
+            observe.charge_channel(waiting, channel, now, holder);
         }
         self.channels[channel as usize].carrying = Carrying::Data { work };
-        observe.ledger.take_channel(channel as usize, holder, now);
+        observe.ledger().take_channel(channel as usize, holder, now);
         kernel.events.push(now + self.times.transfer(bytes), Event::ChannelDone { channel });
     }
 

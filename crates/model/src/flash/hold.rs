@@ -96,7 +96,7 @@ impl Flash {
         array: Span,
     ) {
         let array = self.dies[die as usize].array_time(array);
-        kernel.observe.counters.multi_plane_operations += u64::from(operation.planes > 1);
+        kernel.observe.count().multi_plane_operations += u64::from(operation.planes > 1);
         let begins = kernel.now + command;
         if self.dies[die as usize].is_idle() {
             self.occupy_for(kernel, die, holder, operation, command);
@@ -110,7 +110,7 @@ impl Flash {
         let state = &mut self.channels[channel as usize];
         state.carrying = Carrying::Command { end, announced: false };
         state.wanted &= !bit;
-        kernel.observe.ledger.take_channel(channel as usize, holder, kernel.now);
+        kernel.observe.ledger().take_channel(channel as usize, holder, kernel.now);
         self.holds[die as usize].next = Some(Next { operation, holder, array, ready: begins });
     }
 
@@ -172,11 +172,11 @@ impl Flash {
     ) -> Option<DieOperation> {
         let Next { operation, holder, array, ready } = next;
         let lane = self.lane(die);
-        if kernel.observe.activity.is_some() {
+        if kernel.observe.keeps_activity() {
             self.note_die(kernel, die);
         }
         let done = self.dies[die as usize].operation.replace(operation)?;
-        let held = kernel.observe.ledger.pass_lane(lane, holder, kernel.now);
+        let held = kernel.observe.ledger().pass_lane(lane, holder, kernel.now);
         self.dies[die as usize].busy += held;
         let begins = ready.max(kernel.now);
         for &first in &operation.items[..usize::from(operation.planes)] {
@@ -353,7 +353,7 @@ impl Flash {
     fn suspend(&mut self, kernel: &mut Kernel, die: u32) {
         let now = kernel.now;
         let command = self.times.suspend_command;
-        if kernel.observe.activity.is_some() {
+        if kernel.observe.keeps_activity() {
             self.note_die(kernel, die);
         }
         let state = &mut self.dies[die as usize];
@@ -372,13 +372,13 @@ impl Flash {
             since: now,
         });
         match operation.kind {
-            OperationKind::Erase => kernel.observe.counters.erase_suspensions += 1,
-            _ => kernel.observe.counters.program_suspensions += 1,
+            OperationKind::Erase => kernel.observe.count().erase_suspensions += 1,
+            _ => kernel.observe.count().program_suspensions += 1,
         }
         let latency =
             self.suspension(operation.kind).map_or(Span::ZERO, |suspension| suspension.latency);
         let lane = self.lane(die);
-        let held = kernel.observe.ledger.release_lane(lane, now);
+        let held = kernel.observe.ledger().release_lane(lane, now);
         self.dies[die as usize].busy += held;
         let stopping = DieOperation::new(OperationKind::Suspension);
         self.occupy(kernel, die, holder, stopping, command, latency);

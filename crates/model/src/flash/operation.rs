@@ -76,7 +76,7 @@ impl Flash {
         array: Span,
     ) {
         let array = self.dies[die as usize].array_time(array);
-        kernel.observe.counters.multi_plane_operations += u64::from(operation.planes > 1);
+        kernel.observe.count().multi_plane_operations += u64::from(operation.planes > 1);
         self.occupy_for(kernel, die, holder, operation, command);
         kernel.events.push(kernel.now + command + array, Event::ArrayDone { die });
     }
@@ -100,7 +100,7 @@ impl Flash {
         state.ready &= !bit;
         state.blocked &= !bit;
         state.carrying = Carrying::Command { end, announced: false };
-        kernel.observe.ledger.take_lane(lane, channel as usize, holder, now);
+        kernel.observe.ledger().take_lane(lane, channel as usize, holder, now);
         if !self.scheduler.die_interleaving {
             self.chip_busy[lane] = true;
         }
@@ -136,7 +136,7 @@ impl Flash {
         for &other in &operation.items[1..planes] {
             self.read_starts(kernel, above, other, lane, channel, command);
         }
-        kernel.observe.counters.flash_reads += planes as u64;
+        kernel.observe.count().flash_reads += planes as u64;
         let mut array = self.times.read(page);
         if above.varies_reads() {
             let slots = operation.items[..planes].iter().map(|&work| self.works[work].slot);
@@ -155,7 +155,7 @@ impl Flash {
         above: &impl Above,
         operation: &DieOperation,
     ) -> usize {
-        let counters = &mut kernel.observe.counters;
+        let counters = kernel.observe.count();
         let mut pages = 0;
         for &work in &operation.items[..usize::from(operation.planes)] {
             let work = &self.works[work];
@@ -189,7 +189,7 @@ impl Flash {
         let w = &mut self.works[work];
         w.started = kernel.now;
         w.array = kernel.now + command;
-        let counters = &mut kernel.observe.counters;
+        let counters = kernel.observe.count();
         match w.kind {
             WorkKind::CollectionRead | WorkKind::Copyback => {
                 counters.gc_reads += 1;
@@ -295,7 +295,7 @@ impl Flash {
         }
         let moved = planes as u64 * u64::from(pages);
         let programs = moved * u64::from(self.shape.flash_planes);
-        let counters = &mut kernel.observe.counters;
+        let counters = kernel.observe.count();
         counters.flash_programs += programs;
         let joined = self.shape.flash_planes > 1 && planes == 1;
         counters.multi_plane_operations += u64::from(joined);
@@ -325,7 +325,7 @@ impl Flash {
         slot: u32,
     ) {
         let pages = u64::from(self.shape.flash_planes);
-        let counters = &mut kernel.observe.counters;
+        let counters = kernel.observe.count();
         counters.flash_programs += pages;
         counters.gc_programs += pages;
         counters.copybacks += pages;
@@ -378,7 +378,7 @@ impl Flash {
         }
         let holder = self.works[work].holder;
         let joined = self.shape.flash_planes > 1 && planes == 1;
-        kernel.observe.counters.multi_plane_operations += u64::from(joined);
+        kernel.observe.count().multi_plane_operations += u64::from(joined);
         let command = self.times.erase_command(planes);
         if self.holds.is_empty() {
             self.occupy(kernel, die, holder, operation, command, self.times.erase);
@@ -406,7 +406,7 @@ impl Flash {
     #[inline(always)]
     fn become_idle(&mut self, kernel: &mut Kernel, above: &mut impl Above, die: u32) {
         let now = kernel.now;
-        if kernel.observe.activity.is_some() {
+        if kernel.observe.keeps_activity() {
             cold_path();
             self.note_die(kernel, die);
         }
@@ -414,7 +414,7 @@ impl Flash {
         let lane = state.lane as usize;
         state.operation = None;
         state.idle_since = now;
-        state.busy += kernel.observe.ledger.release_lane(lane, now);
+        state.busy += kernel.observe.ledger().release_lane(lane, now);
         if !state.load.is_empty() {
             self.channels[state.channel as usize].ready |= state.bit;
         } else if above.minds_rest() {
@@ -557,7 +557,7 @@ impl Flash {
             },
             None => return,
         };
-        if let Some((by, start)) = kernel.observe.ledger.lane_tenant(self.lane(die)) {
+        if let Some((by, start)) = kernel.observe.tenancies().lane_tenant(self.lane(die)) {
             let (holder, end) = (holder(by), kernel.now);
             kernel.observe.note(Activity { kind, index: die, holder, start, end });
         }

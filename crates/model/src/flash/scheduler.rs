@@ -257,7 +257,7 @@ impl Flash {
             let Die { channel, lane, .. } = self.dies[die as usize];
             let (channel, lane) = (channel as usize, lane as usize);
             let waiting = Waiting::Work(work);
-            let ledger = &mut kernel.observe.ledger;
+            let ledger = kernel.observe.ledger();
             if waits_for_die {
                 ledger.note_lane(waiting, lane, channel, kernel.now);
             } else {
@@ -273,7 +273,7 @@ impl Flash {
                 let die = self.shape.die_of_plane(plane);
                 let channel = self.dies[die as usize].channel as usize;
                 let lane = self.lane(die);
-                let ledger = &mut kernel.observe.ledger;
+                let ledger = kernel.observe.ledger();
                 ledger.note_lane(Waiting::Program(part), lane, channel, kernel.now);
             }
         }
@@ -292,15 +292,14 @@ impl Flash {
         let w = &self.works[work];
         if w.watched && w.queued != now {
             let observe = &mut kernel.observe;
-            observe.ledger.end_blocked(lane, channel, now);
+            observe.ledger().end_blocked(lane, channel, now);
             let (holder, queued) = (w.holder, w.queued);
             let waiting = Waiting::Work(work);
-            let charged =
-                observe.ledger.charge_lane(waiting, lane, channel, now, holder, &mut observe.blame);
+            let charged = observe.charge_lane(waiting, (lane, channel), now, holder);
             if !self.preemptible {
                 // A die that collects may wait for its own data and let nobody else in.
                 let rest = now.since(queued).saturating_sub(Span::from_ps(charged));
-                observe.blame.add(holder, Resource::Die, GARBAGE_COLLECTION, rest);
+                observe.blame().add(holder, Resource::Die, GARBAGE_COLLECTION, rest);
             }
         }
     }
@@ -321,10 +320,9 @@ impl Flash {
         let (channel, lane) = (channel as usize, lane as usize);
         let observe = &mut kernel.observe;
         let waiting = Waiting::Program(part);
-        let charged =
-            observe.ledger.charge_lane(waiting, lane, channel, now, holder, &mut observe.blame);
+        let charged = observe.charge_lane(waiting, (lane, channel), now, holder);
         let rest = now.since(queued).saturating_sub(Span::from_ps(charged));
-        observe.blame.add(holder, Resource::FreeBlock, GARBAGE_COLLECTION, rest);
+        observe.blame().add(holder, Resource::FreeBlock, GARBAGE_COLLECTION, rest);
         rest
     }
 }

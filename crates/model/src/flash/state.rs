@@ -30,7 +30,7 @@ impl Flash {
 
     /// Adds how long channels and dies have been busy up to this moment.
     pub(crate) fn count_busy(&self, kernel: &Kernel, totals: &mut Counters) {
-        let ledger = &kernel.observe.ledger;
+        let ledger = kernel.observe.tenancies();
         for (index, busy) in totals.channel_busy.iter_mut().enumerate() {
             let until = match self.silent_end(kernel, index as u32) {
                 Some(end) => {

@@ -80,7 +80,7 @@ impl Flash {
         }
         for (index, channel) in self.channels.iter_mut().enumerate() {
             channel.power_cut();
-            kernel.observe.ledger.release_channel(index, kernel.now);
+            kernel.observe.ledger().release_channel(index, kernel.now);
         }
         for die in 0..self.dies.len() as u32 {
             self.reset_die(kernel, die);
@@ -92,8 +92,8 @@ impl Flash {
     fn reset_die(&mut self, kernel: &mut Kernel, die: u32) {
         let now = kernel.now;
         let lane = self.lane(die);
-        kernel.observe.ledger.forget_blocked(lane);
-        let busy = kernel.observe.ledger.release_lane(lane, now);
+        kernel.observe.ledger().forget_blocked(lane);
+        let busy = kernel.observe.ledger().release_lane(lane, now);
         self.dies[die as usize].busy += busy;
         self.chip_busy.fill(false);
         let state = &mut self.dies[die as usize];

@@ -153,7 +153,7 @@ impl Above for Ftl {
                 _ => false,
             })
         });
-        kernel.observe.counters.media_errors += u64::from(fails);
+        kernel.observe.count().media_errors += u64::from(fails);
         fails
     }
 

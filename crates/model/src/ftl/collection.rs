@@ -497,18 +497,18 @@ impl Drive {
         let was_last = (failed || worn_out) && self.needs_every_block(plane);
         // Of worn-out blocks, those without which data would be lost are used on.
         if failed || worn_out && !was_last {
-            self.kernel.observe.counters.media_errors += u64::from(failed);
-            self.kernel.observe.counters.retired_blocks += blocks;
+            self.kernel.observe.count().media_errors += u64::from(failed);
+            self.kernel.observe.count().retired_blocks += blocks;
             self.ftl.blocks.retire(block);
         } else {
-            self.kernel.observe.counters.erases += blocks;
+            self.kernel.observe.count().erases += blocks;
             self.ftl.blocks.put_free(block);
             self.count_turnover(plane);
         }
         if was_last {
             self.protect();
         }
-        self.kernel.observe.counters.gc_runs += blocks;
+        self.kernel.observe.count().gc_runs += blocks;
         self.flash.block_collected(plane);
         if self.ftl.hybrid.is_some() {
             return self.erased_in_pool(plane);

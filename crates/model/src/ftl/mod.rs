@@ -2,6 +2,7 @@
 
 mod above;
 pub(crate) mod blocks;
+mod check;
 pub(crate) mod collection;
 pub(crate) mod heat;
 pub(crate) mod hotness;
@@ -11,6 +12,8 @@ pub mod precondition;
 pub(crate) mod program;
 mod read;
 pub(crate) mod space;
+mod state;
+mod stop;
 pub(crate) mod token;
 pub(crate) mod unit;
 pub(crate) mod waiting;
@@ -47,53 +50,53 @@ pub(crate) struct Streams {
 
 /// Where everything is on flash, and what is on its way there.
 pub(crate) struct Ftl {
-    pub(crate) shape: Shape,
+    shape: Shape,
     /// Memory that is overwritten in place.
-    pub(crate) rewritable: bool,
+    rewritable: bool,
     /// Whether collection keeps pace with the host's writes.
-    pub(crate) paced: bool,
+    paced: bool,
     /// How long a die rests before its planes are collected, if they are then, until how many of
     /// their blocks are free.
-    pub(crate) idle_after: Option<Span>,
-    pub(crate) idle_blocks: usize,
-    pub(crate) mapping: Mapping,
+    idle_after: Option<Span>,
+    idle_blocks: usize,
+    mapping: Mapping,
     /// What each block is, where that is not for the allocator to say.
-    pub(crate) hybrid: Option<Box<Hybrid>>,
-    pub(crate) namespaces: Vec<NamespaceSpace>,
-    pub(crate) blocks: Blocks,
+    hybrid: Option<Box<Hybrid>>,
+    namespaces: Vec<NamespaceSpace>,
+    blocks: Blocks,
     /// What reads take, where that depends on wear.
-    pub(crate) worn_reads: Option<Box<WornReads>>,
+    worn_reads: Option<Box<WornReads>>,
     /// Blocks of each plane that may be retired before the drive takes no more writes.
-    pub(crate) spare_blocks: Vec<u32>,
-    pub(crate) write_protected: bool,
+    spare_blocks: Vec<u32>,
+    write_protected: bool,
     /// Dynamic placement: where the writes of each namespace go, and how many valid units a
     /// plane may hold.
-    pub(crate) stripes: Vec<Stripe>,
-    pub(crate) plane_room: u32,
-    pub(crate) retries: Xoshiro256PlusPlus,
+    stripes: Vec<Stripe>,
+    plane_room: u32,
+    retries: Xoshiro256PlusPlus,
     /// Whether the last block that a plane emptied was emptied to level wear.
-    pub(crate) levelled_last: Vec<bool>,
+    levelled_last: Vec<bool>,
     /// What the host had written when each plane last levelled wear, and how many blocks it
     /// has emptied since.
-    pub(crate) levelled: Vec<(u64, u32)>,
-    pub(crate) planes: Vec<PlaneState>,
+    levelled: Vec<(u64, u32)>,
+    planes: Vec<PlaneState>,
     /// Which units are hot, where that decides to which blocks they go, and what of them waits
     /// for each plane; nothing elsewhere.
-    pub(crate) hotness: Option<Box<Hotness>>,
-    pub(crate) hot_queues: Vec<HotQueues>,
+    hotness: Option<Box<Hotness>>,
+    hot_queues: Vec<HotQueues>,
     /// Pages of a victim that are read or programmed at a time.
-    pub(crate) pages_in_flight: u32,
+    pages_in_flight: u32,
     /// Whether every program takes the next page of an open block, the one for what it is.
-    pub(crate) plain_programs: bool,
-    pub(crate) units: Pool<WriteUnit>,
+    plain_programs: bool,
+    units: Pool<WriteUnit>,
     /// Whether what was read stays in the data cache.
-    pub(crate) reads_cached: bool,
+    reads_cached: bool,
     /// Whether host pages may be programmed before they are full.
-    pub(crate) write_pressure: bool,
+    write_pressure: bool,
     /// Planes with full ones.
-    pub(crate) full_pages: FullPages,
-    pub(crate) faults: Faults,
-    pub(crate) lost_units: Vec<u32>,
+    full_pages: FullPages,
+    faults: Faults,
+    lost_units: Vec<u32>,
 }
 
 impl Ftl {
@@ -223,5 +226,128 @@ impl Ftl {
     #[inline]
     pub(crate) fn is_decoded(&self) -> bool {
         self.worn_reads.is_some()
+    }
+
+    /// What is dirty in the cache, on its way to flash, or being programmed.
+    #[inline]
+    pub(crate) fn units(&self) -> &Pool<WriteUnit> {
+        &self.units
+    }
+
+    #[inline]
+    pub(crate) fn units_mut(&mut self) -> &mut Pool<WriteUnit> {
+        &mut self.units
+    }
+
+    #[inline]
+    pub(crate) fn unit(&self, at: u32) -> &WriteUnit {
+        &self.units[at]
+    }
+
+    #[inline]
+    pub(crate) fn unit_mut(&mut self, at: u32) -> &mut WriteUnit {
+        &mut self.units[at]
+    }
+
+    /// Where a unit is on flash.
+    #[inline]
+    pub(crate) fn slot(&self, unit: u32) -> Option<u32> {
+        self.mapping.table.slot(unit)
+    }
+
+    /// Mapping units of all namespaces.
+    pub(crate) fn unit_count(&self) -> u32 {
+        self.mapping.table.units()
+    }
+
+    /// A namespace by its number, counted from 0.
+    #[inline]
+    pub(crate) fn namespace(&self, index: usize) -> Option<&NamespaceSpace> {
+        self.namespaces.get(index)
+    }
+
+    #[inline]
+    pub(crate) fn namespaces(&self) -> &[NamespaceSpace] {
+        &self.namespaces
+    }
+
+    /// Whether the drive takes no more writes.
+    #[inline]
+    pub(crate) fn is_write_protected(&self) -> bool {
+        self.write_protected
+    }
+
+    /// Whether what was read stays in the data cache.
+    #[inline]
+    pub(crate) fn keeps_reads(&self) -> bool {
+        self.reads_cached
+    }
+
+    /// Whether a plane has a full page of the host's units.
+    #[inline]
+    pub(crate) fn has_full_page(&self) -> bool {
+        !self.full_pages.is_empty()
+    }
+
+    /// Whether host pages may be programmed before they are full.
+    #[inline]
+    pub(crate) fn is_write_pressed(&self) -> bool {
+        self.write_pressure
+    }
+
+    pub(crate) fn set_write_pressure(&mut self, pressure: bool) {
+        self.write_pressure = pressure;
+    }
+
+    /// Units of hosts that wait to be programmed in `plane`.
+    pub(crate) fn host_units_waiting(&self, plane: u32) -> u32 {
+        self.planes[plane as usize].queues.host_units
+    }
+
+    /// One of them must not wait any longer for others to fill its page.
+    pub(crate) fn force(&mut self, plane: u32) {
+        self.planes[plane as usize].queues.forced += 1;
+    }
+
+    pub(crate) fn free_blocks(&self, plane: u32) -> usize {
+        self.blocks.free_blocks(plane)
+    }
+
+    /// Asks for what will be looked at when a unit is overwritten: the count of valid units where
+    /// it is.
+    #[inline]
+    pub(crate) fn prefetch_valid(&self, unit: u32) {
+        if let Some(slot) = self.slot(unit) {
+            self.blocks.prefetch_valid(self.shape.block_of_slot(slot));
+        }
+    }
+
+    /// Asks for the mapping entry of a unit.
+    #[inline]
+    pub(crate) fn prefetch_entry(&self, unit: u32) {
+        self.mapping.table.prefetch(unit);
+    }
+
+    /// Asks for what reads of units will look at beside their mapping entries.
+    #[inline]
+    pub(crate) fn prefetch_reads(&self, units: impl Iterator<Item = u32> + Clone) {
+        self.prefetch_cached(units.clone());
+        if self.worn_reads.is_some() {
+            for slot in units.filter_map(|unit| self.slot(unit)) {
+                self.blocks.prefetch_erases(self.shape.block_of_slot(slot));
+            }
+        }
+    }
+
+    /// Takes these faults in place of those that there were.
+    pub(crate) fn renew_faults(&mut self, config: &Config) {
+        self.faults.renew(config);
+    }
+
+    /// Pages that were being put together for planes chosen at the time of a write have been
+    /// dropped, and nobody is told of what was lost.
+    pub(crate) fn begin_anew(&mut self) {
+        self.stripes.iter_mut().for_each(|stripe| stripe.left = 0);
+        self.lost_units.clear();
     }
 }

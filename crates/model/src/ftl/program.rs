@@ -233,7 +233,7 @@ impl Drive {
                 self.map_word_line(chosen.head, plane, slot, capacity);
             }
             if stream.is_host() && !whole_page {
-                self.kernel.observe.counters.padded_units += u64::from(capacity - count);
+                self.kernel.observe.count().padded_units += u64::from(capacity - count);
                 if self.ftl.paced {
                     self.ftl.planes[plane as usize].collection.host_page_programmed();
                 }

@@ -52,7 +52,7 @@ impl Drive {
         let page = self.shape.page_start(slot);
         let bytes = overlap.sectors * 512;
         // The flash counts sectors from the first unit's start.
-        let c = &mut self.host.commands[command];
+        let c = self.host.command_mut(command);
         let first_sector = c.into_first + overlap.first_sector;
         if last != NONE {
             let w = self.flash.work_mut(last);
@@ -73,7 +73,7 @@ impl Drive {
         (w.first_sector, w.sectors) = (first_sector, overlap.sectors);
         let waited = self.kernel.now.since(created);
         if !waited.is_zero() {
-            let blame = &mut self.kernel.observe.blame;
+            let blame = self.kernel.observe.blame();
             blame.add(holder, Resource::Mapping, MAPPING_TABLE, waited);
         }
         self.flash.enqueue(&mut self.kernel, &mut self.ftl, work);
@@ -105,7 +105,7 @@ impl Drive {
         match w.token {
             Token::Read { command } => {
                 let sectors = w.sectors;
-                let first_sector = w.first_sector - self.host.commands[command].into_first;
+                let first_sector = w.first_sector - self.host.command(command).into_first;
                 if self.ftl.reads_cached {
                     self.fill_cache(work);
                 }
@@ -154,7 +154,7 @@ impl Drive {
         let now = self.kernel.now;
         let &mut Work { created, queued, started, array, .. } = w;
         self.flash.give_back(work);
-        self.host.commands[command].completion.status = Status::UnrecoveredReadError;
+        self.host.command_mut(command).completion.status = Status::UnrecoveredReadError;
         self.part_done(command, |stages| {
             stages.add(Stage::Mapping, queued.since(created));
             stages.add(Stage::DieWait, started.since(queued));

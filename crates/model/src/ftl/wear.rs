@@ -27,7 +27,7 @@ impl Ftl {
             let share = (self.retries.next_u64() >> 11) as f64 / (1u64 << 53) as f64;
             let whole = mean as u64;
             let retries = whole + u64::from(share < mean - whole as f64);
-            kernel.observe.counters.read_retries += retries;
+            kernel.observe.count().read_retries += retries;
             most = most.max(retries);
         }
         reads.retry.times(most)
@@ -35,6 +35,40 @@ impl Ftl {
 }
 
 impl Drive {
+    /// How worn the drive is.
+    pub(crate) fn wear_state(&self) -> WearState {
+        let ranges = || (0..self.shape.planes).map(|plane| self.ftl.blocks.wear_range(plane));
+        let spares = self
+            .ftl
+            .spare_blocks
+            .iter()
+            .zip(0..)
+            .map(|(&new, plane)| (new.saturating_sub(self.ftl.blocks.retired_of(plane)), new));
+        // The smallest share; a plane that never had spare blocks has none to lose.
+        let share = |(left, new): &(u32, u32)| match new {
+            0 => f64::INFINITY,
+            _ => f64::from(*left) / f64::from(*new),
+        };
+        let least = spares.min_by(|one, other| share(one).total_cmp(&share(other)));
+        let (spare_blocks, spare_blocks_new) = least.unwrap_or((0, 0));
+        let joined = u64::from(self.shape.flash_planes);
+        let joined_bytes = u64::from(self.shape.units_per_block) * u64::from(self.shape.unit_bytes);
+        let erases: u64 = self.ftl.blocks.erases.iter().map(|&erases| u64::from(erases)).sum();
+        WearState {
+            blocks: self.ftl.blocks.erases.len() as u64 * joined,
+            block_bytes: joined_bytes / joined,
+            page_bytes: u64::from(self.config.geometry.page_bytes),
+            unit_bytes: u64::from(self.shape.unit_bytes),
+            erases: erases * joined,
+            erases_min: ranges().map(|(least, _)| least).min().unwrap_or(0),
+            spread: ranges().map(|(least, most)| most.saturating_sub(least)).max().unwrap_or(0),
+            endurance: self.config.wear.endurance,
+            spare_blocks: spare_blocks * joined as u32,
+            spare_blocks_new: spare_blocks_new * joined as u32,
+            write_protected: self.ftl.write_protected,
+        }
+    }
+
     /// A block of `plane` has been erased: if the plane's blocks have become too unequal, the
     /// least worn one that holds data is emptied. Levelling and collection take turns where
     /// free blocks are short, and a plane empties no more blocks than it has before the host
@@ -45,7 +79,7 @@ impl Drive {
         let state = &self.ftl.planes[plane as usize];
         let turn = !std::mem::take(&mut self.ftl.levelled_last[plane as usize])
             || self.ftl.blocks.free_blocks(plane) >= self.ftl.blocks.start;
-        let written = self.kernel.observe.counters.host_units_written;
+        let written = self.kernel.observe.counted().host_units_written;
         let (at, count) = self.ftl.levelled[plane as usize];
         let count = if at == written { count + 1 } else { 1 };
         let rests = count > self.shape.blocks_per_plane || self.ftl.write_protected;
@@ -58,8 +92,8 @@ impl Drive {
             return false;
         }
         let Some(block) = self.ftl.blocks.take_least_worn(plane, threshold) else { return false };
-        self.kernel.observe.counters.wear_levelling_runs += u64::from(self.shape.flash_planes);
-        self.kernel.observe.counters.levelling_units_moved +=
+        self.kernel.observe.count().wear_levelling_runs += u64::from(self.shape.flash_planes);
+        self.kernel.observe.count().levelling_units_moved +=
             u64::from(self.ftl.blocks.valid(block));
         self.ftl.levelled_last[plane as usize] = true;
         self.ftl.levelled[plane as usize] = (written, count);
@@ -109,40 +143,6 @@ impl Drive {
             self.read_done(work);
         } else {
             self.kernel.events.push(self.kernel.now + time, Event::Decoded { work });
-        }
-    }
-
-    /// How worn the drive is.
-    pub(crate) fn wear_state(&self) -> WearState {
-        let ranges = || (0..self.shape.planes).map(|plane| self.ftl.blocks.wear_range(plane));
-        let spares = self
-            .ftl
-            .spare_blocks
-            .iter()
-            .zip(0..)
-            .map(|(&new, plane)| (new.saturating_sub(self.ftl.blocks.retired_of(plane)), new));
-        // The smallest share; a plane that never had spare blocks has none to lose.
-        let share = |(left, new): &(u32, u32)| match new {
-            0 => f64::INFINITY,
-            _ => f64::from(*left) / f64::from(*new),
-        };
-        let least = spares.min_by(|one, other| share(one).total_cmp(&share(other)));
-        let (spare_blocks, spare_blocks_new) = least.unwrap_or((0, 0));
-        let joined = u64::from(self.shape.flash_planes);
-        let joined_bytes = u64::from(self.shape.units_per_block) * u64::from(self.shape.unit_bytes);
-        let erases: u64 = self.ftl.blocks.erases.iter().map(|&erases| u64::from(erases)).sum();
-        WearState {
-            blocks: self.ftl.blocks.erases.len() as u64 * joined,
-            block_bytes: joined_bytes / joined,
-            page_bytes: u64::from(self.config.geometry.page_bytes),
-            unit_bytes: u64::from(self.shape.unit_bytes),
-            erases: erases * joined,
-            erases_min: ranges().map(|(least, _)| least).min().unwrap_or(0),
-            spread: ranges().map(|(least, most)| most.saturating_sub(least)).max().unwrap_or(0),
-            endurance: self.config.wear.endurance,
-            spare_blocks: spare_blocks * joined as u32,
-            spare_blocks_new: spare_blocks_new * joined as u32,
-            write_protected: self.ftl.write_protected,
         }
     }
 }

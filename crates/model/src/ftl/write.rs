@@ -121,13 +121,13 @@ impl Drive {
         let u = &mut self.ftl.units[at];
         u.before = before.map_or(0, |before| before + 1);
         if let Content::Unit(unit) = content {
-            self.kernel.observe.counters.flash_units_programmed += 1;
+            self.kernel.observe.count().flash_units_programmed += 1;
             if u.written != u64::MAX {
-                self.kernel.observe.counters.rest_bytes_programmed +=
+                self.kernel.observe.count().rest_bytes_programmed +=
                     self.shape.bytes_beside(u.written);
             }
             if from_collection {
-                self.kernel.observe.counters.gc_units_moved += 1;
+                self.kernel.observe.count().gc_units_moved += 1;
                 self.collected_mapping_changed(unit, at);
             } else {
                 self.mapping_changed(unit);
@@ -202,7 +202,7 @@ impl Drive {
             && self.ftl.faults.strikes(MediaOperation::Program, |first, last| {
                 units.iter().any(|unit| (first..=last).contains(unit))
             });
-        self.kernel.observe.counters.media_errors += u64::from(fails);
+        self.kernel.observe.count().media_errors += u64::from(fails);
         fails
     }
 
@@ -255,7 +255,7 @@ impl Drive {
             Content::Unit(_) => {
                 let (command, span) = (u.command, now.since(u.created));
                 self.ftl.units.remove(at);
-                self.host.commands[command].completion.status = Status::WriteFault;
+                self.host.command_mut(command).completion.status = Status::WriteFault;
                 self.part_done(command, |stages| stages.add(Stage::DieWait, span));
             }
         }

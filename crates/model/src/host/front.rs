@@ -81,7 +81,7 @@ fn place(
 impl Drive {
     #[inline(always)]
     fn book_down(&mut self, length: Span, flow: HolderIndex) -> Booking {
-        let blame = &mut self.kernel.observe.blame;
+        let blame = self.kernel.observe.blame();
         self.host.link.down.book(self.kernel.now, length, flow, |holder, wait| {
             blame.add(flow, Resource::LinkDown, holder, wait);
         })
@@ -89,7 +89,7 @@ impl Drive {
 
     #[inline(always)]
     fn book_up(&mut self, length: Span, flow: HolderIndex) -> Booking {
-        let blame = &mut self.kernel.observe.blame;
+        let blame = self.kernel.observe.blame();
         self.host.link.towards_host().book(self.kernel.now, length, flow, |holder, wait| {
             blame.add(flow, Resource::LinkUp, holder, wait);
         })
@@ -101,6 +101,13 @@ impl Drive {
         if self.host.interface.may_fetch() {
             self.fetch_next();
         }
+    }
+
+    /// A doorbell has crossed the link.
+    #[inline(always)]
+    pub(crate) fn doorbell(&mut self, queue: u16, count: u32) {
+        self.host.interface.doorbell(queue, count);
+        self.fetch();
     }
 
     #[inline(always)]
@@ -174,7 +181,7 @@ impl Drive {
         c.done = false;
         c.orphan = !self.host.powered;
         c.end_stage(Stage::CommandFetch, now);
-        if let Err(status) = place(c, &self.ftl.namespaces, &self.shape) {
+        if let Err(status) = place(c, self.ftl.namespaces(), &self.shape) {
             cold_path();
             c.completion.status = status;
             self.finish(index);
@@ -318,7 +325,7 @@ impl Drive {
             Some(free) => &mut self.host.cores[free],
             None => self.host.cores.iter_mut().min_by_key(|core| core.free_at()).expect("a core"),
         };
-        let blame = &mut self.kernel.observe.blame;
+        let blame = self.kernel.observe.blame();
         let booking = core.book(self.kernel.now, cost, flow, |holder, wait| {
             blame.add(flow, Resource::Firmware, holder, wait);
         });
@@ -500,7 +507,7 @@ impl Drive {
     #[inline(never)]
     pub(crate) fn book_adapter(&mut self, flow: HolderIndex, side: usize) -> Time {
         let (now, blame, length) =
-            (self.kernel.now, &mut self.kernel.observe.blame, self.config.link.adapter);
+            (self.kernel.now, self.kernel.observe.blame(), self.config.link.adapter);
         let Some(adapter) = &mut self.host.link.adapter else { return now };
         let booking = adapter[side].book(now, length, flow, |holder, wait| {
             blame.add(flow, Resource::HostAdapter, holder, wait);
@@ -531,7 +538,7 @@ impl Drive {
     #[inline(never)]
     pub(crate) fn doorbell_at_host(&mut self, queue: u16, count: u32) {
         let flow = self.host.interface.queues[usize::from(queue)].flow;
-        let blame = &mut self.kernel.observe.blame;
+        let blame = self.kernel.observe.blame();
         let booking = self.host.link.down.book(
             self.kernel.now,
             self.host.link.doorbell,
@@ -586,7 +593,7 @@ impl Drive {
             self.host.commands.remove(command);
         } else {
             c.completion.at = now;
-            self.kernel.observe.counters.commands += 1;
+            self.kernel.observe.count().commands += 1;
             self.host.outputs.push(Said::Brief(Brief::Complete(Completed(command))));
         }
     }
@@ -620,7 +627,7 @@ impl Drive {
                 }
                 let completion =
                     Completion { at: now, status: Status::Aborted, stages, ..c.completion };
-                self.kernel.observe.counters.commands += 1;
+                self.kernel.observe.count().commands += 1;
                 self.host.orphans_answered += 1;
                 // The command itself goes on: its completion needs a place of its own.
                 let answer = self.host.commands.insert_any();
@@ -665,7 +672,7 @@ impl Drive {
 
     /// Deallocates a whole namespace at once.
     pub(crate) fn format(&mut self, namespace: NamespaceId) {
-        let Some(space) = self.ftl.namespaces.get((namespace.0 as usize).wrapping_sub(1)) else {
+        let Some(space) = self.ftl.namespace((namespace.0 as usize).wrapping_sub(1)) else {
             return;
         };
         for unit in space.base..space.base + space.units {

@@ -3,6 +3,7 @@
 
 pub(crate) mod command;
 pub(crate) mod front;
+mod inputs;
 pub(crate) mod link;
 pub(crate) mod queues;
 pub(crate) mod read;
@@ -13,30 +14,31 @@ use crate::kernel::fifo::Fifo;
 use crate::kernel::pool::Pool;
 use crate::kernel::ring::Ring;
 use command::{Command, Piece};
-use front::Said;
+use front::{Said, Step};
 use hashbrown::HashMap;
 use link::Link;
+use mynah_stamp::{Span, Time};
 use queues::HostInterface;
 use rustc_hash::FxBuildHasher;
 
 /// Queues, link and firmware, and the commands in the controller.
 pub(crate) struct Host {
     /// What the host has not taken of what the drive says at the present instant.
-    pub(crate) outputs: Ring<Said>,
-    pub(crate) report_moves: bool,
-    pub(crate) interface: HostInterface,
-    pub(crate) link: Link,
-    pub(crate) cores: Vec<Fifo>,
-    pub(crate) commands: Pool<Command>,
+    outputs: Ring<Said>,
+    report_moves: bool,
+    interface: HostInterface,
+    link: Link,
+    cores: Vec<Fifo>,
+    commands: Pool<Command>,
     /// Read data on its way to the host whose arrival is reported.
-    pub(crate) pieces_out: Pool<Piece>,
-    pub(crate) awaiting_data: HashMap<Tag, u32, FxBuildHasher>,
+    pieces_out: Pool<Piece>,
+    awaiting_data: HashMap<Tag, u32, FxBuildHasher>,
     /// Commands that have ended after their queue had gone, and commands that were answered when it
     /// went, before they had ended.
-    pub(crate) orphans_ended: u64,
-    pub(crate) orphans_answered: u64,
+    orphans_ended: u64,
+    orphans_answered: u64,
     /// False between a power cut and the end of the recovery.
-    pub(crate) powered: bool,
+    powered: bool,
 }
 
 impl Host {
@@ -54,6 +56,86 @@ impl Host {
             orphans_answered: 0,
             powered: true,
         }
+    }
+
+    /// Everything is dropped that is on the link or in the controller.
+    pub(crate) fn stop(&mut self, now: Time) {
+        self.outputs.clear();
+        self.interface.power_cut();
+        self.commands.clear();
+        self.pieces_out.clear();
+        self.awaiting_data.clear();
+        self.clear(now);
+    }
+
+    /// Nothing is under way on the link or in the firmware at `now`.
+    pub(crate) fn clear(&mut self, now: Time) {
+        self.link.clear(now);
+        self.cores.iter_mut().for_each(|core| core.clear(now));
+    }
+
+    /// Whether the host has taken all that the drive has to say at the present instant.
+    #[inline]
+    pub(crate) fn has_said_all(&self) -> bool {
+        self.outputs.is_empty()
+    }
+
+    /// What the drive does next by itself at the present instant, if that is what is next.
+    #[inline]
+    pub(crate) fn own_step(&mut self) -> Option<Step> {
+        let Some(Said::Own(step)) = self.outputs.front() else { return None };
+        self.outputs.pop();
+        Some(step)
+    }
+
+    /// Commands in the controller, and those whose entries the drive reads by itself.
+    pub(crate) fn commands_inside(&self) -> usize {
+        self.commands.len()
+    }
+
+    /// Whether commands are accepted: not between a power cut and the end of the recovery.
+    #[inline]
+    pub(crate) fn is_powered(&self) -> bool {
+        self.powered
+    }
+
+    pub(crate) fn set_powered(&mut self, powered: bool) {
+        self.powered = powered;
+    }
+
+    #[inline]
+    pub(crate) fn command(&self, index: u32) -> &Command {
+        &self.commands[index]
+    }
+
+    #[inline]
+    pub(crate) fn command_mut(&mut self, index: u32) -> &mut Command {
+        &mut self.commands[index]
+    }
+
+    /// Whether nothing is inside, on the link or in the firmware, and nothing to be said.
+    pub(crate) fn is_at_rest(&self, now: Time) -> bool {
+        let mut first_come = self.cores.iter().chain([&self.link.down, &self.link.up]);
+        first_come.all(|fifo| fifo.free_at() <= now)
+            && self.commands.len() == 0
+            && self.outputs.is_empty()
+            && self.powered
+    }
+
+    /// What of the link's time has been booked up to `now`, down and up.
+    pub(crate) fn link_booked(&self, now: Time) -> [Span; 2] {
+        [self.link.down.booked(now), self.link.up.booked(now)]
+    }
+
+    /// Commands that have ended since the drive was built beside those whose completion was seen,
+    /// and commands that are being worked at.
+    pub(crate) fn progress(&self) -> (i64, u64) {
+        let inside = match self.powered {
+            true => u64::from(self.interface.commands_inside()),
+            false => 0,
+        };
+        let orphans = self.orphans_ended as i64 - self.orphans_answered as i64;
+        (orphans, inside.saturating_sub(self.awaiting_data.len() as u64))
     }
 
     pub(crate) fn grow(&mut self, holders: usize) {

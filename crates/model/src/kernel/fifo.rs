@@ -101,9 +101,9 @@ impl Fifo {
         self.free_at
     }
 
-    /// Time booked so far, the part that lies in the future included.
-    pub(crate) fn busy(&self) -> Span {
-        self.busy
+    /// Time booked so far, without the part that lies in the future.
+    pub(crate) fn booked(&self, now: Time) -> Span {
+        self.busy.saturating_sub(self.free_at.saturating_since(now))
     }
 
     /// Drops all booked work: the resource is free at `now`.
@@ -137,6 +137,6 @@ mod tests {
         fifo.book(at(13), span(1), 1, |h, s| waits.push((h, s)));
         assert_eq!(waits, [(2, span(2)), (2, span(5)), (3, span(1))]);
         assert_eq!(fifo.book(at(30), span(1), 1, none).start, at(30));
-        assert_eq!(fifo.busy(), span(23));
+        assert_eq!(fifo.busy, span(23));
     }
 }

@@ -1,7 +1,6 @@
 //! Counters as the outside sees them: what happened since counting began.
 
 use crate::drive::Drive;
-use crate::ftl::mapping::table::Content;
 use crate::observe::stats::Counters;
 use mynah_stamp::Span;
 
@@ -11,15 +10,11 @@ impl Drive {
         let now = self.kernel.now;
         let mut totals = self.kernel.observe.counters.clone();
         self.flash.count_busy(&self.kernel, &mut totals);
-        let booked = |fifo: &crate::kernel::fifo::Fifo| {
-            fifo.busy().saturating_sub(fifo.free_at().saturating_since(now))
-        };
         if let Some(cache) = &self.cache {
-            totals.dram_busy = booked(cache.dram.bus());
-            (totals.dram_rows, totals.dram_row_hits) = (cache.dram.rows, cache.dram.row_hits);
+            cache.count_dram(now, &mut totals);
         }
-        totals.link_busy = [booked(&self.host.link.down), booked(&self.host.link.up)];
-        totals.block_erases_max = self.ftl.blocks.erases.iter().copied().max().unwrap_or(0);
+        totals.link_busy = self.host.link_booked(now);
+        totals.block_erases_max = self.ftl.erases_max();
         totals.wear = self.wear_state();
         totals.energy_nj = self.config.energy.map(|energy| {
             let busy: Span = totals.channel_busy.iter().copied().sum();
@@ -49,46 +44,11 @@ impl Drive {
     /// which blocks are superblocks. For drives without commands inside.
     pub fn state_hash(&self) -> u64 {
         let mut hash = StateHash::default();
-        self.ftl.mapping.table.hash(&mut hash);
-        for plane in 0..self.shape.planes as usize {
-            for &block in &self.ftl.blocks.free[plane] {
-                hash.add(block);
-            }
-            for frontier in self.ftl.blocks.frontiers_of(plane) {
-                hash.add(frontier.block);
-                hash.add(frontier.next_page);
-            }
+        self.ftl.hash(&mut hash);
+        if let Some(cache) = &self.cache {
+            cache.hash(self.ftl.units(), &mut hash);
         }
-        if let Some(hybrid) = &self.ftl.hybrid {
-            hybrid.used().for_each(|block| hash.add(block));
-            hybrid.pools.iter().for_each(|pool| hash.add(pool.random_next));
-        }
-        if let Some(hotness) = &self.ftl.hotness {
-            hotness.hash(&mut hash);
-        }
-        if let Some(superblocks) = &self.ftl.blocks.superblocks {
-            superblocks.hash(&mut hash);
-        }
-        self.hash_cache(&mut hash);
         hash.0
-    }
-
-    /// Adds what the data cache holds, in the order of its age; nothing if that is nothing.
-    fn hash_cache(&self, hash: &mut StateHash) {
-        let Some(cache) = &self.cache else { return };
-        for (number, part) in cache.parts.iter().enumerate() {
-            for (_, unit) in part.resting.oldest_first(self.ftl.units.as_slice()) {
-                if let Content::Unit(content) = unit.content {
-                    hash.add_cached(content, unit.mask);
-                }
-            }
-            if let Some(clean) = &cache.clean {
-                clean.contents(number).for_each(|(unit, mask)| hash.add_cached(unit, mask));
-            }
-        }
-        if !cache.is_clean() {
-            hash.add(cache.len() as u32);
-        }
     }
 
     pub(crate) fn counters_now(&self) -> Counters {
@@ -137,7 +97,7 @@ impl StateHash {
         self.0 = (self.0 ^ u64::from(number)).wrapping_mul(0x0000_0100_0000_01b3).rotate_left(23);
     }
 
-    fn add_cached(&mut self, unit: u32, mask: u64) {
+    pub(crate) fn add_cached(&mut self, unit: u32, mask: u64) {
         [unit, mask as u32, (mask >> 32) as u32].into_iter().for_each(|number| self.add(number));
     }
 }

@@ -40,14 +40,11 @@ pub struct Progress {
 impl Drive {
     /// How far the drive has come. Looks at counters only.
     pub fn progress(&self) -> Progress {
-        let counters = &self.kernel.observe.counters;
-        let inside = match self.host.powered {
-            true => u64::from(self.host.interface.commands_inside()),
-            false => 0,
-        };
+        let counters = self.kernel.observe.counted();
+        let (orphans, under_way) = self.host.progress();
         Progress {
-            ended: counters.commands + self.host.orphans_ended - self.host.orphans_answered,
-            under_way: inside.saturating_sub(self.host.awaiting_data.len() as u64),
+            ended: counters.commands.wrapping_add_signed(orphans),
+            under_way,
             programmed: counters.flash_programs,
             programmed_for_itself: counters.gc_programs + counters.mapping_programs,
             blocks_collected: counters.gc_runs,
@@ -56,11 +53,11 @@ impl Drive {
 
     /// What the drive looks like now. Takes a look at every plane and die.
     pub fn gauges(&self) -> Gauges {
-        let free = |plane| self.ftl.blocks.free_blocks(plane);
+        let free = |plane| self.ftl.free_blocks(plane);
         let mut gauges = Gauges {
             free_blocks: (0..self.shape.planes).map(|plane| free(plane) as u64).sum(),
             free_blocks_min: (0..self.shape.planes).map(free).min().unwrap_or(0) as u32,
-            commands: self.host.commands.len() as u32,
+            commands: self.host.commands_inside() as u32,
             cached_units: self.cache.as_ref().map_or(0, |cache| cache.len() as u32),
             ..Gauges::default()
         };

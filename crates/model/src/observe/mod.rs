@@ -10,23 +10,23 @@ pub mod turnover;
 
 use crate::config::Geometry;
 use activity::Activity;
-use blame::{BlameMatrix, Ledger};
+use blame::{BlameMatrix, HolderIndex, Ledger, Waiting};
 use mynah_stamp::Time;
-use stats::Counters;
+use stats::{Blame, Counters};
 use turnover::TurnoverBooks;
 
 /// Everything that is counted, and nothing that anything depends on.
 pub(crate) struct Observe {
-    pub(crate) ledger: Ledger,
-    pub(crate) blame: BlameMatrix,
-    pub(crate) holders: usize,
-    pub(crate) counters: Counters,
-    pub(crate) turnover: TurnoverBooks,
+    ledger: Ledger,
+    blame: BlameMatrix,
+    holders: usize,
+    counters: Counters,
+    turnover: TurnoverBooks,
     /// What dies and channels did and nobody has taken, if anybody wants to.
-    pub(crate) activity: Option<Vec<Activity>>,
+    activity: Option<Vec<Activity>>,
     /// When counting began, and what was booked on the link by then.
-    pub(crate) counting_since: Time,
-    pub(crate) counting_offset: Counters,
+    counting_since: Time,
+    counting_offset: Counters,
 }
 
 impl Observe {
@@ -47,5 +47,87 @@ impl Observe {
             counting_since: Time::ZERO,
             counting_offset: Counters::default(),
         }
+    }
+
+    /// What is counted.
+    #[inline]
+    pub(crate) fn count(&mut self) -> &mut Counters {
+        &mut self.counters
+    }
+
+    /// What has been counted since the drive was built.
+    #[inline]
+    pub(crate) fn counted(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// Who waits for whom.
+    #[inline]
+    pub(crate) fn blame(&mut self) -> &mut BlameMatrix {
+        &mut self.blame
+    }
+
+    /// Who delayed whom, since counting began.
+    pub(crate) fn blamed(&self) -> Vec<Blame> {
+        self.blame.rows()
+    }
+
+    /// When counting began.
+    pub(crate) fn counting_since(&self) -> Time {
+        self.counting_since
+    }
+
+    /// Who has had the dies and channels.
+    #[inline]
+    pub(crate) fn ledger(&mut self) -> &mut Ledger {
+        &mut self.ledger
+    }
+
+    /// The same, only to be looked at.
+    pub(crate) fn tenancies(&self) -> &Ledger {
+        &self.ledger
+    }
+
+    /// Charges the wait for a lane and its channel that ends now to whoever had them; how much was
+    /// charged.
+    #[inline(always)]
+    pub(crate) fn charge_lane(
+        &mut self,
+        waiting: Waiting,
+        (lane, channel): (usize, usize),
+        now: Time,
+        victim: HolderIndex,
+    ) -> u64 {
+        self.ledger.charge_lane(waiting, lane, channel, now, victim, &mut self.blame)
+    }
+
+    /// The same of a wait for a channel.
+    #[inline(always)]
+    pub(crate) fn charge_channel(
+        &mut self,
+        waiting: Waiting,
+        channel: usize,
+        now: Time,
+        victim: HolderIndex,
+    ) {
+        self.ledger.charge_channel(waiting, channel, now, victim, &mut self.blame);
+    }
+
+    /// Whether what dies and channels do is kept.
+    #[inline]
+    pub(crate) fn keeps_activity(&self) -> bool {
+        self.activity.is_some()
+    }
+
+    /// How many may hold something up.
+    pub(crate) fn holders(&self) -> usize {
+        self.holders
+    }
+
+    /// Makes room for more.
+    pub(crate) fn grow(&mut self, holders: usize) {
+        self.holders = holders;
+        self.blame.grow(holders);
+        self.ledger.grow(holders);
     }
 }

@@ -147,7 +147,7 @@ impl Drive {
         let books = &self.kernel.observe.turnover;
         let planes = books.free_before.iter().zip(&books.collected).enumerate();
         let planes = planes.map(|(plane, (&before, &collected))| {
-            let free = self.ftl.blocks.free_blocks(plane as u32) as u64;
+            let free = self.ftl.free_blocks(plane as u32) as u64;
             let filled = (u64::from(before) + collected).saturating_sub(free);
             PlaneTurnover { filled, collected }
         });
@@ -156,7 +156,7 @@ impl Drive {
             planes,
             free_blocks: [
                 books.free_before.iter().map(|&free| u64::from(free)).sum(),
-                (0..self.shape.planes).map(|plane| self.ftl.blocks.free_blocks(plane) as u64).sum(),
+                (0..self.shape.planes).map(|plane| self.ftl.free_blocks(plane) as u64).sum(),
             ],
             marks: books.marks.clone(),
             now: books.since(mark(&self.kernel.observe.counters, books.all)),
@@ -169,7 +169,7 @@ impl Drive {
     }
 
     pub(crate) fn restart_turnover(&mut self) {
-        let free = (0..self.shape.planes).map(|plane| self.ftl.blocks.free_blocks(plane) as u32);
+        let free = (0..self.shape.planes).map(|plane| self.ftl.free_blocks(plane) as u32);
         self.kernel.observe.turnover =
             TurnoverBooks::new(free.collect(), &self.kernel.observe.counters, &self.shape);
     }

@@ -209,6 +209,16 @@ impl Mapping {
 }
 
 impl Ftl {
+    /// Asks for what is looked at when the mapping entries of units, all of one namespace, are
+    /// used.
+    #[inline]
+    pub(crate) fn prefetch_cached(&self, units: impl Iterator<Item = u32> + Clone) {
+        let Some(cached) = &self.mapping.cached else { return };
+        let Some(first) = units.clone().next() else { return };
+        let table = &cached.tables[cached.place_of(self.namespace_index(first))];
+        table.prefetch(units.map(|unit| (unit, self.translation_page(unit, cached.by_page))));
+    }
+
     /// Puts every translation page on flash without taking any time, as MQSim does when it
     /// starts.
     pub(crate) fn place_translation_pages(&mut self) {
@@ -261,16 +271,6 @@ impl Ftl {
 }
 
 impl Drive {
-    /// Asks for what is looked at when the mapping entries of units, all of one namespace, are
-    /// used.
-    #[inline]
-    pub(crate) fn prefetch_cached(&self, units: impl Iterator<Item = u32> + Clone) {
-        let Some(cached) = &self.ftl.mapping.cached else { return };
-        let Some(first) = units.clone().next() else { return };
-        let table = &cached.tables[cached.place_of(self.ftl.namespace_index(first))];
-        table.prefetch(units.map(|unit| (unit, self.ftl.translation_page(unit, cached.by_page))));
-    }
-
     /// Whether the mapping entry of `unit` is known now. If not, `waiter` is called when it
     /// is.
     #[inline(always)]
@@ -286,9 +286,9 @@ impl Drive {
         let Some(cached) = &self.ftl.mapping.cached else { return true };
         let page = self.ftl.translation_page(unit, cached.by_page);
         let Some(cached) = &mut self.ftl.mapping.cached else { return true };
-        self.kernel.observe.counters.cmt_lookups += 1;
+        self.kernel.observe.count().cmt_lookups += 1;
         if cached.table_of(namespace).lookup(unit, page) {
-            self.kernel.observe.counters.cmt_hits += 1;
+            self.kernel.observe.count().cmt_hits += 1;
             return true;
         }
         let location = self.ftl.mapping.table.translation_slot(page);
@@ -355,7 +355,7 @@ impl Drive {
                     }
                     last = self.read_unit(command, unit, last);
                     last_command = command;
-                    let span = now.since(self.host.commands[command].mark);
+                    let span = now.since(self.host.command(command).mark);
                     self.part_done(command, |stages| stages.add(Stage::Mapping, span));
                 }
                 Waiter::Write { unit: at } => {

@@ -26,6 +26,12 @@ use mynah_stamp::Span;
 use std::collections::VecDeque;
 
 impl Ftl {
+    /// Whether no merge is under way.
+    pub(crate) fn merges_are_over(&self) -> bool {
+        let mut pools = self.hybrid.iter().flat_map(|hybrid| &hybrid.pools);
+        pools.all(|pool| pool.merge.is_none())
+    }
+
     /// Where the first of what waits in `plane` to be programmed goes, and which page of its
     /// block that is. What has become void is dropped: it has no page.
     fn place_of_first(&self, hybrid: &Hybrid, plane: u32, class: u8) -> (Place, u32) {
@@ -355,10 +361,11 @@ impl Drive {
         let copied = copy.sources.len() as u32;
         let old = hybrid.replace(copy.logical, copy.block, copy.first + copied);
         hybrid.pools[plane as usize].erases.extend(old);
+        let counters = self.kernel.observe.count();
         *match (copy.partial, copied) {
-            (true, 0) => &mut self.kernel.observe.counters.switch_merges,
-            (true, _) => &mut self.kernel.observe.counters.partial_merges,
-            (false, _) => &mut self.kernel.observe.counters.full_merges,
+            (true, 0) => &mut counters.switch_merges,
+            (true, _) => &mut counters.partial_merges,
+            (false, _) => &mut counters.full_merges,
         } += 1;
     }
 
@@ -433,11 +440,5 @@ impl Drive {
         if let Some(copy) = copy {
             self.undo_copy(plane, &copy);
         }
-    }
-
-    /// Whether no merge is under way.
-    pub(crate) fn merges_are_over(&self) -> bool {
-        let mut pools = self.ftl.hybrid.iter().flat_map(|hybrid| &hybrid.pools);
-        pools.all(|pool| pool.merge.is_none())
     }
 }

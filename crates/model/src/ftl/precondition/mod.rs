@@ -342,8 +342,8 @@ impl Drive {
         occupancy: &[Occupancy],
     ) -> Result<Vec<(u32, UpdateClass)>, PreconditionError> {
         if self.kernel.now != Time::ZERO
-            || self.kernel.observe.counters.commands > 0
-            || self.host.commands.len() > 0
+            || self.kernel.observe.counted().commands > 0
+            || self.host.commands_inside() > 0
         {
             return Err(PreconditionError::Used);
         }

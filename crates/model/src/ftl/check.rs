@@ -1,0 +1,187 @@
+//! Invariants of the mapping, of blocks and of what waits to be programmed, walked in full; for
+//! tests.
+
+use super::Ftl;
+use super::mapping::table::Content;
+use crate::check::{BrokenInvariant, hold};
+use crate::config::Placement;
+use crate::drive::Drive;
+use crate::flash::queues::CLASS_COLLECTION;
+use crate::kernel::pool::{Linked, List, NONE};
+
+impl Ftl {
+    /// Whether both mapping directions, valid counts and free blocks fit together.
+    pub(crate) fn check(&self, placement: Placement) -> Result<(), BrokenInvariant> {
+        self.check_mapping(placement)?;
+        self.check_blocks()?;
+        if let Some(superblocks) = &self.blocks.superblocks {
+            superblocks.check().map_err(BrokenInvariant)?;
+        }
+        self.check_full_pages()
+    }
+
+    fn check_mapping(&self, placement: Placement) -> Result<(), BrokenInvariant> {
+        let table = &self.mapping.table;
+        let mut valid = vec![0u32; (self.shape.planes * self.shape.blocks_per_plane) as usize];
+        for unit in 0..table.units() {
+            let Some(slot) = table.slot(unit) else { continue };
+            hold(table.written(slot) == Some(Content::Unit(unit)), || {
+                format!("unit {unit} is mapped to slot {slot}, which holds something else")
+            })?;
+            let plane = self.shape.plane_of_slot(slot);
+            let fits = match placement {
+                Placement::Static => plane == self.plane_of(Content::Unit(unit)),
+                _ => self.space_of(unit).planes.contains(&plane),
+            };
+            hold(fits, || format!("unit {unit} is in slot {slot} of plane {plane}"))?;
+            if let Some(hybrid) = &self.hybrid {
+                let home = self.home_of(Content::Unit(unit));
+                hold(hybrid.may_hold(slot, home), || {
+                    format!("unit {unit} with place {home} is in slot {slot}")
+                })?;
+            }
+            valid[self.shape.block_of_slot(slot) as usize] += 1;
+        }
+        for page in 0..table.translation_pages() {
+            let Some(slot) = table.translation_slot(page) else { continue };
+            hold(table.written(slot) == Some(Content::TranslationPage(page)), || {
+                format!("translation page {page} is not in its slot {slot}")
+            })?;
+            valid[self.shape.block_of_slot(slot) as usize] += self.shape.units_per_page;
+        }
+        if placement != Placement::Static {
+            for (plane, blocks) in valid.chunks(self.shape.blocks_per_plane as usize).enumerate() {
+                let (counted, kept) = (blocks.iter().sum(), self.blocks.in_plane(plane as u32));
+                hold(kept == counted, || {
+                    format!("plane {plane} has {counted} valid units, but {kept} are counted")
+                })?;
+            }
+        }
+        for (block, &counted) in valid.iter().enumerate() {
+            let kept = self.blocks.valid(block as u32);
+            hold(counted == kept, || {
+                format!("block {block} has {counted} valid units, but {kept} are counted")
+            })?;
+        }
+        Ok(())
+    }
+
+    fn check_blocks(&self) -> Result<(), BrokenInvariant> {
+        let (blocks, table) = (self.shape.blocks_per_plane, &self.mapping.table);
+        for plane in 0..self.shape.planes {
+            // Free, open, being collected, retired or collectable: exactly one of these.
+            let mut seen = vec![0u8; blocks as usize];
+            let first = plane * blocks;
+            for &block in &self.blocks.free[plane as usize] {
+                hold(self.shape.plane_of_block(block) == plane, || {
+                    format!("block {block} is free in the wrong plane {plane}")
+                })?;
+                hold(self.blocks.valid(block) == 0, || {
+                    format!("free block {block} holds valid units")
+                })?;
+                seen[(block - first) as usize] += 1;
+            }
+            for frontier in self.blocks.frontiers_of(plane as usize) {
+                if frontier.block == NONE {
+                    continue;
+                }
+                seen[(frontier.block - first) as usize] += 1;
+                let slots = frontier.block * self.shape.units_per_block;
+                let left = slots + frontier.next_page * self.shape.units_per_page
+                    ..slots + self.shape.units_per_block;
+                if let Some(slot) = left.into_iter().find(|&it| table.content(it).is_some()) {
+                    return Err(BrokenInvariant(format!("slot {slot} holds data too early")));
+                }
+            }
+            if let Some(hybrid) = &self.hybrid {
+                let data = &hybrid.data[first as usize..(first + blocks) as usize];
+                let data = data.iter().copied().filter(|&block| block != NONE);
+                for block in data.chain(hybrid.pools[plane as usize].used()) {
+                    seen[(block - first) as usize] += 1;
+                }
+            }
+            let collection = &self.planes[plane as usize].collection;
+            let victim = collection.victim;
+            if victim != NONE {
+                seen[(victim - first) as usize] += 1;
+            }
+            // What the tables are to learn of has left the block that is collected.
+            hold(victim != NONE || collection.moved.is_empty(), || {
+                format!("plane {plane} has moved units, but collects nothing")
+            })?;
+            for &unit in &collection.moved {
+                let stays =
+                    table.slot(unit).is_some_and(|it| self.shape.block_of_slot(it) == victim);
+                hold(!stays, || format!("unit {unit} was moved, but is in block {victim}"))?;
+            }
+            for &block in &self.blocks.retired {
+                if self.shape.plane_of_block(block) == plane {
+                    seen[(block - first) as usize] += 1;
+                }
+            }
+            for &block in self.blocks.of_tables(plane) {
+                hold(
+                    self.shape.plane_of_block(block) == plane && !self.blocks.is_free(block),
+                    || format!("block {block} of tables is free, or not of plane {plane}"),
+                )?;
+            }
+            for block in first..first + blocks {
+                seen[(block - first) as usize] += u8::from(self.blocks.is_collectable(block));
+            }
+            if let Some(at) = seen.iter().position(|&n| n != 1) {
+                return Err(BrokenInvariant(format!(
+                    "block {at} of plane {plane} is in {} states instead of one",
+                    seen[at]
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    fn check_full_pages(&self) -> Result<(), BrokenInvariant> {
+        let full = |plane: &&crate::ftl::collection::PlaneState| {
+            self.full_pages.is_full(plane.queues.host_units)
+        };
+        let planes = self.planes.iter().filter(full).count();
+        hold(planes == self.full_pages.planes() as usize, || {
+            format!("{planes} planes have full pages, {} are counted", self.full_pages.planes())
+        })
+    }
+}
+
+impl Drive {
+    pub(crate) fn check_queues(&self) -> Result<(), BrokenInvariant> {
+        let count = |list: &List| {
+            let (mut count, mut at) = (0, list.head);
+            while at != NONE {
+                count += 1;
+                at = self.ftl.units[at].next();
+            }
+            count
+        };
+        self.flash.check(|plane, class| {
+            let hot = self.ftl.hot_queues.get(plane as usize);
+            let hot = hot.map_or(0, |queues| count(&queues.writes[usize::from(class)]));
+            let queues = &self.ftl.planes[plane as usize].queues;
+            count(&queues.writes[usize::from(class)]) + hot
+        })?;
+        for plane in (0..self.shape.planes).filter(|_| self.ftl.hotness.is_some()) {
+            let queues = &self.ftl.hot_queues[plane as usize];
+            let mut units = [0; 2];
+            for (class, list) in queues.writes.iter().enumerate() {
+                let mut at = list.head;
+                while at != NONE {
+                    hold(self.ftl.units[at].hot, || format!("cold unit {at} waits with hot ones"))?;
+                    let collected = class == usize::from(CLASS_COLLECTION);
+                    units[usize::from(collected)] += 1;
+                    at = self.ftl.units[at].next();
+                }
+            }
+            let counted = [queues.host_units, queues.collected_units];
+            hold(units == counted, || {
+                format!("plane {plane} counts {counted:?} hot units, {units:?} wait")
+            })?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,173 @@
+//! The tables, blocks and turns of this layer as bytes, saved and restored.
+
+use super::Ftl;
+use super::mapping::table::Content;
+use super::placement::Stripe;
+use super::unit::WriteUnit;
+use crate::config::Placement;
+use crate::observe::account::StateHash;
+use crate::state::{Reader, StateError, Writer, generator};
+use rand::Rng;
+
+impl Ftl {
+    /// Whether nothing is being loaded, updated, collected or merged, and all that is to be
+    /// programmed is in the data cache or waits for others to fill a page with.
+    pub(crate) fn is_at_rest(&self) -> bool {
+        self.mapping.flights() == 0
+            && self.planes.iter().all(|plane| plane.collection.is_over())
+            && self.merges_are_over()
+    }
+
+    /// Whether a unit of the host may wait to be programmed in `plane`.
+    pub(crate) fn may_wait(&self, unit: u32, plane: u32, hot: bool, placement: Placement) -> bool {
+        let fits = match placement {
+            Placement::Static => plane == self.plane_of(Content::Unit(unit)),
+            _ => self.space_of(unit).planes.contains(&plane),
+        };
+        fits && !self.planes[plane as usize].read_only && (!hot || self.hotness.is_some())
+    }
+
+    /// Puts a unit of the host that waited, and nobody waits for, where it waited.
+    pub(crate) fn queue_restored(&mut self, at: u32) {
+        let &WriteUnit { plane, class, hot, .. } = self.unit(at);
+        let queues = &mut self.planes[plane as usize].queues;
+        queues.host_units += 1;
+        self.full_pages.added(queues.host_units);
+        if hot {
+            self.enqueue_hot(at, plane);
+        } else {
+            self.units.push_back(&mut queues.writes[usize::from(class)], at);
+        }
+    }
+
+    /// Adds where everything is, which blocks are what, and which units are hot.
+    pub(crate) fn hash(&self, hash: &mut StateHash) {
+        self.mapping.table.hash(hash);
+        for plane in 0..self.shape.planes as usize {
+            for &block in &self.blocks.free[plane] {
+                hash.add(block);
+            }
+            for frontier in self.blocks.frontiers_of(plane) {
+                hash.add(frontier.block);
+                hash.add(frontier.next_page);
+            }
+        }
+        if let Some(hybrid) = &self.hybrid {
+            hybrid.used().for_each(|block| hash.add(block));
+            hybrid.pools.iter().for_each(|pool| hash.add(pool.random_next));
+        }
+        if let Some(hotness) = &self.hotness {
+            hotness.hash(hash);
+        }
+        if let Some(superblocks) = &self.blocks.superblocks {
+            superblocks.hash(hash);
+        }
+    }
+
+    /// Erases of the block that was erased most.
+    pub(crate) fn erases_max(&self) -> u32 {
+        self.blocks.erases.iter().copied().max().unwrap_or(0)
+    }
+
+    /// Translation pages that are being loaded or updated.
+    pub(crate) fn flights(&self) -> usize {
+        self.mapping.flights()
+    }
+
+    /// Writes where everything is, and which planes take no more.
+    pub(crate) fn save_tables(&mut self, out: &mut Writer<'_>) {
+        let table = &self.mapping.table;
+        out.number(self.shape.slots() as u64);
+        out.number(table.units().into());
+        out.number(table.translation_pages().into());
+        table.save(out);
+        self.mapping.save(out);
+        self.blocks.save(out);
+        let seed = self.faults.reseed(None);
+        out.number(seed);
+        out.numbers(self.planes.iter().map(|plane| u32::from(plane.read_only)));
+    }
+
+    /// Writes what is under way of placement and wear levelling; the host has written `written`
+    /// units.
+    pub(crate) fn save_work(&mut self, written: u64, out: &mut Writer<'_>) {
+        out.number(u64::from(self.write_pressure));
+        let seed = self.retries.next_u64();
+        self.retries = generator(seed);
+        out.number(seed);
+        out.number(u64::from(self.write_protected));
+        out.numbers(self.levelled_last.iter().map(|&levelled| u32::from(levelled)));
+        // Of blocks emptied since the host last wrote, how many matters.
+        let count = |&(at, count): &(u64, u32)| if at == written { count + 1 } else { 0 };
+        out.numbers(self.levelled.iter().map(count));
+        out.numbers(self.stripes.iter().map(|stripe| stripe.at));
+        out.numbers(self.stripes.iter().map(|stripe| stripe.left));
+    }
+
+    /// Writes what blocks are what, and which units are hot, where that is known.
+    pub(crate) fn save_kinds(&self, out: &mut Writer<'_>) {
+        if let Some(hybrid) = &self.hybrid {
+            hybrid.save(out);
+        }
+        if let Some(hotness) = &self.hotness {
+            hotness.save(out);
+        }
+    }
+
+    /// Takes what [`Ftl::save_tables`] wrote.
+    pub(crate) fn restore_tables(&mut self, input: &mut Reader<'_>) -> Result<(), StateError> {
+        let table = &self.mapping.table;
+        for (what, here) in [
+            ("places on flash", self.shape.slots() as u64),
+            ("mapping units", table.units().into()),
+            ("translation pages", table.translation_pages().into()),
+        ] {
+            if input.number()? != here {
+                return Err(StateError::OtherShape(what));
+            }
+        }
+        let valid = self.mapping.table.restore_all(&self.shape, input)?;
+        self.mapping.restore(input)?;
+        self.blocks.restore(valid, input)?;
+        let seed = input.number()?;
+        self.faults.reseed(Some(seed));
+        let planes = input.all("planes", self.planes.len(), 2)?;
+        for (plane, read_only) in self.planes.iter_mut().zip(planes) {
+            plane.read_only = read_only == 1;
+        }
+        Ok(())
+    }
+
+    /// Takes what [`Ftl::save_work`] wrote.
+    pub(crate) fn restore_work(&mut self, input: &mut Reader<'_>) -> Result<(), StateError> {
+        self.write_pressure = input.number()? == 1;
+        self.retries = generator(input.number()?);
+        self.write_protected = input.number()? == 1;
+        let levelled = input.all("levelled planes", self.levelled_last.len(), 2)?;
+        self.levelled_last = levelled.into_iter().map(|levelled| levelled == 1).collect();
+        let counts = input.all("blocks emptied", self.levelled.len(), u32::MAX)?;
+        let levelled = |count: u32| count.checked_sub(1).map_or((u64::MAX, 0), |count| (0, count));
+        self.levelled = counts.into_iter().map(levelled).collect();
+        let at = input.all("stripes", self.stripes.len(), self.shape.planes)?;
+        let left = input.all("stripes", self.stripes.len(), self.shape.units_per_page + 1)?;
+        for (namespace, (at, left)) in at.into_iter().zip(left).enumerate() {
+            if at as usize >= self.namespaces[namespace].planes.len() {
+                return Err(StateError::Damaged("a stripe".into()));
+            }
+            self.stripes[namespace] = Stripe { at, left };
+        }
+        Ok(())
+    }
+
+    /// Takes what [`Ftl::save_kinds`] wrote.
+    pub(crate) fn restore_kinds(&mut self, input: &mut Reader<'_>) -> Result<(), StateError> {
+        if let Some(hybrid) = &mut self.hybrid {
+            hybrid.restore(input)?;
+            self.blocks.forbid_collection();
+        }
+        if let Some(hotness) = &mut self.hotness {
+            hotness.restore(input)?;
+        }
+        Ok(())
+    }
+}

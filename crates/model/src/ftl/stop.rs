@@ -1,0 +1,178 @@
+//! What waits to be programmed when that can no longer be, what a stop leaves of programs and
+//! collections, and what is lost.
+
+use super::Ftl;
+use super::collection::PlaneState;
+use super::heat::HotQueues;
+use super::mapping::table::Content;
+use super::unit::UnitState;
+use crate::drive::Drive;
+use crate::fault::Keep;
+use crate::flash::queues::{CLASS_COLLECTION, CLASSES};
+use crate::flash::scheduler::Dropped;
+use crate::flash::work::UNSET;
+use crate::kernel::pool::{Linked, NONE};
+use mynah_stamp::Time;
+
+impl Ftl {
+    /// Forgets what is on its way to flash.
+    pub(crate) fn forget_units(&mut self) {
+        self.units.clear();
+        self.write_pressure = false;
+        self.full_pages.clear();
+    }
+
+    /// Forgets which units were written often: that was in DRAM.
+    pub(crate) fn forget_heat(&mut self) {
+        if let Some(hotness) = &mut self.hotness {
+            hotness.clear();
+        }
+    }
+
+    /// Units whose latest data are gone, since this was last asked.
+    pub(crate) fn take_lost_units(&mut self) -> Vec<u32> {
+        std::mem::take(&mut self.lost_units)
+    }
+
+    /// What a stop leaves of the collection of `plane`.
+    fn stop_collection(&mut self, plane: u32, keep: Keep) {
+        let state = &mut self.planes[plane as usize];
+        let read_only = state.read_only;
+        let stopped = std::mem::replace(state, PlaneState { read_only, ..PlaneState::default() });
+        let stopped = stopped.collection;
+        match keep {
+            // Its collection goes on with the same block.
+            Keep::Everything => {
+                let victim = stopped.victim;
+                let block = |slot| self.shape.block_of_slot(slot);
+                let slot = |unit| self.mapping.table.slot(unit);
+                let has_left = |unit| slot(unit).is_none_or(|slot| block(slot) != victim);
+                self.planes[plane as usize].collection = stopped.stop(has_left);
+            }
+            Keep::Flash | Keep::WriteCache => {
+                if let Some(levelling) = self.blocks.levelling.get_mut(plane as usize) {
+                    *levelling = false;
+                }
+                if !stopped.is_over() {
+                    // What had not been moved is still there; a begun erase is repeated.
+                    self.blocks.put_back(stopped.victim);
+                }
+            }
+        }
+    }
+}
+
+impl Drive {
+    /// Loads, updates and collections stop; those that go on later know where.
+    pub(crate) fn stop_collections(&mut self, keep: Keep) {
+        match keep {
+            Keep::Everything => self.ftl.mapping.stop(),
+            Keep::Flash | Keep::WriteCache => self.ftl.mapping.power_cut(),
+        }
+        for plane in 0..self.shape.planes {
+            self.ftl.stop_collection(plane, keep);
+            self.power_cut_in_pool(plane);
+        }
+        self.ftl.hot_queues.fill(HotQueues::default());
+    }
+
+    /// Fails every program that waits in `plane`.
+    pub(crate) fn fail_writes(&mut self, plane: u32) {
+        for class in 0..CLASSES as u8 {
+            if class != CLASS_COLLECTION || self.flash.is_dead(plane) {
+                self.fail_writes_of(plane, class);
+            }
+        }
+    }
+
+    /// Fails every program of `class` that waits in `plane`.
+    pub(crate) fn fail_writes_of(&mut self, plane: u32, class: u8) {
+        while let Some(unit) = self.ftl.take_waiting(plane, class) {
+            self.flash.program_taken(plane, class);
+            self.ftl.units[unit].state = UnitState::Mapping;
+            self.flash.drop_later(Dropped::Unplaced(unit));
+        }
+        self.flash.forget_if_idle(plane);
+    }
+
+    /// The latest data of a unit are gone, which a command brought when this says.
+    pub(crate) fn lose(&mut self, unit: u32, created: Time) {
+        self.kernel.observe.count().units_lost += 1;
+        self.kernel.observe.count().units_lost_written += u64::from(created != UNSET);
+        self.ftl.lost_units.push(unit);
+        // Whoever asks may never come, and a unit may be lost again and again.
+        if self.ftl.lost_units.len() > 2 * self.ftl.mapping.table.units() as usize {
+            self.ftl.lost_units.sort_unstable();
+            self.ftl.lost_units.dedup();
+        }
+    }
+
+    /// The pages of a program that never finished hold nothing. What was rewritten in the cache
+    /// meanwhile has later data, which are dealt with there.
+    pub(crate) fn undo_program(&mut self, first: u32, slot: u32, keep: Keep) {
+        let (mut at, mut used) = (first, 0);
+        while at != NONE {
+            let u = &self.ftl.units[at];
+            let place;
+            (place, used) = self.ftl.place_in_program(u.content, used);
+            let place = slot + place;
+            let (content, before, next) = (u.content, u.before.checked_sub(1), u.next());
+            let weight = match content {
+                Content::Unit(_) => 1,
+                Content::TranslationPage(_) => self.shape.units_per_page,
+            };
+            if self.config.flash.rewritable {
+                self.undo_overwrite(at, content, place, before, keep);
+            } else if self.ftl.mapping.table.content(place) == Some(content) {
+                self.ftl.blocks.remove_valid(self.shape.block_of_slot(place), weight);
+                // The old copy counts unless its block has been erased or used again.
+                let old = before.filter(|&old| {
+                    self.ftl.mapping.table.written(old) == Some(content)
+                        && !self.ftl.blocks.is_free(self.shape.block_of_slot(old))
+                });
+                self.ftl.mapping.table.restore(content, old);
+                if let Some(old) = old {
+                    self.ftl.blocks.add_valid(self.shape.block_of_slot(old), weight);
+                }
+                if let Content::Unit(unit) = content
+                    && self.ftl.units[at].from == NONE
+                    && !self.ftl.units[at].rewritten
+                    && !self.is_kept(at, keep)
+                {
+                    self.lose(unit, self.ftl.units[at].created);
+                }
+            }
+            if !self.config.flash.rewritable {
+                self.ftl.mapping.table.clear_slot(place);
+            }
+            if let Some(hybrid) = &mut self.ftl.hybrid {
+                hybrid.spoil(self.shape.block_of_slot(place));
+            }
+            at = next;
+        }
+    }
+
+    /// What was being overwritten in place is neither old nor new.
+    fn undo_overwrite(
+        &mut self,
+        at: u32,
+        content: Content,
+        place: u32,
+        before: Option<u32>,
+        keep: Keep,
+    ) {
+        if let Content::Unit(unit) = content {
+            if before.is_none() && self.ftl.mapping.table.unmap(unit).is_some() {
+                self.ftl.blocks.remove_valid(self.shape.block_of_slot(place), 1);
+            }
+            if !self.ftl.units[at].rewritten && !self.is_kept(at, keep) {
+                self.lose(unit, self.ftl.units[at].created);
+            }
+        }
+    }
+
+    /// Whether a unit is in the cache, and that is kept.
+    fn is_kept(&self, at: u32, keep: Keep) -> bool {
+        self.ftl.units[at].cached && keep >= Keep::WriteCache
+    }
+}
