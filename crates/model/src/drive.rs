@@ -3,7 +3,7 @@
 use crate::cache::Cache;
 use crate::config::{Config, Placement};
 use crate::flash::Flash;
-use crate::flash::channel::{Arrived, ProgramTurn};
+use crate::flash::channel::Arrived;
 use crate::flash::die::{DieOperation, OperationKind};
 use crate::flash::operation::ArrayEnd;
 use crate::flash::scheduler::Dropped;
@@ -341,18 +341,25 @@ impl Drive {
     /// A die's array operation is done.
     #[inline(always)]
     fn array_done(&mut self, die: u32) {
-        let mut end = self.flash.array_done(&mut self.kernel, &mut self.ftl, die);
-        loop {
-            match end {
-                ArrayEnd::Reads | ArrayEnd::Nothing => return,
-                ArrayEnd::Changed(operation) => return self.blocks_changed(&operation),
-                ArrayEnd::Failed { work, of, next } => {
-                    cold_path();
-                    self.read_failed(work);
-                    let (kernel, ftl) = (&mut self.kernel, &mut self.ftl);
-                    end = self.flash.reads_ready(kernel, ftl, die, &of, next);
+        match self.flash.array_done(&mut self.kernel, &mut self.ftl, die) {
+            ArrayEnd::Reads => {}
+            ArrayEnd::Failed { work, next } => self.reads_failed(die, work, next),
+            ArrayEnd::Change => {
+                let (kernel, ftl) = (&mut self.kernel, &mut self.ftl);
+                if let Some(operation) = self.flash.block_changed(kernel, ftl, die) {
+                    self.blocks_changed(&operation);
                 }
             }
+        }
+    }
+
+    /// A read has failed, and perhaps some of those after it in its operation.
+    #[cold]
+    fn reads_failed(&mut self, die: u32, work: u32, next: u32) {
+        let mut failed = ArrayEnd::Failed { work, next };
+        while let ArrayEnd::Failed { work, next } = failed {
+            self.read_failed(work);
+            failed = self.flash.reads_ready(&mut self.kernel, &mut self.ftl, die, next);
         }
     }
 
@@ -382,9 +389,8 @@ impl Drive {
         }
         loop {
             while let Some(channel) = self.flash.next_stale() {
-                let program = self.flash.grant(&mut self.kernel, &mut self.ftl, channel);
-                if let Some(program) = program {
-                    self.start_programs(channel, program);
+                if let Some(turn) = self.flash.grant(&mut self.kernel, &mut self.ftl, channel) {
+                    self.start_program(channel, turn);
                 }
             }
             let Some(dropped) = self.flash.next_dropped() else { break };
@@ -392,16 +398,6 @@ impl Drive {
             self.deal_with_dropped(dropped);
         }
         self.flash.note_waits(&mut self.kernel, &self.ftl);
-    }
-
-    /// Fills the pages of a program, and of those that a channel can be given after it.
-    #[inline(never)]
-    fn start_programs(&mut self, channel: u32, first: ProgramTurn) {
-        let mut next = Some(first);
-        while let Some(program) = next {
-            self.start_program(program);
-            next = self.flash.grant_on(&mut self.kernel, &mut self.ftl, channel);
-        }
     }
 
     #[inline(never)]

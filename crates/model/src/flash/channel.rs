@@ -171,18 +171,23 @@ impl Flash {
             _ => false,
         };
         if free {
-            self.offered = None;
             let program = self.grant_free(kernel, above, channel, wanted);
             if program.is_some() {
                 return program;
             }
-            return self.grant_on(kernel, above, channel);
+            if self.channels[channel as usize].wanted != 0 {
+                cold_path();
+                let program = self.grant_next_page(kernel, above, channel);
+                if program.is_some() {
+                    return program;
+                }
+            }
         }
         self.end_grant(kernel, channel);
         None
     }
 
-    /// Goes on with a channel that was free when it was granted.
+    /// Goes on with a channel that was given to a program.
     #[inline(always)]
     pub(crate) fn grant_on(
         &mut self,

@@ -21,7 +21,7 @@ use crate::config::{self, Config, Precedence};
 use crate::ftl::space::Shape;
 use crate::kernel::pool::Pool;
 use channel::Channel;
-use die::Die;
+use die::{Die, DieOperation};
 use flin::Flin;
 use hold::Hold;
 use queues::PlaneQueues;
@@ -55,8 +55,11 @@ pub(crate) struct Flash {
     fresh_works: Vec<u32>,
     fresh_programs: Vec<u32>,
     dropped: Vec<Dropped>,
-    /// Dies of the channel that is being granted whose next page may still be moved to them.
+    /// Dies of the channel that is being granted whose next page may still be moved to them, if
+    /// they are being asked.
     offered: Option<u64>,
+    /// The reads of several planes whose end a spoilt one of them interrupts.
+    interrupted: Option<Box<DieOperation>>,
 }
 
 impl Flash {
@@ -100,6 +103,7 @@ impl Flash {
             fresh_programs: Vec::new(),
             dropped: Vec::new(),
             offered: None,
+            interrupted: None,
             shape,
         }
     }

@@ -18,8 +18,8 @@ use std::hint::cold_path;
 use std::ops::Range;
 
 /// A program whose pages have been filled: what its die is to be given.
+#[derive(Clone, Copy)]
 pub(crate) struct Program {
-    pub(crate) operation: DieOperation,
     pub(crate) class: u8,
     pub(crate) holder: HolderIndex,
     /// Pages of each plane, from page `page` of its block on.
@@ -29,18 +29,16 @@ pub(crate) struct Program {
     pub(crate) command: Span,
 }
 
-/// What the end of a die's array operation leads to.
-#[derive(Clone, Copy)]
+/// What the end of a die's array operation was of.
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ArrayEnd {
-    /// Data of reads wait for the channel.
+    /// Of reads, whose data wait for the channel now.
     Reads,
-    /// A read has failed; those from place `next` on of its operation are still to be looked at,
-    /// with [`Flash::reads_ready`].
-    Failed { work: u32, of: DieOperation, next: usize },
-    /// Blocks have been programmed or erased.
-    Changed(DieOperation),
-    /// Nothing: it was stopped.
-    Nothing,
+    /// Of reads of which this one has failed. Go on with [`Flash::reads_ready`] from place `next`
+    /// on.
+    Failed { work: u32, next: u32 },
+    /// Of a program or an erase. Go on with [`Flash::block_changed`].
+    Change,
 }
 
 impl Flash {
@@ -284,9 +282,10 @@ impl Flash {
         kernel: &mut Kernel,
         above: &impl Above,
         die: u32,
+        operation: &DieOperation,
         program: Program,
     ) {
-        let Program { operation, class, holder, pages, page, command } = program;
+        let Program { class, holder, pages, page, command } = program;
         self.dies[die as usize].take_turn(1, class);
         let planes = usize::from(operation.planes);
         let array = self.times.program(page);
@@ -310,9 +309,9 @@ impl Flash {
             _ => {}
         }
         if self.holds.is_empty() {
-            self.occupy(kernel, die, holder, operation, command, array);
+            self.occupy(kernel, die, holder, *operation, command, array);
         } else {
-            self.begin_long(kernel, die, holder, operation, command, array);
+            self.begin_long(kernel, die, holder, *operation, command, array);
         }
     }
 
@@ -435,47 +434,59 @@ impl Flash {
         die: u32,
     ) -> ArrayEnd {
         let state = &mut self.dies[die as usize];
-        let Some(operation) = &state.operation else { return ArrayEnd::Nothing };
-        if operation.kind != OperationKind::Read {
-            return match self.block_changed(kernel, above, die) {
-                Some(operation) => ArrayEnd::Changed(operation),
-                None => ArrayEnd::Nothing,
-            };
-        }
+        let operation = match &state.operation {
+            Some(operation) if operation.kind == OperationKind::Read => operation,
+            _ => return ArrayEnd::Change,
+        };
         state.transfers = operation.planes;
         if let DieOperation { planes: 1, items: [work, ..], .. } = *operation {
             let channel = state.channel;
             if !self.read_ready(kernel, above, die, channel, work) {
                 cold_path();
-                return ArrayEnd::Failed {
-                    work,
-                    of: DieOperation::new(OperationKind::Read),
-                    next: 1,
-                };
+                return ArrayEnd::Failed { work, next: 1 };
             }
             self.look_after_reads(channel);
             return ArrayEnd::Reads;
         }
         let operation = *operation;
-        self.reads_ready(kernel, above, die, &operation, 0)
+        self.several_ready(kernel, above, die, &operation, 0)
     }
 
-    /// Pages of an operation of several planes are in their die's registers: those of the reads
-    /// from place `from` on. Stops at the first that is spoilt; call it again with what is left.
-    #[inline(never)]
+    /// Goes on with the reads of a die of which one has failed.
+    #[cold]
     pub(crate) fn reads_ready(
         &mut self,
         kernel: &mut Kernel,
         above: &mut impl Above,
         die: u32,
+        next: u32,
+    ) -> ArrayEnd {
+        match self.interrupted.take() {
+            Some(operation) => self.several_ready(kernel, above, die, &operation, next),
+            None => {
+                self.look_after_reads(self.dies[die as usize].channel);
+                ArrayEnd::Reads
+            }
+        }
+    }
+
+    /// Pages of an operation of several planes are in their die's registers: those of the reads
+    /// from place `from` on. Stops at the first that is spoilt.
+    #[inline(never)]
+    fn several_ready(
+        &mut self,
+        kernel: &mut Kernel,
+        above: &mut impl Above,
+        die: u32,
         operation: &DieOperation,
-        from: usize,
+        from: u32,
     ) -> ArrayEnd {
         let channel = self.dies[die as usize].channel;
-        for at in from..usize::from(operation.planes) {
-            let work = operation.items[at];
+        for at in from..u32::from(operation.planes) {
+            let work = operation.items[at as usize];
             if !self.read_ready(kernel, above, die, channel, work) {
-                return ArrayEnd::Failed { work, of: *operation, next: at + 1 };
+                self.interrupted = Some(Box::new(*operation));
+                return ArrayEnd::Failed { work, next: at + 1 };
             }
         }
         self.look_after_reads(channel);
@@ -495,7 +506,7 @@ impl Flash {
 
     /// A program or an erase is done; which.
     #[inline(always)]
-    pub(super) fn block_changed(
+    pub(crate) fn block_changed(
         &mut self,
         kernel: &mut Kernel,
         above: &mut impl Above,

@@ -24,6 +24,9 @@ pub(crate) enum Dropped {
     Work(u32),
 }
 
+/// A lane of the ledger and its channel.
+pub(crate) type LaneAndChannel = (usize, usize);
+
 impl Flash {
     #[inline]
     pub(super) fn lane(&self, die: u32) -> usize {
@@ -304,20 +307,25 @@ impl Flash {
         }
     }
 
+    /// What programs in a plane wait for.
+    #[inline(always)]
+    pub(crate) fn lane_and_channel(&self, plane: u32) -> LaneAndChannel {
+        let Die { channel, lane, .. } = self.dies[self.shape.die_of_plane(plane) as usize];
+        (lane as usize, channel as usize)
+    }
+
     /// The same for a part of a page that is programmed now and has waited since `queued`; returns
     /// what neither die nor channel explains: it waited for a free block.
     #[inline(always)]
     pub(crate) fn charge_program_wait(
-        &mut self,
+        &self,
         kernel: &mut Kernel,
         part: u32,
-        plane: u32,
+        (lane, channel): LaneAndChannel,
         holder: HolderIndex,
         queued: Time,
     ) -> Span {
         let now = kernel.now;
-        let Die { channel, lane, .. } = self.dies[self.shape.die_of_plane(plane) as usize];
-        let (channel, lane) = (channel as usize, lane as usize);
         let observe = &mut kernel.observe;
         let waiting = Waiting::Program(part);
         let charged = observe.charge_lane(waiting, (lane, channel), now, holder);

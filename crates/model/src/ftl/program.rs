@@ -10,10 +10,12 @@ use crate::flash::channel::ProgramTurn;
 use crate::flash::die::{DieOperation, OperationKind};
 use crate::flash::operation::Program;
 use crate::flash::queues::{CLASS_COLLECTION, CLASS_HOST, CLASS_MAPPING};
-use crate::flash::scheduler::Dropped;
+use crate::flash::scheduler::{Dropped, LaneAndChannel};
+use crate::kernel::Kernel;
 use crate::kernel::pool::{Linked, List, NONE};
 use crate::observe::blame::HolderIndex;
 use mynah_stamp::Span;
+use std::hint::cold_path;
 
 /// A program that is being filled.
 struct Filling {
@@ -115,13 +117,7 @@ impl Ftl {
     }
 
     /// Whether a page of `class` that fills blocks of `stream` can be programmed in `plane` now.
-    fn can_join(
-        &self,
-        kernel: &crate::kernel::Kernel,
-        plane: u32,
-        class: u8,
-        stream: Stream,
-    ) -> bool {
+    fn can_join(&self, kernel: &Kernel, plane: u32, class: u8, stream: Stream) -> bool {
         if self.goes_by_heat() {
             return self.stream_by_heat(kernel, plane, class) == Some(stream);
         }
@@ -131,9 +127,19 @@ impl Ftl {
 }
 
 impl Drive {
-    /// A die can take a program: its page is filled, and those of other planes that may join it.
+    /// A die of a channel can take a program: its page is filled, and those of other planes that
+    /// may join it. Then the channel goes on, perhaps with another program.
     #[inline(never)]
-    pub(crate) fn start_program(&mut self, turn: ProgramTurn) {
+    pub(crate) fn start_program(&mut self, channel: u32, turn: ProgramTurn) {
+        self.fill_program(turn);
+        if let Some(turn) = self.flash.grant_on(&mut self.kernel, &mut self.ftl, channel) {
+            cold_path();
+            self.start_program(channel, turn);
+        }
+    }
+
+    #[inline(always)]
+    fn fill_program(&mut self, turn: ProgramTurn) {
         let ProgramTurn { die, plane, class } = turn;
         let ftl = &self.ftl;
         let stream = match ftl.goes_by_heat() {
@@ -155,8 +161,8 @@ impl Drive {
                 self.fill_page(&mut filling, other);
             }
         }
-        let Filling { operation, holder, .. } = filling;
-        let Some(holder) = holder else {
+        let Filling { operation, holder, .. } = &filling;
+        let Some(holder) = *holder else {
             // Everything that waited had become void.
             return self.flash.nothing_to_program(die);
         };
@@ -182,8 +188,8 @@ impl Drive {
         if class == CLASS_COLLECTION && self.ftl.paced {
             self.ftl.pages_moved(&operation.slots[..planes]);
         }
-        let program = Program { operation, class, holder, pages, page, command };
-        self.flash.program(&mut self.kernel, &self.ftl, die, program);
+        let program = Program { class, holder, pages, page, command };
+        self.flash.program(&mut self.kernel, &self.ftl, die, operation, program);
     }
 
     /// Transfer time of what changes in units that are overwritten in place.
@@ -218,11 +224,12 @@ impl Drive {
             let first = &self.ftl.units[chosen.head];
             filling.holder.get_or_insert(first.holder);
             let whole_page = matches!(first.content, Content::TranslationPage(_));
+            let place = self.flash.lane_and_channel(plane);
             if self.ftl.plain_programs {
                 let mut unit = chosen.head;
-                for place in 0..count {
-                    let rest = self.charge_unit_wait(unit, plane);
-                    self.map_unit(unit, slot + place, rest);
+                for at in 0..count {
+                    let rest = self.charge_unit_wait(unit, place);
+                    self.map_unit(unit, slot + at, rest);
                     unit = self.ftl.units[unit].next();
                 }
                 // The rest of the page stays empty.
@@ -230,7 +237,7 @@ impl Drive {
                     self.ftl.mapping.table.clear_slot(slot + place);
                 }
             } else {
-                self.map_word_line(chosen.head, plane, slot, capacity);
+                self.map_word_line(chosen.head, place, slot, capacity);
             }
             if stream.is_host() && !whole_page {
                 self.kernel.observe.count().padded_units += u64::from(capacity - count);
@@ -248,12 +255,12 @@ impl Drive {
     /// Charges the wait of a unit whose program starts now; returns the part of it in which it
     /// waited for a free block.
     #[inline(always)]
-    fn charge_unit_wait(&mut self, unit: u32, plane: u32) -> Span {
+    fn charge_unit_wait(&mut self, unit: u32, waited_for: LaneAndChannel) -> Span {
         let u = &self.ftl.units[unit];
         if !u.watched || u.queued == self.kernel.now {
             return Span::ZERO;
         }
-        self.flash.charge_program_wait(&mut self.kernel, unit, plane, u.holder, u.queued)
+        self.flash.charge_program_wait(&mut self.kernel, unit, waited_for, u.holder, u.queued)
     }
 
     /// Takes what a program carries out of its plane's queue; how many units.
@@ -324,10 +331,10 @@ impl Drive {
 
     /// Maps units to their places in the pages from `slot` on.
     #[inline(never)]
-    fn map_word_line(&mut self, first: u32, plane: u32, slot: u32, capacity: u32) {
+    fn map_word_line(&mut self, first: u32, waited_for: LaneAndChannel, slot: u32, capacity: u32) {
         let (mut unit, mut used, mut filled) = (first, 0, 0);
         while unit != NONE {
-            let rest = self.charge_unit_wait(unit, plane);
+            let rest = self.charge_unit_wait(unit, waited_for);
             let (place, after) = self.ftl.place_in_program(self.ftl.units[unit].content, used);
             for place in filled..place {
                 self.ftl.mapping.table.clear_slot(slot + place);
