@@ -4,6 +4,7 @@
 //! messages that point into a file belong to the code that reads drive files; this module
 //! only refuses what the model could not simulate ([`Config::check`]).
 
+pub use crate::victim::VictimPolicy;
 use mynah_stamp::{Span, Time};
 
 /// A drive, complete. [`Config::check`] says whether it can be built.
@@ -689,45 +690,6 @@ pub struct Energy {
     pub channel_mw: u64,
     /// The drive at all times, mW.
     pub idle_mw: u64,
-}
-
-/// Which block is collected. Blocks that are free, being filled or being collected are never
-/// candidates. Nothing is collected in a plane without a block that has a page's worth of
-/// invalid units; where a policy finds none of the blocks that it would take, it takes the one
-/// with the fewest valid units.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum VictimPolicy {
-    /// The block with the fewest valid units.
-    Greedy,
-    /// The one with the fewest valid units among `d` blocks drawn at random (RGA).
-    DChoices {
-        /// Blocks drawn.
-        d: u32,
-    },
-    /// Any block, drawn at random.
-    Random,
-    /// A block drawn at random among those with enough invalid units (MQSim's RANDOM_P, whose
-    /// victims have at least one).
-    RandomP {
-        /// Pages' worth of invalid units that the block has at least, 1 or more.
-        pages: u32,
-    },
-    /// A block drawn at random among those with fewer valid units than the average of all
-    /// candidates (Random++ of Van Houdt, SIGMETRICS 2013).
-    RandomPlusPlus,
-    /// The block that was filled longest ago (Desnoyers, SYSTOR 2012: LRU cleaning).
-    Fifo,
-    /// The block with the largest `age (1 - u) / 2u`, where `u` is its share of valid units
-    /// and its age the pages programmed in the drive since a unit of it was last written or
-    /// invalidated (Kawaguchi, Nishioka and Motoda, USENIX 1995, with writes for time).
-    CostBenefit,
-}
-
-impl VictimPolicy {
-    /// Whether the choice depends on when a block was filled or last lost a unit.
-    pub(crate) fn needs_age(self) -> bool {
-        matches!(self, VictimPolicy::Fifo | VictimPolicy::CostBenefit)
-    }
 }
 
 /// What is collected at a time.

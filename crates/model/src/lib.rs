@@ -31,6 +31,7 @@ pub mod steady;
 #[doc(hidden)]
 pub mod testing;
 mod validate;
+mod victim;
 
 pub use cache::warm;
 pub use check::BrokenInvariant;

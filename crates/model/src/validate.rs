@@ -4,7 +4,7 @@
 use crate::config::{
     Arbitration, CacheMode, Caching, CollectionUnit, Config, Fault, FaultExtent, HotData,
     MappingScheme, MappingTable, MediaOperation, Namespace, Placement, RowPolicy, UnmappedReads,
-    VictimPolicy, WriteBack, WriteFrontiers,
+    WriteBack, WriteFrontiers,
 };
 use crate::flash::timing::PLANES_MAX;
 use crate::ftl::blocks::UNITS_PER_BLOCK_MAX;
@@ -228,11 +228,9 @@ impl Config {
         if (1..4).any(|at| order[..at].contains(&order[at])) {
             return fail("plane_order", "each of channel, chip, die and plane comes once");
         }
-        if let VictimPolicy::DChoices { d } = self.gc.victim {
-            within("gc.victim.d", d.into(), 1..=u64::from(g.blocks_per_plane))?;
-        }
-        if let VictimPolicy::RandomP { pages } = self.gc.victim {
-            within("gc.victim.pages", pages.into(), 1..=u64::from(g.pages_per_block))?;
+        let (blocks, pages) = (g.blocks_per_plane, g.pages_per_block);
+        if let Some((key, number, max)) = self.gc.victim.parameter(blocks, pages) {
+            within(key, number.into(), 1..=max.into())?;
         }
         within(
             "gc.reserve_blocks",

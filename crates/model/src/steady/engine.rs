@@ -18,7 +18,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use super::pool::HotShare;
 use super::sequence::{Order, Run, Sequence};
 use crate::config::{VictimPolicy, WriteFrontiers};
-use crate::ftl::blocks::cost_benefit;
+use crate::victim::{Choice, Few, worth};
 
 /// Bit of [`Engine::score`] that keeps a block from being chosen: it is open.
 const OPEN: u16 = 0x8000;
@@ -102,6 +102,8 @@ pub(super) struct Engine {
     /// When each block was filled (FIFO) or last changed (cost-benefit), in units written and
     /// copied; empty for other policies.
     stamps: Vec<u64>,
+    /// Whether every unit that is invalidated is noted in its block's stamp.
+    follows: bool,
     /// When each block was opened, by the number of blocks that were before.
     opened: Vec<u64>,
     openings: u64,
@@ -175,7 +177,7 @@ impl Engine {
         let mut free: Vec<usize> = (filled.len()..blocks).rev().collect();
         let host = Open { block: free.pop().expect("a free block"), written: 0 };
         score[host.block] = OPEN;
-        let stamps = match rules.victim.needs_age() {
+        let stamps = match rules.victim.declaration().stamps_blocks() {
             true => (0..blocks as u64).collect(),
             false => vec![],
         };
@@ -193,6 +195,7 @@ impl Engine {
             collected: None,
             hot: None,
             stamps,
+            follows: rules.victim.declaration().follows_changes(),
             opened,
             openings: blocks as u64,
             cursor: 0,
@@ -306,7 +309,7 @@ impl Engine {
         self.host.written += batch;
         self.tally.host_writes += u64::from(batch);
         let new = self.tag[frontier];
-        if self.rules.victim == VictimPolicy::CostBenefit {
+        if self.follows {
             return self.write_dated(batch);
         }
         if let [(_, only)] = self.shares[..] {
@@ -371,7 +374,7 @@ impl Engine {
             let state = &mut self.classes[class];
             let from = state.replace(&mut self.rng, &self.tag, &mut self.score, self.tag[to]);
             state.counts[to] += 1;
-            if self.rules.victim == VictimPolicy::CostBenefit {
+            if self.follows {
                 self.stamps[from] = clock;
             }
         }
@@ -479,21 +482,21 @@ impl Engine {
     }
 
     fn collect(&mut self) {
-        let victim = match self.rules.victim {
-            VictimPolicy::Greedy => self.fewest_valid(),
-            VictimPolicy::DChoices { d } => self.fewest_valid_of(d),
-            VictimPolicy::Random => self.fewest_valid_of(1),
-            VictimPolicy::RandomP { pages } => {
+        let victim = match self.rules.victim.declaration().choice {
+            Choice::Fewest => self.fewest_valid(),
+            Choice::FewestDrawn(d) => self.fewest_valid_of(d),
+            Choice::Drawn(Few::Any) => self.fewest_valid_of(1),
+            Choice::Drawn(Few::Invalid { pages }) => {
                 let units = u32::from(self.rules.units_per_block);
                 self.random_with_less((units + 1).saturating_sub(pages) as u16)
             }
-            VictimPolicy::RandomPlusPlus => {
+            Choice::Drawn(Few::BelowMean) => {
                 let closed = || self.score.iter().filter(|&&score| score < OPEN);
                 let sum: u64 = closed().map(|&score| u64::from(score)).sum();
                 self.random_with_less(sum.div_ceil(closed().count() as u64) as u16)
             }
-            VictimPolicy::Fifo => self.oldest(),
-            VictimPolicy::CostBenefit => self.most_worthwhile(),
+            Choice::Oldest => self.oldest(),
+            Choice::MostWorth => self.most_worthwhile(),
         };
         let valid = self.score[victim];
         self.tally.collections += 1;
@@ -643,7 +646,7 @@ impl Engine {
         for block in (self.cursor..blocks).chain(0..self.cursor) {
             if self.score[block] < OPEN {
                 let (valid, units) = (self.score[block], self.rules.units_per_block);
-                let worth = cost_benefit(valid.into(), units.into(), self.age(block));
+                let worth = worth(valid.into(), units.into(), self.age(block));
                 if worth > most {
                     (best, most) = (block, worth);
                 }

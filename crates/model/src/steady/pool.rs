@@ -371,13 +371,7 @@ impl Pool {
             units: ((class.units as f64 * ratio).round() as u64).max(class.units.min(1)),
             ..*class
         });
-        let victim = match self.victim {
-            VictimPolicy::RandomP { pages } => {
-                let pages = ((f64::from(pages) * ratio).round() as u32).max(1);
-                VictimPolicy::RandomP { pages }
-            }
-            other => other,
-        };
+        let victim = self.victim.scaled(ratio);
         let pool = Pool { units_per_block, victim, classes: classes.collect(), ..self.clone() };
         if pool.validate().is_ok() { pool } else { self.clone() }
     }

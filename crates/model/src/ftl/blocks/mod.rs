@@ -4,9 +4,10 @@
 mod state;
 mod superblock;
 
-use crate::config::{CollectionUnit, Gc, VictimPolicy, Wear, WriteFrontiers};
+use crate::config::{CollectionUnit, Gc, Wear, WriteFrontiers};
 use crate::ftl::space::Shape;
 use crate::kernel::pool::NONE;
+use crate::victim::{Choice, Declaration, Few, worth};
 use mynah_memory::prefetch;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use std::collections::VecDeque;
@@ -69,14 +70,6 @@ const SPENT_TABLE_BLOCK: u32 = 8;
 /// blocks are older than that.
 const CLOCK_START: u64 = 1 << 48;
 
-/// What collecting a block is worth under the cost-benefit policy: its age, times the share
-/// of its units that is won, over the share that has to be read and written.
-pub(crate) fn cost_benefit(valid: u32, units_per_block: u32, age: u64) -> f64 {
-    let won = f64::from(units_per_block - valid);
-    // One more, so that among blocks that have just changed the share won decides.
-    won * (age + 1) as f64 / (2.0 * f64::from(valid))
-}
-
 pub(crate) struct Blocks {
     shape: Shape,
     /// Valid units of each block, with [`INELIGIBLE`] as a flag.
@@ -90,7 +83,7 @@ pub(crate) struct Blocks {
     /// Where the next search for a victim starts in each plane, so that ties take turns.
     cursor: Vec<u32>,
     sharing: Sharing,
-    policy: VictimPolicy,
+    policy: Declaration,
     /// When each block was filled (FIFO) or last changed (cost-benefit), on `clock`; empty
     /// for policies that do not ask.
     stamps: Vec<u64>,
@@ -177,6 +170,7 @@ impl Blocks {
             (first..first + shape.blocks_per_plane).collect()
         };
         let closed = Frontier { block: NONE, next_page: shape.pages_per_block };
+        let policy = gc.victim.declaration();
         let endurance = match wear.endurance {
             None => vec![],
             Some(cycles) => (0..blocks)
@@ -197,8 +191,8 @@ impl Blocks {
                 WriteFrontiers::Separate => Sharing::None,
                 WriteFrontiers::HotCold(_) => Sharing::Heat,
             },
-            policy: gc.victim,
-            stamps: if gc.victim.needs_age() { vec![0; blocks as usize] } else { vec![] },
+            policy,
+            stamps: if policy.stamps_blocks() { vec![0; blocks as usize] } else { vec![] },
             clock: CLOCK_START,
             reserve: gc.reserve_blocks as usize,
             start: start as usize,
@@ -207,7 +201,7 @@ impl Blocks {
             gone: Vec::new(),
             in_plane: vec![],
             dynamic: wear.dynamic,
-            follows: gc.victim == VictimPolicy::CostBenefit,
+            follows: policy.follows_changes(),
             levelling: match wear.static_threshold {
                 Some(_) => vec![false; shape.planes as usize],
                 None => vec![],
@@ -502,7 +496,7 @@ impl Blocks {
         if let Some(count) = self.in_plane.get_mut(self.shape.plane_of_block(block) as usize) {
             *count = (i64::from(*count) + units) as u32;
         }
-        if units < 0 && self.policy == VictimPolicy::CostBenefit {
+        if units < 0 && self.policy.follows_changes() {
             self.stamps[block as usize] = self.clock;
         }
     }
@@ -560,18 +554,19 @@ impl Blocks {
             self.valid[block as usize] |= INELIGIBLE;
             return Some(block);
         }
-        let best = match self.policy {
-            VictimPolicy::Greedy => self.least_valid(plane),
-            VictimPolicy::DChoices { d } => {
+        let best = match self.policy.choice {
+            Choice::Fewest => self.least_valid(plane),
+            Choice::FewestDrawn(d) => {
                 self.best_of_draws(plane, d).unwrap_or_else(|| self.least_valid(plane))
             }
-            policy => self.other_victim(plane, policy),
+            Choice::Drawn(few) => self.unless_all_valid(plane, |blocks| blocks.drawn(plane, few)),
+            Choice::Oldest => self.unless_all_valid(plane, |blocks| blocks.oldest(plane)),
+            Choice::MostWorth => self.unless_all_valid(plane, |blocks| blocks.most_worth(plane)),
         };
         let block = first + best;
         if u32::from(self.valid[block as usize]) >= self.valid_too_many() {
-            // Random and FIFO take what comes, once some other block is worth collecting.
-            let any = matches!(self.policy, VictimPolicy::Random | VictimPolicy::Fifo);
-            if !any
+            // Some take what comes, once some other block is worth collecting.
+            if !self.policy.takes_what_comes
                 || u32::from(self.valid[(first + self.least_valid(plane)) as usize])
                     >= self.valid_too_many()
             {
@@ -594,55 +589,70 @@ impl Blocks {
         (u32::from(self.valid[least as usize]) <= most).then_some(least)
     }
 
-    /// The choice of the policies that are neither greedy nor d-choices, counted from the
-    /// plane's first block.
-    fn other_victim(&mut self, plane: u32, policy: VictimPolicy) -> u32 {
+    /// What `choose` takes, counted from the plane's first block; the block with the fewest valid
+    /// units if it takes none, or if nothing can be won of any.
+    fn unless_all_valid(
+        &mut self,
+        plane: u32,
+        choose: impl FnOnce(&mut Blocks) -> Option<u32>,
+    ) -> u32 {
         let least = self.least_valid(plane);
-        let blocks = self.shape.blocks_per_plane;
-        let first = (plane * blocks) as usize;
-        let too_many = self.valid_too_many();
-        if u32::from(self.valid[first + least as usize]) >= too_many {
+        let first = plane * self.shape.blocks_per_plane;
+        if u32::from(self.valid[(first + least) as usize]) >= self.valid_too_many() {
             return least;
         }
-        let counts = &self.valid[first..][..blocks as usize];
-        let candidates = || counts.iter().filter(|&&valid| valid & INELIGIBLE == 0);
-        let chosen = match policy {
-            VictimPolicy::Greedy | VictimPolicy::DChoices { .. } => None,
-            VictimPolicy::Random => self.random_with_less(plane, u32::from(INELIGIBLE)),
-            VictimPolicy::RandomP { pages } => {
+        choose(self).unwrap_or(least)
+    }
+
+    /// Valid units of the blocks of a plane.
+    fn counts(&self, plane: u32) -> &[u16] {
+        let blocks = self.shape.blocks_per_plane as usize;
+        &self.valid[plane as usize * blocks..][..blocks]
+    }
+
+    /// A block drawn among those with few enough valid units.
+    fn drawn(&mut self, plane: u32, few: Few) -> Option<u32> {
+        let too_many = self.valid_too_many();
+        let limit = match few {
+            Few::Any => u32::from(INELIGIBLE),
+            Few::Invalid { pages } => {
                 let invalid = pages.saturating_mul(self.shape.units_per_page);
-                let limit = (self.shape.units_per_block + 1).saturating_sub(invalid);
-                self.random_with_less(plane, limit.min(too_many))
+                (self.shape.units_per_block + 1).saturating_sub(invalid).min(too_many)
             }
-            VictimPolicy::RandomPlusPlus => {
-                let sum: u64 = candidates().map(|&valid| u64::from(valid)).sum();
-                let average = sum.div_ceil(candidates().count() as u64) as u32;
-                self.random_with_less(plane, average.min(too_many))
-            }
-            VictimPolicy::Fifo => {
-                let stamps = &self.stamps[first..][..blocks as usize];
-                let candidates = counts.iter().zip(stamps).zip(0..);
-                let collectable = candidates.filter(|((valid, _), _)| **valid & INELIGIBLE == 0);
-                collectable.min_by_key(|((_, stamp), _)| **stamp).map(|(_, block)| block)
-            }
-            VictimPolicy::CostBenefit => {
-                let units = self.shape.units_per_block;
-                let start = self.cursor[plane as usize];
-                let (mut best, mut most) = (None, -1.0);
-                for block in (start..blocks).chain(0..start) {
-                    let valid = u32::from(counts[block as usize]);
-                    if valid < too_many {
-                        let age = self.clock - self.stamps[first + block as usize];
-                        let worth = cost_benefit(valid, units, age);
-                        if worth > most {
-                            (best, most) = (Some(block), worth);
-                        }
-                    }
-                }
-                best
+            Few::BelowMean => {
+                let counts = self.counts(plane).iter().filter(|&&valid| valid & INELIGIBLE == 0);
+                let sum: u64 = counts.clone().map(|&valid| u64::from(valid)).sum();
+                (sum.div_ceil(counts.count() as u64) as u32).min(too_many)
             }
         };
-        chosen.unwrap_or(least)
+        self.random_with_less(plane, limit)
+    }
+
+    /// The block with the least stamp.
+    fn oldest(&self, plane: u32) -> Option<u32> {
+        let first = (plane * self.shape.blocks_per_plane) as usize;
+        let candidates = self.counts(plane).iter().zip(&self.stamps[first..]).zip(0..);
+        let collectable = candidates.filter(|((valid, _), _)| **valid & INELIGIBLE == 0);
+        collectable.min_by_key(|((_, stamp), _)| **stamp).map(|(_, block)| block)
+    }
+
+    /// The block that is worth most; the first from the cursor of equals.
+    fn most_worth(&self, plane: u32) -> Option<u32> {
+        let (units, too_many) = (self.shape.units_per_block, self.valid_too_many());
+        let blocks = self.shape.blocks_per_plane;
+        let (first, counts) = ((plane * blocks) as usize, self.counts(plane));
+        let start = self.cursor[plane as usize];
+        let (mut best, mut most) = (None, -1.0);
+        for block in (start..blocks).chain(0..start) {
+            let valid = u32::from(counts[block as usize]);
+            if valid < too_many {
+                let worth = worth(valid, units, self.clock - self.stamps[first + block as usize]);
+                if worth > most {
+                    (best, most) = (Some(block), worth);
+                }
+            }
+        }
+        best
     }
 
     /// A block drawn among those with less than `limit` valid units, counted from the plane's

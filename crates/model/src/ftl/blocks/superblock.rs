@@ -6,11 +6,11 @@
 //! translation pages have turns of their own. A plane that is far behind the others passes over
 //! turns, and superblocks of those turns do without it.
 
-use super::{Blocks, INELIGIBLE, STREAMS, cost_benefit};
-use crate::config::VictimPolicy;
+use super::{Blocks, INELIGIBLE, STREAMS};
 use crate::kernel::pool::NONE;
 use crate::observe::account::StateHash;
 use crate::state::{Reader, StateError, Writer};
+use crate::victim::{Choice, Few, worth};
 use std::collections::VecDeque;
 
 /// Turns that a plane may be behind. An estimate: pages that are spread evenly over the planes
@@ -299,7 +299,7 @@ impl Blocks {
             if complete && (superblock.is_open || superblock.blocks.iter().zip(usable).any(waits)) {
                 continue;
             }
-            let newest = self.policy == VictimPolicy::CostBenefit;
+            let newest = self.policy.follows_changes();
             let mut candidate = Candidate {
                 superblock: id,
                 valid: 0,
@@ -335,32 +335,34 @@ impl Blocks {
             0 => least.superblock,
             count => of[blocks.draw(count as u32) as usize].superblock,
         };
-        Some(match self.policy {
-            VictimPolicy::Greedy => least.superblock,
-            VictimPolicy::DChoices { d } => {
+        Some(match self.policy.choice {
+            Choice::Fewest => least.superblock,
+            Choice::FewestDrawn(d) => {
                 let drawn: Vec<usize> =
                     (0..d).map(|_| self.draw(candidates.len() as u32) as usize).collect();
                 fewest(drawn.iter().map(|&at| &candidates[at]))?.superblock
             }
-            VictimPolicy::Random => drawn(self, &candidates.iter().collect::<Vec<_>>()),
-            VictimPolicy::RandomP { pages } => {
-                let invalid = pages.saturating_mul(self.shape.units_per_page);
-                let blocks = |it: &Candidate| it.units / self.shape.units_per_block;
-                let fits =
-                    |it: &&Candidate| it.units - it.valid >= invalid.saturating_mul(blocks(it));
-                drawn(self, &candidates.iter().filter(fits).collect::<Vec<_>>())
-            }
-            VictimPolicy::RandomPlusPlus => {
+            Choice::Drawn(few) => {
+                let invalid = match few {
+                    Few::Invalid { pages } => pages.saturating_mul(self.shape.units_per_page),
+                    Few::Any | Few::BelowMean => 0,
+                };
                 let mean = candidates.iter().map(Candidate::share).sum::<f64>();
                 let mean = mean / candidates.len() as f64;
-                let fits = |it: &&Candidate| it.share() < mean;
+                let blocks = |it: &Candidate| it.units / self.shape.units_per_block;
+                let fits = |it: &&Candidate| match few {
+                    Few::Any => true,
+                    Few::Invalid { .. } => {
+                        it.units - it.valid >= invalid.saturating_mul(blocks(it))
+                    }
+                    Few::BelowMean => it.share() < mean,
+                };
                 drawn(self, &candidates.iter().filter(fits).collect::<Vec<_>>())
             }
-            VictimPolicy::Fifo => candidates.iter().min_by_key(|it| it.stamp)?.superblock,
-            VictimPolicy::CostBenefit => {
+            Choice::Oldest => candidates.iter().min_by_key(|it| it.stamp)?.superblock,
+            Choice::MostWorth => {
                 let clock = self.clock;
-                let worth =
-                    |it: &Candidate| cost_benefit(it.valid, it.units, clock - it.stamp.min(clock));
+                let worth = |it: &Candidate| worth(it.valid, it.units, clock - it.stamp.min(clock));
                 candidates.iter().max_by(|a, b| worth(a).total_cmp(&worth(b)))?.superblock
             }
         })

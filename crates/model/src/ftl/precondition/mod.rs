@@ -13,7 +13,7 @@ mod logs;
 mod moment;
 mod ordered;
 
-use crate::config::{CollectionUnit, VictimPolicy, WriteFrontiers};
+use crate::config::{CollectionUnit, WriteFrontiers};
 use crate::drive::Drive;
 use crate::ftl::blocks::{Frontier, Stream};
 use crate::ftl::mapping::table::Content;
@@ -510,12 +510,7 @@ impl Drive {
                     hot: class.hot,
                 })
                 .collect(),
-            victim: match self.config.gc.victim {
-                VictimPolicy::RandomP { pages } => {
-                    VictimPolicy::RandomP { pages: pages * self.shape.units_per_page }
-                }
-                victim => victim,
-            },
+            victim: self.config.gc.victim.scaled(self.shape.units_per_page.into()),
             frontiers: self.config.gc.frontiers,
             collect_below: kept,
             keep_free: kept,
@@ -530,14 +525,10 @@ impl Drive {
         let planes = self.shape.planes.min(most).max(1);
         let classes =
             pool.classes.iter().map(|of| Class { units: of.units * u64::from(planes), ..*of });
-        let victim = match pool.victim {
-            VictimPolicy::RandomP { pages } => VictimPolicy::RandomP { pages: pages * planes },
-            victim => victim,
-        };
         Pool {
             units_per_block: pool.units_per_block * planes,
             classes: classes.collect(),
-            victim,
+            victim: pool.victim.scaled(planes.into()),
             ..pool.clone()
         }
     }
