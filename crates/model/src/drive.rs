@@ -332,7 +332,7 @@ impl Drive {
             Arrived::Data { work } => self.read_done(work),
             Arrived::Copyback { work, die } => {
                 cold_path();
-                return self.program_copyback(die, work);
+                return self.moved_page_in_register(die, work);
             }
         }
         self.flash.look_again(channel);

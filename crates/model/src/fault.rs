@@ -136,7 +136,7 @@ impl Drive {
         let first = die * self.shape.planes_per_die;
         for plane in first..first + self.shape.planes_per_die {
             self.fail_writes(plane);
-            self.abandon_merge(plane);
+            self.abandon_moves(plane);
             self.flash.drop_works(plane);
         }
         self.flash.forget_if_empty(die);
@@ -190,7 +190,7 @@ impl Drive {
         for plane in 0..self.shape.planes {
             self.resume_collection(plane);
             self.collect_if_needed(plane);
-            self.merge_if_needed(plane);
+            self.first_to_program_changed(plane);
         }
         // What the cache has kept goes on as it would have.
         self.evict_surplus();

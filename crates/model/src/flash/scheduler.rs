@@ -151,6 +151,7 @@ impl Flash {
 
     /// A part of a page waits to be programmed in `plane`: behind `last`, see
     /// [`Flash::last_program`].
+    #[inline(always)]
     pub(crate) fn program_waits(
         &mut self,
         kernel: &mut Kernel,

@@ -108,8 +108,7 @@ impl Above for Ftl {
 
     #[inline(always)]
     fn collects_first(&self) -> bool {
-        // Host writes wait for what is merged.
-        self.hybrid.is_some()
+        self.scheme.moves_first()
     }
 
     fn pages_wanted(&self, work: &Work) -> u32 {
@@ -207,9 +206,9 @@ impl Ftl {
                 Stream::Host,
             ),
         };
-        full && match self.plain_programs || self.hybrid.is_none() {
+        full && match self.plain_programs {
             true => self.blocks.can_program(plane, stream),
-            false => self.can_program_in_pool(plane, class),
+            false => self.has_place(plane, class, stream),
         }
     }
 

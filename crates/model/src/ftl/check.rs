@@ -34,12 +34,10 @@ impl Ftl {
                 _ => self.space_of(unit).planes.contains(&plane),
             };
             hold(fits, || format!("unit {unit} is in slot {slot} of plane {plane}"))?;
-            if let Some(hybrid) = &self.hybrid {
-                let home = self.home_of(Content::Unit(unit));
-                hold(hybrid.may_hold(slot, home), || {
-                    format!("unit {unit} with place {home} is in slot {slot}")
-                })?;
-            }
+            let home = || self.home_of(Content::Unit(unit));
+            hold(self.scheme.may_hold(slot, home), || {
+                format!("unit {unit} with place {} is in slot {slot}", home())
+            })?;
             valid[self.shape.block_of_slot(slot) as usize] += 1;
         }
         for page in 0..table.translation_pages() {
@@ -93,12 +91,8 @@ impl Ftl {
                     return Err(BrokenInvariant(format!("slot {slot} holds data too early")));
                 }
             }
-            if let Some(hybrid) = &self.hybrid {
-                let data = &hybrid.data[first as usize..(first + blocks) as usize];
-                let data = data.iter().copied().filter(|&block| block != NONE);
-                for block in data.chain(hybrid.pools[plane as usize].used()) {
-                    seen[(block - first) as usize] += 1;
-                }
+            for block in self.scheme.blocks_taken(plane) {
+                seen[(block - first) as usize] += 1;
             }
             let collection = &self.planes[plane as usize].collection;
             let victim = collection.victim;

@@ -402,9 +402,6 @@ impl Drive {
     /// A page of the victim has been read: what is still valid goes to the collected
     /// pages' open block.
     pub(crate) fn page_collected(&mut self, plane: u32, slot: u32) {
-        if self.ftl.hybrid.is_some() {
-            return self.source_read(plane, slot);
-        }
         let collection = &mut self.ftl.planes[plane as usize].collection;
         collection.reading -= 1;
         if collection.broken {
@@ -426,12 +423,7 @@ impl Drive {
 
     /// A page of the victim is in its die's register, and the command to program it has been
     /// sent: what is still valid goes to the collected pages' open block.
-    pub(crate) fn program_copyback(&mut self, die: u32, work: u32) {
-        let (plane, from) = (self.flash.work(work).plane, self.flash.work(work).slot);
-        self.flash.give_back(work);
-        if self.ftl.hybrid.is_some() {
-            return self.program_copyback_in_pool(die, plane, from);
-        }
+    pub(crate) fn program_copyback(&mut self, die: u32, plane: u32, from: u32) {
         let collection = &mut self.ftl.planes[plane as usize].collection;
         collection.reading -= 1;
         let units_per_page = self.shape.units_per_page;
@@ -478,9 +470,6 @@ impl Drive {
 
     /// A collected unit has been programmed, or is void.
     pub(crate) fn collected_unit_done(&mut self, plane: u32) {
-        if self.ftl.hybrid.is_some() {
-            return self.copied(plane);
-        }
         self.ftl.planes[plane as usize].collection.units -= 1;
         self.collect_on(plane);
     }
@@ -510,9 +499,11 @@ impl Drive {
         }
         self.kernel.observe.count().gc_runs += blocks;
         self.flash.block_collected(plane);
-        if self.ftl.hybrid.is_some() {
-            return self.erased_in_pool(plane);
-        }
+        self.block_is_won(plane);
+    }
+
+    /// The block that `plane` has collected is erased.
+    pub(super) fn collection_ends(&mut self, plane: u32) {
         self.ftl.planes[plane as usize].collection.erasing = false;
         self.end_collection(plane);
         if !self.level_if_needed(plane) {

@@ -20,7 +20,7 @@ pub(crate) mod waiting;
 pub(crate) mod wear;
 mod write;
 
-use crate::config::{Config, MappingScheme, WriteFrontiers};
+use crate::config::{Config, WriteFrontiers};
 use crate::fault::Faults;
 use crate::io::NamespaceId;
 use crate::kernel::pool::Pool;
@@ -30,7 +30,7 @@ use collection::PlaneState;
 use heat::HotQueues;
 use hotness::Hotness;
 use mapping::cached::Mapping;
-use mapping::hybrid::Hybrid;
+use mapping::scheme::Scheme;
 use mapping::table::Content;
 use mynah_stamp::Span;
 use placement::Stripe;
@@ -51,8 +51,6 @@ pub(crate) struct Streams {
 /// Where everything is on flash, and what is on its way there.
 pub(crate) struct Ftl {
     shape: Shape,
-    /// Memory that is overwritten in place.
-    rewritable: bool,
     /// Whether collection keeps pace with the host's writes.
     paced: bool,
     /// How long a die rests before its planes are collected, if they are then, until how many of
@@ -60,8 +58,8 @@ pub(crate) struct Ftl {
     idle_after: Option<Span>,
     idle_blocks: usize,
     mapping: Mapping,
-    /// What each block is, where that is not for the allocator to say.
-    hybrid: Option<Box<Hybrid>>,
+    /// Where what is written goes.
+    scheme: Scheme,
     namespaces: Vec<NamespaceSpace>,
     blocks: Blocks,
     /// What reads take, where that depends on wear.
@@ -107,28 +105,14 @@ impl Ftl {
             WriteFrontiers::One | WriteFrontiers::Separate => None,
         };
         let (gc, wear) = (&config.gc, &config.wear);
-        let blocks = match config.mapping.scheme {
-            MappingScheme::Hybrid { .. } => {
-                Blocks::hybrid(shape, gc, wear, random.gc, random.lives)
-            }
-            MappingScheme::Page if config.flash.rewritable => {
-                Blocks::rewritable(shape, gc, wear, random.gc, random.lives)
-            }
-            MappingScheme::Page => Blocks::new(shape, gc, wear, random.gc, random.lives),
-        };
+        let scheme = Scheme::new(config, &shape, &plan.namespaces);
+        let blocks = scheme.blocks(Blocks::new(shape, gc, wear, random.gc, random.lives));
         let idle_blocks = (gc.idle_target * f64::from(shape.blocks_per_plane)) as usize;
         Ftl {
-            rewritable: config.flash.rewritable,
             paced: gc.paced,
             idle_after: gc.idle_after,
             idle_blocks: idle_blocks.max(blocks.start),
             mapping: Mapping::new(config, &shape, &plan),
-            hybrid: match config.mapping.scheme {
-                MappingScheme::Page => None,
-                MappingScheme::Hybrid { log_blocks } => {
-                    Some(Box::new(Hybrid::new(config, &shape, &plan.namespaces, log_blocks)))
-                }
-            },
             blocks,
             worn_reads: wear.reads.as_ref().map(|reads| Box::new(WornReads::new(reads))),
             spare_blocks: plan.spare_blocks,
@@ -143,9 +127,9 @@ impl Ftl {
             hotness: by_heat.map(|data| Box::new(Hotness::new(data, plan.units))),
             pages_in_flight: collection::pages_in_flight(config, &shape),
             plain_programs: by_heat.is_none()
-                && !config.flash.rewritable
                 && !config.flash.one_shot
-                && config.mapping.scheme == MappingScheme::Page,
+                && scheme.fills_open_blocks(),
+            scheme,
             units: Pool::default(),
             reads_cached: config.cache.is_some_and(|cache| cache.mode.reads()),
             write_pressure: false,

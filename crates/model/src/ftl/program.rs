@@ -55,18 +55,6 @@ impl Ftl {
         self.next_page_otherwise(plane, class, stream)
     }
 
-    #[inline(never)]
-    fn next_page_otherwise(&self, plane: u32, class: u8, stream: Stream) -> u32 {
-        if let Some(hybrid) = &self.hybrid {
-            return self.next_page_in_pool(hybrid, plane, class);
-        }
-        if !self.rewritable {
-            return self.blocks.next_page(plane, stream);
-        }
-        let list = self.planes[plane as usize].queues.writes[usize::from(class)];
-        self.shape.page_of_slot(self.home_of(self.units[list.head].content))
-    }
-
     /// Where something goes in a program whose first `used` slots are taken, and the slots
     /// that are taken then: a translation page has a page of its own.
     #[inline]
@@ -91,22 +79,6 @@ impl Ftl {
             }
             self.units.prefetch(unit.next());
         }
-    }
-
-    /// The place of a program that is not just the next page; returns its first slot.
-    #[inline(never)]
-    fn take_pages(&mut self, plane: u32, class: u8, stream: Stream, first: u32, pages: u32) -> u32 {
-        if self.rewritable {
-            return self.home_of(self.units[first].content);
-        }
-        if self.hybrid.is_some() {
-            return self.take_page_in_pool(plane, class, first);
-        }
-        let slot = self.blocks.take_page(plane, stream);
-        for _ in 1..pages {
-            self.blocks.take_page(plane, stream);
-        }
-        slot
     }
 
     /// Bytes that change in a unit that is overwritten in place.
@@ -167,7 +139,7 @@ impl Drive {
             return self.flash.nothing_to_program(die);
         };
         let planes = usize::from(operation.planes);
-        let transfer = match !self.ftl.plain_programs && self.ftl.rewritable {
+        let transfer = match !self.ftl.plain_programs && self.ftl.scheme.is_in_place() {
             true => Some(self.changes_of(&operation.items[..planes])),
             false => None,
         };
@@ -245,7 +217,7 @@ impl Drive {
                     self.ftl.planes[plane as usize].collection.host_page_programmed();
                 }
             }
-            if !self.ftl.rewritable {
+            if self.ftl.plain_programs || !self.ftl.scheme.is_in_place() {
                 self.collect_if_needed(plane);
                 self.break_off_if_stuck(plane);
             }
@@ -287,7 +259,7 @@ impl Drive {
                         (count, used) = (count + 1, after);
                     }
                     // Where the next one goes is another question.
-                    None if !self.ftl.plain_programs && self.ftl.hybrid.is_some() => {
+                    None if !self.ftl.plain_programs && self.ftl.scheme.moves_first() => {
                         break 'classes;
                     }
                     None => {}

@@ -129,7 +129,7 @@ impl Drive {
             }
             Token::Collect { plane } => {
                 self.flash.give_back(work);
-                self.page_collected(plane, slot);
+                self.moved_page_read(plane, slot);
             }
             Token::Load { page } => {
                 self.flash.give_back(work);

@@ -15,7 +15,7 @@ impl Ftl {
     pub(crate) fn is_at_rest(&self) -> bool {
         self.mapping.flights() == 0
             && self.planes.iter().all(|plane| plane.collection.is_over())
-            && self.merges_are_over()
+            && self.scheme.is_at_rest()
     }
 
     /// Whether a unit of the host may wait to be programmed in `plane`.
@@ -52,10 +52,7 @@ impl Ftl {
                 hash.add(frontier.next_page);
             }
         }
-        if let Some(hybrid) = &self.hybrid {
-            hybrid.used().for_each(|block| hash.add(block));
-            hybrid.pools.iter().for_each(|pool| hash.add(pool.random_next));
-        }
+        self.scheme.hash(hash);
         if let Some(hotness) = &self.hotness {
             hotness.hash(hash);
         }
@@ -106,9 +103,7 @@ impl Ftl {
 
     /// Writes what blocks are what, and which units are hot, where that is known.
     pub(crate) fn save_kinds(&self, out: &mut Writer<'_>) {
-        if let Some(hybrid) = &self.hybrid {
-            hybrid.save(out);
-        }
+        self.scheme.save(out);
         if let Some(hotness) = &self.hotness {
             hotness.save(out);
         }
@@ -161,8 +156,7 @@ impl Ftl {
 
     /// Takes what [`Ftl::save_kinds`] wrote.
     pub(crate) fn restore_kinds(&mut self, input: &mut Reader<'_>) -> Result<(), StateError> {
-        if let Some(hybrid) = &mut self.hybrid {
-            hybrid.restore(input)?;
+        if self.scheme.restore(input)? {
             self.blocks.forbid_collection();
         }
         if let Some(hotness) = &mut self.hotness {

@@ -71,7 +71,7 @@ impl Drive {
         }
         for plane in 0..self.shape.planes {
             self.ftl.stop_collection(plane, keep);
-            self.power_cut_in_pool(plane);
+            self.stop_moves(plane);
         }
         self.ftl.hot_queues.fill(HotQueues::default());
     }
@@ -121,7 +121,7 @@ impl Drive {
                 Content::Unit(_) => 1,
                 Content::TranslationPage(_) => self.shape.units_per_page,
             };
-            if self.config.flash.rewritable {
+            if self.ftl.scheme.is_in_place() {
                 self.undo_overwrite(at, content, place, before, keep);
             } else if self.ftl.mapping.table.content(place) == Some(content) {
                 self.ftl.blocks.remove_valid(self.shape.block_of_slot(place), weight);
@@ -142,12 +142,10 @@ impl Drive {
                     self.lose(unit, self.ftl.units[at].created);
                 }
             }
-            if !self.config.flash.rewritable {
+            if !self.ftl.scheme.is_in_place() {
                 self.ftl.mapping.table.clear_slot(place);
             }
-            if let Some(hybrid) = &mut self.ftl.hybrid {
-                hybrid.spoil(self.shape.block_of_slot(place));
-            }
+            self.ftl.scheme.spoil(self.shape.block_of_slot(place));
             at = next;
         }
     }

@@ -108,8 +108,7 @@ impl Drive {
         let limited = self.config.wear.endurance.is_some();
         let no_spares =
             limited && self.ftl.blocks.retired_of(plane) >= self.ftl.spare_blocks[plane as usize];
-        // Merges have a block of their own.
-        let few_are_free = self.ftl.hybrid.is_none()
+        let few_are_free = !self.ftl.scheme.moves_first()
             && self.ftl.blocks.free_blocks(plane) < self.blocks_for_cache();
         no_spares || few_are_free
     }

@@ -50,7 +50,7 @@ impl Drive {
         let Content::Unit(unit) = u.content else { return };
         if u.mask != u64::MAX {
             if let Some(slot) = self.ftl.mapping.table.slot(unit) {
-                if self.config.flash.rewritable {
+                if self.ftl.scheme.is_in_place() {
                     // Only what changes is written.
                     return self.queue_unit(at);
                 }
@@ -88,7 +88,7 @@ impl Drive {
         if u.holder == GARBAGE_COLLECTION && u.from != NONE {
             let plane = self.shape.plane_of_slot(u.from);
             self.ftl.units.remove(at);
-            self.collected_unit_done(plane);
+            self.moved_unit_done(plane);
         } else if u.trimmed {
             self.unit_clean(at, false);
         } else {
@@ -97,9 +97,7 @@ impl Drive {
             self.queue_unit(at);
             self.update_write_pressure(part);
         }
-        if self.ftl.hybrid.is_some() {
-            self.merge_if_needed(plane);
-        }
+        self.first_to_program_changed(plane);
     }
 
     /// A unit's program starts: its data will be at `slot`.
@@ -143,9 +141,7 @@ impl Drive {
     pub(crate) fn page_programmed(&mut self, first: u32, slot: u32) {
         let fails = self.ftl.faults.any_programs && self.program_fails(first);
         // A copy may end its merge.
-        let of_host = !self.ftl.plain_programs
-            && self.ftl.hybrid.is_some()
-            && self.ftl.units[first].from == NONE;
+        let of_host = !self.ftl.plain_programs && self.ftl.units[first].from == NONE;
         let mut at = first;
         let mut used = 0;
         while at != NONE {
@@ -158,7 +154,7 @@ impl Drive {
                 let collected = u.from != NONE;
                 self.ftl.units.remove(at);
                 if collected {
-                    self.collected_unit_done(self.shape.plane_of_slot(slot));
+                    self.moved_unit_done(self.shape.plane_of_slot(slot));
                 } else {
                     self.translation_programmed(page);
                 }
@@ -169,7 +165,7 @@ impl Drive {
                 self.program_again(at);
             } else if u.from != NONE {
                 self.ftl.units.remove(at);
-                self.collected_unit_done(self.shape.plane_of_slot(slot));
+                self.moved_unit_done(self.shape.plane_of_slot(slot));
             } else {
                 if self.ftl.units[at].trimmed
                     && self.ftl.mapping.table.slot(unit) == Some(slot + place)
@@ -181,7 +177,7 @@ impl Drive {
             at = next;
         }
         if of_host {
-            self.programmed_in_pool(slot, fails);
+            self.host_page_done(slot, fails);
         }
     }
 
@@ -212,10 +208,11 @@ impl Drive {
         let u = &mut self.ftl.units[at];
         u.retried = true;
         u.dram = Span::ZERO;
-        if u.from != NONE && self.ftl.hybrid.is_some() {
-            let plane = u.plane;
-            return self.copy_failed(plane, at);
+        let (plane, moved) = (u.plane, u.from != NONE);
+        if moved && self.move_failed(plane, at) {
+            return;
         }
+        let u = &mut self.ftl.units[at];
         if u.from != NONE
             && let Content::Unit(unit) = u.content
             && let Some(slot) = self.ftl.mapping.table.slot(unit)
@@ -237,7 +234,7 @@ impl Drive {
         if u.from != NONE {
             let plane = self.shape.plane_of_slot(u.from);
             self.ftl.units.remove(at);
-            self.collected_unit_done(plane);
+            self.moved_unit_done(plane);
             return;
         }
         match u.content {
@@ -319,8 +316,8 @@ impl Drive {
         }
         let (part, queue) = ((unit, watched), (plane, class));
         self.flash.program_waits(&mut self.kernel, &mut self.ftl, part, queue, last);
-        if !self.ftl.plain_programs && self.ftl.hybrid.is_some() && class != CLASS_COLLECTION {
-            self.merge_if_needed(plane);
+        if !self.ftl.plain_programs && class != CLASS_COLLECTION {
+            self.first_to_program_changed(plane);
         }
     }
 }

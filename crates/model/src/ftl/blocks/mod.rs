@@ -121,39 +121,22 @@ fn normal(random: &mut Xoshiro256PlusPlus) -> f64 {
 }
 
 impl Blocks {
-    /// Memory that is overwritten in place has neither free nor open blocks, and none that is
-    /// ever collected.
-    pub(crate) fn rewritable(
-        shape: Shape,
-        gc: &Gc,
-        wear: &Wear,
-        random: Xoshiro256PlusPlus,
-        lives: Xoshiro256PlusPlus,
-    ) -> Blocks {
-        let mut blocks = Blocks::new(shape, gc, wear, random, lives);
+    /// The same for memory that is overwritten in place: neither free nor open blocks, and none
+    /// that is ever collected.
+    pub(crate) fn in_place(self) -> Blocks {
+        let mut blocks = self.without_open_blocks();
         blocks.valid.fill(0);
         blocks.free.iter_mut().for_each(VecDeque::clear);
-        (blocks.start, blocks.urgent) = (0, 0);
-        // There is always a place for what is written.
-        blocks.frontiers.fill([Frontier { block: NONE, next_page: 0 }; STREAMS]);
-        blocks.sharing = Sharing::None;
         blocks
     }
 
-    /// Where a hybrid mapping says what is filled with what, there are no open blocks, and none
-    /// is collected.
-    pub(crate) fn hybrid(
-        shape: Shape,
-        gc: &Gc,
-        wear: &Wear,
-        random: Xoshiro256PlusPlus,
-        lives: Xoshiro256PlusPlus,
-    ) -> Blocks {
-        let mut blocks = Blocks::new(shape, gc, wear, random, lives);
-        (blocks.start, blocks.urgent) = (0, 0);
-        blocks.frontiers.fill([Frontier { block: NONE, next_page: 0 }; STREAMS]);
-        blocks.sharing = Sharing::None;
-        blocks
+    /// The same where something else says what is filled with what: no open blocks, and none that
+    /// is collected. There is always a place for what is written.
+    pub(crate) fn without_open_blocks(mut self) -> Blocks {
+        (self.start, self.urgent) = (0, 0);
+        self.frontiers.fill([Frontier { block: NONE, next_page: 0 }; STREAMS]);
+        self.sharing = Sharing::None;
+        self
     }
 
     pub(crate) fn new(

@@ -4,6 +4,6 @@
 
 pub(crate) mod cached;
 pub(crate) mod cmt;
-pub(crate) mod hybrid;
-pub(crate) mod merge;
+mod hybrid;
+pub(crate) mod scheme;
 pub(crate) mod table;

@@ -6,10 +6,9 @@
 //! writes ([`crate::steady`]), and gives every plane blocks like that: which unit is where
 //! is drawn at random, open blocks are filled to a random degree, and the cached mapping
 //! table holds recently used entries. All planes with the same kinds of data share one
-//! computation. With hybrid mapping it is the log blocks that settle (`precondition/logs.rs`).
+//! computation. With hybrid mapping it is the log blocks that settle (`mapping/hybrid/settled.rs`).
 
 mod heat;
-mod logs;
 mod moment;
 mod ordered;
 
@@ -78,15 +77,15 @@ pub struct Heat {
 
 /// A class of units over the whole drive.
 #[derive(Clone, Copy)]
-struct DriveClass {
+pub(in crate::ftl) struct DriveClass {
     /// The first unit of its range.
-    first: u32,
+    pub(in crate::ftl) first: u32,
     /// The range and how it is rewritten.
-    class: UpdateClass,
+    pub(in crate::ftl) class: UpdateClass,
     /// Which units of the range, if not all.
-    heat: Option<u8>,
+    pub(in crate::ftl) heat: Option<u8>,
     /// What of it is taken for hot.
-    hot: HotShare,
+    pub(in crate::ftl) hot: HotShare,
 }
 
 /// Why a drive cannot be preconditioned.
@@ -135,19 +134,19 @@ type ClassKey = (u32, u32, Option<u8>);
 
 /// A class as one plane sees it: its units are every `stride`-th group.
 #[derive(Clone, Copy)]
-struct PlaneClass {
+pub(in crate::ftl) struct PlaneClass {
     /// First and end unit over the whole drive.
-    first: u32,
-    end: u32,
-    weight: f64,
-    order: Order,
-    saturated: bool,
+    pub(in crate::ftl) first: u32,
+    pub(in crate::ftl) end: u32,
+    pub(in crate::ftl) weight: f64,
+    pub(in crate::ftl) order: Order,
+    pub(in crate::ftl) saturated: bool,
     /// How often each of its units is written in a second, as far as known.
-    rewrites_per_s: f64,
+    pub(in crate::ftl) rewrites_per_s: f64,
     /// Which units of the range, if not all.
-    heat: Option<u8>,
+    pub(in crate::ftl) heat: Option<u8>,
     /// What of it is taken for hot.
-    hot: HotShare,
+    pub(in crate::ftl) hot: HotShare,
 }
 
 impl Drive {
@@ -190,13 +189,13 @@ impl Drive {
         occupancy: &[Occupancy],
         heats: &[(NamespaceId, Heat)],
     ) -> Result<Preconditioned, PreconditionError> {
-        if self.config.flash.rewritable {
+        if self.ftl.scheme.is_in_place() {
             // It is always as it is after the first write.
             let filled = self.fill(occupancy)?;
             let written = occupancy.iter().flat_map(|o| &o.classes).any(|class| class.weight > 0.0);
             return Ok(Preconditioned { expected_waf: written.then_some(1.0), ..filled });
         }
-        if self.ftl.hybrid.is_some() {
+        if !self.ftl.scheme.fills_open_blocks() {
             return self.precondition_logs(occupancy, heats);
         }
         let ranges = self.begin_precondition(occupancy)?;
@@ -278,7 +277,7 @@ impl Drive {
     }
 
     /// The classes of all units: those of ranges, or those of their heat.
-    fn drive_classes(
+    pub(in crate::ftl) fn drive_classes(
         &self,
         ranges: Vec<(u32, UpdateClass)>,
         heats: &[(NamespaceId, Heat)],
@@ -326,7 +325,12 @@ impl Drive {
 
     /// Whether `unit` belongs to the class `id` of its namespace's heat, or to a whole range.
     #[inline]
-    fn is_of(&self, unit: u32, id: Option<u8>, heats: &[(NamespaceId, Heat)]) -> bool {
+    pub(in crate::ftl) fn is_of(
+        &self,
+        unit: u32,
+        id: Option<u8>,
+        heats: &[(NamespaceId, Heat)],
+    ) -> bool {
         let Some(id) = id else { return true };
         let index = self.ftl.namespace_index(unit);
         let found = heats.iter().find(|(namespace, _)| namespace.0 as usize == index + 1);
@@ -337,7 +341,7 @@ impl Drive {
 
     /// Checks the ranges, and puts translation pages in place. Returns the classes with
     /// their first units over the whole drive.
-    fn begin_precondition(
+    pub(in crate::ftl) fn begin_precondition(
         &mut self,
         occupancy: &[Occupancy],
     ) -> Result<Vec<(u32, UpdateClass)>, PreconditionError> {
@@ -391,18 +395,7 @@ impl Drive {
 
     /// Maps `unit` to the next page of its plane's open block.
     fn lay_down(&mut self, unit: u32, plane: u32) {
-        if self.config.flash.rewritable {
-            let slot = self.ftl.home_of(Content::Unit(unit));
-            self.ftl.mapping.table.map(Content::Unit(unit), slot);
-            self.ftl.blocks.add_valid(self.shape.block_of_slot(slot), 1);
-            return;
-        }
-        let home =
-            if self.ftl.hybrid.is_some() { self.ftl.home_of(Content::Unit(unit)) } else { 0 };
-        if let Some(hybrid) = &mut self.ftl.hybrid {
-            let blocks = &mut self.ftl.blocks;
-            let free = blocks.free_blocks(plane);
-            let slot = hybrid.take(home, free, || blocks.take_free(plane).expect("a free block"));
+        if let Some(slot) = self.ftl.place_at_once(unit, plane) {
             self.ftl.mapping.table.map(Content::Unit(unit), slot);
             self.ftl.blocks.add_valid(self.shape.block_of_slot(slot), 1);
             return;
@@ -426,7 +419,7 @@ impl Drive {
         self.ftl.blocks.add_valid(self.shape.block_of_slot(slot), 1);
     }
 
-    fn classes_of_plane(
+    pub(in crate::ftl) fn classes_of_plane(
         &self,
         plane: u32,
         classes: &[DriveClass],
@@ -452,7 +445,12 @@ impl Drive {
     }
 
     /// Calls `each` for every run of units of `class` that belong to `plane`, in order.
-    fn groups_on_plane(&self, plane: u32, class: PlaneClass, mut each: impl FnMut(u32, u32)) {
+    pub(in crate::ftl) fn groups_on_plane(
+        &self,
+        plane: u32,
+        class: PlaneClass,
+        mut each: impl FnMut(u32, u32),
+    ) {
         let space = self.ftl.space_of(class.first);
         let Some(position) = space.planes.iter().position(|&p| p == plane) else { return };
         let (group, stride) = (self.shape.units_per_page, space.planes.len() as u64);
@@ -761,11 +759,11 @@ struct Scratch {
 
 /// A uniform number below `n`, `n` at least 1 (Lemire's multiplication, bias below 2^-32 n).
 #[inline]
-fn below(random: &mut Xoshiro256PlusPlus, n: u32) -> u32 {
+pub(in crate::ftl) fn below(random: &mut Xoshiro256PlusPlus, n: u32) -> u32 {
     ((u64::from(random.next_u32()) * u64::from(n)) >> 32) as u32
 }
 
 /// A uniform number from 0 to 1 exclusive.
-fn random_share(random: &mut Xoshiro256PlusPlus) -> f64 {
+pub(in crate::ftl) fn random_share(random: &mut Xoshiro256PlusPlus) -> f64 {
     (random.next_u64() >> 11) as f64 / (1u64 << 53) as f64
 }

@@ -7,16 +7,20 @@
 //! is a plane: a logical block belongs to one for ever, and each has log blocks of its own.
 //!
 //! This file says which block is what and where the next page of a logical block goes; how
-//! logs are merged into data blocks is [`crate::ftl::mapping::merge`]. Where each page is says the table,
+//! logs are merged into data blocks is [`merge`]. Where each page is says the table,
 //! as with page mapping: both mapping tables of the scheme are small enough for DRAM.
 //!
 //! Two things differ from the paper, whose flash can be programmed in any order within a
 //! block: a page is written to its data block only if no page at or behind its place has
 //! been; and pages that hold nothing are passed over when a block is copied.
 
+mod merge;
+mod settled;
+
 use crate::config::Config;
 use crate::ftl::space::{NamespaceSpace, Shape};
 use crate::kernel::pool::NONE;
+use crate::observe::account::StateHash;
 use crate::state::{Reader, StateError, Writer};
 use std::collections::VecDeque;
 
@@ -25,80 +29,80 @@ pub(crate) struct Hybrid {
     pages_per_block: u32,
     blocks_per_plane: u32,
     /// Log blocks of a pool for writes in no order.
-    pub(crate) random_blocks: usize,
+    pub(super) random_blocks: usize,
     /// Data block of each logical block, or `NONE`. Logical blocks are numbered like blocks, by
     /// plane.
-    pub(crate) data: Vec<u32>,
+    pub(super) data: Vec<u32>,
     /// First page of each data block that can still be written.
-    pub(crate) next: Vec<u16>,
-    pub(crate) pools: Vec<Pool>,
+    pub(super) next: Vec<u16>,
+    pub(super) pools: Vec<Pool>,
     /// Which units belong to each plane, in order.
     extents: Vec<Vec<Extent>>,
 }
 
 /// The logs of one plane.
 #[derive(Default)]
-pub(crate) struct Pool {
+pub(super) struct Pool {
     /// The log block for sequential writes.
-    pub(crate) sequential: Option<Sequential>,
+    pub(super) sequential: Option<Sequential>,
     /// Those for all others, the oldest first; the last is being filled.
-    pub(crate) random: VecDeque<u32>,
+    pub(super) random: VecDeque<u32>,
     /// The page that comes next in the last of them.
-    pub(crate) random_next: u32,
+    pub(super) random_next: u32,
     /// Host pages that are being programmed.
-    pub(crate) programs: u32,
-    pub(crate) merge: Option<Merge>,
+    pub(super) programs: u32,
+    pub(super) merge: Option<Merge>,
     /// Blocks that hold nothing and have to be erased, and the one that is being erased.
-    pub(crate) erases: Vec<u32>,
-    pub(crate) erasing: Option<u32>,
+    pub(super) erases: Vec<u32>,
+    pub(super) erasing: Option<u32>,
 }
 
 /// A log block whose pages are those of one logical block, in order from the first on.
 #[derive(Clone, Copy)]
-pub(crate) struct Sequential {
-    pub(crate) block: u32,
+pub(super) struct Sequential {
+    pub(super) block: u32,
     /// The logical block.
-    pub(crate) owner: u32,
-    pub(crate) next: u32,
+    pub(super) owner: u32,
+    pub(super) next: u32,
     /// One of its pages could not be programmed: it cannot become a data block.
-    pub(crate) spoiled: bool,
+    pub(super) spoiled: bool,
 }
 
 /// Logs that are being merged.
-pub(crate) struct Merge {
+pub(super) struct Merge {
     /// The log block that is to be emptied, or `NONE`.
-    pub(crate) victim: u32,
+    pub(super) victim: u32,
     /// Whether the log block for sequential writes is to become a data block.
-    pub(crate) sequential: bool,
+    pub(super) sequential: bool,
     /// The logical block whose pages are being copied, if any are.
-    pub(crate) copy: Option<Copy>,
+    pub(super) copy: Option<Copy>,
     /// A page of the present logical block could not be programmed before.
-    pub(crate) again: bool,
+    pub(super) again: bool,
 }
 
 /// The copying of one logical block.
-pub(crate) struct Copy {
-    pub(crate) logical: u32,
+pub(super) struct Copy {
+    pub(super) logical: u32,
     /// Where to, or `NONE` if there is nothing to copy.
-    pub(crate) block: u32,
+    pub(super) block: u32,
     /// Whether that is the log block for sequential writes.
-    pub(crate) partial: bool,
+    pub(super) partial: bool,
     /// First page that is copied, and where that and those after it are (or `NONE`).
-    pub(crate) first: u32,
-    pub(crate) sources: Vec<u32>,
+    pub(super) first: u32,
+    pub(super) sources: Vec<u32>,
     /// How many of them have been looked at.
-    pub(crate) looked: usize,
+    pub(super) looked: usize,
     /// Sources that are being read, or have been and wait for those before them.
-    pub(crate) reads: VecDeque<(u32, Read)>,
+    pub(super) reads: VecDeque<(u32, Read)>,
     /// Pages that wait to be programmed or are being programmed.
-    pub(crate) units: u32,
+    pub(super) units: u32,
     /// A page could not be programmed: all goes back to where it was.
-    pub(crate) broken: bool,
+    pub(super) broken: bool,
 }
 
 /// What has become of a page that is copied.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Read {
+pub(super) enum Read {
     Waits,
     /// It holds nothing any more.
     Void,
@@ -118,7 +122,7 @@ struct Extent {
 
 /// Where a page goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(super) enum Place {
     /// To its place in the data block.
     Data,
     /// To the log block for sequential writes.
@@ -134,13 +138,13 @@ pub(crate) enum Place {
 }
 
 impl Place {
-    pub(crate) fn is_now(self) -> bool {
+    pub(super) fn is_now(self) -> bool {
         matches!(self, Place::Data | Place::SequentialLog | Place::RandomLog)
     }
 }
 
 impl Hybrid {
-    pub(crate) fn new(
+    pub(super) fn new(
         config: &Config,
         shape: &Shape,
         namespaces: &[NamespaceSpace],
@@ -174,16 +178,16 @@ impl Hybrid {
 
     /// The logical block of something whose place is `home`, and the page in it.
     #[inline]
-    pub(crate) fn split(&self, home: u32) -> (u32, u32) {
+    pub(super) fn split(&self, home: u32) -> (u32, u32) {
         (home / self.pages_per_block, home % self.pages_per_block)
     }
 
-    pub(crate) fn plane_of(&self, logical: u32) -> u32 {
+    pub(super) fn plane_of(&self, logical: u32) -> u32 {
         logical / self.blocks_per_plane
     }
 
     /// The unit whose place is `page` of a logical block.
-    pub(crate) fn unit_at(&self, logical: u32, page: u32) -> Option<u32> {
+    pub(super) fn unit_at(&self, logical: u32, page: u32) -> Option<u32> {
         let (plane, block) = (logical / self.blocks_per_plane, logical % self.blocks_per_plane);
         let place = block * self.pages_per_block + page;
         let extents = &self.extents[plane as usize];
@@ -194,7 +198,7 @@ impl Hybrid {
 
     /// Where the page at `home` goes, and which page of its block that is, when `free` blocks
     /// of the plane are. The last free block is for merges.
-    pub(crate) fn place(&self, home: u32, free: usize) -> (Place, u32) {
+    pub(super) fn place(&self, home: u32, free: usize) -> (Place, u32) {
         let (logical, page) = self.split(home);
         let pool = &self.pools[self.plane_of(logical) as usize];
         let spare = free >= 2;
@@ -234,7 +238,7 @@ impl Hybrid {
     }
 
     /// Gives the page at `home` its place; returns the slot. `open` takes a free block.
-    pub(crate) fn take(&mut self, home: u32, free: usize, open: impl FnOnce() -> u32) -> u32 {
+    pub(super) fn take(&mut self, home: u32, free: usize, open: impl FnOnce() -> u32) -> u32 {
         let (logical, page) = self.split(home);
         let (place, at) = self.place(home, free);
         let plane = self.plane_of(logical) as usize;
@@ -266,7 +270,7 @@ impl Hybrid {
     }
 
     /// A page of `block` could not be programmed, or not to its end.
-    pub(crate) fn spoil(&mut self, block: u32) {
+    pub(super) fn spoil(&mut self, block: u32) {
         let plane = self.plane_of(block) as usize;
         if let Some(log) = &mut self.pools[plane].sequential {
             log.spoiled |= log.block == block;
@@ -275,7 +279,7 @@ impl Hybrid {
 
     /// A logical block has been copied: its data block is another. Returns the blocks that
     /// hold nothing any more.
-    pub(crate) fn replace(
+    pub(super) fn replace(
         &mut self,
         logical: u32,
         block: u32,
@@ -290,7 +294,7 @@ impl Hybrid {
     }
 
     /// Whether what has its place at `home` may be in `slot`.
-    pub(crate) fn may_hold(&self, slot: u32, home: u32) -> bool {
+    pub(super) fn may_hold(&self, slot: u32, home: u32) -> bool {
         let (logical, page) = self.split(home);
         let (block, at) = self.split(slot);
         let pool = &self.pools[self.plane_of(logical) as usize];
@@ -317,13 +321,32 @@ impl Hybrid {
         data || log || copy || random
     }
 
+    /// Whether no merge is under way.
+    pub(super) fn merges_are_over(&self) -> bool {
+        self.pools.iter().all(|pool| pool.merge.is_none())
+    }
+
+    /// The blocks of `plane` that are something.
+    pub(super) fn used_in(&self, plane: u32) -> Vec<u32> {
+        let first = (plane * self.blocks_per_plane) as usize;
+        let data = self.data[first..first + self.blocks_per_plane as usize].iter().copied();
+        let data = data.filter(|&block| block != NONE);
+        data.chain(self.pools[plane as usize].used()).collect()
+    }
+
+    /// Adds which blocks are something, and how far logs are filled.
+    pub(super) fn hash(&self, hash: &mut StateHash) {
+        self.used().for_each(|block| hash.add(block));
+        self.pools.iter().for_each(|pool| hash.add(pool.random_next));
+    }
+
     /// Every block that is something.
-    pub(crate) fn used(&self) -> impl Iterator<Item = u32> + '_ {
+    pub(super) fn used(&self) -> impl Iterator<Item = u32> + '_ {
         let data = self.data.iter().copied().filter(|&block| block != NONE);
         data.chain(self.pools.iter().flat_map(Pool::used))
     }
 
-    pub(crate) fn save(&self, out: &mut Writer<'_>) {
+    pub(super) fn save(&self, out: &mut Writer<'_>) {
         out.numbers(self.data.iter().map(|block| block.wrapping_add(1)));
         out.numbers(self.next.iter().map(|&next| next.into()));
         let logs = || self.pools.iter().map(|pool| pool.sequential);
@@ -340,7 +363,7 @@ impl Hybrid {
     }
 
     /// Takes what [`Hybrid::save`] wrote.
-    pub(crate) fn restore(&mut self, input: &mut Reader<'_>) -> Result<(), StateError> {
+    pub(super) fn restore(&mut self, input: &mut Reader<'_>) -> Result<(), StateError> {
         let (blocks, planes) = (self.data.len(), self.pools.len());
         let (last, pages) = (blocks as u32, self.pages_per_block + 1);
         let damaged = |what: &str| Err(StateError::Damaged(what.into()));
@@ -383,7 +406,7 @@ impl Hybrid {
 
 impl Pool {
     /// Its blocks that are neither data blocks nor free.
-    pub(crate) fn used(&self) -> impl Iterator<Item = u32> + '_ {
+    pub(super) fn used(&self) -> impl Iterator<Item = u32> + '_ {
         let copy = self.merge.iter().filter_map(|merge| merge.copy.as_ref());
         let copy = copy.filter(|copy| !copy.partial && copy.block != NONE).map(|copy| copy.block);
         let logs = self.sequential.iter().map(|log| log.block).chain(self.random.iter().copied());

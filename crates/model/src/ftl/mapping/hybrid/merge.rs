@@ -1,4 +1,4 @@
-//! Merges of log blocks into data blocks, for hybrid mapping ([`crate::ftl::mapping::hybrid`]).
+//! Merges of log blocks into data blocks, for hybrid mapping ([`super`]).
 //!
 //! A merge makes one logical block's newest pages into its data block. *Switch*: the log block
 //! for sequential writes has all of them, and takes the data block's place. *Partial*: it has
@@ -12,12 +12,13 @@
 //! in order. Copies count as garbage collection; a logical block and its logs are of one plane, so
 //! copyback can make all of them.
 
+use super::{Copy, Hybrid, Merge, Place, Pool, Read};
 use crate::drive::Drive;
 use crate::flash::queues::{CLASS_COLLECTION, CLASS_HOST};
 use crate::flash::timing::NO_DATA;
 use crate::flash::work::{Extent, WorkKind};
 use crate::ftl::Ftl;
-use crate::ftl::mapping::hybrid::{Copy, Hybrid, Merge, Place, Pool, Read};
+use crate::ftl::mapping::table::Content;
 use crate::ftl::token::Token;
 use crate::ftl::unit::WriteUnit;
 use crate::kernel::pool::NONE;
@@ -26,12 +27,6 @@ use mynah_stamp::Span;
 use std::collections::VecDeque;
 
 impl Ftl {
-    /// Whether no merge is under way.
-    pub(crate) fn merges_are_over(&self) -> bool {
-        let mut pools = self.hybrid.iter().flat_map(|hybrid| &hybrid.pools);
-        pools.all(|pool| pool.merge.is_none())
-    }
-
     /// Where the first of what waits in `plane` to be programmed goes, and which page of its
     /// block that is. What has become void is dropped: it has no page.
     fn place_of_first(&self, hybrid: &Hybrid, plane: u32, class: u8) -> (Place, u32) {
@@ -55,21 +50,35 @@ impl Ftl {
     /// Whether the first of what waits in `plane` can be programmed now.
     #[cold]
     #[inline(never)]
-    pub(crate) fn can_program_in_pool(&self, plane: u32, class: u8) -> bool {
-        let Some(hybrid) = &self.hybrid else { return false };
+    pub(in crate::ftl::mapping) fn can_program_in_pool(
+        &self,
+        hybrid: &Hybrid,
+        plane: u32,
+        class: u8,
+    ) -> bool {
         self.place_of_first(hybrid, plane, class).0.is_now()
     }
 
     /// The page offset that its program has; `NONE` if there will be no program.
-    pub(crate) fn next_page_in_pool(&self, hybrid: &Hybrid, plane: u32, class: u8) -> u32 {
+    pub(in crate::ftl::mapping) fn next_page_in_pool(
+        &self,
+        hybrid: &Hybrid,
+        plane: u32,
+        class: u8,
+    ) -> u32 {
         self.place_of_first(hybrid, plane, class).1
     }
 
     /// Gives a page that is about to be programmed in `plane` its slot.
-    pub(crate) fn take_page_in_pool(&mut self, plane: u32, class: u8, unit: u32) -> u32 {
+    pub(in crate::ftl::mapping) fn take_page_in_pool(
+        &mut self,
+        plane: u32,
+        class: u8,
+        unit: u32,
+    ) -> u32 {
         let home = self.home_of(self.units[unit].content);
         let blocks = &mut self.blocks;
-        let Some(hybrid) = &mut self.hybrid else { return NONE };
+        let Some(hybrid) = self.scheme.hybrid_mut() else { return NONE };
         if class == CLASS_COLLECTION {
             let page = hybrid.split(home).1;
             let merge = hybrid.pools[plane as usize].merge.as_ref();
@@ -82,9 +91,20 @@ impl Ftl {
     }
 }
 
+impl Ftl {
+    /// Gives a unit its slot without taking any time.
+    pub(in crate::ftl::mapping) fn lay_down_in_pool(&mut self, unit: u32, plane: u32) -> u32 {
+        let home = self.home_of(Content::Unit(unit));
+        let blocks = &mut self.blocks;
+        let Some(hybrid) = self.scheme.hybrid_mut() else { return NONE };
+        let free = blocks.free_blocks(plane);
+        hybrid.take(home, free, || blocks.take_free(plane).expect("a free block"))
+    }
+}
+
 impl Drive {
     fn pool(&mut self, plane: u32) -> Option<&mut Pool> {
-        self.ftl.hybrid.as_mut().and_then(|hybrid| hybrid.pools.get_mut(plane as usize))
+        self.ftl.scheme.hybrid_mut().and_then(|hybrid| hybrid.pools.get_mut(plane as usize))
     }
 
     fn copy(&mut self, plane: u32) -> Option<&mut Copy> {
@@ -95,9 +115,9 @@ impl Drive {
     /// full, or because of the write that has waited longest.
     #[cold]
     #[inline(never)]
-    pub(crate) fn merge_if_needed(&mut self, plane: u32) {
+    pub(in crate::ftl::mapping) fn merge_if_needed(&mut self, plane: u32) {
         let dead = self.flash.is_dead(plane);
-        let Some(hybrid) = &self.ftl.hybrid else { return };
+        let Some(hybrid) = self.ftl.scheme.hybrid() else { return };
         let pool = &hybrid.pools[plane as usize];
         let state = &self.ftl.planes[plane as usize];
         if dead || state.read_only || pool.merge.is_some() || pool.programs > 0 {
@@ -197,12 +217,12 @@ impl Drive {
         let first = self.shape.first_slot_of_block(block);
         let mut slots = first..first + self.shape.units_per_block;
         let content = slots.find_map(|slot| self.ftl.mapping.table.content(slot))?;
-        self.ftl.hybrid.as_ref().map(|hybrid| hybrid.split(self.ftl.home_of(content)).0)
+        self.ftl.scheme.hybrid().map(|hybrid| hybrid.split(self.ftl.home_of(content)).0)
     }
 
     /// Begins to copy a logical block; false if there is no block for it.
     fn begin_copy(&mut self, plane: u32, logical: u32) -> bool {
-        let Some(hybrid) = &self.ftl.hybrid else { return false };
+        let Some(hybrid) = self.ftl.scheme.hybrid() else { return false };
         let log = hybrid.pools[plane as usize].sequential;
         let log = log.filter(|log| log.owner == logical && !log.spoiled);
         let first = log.map_or(0, |log| log.next);
@@ -265,13 +285,13 @@ impl Drive {
 
     /// A page has been read to be copied: it is programmed when those before it are on their
     /// way.
-    pub(crate) fn source_read(&mut self, plane: u32, slot: u32) {
+    pub(in crate::ftl::mapping) fn source_read(&mut self, plane: u32, slot: u32) {
         if self.flash.is_dead(plane) {
             return;
         }
         let content = self.ftl.mapping.table.content(slot);
         let now = self.kernel.now;
-        let Some(hybrid) = &mut self.ftl.hybrid else { return };
+        let Some(hybrid) = self.ftl.scheme.hybrid_mut() else { return };
         let Some(merge) = &mut hybrid.pools[plane as usize].merge else { return };
         let retried = merge.again;
         let Some(copy) = &mut merge.copy else { return };
@@ -304,7 +324,12 @@ impl Drive {
     /// A page to copy is in its die's register, and the command to program it has been sent: it
     /// goes to its place in the block that is copied to. A plane reads its sources in order, so
     /// those before it have been programmed.
-    pub(crate) fn program_copyback_in_pool(&mut self, die: u32, plane: u32, from: u32) {
+    pub(in crate::ftl::mapping) fn program_copyback_in_pool(
+        &mut self,
+        die: u32,
+        plane: u32,
+        from: u32,
+    ) {
         let content = self.ftl.mapping.table.content(from);
         let dead = self.flash.is_dead(plane);
         let merge = self.pool(plane).and_then(|pool| pool.merge.as_mut());
@@ -333,7 +358,7 @@ impl Drive {
     }
 
     /// A copied page has been programmed, or holds nothing any more.
-    pub(crate) fn copied(&mut self, plane: u32) {
+    pub(in crate::ftl::mapping) fn copied(&mut self, plane: u32) {
         if let Some(copy) = self.copy(plane) {
             copy.units -= 1;
         }
@@ -341,7 +366,7 @@ impl Drive {
     }
 
     /// A copied page could not be programmed: the block that it was for is of no use.
-    pub(crate) fn copy_failed(&mut self, plane: u32, unit: u32) {
+    pub(in crate::ftl::mapping) fn copy_failed(&mut self, plane: u32, unit: u32) {
         self.ftl.units.remove(unit);
         if let Some(copy) = self.copy(plane) {
             copy.broken = true;
@@ -351,7 +376,7 @@ impl Drive {
 
     /// All pages of a logical block have been copied, or one could not be.
     fn end_copy(&mut self, plane: u32) {
-        let Some(hybrid) = &mut self.ftl.hybrid else { return };
+        let Some(hybrid) = self.ftl.scheme.hybrid_mut() else { return };
         let Some(merge) = &mut hybrid.pools[plane as usize].merge else { return };
         let Some(copy) = merge.copy.take() else { return };
         merge.again = copy.broken;
@@ -371,7 +396,7 @@ impl Drive {
 
     /// What has been copied is where it was before.
     fn undo_copy(&mut self, plane: u32, copy: &Copy) {
-        let Some(hybrid) = &mut self.ftl.hybrid else { return };
+        let Some(hybrid) = self.ftl.scheme.hybrid_mut() else { return };
         let table = &mut self.ftl.mapping.table;
         for (page, &source) in (copy.first..).zip(&copy.sources) {
             let slot = self.shape.first_slot_of_block(copy.block) + page;
@@ -399,7 +424,7 @@ impl Drive {
     }
 
     /// A block of `plane` has been erased.
-    pub(crate) fn erased_in_pool(&mut self, plane: u32) {
+    pub(in crate::ftl::mapping) fn erased_in_pool(&mut self, plane: u32) {
         if let Some(pool) = self.pool(plane) {
             pool.erasing = None;
         }
@@ -409,10 +434,10 @@ impl Drive {
     /// A page of the host has been programmed to `slot`, or could not be.
     #[cold]
     #[inline(never)]
-    pub(crate) fn programmed_in_pool(&mut self, slot: u32, fails: bool) {
+    pub(in crate::ftl::mapping) fn programmed_in_pool(&mut self, slot: u32, fails: bool) {
         let plane = self.shape.plane_of_slot(slot);
         let block = self.shape.block_of_slot(slot);
-        let Some(hybrid) = &mut self.ftl.hybrid else { return };
+        let Some(hybrid) = self.ftl.scheme.hybrid_mut() else { return };
         hybrid.pools[plane as usize].programs -= 1;
         if fails {
             hybrid.spoil(block);
@@ -421,7 +446,7 @@ impl Drive {
     }
 
     /// A die has failed: what it was to merge stays as it is.
-    pub(crate) fn abandon_merge(&mut self, plane: u32) {
+    pub(in crate::ftl::mapping) fn abandon_merge(&mut self, plane: u32) {
         let Some(copy) = self.copy(plane) else { return };
         let reads = std::mem::take(&mut copy.reads);
         for (_, read) in reads {
@@ -432,7 +457,7 @@ impl Drive {
     }
 
     /// The power fails: a copy that was not complete is void, an erase has to be repeated.
-    pub(crate) fn power_cut_in_pool(&mut self, plane: u32) {
+    pub(in crate::ftl::mapping) fn stop_merge(&mut self, plane: u32) {
         let Some(pool) = self.pool(plane) else { return };
         pool.programs = 0;
         pool.erases.extend(pool.erasing.take());

@@ -2,12 +2,12 @@
 //! they are after so many of the stated writes, each of a page, that they have been renewed
 //! several times ([`crate::steady::log`]).
 
-use super::{
+use super::Sequential;
+use crate::drive::Drive;
+use crate::ftl::mapping::table::Content;
+use crate::ftl::precondition::{
     DriveClass, Heat, Occupancy, Order, PreconditionError, Preconditioned, below, random_share,
 };
-use crate::drive::Drive;
-use crate::ftl::mapping::hybrid::Sequential;
-use crate::ftl::mapping::table::Content;
 use crate::io::NamespaceId;
 use crate::steady::log::Log;
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -19,7 +19,7 @@ const SETTLING: u64 = 4;
 const COUNTING: u64 = 6;
 
 impl Drive {
-    pub(super) fn precondition_logs(
+    pub(in crate::ftl) fn precondition_logs(
         &mut self,
         occupancy: &[Occupancy],
         heats: &[(NamespaceId, Heat)],
@@ -50,7 +50,7 @@ impl Drive {
         heats: &[(NamespaceId, Heat)],
         random: &mut Xoshiro256PlusPlus,
     ) -> Option<(Log, f64)> {
-        let hybrid = self.ftl.hybrid.as_ref()?;
+        let hybrid = self.ftl.scheme.hybrid()?;
         let first = plane * self.shape.units_per_plane;
         let mut mapped = vec![false; self.shape.units_per_plane as usize];
         let (mut pages, mut upto) = (Vec::new(), Vec::new());
@@ -115,7 +115,7 @@ impl Drive {
     /// Puts into `plane` what its logs hold.
     fn realise_log(&mut self, plane: u32, log: &Log) {
         let mut places = Vec::new();
-        let Some(hybrid) = &mut self.ftl.hybrid else { return };
+        let Some(hybrid) = self.ftl.scheme.hybrid_mut() else { return };
         for pages in log.blocks() {
             let Some(block) = self.ftl.blocks.take_free(plane) else { break };
             let slot = self.shape.first_slot_of_block(block);
