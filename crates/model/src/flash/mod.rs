@@ -150,7 +150,13 @@ impl Flash {
 
     /// Whether a die has failed.
     #[inline]
+    pub(crate) fn is_dead_die(&self, die: u32) -> bool {
+        self.dies[die as usize].dead
+    }
+
+    /// Whether the die of a plane has failed.
+    #[inline]
     pub(crate) fn is_dead(&self, plane: u32) -> bool {
-        self.dies[self.shape.die_of_plane(plane) as usize].dead
+        self.is_dead_die(self.shape.die_of_plane(plane))
     }
 }

@@ -241,11 +241,10 @@ impl Flash {
         first..first + self.shape.planes_per_die
     }
 
-    /// The planes of a die whose programs may join one in `plane`: none where programs are not
-    /// joined, or no other of the class waits.
+    /// The planes of a die whose programs may be joined: none where programs are not, or no other
+    /// of the class waits.
     #[inline(always)]
-    pub(crate) fn planes_to_join(&self, plane: u32, class: u8) -> Range<u32> {
-        let die = self.shape.die_of_plane(plane);
+    pub(crate) fn planes_to_join(&self, die: u32, class: u8) -> Range<u32> {
         match self.scheduler.multi_plane && self.dies[die as usize].load.writes(class) > 0 {
             true => self.planes_of(die),
             false => 0..0,

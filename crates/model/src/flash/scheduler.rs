@@ -139,17 +139,17 @@ impl Flash {
         }
     }
 
-    /// The last part that waits to be programmed by the die of `plane` in `class`, where that
-    /// matters to what is queued next.
-    #[inline]
-    pub(crate) fn last_program(&self, above: &impl Above, plane: u32, class: u8) -> u32 {
+    /// The last part that waits to be programmed by `die` in `class`, where that matters to what is
+    /// queued next.
+    #[inline(always)]
+    pub(crate) fn last_program(&self, above: &impl Above, die: u32, class: u8) -> u32 {
         match self.flin {
-            Some(_) => self.last_part(above, self.shape.die_of_plane(plane), class),
+            Some(_) => self.last_part(above, die, class),
             None => NONE,
         }
     }
 
-    /// A part of a page waits to be programmed in `plane`: behind `last`, see
+    /// A part of a page waits to be programmed by `die`: behind `last`, see
     /// [`Flash::last_program`].
     #[inline(always)]
     pub(crate) fn program_waits(
@@ -157,10 +157,9 @@ impl Flash {
         kernel: &mut Kernel,
         above: &mut impl Above,
         (part, watched): (u32, bool),
-        (plane, class): (u32, u8),
+        (die, class): (u32, u8),
         last: u32,
     ) {
-        let die = self.shape.die_of_plane(plane);
         self.dies[die as usize].load.add_write(class);
         if watched {
             self.unsettled = true;

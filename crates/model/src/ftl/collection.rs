@@ -162,15 +162,20 @@ impl Drive {
     }
 
     /// Starts to collect a block of `plane` if it has too few free blocks.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn collect_if_needed(&mut self, plane: u32) {
         if self.ftl.blocks.free_blocks(plane) < self.ftl.blocks.start
             && self.ftl.planes[plane as usize].collection.victim == NONE
         {
-            // A drive without spare blocks wears no more of them out than it has to.
-            if !self.ftl.write_protected || self.is_starving(plane) {
-                self.collect(plane);
-            }
+            self.collect_if_allowed(plane);
+        }
+    }
+
+    /// A drive without spare blocks wears no more of them out than it has to.
+    #[inline(never)]
+    fn collect_if_allowed(&mut self, plane: u32) {
+        if !self.ftl.write_protected || self.is_starving(plane) {
+            self.collect(plane);
         }
     }
 

@@ -119,13 +119,13 @@ impl Drive {
             false => None,
         };
         let stream = stream.unwrap_or_else(|| stream_of(class));
-        let mut operation = DieOperation::new(OperationKind::Program);
-        operation.collects = stream.is_collected();
+        let operation = DieOperation::new(OperationKind::Program);
         let mut filling = Filling { operation, stream, class, holder: None };
+        filling.operation.collects = stream.is_collected();
         let page = self.ftl.next_page(plane, class, stream);
         let pages = self.shape.pages_in_program(page);
         self.fill_page(&mut filling, plane);
-        for other in self.flash.planes_to_join(plane, class) {
+        for other in self.flash.planes_to_join(die, class) {
             if other != plane
                 && self.ftl.can_join(&self.kernel, other, class, stream)
                 && self.ftl.next_page(other, class, stream) == page

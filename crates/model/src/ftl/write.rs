@@ -290,11 +290,12 @@ impl Drive {
         u.plane = plane;
         let (class, watched) = (u.class, u.watched);
         let full = self.ftl.planes[plane as usize].read_only && class != CLASS_COLLECTION;
-        if self.flash.is_dead(plane) || full {
+        let die = self.shape.die_of_plane(plane);
+        if self.flash.is_dead_die(die) || full {
             self.flash.drop_later(Dropped::Unplaced(unit));
             return;
         }
-        let last = self.flash.last_program(&self.ftl, plane, class);
+        let last = self.flash.last_program(&self.ftl, die, class);
         let ftl = &mut self.ftl;
         let u = &mut ftl.units[unit];
         u.state = UnitState::Queued;
@@ -314,8 +315,8 @@ impl Drive {
         } else {
             ftl.units.push_back(&mut queues.writes[usize::from(class)], unit);
         }
-        let (part, queue) = ((unit, watched), (plane, class));
-        self.flash.program_waits(&mut self.kernel, &mut self.ftl, part, queue, last);
+        let (part, of) = ((unit, watched), (die, class));
+        self.flash.program_waits(&mut self.kernel, &mut self.ftl, part, of, last);
         if !self.ftl.plain_programs && class != CLASS_COLLECTION {
             self.first_to_program_changed(plane);
         }
