@@ -15,8 +15,6 @@ const LONGER: &[(&str, &str, usize)] = &[
     ("device", "Subsystem::get_features", 117),
     ("device", "Subsystem::set_features", 139),
     ("model", "Config::lay_out", 146),
-    ("model", "Drive::new", 144),
-    ("model", "Drive::stop", 120),
     ("model", "small", 114),
 ];
 

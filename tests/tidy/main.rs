@@ -17,4 +17,5 @@ mod dwords;
 mod flash;
 mod functions;
 mod lints;
+mod parts;
 mod state;

@@ -6,7 +6,15 @@ use syn::visit::{self, Visit};
 
 /// A ratchet: how many fields other files can touch, of which struct in which crate. A number may
 /// only become smaller. A part that has its state to itself is entered with 0.
-const TOUCHABLE: &[(&str, &str, usize)] = &[("model", "Drive", 61), ("device", "Subsystem", 39)];
+const TOUCHABLE: &[(&str, &str, usize)] = &[
+    ("model", "Drive", 7),
+    ("model", "Host", 0),
+    ("model", "Cache", 0),
+    ("model", "Ftl", 0),
+    ("model", "Flash", 0),
+    ("model", "Observe", 0),
+    ("device", "Subsystem", 39),
+];
 
 #[test]
 fn parts_own_their_state() {

@@ -6,8 +6,8 @@ use super::Flash;
 use super::above::Above;
 use super::die::OperationKind;
 use super::queues::{
-    CLASS_COLLECTION, CLASS_HOST, CLASS_MAPPING, COLLECTION_READS, COLLECTION_WORK,
-    COLLECTION_WRITES, EXCLUSIVE, MAPPING_READS, SUSPENDED,
+    CLASS_COLLECTION, CLASS_HOST, CLASS_TABLES, COLLECTION_READS, COLLECTION_WORK,
+    COLLECTION_WRITES, EXCLUSIVE, SUSPENDED, TABLE_READS,
 };
 use crate::config::Precedence;
 use crate::kernel::Kernel;
@@ -46,8 +46,8 @@ impl Flash {
                 false => self.pick_collection_alone(kernel, above, die),
             };
         }
-        if state.load.some & MAPPING_READS != 0 {
-            return self.pick_read(first, CLASS_MAPPING);
+        if state.load.some & TABLE_READS != 0 {
+            return self.pick_read(first, CLASS_TABLES);
         }
         if self.weighs_reads && state.load.some & COLLECTION_WORK == 0 {
             return self.pick_by_waits(kernel, above, die);
@@ -131,8 +131,8 @@ impl Flash {
         if self.dies[die as usize].load.erases == 0 {
             return None;
         }
-        if self.dies[die as usize].load.some & MAPPING_READS != 0 {
-            return self.pick_read(first, CLASS_MAPPING);
+        if self.dies[die as usize].load.some & TABLE_READS != 0 {
+            return self.pick_read(first, CLASS_TABLES);
         }
         let class = self.dies[die as usize].host_class(0)?;
         self.pick_read(first, class)
@@ -160,8 +160,8 @@ impl Flash {
     pub(super) fn first_awaited_read(&mut self, die: u32) -> Option<Pick> {
         let state = &mut self.dies[die as usize];
         let first = state.first_plane;
-        if state.load.some & MAPPING_READS != 0 {
-            return self.pick_read(first, CLASS_MAPPING);
+        if state.load.some & TABLE_READS != 0 {
+            return self.pick_read(first, CLASS_TABLES);
         }
         let class = state.host_class(0)?;
         self.pick_read(first, class)
@@ -192,8 +192,8 @@ impl Flash {
         die: u32,
     ) -> Option<Pick> {
         let first = self.dies[die as usize].first_plane;
-        if self.dies[die as usize].load.writes(CLASS_MAPPING) > 0
-            && let Some(pick) = self.pick_write(kernel, above, first, CLASS_MAPPING)
+        if self.dies[die as usize].load.writes(CLASS_TABLES) > 0
+            && let Some(pick) = self.pick_write(kernel, above, first, CLASS_TABLES)
         {
             return Some(pick);
         }

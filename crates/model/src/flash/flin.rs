@@ -29,7 +29,7 @@ use super::Flash;
 use super::above::{Above, Programmed};
 use super::choice::Pick;
 use super::die::OperationKind;
-use super::queues::{CLASS_COLLECTION, CLASS_HOST, CLASS_MAPPING};
+use super::queues::{CLASS_COLLECTION, CLASS_HOST, CLASS_TABLES};
 use super::work::{UNSET, WorkKind};
 use crate::config;
 use crate::kernel::Kernel;
@@ -440,7 +440,7 @@ impl Flash {
 
     fn part_service(&self) -> Span {
         let page = self.times.program_mean + self.times.page_transfer;
-        Span::from_ps(page.as_ps() / u64::from(self.shape.units_per_page))
+        Span::from_ps(page.as_ps() / u64::from(self.shape.slots_per_page()))
     }
 
     fn read_entry(&self, flin: &Flin, now: Time, work: u32) -> Entry {
@@ -584,7 +584,7 @@ impl Flash {
             return;
         }
         let Some(mut flin) = self.flin.take() else { return };
-        flin.share(holder, WRITES, die).bytes += u64::from(self.shape.unit_bytes);
+        flin.share(holder, WRITES, die).bytes += u64::from(self.shape.slot_bytes());
         if last != NONE {
             let (last, alone) = (self.part_entry(&flin, above, now, last), self.part_service());
             if flin.stays_last(WRITES, die, now, last, (part, holder, alone)) {
@@ -749,7 +749,7 @@ impl Flash {
     fn part_without_place(&self, above: &impl Above, die: u32) -> Option<u32> {
         let mut oldest = None;
         for plane in self.planes_of(die) {
-            for class in CLASS_MAPPING..CLASS_COLLECTION {
+            for class in CLASS_TABLES..CLASS_COLLECTION {
                 let head = above.waiting(plane, class).0;
                 if head != NONE && above.is_without_place(plane, class) {
                     let order = above.part(head).order;

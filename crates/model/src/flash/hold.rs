@@ -335,11 +335,10 @@ impl Flash {
     }
 
     fn programs_page(&self, operation: &DieOperation, slot: u32) -> bool {
-        let units = self.shape.units_per_page;
         operation.kind == OperationKind::Program
             && operation.slots[..usize::from(operation.planes)].iter().any(|&first| {
                 let pages = self.shape.pages_in_program(self.shape.page_of_slot(first));
-                (first..first + units * pages).contains(&slot)
+                self.shape.slots_of_pages(first, pages).contains(&slot)
             })
     }
 

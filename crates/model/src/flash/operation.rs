@@ -6,7 +6,7 @@ use super::above::Above;
 use super::channel::{Carrying, ProgramTurn, data_list};
 use super::choice::Pick;
 use super::die::{Die, DieOperation, OperationKind};
-use super::queues::{CLASS_COLLECTION, CLASS_MAPPING};
+use super::queues::{CLASS_COLLECTION, CLASS_TABLES};
 use super::work::WorkKind;
 use crate::kernel::Kernel;
 use crate::kernel::event::Event;
@@ -160,12 +160,7 @@ impl Flash {
             let count = above.pages_wanted(work);
             let others = u64::from(count - 1);
             counters.flash_reads += others;
-            match work.kind {
-                WorkKind::CollectionRead | WorkKind::Copyback => counters.gc_reads += others,
-                WorkKind::TableRead => counters.mapping_reads += others,
-                WorkKind::RestRead => counters.merge_reads += others,
-                WorkKind::HostRead | WorkKind::Erase => {}
-            }
+            counters.count_reads(work.kind, others);
             pages += count;
         }
         counters.multi_plane_operations += u64::from(operation.planes == 1 && pages > 1);
@@ -187,15 +182,9 @@ impl Flash {
         let w = &mut self.works[work];
         w.started = kernel.now;
         w.array = kernel.now + command;
-        let counters = kernel.observe.count();
-        match w.kind {
-            WorkKind::CollectionRead | WorkKind::Copyback => {
-                counters.gc_reads += 1;
-                above.prefetch_read(w.slot);
-            }
-            WorkKind::TableRead => counters.mapping_reads += 1,
-            WorkKind::RestRead => counters.merge_reads += 1,
-            WorkKind::HostRead | WorkKind::Erase => {}
+        kernel.observe.count().count_reads(w.kind, 1);
+        if matches!(w.kind, WorkKind::CollectionRead | WorkKind::Copyback) {
+            above.prefetch_read(w.slot);
         }
         w.holder
     }
@@ -298,7 +287,7 @@ impl Flash {
         let joined = self.shape.flash_planes > 1 && planes == 1;
         counters.multi_plane_operations += u64::from(joined);
         match class {
-            CLASS_MAPPING => counters.mapping_programs += moved,
+            CLASS_TABLES => counters.count_table_programs(moved),
             CLASS_COLLECTION => {
                 counters.gc_programs += programs;
                 if let Some(flin) = &mut self.flin {

@@ -6,7 +6,7 @@ use crate::kernel::pool::List;
 /// Classes of reads and of writes: the mapping table, the four priorities of host I/O, and
 /// garbage collection.
 pub(crate) const CLASSES: usize = 6;
-pub(crate) const CLASS_MAPPING: u8 = 0;
+pub(crate) const CLASS_TABLES: u8 = 0;
 pub(crate) const CLASS_HOST: u8 = 1;
 pub(crate) const CLASS_COLLECTION: u8 = 5;
 
@@ -40,11 +40,11 @@ pub(super) const ERASES: u32 = 16;
 pub(super) const COLLECTION_READS: u32 = 1 << CLASS_COLLECTION;
 pub(super) const COLLECTION_WRITES: u32 = 1 << (WRITES + CLASS_COLLECTION as u32);
 pub(super) const COLLECTION_WORK: u32 = COLLECTION_READS | COLLECTION_WRITES | 1 << ERASES;
-pub(super) const MAPPING_READS: u32 = 1 << CLASS_MAPPING;
+pub(super) const TABLE_READS: u32 = 1 << CLASS_TABLES;
 /// Not work, but a bit that keeps all but collection from being chosen.
 pub(super) const EXCLUSIVE: u32 = 1 << 24;
 /// Reads that somebody waits for: of the mapping table and of hosts.
-pub(super) const AWAITED_READS: u32 = MAPPING_READS | HOST_CLASSES << CLASS_HOST;
+pub(super) const AWAITED_READS: u32 = TABLE_READS | HOST_CLASSES << CLASS_HOST;
 /// The bit of an operation that was suspended and has to go on.
 pub(super) const SUSPENDED: u32 = 1 << 17;
 pub(super) const HOST_CLASSES: u32 = 0b1111;
@@ -131,7 +131,7 @@ impl Load {
     /// Whether nothing but reads of one class waits that has no turns to take: which class.
     #[inline]
     pub(super) fn only_reads(&self) -> Option<u8> {
-        const WITHOUT_TURNS: u32 = MAPPING_READS | 0b11 << CLASS_HOST;
+        const WITHOUT_TURNS: u32 = TABLE_READS | 0b11 << CLASS_HOST;
         let one = self.some & !WITHOUT_TURNS == 0 && self.some.is_power_of_two();
         one.then(|| self.some.trailing_zeros() as u8)
     }

@@ -8,7 +8,7 @@ use super::unit::UnitState;
 use crate::cache::read::needed_mask;
 use crate::config::MediaOperation;
 use crate::flash::above::{Above, Programmed};
-use crate::flash::queues::{CLASS_COLLECTION, CLASS_MAPPING};
+use crate::flash::queues::{CLASS_COLLECTION, CLASS_TABLES};
 use crate::flash::work::{Work, WorkKind};
 use crate::kernel::Kernel;
 use crate::kernel::event::Event;
@@ -78,7 +78,7 @@ impl Above for Ftl {
 
     fn is_without_place(&self, plane: u32, class: u8) -> bool {
         let stream = match class {
-            CLASS_MAPPING => Stream::Translation,
+            CLASS_TABLES => Stream::Translation,
             _ => Stream::Host,
         };
         !self.blocks.can_program(plane, stream)
@@ -194,7 +194,7 @@ impl Ftl {
         let state = &self.planes[plane as usize];
         let units_per_page = self.shape.units_per_program;
         let (full, stream) = match class {
-            CLASS_MAPPING => (true, Stream::Translation),
+            CLASS_TABLES => (true, Stream::Translation),
             CLASS_COLLECTION => (
                 state.queues.collected_units >= units_per_page || state.collection.is_read(),
                 Stream::Collected,

@@ -4,7 +4,7 @@
 
 use crate::config::{Config, MediaOperation, Placement, WriteFrontiers};
 use crate::drive::Drive;
-use crate::flash::queues::{CLASS_COLLECTION, CLASS_MAPPING};
+use crate::flash::queues::{CLASS_COLLECTION, CLASS_TABLES};
 use crate::flash::timing::NO_DATA;
 use crate::flash::work::{Extent, WorkKind};
 use crate::ftl::Ftl;
@@ -186,7 +186,7 @@ impl Drive {
     }
 
     fn is_mapping_starving(&self, plane: u32) -> bool {
-        let waiting = &self.ftl.planes[plane as usize].queues.writes[usize::from(CLASS_MAPPING)];
+        let waiting = &self.ftl.planes[plane as usize].queues.writes[usize::from(CLASS_TABLES)];
         !waiting.is_empty() && !self.ftl.blocks.can_program(plane, Stream::Translation)
     }
 
@@ -212,7 +212,7 @@ impl Drive {
         } else if self.is_mapping_starving(plane) {
             if self.ftl.write_protected {
                 // No host write will make anything to win: the old translation pages stay.
-                self.fail_writes_of(plane, CLASS_MAPPING);
+                self.fail_writes_of(plane, CLASS_TABLES);
             } else if self.ftl.blocks.retired_of(plane) > self.ftl.spare_blocks[plane as usize] {
                 // So many blocks are gone that none may ever be won again. This fails them, too.
                 self.protect();

@@ -4,7 +4,7 @@
 //! padding.
 
 use crate::drive::Drive;
-use crate::flash::queues::{CLASS_COLLECTION, CLASS_MAPPING, CLASSES};
+use crate::flash::queues::{CLASS_COLLECTION, CLASS_TABLES, CLASSES};
 use crate::ftl::Ftl;
 use crate::ftl::blocks::Stream;
 use crate::ftl::mapping::table::Content;
@@ -117,7 +117,7 @@ impl Ftl {
             if let Some(unit) = self.units.pop_front(list) {
                 let u = &self.units[unit];
                 match class {
-                    CLASS_MAPPING => {}
+                    CLASS_TABLES => {}
                     CLASS_COLLECTION => queues.collected_units -= 1,
                     _ => {
                         queues.host_units -= 1;
@@ -188,7 +188,7 @@ impl Ftl {
     #[cold]
     #[inline(never)]
     pub(crate) fn stream_by_heat(&self, kernel: &Kernel, plane: u32, class: u8) -> Option<Stream> {
-        if class == CLASS_MAPPING {
+        if class == CLASS_TABLES {
             let waits = !self.planes[plane as usize].queues.writes[usize::from(class)].is_empty();
             let can = waits && self.blocks.can_program(plane, Stream::Translation);
             return can.then_some(Stream::Translation);
@@ -201,7 +201,7 @@ impl Ftl {
     #[inline(never)]
     pub(crate) fn first_by_heat(&self, kernel: &Kernel, plane: u32, class: u8) -> u32 {
         let heat = match class {
-            CLASS_MAPPING => 0,
+            CLASS_TABLES => 0,
             _ => self.heat_to_program(kernel, plane, class).unwrap_or(0),
         };
         self.heads(plane, class)[heat]

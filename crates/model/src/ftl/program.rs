@@ -9,7 +9,7 @@ use crate::drive::Drive;
 use crate::flash::channel::ProgramTurn;
 use crate::flash::die::{DieOperation, OperationKind};
 use crate::flash::operation::Program;
-use crate::flash::queues::{CLASS_COLLECTION, CLASS_HOST, CLASS_MAPPING};
+use crate::flash::queues::{CLASS_COLLECTION, CLASS_HOST, CLASS_TABLES};
 use crate::flash::scheduler::{Dropped, LaneAndChannel};
 use crate::kernel::Kernel;
 use crate::kernel::pool::{Linked, List, NONE};
@@ -28,7 +28,7 @@ struct Filling {
 /// What a program of `class` is for, where that is not a question of heat.
 fn stream_of(class: u8) -> Stream {
     match class {
-        CLASS_MAPPING => Stream::Translation,
+        CLASS_TABLES => Stream::Translation,
         CLASS_COLLECTION => Stream::Collected,
         _ => Stream::Host,
     }
@@ -39,7 +39,7 @@ fn stream_of(class: u8) -> Stream {
 #[inline(always)]
 pub(super) fn classes_of_program(class: u8) -> impl Iterator<Item = u8> + Clone {
     let classes = match class {
-        CLASS_MAPPING | CLASS_COLLECTION => class..class + 1,
+        CLASS_TABLES | CLASS_COLLECTION => class..class + 1,
         _ => CLASS_HOST..CLASS_COLLECTION,
     };
     std::iter::once(class).chain(classes.filter(move |&other| other != class))
@@ -180,7 +180,7 @@ impl Drive {
             false => self.shape.pages_in_program(self.ftl.next_page(plane, class, stream)),
         };
         let capacity = self.shape.units_per_page * pages;
-        let (chosen, count) = match self.ftl.goes_by_heat() && class != CLASS_MAPPING {
+        let (chosen, count) = match self.ftl.goes_by_heat() && class != CLASS_TABLES {
             true => self.take_units_by_heat(plane, class, stream, capacity),
             false => self.take_units(plane, class, capacity),
         };
@@ -282,7 +282,7 @@ impl Drive {
         let unit = unit.expect("a unit");
         let u = &ftl.units[unit];
         match class {
-            CLASS_MAPPING => {}
+            CLASS_TABLES => {}
             CLASS_COLLECTION => queues.collected_units -= 1,
             _ => {
                 queues.host_units -= 1;

@@ -129,6 +129,23 @@ impl Shape {
         }
     }
 
+    /// Slots of a page, and the bytes of one.
+    #[inline]
+    pub(crate) fn slots_per_page(&self) -> u32 {
+        self.units_per_page
+    }
+
+    #[inline]
+    pub(crate) fn slot_bytes(&self) -> u32 {
+        self.unit_bytes
+    }
+
+    /// The slots of `pages` pages that begin with `first`.
+    #[inline]
+    pub(crate) fn slots_of_pages(&self, first: u32, pages: u32) -> std::ops::Range<u32> {
+        first..first + self.units_per_page * pages
+    }
+
     /// Index of a block among all of the drive.
     #[inline]
     pub(crate) fn block_of_slot(&self, slot: u32) -> u32 {

@@ -7,7 +7,7 @@ use super::mapping::table::Content;
 use super::unit::UnitState;
 use crate::config::{MediaOperation, Placement};
 use crate::drive::Drive;
-use crate::flash::queues::{CLASS_COLLECTION, CLASS_MAPPING};
+use crate::flash::queues::{CLASS_COLLECTION, CLASS_TABLES};
 use crate::flash::scheduler::Dropped;
 use crate::io::Status;
 use crate::kernel::pool::{Linked, NONE};
@@ -302,7 +302,7 @@ impl Drive {
         let forced = !u.cached || u.through;
         let queues = &mut ftl.planes[plane as usize].queues;
         match class {
-            CLASS_MAPPING => {}
+            CLASS_TABLES => {}
             CLASS_COLLECTION => queues.collected_units += 1,
             _ => {
                 queues.host_units += 1;

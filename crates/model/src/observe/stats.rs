@@ -1,5 +1,6 @@
 //! What the drive counted: operations, utilisation, and who delayed whom.
 
+use crate::flash::work::WorkKind;
 use crate::io::FlowId;
 use mynah_stamp::Span;
 
@@ -212,6 +213,22 @@ pub struct WearState {
 }
 
 impl Counters {
+    /// Adds pages of the flash that are read, to what they are read for.
+    #[inline(always)]
+    pub(crate) fn count_reads(&mut self, kind: WorkKind, pages: u64) {
+        match kind {
+            WorkKind::CollectionRead | WorkKind::Copyback => self.gc_reads += pages,
+            WorkKind::TableRead => self.mapping_reads += pages,
+            WorkKind::RestRead => self.merge_reads += pages,
+            WorkKind::HostRead | WorkKind::Erase => {}
+        }
+    }
+
+    /// Adds pages of tables that are programmed.
+    pub(crate) fn count_table_programs(&mut self, pages: u64) {
+        self.mapping_programs += pages;
+    }
+
     /// Bytes of all pages programmed: host data, what was moved, translation pages, and what pages
     /// had room for but did not get.
     pub fn flash_bytes_programmed(&self) -> u64 {

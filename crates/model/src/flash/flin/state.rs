@@ -11,7 +11,7 @@ use mynah_stamp::{Span, Time};
 const MOST: u64 = 1 << 60;
 
 impl Flin {
-    /// `queued` are the units that wait, which have their estimates.
+    /// `queued` are the parts of pages that wait, which have their estimates.
     pub(in crate::flash) fn save(&mut self, now: Time, queued: &[u32], out: &mut Writer<'_>) {
         self.classify(now);
         // Of reads there are none, and what comes next finds nothing of those before.
@@ -30,8 +30,8 @@ impl Flin {
                 owed.map_or(0, |owed| (u64::from(owed.holder) + 1) << 32 | u64::from(owed.moves)),
             );
         }
-        for &unit in queued {
-            let note = self.note(WRITES, unit);
+        for &part in queued {
+            let note = self.note(WRITES, part);
             out.number(note.alone.as_ps());
             out.number(note.alone_service.as_ps());
             out.number(u64::from(note.intensive) | u64::from(note.moved) << 1);
@@ -76,7 +76,7 @@ impl Flin {
             }
             self.owed[die] = (holder > 0).then(|| Owed { holder: holder as u16 - 1, moves });
         }
-        for &unit in queued {
+        for &part in queued {
             let (alone, alone_service) = (input.number()?, input.number()?);
             let flags = input.number()?;
             if alone > MOST || alone_service > MOST || flags > 3 {
@@ -88,7 +88,7 @@ impl Flin {
                 intensive: flags & 1 != 0,
                 moved: flags & 2 != 0,
             };
-            self.set_note(WRITES, unit, note);
+            self.set_note(WRITES, part, note);
         }
         Ok(())
     }

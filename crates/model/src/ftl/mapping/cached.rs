@@ -14,7 +14,7 @@
 
 use crate::config::{CachedTable, CmtGranularity, CmtSharing, Config, MappingTable};
 use crate::drive::Drive;
-use crate::flash::queues::CLASS_MAPPING;
+use crate::flash::queues::CLASS_TABLES;
 use crate::flash::work::{Extent, WorkKind};
 use crate::ftl::Ftl;
 use crate::ftl::blocks::Stream;
@@ -319,7 +319,7 @@ impl Drive {
     fn read_translation_page(&mut self, token: Token, page: u32, bytes: u32) {
         let Some(slot) = self.ftl.mapping.table.translation_slot(page) else { return };
         let extent = Extent { plane: self.shape.plane_of_slot(slot), slot, bytes };
-        self.ask_flash(WorkKind::TableRead, CLASS_MAPPING, MAPPING_TABLE, token, extent);
+        self.ask_flash(WorkKind::TableRead, CLASS_TABLES, MAPPING_TABLE, token, extent);
     }
 
     /// Caches the entry of `unit`; evicts another if there is no room.
@@ -527,7 +527,7 @@ impl Drive {
     fn program_translation_page(&mut self, page: u32) {
         let unit = self.ftl.units.insert(WriteUnit::new(
             Content::TranslationPage(page),
-            CLASS_MAPPING,
+            CLASS_TABLES,
             MAPPING_TABLE,
             self.kernel.now,
         ));
