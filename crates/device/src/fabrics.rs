@@ -94,7 +94,7 @@ impl Subsystem {
         entry: &SubmissionEntry,
         data: &[u8],
     ) -> Result<u64, Refusal> {
-        let connect = Connect::from_entry(entry);
+        let connect = Connect::parse(entry);
         let Ok((data, _)) = ConnectData::ref_from_prefix(data) else {
             return Err(plain(Status::SGL_DATA_LENGTH_INVALID.do_not_retry()));
         };

@@ -52,7 +52,7 @@ pub struct Connect {
 
 impl Connect {
     /// Reads the entry.
-    pub fn from_entry(entry: &SubmissionEntry) -> Connect {
+    pub fn parse(entry: &SubmissionEntry) -> Connect {
         let (low, high) = (entry.dword10.get(), entry.dword11.get());
         Connect {
             record_format: low as u16,
@@ -151,6 +151,6 @@ mod tests {
         };
         let mut entry = SubmissionEntry::default();
         connect.put(&mut entry);
-        assert_eq!(Connect::from_entry(&entry), connect);
+        assert_eq!(Connect::parse(&entry), connect);
     }
 }

@@ -5,6 +5,7 @@ use crate::authentication::{
     Choices, Group, Hash, Host, HostStep, MESSAGE_BYTES_MAX, Message, Parties, Secret,
     SequenceNumbers, Target, TargetStep,
 };
+use crate::nvme::command::{AdminCommand, FabricsCommand, NvmCommand, admin_bytes};
 use crate::nvme::entry::Transfer;
 use crate::nvme::opcode::nvm;
 use crate::nvme::opcode::{FABRICS, fabrics::CONNECT};
@@ -17,6 +18,7 @@ use crate::tcp::target::{Connection, Event, Settings};
 use crate::tls_key::{Identity, TlsKey};
 use crate::vfio_user::server::{self, Area, Change, Device, Region, Server};
 use crate::vfio_user::{ACCESS_BYTES_MAX, DESCRIPTORS_MAX, client, message};
+use zerocopy::FromBytes;
 
 /// Reads a message, and gives it to both ends of an authentication at every step of it. A
 /// message that was read survives being written and read again.
@@ -345,5 +347,30 @@ pub fn vfio_user_client(data: &[u8]) {
             }
         }
         assert!(client.output().map_or(0, |output| output.bytes.len()) <= 512 << 10);
+    }
+}
+
+/// Reads an entry as a command of every set. A command that was read survives being written and
+/// read again.
+pub fn submission_entry(data: &[u8]) {
+    let Ok((entry, _)) = SubmissionEntry::read_from_prefix(data) else { return };
+    let mut built = SubmissionEntry::default();
+    if let Ok(command) = AdminCommand::parse(&entry) {
+        command.put(&mut built);
+        assert_eq!(AdminCommand::parse(&built), Ok(command));
+        let (said, moved) = (admin_bytes(&entry), admin_bytes(&built));
+        assert_eq!(said, moved, "an entry says how many bytes the command moves: {command:?}");
+    }
+    built = SubmissionEntry::default();
+    if let Ok(command) = NvmCommand::parse(&entry) {
+        command.put(&mut built);
+        assert_eq!(NvmCommand::parse(&built), Ok(command));
+    }
+    // A Fabrics command is one whatever its opcode would be in another set.
+    let entry = SubmissionEntry { opcode: FABRICS, ..entry };
+    built = SubmissionEntry::default();
+    if let Ok(command) = FabricsCommand::parse(&entry) {
+        command.put(&mut built);
+        assert_eq!(FabricsCommand::parse(&built), Ok(command));
     }
 }

@@ -18,6 +18,11 @@ fn keys() {
 }
 
 #[test]
+fn submission_entries() {
+    replay("submission_entry", fuzzing::submission_entry);
+}
+
+#[test]
 fn target_connections() {
     replay("target_connection", fuzzing::target_connection);
 }

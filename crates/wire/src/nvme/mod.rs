@@ -1,5 +1,6 @@
 //! NVMe structures that every transport shares.
 
+pub mod command;
 pub mod entry;
 pub mod feature;
 pub mod identify;

@@ -1,0 +1,625 @@
+//! Admin commands (Base 2.0, section 5).
+
+use super::queues::{CreateCompletionQueue, CreateSubmissionQueue, DoorbellBufferConfig};
+use super::{INVALID_FIELD, INVALID_OPCODE, bit, bits};
+use crate::nvme::opcode::admin as opcode;
+use crate::nvme::{Status, SubmissionEntry};
+
+/// An admin command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AdminCommand {
+    /// Delete I/O Submission Queue (section 5.7): its identifier.
+    DeleteSubmissionQueue(u16),
+    /// Create I/O Submission Queue.
+    CreateSubmissionQueue(CreateSubmissionQueue),
+    /// Get Log Page.
+    GetLogPage(GetLogPage),
+    /// Delete I/O Completion Queue (section 5.6): its identifier.
+    DeleteCompletionQueue(u16),
+    /// Create I/O Completion Queue.
+    CreateCompletionQueue(CreateCompletionQueue),
+    /// Identify.
+    Identify(Identify),
+    /// Abort.
+    Abort(Abort),
+    /// Set Features.
+    SetFeatures(SetFeatures),
+    /// Get Features.
+    GetFeatures(GetFeatures),
+    /// Asynchronous Event Request (section 5.2).
+    AsynchronousEventRequest,
+    /// Namespace Management.
+    NamespaceManagement(NamespaceManagement),
+    /// Firmware Commit.
+    FirmwareCommit(FirmwareCommit),
+    /// Firmware Image Download.
+    FirmwareImageDownload(FirmwareImageDownload),
+    /// Device Self-test.
+    DeviceSelfTest(DeviceSelfTest),
+    /// Namespace Attachment.
+    NamespaceAttachment(NamespaceAttachment),
+    /// Keep Alive (section 5.18).
+    KeepAlive,
+    /// Doorbell Buffer Config.
+    DoorbellBufferConfig(DoorbellBufferConfig),
+    /// Format NVM.
+    FormatNvm(FormatNvm),
+    /// Sanitize.
+    Sanitize(Sanitize),
+}
+
+impl AdminCommand {
+    /// The command that an entry of an admin queue is.
+    ///
+    /// # Errors
+    /// What it ends with if it is none, or if it cannot be.
+    pub fn parse(entry: &SubmissionEntry) -> Result<AdminCommand, Status> {
+        use AdminCommand as C;
+        Ok(match entry.opcode {
+            opcode::DELETE_SUBMISSION_QUEUE => C::DeleteSubmissionQueue(entry.dword10.get() as u16),
+            opcode::CREATE_SUBMISSION_QUEUE => {
+                C::CreateSubmissionQueue(CreateSubmissionQueue::parse(entry))
+            }
+            opcode::GET_LOG_PAGE => C::GetLogPage(GetLogPage::parse(entry)?),
+            opcode::DELETE_COMPLETION_QUEUE => C::DeleteCompletionQueue(entry.dword10.get() as u16),
+            opcode::CREATE_COMPLETION_QUEUE => {
+                C::CreateCompletionQueue(CreateCompletionQueue::parse(entry))
+            }
+            opcode::IDENTIFY => C::Identify(Identify::parse(entry)),
+            opcode::ABORT => C::Abort(Abort::parse(entry)),
+            opcode::SET_FEATURES => C::SetFeatures(SetFeatures::parse(entry)),
+            opcode::GET_FEATURES => C::GetFeatures(GetFeatures::parse(entry)?),
+            opcode::ASYNCHRONOUS_EVENT_REQUEST => C::AsynchronousEventRequest,
+            opcode::NAMESPACE_MANAGEMENT => {
+                C::NamespaceManagement(NamespaceManagement::parse(entry))
+            }
+            opcode::FIRMWARE_COMMIT => C::FirmwareCommit(FirmwareCommit::parse(entry)),
+            opcode::FIRMWARE_IMAGE_DOWNLOAD => {
+                C::FirmwareImageDownload(FirmwareImageDownload::parse(entry))
+            }
+            opcode::DEVICE_SELF_TEST => C::DeviceSelfTest(DeviceSelfTest::parse(entry)),
+            opcode::NAMESPACE_ATTACHMENT => {
+                C::NamespaceAttachment(NamespaceAttachment::parse(entry)?)
+            }
+            opcode::KEEP_ALIVE => C::KeepAlive,
+            opcode::DOORBELL_BUFFER_CONFIG => {
+                C::DoorbellBufferConfig(DoorbellBufferConfig::parse(entry))
+            }
+            opcode::FORMAT_NVM => C::FormatNvm(FormatNvm::parse(entry)),
+            opcode::SANITIZE => C::Sanitize(Sanitize::parse(entry)?),
+            _ => return Err(INVALID_OPCODE),
+        })
+    }
+
+    /// Writes opcode and fields of an entry.
+    pub fn put(&self, entry: &mut SubmissionEntry) {
+        use AdminCommand as C;
+        let mut delete = |opcode, id: u16| {
+            entry.opcode = opcode;
+            entry.dword10.set(id.into());
+        };
+        match self {
+            C::DeleteSubmissionQueue(id) => delete(opcode::DELETE_SUBMISSION_QUEUE, *id),
+            C::DeleteCompletionQueue(id) => delete(opcode::DELETE_COMPLETION_QUEUE, *id),
+            C::CreateSubmissionQueue(command) => command.put(entry),
+            C::GetLogPage(command) => command.put(entry),
+            C::CreateCompletionQueue(command) => command.put(entry),
+            C::Identify(command) => command.put(entry),
+            C::Abort(command) => command.put(entry),
+            C::SetFeatures(command) => command.put(entry),
+            C::GetFeatures(command) => command.put(entry),
+            C::AsynchronousEventRequest => entry.opcode = opcode::ASYNCHRONOUS_EVENT_REQUEST,
+            C::NamespaceManagement(command) => command.put(entry),
+            C::FirmwareCommit(command) => command.put(entry),
+            C::FirmwareImageDownload(command) => command.put(entry),
+            C::DeviceSelfTest(command) => command.put(entry),
+            C::NamespaceAttachment(command) => command.put(entry),
+            C::KeepAlive => entry.opcode = opcode::KEEP_ALIVE,
+            C::DoorbellBufferConfig(command) => command.put(entry),
+            C::FormatNvm(command) => command.put(entry),
+            C::Sanitize(command) => command.put(entry),
+        }
+    }
+}
+
+/// Abort (Base 2.0, section 5.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Abort {
+    /// SQID: the queue of the command.
+    pub queue_id: u16,
+    /// CID: the command.
+    pub command_id: u16,
+}
+
+impl Abort {
+    fn parse(entry: &SubmissionEntry) -> Abort {
+        let dword10 = entry.dword10.get();
+        Abort { queue_id: dword10 as u16, command_id: (dword10 >> 16) as u16 }
+    }
+
+    fn put(&self, entry: &mut SubmissionEntry) {
+        entry.opcode = opcode::ABORT;
+        entry.dword10.set(u32::from(self.queue_id) | u32::from(self.command_id) << 16);
+    }
+}
+
+/// Device Self-test (Base 2.0, section 5.8).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DeviceSelfTest {
+    /// STC.
+    pub code: SelfTestCode,
+}
+
+/// What Device Self-test does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SelfTestCode {
+    /// Starts a short test.
+    Short,
+    /// Starts an extended one.
+    Extended,
+    /// Ends the one that is under way.
+    Abort,
+    /// Nothing that is defined.
+    Reserved(u8),
+}
+
+impl SelfTestCode {
+    /// The code.
+    pub fn code(self) -> u8 {
+        match self {
+            SelfTestCode::Short => 1,
+            SelfTestCode::Extended => 2,
+            SelfTestCode::Abort => 0xf,
+            SelfTestCode::Reserved(code) => code,
+        }
+    }
+}
+
+impl DeviceSelfTest {
+    fn parse(entry: &SubmissionEntry) -> DeviceSelfTest {
+        let code = match bits(entry.dword10.get(), 0, 4) {
+            1 => SelfTestCode::Short,
+            2 => SelfTestCode::Extended,
+            0xf => SelfTestCode::Abort,
+            code => SelfTestCode::Reserved(code as u8),
+        };
+        DeviceSelfTest { code }
+    }
+
+    fn put(&self, entry: &mut SubmissionEntry) {
+        entry.opcode = opcode::DEVICE_SELF_TEST;
+        entry.dword10.set(self.code.code().into());
+    }
+}
+
+/// Firmware Commit (Base 2.0, section 5.12).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FirmwareCommit {
+    /// FS: the slot; 0: the controller's choice.
+    pub slot: u8,
+    /// CA.
+    pub action: CommitAction,
+}
+
+/// What Firmware Commit does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CommitAction {
+    /// The image goes into the slot.
+    Replace,
+    /// And is activated at the next reset.
+    ReplaceAndActivate,
+    /// What is in the slot is activated at the next reset.
+    Activate,
+    /// Image or slot are activated at once.
+    ActivateNow,
+    /// Boot partitions, or nothing that is defined.
+    Other(u8),
+}
+
+impl FirmwareCommit {
+    fn parse(entry: &SubmissionEntry) -> FirmwareCommit {
+        let dword10 = entry.dword10.get();
+        let action = match bits(dword10, 3, 3) {
+            0 => CommitAction::Replace,
+            1 => CommitAction::ReplaceAndActivate,
+            2 => CommitAction::Activate,
+            3 => CommitAction::ActivateNow,
+            code => CommitAction::Other(code as u8),
+        };
+        FirmwareCommit { slot: bits(dword10, 0, 3) as u8, action }
+    }
+
+    fn put(&self, entry: &mut SubmissionEntry) {
+        entry.opcode = opcode::FIRMWARE_COMMIT;
+        let action = match self.action {
+            CommitAction::Replace => 0,
+            CommitAction::ReplaceAndActivate => 1,
+            CommitAction::Activate => 2,
+            CommitAction::ActivateNow => 3,
+            CommitAction::Other(code) => code,
+        };
+        entry.dword10.set(u32::from(self.slot) | u32::from(action) << 3);
+    }
+}
+
+/// Firmware Image Download (Base 2.0, section 5.13).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FirmwareImageDownload {
+    /// Bytes of the piece (NUMD, which counts dwords from 0).
+    pub bytes: u64,
+    /// Where in the image it lies (OFST, which counts dwords).
+    pub offset: u64,
+}
+
+impl FirmwareImageDownload {
+    fn parse(entry: &SubmissionEntry) -> FirmwareImageDownload {
+        FirmwareImageDownload {
+            bytes: (u64::from(entry.dword10.get()) + 1) * 4,
+            offset: u64::from(entry.dword11.get()) * 4,
+        }
+    }
+
+    fn put(&self, entry: &mut SubmissionEntry) {
+        entry.opcode = opcode::FIRMWARE_IMAGE_DOWNLOAD;
+        entry.dword10.set((self.bytes / 4 - 1) as u32);
+        entry.dword11.set((self.offset / 4) as u32);
+    }
+}
+
+/// Format NVM (Base 2.0, section 5.14; NVM Command Set 1.0, section 4.1.3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FormatNvm {
+    /// LBAFU and LBAFL: index of the LBA format.
+    pub lba_format: u8,
+    /// MSET: metadata lie behind the data of each block.
+    pub extended: bool,
+    /// PI: type of protection information; 0: none.
+    pub protection: u8,
+    /// PIL: it lies in the first bytes of the metadata.
+    pub protection_first: bool,
+    /// SES.
+    pub secure_erase: SecureErase,
+}
+
+/// What a format does to the data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SecureErase {
+    /// They are gone.
+    None,
+    /// They are erased.
+    UserData,
+    /// The key that they were encrypted with is.
+    Cryptographic,
+    /// Nothing that is defined.
+    Reserved(u8),
+}
+
+impl FormatNvm {
+    fn parse(entry: &SubmissionEntry) -> FormatNvm {
+        let dword10 = entry.dword10.get();
+        FormatNvm {
+            lba_format: (bits(dword10, 0, 4) | bits(dword10, 12, 2) << 4) as u8,
+            extended: bit(dword10, 4),
+            protection: bits(dword10, 5, 3) as u8,
+            protection_first: bit(dword10, 8),
+            secure_erase: match bits(dword10, 9, 3) {
+                0 => SecureErase::None,
+                1 => SecureErase::UserData,
+                2 => SecureErase::Cryptographic,
+                code => SecureErase::Reserved(code as u8),
+            },
+        }
+    }
+
+    fn put(&self, entry: &mut SubmissionEntry) {
+        entry.opcode = opcode::FORMAT_NVM;
+        let erase = match self.secure_erase {
+            SecureErase::None => 0,
+            SecureErase::UserData => 1,
+            SecureErase::Cryptographic => 2,
+            SecureErase::Reserved(code) => code,
+        };
+        entry.dword10.set(
+            u32::from(self.lba_format & 0xf)
+                | u32::from(self.extended) << 4
+                | u32::from(self.protection) << 5
+                | u32::from(self.protection_first) << 8
+                | u32::from(erase) << 9
+                | u32::from(self.lba_format >> 4) << 12,
+        );
+    }
+}
+
+/// Get Features (Base 2.0, section 5.15).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GetFeatures {
+    /// FID ([`crate::nvme::feature::id`]).
+    pub feature: u8,
+    /// SEL.
+    pub select: Select,
+    /// Which value of several, as the feature says (CDW11).
+    pub which: u32,
+}
+
+/// Which value of a feature is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Select {
+    /// What it is.
+    Current,
+    /// What it is in the beginning.
+    Default,
+    /// What it is after a reset.
+    Saved,
+    /// What can be done with it.
+    Supported,
+}
+
+impl GetFeatures {
+    fn parse(entry: &SubmissionEntry) -> Result<GetFeatures, Status> {
+        let dword10 = entry.dword10.get();
+        let select = match bits(dword10, 8, 3) {
+            0 => Select::Current,
+            1 => Select::Default,
+            2 => Select::Saved,
+            3 => Select::Supported,
+            _ => return Err(INVALID_FIELD),
+        };
+        Ok(GetFeatures { feature: dword10 as u8, select, which: entry.dword11.get() })
+    }
+
+    fn put(&self, entry: &mut SubmissionEntry) {
+        entry.opcode = opcode::GET_FEATURES;
+        let select = match self.select {
+            Select::Current => 0,
+            Select::Default => 1,
+            Select::Saved => 2,
+            Select::Supported => 3,
+        };
+        entry.dword10.set(u32::from(self.feature) | select << 8);
+        entry.dword11.set(self.which);
+    }
+}
+
+/// Set Features (Base 2.0, section 5.27).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SetFeatures {
+    /// FID ([`crate::nvme::feature::id`]).
+    pub feature: u8,
+    /// SV: the value is to outlive a reset.
+    pub saves: bool,
+    /// The value, as the feature says (CDW11).
+    pub value: u32,
+}
+
+impl SetFeatures {
+    fn parse(entry: &SubmissionEntry) -> SetFeatures {
+        let dword10 = entry.dword10.get();
+        let value = entry.dword11.get();
+        SetFeatures { feature: dword10 as u8, saves: bit(dword10, 31), value }
+    }
+
+    fn put(&self, entry: &mut SubmissionEntry) {
+        entry.opcode = opcode::SET_FEATURES;
+        entry.dword10.set(u32::from(self.feature) | u32::from(self.saves) << 31);
+        entry.dword11.set(self.value);
+    }
+}
+
+/// Get Log Page (Base 2.0, section 5.16).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GetLogPage {
+    /// LID ([`crate::nvme::log::page`]).
+    pub page: u8,
+    /// LSP: what the page makes of it.
+    pub specific: u8,
+    /// RAE: the event that belongs to the page is not over.
+    pub retains_event: bool,
+    /// Bytes of it (NUMD, which counts dwords from 0).
+    pub bytes: u64,
+    /// LSI: an identifier of what the page is about.
+    pub specific_id: u16,
+    /// The first byte of them (LPO): a multiple of four.
+    pub offset: u64,
+}
+
+impl GetLogPage {
+    fn parse(entry: &SubmissionEntry) -> Result<GetLogPage, Status> {
+        let (dword10, dword11) = (entry.dword10.get(), entry.dword11.get());
+        let offset = u64::from(entry.dword12.get()) | u64::from(entry.dword13.get()) << 32;
+        // OT: an offset that is an index; no page here has one.
+        if bit(entry.dword14.get(), 23) || !offset.is_multiple_of(4) {
+            return Err(INVALID_FIELD);
+        }
+        let dwords = u64::from(dword10 >> 16) | u64::from(dword11 as u16) << 16;
+        Ok(GetLogPage {
+            page: dword10 as u8,
+            specific: bits(dword10, 8, 7) as u8,
+            retains_event: bit(dword10, 15),
+            bytes: (dwords + 1) * 4,
+            specific_id: (dword11 >> 16) as u16,
+            offset,
+        })
+    }
+
+    fn put(&self, entry: &mut SubmissionEntry) {
+        entry.opcode = opcode::GET_LOG_PAGE;
+        let dwords = (self.bytes / 4 - 1) as u32;
+        entry.dword10.set(
+            u32::from(self.page)
+                | u32::from(self.specific) << 8
+                | u32::from(self.retains_event) << 15
+                | dwords << 16,
+        );
+        entry.dword11.set(dwords >> 16 | u32::from(self.specific_id) << 16);
+        entry.dword12.set(self.offset as u32);
+        entry.dword13.set((self.offset >> 32) as u32);
+    }
+}
+
+/// Identify (Base 2.0, section 5.17).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Identify {
+    /// CNS ([`crate::nvme::identify::cns`]).
+    pub structure: u8,
+    /// CNTID: a controller, where the structure is about one.
+    pub controller_id: u16,
+    /// An identifier of what the structure is about.
+    pub specific_id: u16,
+    /// CSI: the command set, where the structure is of one.
+    pub command_set: u8,
+}
+
+impl Identify {
+    fn parse(entry: &SubmissionEntry) -> Identify {
+        let (dword10, dword11) = (entry.dword10.get(), entry.dword11.get());
+        Identify {
+            structure: dword10 as u8,
+            controller_id: (dword10 >> 16) as u16,
+            specific_id: dword11 as u16,
+            command_set: (dword11 >> 24) as u8,
+        }
+    }
+
+    fn put(&self, entry: &mut SubmissionEntry) {
+        entry.opcode = opcode::IDENTIFY;
+        entry.dword10.set(u32::from(self.structure) | u32::from(self.controller_id) << 16);
+        entry.dword11.set(u32::from(self.specific_id) | u32::from(self.command_set) << 24);
+    }
+}
+
+/// Namespace Attachment (Base 2.0, section 5.22).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NamespaceAttachment {
+    /// SEL: attaches, or detaches.
+    pub attaches: bool,
+}
+
+impl NamespaceAttachment {
+    fn parse(entry: &SubmissionEntry) -> Result<NamespaceAttachment, Status> {
+        match bits(entry.dword10.get(), 0, 4) {
+            0 => Ok(NamespaceAttachment { attaches: true }),
+            1 => Ok(NamespaceAttachment { attaches: false }),
+            _ => Err(INVALID_FIELD),
+        }
+    }
+
+    fn put(&self, entry: &mut SubmissionEntry) {
+        entry.opcode = opcode::NAMESPACE_ATTACHMENT;
+        entry.dword10.set(u32::from(!self.attaches));
+    }
+}
+
+/// Namespace Management (Base 2.0, section 5.23).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NamespaceManagement {
+    /// SEL.
+    pub select: NamespaceSelect,
+    /// CSI: the command set of the namespace.
+    pub command_set: u8,
+}
+
+/// What Namespace Management does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NamespaceSelect {
+    /// Creates a namespace.
+    Create,
+    /// Deletes one, or all.
+    Delete,
+    /// Nothing that is defined.
+    Reserved(u8),
+}
+
+impl NamespaceManagement {
+    fn parse(entry: &SubmissionEntry) -> NamespaceManagement {
+        let select = match bits(entry.dword10.get(), 0, 4) {
+            0 => NamespaceSelect::Create,
+            1 => NamespaceSelect::Delete,
+            code => NamespaceSelect::Reserved(code as u8),
+        };
+        NamespaceManagement { select, command_set: (entry.dword11.get() >> 24) as u8 }
+    }
+
+    fn put(&self, entry: &mut SubmissionEntry) {
+        entry.opcode = opcode::NAMESPACE_MANAGEMENT;
+        let select = match self.select {
+            NamespaceSelect::Create => 0,
+            NamespaceSelect::Delete => 1,
+            NamespaceSelect::Reserved(code) => code,
+        };
+        entry.dword10.set(select.into());
+        entry.dword11.set(u32::from(self.command_set) << 24);
+    }
+}
+
+/// Sanitize (Base 2.0, section 5.24). The log of the last sanitize has all of its dword 10, so
+/// that is kept as it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sanitize {
+    action: SanitizeAction,
+    dword10: u32,
+}
+
+/// What Sanitize does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SanitizeAction {
+    /// Ends a failure of the last one.
+    ExitFailureMode,
+    /// Erases all blocks.
+    BlockErase,
+    /// Overwrites everything.
+    Overwrite,
+    /// Changes the key of everything.
+    CryptoErase,
+}
+
+impl SanitizeAction {
+    fn from_code(code: u32) -> Option<SanitizeAction> {
+        Some(match code {
+            1 => SanitizeAction::ExitFailureMode,
+            2 => SanitizeAction::BlockErase,
+            3 => SanitizeAction::Overwrite,
+            4 => SanitizeAction::CryptoErase,
+            _ => return None,
+        })
+    }
+}
+
+impl Sanitize {
+    /// A sanitize with this dword 10; `None` if its action is not defined.
+    pub fn from_bits(dword10: u32) -> Option<Sanitize> {
+        let action = SanitizeAction::from_code(bits(dword10, 0, 3))?;
+        Some(Sanitize { action, dword10 })
+    }
+
+    /// Its dword 10.
+    pub fn to_bits(self) -> u32 {
+        self.dword10
+    }
+
+    /// SANACT.
+    pub fn action(self) -> SanitizeAction {
+        self.action
+    }
+
+    /// OWPASS: how often everything is overwritten.
+    pub fn passes(self) -> u32 {
+        match bits(self.dword10, 4, 4) {
+            0 => 16,
+            passes => passes,
+        }
+    }
+
+    /// NDAS: what was sanitized is to stay allocated.
+    pub fn keeps_allocated(self) -> bool {
+        bit(self.dword10, 9)
+    }
+
+    fn parse(entry: &SubmissionEntry) -> Result<Sanitize, Status> {
+        Sanitize::from_bits(entry.dword10.get()).ok_or(INVALID_FIELD)
+    }
+
+    fn put(&self, entry: &mut SubmissionEntry) {
+        entry.opcode = opcode::SANITIZE;
+        entry.dword10.set(self.dword10);
+    }
+}

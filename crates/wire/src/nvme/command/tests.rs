@@ -1,0 +1,358 @@
+//! What is built is parsed as it was, whatever the command; and any bytes are parsed to what they
+//! would be built from.
+
+use super::*;
+use crate::fabrics::Connect;
+use crate::nvme::SubmissionEntry;
+use proptest::prelude::*;
+
+fn select() -> impl Strategy<Value = Select> {
+    prop_oneof![
+        Just(Select::Current),
+        Just(Select::Default),
+        Just(Select::Saved),
+        Just(Select::Supported),
+    ]
+}
+
+fn priority() -> impl Strategy<Value = QueuePriority> {
+    prop_oneof![
+        Just(QueuePriority::Urgent),
+        Just(QueuePriority::High),
+        Just(QueuePriority::Medium),
+        Just(QueuePriority::Low),
+    ]
+}
+
+/// Admin commands with small fields of their own.
+fn admin() -> impl Strategy<Value = AdminCommand> {
+    use AdminCommand as C;
+    let sanitize = (prop_oneof![1u32..=4], 0u32..1 << 29)
+        .prop_map(|(action, rest)| Sanitize::from_bits(action | rest << 3))
+        .prop_map(|command| C::Sanitize(command.expect("an action")));
+    prop_oneof![
+        any::<u16>().prop_map(C::DeleteSubmissionQueue),
+        any::<u16>().prop_map(C::DeleteCompletionQueue),
+        Just(C::AsynchronousEventRequest),
+        Just(C::KeepAlive),
+        (any::<u16>(), any::<u16>())
+            .prop_map(|(queue_id, command_id)| C::Abort(Abort { queue_id, command_id })),
+        (any::<u8>(), select(), any::<u32>()).prop_map(|(feature, select, which)| {
+            C::GetFeatures(GetFeatures { feature, select, which })
+        }),
+        (any::<u8>(), any::<bool>(), any::<u32>()).prop_map(|(feature, saves, value)| {
+            C::SetFeatures(SetFeatures { feature, saves, value })
+        }),
+        prop_oneof![
+            Just(SelfTestCode::Short),
+            Just(SelfTestCode::Extended),
+            Just(SelfTestCode::Abort),
+            (3u8..15).prop_map(SelfTestCode::Reserved),
+            Just(SelfTestCode::Reserved(0)),
+        ]
+        .prop_map(|code| C::DeviceSelfTest(DeviceSelfTest { code })),
+        any::<bool>()
+            .prop_map(|attaches| { C::NamespaceAttachment(NamespaceAttachment { attaches }) }),
+        (any::<u32>(), any::<u32>()).prop_map(|(dwords, offset)| {
+            let (bytes, offset) = ((u64::from(dwords) + 1) * 4, u64::from(offset) * 4);
+            C::FirmwareImageDownload(FirmwareImageDownload { bytes, offset })
+        }),
+        (any::<u64>(), any::<u64>()).prop_map(|(shadow, events)| {
+            C::DoorbellBufferConfig(DoorbellBufferConfig { shadow, events })
+        }),
+        sanitize,
+        more_admin(),
+    ]
+}
+
+/// Those with several.
+fn more_admin() -> impl Strategy<Value = AdminCommand> {
+    use AdminCommand as C;
+    let queue = (any::<u16>(), 1u32..=65_536, any::<u64>(), any::<bool>());
+    prop_oneof![
+        (queue.clone(), any::<bool>(), any::<u16>()).prop_map(|(queue, interrupts, vector)| {
+            let (queue_id, entries, at, contiguous) = queue;
+            C::CreateCompletionQueue(CreateCompletionQueue {
+                queue_id,
+                entries,
+                at,
+                contiguous,
+                interrupts,
+                vector,
+            })
+        }),
+        (queue, priority(), any::<u16>()).prop_map(|(queue, priority, completion_queue_id)| {
+            let (queue_id, entries, at, contiguous) = queue;
+            C::CreateSubmissionQueue(CreateSubmissionQueue {
+                queue_id,
+                entries,
+                at,
+                contiguous,
+                priority,
+                completion_queue_id,
+            })
+        }),
+        (any::<u8>(), 0u8..128, any::<bool>(), any::<u32>(), any::<u16>(), any::<u64>()).prop_map(
+            |(page, specific, retains_event, dwords, specific_id, offset)| {
+                C::GetLogPage(GetLogPage {
+                    page,
+                    specific,
+                    retains_event,
+                    bytes: (u64::from(dwords) + 1) * 4,
+                    specific_id,
+                    offset: offset & !3,
+                })
+            }
+        ),
+        (any::<u8>(), any::<u16>(), any::<u16>(), any::<u8>()).prop_map(
+            |(structure, controller_id, specific_id, command_set)| {
+                C::Identify(Identify { structure, controller_id, specific_id, command_set })
+            }
+        ),
+        (
+            prop_oneof![
+                Just(NamespaceSelect::Create),
+                Just(NamespaceSelect::Delete),
+                (2u8..16).prop_map(NamespaceSelect::Reserved),
+            ],
+            any::<u8>()
+        )
+            .prop_map(|(select, command_set)| {
+                C::NamespaceManagement(NamespaceManagement { select, command_set })
+            }),
+        (
+            0u8..8,
+            prop_oneof![
+                Just(CommitAction::Replace),
+                Just(CommitAction::ReplaceAndActivate),
+                Just(CommitAction::Activate),
+                Just(CommitAction::ActivateNow),
+                (4u8..8).prop_map(CommitAction::Other),
+            ]
+        )
+            .prop_map(|(slot, action)| C::FirmwareCommit(FirmwareCommit { slot, action })),
+        (
+            (0u8..64, any::<bool>(), 0u8..8, any::<bool>()),
+            prop_oneof![
+                Just(SecureErase::None),
+                Just(SecureErase::UserData),
+                Just(SecureErase::Cryptographic),
+                (3u8..8).prop_map(SecureErase::Reserved),
+            ]
+        )
+            .prop_map(
+                |((lba_format, extended, protection, protection_first), secure_erase)| {
+                    C::FormatNvm(FormatNvm {
+                        lba_format,
+                        extended,
+                        protection,
+                        protection_first,
+                        secure_erase,
+                    })
+                }
+            ),
+    ]
+}
+
+fn action() -> impl Strategy<Value = ProtectionAction> {
+    (0u32..16).prop_map(ProtectionAction::from_bits)
+}
+
+fn protection() -> impl Strategy<Value = Protection> {
+    (action(), any::<u32>(), any::<u16>(), any::<u16>()).prop_map(
+        |(action, reference_tag, application_tag, application_mask)| Protection {
+            action,
+            reference_tag,
+            application_tag,
+            application_mask,
+        },
+    )
+}
+
+fn blocks() -> impl Strategy<Value = BlockCommand> {
+    (any::<u64>(), 1u32..=65_536, any::<bool>(), any::<bool>(), protection()).prop_map(
+        |(start, blocks, deallocates, force_unit_access, protection)| BlockCommand {
+            start,
+            blocks,
+            deallocates,
+            force_unit_access,
+            protection,
+        },
+    )
+}
+
+fn nvm() -> impl Strategy<Value = NvmCommand> {
+    use NvmCommand as C;
+    prop_oneof![
+        Just(C::Flush),
+        blocks().prop_map(C::Write),
+        blocks().prop_map(C::Read),
+        blocks().prop_map(C::WriteUncorrectable),
+        blocks().prop_map(C::Compare),
+        blocks().prop_map(C::WriteZeroes),
+        blocks().prop_map(C::Verify),
+        (1u16..=256, any::<bool>()).prop_map(|(ranges, deallocates)| {
+            C::DatasetManagement(DatasetManagement { ranges, deallocates })
+        }),
+        (any::<u64>(), 1u16..=256, 0u8..16, action(), protection(), any::<bool>()).prop_map(
+            |(start, ranges, descriptor_format, read_protection, write_protection, through)| {
+                C::Copy(Copy {
+                    start,
+                    ranges,
+                    descriptor_format,
+                    read_protection,
+                    write_protection,
+                    force_unit_access: through,
+                })
+            }
+        ),
+        reservations().prop_map(C::Reservation),
+    ]
+}
+
+fn reservations() -> impl Strategy<Value = ReservationCommand> {
+    use ReservationCommand as C;
+    prop_oneof![
+        (
+            prop_oneof![
+                Just(RegisterAction::Register),
+                Just(RegisterAction::Unregister),
+                Just(RegisterAction::Replace),
+                (3u8..8).prop_map(RegisterAction::Reserved),
+            ],
+            any::<bool>(),
+            prop_oneof![
+                Just(Persistence::Unchanged),
+                Just(Persistence::Reserved),
+                Just(Persistence::Off),
+                Just(Persistence::On),
+            ]
+        )
+            .prop_map(|(action, ignores_key, persistence)| {
+                C::Register(ReservationRegister { action, ignores_key, persistence })
+            }),
+        (
+            prop_oneof![
+                Just(AcquireAction::Acquire),
+                Just(AcquireAction::Preempt),
+                Just(AcquireAction::PreemptAndAbort),
+                (3u8..8).prop_map(AcquireAction::Reserved),
+            ],
+            any::<bool>(),
+            any::<u8>()
+        )
+            .prop_map(|(action, ignores_key, kind)| {
+                C::Acquire(ReservationAcquire { action, ignores_key, kind })
+            }),
+        (
+            prop_oneof![
+                Just(ReleaseAction::Release),
+                Just(ReleaseAction::Clear),
+                (2u8..8).prop_map(ReleaseAction::Reserved),
+            ],
+            any::<bool>(),
+            any::<u8>()
+        )
+            .prop_map(|(action, ignores_key, kind)| {
+                C::Release(ReservationRelease { action, ignores_key, kind })
+            }),
+        (any::<u32>(), any::<bool>()).prop_map(|(dwords, extended)| {
+            let bytes = (u64::from(dwords) + 1) * 4;
+            C::Report(ReservationReport { bytes, extended })
+        }),
+    ]
+}
+
+fn fabrics() -> impl Strategy<Value = FabricsCommand> {
+    use FabricsCommand as C;
+    let size = prop_oneof![Just(PropertySize::Four), Just(PropertySize::Eight)];
+    let authentication = (any::<u16>(), any::<u8>(), any::<u32>())
+        .prop_map(|(specific, protocol, bytes)| Authentication { specific, protocol, bytes });
+    prop_oneof![
+        (size.clone(), any::<u32>(), any::<u64>()).prop_map(|(size, offset, value)| {
+            C::PropertySet(PropertySet { size, offset, value })
+        }),
+        (size, any::<u32>())
+            .prop_map(|(size, offset)| C::PropertyGet(PropertyGet { size, offset })),
+        authentication.clone().prop_map(C::AuthenticationSend),
+        authentication.prop_map(C::AuthenticationReceive),
+        any::<u16>().prop_map(|record_format| C::Disconnect(Disconnect { record_format })),
+        (any::<u16>(), any::<u16>(), any::<u16>(), any::<u8>(), any::<u32>()).prop_map(
+            |(record_format, queue_id, queue_size, attributes, keep_alive_ms)| {
+                C::Connect(Connect {
+                    record_format,
+                    queue_id,
+                    queue_size,
+                    attributes,
+                    keep_alive_ms,
+                })
+            }
+        ),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(4096))]
+
+    #[test]
+    fn admin_commands_survive_their_entries(command in admin()) {
+        let mut entry = SubmissionEntry::default();
+        command.put(&mut entry);
+        prop_assert_eq!(AdminCommand::parse(&entry), Ok(command));
+    }
+
+    #[test]
+    fn nvm_commands_survive_their_entries(command in nvm()) {
+        let mut entry = SubmissionEntry::default();
+        command.put(&mut entry);
+        prop_assert_eq!(NvmCommand::parse(&entry), Ok(command));
+    }
+
+    #[test]
+    fn fabrics_commands_survive_their_entries(command in fabrics()) {
+        let mut entry = SubmissionEntry::default();
+        command.put(&mut entry);
+        prop_assert_eq!(FabricsCommand::parse(&entry), Ok(command));
+    }
+
+    #[test]
+    fn any_entry_is_parsed_to_what_it_would_be_built_from(bytes in any::<[[u8; 32]; 2]>()) {
+        crate::fuzzing::submission_entry(bytes.as_flattened());
+    }
+}
+
+#[test]
+fn every_opcode_is_a_command_of_its_set_or_none() {
+    use crate::nvme::opcode::{FABRICS, admin, nvm};
+    let count = |is_one: &dyn Fn(&SubmissionEntry) -> bool| {
+        let all = (0..=u8::MAX).map(|opcode| SubmissionEntry { opcode, ..Default::default() });
+        all.filter(|entry| is_one(entry)).count()
+    };
+    // A sanitize without an action is refused.
+    assert_eq!(count(&|entry| AdminCommand::parse(entry).is_ok()), 18);
+    assert_eq!(count(&|entry| NvmCommand::parse(entry).is_ok()), 13);
+    assert_eq!(count(&|entry| FabricsCommand::parse(entry).is_ok()), 1);
+    let parse = |opcode| AdminCommand::parse(&SubmissionEntry { opcode, ..Default::default() });
+    assert_eq!(parse(admin::SANITIZE), Err(INVALID_FIELD));
+    assert_eq!(parse(FABRICS), Err(INVALID_OPCODE));
+    let parse = |opcode| NvmCommand::parse(&SubmissionEntry { opcode, ..Default::default() });
+    assert_eq!(parse(nvm::FLUSH), Ok(NvmCommand::Flush));
+    assert_eq!(parse(FABRICS), Err(INVALID_OPCODE));
+}
+
+#[test]
+fn what_an_entry_alone_shows_to_be_wrong_is_refused() {
+    use crate::nvme::opcode::admin;
+    let refused = |opcode, set: &dyn Fn(&mut SubmissionEntry)| {
+        let mut entry = SubmissionEntry { opcode, ..Default::default() };
+        set(&mut entry);
+        AdminCommand::parse(&entry) == Err(INVALID_FIELD)
+    };
+    // SEL of Get Features and of Namespace Attachment; offsets of Get Log Page that are no whole
+    // dwords, or indices (OT).
+    assert!(refused(admin::GET_FEATURES, &|entry| entry.dword10.set(4 << 8)));
+    assert!(refused(admin::NAMESPACE_ATTACHMENT, &|entry| entry.dword10.set(2)));
+    assert!(refused(admin::GET_LOG_PAGE, &|entry| entry.dword12.set(2)));
+    assert!(refused(admin::GET_LOG_PAGE, &|entry| entry.dword14.set(1 << 23)));
+    assert!(!refused(admin::GET_LOG_PAGE, &|entry| entry.dword13.set(1)));
+}
