@@ -71,9 +71,9 @@ impl Subsystem {
         for count in self.health.kept(self.now.wall, self.error_entries()) {
             put(&mut all, count, 8);
         }
-        let (state, dword10, writes) = self.sanitize.kept();
+        let (state, command, writes) = self.sanitize.kept();
         put(&mut all, u64::from(state), 1);
-        put(&mut all, u64::from(dword10), 4);
+        put(&mut all, u64::from(command), 4);
         put(&mut all, writes, 8);
         put(&mut all, self.namespaces.iter().flatten().count() as u64, 4);
         for namespace in self.namespaces.iter().flatten() {
@@ -225,8 +225,8 @@ impl Subsystem {
         }
         if knows_sanitize {
             let state = reader.number(1)? as u8;
-            let (dword10, writes) = (reader.number(4)? as u32, reader.number(8)?);
-            sanitize = Sanitize::begun((state, dword10, writes))?;
+            let (command, writes) = (reader.number(4)? as u32, reader.number(8)?);
+            sanitize = Sanitize::begun((state, command, writes))?;
         }
         if !in_order {
             sanitize.forget_writes();

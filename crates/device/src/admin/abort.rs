@@ -4,6 +4,7 @@ use super::Context;
 use crate::output::ReplyKind;
 use crate::subsystem::{Answer, Subsystem};
 use mynah_model::io::{Control, QueueId, Tag};
+use mynah_wire::nvme::command::Abort;
 use mynah_wire::nvme::opcode::admin;
 use mynah_wire::nvme::{Status, SubmissionEntry};
 
@@ -13,9 +14,8 @@ pub(super) const LIMIT: u8 = 3;
 impl Subsystem {
     /// Calls a command back if that is still possible: an event request, or a write that
     /// waits for room in the cache. The result says whether it was not (1).
-    pub(super) fn abort(&mut self, context: Context<'_>) -> Result<Answer, Status> {
-        let dword10 = context.entry.dword10.get();
-        let (queue_id, command_id) = (dword10 as u16, (dword10 >> 16) as u16);
+    pub(super) fn abort(&mut self, context: Context<'_>, abort: Abort) -> Result<Answer, Status> {
+        let Abort { queue_id, command_id } = abort;
         let not_aborted = Ok(Answer::Done(1));
         let Some(controller) = &mut self.controllers[usize::from(context.controller)] else {
             return not_aborted;

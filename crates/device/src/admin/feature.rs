@@ -13,8 +13,9 @@ use crate::subsystem::{Answer, Subsystem};
 use mynah_model::config::{Arbitration, Queues, Weights};
 use mynah_model::io::Control;
 use mynah_stamp::Span;
-use mynah_wire::nvme::feature::{event, id, select};
-use mynah_wire::nvme::{Status, SubmissionEntry};
+use mynah_wire::nvme::Status;
+use mynah_wire::nvme::command::{GetFeatures, Select, SetFeatures};
+use mynah_wire::nvme::feature::{event, id};
 use std::collections::BTreeMap;
 
 /// The drive's temperature in kelvin: 40 degrees Celsius. The model has no heat: a constant.
@@ -173,20 +174,20 @@ impl Subsystem {
         all.collect()
     }
 
-    pub(super) fn get_features(&mut self, context: Context<'_>) -> Result<Answer, Status> {
-        let dword10 = context.entry.dword10.get();
-        let (feature, which) = (dword10 as u8, (dword10 >> 8 & 7) as u8);
+    pub(super) fn get_features(
+        &mut self,
+        context: Context<'_>,
+        wanted: GetFeatures,
+    ) -> Result<Answer, Status> {
+        let GetFeatures { feature, select, which } = wanted;
         let role = self.role(context)?;
         let allows = self.allows(feature, role).ok_or(invalid())?;
-        if which == select::SUPPORTED {
+        if select == Select::Supported {
             let bits = u64::from(allows.namespaces) << 1 | u64::from(allows.change) << 2;
             return Ok(Answer::Done(bits));
         }
-        if which > select::SUPPORTED {
-            return Err(invalid());
-        }
         // Nothing is saved: the saved value is the default.
-        let current = which == select::CURRENT;
+        let current = select == Select::Current;
         let namespace = context.entry.namespace_id.get();
         // NVMe 1.0 knew no namespaces here, and hosts still ask so (SPDK's nvme_compliance): they
         // get what is common to all.
@@ -209,11 +210,10 @@ impl Subsystem {
             .ok_or(Status::INTERNAL_ERROR)?;
         let queues_max = controller.queues_max;
         let features = if current { &controller.features } else { &defaults };
-        let dword11 = context.entry.dword11.get();
         let value = match feature {
             id::ARBITRATION => features.arbitration,
             id::POWER_MANAGEMENT => 0,
-            id::TEMPERATURE_THRESHOLD => match (dword11 >> 16 & 0xf, dword11 >> 20 & 3) {
+            id::TEMPERATURE_THRESHOLD => match (which >> 16 & 0xf, which >> 20 & 3) {
                 (0, 0) => u32::from(features.over_temperature),
                 (0, 1) => u32::from(features.under_temperature),
                 _ => return Err(invalid()),
@@ -236,7 +236,7 @@ impl Subsystem {
             }
             id::INTERRUPT_COALESCING => features.coalescing,
             id::INTERRUPT_VECTOR => {
-                let vector = dword11 as u16;
+                let vector = which as u16;
                 if vector > queues_max {
                     return Err(invalid());
                 }
@@ -261,7 +261,7 @@ impl Subsystem {
             id::SANITIZE_CONFIG if current => sanitize_config,
             id::SANITIZE_CONFIG => 0,
             id::ENDURANCE_GROUP_EVENTS => {
-                if dword11 as u16 != 1 {
+                if which as u16 != 1 {
                     return Err(invalid());
                 }
                 features.endurance_events
@@ -269,7 +269,7 @@ impl Subsystem {
             id::COMMAND_SET_PROFILE => features.command_set_profile,
             id::HOST_ID => {
                 // Only the 128-bit format fits fabrics.
-                if dword11 & 1 == 0 {
+                if which & 1 == 0 {
                     return Err(invalid());
                 }
                 return Ok(Answer::Data(controller.host_id.to_vec()));
@@ -342,28 +342,29 @@ impl Subsystem {
         self.control(Control::Arbitration { burst, weights });
     }
 
-    pub(super) fn set_features(&mut self, context: Context<'_>) -> Result<Answer, Status> {
-        let entry: &SubmissionEntry = context.entry;
-        let dword10 = entry.dword10.get();
-        let feature = dword10 as u8;
+    pub(super) fn set_features(
+        &mut self,
+        context: Context<'_>,
+        wanted: SetFeatures,
+    ) -> Result<Answer, Status> {
+        let SetFeatures { feature, saves, value } = wanted;
         let role = self.role(context)?;
         let allows = self.allows(feature, role).ok_or(invalid())?;
-        if dword10 >> 31 != 0 {
+        if saves {
             return Err(Status::FEATURE_NOT_SAVEABLE.do_not_retry());
         }
         if feature == id::HOST_ID {
-            return self.set_host_id(context);
+            return self.set_host_id(context, value);
         }
         if !allows.change {
             return Err(Status::FEATURE_NOT_CHANGEABLE.do_not_retry());
         }
-        let namespace = entry.namespace_id.get();
+        let namespace = context.entry.namespace_id.get();
         if allows.namespaces {
             self.feature_namespace(context, feature == id::WRITE_PROTECTION)?;
         } else if !matches!(namespace, 0 | NAMESPACE_ALL) {
             return Err(Status::FEATURE_NOT_NAMESPACE_SPECIFIC.do_not_retry());
         }
-        let value = entry.dword11.get();
         let active = match namespace {
             NAMESPACE_ALL => self.all_active(context.controller),
             _ => vec![namespace],
@@ -483,12 +484,12 @@ impl Subsystem {
     }
 
     /// The host says who it is: once, and only where Connect has not done so.
-    fn set_host_id(&mut self, context: Context<'_>) -> Result<Answer, Status> {
+    fn set_host_id(&mut self, context: Context<'_>, value: u32) -> Result<Answer, Status> {
         let controller = self.controllers[usize::from(context.controller)]
             .as_mut()
             .ok_or(Status::INTERNAL_ERROR)?;
         let may = controller.is_guests();
-        if may && context.entry.dword11.get() & 1 == 0 {
+        if may && value & 1 == 0 {
             // Only the 128-bit format, as for every other host.
             return Err(invalid());
         }

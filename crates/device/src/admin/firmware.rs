@@ -1,12 +1,12 @@
-//! Firmware Image Download and Firmware Commit (Base 2.0, sections 5.12 and 5.11).
+//! Firmware Image Download and Firmware Commit (Base 2.0, sections 5.13 and 5.12).
 //!
 //! The firmware is Mynah itself: its one slot is read only. Images are taken, as the host's
 //! tools expect, and refused when they are committed; activating what is there already is
 //! allowed and changes nothing.
 
-use super::Context;
 use crate::subsystem::{Answer, Subsystem};
 use mynah_wire::nvme::Status;
+use mynah_wire::nvme::command::{CommitAction, FirmwareCommit, FirmwareImageDownload};
 
 /// FRMW: slot 1 is read only (0), one slot (3:1), activation without a reset (4).
 pub(super) const UPDATES: u8 = 1 | 1 << 1 | 1 << 4;
@@ -16,9 +16,11 @@ const IMAGE_BYTES_MAX: u64 = 64 << 20;
 const PIECES_MAX: usize = 65_536;
 
 impl Subsystem {
-    pub(super) fn firmware_download(&mut self, context: Context<'_>) -> Result<Answer, Status> {
-        let bytes = (u64::from(context.entry.dword10.get()) + 1) * 4;
-        let start = u64::from(context.entry.dword11.get()) * 4;
+    pub(super) fn firmware_download(
+        &mut self,
+        piece: FirmwareImageDownload,
+    ) -> Result<Answer, Status> {
+        let FirmwareImageDownload { bytes, offset: start } = piece;
         if start + bytes > IMAGE_BYTES_MAX || self.firmware.len() >= PIECES_MAX {
             return Err(Status::INVALID_FIELD.do_not_retry());
         }
@@ -36,19 +38,20 @@ impl Subsystem {
         Ok(Answer::Done(0))
     }
 
-    pub(super) fn firmware_commit(&mut self, context: Context<'_>) -> Result<Answer, Status> {
-        let dword10 = context.entry.dword10.get();
-        let (slot, action) = (dword10 & 7, dword10 >> 3 & 7);
+    pub(super) fn firmware_commit(&mut self, commit: FirmwareCommit) -> Result<Answer, Status> {
+        let FirmwareCommit { slot, action } = commit;
         if slot > 1 {
             return Err(Status::FIRMWARE_SLOT_INVALID.do_not_retry());
         }
         let has_image = !std::mem::take(&mut self.firmware).is_empty();
         match action {
-            2 if slot == 1 => Ok(Answer::Done(0)),
-            3 if slot == 1 && !has_image => Ok(Answer::Done(0)),
-            2 => Err(Status::FIRMWARE_SLOT_INVALID.do_not_retry()),
-            0 | 1 | 3 => Err(Status::FIRMWARE_IMAGE_INVALID.do_not_retry()),
-            _ => Err(Status::INVALID_FIELD.do_not_retry()),
+            CommitAction::Activate if slot == 1 => Ok(Answer::Done(0)),
+            CommitAction::ActivateNow if slot == 1 && !has_image => Ok(Answer::Done(0)),
+            CommitAction::Activate => Err(Status::FIRMWARE_SLOT_INVALID.do_not_retry()),
+            CommitAction::Replace
+            | CommitAction::ReplaceAndActivate
+            | CommitAction::ActivateNow => Err(Status::FIRMWARE_IMAGE_INVALID.do_not_retry()),
+            CommitAction::Other(_) => Err(Status::INVALID_FIELD.do_not_retry()),
         }
     }
 }

@@ -9,41 +9,36 @@ use crate::output::ReplyKind;
 use crate::subsystem::{Answer, Subsystem};
 use mynah_model::io::Operation;
 use mynah_wire::nvme::Status;
+use mynah_wire::nvme::command::{FormatNvm, SecureErase};
 
 /// A format to give to a namespace, by its identifier.
 pub(crate) type Formats = Vec<(u32, Format)>;
 
 /// The block format of an index, with metadata and protection as asked for.
-pub(super) fn format(
-    index: u32,
-    extended: bool,
-    protection: u32,
-    invalid: Status,
-) -> Result<Format, Status> {
-    let format = FORMATS.get(index as usize).ok_or(invalid)?;
+pub(super) fn format(index: u8, extended: bool, protection: u8) -> Result<Format, Status> {
+    let invalid = Status::FORMAT_INVALID.do_not_retry();
+    let format = FORMATS.get(usize::from(index)).ok_or(invalid)?;
     // Metadata lie behind the blocks or nowhere.
     let fits = format.metadata == 0 || extended;
     let protected = protection == 0 || (format.metadata > 0 && protection <= 3);
     if !fits || !protected {
         return Err(invalid);
     }
-    Ok(Format { protection: protection as u8, ..*format })
+    Ok(Format { protection, ..*format })
 }
 
 impl Subsystem {
-    pub(super) fn format_nvm(&mut self, context: Context<'_>) -> Result<Answer, Status> {
-        let dword10 = context.entry.dword10.get();
-        let index = dword10 & 0xf | dword10 >> 8 & 0x30;
-        let wanted = format(
-            index,
-            dword10 & 1 << 4 != 0,
-            dword10 >> 5 & 7,
-            Status::FORMAT_INVALID.do_not_retry(),
-        )?;
-        let erasure = match dword10 >> 9 & 7 {
-            0 | 2 => Erasure::Forget,
-            1 => Erasure::Blocks,
-            _ => return Err(Status::INVALID_FIELD.do_not_retry()),
+    pub(super) fn format_nvm(
+        &mut self,
+        context: Context<'_>,
+        wanted: FormatNvm,
+    ) -> Result<Answer, Status> {
+        let FormatNvm { lba_format, extended, protection, secure_erase, .. } = wanted;
+        let wanted = format(lba_format, extended, protection)?;
+        let erasure = match secure_erase {
+            SecureErase::None | SecureErase::Cryptographic => Erasure::Forget,
+            SecureErase::UserData => Erasure::Blocks,
+            SecureErase::Reserved(_) => return Err(Status::INVALID_FIELD.do_not_retry()),
         };
         let id = context.entry.namespace_id.get();
         let ids: Vec<u32> = if id == NAMESPACE_ALL {

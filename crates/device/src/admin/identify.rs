@@ -7,6 +7,7 @@ use crate::nvm::{NAMESPACE_ALL, compare, copy};
 use crate::subsystem::{Answer, Subsystem};
 use mynah_wire::fabrics::nqn_field;
 use mynah_wire::nvme::Status;
+use mynah_wire::nvme::command::Identify;
 use mynah_wire::nvme::feature::event as notice;
 use mynah_wire::nvme::identify::{
     IDENTIFY_BYTES, IdentifyController, IdentifyIndependentNamespace, IdentifyNamespace,
@@ -17,7 +18,7 @@ use zerocopy::byteorder::little_endian::{U16, U32, U64, U128};
 use zerocopy::{FromZeros, IntoBytes};
 
 /// The NVM command set.
-const NVM_COMMAND_SET: u8 = 0;
+pub(super) const NVM_COMMAND_SET: u8 = 0;
 /// A locally administered OUI: Mynah has none of its own.
 const OUI: [u8; 3] = [0x02, 0x4d, 0x59];
 /// Minutes of an extended self-test.
@@ -37,14 +38,16 @@ fn list(ids: impl Iterator<Item = u32>) -> Vec<u8> {
 }
 
 impl Subsystem {
-    pub(super) fn identify(&self, context: Context<'_>) -> Result<Answer, Status> {
-        let entry = context.entry;
+    pub(super) fn identify(
+        &self,
+        context: Context<'_>,
+        wanted: Identify,
+    ) -> Result<Answer, Status> {
         let controller = self.controllers[usize::from(context.controller)]
             .as_ref()
             .ok_or(Status::INTERNAL_ERROR)?;
-        let (what, id) = (entry.dword10.get() as u8, entry.namespace_id.get());
-        let of_controller = (entry.dword10.get() >> 16) as u16;
-        let command_set = (entry.dword11.get() >> 24) as u8;
+        let (what, id) = (wanted.structure, context.entry.namespace_id.get());
+        let Identify { controller_id: of_controller, specific_id, command_set, .. } = wanted;
         if controller.role == Role::Discovery && what != cns::CONTROLLER {
             return Err(invalid());
         }
@@ -102,9 +105,8 @@ impl Subsystem {
             cns::SECONDARY_CONTROLLERS => vec![0; IDENTIFY_BYTES],
             cns::NAMESPACE_GRANULARITY => self.granularity(),
             cns::ENDURANCE_GROUPS => {
-                let first = entry.dword11.get() as u16;
                 let mut page = vec![0; IDENTIFY_BYTES];
-                if first <= GROUP as u16 {
+                if specific_id <= GROUP as u16 {
                     page[0] = 1;
                     page[2] = GROUP as u8;
                 }

@@ -8,6 +8,7 @@ use crate::nvm::NAMESPACE_ALL;
 use crate::subsystem::{Answer, Subsystem};
 use mynah_model::stats::WearState;
 use mynah_wire::nvme::Status;
+use mynah_wire::nvme::command::GetLogPage;
 use mynah_wire::nvme::identify::ascii;
 use mynah_wire::nvme::log::{
     AnaGroup, AnaHeader, EnduranceGroup, ErrorEntry, FirmwareSlots, MynahDrive,
@@ -89,29 +90,23 @@ mod effect {
 }
 
 impl Subsystem {
-    pub(super) fn log_page(&mut self, context: Context<'_>) -> Result<Answer, Status> {
-        let entry = context.entry;
+    pub(super) fn log_page(
+        &mut self,
+        context: Context<'_>,
+        wanted: GetLogPage,
+    ) -> Result<Answer, Status> {
         let invalid = Status::INVALID_FIELD.do_not_retry();
-        let dword10 = entry.dword10.get();
-        let identifier = dword10 as u8;
-        let keeps_event = dword10 & 1 << 15 != 0;
-        let dwords = u64::from(dword10 >> 16) | u64::from(entry.dword11.get() as u16) << 16;
-        let bytes = (dwords + 1) * 4;
-        let offset = u64::from(entry.dword12.get()) | u64::from(entry.dword13.get()) << 32;
-        if entry.dword14.get() & 1 << 23 != 0 || offset % 4 != 0 {
-            // Offsets are bytes, of whole dwords.
-            return Err(invalid);
-        }
+        let GetLogPage { bytes, offset, .. } = wanted;
         let slot = self.queues.get(context.queue).ok_or(Status::INTERNAL_ERROR)?;
         if bytes > u64::from(slot.transport.max_transfer_bytes) {
             return Err(invalid);
         }
-        let page = self.page(context, identifier, keeps_event)?;
+        let page = self.page(context, wanted)?;
         if offset > page.len() as u64 {
             return Err(invalid);
         }
-        if !keeps_event {
-            self.page_read(context.controller, identifier);
+        if !wanted.retains_event {
+            self.page_read(context.controller, wanted.page);
         }
         // What lies behind a page's end is zero.
         let mut data: Vec<u8> =
@@ -121,20 +116,15 @@ impl Subsystem {
     }
 
     /// The whole log page.
-    fn page(
-        &mut self,
-        context: Context<'_>,
-        identifier: u8,
-        keeps_event: bool,
-    ) -> Result<Vec<u8>, Status> {
+    fn page(&mut self, context: Context<'_>, wanted: GetLogPage) -> Result<Vec<u8>, Status> {
         let unknown = Status::LOG_PAGE_INVALID.do_not_retry();
         let controller = self.controllers[usize::from(context.controller)]
             .as_ref()
             .ok_or(Status::INTERNAL_ERROR)?;
         let is_discovery = controller.role == Role::Discovery;
         let namespace = context.entry.namespace_id.get();
-        let specific = (context.entry.dword11.get() >> 16) as u16;
-        match identifier {
+        let keeps_event = wanted.retains_event;
+        match wanted.page {
             page::SUPPORTED_LOG_PAGES => Ok(self.supported_pages(is_discovery)),
             page::ERROR_INFORMATION => Ok(errors(controller)),
             page::DISCOVERY if is_discovery => {
@@ -154,11 +144,11 @@ impl Subsystem {
             page::CHANGED_NAMESPACES => self.changed_namespaces(context.controller, keeps_event),
             page::COMMANDS_SUPPORTED => Ok(effects(controller)),
             page::FEATURES_SUPPORTED => Ok(features(&self.supported_features())),
-            page::ENDURANCE_GROUP if specific == identify::GROUP as u16 => {
+            page::ENDURANCE_GROUP if wanted.specific_id == identify::GROUP as u16 => {
                 Ok(self.endurance_group())
             }
             page::ENDURANCE_GROUP => Err(Status::INVALID_FIELD.do_not_retry()),
-            page::ANA => Ok(self.ana(context)),
+            page::ANA => Ok(self.ana(context.controller, wanted.specific)),
             page::SELF_TEST => Ok(self.self_test_page()),
             page::SANITIZE_STATUS => Ok(self.sanitize_page()),
             page::MYNAH_DRIVE => Ok(self.drive_page()),
@@ -331,18 +321,18 @@ impl Subsystem {
     }
 
     /// One group with every namespace of the controller, optimised for all of them.
-    fn ana(&self, context: Context<'_>) -> Vec<u8> {
+    fn ana(&self, controller: u16, specific: u8) -> Vec<u8> {
         // RGO: groups only, without namespaces.
-        let groups_only = context.entry.dword10.get() >> 8 & 1 != 0;
+        let groups_only = specific & 1 != 0;
         let mut header = AnaHeader::default();
-        let ana = self.ana[usize::from(context.controller)];
+        let ana = self.ana[usize::from(controller)];
         header.change_count.set(ana.changes);
         header.groups.set(1);
         let ids: Vec<u32> = self
             .namespaces
             .iter()
             .flatten()
-            .filter(|it| !groups_only && it.attached.contains(context.controller))
+            .filter(|it| !groups_only && it.attached.contains(controller))
             .map(|it| it.id)
             .collect();
         let mut group = AnaGroup { state: ana.state as u8, ..Default::default() };

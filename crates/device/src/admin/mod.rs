@@ -15,6 +15,7 @@ use crate::controller::Role;
 use crate::output::ReplyKind;
 use crate::subsystem::{Answer, Subsystem};
 use crate::transfer::check_admin;
+use mynah_wire::nvme::command::AdminCommand;
 use mynah_wire::nvme::opcode::{FABRICS, admin};
 use mynah_wire::nvme::{Status, SubmissionEntry};
 
@@ -38,7 +39,6 @@ impl Subsystem {
         }
         let Some(slot) = self.queues.get(queue) else { return };
         let id = slot.controller;
-        let may_hold = slot.account.check(HELD_BYTES_MAX);
         let Some(controller) = &mut self.controllers[usize::from(id)] else { return };
         controller.last_seen = self.now.wall;
         if controller.is_fatal() {
@@ -50,37 +50,7 @@ impl Subsystem {
         }
         let role = controller.role;
         let context = Context { queue, controller: id, entry, data };
-        let all_there = check_admin(entry, data);
-        let outcome = match (entry.opcode, role) {
-            (_, _) if entry.flags & 3 != 0 => Err(Status::INVALID_FIELD.do_not_retry()),
-            (admin::IDENTIFY | admin::GET_LOG_PAGE | admin::GET_FEATURES, _)
-                if let Err(busy) = may_hold =>
-            {
-                Err(busy)
-            }
-            (
-                admin::IDENTIFY | admin::GET_LOG_PAGE | admin::GET_FEATURES | admin::SET_FEATURES,
-                _,
-            ) if let Err(short) = all_there => Err(short),
-            (admin::IDENTIFY, _) => self.identify(context),
-            (admin::GET_LOG_PAGE, _) => self.log_page(context),
-            (admin::SET_FEATURES, _) => self.set_features(context),
-            (admin::GET_FEATURES, _) => self.get_features(context),
-            (admin::ASYNCHRONOUS_EVENT_REQUEST, _) => self.event_request(context),
-            (admin::KEEP_ALIVE, _) => Ok(Answer::Done(0)),
-            (_, Role::Discovery) => Err(Status::INVALID_OPCODE.do_not_retry()),
-            (admin::ABORT, _) => self.abort(context),
-            _ if self.sanitizes() => Err(Status::SANITIZE_IN_PROGRESS),
-            _ if let Err(short) = all_there => Err(short),
-            (admin::FORMAT_NVM, _) => self.format_nvm(context),
-            (admin::SANITIZE, _) => self.sanitize(context),
-            (admin::DEVICE_SELF_TEST, _) => self.device_self_test(context),
-            (admin::NAMESPACE_MANAGEMENT, _) => self.namespace_management(context),
-            (admin::NAMESPACE_ATTACHMENT, _) => self.namespace_attachment(context),
-            (admin::FIRMWARE_IMAGE_DOWNLOAD, _) => self.firmware_download(context),
-            (admin::FIRMWARE_COMMIT, _) => self.firmware_commit(context),
-            _ => Err(Status::INVALID_OPCODE.do_not_retry()),
-        };
+        let outcome = self.check_admin(context, role).and_then(|()| self.admin(context));
         match outcome {
             Ok(Answer::Done(result)) => self.reply(queue, entry, ReplyKind::Admin, result),
             Ok(Answer::Data(data)) => self.reply_data(queue, entry, ReplyKind::Admin, data),
@@ -88,5 +58,55 @@ impl Subsystem {
             Err(status) => self.fail(queue, entry, ReplyKind::Admin, status),
         }
         self.deliver_events(id);
+    }
+
+    /// Refuses a command that cannot be carried out now, whatever its fields say.
+    fn check_admin(&self, context: Context<'_>, role: Role) -> Result<(), Status> {
+        let entry = context.entry;
+        let all_there = || check_admin(entry, context.data);
+        if entry.flags & 3 != 0 {
+            return Err(Status::INVALID_FIELD.do_not_retry());
+        }
+        match entry.opcode {
+            admin::IDENTIFY | admin::GET_LOG_PAGE | admin::GET_FEATURES => {
+                let slot = self.queues.get(context.queue).ok_or(Status::INTERNAL_ERROR)?;
+                slot.account.check(HELD_BYTES_MAX)?;
+                all_there()
+            }
+            admin::SET_FEATURES => all_there(),
+            admin::ASYNCHRONOUS_EVENT_REQUEST | admin::KEEP_ALIVE => Ok(()),
+            _ if role == Role::Discovery => Err(Status::INVALID_OPCODE.do_not_retry()),
+            admin::ABORT => Ok(()),
+            _ if self.sanitizes() => Err(Status::SANITIZE_IN_PROGRESS),
+            _ => all_there(),
+        }
+    }
+
+    /// Carries a command out.
+    fn admin(&mut self, context: Context<'_>) -> Result<Answer, Status> {
+        match AdminCommand::parse(context.entry)? {
+            AdminCommand::Identify(identify) => self.identify(context, identify),
+            AdminCommand::GetLogPage(wanted) => self.log_page(context, wanted),
+            AdminCommand::SetFeatures(wanted) => self.set_features(context, wanted),
+            AdminCommand::GetFeatures(wanted) => self.get_features(context, wanted),
+            AdminCommand::AsynchronousEventRequest => self.event_request(context),
+            AdminCommand::KeepAlive => Ok(Answer::Done(0)),
+            AdminCommand::Abort(abort) => self.abort(context, abort),
+            AdminCommand::FormatNvm(wanted) => self.format_nvm(context, wanted),
+            AdminCommand::Sanitize(wanted) => self.sanitize(context, wanted),
+            AdminCommand::DeviceSelfTest(test) => self.device_self_test(context, test.code),
+            AdminCommand::NamespaceManagement(wanted) => self.namespace_management(context, wanted),
+            AdminCommand::NamespaceAttachment(wanted) => {
+                self.namespace_attachment(context, wanted.attaches)
+            }
+            AdminCommand::FirmwareImageDownload(piece) => self.firmware_download(piece),
+            AdminCommand::FirmwareCommit(commit) => self.firmware_commit(commit),
+            // Of queues in guest memory, and carried out there.
+            AdminCommand::CreateCompletionQueue(_)
+            | AdminCommand::CreateSubmissionQueue(_)
+            | AdminCommand::DeleteCompletionQueue(_)
+            | AdminCommand::DeleteSubmissionQueue(_)
+            | AdminCommand::DoorbellBufferConfig(_) => Err(Status::INVALID_OPCODE.do_not_retry()),
+        }
     }
 }

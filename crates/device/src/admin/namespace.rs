@@ -1,5 +1,6 @@
-//! Namespace Management and Namespace Attachment (Base 2.0, sections 5.19 and 5.20).
+//! Namespace Management and Namespace Attachment (Base 2.0, sections 5.23 and 5.22).
 
+use super::identify::NVM_COMMAND_SET;
 use super::{Context, format};
 use crate::command::Work;
 use crate::controller::Role;
@@ -8,6 +9,7 @@ use crate::nvm::NAMESPACE_ALL;
 use crate::output::ReplyKind;
 use crate::subsystem::{Answer, Subsystem};
 use mynah_wire::nvme::Status;
+use mynah_wire::nvme::command::{NamespaceManagement, NamespaceSelect};
 use mynah_wire::nvme::identify::IdentifyNamespace;
 use zerocopy::FromBytes;
 use zerocopy::byteorder::little_endian::U16;
@@ -20,26 +22,27 @@ fn invalid() -> Status {
 }
 
 impl Subsystem {
-    pub(super) fn namespace_management(&mut self, context: Context<'_>) -> Result<Answer, Status> {
-        if context.entry.dword11.get() >> 24 != 0 {
+    pub(super) fn namespace_management(
+        &mut self,
+        context: Context<'_>,
+        wanted: NamespaceManagement,
+    ) -> Result<Answer, Status> {
+        if wanted.command_set != NVM_COMMAND_SET {
             return Err(Status::COMMAND_SET_INVALID.do_not_retry());
         }
-        match context.entry.dword10.get() & 0xf {
-            0 => self.create_namespace(context),
-            1 => self.delete_namespaces(context),
-            _ => Err(invalid()),
+        match wanted.select {
+            NamespaceSelect::Create => self.create_namespace(context),
+            NamespaceSelect::Delete => self.delete_namespaces(context),
+            NamespaceSelect::Reserved(_) => Err(invalid()),
         }
     }
 
     fn create_namespace(&mut self, context: Context<'_>) -> Result<Answer, Status> {
         let (wish, _) = IdentifyNamespace::ref_from_prefix(context.data)
             .map_err(|_| Status::SGL_DATA_LENGTH_INVALID.do_not_retry())?;
-        let flags = u32::from(wish.format);
-        let index = flags & 0xf | flags >> 1 & 0x30;
-        let extended = flags & 1 << 4 != 0;
-        let protection = u32::from(wish.protection & 7);
-        let block_format =
-            format::format(index, extended, protection, Status::FORMAT_INVALID.do_not_retry())?;
+        let index = wish.format & 0xf | wish.format >> 1 & 0x30;
+        let extended = wish.format & 1 << 4 != 0;
+        let block_format = format::format(index, extended, wish.protection & 7)?;
         let blocks = wish.size.get();
         if blocks == 0 || wish.capacity.get() > blocks || wish.multipath > 1 {
             return Err(invalid());
@@ -101,12 +104,11 @@ impl Subsystem {
         Ok(Answer::Later)
     }
 
-    pub(super) fn namespace_attachment(&mut self, context: Context<'_>) -> Result<Answer, Status> {
-        let attaches = match context.entry.dword10.get() & 0xf {
-            0 => true,
-            1 => false,
-            _ => return Err(invalid()),
-        };
+    pub(super) fn namespace_attachment(
+        &mut self,
+        context: Context<'_>,
+        attaches: bool,
+    ) -> Result<Answer, Status> {
         let id = context.entry.namespace_id.get();
         if id == NAMESPACE_ALL {
             return Err(invalid());

@@ -14,14 +14,13 @@ use crate::subsystem::{Answer, Subsystem};
 use mynah_model::io::{NamespaceId, Operation};
 use mynah_stamp::Span;
 use mynah_wire::nvme::Status;
+use mynah_wire::nvme::command::{Sanitize as Command, SanitizeAction};
 use mynah_wire::nvme::log::SanitizeStatus;
 use zerocopy::IntoBytes;
 
 /// SANICAP: crypto erase (0), block erase (1), overwrite (2); deallocation cannot be left out
 /// (29); nothing is changed afterwards (31:30).
 pub(super) const CAPABILITIES: u32 = 0b111 | 1 << 29 | 1 << 30;
-
-const NO_DEALLOCATE: u32 = 1 << 9;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 enum State {
@@ -54,7 +53,7 @@ impl State {
 #[derive(Debug, Default)]
 pub(crate) struct Sanitize {
     state: State,
-    dword10: u32,
+    command: Command,
     /// Write commands when it ended.
     writes: u64,
 }
@@ -68,31 +67,28 @@ impl Sanitize {
     }
 
     fn erasure(&self) -> Erasure {
-        match self.dword10 & 7 {
-            2 => Erasure::Blocks,
-            3 => Erasure::Overwrite(self.passes()),
+        match self.command.action() {
+            Some(SanitizeAction::BlockErase) => Erasure::Blocks,
+            Some(SanitizeAction::Overwrite) => Erasure::Overwrite(self.command.passes()),
             _ => Erasure::Forget,
         }
     }
 
-    /// OWPASS: how often everything is overwritten.
-    fn passes(&self) -> u32 {
-        match self.dword10 >> 4 & 0xf {
-            0 => 16,
-            passes => passes,
-        }
-    }
-
-    /// What outlives the process: state, dword 10 of the command, write commands.
+    /// What outlives the process: state, the command, write commands.
     pub(crate) fn kept(&self) -> (u8, u32, u64) {
-        (self.state.code(), self.dword10, self.writes)
+        (self.state.code(), self.command.to_bits(), self.writes)
     }
 
     /// What the process before has kept; `None` if it cannot have been.
-    pub(crate) fn begun((code, dword10, writes): (u8, u32, u64)) -> Option<Sanitize> {
+    pub(crate) fn begun((code, command, writes): (u8, u32, u64)) -> Option<Sanitize> {
         let state = State::from_code(code)?;
-        let is_possible = state == State::Never || matches!(dword10 & 7, 2..=4);
-        is_possible.then_some(Sanitize { state, dword10, writes })
+        let command = Command::from_bits(command);
+        let is_possible = match command.action() {
+            _ if state == State::Never => true,
+            None | Some(SanitizeAction::ExitFailureMode) => false,
+            Some(_) => true,
+        };
+        is_possible.then_some(Sanitize { state, command, writes })
     }
 
     /// Writes may have happened that were not counted.
@@ -102,17 +98,17 @@ impl Sanitize {
 }
 
 impl Subsystem {
-    pub(super) fn sanitize(&mut self, context: Context<'_>) -> Result<Answer, Status> {
-        let dword10 = context.entry.dword10.get();
-        let invalid = Status::INVALID_FIELD.do_not_retry();
-        match dword10 & 7 {
-            // Exit failure mode: a sanitize never fails here.
-            1 => return Ok(Answer::Done(0)),
-            2..=4 => {}
-            _ => return Err(invalid),
+    pub(super) fn sanitize(
+        &mut self,
+        context: Context<'_>,
+        command: Command,
+    ) -> Result<Answer, Status> {
+        if command.action() == Some(SanitizeAction::ExitFailureMode) {
+            // A sanitize never fails here.
+            return Ok(Answer::Done(0));
         }
-        if dword10 & NO_DEALLOCATE != 0 && self.sanitize_config == 0 {
-            return Err(invalid);
+        if command.keeps_allocated() && self.sanitize_config == 0 {
+            return Err(Status::INVALID_FIELD.do_not_retry());
         }
         for namespace in self.namespaces.iter().flatten() {
             if namespace.protection != WriteProtection::None {
@@ -123,7 +119,7 @@ impl Subsystem {
             }
         }
         self.abort_self_test(9);
-        self.sanitize = Sanitize { state: State::UnderWay, dword10, writes: 0 };
+        self.sanitize = Sanitize { state: State::UnderWay, command, writes: 0 };
         // It has begun when that is on stable storage: from then on nothing stops it.
         self.is_described = false;
         let index = self.begin(context.queue, context.entry, ReplyKind::Admin, 0);
@@ -175,7 +171,7 @@ impl Subsystem {
 
     /// Everything is gone.
     pub(crate) fn sanitized(&mut self) {
-        let asked_not_to = self.sanitize.dword10 & NO_DEALLOCATE != 0;
+        let asked_not_to = self.sanitize.command.keeps_allocated();
         let (state, event) = match asked_not_to {
             true => (State::DoneDeallocated, super::event::SANITIZE_COMPLETED_DEALLOCATED),
             false => (State::Done, super::event::SANITIZE_COMPLETED),
@@ -213,14 +209,18 @@ impl Subsystem {
         };
         let code = u32::from(state.state.code());
         let passes = match state.state {
-            State::Done | State::DoneDeallocated if state.dword10 & 7 == 3 => state.passes(),
+            State::Done | State::DoneDeallocated
+                if state.command.action() == Some(SanitizeAction::Overwrite) =>
+            {
+                state.command.passes()
+            }
             _ => 0,
         };
         let untouched = !state.is_under_way() && state.writes == self.health.writes;
         let mut page = SanitizeStatus::default();
         page.progress.set(progress as u16);
         page.status.set((code | passes << 3 | u32::from(untouched) << 8) as u16);
-        page.dword10.set(state.dword10);
+        page.dword10.set(state.command.to_bits());
         let overwrite = seconds(self.erasure_time(Erasure::Overwrite(1)));
         let erase = seconds(self.erasure_time(Erasure::Blocks));
         let crypto = seconds(self.erasure_time(Erasure::Forget));

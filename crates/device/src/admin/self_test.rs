@@ -1,4 +1,4 @@
-//! Device Self-test (Base 2.0, sections 5.9 and 8.6).
+//! Device Self-test (Base 2.0, sections 5.8 and 8.6).
 //!
 //! There is no hardware to test: a test takes its time and passes, and says so.
 
@@ -8,6 +8,7 @@ use crate::nvm::NAMESPACE_ALL;
 use crate::subsystem::{Answer, Subsystem};
 use mynah_stamp::Span;
 use mynah_wire::nvme::Status;
+use mynah_wire::nvme::command::SelfTestCode;
 use mynah_wire::nvme::log::{SelfTestLog, SelfTestResult};
 use zerocopy::IntoBytes;
 
@@ -21,28 +22,30 @@ const NO_RESULT: u8 = 0xf;
 /// A self-test under way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SelfTest {
-    /// 1 short, 2 extended.
-    pub(crate) code: u8,
+    pub(crate) code: SelfTestCode,
     pub(crate) namespace: u32,
     /// Who has started it.
     pub(crate) controller: u16,
 }
 
 impl Subsystem {
-    pub(super) fn device_self_test(&mut self, context: Context<'_>) -> Result<Answer, Status> {
-        let code = context.entry.dword10.get() as u8 & 0xf;
+    pub(super) fn device_self_test(
+        &mut self,
+        context: Context<'_>,
+        code: SelfTestCode,
+    ) -> Result<Answer, Status> {
         let namespace = context.entry.namespace_id.get();
         if !matches!(namespace, 0 | NAMESPACE_ALL) {
             self.active(context.controller, namespace)?;
         }
         let span = match code {
-            1 => SHORT,
-            2 => Span::from_secs(u64::from(identify::SELF_TEST_MINUTES) * 60),
-            0xf => {
+            SelfTestCode::Short => SHORT,
+            SelfTestCode::Extended => Span::from_secs(u64::from(identify::SELF_TEST_MINUTES) * 60),
+            SelfTestCode::Abort => {
                 self.abort_self_test(1);
                 return Ok(Answer::Done(0));
             }
-            _ => return Err(Status::INVALID_FIELD.do_not_retry()),
+            SelfTestCode::Reserved(_) => return Err(Status::INVALID_FIELD.do_not_retry()),
         };
         if self.tasks.iter().any(|task| matches!(task.what, What::SelfTest(_))) {
             return Err(Status::SELF_TEST_IN_PROGRESS);
@@ -65,7 +68,7 @@ impl Subsystem {
     /// A controller was reset: a short test that it had started ends; an extended one goes on.
     pub(crate) fn reset_self_test(&mut self, controller: u16) {
         let short = self.tasks.iter().any(|task| {
-            matches!(task.what, What::SelfTest(test) if test.code == 1 && test.controller == controller)
+            matches!(task.what, What::SelfTest(test) if test.code == SelfTestCode::Short && test.controller == controller)
         });
         if short {
             self.abort_self_test(2);
@@ -73,7 +76,8 @@ impl Subsystem {
     }
 
     pub(crate) fn finish_self_test(&mut self, test: SelfTest, result: u8) {
-        let mut entry = SelfTestResult { status: test.code << 4 | result, ..Default::default() };
+        let mut entry =
+            SelfTestResult { status: test.code.code() << 4 | result, ..Default::default() };
         entry.power_on_hours.set((self.now.wall.as_secs_f64() / 3600.0) as u64);
         entry.namespace_id.set(test.namespace);
         self.self_tests.insert(0, entry);
@@ -84,7 +88,7 @@ impl Subsystem {
         let mut log = SelfTestLog::default();
         for task in &self.tasks {
             if let What::SelfTest(test) = task.what {
-                log.current = test.code;
+                log.current = test.code.code();
                 log.completion = task.progress(self.now.wall, 100) as u8;
             }
         }

@@ -551,13 +551,9 @@ impl NamespaceManagement {
     }
 }
 
-/// Sanitize (Base 2.0, section 5.24). The log of the last sanitize has all of its dword 10, so
-/// that is kept as it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sanitize {
-    action: SanitizeAction,
-    dword10: u32,
-}
+/// Sanitize (Base 2.0, section 5.24): its dword 10, all of which the log of the last sanitize has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sanitize(u32);
 
 /// What Sanitize does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -572,9 +568,20 @@ pub enum SanitizeAction {
     CryptoErase,
 }
 
-impl SanitizeAction {
-    fn from_code(code: u32) -> Option<SanitizeAction> {
-        Some(match code {
+impl Sanitize {
+    /// A sanitize with this dword 10.
+    pub fn from_bits(bits: u32) -> Sanitize {
+        Sanitize(bits)
+    }
+
+    /// Its dword 10.
+    pub fn to_bits(self) -> u32 {
+        self.0
+    }
+
+    /// SANACT; `None` if it is not defined, which no parsed command is.
+    pub fn action(self) -> Option<SanitizeAction> {
+        Some(match bits(self.0, 0, 3) {
             1 => SanitizeAction::ExitFailureMode,
             2 => SanitizeAction::BlockErase,
             3 => SanitizeAction::Overwrite,
@@ -582,28 +589,10 @@ impl SanitizeAction {
             _ => return None,
         })
     }
-}
-
-impl Sanitize {
-    /// A sanitize with this dword 10; `None` if its action is not defined.
-    pub fn from_bits(dword10: u32) -> Option<Sanitize> {
-        let action = SanitizeAction::from_code(bits(dword10, 0, 3))?;
-        Some(Sanitize { action, dword10 })
-    }
-
-    /// Its dword 10.
-    pub fn to_bits(self) -> u32 {
-        self.dword10
-    }
-
-    /// SANACT.
-    pub fn action(self) -> SanitizeAction {
-        self.action
-    }
 
     /// OWPASS: how often everything is overwritten.
     pub fn passes(self) -> u32 {
-        match bits(self.dword10, 4, 4) {
+        match bits(self.0, 4, 4) {
             0 => 16,
             passes => passes,
         }
@@ -611,15 +600,16 @@ impl Sanitize {
 
     /// NDAS: what was sanitized is to stay allocated.
     pub fn keeps_allocated(self) -> bool {
-        bit(self.dword10, 9)
+        bit(self.0, 9)
     }
 
     fn parse(entry: &SubmissionEntry) -> Result<Sanitize, Status> {
-        Sanitize::from_bits(entry.dword10.get()).ok_or(INVALID_FIELD)
+        let command = Sanitize(entry.dword10.get());
+        command.action().map(|_| command).ok_or(INVALID_FIELD)
     }
 
     fn put(&self, entry: &mut SubmissionEntry) {
         entry.opcode = opcode::SANITIZE;
-        entry.dword10.set(self.dword10);
+        entry.dword10.set(self.0);
     }
 }
