@@ -7,6 +7,7 @@ use crate::nvm::protection::Check;
 use crate::output::{Reply, ReplyKind};
 use mynah_model::io::{NamespaceId, Operation};
 use mynah_stamp::{StageSpans, Time};
+use mynah_wire::nvme::command::BlockCommand;
 use mynah_wire::nvme::{Status, SubmissionEntry};
 use std::collections::VecDeque;
 
@@ -73,6 +74,7 @@ pub(crate) enum Then {
 #[derive(Debug)]
 pub(crate) struct FusedWrite {
     pub(crate) entry: SubmissionEntry,
+    pub(crate) io: BlockCommand,
     pub(crate) data: Vec<u8>,
     pub(crate) check: Check,
 }

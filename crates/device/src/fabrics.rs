@@ -15,7 +15,9 @@ use mynah_stamp::Span;
 use mynah_wire::fabrics::{
     CONNECT_NO_FLOW_CONTROL, CONTROLLER_ANY, Connect, ConnectData, DISCOVERY_NQN, host_nqn, nqn,
 };
-use mynah_wire::nvme::opcode::{FABRICS, fabrics};
+use mynah_wire::nvme::command::{
+    Disconnect, FabricsCommand, PropertyGet, PropertySet, PropertySize,
+};
 use mynah_wire::nvme::property::{Capabilities, Configuration, VERSION_2_0, offset, status};
 use mynah_wire::nvme::{Status, SubmissionEntry};
 use std::collections::VecDeque;
@@ -56,11 +58,9 @@ impl Subsystem {
     /// A command on a queue that is not connected, or not authenticated.
     pub(crate) fn submit_early(&mut self, queue: u32, entry: &SubmissionEntry, data: &[u8]) {
         let Some(slot) = self.queues.get(queue) else { return };
-        let state = slot.state;
-        let kind = entry.fabrics_type();
-        match state {
-            State::New if entry.opcode == FABRICS && kind == fabrics::CONNECT => {
-                match self.connect(queue, entry, data) {
+        match (slot.state, FabricsCommand::parse(entry)) {
+            (State::New, Ok(FabricsCommand::Connect(connect))) => {
+                match self.connect(queue, connect, data) {
                     Ok(result) => self.reply(queue, entry, ReplyKind::Fabrics, result),
                     Err((status, result)) => {
                         let data = crate::ReplyData::None;
@@ -68,16 +68,13 @@ impl Subsystem {
                     }
                 }
             }
-            State::Unauthenticated
-                if entry.opcode == FABRICS
-                    && matches!(
-                        kind,
-                        fabrics::AUTHENTICATION_SEND | fabrics::AUTHENTICATION_RECEIVE
-                    ) =>
-            {
-                self.authentication(queue, entry, data);
+            (State::Unauthenticated, Ok(FabricsCommand::AuthenticationSend(sent))) => {
+                self.authentication(queue, entry, sent.bytes, Some(data));
             }
-            State::Unauthenticated => {
+            (State::Unauthenticated, Ok(FabricsCommand::AuthenticationReceive(room))) => {
+                self.authentication(queue, entry, room.bytes, None);
+            }
+            (State::Unauthenticated, _) => {
                 let status = Status::AUTHENTICATION_REQUIRED.do_not_retry();
                 self.fail(queue, entry, ReplyKind::Fabrics, status);
             }
@@ -88,13 +85,7 @@ impl Subsystem {
         }
     }
 
-    fn connect(
-        &mut self,
-        queue: u32,
-        entry: &SubmissionEntry,
-        data: &[u8],
-    ) -> Result<u64, Refusal> {
-        let connect = Connect::parse(entry);
+    fn connect(&mut self, queue: u32, connect: Connect, data: &[u8]) -> Result<u64, Refusal> {
         let Ok((data, _)) = ConnectData::ref_from_prefix(data) else {
             return Err(plain(Status::SGL_DATA_LENGTH_INVALID.do_not_retry()));
         };
@@ -296,22 +287,31 @@ impl Subsystem {
             let kind = if is_admin { ReplyKind::Admin } else { ReplyKind::OtherIo };
             return self.fail(queue, entry, kind, Status::INVALID_OPCODE.do_not_retry());
         }
-        let outcome = match entry.fabrics_type() {
-            fabrics::PROPERTY_GET if is_admin => self.property_get(id, entry),
-            fabrics::PROPERTY_SET if is_admin => self.property_set(id, entry).map(|()| 0),
-            fabrics::AUTHENTICATION_SEND | fabrics::AUTHENTICATION_RECEIVE => {
-                return self.authentication(queue, entry, data);
+        let outcome = match FabricsCommand::parse(entry) {
+            Ok(FabricsCommand::PropertyGet(get)) if is_admin => self.property_get(id, get),
+            Ok(FabricsCommand::PropertySet(set)) if is_admin => {
+                self.property_set(id, set).map(|()| 0)
             }
-            fabrics::DISCONNECT if !is_admin => {
-                if entry.dword10.get() as u16 != 0 {
-                    Err(Status::CONNECT_INCOMPATIBLE_FORMAT.do_not_retry())
-                } else {
-                    return self.disconnect(queue, entry);
-                }
+            Ok(FabricsCommand::PropertyGet(_) | FabricsCommand::PropertySet(_)) => {
+                Err(Status::INVALID_FIELD.do_not_retry())
             }
-            fabrics::DISCONNECT => Err(Status::INVALID_QUEUE_TYPE.do_not_retry()),
-            fabrics::CONNECT => Err(Status::COMMAND_SEQUENCE_ERROR.do_not_retry()),
-            _ => Err(Status::INVALID_FIELD.do_not_retry()),
+            Ok(FabricsCommand::AuthenticationSend(sent)) => {
+                return self.authentication(queue, entry, sent.bytes, Some(data));
+            }
+            Ok(FabricsCommand::AuthenticationReceive(room)) => {
+                return self.authentication(queue, entry, room.bytes, None);
+            }
+            Ok(FabricsCommand::Disconnect(_)) if is_admin => {
+                Err(Status::INVALID_QUEUE_TYPE.do_not_retry())
+            }
+            Ok(FabricsCommand::Disconnect(Disconnect { record_format: 0 })) => {
+                return self.disconnect(queue, entry);
+            }
+            Ok(FabricsCommand::Disconnect(_)) => {
+                Err(Status::CONNECT_INCOMPATIBLE_FORMAT.do_not_retry())
+            }
+            Ok(FabricsCommand::Connect(_)) => Err(Status::COMMAND_SEQUENCE_ERROR.do_not_retry()),
+            Err(status) => Err(status),
         };
         match outcome {
             Ok(result) => self.reply(queue, entry, ReplyKind::Fabrics, result),
@@ -349,35 +349,35 @@ impl Subsystem {
         }
     }
 
-    fn property_get(&mut self, id: u16, entry: &SubmissionEntry) -> Result<u64, Status> {
+    fn property_get(&mut self, id: u16, wanted: PropertyGet) -> Result<u64, Status> {
         let invalid = Status::INVALID_FIELD.do_not_retry();
         let controller = self.controllers[usize::from(id)].as_ref().ok_or(invalid)?;
         let capabilities = Capabilities {
             queue_entries_max: self.config.limits.queue_entries_max,
             timeout: READY_TIMEOUT,
         };
-        let (value, bytes) = match entry.dword11.get() {
-            offset::CAP => (capabilities.to_bits(), 8),
-            offset::VS => (u64::from(VERSION_2_0), 4),
-            offset::CC => (u64::from(controller.configuration.0), 4),
-            offset::CSTS => (u64::from(controller.status), 4),
-            offset::NSSR => (0, 4),
+        let (value, size) = match wanted.offset {
+            offset::CAP => (capabilities.to_bits(), PropertySize::Eight),
+            offset::VS => (u64::from(VERSION_2_0), PropertySize::Four),
+            offset::CC => (u64::from(controller.configuration.0), PropertySize::Four),
+            offset::CSTS => (u64::from(controller.status), PropertySize::Four),
+            offset::NSSR => (0, PropertySize::Four),
             // Ready with media within the same time as CAP.TO says.
-            offset::CRTO => (u64::from(READY_TIMEOUT), 4),
+            offset::CRTO => (u64::from(READY_TIMEOUT), PropertySize::Four),
             _ => return Err(invalid),
         };
-        if entry.dword10.get() & 7 != u32::from(bytes == 8) {
+        if wanted.size != size {
             return Err(invalid);
         }
         Ok(value)
     }
 
-    fn property_set(&mut self, id: u16, entry: &SubmissionEntry) -> Result<(), Status> {
+    fn property_set(&mut self, id: u16, wanted: PropertySet) -> Result<(), Status> {
         let invalid = Status::INVALID_FIELD.do_not_retry();
-        if entry.dword10.get() & 7 != 0 || entry.dword11.get() != offset::CC {
+        if wanted.size != PropertySize::Four || wanted.offset != offset::CC {
             return Err(invalid);
         }
-        let new = Configuration(entry.dword12.get());
+        let new = Configuration(wanted.value as u32);
         let controller = self.controllers[usize::from(id)].as_mut().ok_or(invalid)?;
         let old = std::mem::replace(&mut controller.configuration, new);
         controller.last_seen = self.now.wall;
@@ -429,25 +429,30 @@ impl Subsystem {
         self.restore_arbitration(&features);
     }
 
-    fn authentication(&mut self, queue: u32, entry: &SubmissionEntry, data: &[u8]) {
+    /// Authentication Send with so many bytes, or Receive with room for so many.
+    fn authentication(
+        &mut self,
+        queue: u32,
+        entry: &SubmissionEntry,
+        length: u32,
+        sent: Option<&[u8]>,
+    ) {
         let Some(slot) = self.queues.get(queue) else { return };
         let Some(controller) = &self.controllers[usize::from(slot.controller)] else { return };
-        // TL and AL are both dword 11.
-        let length = entry.dword11.get();
-        let sends = entry.fabrics_type() == fabrics::AUTHENTICATION_SEND;
-        let checked = if length == 0 || length > AUTHENTICATION_BYTES_MAX {
-            Err(Status::INVALID_FIELD.do_not_retry())
-        } else if sends && data.len() < length as usize {
-            Err(Status::SGL_DATA_LENGTH_INVALID.do_not_retry())
-        } else if sends {
-            Ok(())
-        } else {
-            check_room(entry, length.into())
+        let data = match sent {
+            _ if length == 0 || length > AUTHENTICATION_BYTES_MAX => {
+                Err(Status::INVALID_FIELD.do_not_retry())
+            }
+            Some(sent) => match sent.get(..length as usize) {
+                Some(data) => Ok(data.to_vec()),
+                None => Err(Status::SGL_DATA_LENGTH_INVALID.do_not_retry()),
+            },
+            None => check_room(entry, length.into()).map(|()| vec![]),
         };
-        if let Err(status) = checked {
-            return self.fail(queue, entry, ReplyKind::Fabrics, status);
-        }
-        let data = if sends { data[..length as usize].to_vec() } else { vec![] };
+        let data = match data {
+            Ok(data) => data,
+            Err(status) => return self.fail(queue, entry, ReplyKind::Fabrics, status),
+        };
         let authentication = Authentication {
             queue: Queue(queue),
             entry: *entry,

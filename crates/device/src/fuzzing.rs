@@ -9,8 +9,9 @@ use crate::{Now, Output, Queue, RamStore, Subsystem, SubsystemConfig, Timing, Tr
 use mynah_model::Drive;
 use mynah_stamp::{Span, Time};
 use mynah_wire::fabrics::{Connect, ConnectData, DISCOVERY_NQN, nqn_field};
+use mynah_wire::nvme::SubmissionEntry;
+use mynah_wire::nvme::command::{FabricsCommand, PropertySet, PropertySize};
 use mynah_wire::nvme::property::offset;
-use mynah_wire::nvme::{SubmissionEntry, opcode};
 use std::collections::HashSet;
 use zerocopy::{FromBytes, IntoBytes};
 
@@ -110,10 +111,10 @@ impl Fuzz {
         data.host_nqn = nqn_field(HOST).unwrap_or([0; 256]);
         data.subsystem_nqn = nqn_field(subsystem).unwrap_or([0; 256]);
         self.submit(queue, entry, data.as_bytes());
-        let mut enable = SubmissionEntry { opcode: opcode::FABRICS, ..Default::default() };
-        enable.namespace_id.set(u32::from(opcode::fabrics::PROPERTY_SET));
-        enable.dword11.set(offset::CC);
-        enable.dword12.set(0x0046_0001);
+        let mut enable = SubmissionEntry::default();
+        let (size, value) = (PropertySize::Four, 0x0046_0001);
+        let set = PropertySet { size, offset: offset::CC, value };
+        FabricsCommand::PropertySet(set).put(&mut enable);
         if queue_id == 0 {
             self.submit(queue, enable, &[]);
         }

@@ -24,6 +24,7 @@ use mynah_model::io::{
     self, Direction, NamespaceId, Operation, Queue as ModelQueue, QueueId, QueueKind, Tag,
 };
 use mynah_stamp::Stage;
+use mynah_wire::nvme::command::NvmCommand;
 use mynah_wire::nvme::opcode::nvm;
 use mynah_wire::nvme::property::{Configuration, status};
 use mynah_wire::nvme::{Status, SubmissionEntry};
@@ -270,16 +271,18 @@ impl Subsystem {
         slot: u32,
         entry: &SubmissionEntry,
     ) -> Result<Option<(ReplyKind, Plain)>, Status> {
-        let kind = match entry.opcode {
-            nvm::READ => ReplyKind::Read,
-            nvm::WRITE if !self.through(entry) => ReplyKind::Write,
+        let (kind, io) = match NvmCommand::parse(entry) {
+            Ok(NvmCommand::Read(io)) => (ReplyKind::Read, io),
+            Ok(NvmCommand::Write(io)) if !self.through(io.force_unit_access) => {
+                (ReplyKind::Write, io)
+            }
             _ => return Ok(None),
         };
         // Halves of fused operations, and what follows a first half.
         if entry.flags & 3 != 0 || self.queues.get(slot).is_none_or(|queue| queue.fused.is_some()) {
             return Ok(None);
         }
-        Ok(self.plain(slot, entry)?.map(|plain| (kind, plain)))
+        Ok(self.plain(slot, entry, io)?.map(|plain| (kind, plain)))
     }
 
     /// A command of the admin queue that the function has carried out.

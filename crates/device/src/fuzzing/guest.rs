@@ -6,7 +6,10 @@ use crate::pci::{
 use crate::{Now, RamStore, Subsystem, SubsystemConfig, Timing};
 use mynah_model::Drive;
 use mynah_stamp::{Span, Time};
-use mynah_wire::nvme::opcode::admin;
+use mynah_wire::nvme::command::{
+    AdminCommand, CreateCompletionQueue, CreateSubmissionQueue, Identify, QueuePriority,
+};
+use mynah_wire::nvme::identify::cns;
 use mynah_wire::nvme::property::offset;
 use mynah_wire::nvme::{CompletionEntry, SubmissionEntry};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -151,16 +154,29 @@ impl Machine {
             self.write(Region::Registers, at.into(), &value.to_le_bytes());
         }
         for id in 1..3 {
-            for (opcode, page, dword11) in [
-                (admin::CREATE_COMPLETION_QUEUE, 1, 3 | id << 16),
-                (admin::CREATE_SUBMISSION_QUEUE, 0, 1 | id << 16),
+            let (queue_id, entries, contiguous) = (id, ENTRIES, true);
+            let at = MEMORY + u64::from(id) * 2 * PAGE;
+            let completions = CreateCompletionQueue {
+                queue_id,
+                entries,
+                at: at + PAGE,
+                contiguous,
+                interrupts: true,
+                vector: id,
+            };
+            let submissions = CreateSubmissionQueue {
+                queue_id,
+                entries,
+                at,
+                contiguous,
+                priority: QueuePriority::Urgent,
+                completion_queue_id: id,
+            };
+            for command in [
+                AdminCommand::CreateCompletionQueue(completions),
+                AdminCommand::CreateSubmissionQueue(submissions),
             ] {
-                let mut entry = SubmissionEntry { opcode, ..Default::default() };
-                entry.set_prps(MEMORY + (u64::from(id) * 2 + page) * PAGE, 0);
-                entry.dword10.set(id | (ENTRIES - 1) << 16);
-                entry.dword11.set(dword11);
-                self.submit(0, &entry);
-                self.turn();
+                self.call(command, 0);
             }
         }
     }
@@ -197,13 +213,20 @@ impl Machine {
         self.turn();
     }
 
-    /// Whether the controller answers an Identify.
-    fn identifies(&mut self) -> bool {
-        let mut entry = SubmissionEntry { opcode: admin::IDENTIFY, ..Default::default() };
-        entry.dword10.set(1);
-        entry.set_prps(MEMORY + BOOT_PAGES * PAGE, 0);
+    /// Puts a command into the admin queue, with its data there if it has any.
+    fn call(&mut self, command: AdminCommand, data: u64) {
+        let mut entry = SubmissionEntry::default();
+        entry.set_prps(data, 0);
+        command.put(&mut entry);
         self.submit(0, &entry);
         self.turn();
+    }
+
+    /// Whether the controller answers an Identify.
+    fn identifies(&mut self) -> bool {
+        let (structure, controller_id, specific_id, command_set) = (cns::CONTROLLER, 0, 0, 0);
+        let identify = Identify { structure, controller_id, specific_id, command_set };
+        self.call(AdminCommand::Identify(identify), MEMORY + BOOT_PAGES * PAGE);
         let mut completion = CompletionEntry::default();
         // Behind those of the queues' creation.
         let at = MEMORY + PAGE + 4 * 16;

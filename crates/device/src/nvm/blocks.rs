@@ -11,6 +11,7 @@ use crate::output::{Queue, ReplyData, ReplyKind};
 use crate::slots::NONE;
 use crate::store::Ready;
 use crate::subsystem::Subsystem;
+use mynah_wire::nvme::command::NvmCommand;
 use mynah_wire::nvme::{Status, SubmissionEntry};
 
 /// A command that waits for a namespace until another is done with it.
@@ -19,6 +20,7 @@ pub(crate) struct Deferred {
     queue: Queue,
     namespace: u32,
     entry: SubmissionEntry,
+    command: NvmCommand,
     data: Vec<u8>,
     /// The first half, if it is the second half of a fused operation.
     first: Option<FirstHalf>,
@@ -299,12 +301,13 @@ impl Subsystem {
         &mut self,
         queue: u32,
         entry: &SubmissionEntry,
+        command: NvmCommand,
         data: &[u8],
         namespace: usize,
     ) -> Result<bool, Status> {
         let busy = self.namespaces[namespace].as_ref().is_some_and(|it| it.exclusive > 0);
         if busy {
-            self.put_off(queue, entry, data, namespace, None)?;
+            self.put_off(queue, entry, command, data, namespace, None)?;
         }
         Ok(busy)
     }
@@ -313,17 +316,18 @@ impl Subsystem {
         &mut self,
         queue: u32,
         entry: &SubmissionEntry,
+        command: NvmCommand,
         data: &[u8],
         namespace: usize,
         first: Option<FirstHalf>,
     ) -> Result<(), Status> {
         let slot = self.queues.get(queue).ok_or(Status::INTERNAL_ERROR)?;
         slot.account.check(HELD_BYTES_MAX)?;
-        let first_bytes = first.as_ref().map_or(0, |(_, data)| data.len());
+        let first_bytes = first.as_ref().map_or(0, |first| first.data.len());
         let held = slot.account.hold(data.len() + first_bytes);
         let (queue, namespace) = (Queue(queue), namespace as u32);
         let (entry, data) = (*entry, data.to_vec());
-        self.deferred.push_back(Deferred { queue, namespace, entry, data, first, held });
+        self.deferred.push_back(Deferred { queue, namespace, entry, command, data, first, held });
         Ok(())
     }
 
@@ -343,12 +347,12 @@ impl Subsystem {
                 self.deferred.push_back(command);
                 continue;
             }
-            let Deferred { queue, entry, data, first, held, .. } = command;
+            let Deferred { queue, entry, command, data, first, held, .. } = command;
             // It does not stand in its own way.
             drop(held);
             // One of them may need the namespace for itself again.
             match first {
-                None => self.io(queue.0, &entry, &data),
+                None => self.carry_out(queue.0, &entry, command, &data),
                 Some(first) => self.pair(queue.0, first, &entry, &data),
             }
         }

@@ -1,4 +1,4 @@
-//! Compare, Verify, and Compare and Write fused (NVM Command Set 1.0, sections 3.2.1, 3.2.6;
+//! Compare, Verify, and Compare and Write fused (NVM Command Set 1.0, sections 3.2.1, 3.2.5;
 //! Base 2.0, section 3.4.2).
 
 use super::protection::Check;
@@ -8,6 +8,7 @@ use crate::output::{Queue, Reply, ReplyData, ReplyKind};
 use crate::slots::NONE;
 use crate::subsystem::Subsystem;
 use mynah_model::io::Operation;
+use mynah_wire::nvme::command::{BlockCommand, NvmCommand};
 use mynah_wire::nvme::opcode::nvm;
 use mynah_wire::nvme::{CompletionEntry, Status, SubmissionEntry};
 
@@ -18,31 +19,37 @@ const FIRST: u8 = 1;
 const SECOND: u8 = 2;
 
 /// The first half of a fused operation, and its data.
-pub(crate) type FirstHalf = (SubmissionEntry, Vec<u8>);
+#[derive(Debug)]
+pub(crate) struct FirstHalf {
+    pub(super) entry: SubmissionEntry,
+    pub(super) data: Vec<u8>,
+}
 
 impl Subsystem {
     pub(super) fn compare(
         &mut self,
         queue: u32,
         entry: &SubmissionEntry,
+        io: BlockCommand,
         data: &[u8],
     ) -> Result<(), Status> {
-        self.compare_then(queue, entry, data, None)
+        self.compare_then(queue, entry, io, data, None)
     }
 
     fn compare_then(
         &mut self,
         queue: u32,
         entry: &SubmissionEntry,
+        io: BlockCommand,
         data: &[u8],
         second: Option<Box<FusedWrite>>,
     ) -> Result<(), Status> {
         let at = self.admit(queue, entry, Access::Read)?;
         let namespace = self.namespaces[at].as_ref().ok_or(Status::INTERNAL_ERROR)?;
         let format = namespace.format;
-        let (start, blocks) = (entry.start_lba(), entry.block_count());
+        let BlockCommand { start, blocks, .. } = io;
         check_range(namespace, start, u64::from(blocks))?;
-        let check = Check::from_entry(entry, format)?;
+        let check = Check::of(&io, format)?;
         let strip = check.action;
         let moved = Self::moved_bytes(blocks, format.shift, format.metadata, strip) as usize;
         let data = data.get(..moved).ok_or(Status::SGL_DATA_LENGTH_INVALID.do_not_retry())?;
@@ -78,17 +85,22 @@ impl Subsystem {
         Ok(())
     }
 
-    pub(super) fn verify(&mut self, queue: u32, entry: &SubmissionEntry) -> Result<(), Status> {
+    pub(super) fn verify(
+        &mut self,
+        queue: u32,
+        entry: &SubmissionEntry,
+        io: BlockCommand,
+    ) -> Result<(), Status> {
         let at = self.admit(queue, entry, Access::Read)?;
         let namespace = self.namespaces[at].as_ref().ok_or(Status::INTERNAL_ERROR)?;
         let format = namespace.format;
-        let (start, blocks) = (entry.start_lba(), entry.block_count());
+        let BlockCommand { start, blocks, .. } = io;
         check_range(namespace, start, u64::from(blocks))?;
         let limit = self.queues.get(queue).map_or(0, |slot| slot.transport.max_transfer_bytes);
         if blocks << format.shift > limit {
             return Err(Status::INVALID_FIELD.do_not_retry());
         }
-        let check = Check::from_entry(entry, format)?;
+        let check = Check::of(&io, format)?;
         let bad = namespace.uncorrectable.first_in(start, u64::from(blocks));
         let index = self.begin(queue, entry, ReplyKind::OtherIo, at);
         if let Some(bad) = bad {
@@ -106,11 +118,13 @@ impl Subsystem {
         let Some(slot) = self.queues.get_mut(queue) else { return };
         let missing = Status::ABORTED_MISSING_FUSED.do_not_retry();
         match (slot.fused.take(), entry.flags & 3) {
-            (None, FIRST) => slot.fused = Some(Box::new((*entry, data.to_vec()))),
+            (None, FIRST) => {
+                slot.fused = Some(Box::new(FirstHalf { entry: *entry, data: data.to_vec() }));
+            }
             (None, _) => self.fail(queue, entry, kind(entry), missing),
             (Some(first), SECOND) => self.pair(queue, *first, entry, data),
             (Some(first), next) => {
-                self.fail(queue, &first.0, kind(&first.0), missing);
+                self.fail(queue, &first.entry, kind(&first.entry), missing);
                 if next == 0 {
                     self.io(queue, entry, data);
                 } else {
@@ -123,32 +137,24 @@ impl Subsystem {
     pub(super) fn pair(
         &mut self,
         queue: u32,
-        (first, first_data): FirstHalf,
+        first: FirstHalf,
         entry: &SubmissionEntry,
         data: &[u8],
     ) {
         let aborted = Status::ABORTED_FAILED_FUSED.do_not_retry();
-        let fits = first.opcode == nvm::COMPARE
-            && entry.opcode == nvm::WRITE
-            && first.namespace_id == entry.namespace_id
-            && first.start_lba() == entry.start_lba()
-            && first.block_count() == entry.block_count();
-        let refused = if !fits {
-            Some(Status::INVALID_FIELD.do_not_retry())
-        } else if first.block_count() > COMPARE_AND_WRITE_BLOCKS_MAX {
-            Some(Status::ATOMIC_WRITE_UNIT_EXCEEDED.do_not_retry())
-        } else {
-            None
+        let FirstHalf { entry: first, data: first_data } = first;
+        let (compare, io) = match halves(&first, entry) {
+            Ok(halves) => halves,
+            Err(status) => {
+                self.fail(queue, &first, ReplyKind::OtherIo, status);
+                return self.fail(queue, entry, ReplyKind::Write, aborted);
+            }
         };
-        if let Some(status) = refused {
-            self.fail(queue, &first, ReplyKind::OtherIo, status);
-            return self.fail(queue, entry, ReplyKind::Write, aborted);
-        }
         // The write's own errors come first: nothing is to be compared in vain.
         let checked = self.admit(queue, entry, Access::Write).and_then(|at| {
             let format = self.namespaces[at].as_ref().ok_or(Status::INTERNAL_ERROR)?.format;
-            let check = Check::from_entry(entry, format)?;
-            self.split(at, entry.start_lba(), entry.block_count(), data, check)?;
+            let check = Check::of(&io, format)?;
+            self.split(at, io.start, io.blocks, data, check)?;
             Ok((at, check))
         });
         let (at, check) = match checked {
@@ -159,14 +165,17 @@ impl Subsystem {
             }
         };
         if self.namespaces[at].as_ref().is_some_and(|it| it.exclusive > 0) {
-            if let Err(status) = self.put_off(queue, entry, data, at, Some((first, first_data))) {
+            let half = FirstHalf { entry: first, data: first_data };
+            let write = NvmCommand::Write(io);
+            if let Err(status) = self.put_off(queue, entry, write, data, at, Some(half)) {
                 self.fail(queue, &first, ReplyKind::OtherIo, status);
                 self.fail(queue, entry, ReplyKind::Write, aborted);
             }
             return;
         }
-        let second = Box::new(FusedWrite { entry: *entry, data: data.to_vec(), check });
-        if let Err(status) = self.compare_then(queue, &first, &first_data, Some(second)) {
+        let second = Box::new(FusedWrite { entry: *entry, io, data: data.to_vec(), check });
+        let compared = self.compare_then(queue, &first, compare, &first_data, Some(second));
+        if let Err(status) = compared {
             self.fail(queue, &first, ReplyKind::OtherIo, status);
             self.fail(queue, entry, ReplyKind::Write, aborted);
         }
@@ -174,9 +183,9 @@ impl Subsystem {
 
     /// The blocks are equal: writes the second half's.
     pub(super) fn fused_write(&mut self, index: u32, namespace: usize, second: FusedWrite) {
-        let FusedWrite { entry, data, check } = second;
-        let (start, blocks) = (entry.start_lba(), entry.block_count());
-        let through = self.through(&entry);
+        let FusedWrite { entry, io, data, check } = second;
+        let BlockCommand { start, blocks, .. } = io;
+        let through = self.through(io.force_unit_access);
         let content = self.split(namespace, start, blocks, &data, check).and_then(|content| {
             self.check_cleared(namespace, start, u64::from(blocks))?;
             Ok(content)
@@ -245,6 +254,30 @@ impl Subsystem {
             _held: None,
         });
     }
+}
+
+/// What the halves of a Compare and Write say.
+///
+/// # Errors
+/// If they do not make one.
+fn halves(
+    first: &SubmissionEntry,
+    second: &SubmissionEntry,
+) -> Result<(BlockCommand, BlockCommand), Status> {
+    let (Ok(NvmCommand::Compare(compare)), Ok(NvmCommand::Write(write))) =
+        (NvmCommand::parse(first), NvmCommand::parse(second))
+    else {
+        return Err(Status::INVALID_FIELD.do_not_retry());
+    };
+    let fits = first.namespace_id == second.namespace_id
+        && (compare.start, compare.blocks) == (write.start, write.blocks);
+    if !fits {
+        return Err(Status::INVALID_FIELD.do_not_retry());
+    }
+    if compare.blocks > COMPARE_AND_WRITE_BLOCKS_MAX {
+        return Err(Status::ATOMIC_WRITE_UNIT_EXCEEDED.do_not_retry());
+    }
+    Ok((compare, write))
 }
 
 fn kind(entry: &SubmissionEntry) -> ReplyKind {

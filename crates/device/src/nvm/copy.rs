@@ -6,6 +6,7 @@ use crate::command::{BlockRun, Then};
 use crate::output::ReplyKind;
 use crate::subsystem::Subsystem;
 use mynah_model::io::Operation;
+use mynah_wire::nvme::command::{Copy, NvmCommand, Protection};
 use mynah_wire::nvme::protection::CopyRange;
 use mynah_wire::nvme::{Status, SubmissionEntry};
 use zerocopy::FromBytes;
@@ -22,30 +23,29 @@ impl Subsystem {
         &mut self,
         queue: u32,
         entry: &SubmissionEntry,
+        copy: Copy,
         data: &[u8],
     ) -> Result<(), Status> {
         let at = self.admit(queue, entry, Access::Write)?;
         self.admit(queue, entry, Access::Read)?;
-        if self.defer(queue, entry, data, at)? {
+        if self.defer(queue, entry, NvmCommand::Copy(copy), data, at)? {
             return Ok(());
         }
         let namespace = self.namespaces[at].as_ref().ok_or(Status::INTERNAL_ERROR)?;
         let format = namespace.format;
-        let dword12 = entry.dword12.get();
         let invalid = Status::INVALID_FIELD.do_not_retry();
-        if dword12 >> 8 & 0xf != 0 {
+        if copy.descriptor_format != 0 {
             return Err(invalid);
         }
-        let count = (dword12 & 0xff) as usize + 1;
+        let count = usize::from(copy.ranges);
         if count > RANGES_MAX {
             return Err(Status::COMMAND_SIZE_LIMIT_EXCEEDED.do_not_retry());
         }
         let ranges = <[CopyRange]>::ref_from_prefix_with_elems(data, count)
             .map_err(|_| Status::SGL_DATA_LENGTH_INVALID.do_not_retry())?
             .0;
-        // PRINFOR in bits 15:12, PRINFOW in bits 29:26.
-        let (read_bits, write_bits) = ((dword12 >> 12) as u8 & 0xf, (dword12 >> 26) as u8 & 0xf);
-        if read_bits & 8 != write_bits & 8 && format.protection != 0 {
+        let (reads, writes) = (copy.read_protection, copy.write_protection);
+        if reads.strips != writes.action.strips && format.protection != 0 {
             return Err(invalid);
         }
         let mut runs = Vec::with_capacity(count);
@@ -57,9 +57,13 @@ impl Subsystem {
                 return Err(Status::COMMAND_SIZE_LIMIT_EXCEEDED.do_not_retry());
             }
             check_range(namespace, start, u64::from(blocks))?;
-            let (tag, mask) = (range.application_tag.get(), range.application_mask.get());
-            let check = Check::new(read_bits, range.reference_tag.get(), tag, mask, format)
-                .checked(start, format)?;
+            let wanted = Protection {
+                action: reads,
+                reference_tag: range.reference_tag.get(),
+                application_tag: range.application_tag.get(),
+                application_mask: range.application_mask.get(),
+            };
+            let check = Check::new(wanted, format).checked(start, format)?;
             runs.push(BlockRun { start, blocks, check });
             total += blocks;
             bad = bad.or(namespace.uncorrectable.first_in(start, u64::from(blocks)));
@@ -67,13 +71,10 @@ impl Subsystem {
         if total > BLOCKS_MAX {
             return Err(Status::COMMAND_SIZE_LIMIT_EXCEEDED.do_not_retry());
         }
-        let to = entry.start_lba();
+        let to = copy.start;
         check_range(namespace, to, u64::from(total))?;
-        let tags = entry.dword15.get();
-        let (tag, mask) = (tags as u16, (tags >> 16) as u16);
-        let check =
-            Check::new(write_bits, entry.dword14.get(), tag, mask, format).checked(to, format)?;
-        let through = self.through(entry);
+        let check = Check::new(writes, format).checked(to, format)?;
+        let through = self.through(copy.force_unit_access);
         self.check_held(queue)?;
         let index = self.begin(queue, entry, ReplyKind::OtherIo, at);
         if let Some(bad) = bad {

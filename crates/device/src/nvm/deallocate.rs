@@ -8,14 +8,10 @@ use crate::namespace::SECTOR_BYTES;
 use crate::output::ReplyKind;
 use crate::subsystem::Subsystem;
 use mynah_model::io::Operation;
+use mynah_wire::nvme::command::{BlockCommand, DatasetManagement, NvmCommand};
 use mynah_wire::nvme::protection::{DatasetRange, guard};
 use mynah_wire::nvme::{Status, SubmissionEntry};
 use zerocopy::FromBytes;
-
-/// AD: deallocate.
-const ATTRIBUTE_DEALLOCATE: u32 = 1 << 2;
-/// DEAC: Write Zeroes may deallocate.
-const DEALLOCATE: u32 = 1 << 25;
 
 /// Ranges as runs of blocks, each a first block and a count, that neither overlap nor touch.
 fn merged(ranges: &[DatasetRange]) -> Vec<(u64, u64)> {
@@ -40,13 +36,14 @@ impl Subsystem {
         &mut self,
         queue: u32,
         entry: &SubmissionEntry,
+        wanted: DatasetManagement,
         data: &[u8],
     ) -> Result<(), Status> {
         let at = self.admit(queue, entry, Access::Write)?;
-        if self.defer(queue, entry, data, at)? {
+        if self.defer(queue, entry, NvmCommand::DatasetManagement(wanted), data, at)? {
             return Ok(());
         }
-        let count = (entry.dword10.get() & 0xff) as usize + 1;
+        let count = usize::from(wanted.ranges);
         let ranges = <[DatasetRange]>::ref_from_prefix_with_elems(data, count)
             .map_err(|_| Status::SGL_DATA_LENGTH_INVALID.do_not_retry())?
             .0;
@@ -56,7 +53,7 @@ impl Subsystem {
                 check_range(namespace, range.start.get(), u64::from(range.blocks.get()))?;
             }
         }
-        let deallocates = entry.dword11.get() & ATTRIBUTE_DEALLOCATE != 0;
+        let deallocates = wanted.deallocates;
         let runs = merged(ranges);
         if deallocates && !namespace.uncorrectable.is_empty() {
             let adds = |&&(start, blocks): &&(u64, u64)| {
@@ -123,22 +120,22 @@ impl Subsystem {
         &mut self,
         queue: u32,
         entry: &SubmissionEntry,
+        io: BlockCommand,
     ) -> Result<(), Status> {
         let at = self.admit(queue, entry, Access::Write)?;
-        if self.defer(queue, entry, &[], at)? {
+        if self.defer(queue, entry, NvmCommand::WriteZeroes(io), &[], at)? {
             return Ok(());
         }
         let namespace = self.namespaces[at].as_ref().ok_or(Status::INTERNAL_ERROR)?;
         let format = namespace.format;
-        let (start, blocks) = (entry.start_lba(), u64::from(entry.block_count()));
+        let (start, blocks) = (io.start, u64::from(io.blocks));
         check_range(namespace, start, blocks)?;
-        let check = Check::from_entry(entry, format)?;
+        let check = Check::of(&io, format)?;
         self.check_cleared(at, start, blocks)?;
-        let through = self.through(entry);
-        let deallocates = entry.dword12.get() & DEALLOCATE != 0;
+        let through = self.through(io.force_unit_access);
         let index = self.begin(queue, entry, ReplyKind::Trim, at);
         let write = if through { Operation::WriteThrough } else { Operation::Write };
-        if deallocates {
+        if io.deallocates {
             // The edges that fill no whole unit are written.
             let mut next = start;
             for (from, count) in self.whole_units(at, start, blocks) {
@@ -200,13 +197,14 @@ impl Subsystem {
         &mut self,
         queue: u32,
         entry: &SubmissionEntry,
+        io: BlockCommand,
     ) -> Result<(), Status> {
         let at = self.admit(queue, entry, Access::Write)?;
-        if self.defer(queue, entry, &[], at)? {
+        if self.defer(queue, entry, NvmCommand::WriteUncorrectable(io), &[], at)? {
             return Ok(());
         }
         let namespace = self.namespaces[at].as_ref().ok_or(Status::INTERNAL_ERROR)?;
-        let (start, blocks) = (entry.start_lba(), u64::from(entry.block_count()));
+        let (start, blocks) = (io.start, u64::from(io.blocks));
         check_range(namespace, start, blocks)?;
         self.check_marks(namespace.uncorrectable.mark_adds(start, blocks).into())?;
         let namespace = self.namespaces[at].as_mut().ok_or(Status::INTERNAL_ERROR)?;

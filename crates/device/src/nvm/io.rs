@@ -12,6 +12,7 @@ use crate::subsystem::Subsystem;
 use crate::transfer::check_room;
 use mynah_model::io::Operation;
 use mynah_stamp::StageSpans;
+use mynah_wire::nvme::command::{BlockCommand, NvmCommand};
 use mynah_wire::nvme::{CompletionEntry, Status, SubmissionEntry};
 
 /// So much of a timed read is brought near when its command comes: what lies between is long
@@ -25,11 +26,12 @@ impl Subsystem {
         &self,
         queue: u32,
         entry: &SubmissionEntry,
+        io: BlockCommand,
     ) -> Result<Option<Plain>, Status> {
         let slot = self.queues.get(queue).ok_or(Status::INTERNAL_ERROR)?;
         let id = entry.namespace_id.get();
         let namespace = self.active(slot.controller, id)?;
-        let (start, blocks) = (entry.start_lba(), entry.block_count());
+        let BlockCommand { start, blocks, .. } = io;
         check_range(namespace, start, u64::from(blocks))?;
         let bytes = blocks << namespace.format.shift;
         if bytes > slot.transport.max_transfer_bytes {
@@ -51,9 +53,14 @@ impl Subsystem {
     }
 
     #[inline]
-    pub(super) fn read(&mut self, queue: u32, entry: &SubmissionEntry) -> Result<(), Status> {
-        let Some(plain) = self.plain(queue, entry)? else {
-            return self.guarded_read(queue, entry);
+    pub(super) fn read(
+        &mut self,
+        queue: u32,
+        entry: &SubmissionEntry,
+        io: BlockCommand,
+    ) -> Result<(), Status> {
+        let Some(plain) = self.plain(queue, entry, io)? else {
+            return self.guarded_read(queue, entry, io);
         };
         check_room(entry, plain.bytes.into())?;
         let ready = self.store.fetch(plain.at, plain.bytes);
@@ -87,16 +94,17 @@ impl Subsystem {
         &mut self,
         queue: u32,
         entry: &SubmissionEntry,
+        io: BlockCommand,
         data: &[u8],
     ) -> Result<(), Status> {
-        let Some(plain) = self.plain(queue, entry)? else {
-            return self.guarded_write(queue, entry, data);
+        let Some(plain) = self.plain(queue, entry, io)? else {
+            return self.guarded_write(queue, entry, io, data);
         };
         let Some(data) = data.get(..plain.bytes as usize) else {
             return Err(Status::SGL_DATA_LENGTH_INVALID.do_not_retry());
         };
-        if self.through(entry) {
-            return self.guarded_write(queue, entry, data);
+        if self.through(io.force_unit_access) {
+            return self.guarded_write(queue, entry, io, data);
         }
         let ready = self.store.write(plain.at, data);
         if self.config.timing == Timing::Immediate && ready == Ready::Now {
@@ -192,13 +200,18 @@ impl Subsystem {
         blocks * ((1 << shift) + metadata)
     }
 
-    fn guarded_read(&mut self, queue: u32, entry: &SubmissionEntry) -> Result<(), Status> {
+    fn guarded_read(
+        &mut self,
+        queue: u32,
+        entry: &SubmissionEntry,
+        io: BlockCommand,
+    ) -> Result<(), Status> {
         let at = self.admit(queue, entry, Access::Read)?;
         let namespace = self.namespaces[at].as_ref().ok_or(Status::INTERNAL_ERROR)?;
         let format = namespace.format;
-        let (start, blocks) = (entry.start_lba(), entry.block_count());
+        let BlockCommand { start, blocks, .. } = io;
         check_range(namespace, start, u64::from(blocks))?;
-        let check = Check::from_entry(entry, format)?;
+        let check = Check::of(&io, format)?;
         let strip = check.action;
         let moved = Self::moved_bytes(blocks, format.shift, format.metadata, strip);
         check_room(entry, moved.into())?;
@@ -235,23 +248,24 @@ impl Subsystem {
         &mut self,
         queue: u32,
         entry: &SubmissionEntry,
+        io: BlockCommand,
         data: &[u8],
     ) -> Result<(), Status> {
         let at = self.admit(queue, entry, Access::Write)?;
-        if self.defer(queue, entry, data, at)? {
+        if self.defer(queue, entry, NvmCommand::Write(io), data, at)? {
             return Ok(());
         }
         let namespace = self.namespaces[at].as_ref().ok_or(Status::INTERNAL_ERROR)?;
         let format = namespace.format;
-        let (start, blocks) = (entry.start_lba(), entry.block_count());
-        let check = Check::from_entry(entry, format)?;
+        let BlockCommand { start, blocks, .. } = io;
+        let check = Check::of(&io, format)?;
         if self.before.is_some() {
             // It may have to wait for what it replaces.
             self.check_held(queue)?;
         }
         let (data, metadata) = self.split(at, start, blocks, data, check)?;
         self.check_cleared(at, start, u64::from(blocks))?;
-        let through = self.through(entry);
+        let through = self.through(io.force_unit_access);
         let index = self.begin(queue, entry, ReplyKind::Write, at);
         self.set_bytes(index, blocks << format.shift);
         self.write_blocks(index, at, start, u64::from(blocks), Some((data, metadata)), through);

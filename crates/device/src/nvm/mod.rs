@@ -19,7 +19,8 @@ use crate::namespace::{Namespace, WriteProtection};
 use crate::output::ReplyKind;
 use crate::subsystem::Subsystem;
 use mynah_model::io::Operation;
-use mynah_wire::nvme::opcode::{FABRICS, nvm};
+use mynah_wire::nvme::command::NvmCommand;
+use mynah_wire::nvme::opcode::FABRICS;
 use mynah_wire::nvme::{Status, SubmissionEntry};
 
 /// Every namespace.
@@ -57,31 +58,40 @@ impl Subsystem {
         self.io(queue, entry, data);
     }
 
-    /// Carries an I/O command out.
+    /// Parses an I/O command and carries it out.
+    #[inline]
     pub(crate) fn io(&mut self, queue: u32, entry: &SubmissionEntry, data: &[u8]) {
-        let (outcome, kind) = match entry.opcode {
-            nvm::READ => (self.read(queue, entry), ReplyKind::Read),
-            nvm::WRITE => (self.write(queue, entry, data), ReplyKind::Write),
-            nvm::FLUSH => (self.flush(queue, entry), ReplyKind::Flush),
-            nvm::DATASET_MANAGEMENT => {
-                (self.dataset_management(queue, entry, data), ReplyKind::Trim)
+        match NvmCommand::parse(entry) {
+            Ok(command) => self.carry_out(queue, entry, command, data),
+            Err(_) if entry.opcode == FABRICS => self.submit_fabrics(queue, entry, data),
+            Err(status) => self.fail(queue, entry, ReplyKind::OtherIo, status),
+        }
+    }
+
+    /// Carries an I/O command out.
+    pub(crate) fn carry_out(
+        &mut self,
+        queue: u32,
+        entry: &SubmissionEntry,
+        command: NvmCommand,
+        data: &[u8],
+    ) {
+        let outcome = match command {
+            NvmCommand::Read(io) => self.read(queue, entry, io),
+            NvmCommand::Write(io) => self.write(queue, entry, io, data),
+            NvmCommand::Flush => self.flush(queue, entry),
+            NvmCommand::DatasetManagement(wanted) => {
+                self.dataset_management(queue, entry, wanted, data)
             }
-            nvm::WRITE_ZEROES => (self.write_zeroes(queue, entry), ReplyKind::Trim),
-            nvm::COMPARE => (self.compare(queue, entry, data), ReplyKind::OtherIo),
-            nvm::VERIFY => (self.verify(queue, entry), ReplyKind::OtherIo),
-            nvm::WRITE_UNCORRECTABLE => {
-                (self.write_uncorrectable(queue, entry), ReplyKind::OtherIo)
-            }
-            nvm::COPY => (self.copy(queue, entry, data), ReplyKind::OtherIo),
-            nvm::RESERVATION_REGISTER
-            | nvm::RESERVATION_ACQUIRE
-            | nvm::RESERVATION_RELEASE
-            | nvm::RESERVATION_REPORT => (self.reservation(queue, entry, data), ReplyKind::OtherIo),
-            FABRICS => return self.submit_fabrics(queue, entry, data),
-            _ => (Err(Status::INVALID_OPCODE.do_not_retry()), ReplyKind::OtherIo),
+            NvmCommand::WriteZeroes(io) => self.write_zeroes(queue, entry, io),
+            NvmCommand::Compare(io) => self.compare(queue, entry, io, data),
+            NvmCommand::Verify(io) => self.verify(queue, entry, io),
+            NvmCommand::WriteUncorrectable(io) => self.write_uncorrectable(queue, entry, io),
+            NvmCommand::Copy(copy) => self.copy(queue, entry, copy, data),
+            NvmCommand::Reservation(wanted) => self.reservation(queue, entry, wanted, data),
         };
         if let Err(status) = outcome {
-            self.fail(queue, entry, kind, status);
+            self.fail(queue, entry, kind_of(command), status);
         }
     }
 
@@ -179,8 +189,9 @@ impl Subsystem {
     }
 
     /// Whether writes have to be on flash before they complete.
-    pub(crate) fn through(&self, entry: &SubmissionEntry) -> bool {
-        entry.dword12.get() & 1 << 30 != 0 || !self.write_cache
+    #[inline]
+    pub(crate) fn through(&self, force_unit_access: bool) -> bool {
+        force_unit_access || !self.write_cache
     }
 
     /// Adds the model's steps for a range of blocks of a namespace.
@@ -217,6 +228,21 @@ impl Subsystem {
                 first += u64::from(sectors);
             }
         }
+    }
+}
+
+/// What replies to a command are counted as.
+pub(crate) fn kind_of(command: NvmCommand) -> ReplyKind {
+    match command {
+        NvmCommand::Read(_) => ReplyKind::Read,
+        NvmCommand::Write(_) => ReplyKind::Write,
+        NvmCommand::Flush => ReplyKind::Flush,
+        NvmCommand::DatasetManagement(_) | NvmCommand::WriteZeroes(_) => ReplyKind::Trim,
+        NvmCommand::Compare(_)
+        | NvmCommand::Verify(_)
+        | NvmCommand::WriteUncorrectable(_)
+        | NvmCommand::Copy(_)
+        | NvmCommand::Reservation(_) => ReplyKind::OtherIo,
     }
 }
 

@@ -6,8 +6,9 @@
 //! of a larger block lie in that of its first sector.
 
 use crate::namespace::Format;
+use mynah_wire::nvme::Status;
+use mynah_wire::nvme::command::{BlockCommand, Protection};
 use mynah_wire::nvme::protection::{ProtectionInformation, guard};
-use mynah_wire::nvme::{Status, SubmissionEntry};
 use zerocopy::{FromBytes, IntoBytes};
 
 /// Bytes of a block's metadata.
@@ -28,33 +29,24 @@ pub(crate) struct Check {
 }
 
 impl Check {
-    /// Reads the command's fields (PRINFO, ILBRT, LBAT, LBATM).
-    pub(crate) fn from_entry(entry: &SubmissionEntry, format: Format) -> Result<Check, Status> {
-        let bits = (entry.dword12.get() >> 26) as u8;
-        let tags = entry.dword15.get();
-        Check::new(bits, entry.dword14.get(), tags as u16, (tags >> 16) as u16, format)
-            .checked(entry.start_lba(), format)
+    /// What a command about blocks wants of blocks that look so.
+    pub(crate) fn of(io: &BlockCommand, format: Format) -> Result<Check, Status> {
+        Check::new(io.protection, format).checked(io.start, format)
     }
 
-    /// From PRINFO's four bits and the tags.
-    pub(crate) fn new(
-        bits: u8,
-        reference_tag: u32,
-        application_tag: u16,
-        application_mask: u16,
-        format: Format,
-    ) -> Check {
+    /// What is wanted, as far as blocks that look so can have it.
+    pub(crate) fn new(wanted: Protection, format: Format) -> Check {
         if format.protection == 0 {
             return Check::default();
         }
         Check {
-            action: bits & 8 != 0,
-            guard: bits & 4 != 0,
-            application: bits & 2 != 0,
-            reference: bits & 1 != 0 && format.protection != 3,
-            application_tag,
-            application_mask,
-            reference_tag,
+            action: wanted.action.strips,
+            guard: wanted.action.guard,
+            application: wanted.action.application,
+            reference: wanted.action.reference && format.protection != 3,
+            application_tag: wanted.application_tag,
+            application_mask: wanted.application_mask,
+            reference_tag: wanted.reference_tag,
         }
     }
 
@@ -155,16 +147,24 @@ pub(crate) fn brought_together(mut all: Vec<u8>, block_sectors: u64) -> Vec<u8> 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use mynah_wire::nvme::command::ProtectionAction;
 
     fn format(protection: u8) -> Format {
         Format { shift: 9, metadata: 8, protection }
+    }
+
+    /// What is checked where PRINFO has these bits, with all of the application tag.
+    fn check(bits: u32, reference_tag: u32, application_tag: u16, format: Format) -> Check {
+        let action = ProtectionAction::from_bits(bits);
+        let tags = Protection { reference_tag, application_tag, ..Default::default() };
+        Check::new(Protection { action, application_mask: 0xffff, ..tags }, format)
     }
 
     #[test]
     fn what_is_made_passes_and_what_is_changed_does_not() {
         let data = [0x5a; 512];
         for kind in 1..=3 {
-            let check = Check::new(0b0111, 100, 0x1234, 0xffff, format(kind));
+            let check = check(0b0111, 100, 0x1234, format(kind));
             let made = check.generate(format(kind), 3, &data);
             assert_eq!(check.verify(format(kind), 3, &data, &made), Ok(()));
             let other = [0x5b; 512];
@@ -198,7 +198,7 @@ mod tests {
 
     #[test]
     fn type_1_binds_the_reference_tag_to_the_address() {
-        let check = Check::new(1, 7, 0, 0, format(1));
+        let check = check(1, 7, 0, format(1));
         assert!(check.checked(7, format(1)).is_ok());
         assert!(check.checked(0x1_0000_0007, format(1)).is_ok());
         assert!(check.checked(8, format(1)).is_err());

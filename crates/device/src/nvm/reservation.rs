@@ -2,6 +2,10 @@
 //! and whose commands are let in.
 
 use mynah_wire::nvme::Status;
+use mynah_wire::nvme::command::{
+    AcquireAction, Persistence, RegisterAction, ReleaseAction, ReservationAcquire,
+    ReservationRegister, ReservationRelease,
+};
 use mynah_wire::nvme::reservation::ReservationType;
 
 /// A host, by its 128-bit identifier.
@@ -48,13 +52,6 @@ pub(crate) struct Reservations {
     pub(crate) persist: bool,
 }
 
-/// A change of persistence through power loss (CPTPL, Base 2.0, figure 386): off, and on.
-const CPTPL_OFF: u32 = 2;
-const CPTPL_ON: u32 = 3;
-
-/// The action of Reservation Acquire that also ends the commands of the preempted hosts.
-pub(crate) const PREEMPT_AND_ABORT: u32 = 2;
-
 impl Reservations {
     /// The type of the reservation held.
     pub(crate) fn holder_kind(&self) -> Option<ReservationType> {
@@ -88,20 +85,19 @@ impl Reservations {
     pub(crate) fn register(
         &mut self,
         host: HostId,
-        dword10: u32,
+        wanted: ReservationRegister,
         current: u64,
         new: u64,
     ) -> Result<Notices, Status> {
-        let persistence = dword10 >> 30;
-        if persistence == 1 {
+        if wanted.persistence == Persistence::Reserved {
             return Err(Status::INVALID_FIELD.do_not_retry());
         }
-        let notices = self.change_registration(host, dword10, current, new)?;
+        let notices = self.change_registration(host, wanted, current, new)?;
         self.generation = self.generation.wrapping_add(1);
-        match persistence {
-            CPTPL_OFF => self.persist = false,
-            CPTPL_ON => self.persist = true,
-            _ => {}
+        match wanted.persistence {
+            Persistence::Off => self.persist = false,
+            Persistence::On => self.persist = true,
+            Persistence::Unchanged | Persistence::Reserved => {}
         }
         Ok(notices)
     }
@@ -109,16 +105,16 @@ impl Reservations {
     fn change_registration(
         &mut self,
         host: HostId,
-        dword10: u32,
+        wanted: ReservationRegister,
         current: u64,
         new: u64,
     ) -> Result<Notices, Status> {
-        let (action, ignore_key) = (dword10 & 7, dword10 & 8 != 0);
+        let invalid = Err(Status::INVALID_FIELD.do_not_retry());
         let key = self.key_of(&host);
-        let knows_key = ignore_key || key == Some(current);
-        match action {
-            0 if new == 0 => Err(Status::INVALID_FIELD.do_not_retry()),
-            0 => match key {
+        let knows_key = key.is_some() && (wanted.ignores_key || key == Some(current));
+        match wanted.action {
+            RegisterAction::Register | RegisterAction::Replace if new == 0 => invalid,
+            RegisterAction::Register => match key {
                 Some(key) if key == new => Ok(vec![]),
                 Some(_) => Err(Status::RESERVATION_CONFLICT),
                 None if self.registrants.len() >= REGISTRANTS_MAX => Err(Status::INTERNAL_ERROR),
@@ -127,16 +123,17 @@ impl Reservations {
                     Ok(vec![])
                 }
             },
-            1 if key.is_some() && knows_key => Ok(self.unregister(host)),
-            2 if key.is_some() && knows_key && new != 0 => {
+            RegisterAction::Unregister if knows_key => Ok(self.unregister(host)),
+            RegisterAction::Replace if knows_key => {
                 for registrant in self.registrants.iter_mut().filter(|it| it.host == host) {
                     registrant.key = new;
                 }
                 Ok(vec![])
             }
-            2 if new == 0 => Err(Status::INVALID_FIELD.do_not_retry()),
-            1 | 2 => Err(Status::RESERVATION_CONFLICT),
-            _ => Err(Status::INVALID_FIELD.do_not_retry()),
+            RegisterAction::Unregister | RegisterAction::Replace => {
+                Err(Status::RESERVATION_CONFLICT)
+            }
+            RegisterAction::Reserved(_) => invalid,
         }
     }
 
@@ -161,19 +158,19 @@ impl Reservations {
     pub(crate) fn acquire(
         &mut self,
         host: HostId,
-        dword10: u32,
+        wanted: ReservationAcquire,
         current: u64,
         preempted: u64,
     ) -> Result<Notices, Status> {
-        let kind = ReservationType::from_code((dword10 >> 8) as u8);
-        let (Some(kind), false) = (kind, dword10 & 8 != 0) else {
+        let kind = ReservationType::from_code(wanted.kind);
+        let (Some(kind), false) = (kind, wanted.ignores_key) else {
             return Err(Status::INVALID_FIELD.do_not_retry());
         };
         if self.key_of(&host) != Some(current) {
             return Err(Status::RESERVATION_CONFLICT);
         }
-        match dword10 & 7 {
-            0 => match self.held {
+        match wanted.action {
+            AcquireAction::Acquire => match self.held {
                 None => {
                     self.held = Some(Held { kind, holder: host });
                     Ok(vec![])
@@ -181,8 +178,10 @@ impl Reservations {
                 Some(held) if held.kind == kind && self.is_held_by(&host) => Ok(vec![]),
                 Some(_) => Err(Status::RESERVATION_CONFLICT),
             },
-            1 | PREEMPT_AND_ABORT => self.preempt(host, kind, preempted),
-            _ => Err(Status::INVALID_FIELD.do_not_retry()),
+            AcquireAction::Preempt | AcquireAction::PreemptAndAbort => {
+                self.preempt(host, kind, preempted)
+            }
+            AcquireAction::Reserved(_) => Err(Status::INVALID_FIELD.do_not_retry()),
         }
     }
 
@@ -231,27 +230,27 @@ impl Reservations {
     pub(crate) fn release(
         &mut self,
         host: HostId,
-        dword10: u32,
+        wanted: ReservationRelease,
         current: u64,
     ) -> Result<Notices, Status> {
-        if dword10 & 8 != 0 {
+        if wanted.ignores_key {
             return Err(Status::INVALID_FIELD.do_not_retry());
         }
         if self.key_of(&host) != Some(current) {
             return Err(Status::RESERVATION_CONFLICT);
         }
-        match dword10 & 7 {
-            0 => {
+        match wanted.action {
+            ReleaseAction::Release => {
                 let Some(held) = self.held.filter(|_| self.is_held_by(&host)) else {
                     return Ok(vec![]);
                 };
-                if held.kind as u8 != (dword10 >> 8) as u8 {
+                if held.kind as u8 != wanted.kind {
                     return Err(Status::INVALID_FIELD.do_not_retry());
                 }
                 self.held = None;
                 Ok(if held.kind.admits_registrants() { self.tell_others(host) } else { vec![] })
             }
-            1 => {
+            ReleaseAction::Clear => {
                 let others = self.registrants.iter().filter(|it| it.host != host);
                 let notice = match self.held {
                     Some(_) => Notice::ReservationPreempted,
@@ -263,7 +262,7 @@ impl Reservations {
                 self.generation = self.generation.wrapping_add(1);
                 Ok(notices)
             }
-            _ => Err(Status::INVALID_FIELD.do_not_retry()),
+            ReleaseAction::Reserved(_) => Err(Status::INVALID_FIELD.do_not_retry()),
         }
     }
 
@@ -278,10 +277,41 @@ impl Reservations {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use mynah_wire::nvme::SubmissionEntry;
+    use mynah_wire::nvme::command::ReservationCommand;
+    use mynah_wire::nvme::opcode::nvm;
 
     const A: HostId = [1; 16];
     const B: HostId = [2; 16];
     const C: HostId = [3; 16];
+
+    /// The command of which dword 10 is this.
+    fn parsed(opcode: u8, bits: u32) -> ReservationCommand {
+        let mut entry = SubmissionEntry { opcode, ..Default::default() };
+        entry.dword10.set(bits);
+        ReservationCommand::parse(&entry).expect("a command about reservations")
+    }
+
+    fn registering(bits: u32) -> ReservationRegister {
+        let ReservationCommand::Register(wanted) = parsed(nvm::RESERVATION_REGISTER, bits) else {
+            panic!("it registers");
+        };
+        wanted
+    }
+
+    fn acquiring(bits: u32) -> ReservationAcquire {
+        let ReservationCommand::Acquire(wanted) = parsed(nvm::RESERVATION_ACQUIRE, bits) else {
+            panic!("it acquires");
+        };
+        wanted
+    }
+
+    fn releasing(bits: u32) -> ReservationRelease {
+        let ReservationCommand::Release(wanted) = parsed(nvm::RESERVATION_RELEASE, bits) else {
+            panic!("it releases");
+        };
+        wanted
+    }
 
     fn kind(code: u32) -> u32 {
         code << 8
@@ -290,9 +320,9 @@ mod tests {
     /// A and B are registered with keys 0xa and 0xb, A holds a reservation of this type.
     fn held(code: u32) -> Reservations {
         let mut state = Reservations::default();
-        state.register(A, 0, 0, 0xa).unwrap();
-        state.register(B, 0, 0, 0xb).unwrap();
-        state.acquire(A, kind(code), 0xa, 0).unwrap();
+        state.register(A, registering(0), 0, 0xa).unwrap();
+        state.register(B, registering(0), 0, 0xb).unwrap();
+        state.acquire(A, acquiring(kind(code)), 0xa, 0).unwrap();
         state
     }
 
@@ -320,21 +350,25 @@ mod tests {
     fn registrations() {
         let mut state = Reservations::default();
         let conflict = Err(Status::RESERVATION_CONFLICT);
-        assert_eq!(state.register(A, 1, 0, 0), conflict, "not registered");
-        assert_eq!(state.register(A, 0, 0, 5), Ok(vec![]));
-        assert_eq!(state.register(A, 0, 0, 5), Ok(vec![]), "the same again");
-        assert_eq!(state.register(A, 0, 0, 6), conflict, "another key needs a replacement");
-        assert_eq!(state.register(A, 2, 4, 6), conflict, "wrong key");
-        assert_eq!(state.register(A, 2, 5, 6), Ok(vec![]));
-        assert_eq!(state.register(A, 2 | 8, 99, 7), Ok(vec![]), "the key is ignored");
-        assert_eq!(state.register(A, 1, 6, 0), conflict);
+        assert_eq!(state.register(A, registering(1), 0, 0), conflict, "not registered");
+        assert_eq!(state.register(A, registering(0), 0, 5), Ok(vec![]));
+        assert_eq!(state.register(A, registering(0), 0, 5), Ok(vec![]), "the same again");
+        assert_eq!(
+            state.register(A, registering(0), 0, 6),
+            conflict,
+            "another key needs a replacement"
+        );
+        assert_eq!(state.register(A, registering(2), 4, 6), conflict, "wrong key");
+        assert_eq!(state.register(A, registering(2), 5, 6), Ok(vec![]));
+        assert_eq!(state.register(A, registering(2 | 8), 99, 7), Ok(vec![]), "the key is ignored");
+        assert_eq!(state.register(A, registering(1), 6, 0), conflict);
         assert_eq!(state.generation, 4, "with the registration that changed nothing");
-        assert_eq!(state.register(A, 1, 7, 0), Ok(vec![]));
+        assert_eq!(state.register(A, registering(1), 7, 0), Ok(vec![]));
         assert!(state.registrants.is_empty());
         let invalid = Err(Status::INVALID_FIELD.do_not_retry());
-        assert_eq!(state.register(A, 0, 0, 0), invalid);
-        assert_eq!(state.register(A, 3, 0, 1), invalid);
-        assert_eq!(state.register(A, 1 << 30, 0, 1), invalid, "reserved");
+        assert_eq!(state.register(A, registering(0), 0, 0), invalid);
+        assert_eq!(state.register(A, registering(3), 0, 1), invalid);
+        assert_eq!(state.register(A, registering(1 << 30), 0, 1), invalid, "reserved");
     }
 
     #[test]
@@ -343,12 +377,12 @@ mod tests {
         state.power_lost();
         assert!(state.registrants.is_empty() && state.held.is_none());
         // A registration that fails changes nothing.
-        assert!(state.register(A, 3 << 30, 0, 0).is_err() && !state.persist);
-        assert_eq!(state.register(A, 3 << 30, 0, 0xa), Ok(vec![]));
-        assert_eq!(state.acquire(A, kind(1), 0xa, 0), Ok(vec![]));
+        assert!(state.register(A, registering(3 << 30), 0, 0).is_err() && !state.persist);
+        assert_eq!(state.register(A, registering(3 << 30), 0, 0xa), Ok(vec![]));
+        assert_eq!(state.acquire(A, acquiring(kind(1)), 0xa, 0), Ok(vec![]));
         state.power_lost();
         assert!(state.is_held_by(&A) && state.persist);
-        assert_eq!(state.register(A, 2 | 2 << 30, 0xa, 0xb), Ok(vec![]));
+        assert_eq!(state.register(A, registering(2 | 2 << 30), 0xa, 0xb), Ok(vec![]));
         state.power_lost();
         assert!(state.registrants.is_empty() && !state.persist);
     }
@@ -358,33 +392,46 @@ mod tests {
         let conflict = Err(Status::RESERVATION_CONFLICT);
         let invalid = Err(Status::INVALID_FIELD.do_not_retry());
         let mut state = held(1);
-        assert_eq!(state.acquire(A, kind(1), 0xa, 0), Ok(vec![]), "the holder again");
-        assert_eq!(state.acquire(A, kind(2), 0xa, 0), conflict, "with another type");
-        assert_eq!(state.acquire(B, kind(1), 0xb, 0), conflict);
-        assert_eq!(state.acquire(C, kind(1), 0xc, 0), conflict);
-        assert_eq!(state.acquire(B, kind(7), 0xb, 0), invalid);
-        assert_eq!(state.release(B, kind(1), 0xb), Ok(vec![]), "not the holder: nothing happens");
+        assert_eq!(state.acquire(A, acquiring(kind(1)), 0xa, 0), Ok(vec![]), "the holder again");
+        assert_eq!(state.acquire(A, acquiring(kind(2)), 0xa, 0), conflict, "with another type");
+        assert_eq!(state.acquire(B, acquiring(kind(1)), 0xb, 0), conflict);
+        assert_eq!(state.acquire(C, acquiring(kind(1)), 0xc, 0), conflict);
+        assert_eq!(state.acquire(B, acquiring(kind(7)), 0xb, 0), invalid);
+        assert_eq!(
+            state.release(B, releasing(kind(1)), 0xb),
+            Ok(vec![]),
+            "not the holder: nothing happens"
+        );
         assert!(state.is_held_by(&A));
-        assert_eq!(state.release(A, kind(2), 0xa), invalid);
-        assert_eq!(state.release(A, kind(1), 0xb), conflict);
-        assert_eq!(state.release(A, kind(1), 0xa), Ok(vec![]));
+        assert_eq!(state.release(A, releasing(kind(2)), 0xa), invalid);
+        assert_eq!(state.release(A, releasing(kind(1)), 0xb), conflict);
+        assert_eq!(state.release(A, releasing(kind(1)), 0xa), Ok(vec![]));
         assert_eq!(state.holder_kind(), None);
-        assert_eq!(held(3).release(A, kind(3), 0xa), Ok(vec![(B, Notice::ReservationReleased)]));
+        assert_eq!(
+            held(3).release(A, releasing(kind(3)), 0xa),
+            Ok(vec![(B, Notice::ReservationReleased)])
+        );
         let mut state = held(2);
-        assert_eq!(state.release(B, 1, 0xb), Ok(vec![(A, Notice::ReservationPreempted)]));
+        assert_eq!(
+            state.release(B, releasing(1), 0xb),
+            Ok(vec![(A, Notice::ReservationPreempted)])
+        );
         assert!(state.registrants.is_empty() && state.holder_kind().is_none());
     }
 
     #[test]
     fn unregistering_the_holder_ends_the_reservation() {
-        assert_eq!(held(1).register(A, 1, 0xa, 0), Ok(vec![]));
+        assert_eq!(held(1).register(A, registering(1), 0xa, 0), Ok(vec![]));
         let mut state = held(4);
-        assert_eq!(state.register(A, 1, 0xa, 0), Ok(vec![(B, Notice::ReservationReleased)]));
+        assert_eq!(
+            state.register(A, registering(1), 0xa, 0),
+            Ok(vec![(B, Notice::ReservationReleased)])
+        );
         assert_eq!(state.holder_kind(), None);
         let mut state = held(6);
-        assert_eq!(state.register(A, 1, 0xa, 0), Ok(vec![]));
+        assert_eq!(state.register(A, registering(1), 0xa, 0), Ok(vec![]));
         assert!(state.is_held_by(&B), "the others hold it on");
-        assert_eq!(state.register(B, 1, 0xb, 0), Ok(vec![]));
+        assert_eq!(state.register(B, registering(1), 0xb, 0), Ok(vec![]));
         assert_eq!(state.holder_kind(), None);
     }
 
@@ -392,25 +439,28 @@ mod tests {
     fn preempting() {
         let mut state = held(1);
         assert_eq!(
-            state.acquire(B, kind(1) | 1, 0xb, 0),
+            state.acquire(B, acquiring(kind(1) | 1), 0xb, 0),
             Err(Status::INVALID_FIELD.do_not_retry())
         );
-        assert_eq!(state.acquire(B, kind(1) | 1, 0xb, 9), Err(Status::RESERVATION_CONFLICT));
-        let taken = state.acquire(B, kind(1) | 1, 0xb, 0xa);
+        assert_eq!(
+            state.acquire(B, acquiring(kind(1) | 1), 0xb, 9),
+            Err(Status::RESERVATION_CONFLICT)
+        );
+        let taken = state.acquire(B, acquiring(kind(1) | 1), 0xb, 0xa);
         assert_eq!(taken, Ok(vec![(A, Notice::ReservationPreempted)]));
         assert!(state.is_held_by(&B) && !state.admits(&A, true));
         assert_eq!(state.generation, 3);
         // Oneself, to change the type.
-        assert_eq!(state.acquire(B, kind(2) | 1, 0xb, 0xb), Ok(vec![]));
+        assert_eq!(state.acquire(B, acquiring(kind(2) | 1), 0xb, 0xb), Ok(vec![]));
         assert_eq!(state.generation, 4, "though nobody went");
         assert_eq!(state.holder_kind(), Some(ReservationType::ExclusiveAccess));
         // Somebody who does not hold it.
-        state.register(C, 0, 0, 0xc).unwrap();
-        let out = state.acquire(B, kind(2) | 2, 0xb, 0xc);
+        state.register(C, registering(0), 0, 0xc).unwrap();
+        let out = state.acquire(B, acquiring(kind(2) | 2), 0xb, 0xc);
         assert_eq!(out, Ok(vec![(C, Notice::RegistrationPreempted)]));
         // All of them.
         let mut state = held(5);
-        let all = state.acquire(B, kind(1) | 1, 0xb, 0);
+        let all = state.acquire(B, acquiring(kind(1) | 1), 0xb, 0);
         assert_eq!(all, Ok(vec![(A, Notice::ReservationPreempted)]));
         assert_eq!(state.holder_kind(), Some(ReservationType::WriteExclusive));
     }

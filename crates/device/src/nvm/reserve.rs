@@ -1,11 +1,11 @@
 //! The reservation commands (Base 2.0, sections 7.2 to 7.5).
 
 use super::Access;
-use super::reservation::{HostId, Notice, Notices, PREEMPT_AND_ABORT};
+use super::reservation::{HostId, Notice, Notices, Reservations};
 use crate::output::ReplyKind;
 use crate::subsystem::Subsystem;
 use crate::transfer::check_room;
-use mynah_wire::nvme::opcode::nvm;
+use mynah_wire::nvme::command::{AcquireAction, ReservationCommand, ReservationReport};
 use mynah_wire::nvme::reservation::{AcquireData, RegisterData, Registrant, ReservationStatus};
 use mynah_wire::nvme::{Status, SubmissionEntry};
 use zerocopy::byteorder::little_endian::U64;
@@ -16,6 +16,7 @@ impl Subsystem {
         &mut self,
         queue: u32,
         entry: &SubmissionEntry,
+        wanted: ReservationCommand,
         data: &[u8],
     ) -> Result<(), Status> {
         let at = self.admit(queue, entry, Access::Reservation)?;
@@ -28,30 +29,50 @@ impl Subsystem {
             Some(controller) => controller.host_id,
             None => return Err(Status::INTERNAL_ERROR),
         };
-        if entry.opcode == nvm::RESERVATION_REPORT {
-            let report = self.reservation_report(at, entry)?;
-            self.reply_data(queue, entry, ReplyKind::OtherIo, report);
-            return Ok(());
-        }
         let short = || Status::SGL_DATA_LENGTH_INVALID.do_not_retry();
-        let dword10 = entry.dword10.get();
+        match wanted {
+            ReservationCommand::Report(wanted) => {
+                let report = self.reservation_report(at, entry, wanted)?;
+                self.reply_data(queue, entry, ReplyKind::OtherIo, report);
+                Ok(())
+            }
+            ReservationCommand::Register(wanted) => {
+                let keys = RegisterData::ref_from_prefix(data).map_err(|_| short())?.0;
+                let (current, new) = (keys.current_key.get(), keys.new_key.get());
+                self.change_reservations(queue, entry, at, false, |state| {
+                    state.register(host, wanted, current, new)
+                })
+            }
+            ReservationCommand::Acquire(wanted) => {
+                let keys = AcquireData::ref_from_prefix(data).map_err(|_| short())?.0;
+                let (current, preempted) = (keys.current_key.get(), keys.preempt_key.get());
+                let aborts = wanted.action == AcquireAction::PreemptAndAbort;
+                self.change_reservations(queue, entry, at, aborts, |state| {
+                    state.acquire(host, wanted, current, preempted)
+                })
+            }
+            ReservationCommand::Release(wanted) => {
+                let key = U64::ref_from_prefix(data).map_err(|_| short())?.0.get();
+                self.change_reservations(queue, entry, at, false, |state| {
+                    state.release(host, wanted, key)
+                })
+            }
+        }
+    }
+
+    /// Changes registrations or the reservation of a namespace (by its index). Where the change
+    /// `aborts`, the commands of those that it has preempted end.
+    fn change_reservations(
+        &mut self,
+        queue: u32,
+        entry: &SubmissionEntry,
+        at: usize,
+        aborts: bool,
+        change: impl FnOnce(&mut Reservations) -> Result<Notices, Status>,
+    ) -> Result<(), Status> {
         let Some(namespace) = &mut self.namespaces[at] else { return Err(Status::INTERNAL_ERROR) };
         let before = namespace.reservations.clone();
-        let state = &mut namespace.reservations;
-        let notices = match entry.opcode {
-            nvm::RESERVATION_REGISTER => {
-                let (keys, _) = RegisterData::read_from_prefix(data).map_err(|_| short())?;
-                state.register(host, dword10, keys.current_key.get(), keys.new_key.get())?
-            }
-            nvm::RESERVATION_ACQUIRE => {
-                let (keys, _) = AcquireData::read_from_prefix(data).map_err(|_| short())?;
-                state.acquire(host, dword10, keys.current_key.get(), keys.preempt_key.get())?
-            }
-            _ => {
-                let (key, _) = U64::read_from_prefix(data).map_err(|_| short())?;
-                state.release(host, dword10, key.get())?
-            }
-        };
+        let notices = change(&mut namespace.reservations)?;
         namespace.settle();
         let persists = namespace.reservations.persist;
         if persists && !self.can_describe_more(0) {
@@ -63,7 +84,6 @@ impl Subsystem {
             return Err(Status::INTERNAL_ERROR);
         }
         let is_preemption = |notice: &Notice| *notice != Notice::ReservationReleased;
-        let aborts = entry.opcode == nvm::RESERVATION_ACQUIRE && dword10 & 7 == PREEMPT_AND_ABORT;
         let preempted = notices.iter().filter(|(_, notice)| aborts && is_preemption(notice));
         let preempted: Vec<HostId> = preempted.map(|(host, _)| *host).collect();
         self.give_notice(at as u32 + 1, notices);
@@ -106,13 +126,17 @@ impl Subsystem {
         }
     }
 
-    fn reservation_report(&self, at: usize, entry: &SubmissionEntry) -> Result<Vec<u8>, Status> {
+    fn reservation_report(
+        &self,
+        at: usize,
+        entry: &SubmissionEntry,
+        wanted: ReservationReport,
+    ) -> Result<Vec<u8>, Status> {
         // Hosts of fabrics have 128-bit identifiers: EDS has to be set.
-        if entry.dword11.get() & 1 == 0 {
+        if !wanted.extended {
             return Err(Status::HOST_ID_INCONSISTENT.do_not_retry());
         }
-        let wanted = (u64::from(entry.dword10.get()) + 1) * 4;
-        check_room(entry, wanted)?;
+        check_room(entry, wanted.bytes)?;
         let namespace = self.namespaces[at].as_ref().ok_or(Status::INTERNAL_ERROR)?;
         let state = &namespace.reservations;
         let mut rows = Vec::new();
@@ -144,7 +168,7 @@ impl Subsystem {
         for row in &rows {
             report.extend_from_slice(row.as_bytes());
         }
-        report.truncate(wanted as usize);
+        report.truncate(wanted.bytes as usize);
         Ok(report)
     }
 }

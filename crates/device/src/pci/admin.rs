@@ -7,16 +7,22 @@ use super::memory::{GuestMemory, set_doorbell};
 use super::queue::{Completions, Submission};
 use crate::subsystem::Subsystem;
 use mynah_model::config::Priority;
-use mynah_wire::nvme::opcode::admin;
+use mynah_wire::nvme::command::{
+    AdminCommand, CreateCompletionQueue, CreateSubmissionQueue, DoorbellBufferConfig, QueuePriority,
+};
 use mynah_wire::nvme::{Status, SubmissionEntry};
 use std::sync::atomic::AtomicU32;
 
-/// Physically contiguous.
-const CONTIGUOUS: u32 = 1;
-/// The completion queue has interrupts.
-const INTERRUPTS: u32 = 1 << 1;
-
 type Outcome = Result<(), Status>;
+
+/// What the creation of any queue states.
+#[derive(Clone, Copy, Debug)]
+struct Wanted {
+    id: u16,
+    entries: u32,
+    contiguous: bool,
+    at: u64,
+}
 
 fn refused(status: Status) -> Outcome {
     Err(status.do_not_retry())
@@ -31,46 +37,47 @@ impl Function {
         doorbells: &[AtomicU32],
         entry: &SubmissionEntry,
     ) -> Option<Outcome> {
-        Some(match entry.opcode {
-            _ if entry.flags != 0 => return None,
-            admin::CREATE_COMPLETION_QUEUE => {
-                self.create_completion_queue(subsystem, memory, doorbells, entry)
+        if entry.flags != 0 {
+            return None;
+        }
+        Some(match AdminCommand::parse(entry).ok()? {
+            AdminCommand::CreateCompletionQueue(wanted) => {
+                self.create_completion_queue(subsystem, memory, doorbells, wanted)
             }
-            admin::CREATE_SUBMISSION_QUEUE => {
-                self.create_submission_queue(subsystem, memory, doorbells, entry)
+            AdminCommand::CreateSubmissionQueue(wanted) => {
+                self.create_submission_queue(subsystem, memory, doorbells, wanted)
             }
-            admin::DELETE_COMPLETION_QUEUE => self.delete_completion_queue(subsystem, entry),
-            admin::DELETE_SUBMISSION_QUEUE => self.delete_submission_queue(subsystem, entry),
-            admin::DOORBELL_BUFFER_CONFIG if self.config.shadow_doorbells => {
-                self.configure_shadow(memory, entry)
+            AdminCommand::DeleteCompletionQueue(id) => self.delete_completion_queue(subsystem, id),
+            AdminCommand::DeleteSubmissionQueue(id) => self.delete_submission_queue(subsystem, id),
+            AdminCommand::DoorbellBufferConfig(wanted) if self.config.shadow_doorbells => {
+                self.configure_shadow(memory, wanted)
             }
             _ => return None,
         })
     }
 
-    /// What the creation of any queue has to state: identifier and entries.
-    fn new_queue(
+    /// Checks what the creation of any queue has to state.
+    fn check_queue(
         &self,
-        entry: &SubmissionEntry,
+        wanted: Wanted,
         ids_max: u16,
         exists: impl Fn(usize) -> bool,
         entry_size: u8,
-    ) -> Result<(u16, u32), Status> {
-        let dword10 = entry.dword10.get();
-        let (id, entries) = (dword10 as u16, (dword10 >> 16) + 1);
+    ) -> Outcome {
+        let Wanted { id, entries, contiguous, at } = wanted;
         if id == 0 || id > ids_max || exists(id.into()) {
-            return Err(Status::QUEUE_ID_INVALID.do_not_retry());
+            return refused(Status::QUEUE_ID_INVALID);
         }
         if entries < 2 || entries > self.queue_entries_max || entry_size == 0 {
-            return Err(Status::QUEUE_SIZE_INVALID.do_not_retry());
+            return refused(Status::QUEUE_SIZE_INVALID);
         }
-        if entry.dword11.get() & CONTIGUOUS == 0 {
-            return Err(Status::INVALID_FIELD.do_not_retry());
+        if !contiguous {
+            return refused(Status::INVALID_FIELD);
         }
-        if !entry.prp1().is_multiple_of(PAGE) {
-            return Err(Status::PRP_OFFSET_INVALID.do_not_retry());
+        if !at.is_multiple_of(PAGE) {
+            return refused(Status::PRP_OFFSET_INVALID);
         }
-        Ok((id, entries))
+        Ok(())
     }
 
     fn create_completion_queue<M: GuestMemory + ?Sized>(
@@ -78,19 +85,19 @@ impl Function {
         subsystem: &Subsystem,
         memory: &M,
         doorbells: &[AtomicU32],
-        entry: &SubmissionEntry,
+        wanted: CreateCompletionQueue,
     ) -> Outcome {
         let exists = |id: usize| self.completions[id].is_some();
         let size = self.configuration.completion_entry();
         let (_, ids_max) = subsystem.guest_queues(self.controller);
-        let (id, entries) = self.new_queue(entry, ids_max, exists, size)?;
-        let dword11 = entry.dword11.get();
-        let vector = (dword11 >> 16) as u16;
+        let CreateCompletionQueue { queue_id: id, entries, at, contiguous, interrupts, vector } =
+            wanted;
+        self.check_queue(Wanted { id, entries, contiguous, at }, ids_max, exists, size)?;
         if vector >= self.vectors {
             return refused(Status::INTERRUPT_VECTOR_INVALID);
         }
-        let vector = (dword11 & INTERRUPTS != 0).then_some(vector);
-        let queue = Completions::new(entry.prp1(), entries, vector);
+        let vector = interrupts.then_some(vector);
+        let queue = Completions::new(at, entries, vector);
         self.completions[usize::from(id)] = Some(Box::new(queue));
         self.active_completions.push(id);
         self.clear_doorbell(memory, doorbells, usize::from(id) * 2 + 1)
@@ -101,23 +108,23 @@ impl Function {
         subsystem: &mut Subsystem,
         memory: &M,
         doorbells: &[AtomicU32],
-        entry: &SubmissionEntry,
+        wanted: CreateSubmissionQueue,
     ) -> Outcome {
         let exists = |id: usize| self.submissions[id].is_some();
         let size = self.configuration.submission_entry();
         let (ids_max, completion_ids_max) = subsystem.guest_queues(self.controller);
-        let (id, entries) = self.new_queue(entry, ids_max, exists, size)?;
-        let dword11 = entry.dword11.get();
-        let completion = (dword11 >> 16) as u16;
+        let CreateSubmissionQueue { queue_id: id, entries, at, contiguous, .. } = wanted;
+        self.check_queue(Wanted { id, entries, contiguous, at }, ids_max, exists, size)?;
+        let completion = wanted.completion_queue_id;
         if completion == 0 || completion > completion_ids_max {
             return refused(Status::QUEUE_ID_INVALID);
         }
-        let priority = match dword11 >> 1 & 3 {
+        let priority = match wanted.priority {
             _ if self.configuration.arbitration() == 0 => Priority::default(),
-            0 => Priority::Urgent,
-            1 => Priority::High,
-            2 => Priority::Medium,
-            _ => Priority::Low,
+            QueuePriority::Urgent => Priority::Urgent,
+            QueuePriority::High => Priority::High,
+            QueuePriority::Medium => Priority::Medium,
+            QueuePriority::Low => Priority::Low,
         };
         let Some(completions) = &mut self.completions[usize::from(completion)] else {
             return refused(Status::COMPLETION_QUEUE_INVALID);
@@ -126,18 +133,13 @@ impl Function {
             .create_guest_queue(self.controller, id, completions.entries, priority)
             .ok_or(Status::INTERNAL_ERROR)?;
         completions.users += 1;
-        let queue = Submission::new(slot, entry.prp1(), entries, completion);
+        let queue = Submission::new(slot, at, entries, completion);
         self.submissions[usize::from(id)] = Some(Box::new(queue));
         self.active.push(id);
         self.clear_doorbell(memory, doorbells, usize::from(id) * 2)
     }
 
-    fn delete_submission_queue(
-        &mut self,
-        subsystem: &mut Subsystem,
-        entry: &SubmissionEntry,
-    ) -> Outcome {
-        let id = entry.dword10.get() as u16;
+    fn delete_submission_queue(&mut self, subsystem: &mut Subsystem, id: u16) -> Outcome {
         let place = self.submissions.get_mut(usize::from(id)).filter(|_| id > 0);
         let Some(queue) = place.and_then(Option::take) else {
             return refused(Status::QUEUE_ID_INVALID);
@@ -162,12 +164,7 @@ impl Function {
         Ok(())
     }
 
-    fn delete_completion_queue(
-        &mut self,
-        subsystem: &mut Subsystem,
-        entry: &SubmissionEntry,
-    ) -> Outcome {
-        let id = entry.dword10.get() as u16;
+    fn delete_completion_queue(&mut self, subsystem: &mut Subsystem, id: u16) -> Outcome {
         let place = self.completions.get_mut(usize::from(id)).filter(|_| id > 0);
         let Some(place) = place.filter(|place| place.is_some()) else {
             return refused(Status::QUEUE_ID_INVALID);
@@ -212,9 +209,9 @@ impl Function {
     fn configure_shadow<M: GuestMemory + ?Sized>(
         &mut self,
         memory: &M,
-        entry: &SubmissionEntry,
+        wanted: DoorbellBufferConfig,
     ) -> Outcome {
-        let (shadow, events) = (entry.prp1(), entry.prp2());
+        let DoorbellBufferConfig { shadow, events } = wanted;
         // The last page's end would overflow.
         let is_page =
             |at: u64| at != 0 && at.is_multiple_of(PAGE) && at.checked_add(PAGE).is_some();
