@@ -1,11 +1,9 @@
 //! Fabrics commands: Connect, properties, Disconnect, authentication (Base 2.0, section 6).
 
 use crate::Now;
-use crate::admin::event::Events;
 use crate::config::Transport;
-use crate::controller::{Controller, Role};
+use crate::controllers::{Opening, Role};
 use crate::guest::PCI_EXPRESS;
-use crate::hosts::NOBODY;
 use crate::output::{Authentication, Output, Queue, ReplyKind};
 use crate::queue::State;
 use crate::slots::NONE;
@@ -20,7 +18,6 @@ use mynah_wire::nvme::command::{
 };
 use mynah_wire::nvme::property::{Capabilities, Configuration, VERSION_2_0, offset, status};
 use mynah_wire::nvme::{Status, SubmissionEntry};
-use std::collections::VecDeque;
 use zerocopy::FromBytes;
 
 /// KAS: keep-alive timeouts are multiples of this.
@@ -111,7 +108,7 @@ impl Subsystem {
         {
             return Err(plain(Status::CONNECT_INVALID_HOST.do_not_retry()));
         }
-        if self.drive.has_lost_power() {
+        if self.model.drive().has_lost_power() {
             return Err(plain(Status::CONNECT_CONTROLLER_BUSY));
         }
         let entries = u32::from(connect.queue_size) + 1;
@@ -141,7 +138,7 @@ impl Subsystem {
             (false, _) => State::Io,
         };
         if connect.queue_id != 0 {
-            let flow = self.flow_of(id);
+            let flow = self.controllers.flow_of(id);
             self.create_model_queue(queue, flow);
         }
         Ok(u64::from(id) | if authenticates { AUTHENTICATION_REQUIRED } else { 0 })
@@ -183,52 +180,20 @@ impl Subsystem {
         admin_queue: u32,
         transport: &Transport,
     ) -> Option<u16> {
-        let free = |id: &usize| self.controllers[*id].is_none();
-        let ids = self.ids_of(role);
-        let id = ids
-            .clone()
-            .find(|id| free(id) && self.last_hosts[*id].as_ref() == Some(&host))
-            .or_else(|| ids.clone().find(|id| free(id) && self.last_hosts[*id].is_none()))
-            .or_else(|| ids.clone().find(free))?;
         let queues_max = match transport.kind {
             PCI_EXPRESS => self.config.limits.queues_max.min(crate::pci::QUEUES_MAX),
             _ => self.config.limits.queues_max,
         };
-        let controller = Controller {
-            id: id as u16,
+        let opening = Opening {
             role,
-            host_nqn: host.0.clone(),
-            host_id: host.1,
             admin_queue,
-            io_queues: Vec::new(),
-            queues_granted: queues_max,
-            completion_queues_granted: queues_max,
-            configuration: Configuration::default(),
-            status: 0,
-            shutdown: NONE,
-            keep_alive: Span::ZERO,
-            last_seen: self.now.wall,
-            features: self.default_features(),
-            events: Events::default(),
-            errors: VecDeque::new(),
-            error_count: self.health.errors_before,
-            changed: Some(Vec::new()),
-            notifications: VecDeque::new(),
-            notification_count: 0,
-            in_capsule_bytes: transport.in_capsule_bytes,
-            max_transfer_bytes: transport.max_transfer_bytes,
-            port: transport.port,
-            local: transport.local,
-            transport: transport.kind,
-            source: transport.source,
-            flow: NOBODY,
+            transport,
             queues_max,
-            has_shadow_doorbells: false,
-            replies: VecDeque::new(),
+            features: self.default_features(),
+            errors_before: self.health.errors_before(),
+            now: self.now.wall,
         };
-        self.last_hosts[id] = Some(host);
-        self.controllers[id] = Some(Box::new(controller));
-        Some(id as u16)
+        self.controllers.open(host, opening)
     }
 
     fn connect_io(
@@ -242,8 +207,7 @@ impl Subsystem {
         let id = data.controller_id.get();
         let controller = self
             .controllers
-            .get_mut(usize::from(id))
-            .and_then(|controller| controller.as_mut())
+            .get_mut(id)
             .filter(|controller| controller.role == role)
             .ok_or(invalid_data(place::CONTROLLER_ID))?;
         if controller.host_nqn != host_nqn || controller.host_id != data.host_id {
@@ -269,14 +233,14 @@ impl Subsystem {
 
     /// Sets a controller's keep-alive timeout, rounded up to the granularity.
     pub(crate) fn set_keep_alive(&mut self, id: u16, milliseconds: u32) {
-        let Some(controller) = &mut self.controllers[usize::from(id)] else { return };
+        let Some(controller) = self.controllers.get_mut(id) else { return };
         let units = milliseconds.div_ceil(KEEP_ALIVE_GRANULARITY_MS);
         let rounded = u64::from(units) * u64::from(KEEP_ALIVE_GRANULARITY_MS);
         controller.keep_alive = Span::from_ms(rounded);
         controller.last_seen = self.now.wall;
         let at = controller.expires();
         self.set_timer(at);
-        self.set_timer(Some(self.next_check));
+        self.set_check_timer();
     }
 
     /// A Fabrics command on a connected queue.
@@ -351,7 +315,7 @@ impl Subsystem {
 
     fn property_get(&mut self, id: u16, wanted: PropertyGet) -> Result<u64, Status> {
         let invalid = Status::INVALID_FIELD.do_not_retry();
-        let controller = self.controllers[usize::from(id)].as_ref().ok_or(invalid)?;
+        let controller = self.controllers.get(id).ok_or(invalid)?;
         let capabilities = Capabilities {
             queue_entries_max: self.config.limits.queue_entries_max,
             timeout: READY_TIMEOUT,
@@ -378,13 +342,13 @@ impl Subsystem {
             return Err(invalid);
         }
         let new = Configuration(wanted.value as u32);
-        let controller = self.controllers[usize::from(id)].as_mut().ok_or(invalid)?;
+        let controller = self.controllers.get_mut(id).ok_or(invalid)?;
         let old = std::mem::replace(&mut controller.configuration, new);
         controller.last_seen = self.now.wall;
         if new.shutdown() != 0 && old.shutdown() == 0 {
             self.shut_down(id);
         }
-        let Some(controller) = self.controllers[usize::from(id)].as_mut() else { return Ok(()) };
+        let Some(controller) = self.controllers.get_mut(id) else { return Ok(()) };
         match (old.enabled(), new.enabled()) {
             (false, true) => {
                 // A bad configuration: the controller never becomes ready.
@@ -410,7 +374,7 @@ impl Subsystem {
     pub(crate) fn reset_controller(&mut self, id: u16) {
         self.reset_self_test(id);
         let defaults = self.default_features();
-        let Some(controller) = &mut self.controllers[usize::from(id)] else { return };
+        let Some(controller) = self.controllers.get_mut(id) else { return };
         controller.status = 0;
         controller.shutdown = NONE;
         controller.queues_granted = controller.queues_max;
@@ -438,7 +402,7 @@ impl Subsystem {
         sent: Option<&[u8]>,
     ) {
         let Some(slot) = self.queues.get(queue) else { return };
-        let Some(controller) = &self.controllers[usize::from(slot.controller)] else { return };
+        let Some(controller) = self.controllers.get(slot.controller) else { return };
         let data = match sent {
             _ if length == 0 || length > AUTHENTICATION_BYTES_MAX => {
                 Err(Status::INVALID_FIELD.do_not_retry())

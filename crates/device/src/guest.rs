@@ -8,21 +8,20 @@
 //! a place of its own there ([`Operation::Other`]) from its fetch to its completion, and what
 //! it needs of the drive runs beside the queue, on the controller's own.
 
-use crate::command::{Command, Step, Work};
+use crate::commands::{Command, Step, Work};
 use crate::config::{Timing, Transport};
-use crate::controller::{Controller, Role};
-use crate::namespace::{Extent, SECTOR_BYTES};
+use crate::controllers::{Controller, Role};
+use crate::model::ModelRequest;
+use crate::namespaces::{Extent, SECTOR_BYTES};
 use crate::nvm::Plain;
 use crate::output::{Reply, ReplyKind};
 use crate::pci::{Aggregation, FunctionConfig};
-use crate::queue::{State, TransportQueue};
+use crate::queue::State;
 use crate::slots::NONE;
 use crate::store::Ready;
 use crate::subsystem::Subsystem;
 use mynah_model::config::Priority;
-use mynah_model::io::{
-    self, Direction, NamespaceId, Operation, Queue as ModelQueue, QueueId, QueueKind, Tag,
-};
+use mynah_model::io::{self, NamespaceId, Operation, Queue as ModelQueue, QueueId, QueueKind};
 use mynah_stamp::Stage;
 use mynah_wire::nvme::command::NvmCommand;
 use mynah_wire::nvme::opcode::nvm;
@@ -32,23 +31,6 @@ use std::collections::VecDeque;
 
 /// The transport type of PCI Express, as far as there is one.
 pub(crate) const PCI_EXPRESS: u8 = 0;
-
-/// Something that the model waits for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Asked {
-    /// The next entry of a queue.
-    Fetch { queue: u32 },
-    /// Data of a command cross the link.
-    Move { queue: u32, command: u32, first_sector: u32, sectors: u32, direction: Direction },
-}
-
-impl Asked {
-    pub(crate) fn queue(&self) -> u32 {
-        match *self {
-            Asked::Fetch { queue } | Asked::Move { queue, .. } => queue,
-        }
-    }
-}
 
 /// What a queue in guest memory knows of its commands.
 #[derive(Debug, Default)]
@@ -75,7 +57,7 @@ impl Subsystem {
         };
         let host = (config.host.clone(), [0; 16]);
         let id = self.open_controller(host, Role::Io, NONE, &transport)?;
-        if let Some(controller) = &mut self.controllers[usize::from(id)] {
+        if let Some(controller) = self.controllers.get_mut(id) {
             controller.has_shadow_doorbells = config.shadow_doorbells;
         }
         Some(id)
@@ -83,18 +65,18 @@ impl Subsystem {
 
     /// CC.EN becomes 1: the admin queue works. False if the drive has no power.
     pub(crate) fn enable_guest(&mut self, id: u16, configuration: Configuration) -> bool {
-        if self.drive.has_lost_power() {
+        if self.model.drive().has_lost_power() {
             return false;
         }
-        let Some(controller) = &mut self.controllers[usize::from(id)] else { return false };
+        let Some(controller) = self.controllers.get_mut(id) else { return false };
         controller.configuration = configuration;
         controller.status = status::READY;
         let transport = controller.guest_transport();
-        let flow = self.flow_of(id);
+        let flow = self.controllers.flow_of(id);
         let admin = self.insert_guest_queue(transport, id, 0, State::Admin);
         // The controller's own queue in the model: nothing crosses the link for it.
         self.create_model_queue(admin, flow);
-        if let Some(controller) = &mut self.controllers[usize::from(id)] {
+        if let Some(controller) = self.controllers.get_mut(id) {
             controller.admin_queue = admin;
         }
         true
@@ -107,15 +89,16 @@ impl Subsystem {
         queue_id: u16,
         state: State,
     ) -> u32 {
-        let account = self.accounts.of_queue(transport.source);
-        let mut queue = TransportQueue::new(transport, account);
-        queue.state = state;
-        queue.controller = controller;
-        queue.queue_id = queue_id;
-        queue.size = 2;
-        queue.flow_control = false;
-        queue.guest = Some(Box::default());
-        self.queues.insert(queue)
+        let slot = self.queues.open(transport);
+        if let Some(queue) = self.queues.get_mut(slot) {
+            queue.state = state;
+            queue.controller = controller;
+            queue.queue_id = queue_id;
+            queue.size = 2;
+            queue.flow_control = false;
+            queue.guest = Some(Box::default());
+        }
+        slot
     }
 
     /// An I/O queue in guest memory; `None` if the controller is gone, or the model has names
@@ -128,14 +111,14 @@ impl Subsystem {
         priority: Priority,
     ) -> Option<u32> {
         let transport = self.guest(id)?.guest_transport();
-        let flow = self.flow_of(id);
+        let flow = self.controllers.flow_of(id);
         let slot = self.insert_guest_queue(transport, id, queue_id, State::Io);
         // The model names queues with 16 bits, and keeps the last name for itself.
         if slot >= u32::from(u16::MAX) {
             self.queues.remove(slot);
             return None;
         }
-        let controller = self.controllers[usize::from(id)].as_mut()?;
+        let controller = self.controllers.get_mut(id)?;
         let at = usize::from(queue_id) - 1;
         if controller.io_queues.len() <= at {
             controller.io_queues.resize(at + 1, NONE);
@@ -163,7 +146,7 @@ impl Subsystem {
         let (id, queue_id) = (queue.controller, queue.queue_id);
         self.abandon(slot);
         self.queues.remove(slot);
-        if let Some(controller) = &mut self.controllers[usize::from(id)]
+        if let Some(controller) = self.controllers.get_mut(id)
             && let Some(place) = controller.io_queues.get_mut(usize::from(queue_id).wrapping_sub(1))
             && *place == slot
         {
@@ -173,7 +156,7 @@ impl Subsystem {
 
     /// Forgets the replies to a queue's commands.
     pub(crate) fn abandon_replies(&mut self, id: u16, slot: u32) {
-        let Some(controller) = &mut self.controllers[usize::from(id)] else { return };
+        let Some(controller) = self.controllers.get_mut(id) else { return };
         let (gone, kept) = std::mem::take(&mut controller.replies)
             .into_iter()
             .partition(|reply| reply.queue.0 == slot);
@@ -196,7 +179,7 @@ impl Subsystem {
             self.delete_guest_queue(slot);
         }
         self.reset_controller(id);
-        if let Some(controller) = &mut self.controllers[usize::from(id)] {
+        if let Some(controller) = self.controllers.get_mut(id) {
             controller.admin_queue = NONE;
             controller.configuration = Configuration::default();
             controller.host_id = [0; 16];
@@ -207,7 +190,7 @@ impl Subsystem {
     /// The function is gone.
     pub(crate) fn close_guest_controller(&mut self, id: u16) {
         self.disable_guest(id);
-        self.controllers[usize::from(id)] = None;
+        self.controllers.remove(id);
     }
 
     /// CSTS of a controller.
@@ -218,7 +201,7 @@ impl Subsystem {
 
     #[inline]
     fn guest(&self, id: u16) -> Option<&Controller> {
-        self.controllers[usize::from(id)].as_deref()
+        self.controllers.get(id)
     }
 
     /// The subsystem's queue for a controller's admin commands.
@@ -260,7 +243,7 @@ impl Subsystem {
     /// The next reply to a command of a controller.
     #[inline]
     pub(crate) fn take_guest_reply(&mut self, id: u16) -> Option<Reply> {
-        self.controllers[usize::from(id)].as_mut()?.replies.pop_front()
+        self.controllers.get_mut(id)?.replies.pop_front()
     }
 
     /// Where the data of a read or write lie that is out of the ordinary in nothing; `None` if
@@ -294,84 +277,45 @@ impl Subsystem {
 
     /// Controller fatal status: the controller cannot go on.
     pub(crate) fn fail_guest(&mut self, id: u16) {
-        if let Some(controller) = &mut self.controllers[usize::from(id)] {
+        if let Some(controller) = self.controllers.get_mut(id) {
             controller.status |= status::FATAL;
         }
     }
 
-    /// Whether the model stands still until somebody answers what it asks for.
-    #[inline]
-    pub(crate) fn is_held_up(&self) -> bool {
-        !self.asked.is_empty()
-    }
-
     /// What the model asks of a controller.
-    pub(crate) fn take_asked(&mut self, id: u16) -> Option<Asked> {
-        let of = |asked: &Asked| {
-            self.queues.get(asked.queue()).is_some_and(|queue| queue.controller == id)
-        };
-        let at = self.asked.iter().position(of)?;
-        self.asked.remove(at)
+    pub(crate) fn take_model_request(&mut self, id: u16) -> Option<ModelRequest> {
+        let queues = &self.queues;
+        let is_its = |queue| queues.get(queue).is_some_and(|queue| queue.controller == id);
+        self.model.take_request(is_its)
     }
 
-    /// Notes what the model asks for. What concerns nobody's memory is answered at once.
-    pub(crate) fn model_asks(&mut self, asked: Asked) {
-        let Asked::Move { command, direction, .. } = asked else {
-            return self.asked.push_back(asked);
-        };
-        let has_transfer = self.commands.get(command).is_some_and(|it| it.transfer != NONE);
-        if has_transfer {
-            self.asked.push_back(asked);
-        } else if direction == Direction::FromHost {
-            // They came with the command.
-            self.data_arrived(command);
-        }
-    }
-
-    /// The model's answer to [`Asked::Move`] from the host.
+    /// The data of a command have come from the host, or its work beside the queue is done.
     pub(crate) fn data_arrived(&mut self, command: u32) {
-        let (at, tag) = (self.now.model.max(self.drive.now()), Tag(command));
-        // Fails only where nobody waits any more.
-        if self.drive.data_arrived(at, tag).is_ok()
-            && let Some(tap) = &mut self.tap
-        {
-            tap.data_arrived(at, tag);
-        }
+        self.model.data_arrived(self.now.model, command);
     }
 
     /// The host has put `count` entries into a queue.
     pub(crate) fn ring(&mut self, slot: u32, count: u32) {
-        let (at, queue) = (self.now.model.max(self.drive.now()), QueueId(slot as u16));
-        if self.drive.ring(at, queue, count).is_ok()
-            && let Some(tap) = &mut self.tap
-        {
-            tap.ring(at, queue, count);
-        }
+        self.model.ring(self.now.model, QueueId(slot as u16), count);
     }
 
     /// The host has taken `count` entries of a queue off its completion queue.
     pub(crate) fn completions_freed(&mut self, slot: u32, count: u32) {
-        if slot == NONE || !self.queues.get(slot).is_some_and(|queue| queue.modelled) {
-            return;
-        }
-        let (at, queue) = (self.now.model.max(self.drive.now()), QueueId(slot as u16));
-        if self.drive.cq_freed(at, queue, count).is_ok()
-            && let Some(tap) = &mut self.tap
-        {
-            tap.cq_freed(at, queue, count);
+        if slot != NONE && self.queues.get(slot).is_some_and(|queue| queue.modelled) {
+            self.model.completions_freed(self.now.model, QueueId(slot as u16), count);
         }
     }
 
     /// Whether both halves of a fused operation can be in the controller at once: the second is
     /// fetched while the first waits for it.
     pub(crate) fn guests_can_fuse(&self) -> bool {
-        let queues = self.drive.config().queues;
+        let queues = self.model.drive().config().queues;
         self.config.timing == Timing::Immediate || queues.fetch_size > 1 && queues.command_slots > 1
     }
 
     /// The host of a controller has done something.
     pub(crate) fn heard_of_guest(&mut self, id: u16) {
-        if let Some(controller) = &mut self.controllers[usize::from(id)] {
+        if let Some(controller) = self.controllers.get_mut(id) {
             controller.last_seen = self.now.wall;
         }
     }
@@ -448,8 +392,8 @@ impl Subsystem {
         let operation = match kind {
             ReplyKind::Read => {
                 // Needed within microseconds, and then at once.
-                self.store.prefetch(plain.at, plain.bytes);
-                ready = self.store.fetch(plain.at, plain.bytes);
+                self.media.prefetch(plain.at, plain.bytes);
+                ready = self.media.fetch(plain.at, plain.bytes);
                 if let Ready::Later(job) = ready {
                     // It goes to the host when the store has it.
                     (command.job, command.work) = (Some(job), Work::Media);
@@ -481,7 +425,7 @@ impl Subsystem {
             }
             return QueueId(slot as u16);
         }
-        let controller = self.controllers[usize::from(controller)].as_ref();
+        let controller = self.controllers.get(controller);
         QueueId(controller.map_or(u32::MAX, |controller| controller.admin_queue) as u16)
     }
 
@@ -518,7 +462,7 @@ impl Subsystem {
         if !reply.direct && self.config.timing == Timing::Modelled && queue.state == State::Io {
             return self.reply_in_place(reply);
         }
-        if let Some(controller) = &mut self.controllers[usize::from(queue.controller)] {
+        if let Some(controller) = self.controllers.get_mut(queue.controller) {
             controller.replies.push_back(reply);
         }
     }
@@ -599,7 +543,7 @@ impl Subsystem {
         if command.overtaken {
             return Err(command.status);
         }
-        let namespace = self.namespaces[command.namespace as usize].as_ref();
+        let namespace = self.namespaces.get(command.namespace as usize);
         let namespace = namespace.ok_or(Status::INVALID_NAMESPACE)?;
         let end = command.at + u64::from(command.bytes);
         let has = |extent: &Extent| {
@@ -611,7 +555,7 @@ impl Subsystem {
         if namespace.formatting {
             return Err(Status::FORMAT_IN_PROGRESS);
         }
-        if self.sanitizes() {
+        if self.admin.sanitizes() {
             return Err(Status::SANITIZE_IN_PROGRESS);
         }
         // A comparison is to see all of a write or nothing; the host may try again.

@@ -15,9 +15,9 @@ const OF_COMMANDS: usize = 7;
 /// Counters begin no higher, so that there is room to count on.
 const COUNT_MAX: u64 = 1 << 62;
 
-/// Counters of the whole subsystem, over its life as far as the store keeps them.
-#[derive(Debug, Default)]
-pub(crate) struct Health {
+/// What logs say of what was counted, over the drive's life.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Counts {
     /// Sectors of 512 bytes that hosts read and wrote.
     pub(crate) sectors_read: u64,
     pub(crate) sectors_written: u64,
@@ -27,16 +27,30 @@ pub(crate) struct Health {
     /// Starts before this one.
     pub(crate) power_cycles: u64,
     pub(crate) unsafe_shutdowns: u64,
+}
+
+/// Counters of the whole subsystem, over its life as far as the store keeps them.
+#[derive(Debug, Default)]
+pub(crate) struct Health {
+    /// Sectors of 512 bytes that hosts read and wrote.
+    sectors_read: u64,
+    sectors_written: u64,
+    reads: u64,
+    writes: u64,
+    media_errors: u64,
+    /// Starts before this one.
+    power_cycles: u64,
+    unsafe_shutdowns: u64,
     /// Time with an I/O command outstanding, and since when there is one.
-    pub(crate) busy: Span,
-    pub(crate) busy_since: Option<Time>,
+    busy: Span,
+    busy_since: Option<Time>,
     /// The same before this process, and how long the drive was on, in milliseconds.
-    pub(crate) busy_before_ms: u64,
-    pub(crate) on_before_ms: u64,
+    busy_before_ms: u64,
+    on_before_ms: u64,
     /// The highest number of an error log entry, of controllers that are gone.
-    pub(crate) errors_before: u64,
+    errors_before: u64,
     /// Whether a host has shut its controller down and nothing was written since.
-    pub(crate) is_shut_down: bool,
+    is_shut_down: bool,
     /// Critical warnings of the media that hosts have been told of.
     warned: u8,
     /// The counters that the store was given last, and when it may be given others for their own
@@ -167,5 +181,39 @@ impl Health {
     /// A host has told its controller to shut down.
     pub(crate) fn shut_down_normally(&mut self) {
         self.is_shut_down = true;
+    }
+
+    /// The counters that logs say as they are.
+    pub(crate) fn counts(&self) -> Counts {
+        Counts {
+            sectors_read: self.sectors_read,
+            sectors_written: self.sectors_written,
+            reads: self.reads,
+            writes: self.writes,
+            media_errors: self.media_errors,
+            power_cycles: self.power_cycles,
+            unsafe_shutdowns: self.unsafe_shutdowns,
+        }
+    }
+
+    /// Data could not be read or written as they were to be.
+    pub(crate) fn media_error(&mut self) {
+        self.media_errors += 1;
+    }
+
+    /// The power was lost and is back.
+    pub(crate) fn power_lost(&mut self) {
+        self.power_cycles += 1;
+        self.unsafe_shutdowns += u64::from(!self.is_shut_down);
+    }
+
+    /// The highest number of an error log entry, of controllers that are gone.
+    pub(crate) fn errors_before(&self) -> u64 {
+        self.errors_before
+    }
+
+    /// A controller goes whose highest number of an error log entry is this.
+    pub(crate) fn controller_gone(&mut self, errors: u64) {
+        self.errors_before = self.errors_before.max(errors);
     }
 }

@@ -6,21 +6,18 @@
 //! something, and take what [`Subsystem::poll`] returns until it returns nothing.
 
 mod admin;
-mod ana;
-mod background;
-mod command;
+mod commands;
 mod config;
-mod controller;
-mod discovery;
+mod controllers;
 mod fabrics;
 pub mod fuzzing;
 mod guest;
 mod health;
 mod held;
-mod hosts;
 mod lateness;
+mod media;
 mod model;
-mod namespace;
+mod namespaces;
 mod nvm;
 mod output;
 pub mod pci;
@@ -33,15 +30,13 @@ mod slots;
 pub mod store;
 mod subsystem;
 mod tap;
-mod timestamp;
 mod transfer;
-mod trims;
 
-pub use ana::AnaState;
 pub use config::{
     Limits, NamespaceConfig, Neighbour, Port, Shard, SubsystemConfig, SubsystemError, Timing,
     Transport,
 };
+pub use controllers::AnaState;
 pub use output::{Authentication, Media, Output, Queue, Reply, ReplyData, ReplyKind};
 pub use store::{
     Arena, ArenaSource, Condition, PatternStore, RamStore, Ready, Store, StoreError, StoreJob,

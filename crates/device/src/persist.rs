@@ -14,9 +14,9 @@
 
 use crate::admin::sanitize::Sanitize;
 use crate::health::Health;
-use crate::namespace::{ControllerSet, Extent, FORMATS, Format, Namespace, WriteProtection};
-use crate::nvm::reservation::{Held, REGISTRANTS_MAX, Registrant, Reservations};
-use crate::nvm::uncorrectable::Uncorrectable;
+use crate::namespaces::reservation::{Held, REGISTRANTS_MAX, Registrant, Reservations};
+use crate::namespaces::uncorrectable::Uncorrectable;
+use crate::namespaces::{ControllerSet, Extent, FORMATS, Format, Namespace, WriteProtection};
 use crate::store::{DESCRIPTION_BYTES_MAX, Ready};
 use crate::subsystem::Subsystem;
 use mynah_model::io::NamespaceId;
@@ -65,18 +65,18 @@ impl Subsystem {
     /// order.
     fn description(&self, ended: bool) -> Vec<u8> {
         let mut all = MAGICS[2].to_vec();
-        put(&mut all, self.space.sectors, 8);
-        put(&mut all, u64::from(self.namespace_serial), 4);
+        put(&mut all, self.namespaces.space().sectors(), 8);
+        put(&mut all, u64::from(self.namespaces.last_serial()), 4);
         put(&mut all, u64::from(ended), 1);
         for count in self.health.kept(self.now.wall, self.error_entries()) {
             put(&mut all, count, 8);
         }
-        let (state, command, writes) = self.sanitize.kept();
+        let (state, command, writes) = self.admin.last_sanitize().kept();
         put(&mut all, u64::from(state), 1);
         put(&mut all, u64::from(command), 4);
         put(&mut all, writes, 8);
-        put(&mut all, self.namespaces.iter().flatten().count() as u64, 4);
-        for namespace in self.namespaces.iter().flatten() {
+        put(&mut all, self.namespaces.iter().count() as u64, 4);
+        for namespace in self.namespaces.iter() {
             self.put_namespace(&mut all, namespace);
         }
         all
@@ -115,13 +115,13 @@ impl Subsystem {
 
     /// The highest number of an error log entry.
     fn error_entries(&self) -> u64 {
-        let errors = self.controllers.iter().flatten().map(|it| it.error_count).max();
-        errors.unwrap_or(0).max(self.health.errors_before)
+        let errors = self.controllers.iter().map(|it| it.error_count).max();
+        errors.unwrap_or(0).max(self.health.errors_before())
     }
 
     /// Adds which blocks are marked.
     fn put_marks(&self, all: &mut Vec<u8>) {
-        for namespace in self.namespaces.iter().flatten() {
+        for namespace in self.namespaces.iter() {
             put(all, namespace.uncorrectable.count() as u64, MARKS_COUNT_BYTES);
             for (start, end) in namespace.uncorrectable.runs() {
                 put(all, start, 8);
@@ -132,7 +132,7 @@ impl Subsystem {
 
     /// Whether there is room for `more` bytes beside everything that is kept now.
     pub(crate) fn can_describe_more(&self, more: usize) -> bool {
-        let namespaces = self.namespaces.iter().filter_map(Option::as_deref);
+        let namespaces = self.namespaces.iter();
         let marks = |it: &Namespace| MARKS_COUNT_BYTES + it.uncorrectable.count() * RUN_BYTES;
         let marks: usize = namespaces.map(marks).sum();
         self.description(false).len() + marks + more <= DESCRIPTION_BYTES_MAX
@@ -149,7 +149,7 @@ impl Subsystem {
     /// The same for blocks that are to be written.
     pub(crate) fn check_cleared(&self, at: usize, start: u64, blocks: u64) -> Result<(), Status> {
         let adds = |it: &Namespace| it.uncorrectable.clear_adds(start, blocks);
-        self.check_marks(self.namespaces[at].as_deref().is_some_and(adds).into())
+        self.check_marks(self.namespaces.get(at).is_some_and(adds).into())
     }
 
     /// Has the store keep what the subsystem is now.
@@ -161,8 +161,7 @@ impl Subsystem {
     pub(crate) fn describe_end(&mut self, ended: bool) {
         let mut description = self.description(ended);
         self.put_marks(&mut description);
-        self.store.describe(&description);
-        self.is_described = true;
+        self.media.describe(&description);
         self.health.was_kept(self.now.wall, self.error_entries());
     }
 
@@ -171,35 +170,33 @@ impl Subsystem {
     pub(crate) fn flush_store(&mut self) -> Ready {
         let has_counted = self.health.may_be_kept(self.now.wall)
             && self.health.has_counted(self.now.wall, self.error_entries());
-        if !self.is_described || has_counted {
+        if !self.media.is_described() || has_counted {
             self.describe();
         }
-        self.store.flush()
+        self.media.flush()
     }
 
     /// Brings back what the store describes; false if that is nothing that fits this drive.
     pub(crate) fn restore(&mut self) -> bool {
-        let Some(description) = self.store.description().map(<[u8]>::to_vec) else { return false };
+        let Some(description) = self.media.description().map(<[u8]>::to_vec) else { return false };
         let Some(Described { namespaces, health, sanitize }) = self.parse(&description) else {
             return false;
         };
         for namespace in &namespaces {
-            if !self.space.take_exactly(&namespace.extents) {
+            if !self.namespaces.space_mut().take_exactly(&namespace.extents) {
                 // Half of them would be worse than none.
                 for taken in namespaces.iter().take_while(|it| it.id != namespace.id) {
-                    self.space.give_back(&taken.extents);
+                    self.namespaces.space_mut().give_back(&taken.extents);
                 }
                 return false;
             }
         }
         for namespace in namespaces {
-            let at = namespace.id as usize - 1;
-            self.namespace_serial = self.namespace_serial.max(namespace.serial);
-            self.namespaces[at] = Some(Box::new(namespace));
+            self.namespaces.insert(namespace);
         }
         self.health = health;
-        self.sanitize = sanitize;
-        if self.sanitize.is_under_way() {
+        self.admin.restore_sanitize(sanitize);
+        if self.admin.sanitizes() {
             self.restart_sanitize();
         }
         true
@@ -209,7 +206,7 @@ impl Subsystem {
         let version = MAGICS.iter().position(|magic| description.starts_with(&magic[..]))?;
         let (knows_more, knows_sanitize) = (version >= 1, version >= 2);
         let mut reader = Reader(&description[MAGICS[version].len()..]);
-        if reader.number(8)? != self.space.sectors {
+        if reader.number(8)? != self.namespaces.space().sectors() {
             return None;
         }
         reader.number(4)?;
@@ -237,7 +234,7 @@ impl Subsystem {
             let (id, serial) = (reader.number(4)? as u32, reader.number(4)? as u32);
             let in_order = namespaces.last().is_none_or(|before| before.id < id);
             let is_ours = self.config.shard.has(id);
-            if !(1..=self.namespaces.len() as u32).contains(&id) || !in_order || !is_ours {
+            if !self.namespaces.can_have(id) || !in_order || !is_ours {
                 return None;
             }
             let format = *FORMATS.get(reader.number(1)? as usize)?;
@@ -255,7 +252,8 @@ impl Subsystem {
                 let pool = NamespaceId(reader.number(4)? as u32);
                 let (sector, sectors) = (reader.number(8)?, reader.number(8)?);
                 let store = reader.number(8)?;
-                let (room, grain) = (self.space.sectors, self.space.grain());
+                let (room, grain) =
+                    (self.namespaces.space().sectors(), self.namespaces.space().grain());
                 let whole = sector % grain == 0 && sectors % grain == 0;
                 if sector >= room || sectors == 0 || sectors > room || store / 512 >= room || !whole
                 {
@@ -276,26 +274,11 @@ impl Subsystem {
                 true => take_reservations(&mut reader)?,
                 false => Reservations::default(),
             };
-            let mut namespace = Namespace {
-                id,
-                blocks: 0,
-                format,
-                extents,
-                attached,
-                shared,
-                serial,
-                protection: write_protection,
-                reservations,
-                uncorrectable: Default::default(),
-                formatting: false,
-                exclusive: 0,
-                plain: false,
-            };
-            namespace.set_format(format);
+            let mut namespace = Namespace::new(id, serial, extents, format, attached, shared);
             if blocks > namespace.blocks {
                 return None;
             }
-            namespace.blocks = blocks;
+            namespace.restore(blocks, write_protection, reservations);
             namespaces.push(namespace);
         }
         for namespace in namespaces.iter_mut().filter(|_| knows_more) {

@@ -1,10 +1,11 @@
-//! A transport queue, as the subsystem sees it.
+//! Transport queues, as the subsystem sees them.
 
-use crate::config::Transport;
+use crate::config::{Limits, Transport};
+use crate::controllers::NOBODY;
 use crate::guest::GuestQueue;
-use crate::held::Account;
-use crate::hosts::NOBODY;
+use crate::held::{Account, Accounts};
 use crate::nvm::compare::FirstHalf;
+use crate::slots::Slots;
 use mynah_model::io::FlowId;
 
 /// What a transport queue has become.
@@ -20,6 +21,48 @@ pub(crate) enum State {
     Io,
     /// Asked to be closed.
     Closing,
+}
+
+/// The transport queues, and the memory that their hosts hold.
+#[derive(Debug)]
+pub(crate) struct Queues {
+    slots: Slots<TransportQueue>,
+    accounts: Accounts,
+}
+
+impl Queues {
+    pub(crate) fn new(limits: Limits) -> Queues {
+        let accounts = Accounts::new(limits.held_bytes_max, limits.source_held_bytes_max);
+        Queues { slots: Slots::default(), accounts }
+    }
+
+    /// A new one; its number.
+    pub(crate) fn open(&mut self, transport: Transport) -> u32 {
+        let account = self.accounts.of_queue(transport.source);
+        self.slots.insert(TransportQueue::new(transport, account))
+    }
+
+    #[inline]
+    pub(crate) fn get(&self, queue: u32) -> Option<&TransportQueue> {
+        self.slots.get(queue)
+    }
+
+    #[inline]
+    pub(crate) fn get_mut(&mut self, queue: u32) -> Option<&mut TransportQueue> {
+        self.slots.get_mut(queue)
+    }
+
+    pub(crate) fn remove(&mut self, queue: u32) {
+        self.slots.remove(queue);
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &TransportQueue)> {
+        self.slots.iter()
+    }
 }
 
 #[derive(Debug)]
@@ -50,7 +93,7 @@ pub(crate) struct TransportQueue {
 }
 
 impl TransportQueue {
-    pub(crate) fn new(transport: Transport, account: Account) -> TransportQueue {
+    fn new(transport: Transport, account: Account) -> TransportQueue {
         TransportQueue {
             state: State::New,
             transport,

@@ -62,7 +62,7 @@ impl Subsystem {
     ) -> Status {
         let Some(slot) = self.queues.get(queue) else { return status };
         let queue_id = slot.queue_id;
-        let Some(controller) = &mut self.controllers[usize::from(slot.controller)] else {
+        let Some(controller) = self.controllers.get_mut(slot.controller) else {
             return status;
         };
         let mut entry = ErrorEntry { opcode, ..Default::default() };

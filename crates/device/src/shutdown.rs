@@ -1,8 +1,8 @@
 //! Shutdown of a controller (CC.SHN; Base 2.0, section 3.6): it is complete when the power may go.
 
-use crate::command::{Step, Work};
-use crate::controller::Role;
-use crate::hosts::NOBODY;
+use crate::commands::{Step, Work};
+use crate::controllers::NOBODY;
+use crate::controllers::Role;
 use crate::output::ReplyKind;
 use crate::slots::NONE;
 use crate::subsystem::Subsystem;
@@ -13,9 +13,9 @@ impl Subsystem {
     /// A host shuts its controller down: what is in the drive's cache goes to flash, and what the
     /// store has on its way to stable storage.
     pub(crate) fn shut_down(&mut self, id: u16) {
-        let Some(controller) = &mut self.controllers[usize::from(id)] else { return };
+        let Some(controller) = self.controllers.get_mut(id) else { return };
         controller.status &= !status::SHUTDOWN;
-        if controller.role == Role::Discovery || self.drive.has_lost_power() {
+        if controller.role == Role::Discovery || self.model.drive().has_lost_power() {
             controller.status |= status::SHUTDOWN_COMPLETE;
             return;
         }
@@ -23,7 +23,7 @@ impl Subsystem {
         let admin_queue = controller.admin_queue;
         // A host without I/O queues has written nothing.
         let flow = match controller.flow {
-            NOBODY => self.hosts.admin_flow(),
+            NOBODY => self.controllers.admin_flow(),
             flow => flow,
         };
         self.health.shut_down_normally();
@@ -34,13 +34,14 @@ impl Subsystem {
         let mut command = self.new_command(NONE, ReplyKind::Admin);
         command.work = Work::ShutDown(id);
         let pools = (1..).map(NamespaceId);
-        for pool in pools.take_while(|&pool| self.drive.namespace_sectors(pool).is_some()) {
+        for pool in pools.take_while(|&pool| self.model.drive().namespace_sectors(pool).is_some()) {
             let operation = Operation::Flush;
             command.steps.push_back(Step { operation, pool, sector: 0, sectors: 0 });
         }
-        let runs: Vec<_> = command.steps.iter().map(|step| self.pool_bytes(step.pool)).collect();
+        let runs: Vec<_> =
+            command.steps.iter().map(|step| self.model.pool_bytes(step.pool)).collect();
         let index = self.insert(command);
-        if let Some(controller) = &mut self.controllers[usize::from(id)] {
+        if let Some(controller) = self.controllers.get_mut(id) {
             controller.shutdown = index;
         }
         self.makes_certain(index, &runs);
@@ -56,11 +57,9 @@ impl Subsystem {
         if !command.status.is_success() {
             return;
         }
-        if let (Some(certain), Some(before)) = (&command.certain, &mut self.before) {
-            before.forget(certain);
-        }
+        self.media.made_certain(command.certain.as_deref());
         // The controller may have been reset since, or be another.
-        if let Some(controller) = &mut self.controllers[usize::from(id)]
+        if let Some(controller) = self.controllers.get_mut(id)
             && controller.shutdown == index
         {
             controller.shutdown = NONE;

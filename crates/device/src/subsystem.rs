@@ -1,37 +1,27 @@
 //! The subsystem: what transports call, and the state that all controllers share.
 
-use crate::admin::sanitize::Sanitize;
-use crate::ana::Ana;
-use crate::background::Task;
-use crate::command::Command;
-use crate::config::{Neighbour, SubsystemConfig, SubsystemError, Timing, Transport};
-use crate::controller::Controller;
-use crate::guest::Asked;
+use crate::admin::AdminState;
+use crate::commands::Commands;
+use crate::config::{SubsystemConfig, SubsystemError, Timing, Transport};
+use crate::controllers::Controllers;
 use crate::health::Health;
-use crate::held::Accounts;
-use crate::hosts::Hosts;
 use crate::lateness::Lateness;
-use crate::namespace::{
-    ControllerSet, FORMATS, Format, Namespace, SECTOR_BYTES, Space, WriteProtection,
-};
-use crate::nvm::Deferred;
+use crate::media::Media as StoredMedia;
+use crate::model::Model;
+use crate::namespaces::{ControllerSet, FORMATS, Namespaces, SECTOR_BYTES, Space};
 use crate::output::{Authentication, Media, Output, Queue, Reply, ReplyData, ReplyKind};
-use crate::power::{self, Before};
-use crate::queue::{State, TransportQueue};
-use crate::slots::{NONE, Slots};
+use crate::queue::{Queues, State};
+use crate::slots::NONE;
 use crate::store::StateId;
 use crate::tap::Tap;
-use crate::timestamp::Timestamp;
-use crate::trims::Trims;
 use crate::{Condition, Now, Store, StoreError};
 use mynah_model::Drive;
 use mynah_model::io::{Control, FlowId, QueueId, QueueKind};
 use mynah_stamp::{Span, Time};
 use mynah_wire::fabrics::{DISCOVERY_NQN, check_nqn};
-use mynah_wire::nvme::log::SelfTestResult;
 use mynah_wire::nvme::property::status;
 use mynah_wire::nvme::{Status, SubmissionEntry};
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::VecDeque;
 
 /// When something will happen by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -42,22 +32,11 @@ pub struct Wakeup {
     pub model: Option<Time>,
 }
 
-/// The model's queue for the subsystem's own work (deallocation of deleted namespaces).
-pub(crate) const OWN_QUEUE: QueueId = QueueId(u16::MAX);
-
-/// A drive comes to rest within this time, or not at all.
-const REST_MAX: Span = Span::from_secs(3600);
-
-/// How far time is moved at once on the way there.
-const REST_STEP: Span = Span::from_ms(1);
-
 /// How often the media are looked at for thresholds crossed.
 const CHECK_INTERVAL: Span = Span::from_secs(60);
 
 /// Why a queue ends whose host does not count.
 const TOO_MANY_COMMANDS: &str = "more commands than the queue has entries";
-/// How often a store is asked to look after itself, where it wants that.
-const TEND_INTERVAL: Span = Span::from_secs(1);
 
 /// What an admin command leads to.
 #[derive(Debug)]
@@ -71,77 +50,26 @@ pub(crate) enum Answer {
 }
 
 /// An NVMe subsystem around one drive. See the crate's documentation for how to drive it.
+///
+/// It holds the parts, each of which owns its state, and is what carries commands out with them.
 pub struct Subsystem {
     pub(crate) config: SubsystemConfig,
-    pub(crate) drive: Drive,
-    pub(crate) store: Box<dyn Store>,
     pub(crate) now: Now,
-    pub(crate) queues: Slots<TransportQueue>,
-    /// By identifier.
-    pub(crate) controllers: Vec<Option<Box<Controller>>>,
-    /// Which host had a controller identifier last.
-    pub(crate) last_hosts: Vec<Option<(String, [u8; 16])>>,
-    /// By identifier less one.
-    pub(crate) namespaces: Vec<Option<Box<Namespace>>>,
-    pub(crate) namespace_serial: u32,
-    pub(crate) space: Space,
-    pub(crate) commands: Slots<Command>,
-    /// Which command waits for a job of the store.
-    pub(crate) jobs: HashMap<u64, u32>,
-    /// The store has something to say, though perhaps to nobody.
-    store_calls: bool,
-    /// What the store could do when hosts were told last.
-    condition: Condition,
-    /// When the store looks after itself next.
-    next_tend: Option<Time>,
-    /// Which commands wait for one that they have overtaken.
-    pub(crate) awaited: HashMap<u32, Vec<u32>>,
-    pub(crate) outputs: VecDeque<Output>,
-    /// What the model waits for.
-    pub(crate) asked: VecDeque<Asked>,
-    pub(crate) tap: Option<Box<dyn Tap>>,
-    pub(crate) write_cache: bool,
+    pub(crate) queues: Queues,
+    pub(crate) controllers: Controllers,
+    pub(crate) namespaces: Namespaces,
+    pub(crate) commands: Commands,
+    pub(crate) model: Model,
+    pub(crate) media: StoredMedia,
     pub(crate) health: Health,
+    pub(crate) admin: AdminState,
+    pub(crate) outputs: VecDeque<Output>,
     /// When a timer is due next, at the earliest.
-    pub(crate) next_timer: Option<Time>,
-    /// Who has used the drive.
-    pub(crate) hosts: Hosts,
-    /// Changes of the discovery log.
-    pub(crate) discovery_generation: u64,
-    /// Others that it lists.
-    pub(crate) neighbours: Vec<Neighbour>,
-    /// Whether reads and writes need more checks than usual, in all namespaces.
-    pub(crate) is_guarded: bool,
-    /// When the power will fail.
-    pub(crate) power_cuts: VecDeque<Time>,
-    /// What writes have replaced, where a power cut is due.
-    pub(crate) before: Option<Before>,
-    /// Commands that wait until another does not need their namespace for itself any more.
-    pub(crate) deferred: VecDeque<Deferred>,
-    /// Whether the model has the subsystem's own queue.
-    pub(crate) own_queue: bool,
-    /// Deallocations in turns.
-    pub(crate) trims: Trims,
-    pub(crate) timestamp: Timestamp,
-    /// The sanitize config feature.
-    pub(crate) sanitize_config: u32,
-    pub(crate) sanitize: Sanitize,
-    /// Formats, sanitizes, self-tests under way.
-    pub(crate) tasks: Vec<Task>,
-    /// Results of self-tests, latest first.
-    pub(crate) self_tests: Vec<SelfTestResult>,
-    /// Pieces of a firmware image: end by start.
-    pub(crate) firmware: BTreeMap<u64, u64>,
-    pub(crate) lateness: Lateness,
-    was_restored: bool,
-    /// Whether the store has been given what the subsystem is, but for its counters.
-    pub(crate) is_described: bool,
-    /// Memory that commands and replies hold.
-    pub(crate) accounts: Accounts,
+    next_timer: Option<Time>,
     /// When the media are looked at next.
-    pub(crate) next_check: Time,
-    /// The ANA group as each controller sees it, by identifier.
-    pub(crate) ana: Vec<Ana>,
+    next_check: Time,
+    lateness: Lateness,
+    was_restored: bool,
 }
 
 impl Subsystem {
@@ -158,60 +86,26 @@ impl Subsystem {
         check(&config)?;
         let unit_sectors = u64::from(drive.config().mapping.unit_bytes) / SECTOR_BYTES;
         let space = Space::new(pool_sectors(&drive), unit_sectors.max(1));
-        let limits = config.limits;
-        let controllers =
-            usize::from(limits.controllers_max) + usize::from(limits.discovery_max) + 1;
         let mut subsystem = Subsystem {
-            space,
-            drive,
-            store,
             now: Now { wall: Time::ZERO, model: Time::ZERO },
-            queues: Slots::default(),
-            controllers: (0..controllers).map(|_| None).collect(),
-            last_hosts: vec![None; controllers],
-            namespaces: (0..config.limits.namespaces_max).map(|_| None).collect(),
-            namespace_serial: 0,
-            commands: Slots::default(),
-            jobs: HashMap::new(),
-            store_calls: false,
-            condition: Condition::Good,
-            next_tend: None,
-            awaited: HashMap::new(),
-            outputs: VecDeque::new(),
-            asked: VecDeque::new(),
-            tap: None,
-            write_cache: true,
+            queues: Queues::new(config.limits),
+            controllers: Controllers::new(config.limits, config.shard),
+            media: StoredMedia::new(store, space.bytes(), space.unit_sectors()),
+            namespaces: Namespaces::new(config.limits.namespaces_max, space),
+            commands: Commands::default(),
+            model: Model::new(drive),
             health: Health::default(),
+            admin: AdminState::default(),
+            outputs: VecDeque::new(),
             next_timer: None,
-            hosts: Hosts::default(),
-            discovery_generation: 1,
-            neighbours: Vec::new(),
-            is_guarded: false,
-            power_cuts: VecDeque::new(),
-            before: None,
-            deferred: VecDeque::new(),
-            own_queue: false,
-            trims: Trims::default(),
-            timestamp: Timestamp::default(),
-            sanitize_config: 0,
-            sanitize: Sanitize::default(),
-            tasks: Vec::new(),
-            self_tests: Vec::new(),
-            firmware: BTreeMap::new(),
+            next_check: Time::ZERO + CHECK_INTERVAL,
             lateness: Lateness::default(),
             was_restored: false,
-            is_described: true,
-            accounts: Accounts::new(limits.held_bytes_max, limits.source_held_bytes_max),
-            next_check: Time::ZERO + CHECK_INTERVAL,
-            ana: vec![Ana::default(); controllers],
             config,
         };
-        if subsystem.config.timing == Timing::Modelled {
-            subsystem.power_cuts = power::cuts(subsystem.drive.config());
-            if !subsystem.power_cuts.is_empty() {
-                subsystem.before = Some(Before::new(subsystem.drive.config()));
-                subsystem.is_guarded = true;
-            }
+        if subsystem.config.timing == Timing::Modelled && subsystem.model.expect_power_cuts() {
+            subsystem.media.expect_power_cut(subsystem.model.drive().config());
+            subsystem.namespaces.set_guarded(true);
         }
         subsystem.was_restored = subsystem.restore();
         if !subsystem.was_restored {
@@ -234,12 +128,6 @@ impl Subsystem {
         sectors * (SECTOR_BYTES + crate::nvm::protection::METADATA_BYTES as u64)
     }
 
-    /// Where the metadata of a sector lie in the store, given where its data lie.
-    pub(crate) fn metadata_place(&self, data: u64) -> u64 {
-        let metadata = crate::nvm::protection::METADATA_BYTES as u64;
-        self.space.sectors * SECTOR_BYTES + data / SECTOR_BYTES * metadata
-    }
-
     fn create_configured(&mut self) -> Result<(), SubsystemError> {
         let mut wanted = self.config.namespaces.clone();
         if wanted.is_empty() {
@@ -258,8 +146,8 @@ impl Subsystem {
                 4096 => FORMATS[1],
                 other => return Err(SubsystemError::BlockBytes(other)),
             };
-            let left = self.space.free_bytes();
-            let grain = self.space.grain() * SECTOR_BYTES;
+            let left = self.namespaces.space().free_bytes();
+            let grain = self.namespaces.space().grain() * SECTOR_BYTES;
             let bytes = namespace.bytes.map_or_else(
                 || {
                     let fixed: u64 = wanted[at..].iter().filter_map(|it| it.bytes).sum();
@@ -272,41 +160,14 @@ impl Subsystem {
                 return Err(SubsystemError::TooSmall { namespace: at + 1, grain });
             }
             let capacity = |wanted| SubsystemError::Capacity { namespace: at + 1, wanted, left };
-            let extents = self.space.take(bytes).ok_or(capacity(bytes.max(grain)))?;
+            let extents =
+                self.namespaces.space_mut().take(bytes).ok_or(capacity(bytes.max(grain)))?;
             let attached = ControllerSet::all(self.config.limits.controllers_max);
-            let namespace = self.new_namespace(ids[at] as u32, extents, format, attached, true);
-            self.namespaces[ids[at] - 1] = Some(Box::new(namespace));
+            let id = ids[at] as u32;
+            let namespace = self.namespaces.make(id, extents, format, attached, true);
+            self.namespaces.insert(namespace);
         }
         Ok(())
-    }
-
-    /// A namespace that has yet to take its place.
-    pub(crate) fn new_namespace(
-        &mut self,
-        id: u32,
-        extents: Vec<crate::namespace::Extent>,
-        format: Format,
-        attached: ControllerSet,
-        shared: bool,
-    ) -> Namespace {
-        self.namespace_serial += 1;
-        let mut namespace = Namespace {
-            id,
-            blocks: 0,
-            format,
-            extents,
-            attached,
-            shared,
-            serial: self.namespace_serial,
-            protection: WriteProtection::None,
-            reservations: Default::default(),
-            uncorrectable: Default::default(),
-            formatting: false,
-            exclusive: 0,
-            plain: false,
-        };
-        namespace.set_format(format);
-        namespace
     }
 
     /// How far both clocks have come.
@@ -321,31 +182,28 @@ impl Subsystem {
 
     /// Blocks of a namespace; `None` if there is none with this identifier.
     pub fn namespace_blocks(&self, id: u32) -> Option<u64> {
-        let place = self.namespaces.get((id as usize).checked_sub(1)?)?;
-        place.as_ref().map(|namespace| namespace.blocks)
+        self.namespaces.with_id(id).map(|namespace| namespace.blocks)
     }
 
     /// Bytes of a logical block of a namespace, without metadata.
     pub fn block_bytes(&self, id: u32) -> Option<u32> {
-        let place = self.namespaces.get((id as usize).checked_sub(1)?)?;
-        place.as_ref().map(|namespace| 1 << namespace.format.shift)
+        self.namespaces.with_id(id).map(|namespace| 1 << namespace.format.shift)
     }
 
     /// The drive, to look at.
     pub fn drive(&self) -> &Drive {
-        &self.drive
+        self.model.drive()
     }
 
     /// Lets somebody listen to what goes into the model, from now on.
     pub fn set_tap(&mut self, tap: Box<dyn Tap>) {
-        self.tap = Some(tap);
+        self.model.set_tap(tap);
     }
 
     /// A transport connection is up; only Connect is valid on it.
     pub fn attach(&mut self, now: Now, transport: Transport) -> Queue {
         self.advance(now);
-        let account = self.accounts.of_queue(transport.source);
-        Queue(self.queues.insert(TransportQueue::new(transport, account)))
+        Queue(self.queues.open(transport))
     }
 
     /// A transport connection is gone, and with it everything outstanding on it.
@@ -358,7 +216,7 @@ impl Subsystem {
         if state == State::New || controller == 0 {
             return;
         }
-        let Some(owner) = &mut self.controllers[usize::from(controller)] else { return };
+        let Some(owner) = self.controllers.get_mut(controller) else { return };
         if queue_id == 0 && owner.admin_queue == queue.0 {
             owner.admin_queue = NONE;
             self.end_controller(controller, "the admin connection is gone");
@@ -419,7 +277,7 @@ impl Subsystem {
         } else {
             self.now.model = self.now.model.max(now.model);
         }
-        if !self.jobs.is_empty() || std::mem::take(&mut self.store_calls) {
+        if self.commands.await_jobs() || self.media.take_call() {
             self.finish_jobs();
         }
         if self.next_timer.is_some_and(|at| at <= self.now.wall) {
@@ -432,11 +290,11 @@ impl Subsystem {
     pub fn next_at(&self) -> Wakeup {
         let model = match self.config.timing {
             // A function has to answer first, and can at once.
-            Timing::Modelled if self.is_held_up() => Some(self.now.model),
-            Timing::Modelled => self.drive.next_at(),
+            Timing::Modelled if self.model.is_held_up() => Some(self.now.model),
+            Timing::Modelled => self.model.drive().next_at(),
             Timing::Immediate => None,
         };
-        let wall = [self.next_timer, self.trims.due()].into_iter().flatten().min();
+        let wall = [self.next_timer, self.commands.next_trims()].into_iter().flatten().min();
         Wakeup { wall, model }
     }
 
@@ -458,7 +316,7 @@ impl Subsystem {
             }
             ReplyData::Media(media) => {
                 let length = (media.bytes as usize).min(into.len());
-                self.store.read(media.job.take(), media.at, &mut into[..length]);
+                self.media.read(media.job.take(), media.at, &mut into[..length]);
             }
         }
     }
@@ -469,7 +327,7 @@ impl Subsystem {
     pub fn lend(&self, data: &ReplyData) -> Option<u64> {
         match data {
             ReplyData::Media(Media { at, bytes, job: None }) if *bytes > 0 => {
-                self.store.bytes(*at, 1).map(|_| *at)
+                self.media.bytes(*at, 1).map(|_| *at)
             }
             _ => None,
         }
@@ -479,7 +337,7 @@ impl Subsystem {
     /// has named.
     #[inline]
     pub fn lent(&self, at: u64, most: u32) -> &[u8] {
-        self.store.bytes(at, most).expect("a store that lends does so always")
+        self.media.bytes(at, most).expect("a store that lends does so always")
     }
 
     /// A reply that nobody wants.
@@ -487,7 +345,7 @@ impl Subsystem {
         if let ReplyData::Media(media) = reply.data
             && let Some(job) = media.job
         {
-            self.store.forget(job);
+            self.media.forget(job);
         }
     }
 
@@ -530,7 +388,7 @@ impl Subsystem {
     /// If that cannot be noted.
     pub fn open_store(&mut self) -> Result<(), StoreError> {
         self.describe();
-        self.store.begin()?;
+        self.media.begin()?;
         self.tend_store();
         Ok(())
     }
@@ -541,7 +399,7 @@ impl Subsystem {
     /// # Errors
     /// If that cannot be noted.
     pub fn cancel_store(&mut self) -> Result<(), StoreError> {
-        self.store.cancel()
+        self.media.cancel()
     }
 
     /// Puts everything on stable storage that was written. No command comes after it; it may block.
@@ -549,7 +407,7 @@ impl Subsystem {
     /// # Errors
     /// If something that was written may be lost.
     pub fn settle_store(&mut self) -> Result<(), StoreError> {
-        self.store.settle()
+        self.media.settle()
     }
 
     /// Puts everything on stable storage, and notes that the store was closed in order, and which
@@ -559,7 +417,7 @@ impl Subsystem {
     /// If something that was written may be lost.
     pub fn close_store(&mut self, state: Option<StateId>) -> Result<(), StoreError> {
         self.describe_end(true);
-        self.store.close(state)
+        self.media.close(state)
     }
 
     /// Writes what is in the drive's cache to the flash and lets everything end, for as long as
@@ -570,56 +428,30 @@ impl Subsystem {
         if self.config.timing == Timing::Immediate {
             return None;
         }
-        let end = self.drive.now() + REST_MAX;
-        let end = self.power_cuts.front().map_or(end, |&cut| end.min(cut));
-        let pages_max = self.drive.pages_programmed() + self.drive.tidying_pages_max();
-        self.drive.control(self.drive.now(), Control::Reset).ok()?;
-        loop {
-            // Whoever would answer has gone.
-            while self.drive.poll().is_some() {}
-            self.drive.control(self.drive.now(), Control::WriteBack).ok()?;
-            if self.drive.is_at_rest() {
-                break;
-            }
-            if self.drive.pages_programmed() > pages_max {
-                return None;
-            }
-            // What is to come much later, a fault, is not waited for.
-            match self.drive.next_at().map(|at| at.min(self.drive.now() + REST_STEP)) {
-                Some(at) if at < end => self.drive.advance(at),
-                Some(_) => return None,
-                None => break,
-            }
-        }
-        // Messages that are still on the link cross it.
-        let last = self.drive.now() + Span::from_us(1);
-        if last < end {
-            self.drive.advance(last);
-        }
-        Some(&mut self.drive).filter(|drive| drive.is_at_rest())
+        self.model.bring_to_rest()
     }
 
     /// Does some microseconds of work that will be needed later; whether it did any. To be
     /// called when there is nothing else to do.
     pub fn prepare(&mut self) -> bool {
-        self.store.prepare()
+        self.media.prepare()
     }
 
     /// Whether there is something for [`Subsystem::consolidate`] to do.
     pub fn is_scattered(&self) -> bool {
-        self.store.is_scattered()
+        self.media.is_scattered()
     }
 
     /// The store has made its owner wake up: it is asked on the next advance what has finished,
     /// though it may be nothing that a command waits for.
     pub fn store_calls(&mut self) {
-        self.store_calls = true;
+        self.media.call();
     }
 
     /// Does up to some milliseconds of what makes later accesses faster. To be called while no
     /// host wants anything.
     pub fn consolidate(&mut self) {
-        self.store.consolidate();
+        self.media.consolidate();
     }
 
     /// The host at the other end of the queue has proved who it is.
@@ -648,7 +480,7 @@ impl Subsystem {
 
     /// Forgets everything outstanding on a queue.
     pub(crate) fn abandon(&mut self, queue: u32) {
-        self.asked.retain(|asked| asked.queue() != queue);
+        self.model.forget_requests(queue);
         let owner = self.queues.get(queue).map_or(0, |slot| slot.controller);
         self.abandon_replies(owner, queue);
         let mut kept = VecDeque::with_capacity(self.outputs.len());
@@ -660,7 +492,7 @@ impl Subsystem {
             }
         }
         self.outputs = kept;
-        self.deferred.retain(|command| command.queue().0 != queue);
+        self.commands.forget_deferred(queue);
         let orphans: Vec<u32> = self
             .commands
             .iter()
@@ -686,8 +518,8 @@ impl Subsystem {
 
     /// Ends a controller and all its queues.
     pub(crate) fn end_controller(&mut self, id: u16, reason: &'static str) {
-        let Some(controller) = self.controllers[usize::from(id)].take() else { return };
-        self.health.errors_before = self.health.errors_before.max(controller.error_count);
+        let Some(controller) = self.controllers.remove(id) else { return };
+        self.health.controller_gone(controller.error_count);
         for queue in controller.io_queues.iter().chain([&controller.admin_queue]) {
             if *queue != NONE {
                 self.close(*queue, reason);
@@ -714,6 +546,11 @@ impl Subsystem {
         }));
     }
 
+    /// Has the media looked at when that is due.
+    pub(crate) fn set_check_timer(&mut self) {
+        self.set_timer(Some(self.next_check));
+    }
+
     /// Has `run_timers` called at `at` at the latest.
     pub(crate) fn set_timer(&mut self, at: Option<Time>) {
         self.next_timer = match (self.next_timer, at) {
@@ -725,19 +562,19 @@ impl Subsystem {
     fn run_timers(&mut self) {
         let now = self.now.wall;
         self.next_timer = None;
-        for id in 0..self.controllers.len() {
-            let Some(controller) = &self.controllers[id] else { continue };
+        for id in self.controllers.ids() {
+            let Some(controller) = self.controllers.get(id) else { continue };
             match controller.expires() {
                 Some(at) if at <= now && controller.is_guests() => {
-                    self.fail_guest(id as u16);
-                    self.set_keep_alive(id as u16, 0);
+                    self.fail_guest(id);
+                    self.set_keep_alive(id, 0);
                 }
                 Some(at) if at <= now => {
                     let reason = match controller.keep_alive.is_zero() {
                         true => "the host has left the discovery controller idle",
                         false => "the host's keep-alive timer has run out",
                     };
-                    self.end_controller(id as u16, reason);
+                    self.end_controller(id, reason);
                 }
                 at => self.set_timer(at),
             }
@@ -746,12 +583,12 @@ impl Subsystem {
         if self.next_check <= now {
             self.next_check = now + CHECK_INTERVAL;
             self.check_media();
-            self.is_described = false;
+            self.media.outdate_description();
         }
-        if self.controllers.iter().any(Option::is_some) {
+        if self.controllers.iter().next().is_some() {
             self.set_timer(Some(self.next_check));
         }
-        match self.next_tend {
+        match self.media.next_tend() {
             Some(at) if at <= now => self.tend_store(),
             at => self.set_timer(at),
         }
@@ -759,25 +596,31 @@ impl Subsystem {
 
     /// Has the store look after itself, and again after a while if it wants that.
     fn tend_store(&mut self) {
-        self.next_tend = self.store.tend().then(|| self.now.wall + TEND_INTERVAL);
-        self.set_timer(self.next_tend);
+        let next = self.media.tend(self.now.wall);
+        self.set_timer(next);
     }
 
     /// Tells hosts when the store can do less than it could.
     pub(crate) fn watch_store(&mut self) {
-        let condition = self.store.condition();
-        if std::mem::replace(&mut self.condition, condition) != condition {
-            // What was answered and then lost is an error of the media.
-            self.health.media_errors += u64::from(condition == Condition::Failed);
-            self.check_media();
+        let Some(condition) = self.media.changed_condition() else { return };
+        // What was answered and then lost is an error of the media.
+        if condition == Condition::Failed {
+            self.health.media_error();
         }
+        self.check_media();
     }
 
     /// Recomputes whether all namespaces need more checks than usual.
     pub(crate) fn settle_guard(&mut self) {
-        self.is_guarded = self.before.is_some()
-            || self.sanitize.is_under_way()
-            || self.ana.iter().any(|ana| ana.state.refusal().is_some());
+        let is_guarded = self.media.keeps_replaced()
+            || self.admin.sanitizes()
+            || self.controllers.has_closed_path();
+        self.namespaces.set_guarded(is_guarded);
+    }
+
+    /// How late completions were.
+    pub(crate) fn lateness(&self) -> &Lateness {
+        &self.lateness
     }
 
     /// A completion was this late against the model, and the moment of its command's arrival
@@ -791,10 +634,9 @@ impl Subsystem {
     /// more until the host resets its controller.
     pub fn fail_controllers(&mut self, now: Now) {
         self.advance(now);
-        let ids: Vec<u16> = self.controllers.iter().flatten().map(|it| it.id).collect();
-        for id in ids {
+        for id in self.controllers.ids() {
             self.raise(id, crate::admin::event::PERSISTENT_ERROR);
-            if let Some(controller) = &mut self.controllers[usize::from(id)] {
+            if let Some(controller) = self.controllers.get_mut(id) {
                 controller.status |= status::FATAL;
             }
         }

@@ -52,7 +52,9 @@ impl Subsystem {
         let bytes = match NvmCommand::parse(entry) {
             _ if queue.state == State::Admin => admin_bytes(entry),
             Ok(NvmCommand::Read(io) | NvmCommand::Write(io) | NvmCommand::Compare(io)) => {
-                let Ok(namespace) = self.active(queue.controller, entry.namespace_id.get()) else {
+                let Ok(namespace) =
+                    self.namespaces.active(queue.controller, entry.namespace_id.get())
+                else {
                     return Ok((0, true));
                 };
                 let strips = namespace.format.protection != 0 && io.protection.action.strips;

@@ -17,7 +17,7 @@ impl Subsystem {
     pub(super) fn abort(&mut self, context: Context<'_>, abort: Abort) -> Result<Answer, Status> {
         let Abort { queue_id, command_id } = abort;
         let not_aborted = Ok(Answer::Done(1));
-        let Some(controller) = &mut self.controllers[usize::from(context.controller)] else {
+        let Some(controller) = self.controllers.get_mut(context.controller) else {
             return not_aborted;
         };
         if queue_id == 0 {

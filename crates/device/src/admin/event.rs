@@ -95,7 +95,7 @@ impl Events {
 
 impl Subsystem {
     pub(super) fn event_request(&mut self, context: Context<'_>) -> Result<Answer, Status> {
-        let controller = self.controllers[usize::from(context.controller)].as_mut();
+        let controller = self.controllers.get_mut(context.controller);
         let events = &mut controller.ok_or(Status::INTERNAL_ERROR)?.events;
         if events.requests.len() >= REQUESTS_MAX {
             return Err(Status::ASYNC_EVENT_LIMIT_EXCEEDED.do_not_retry());
@@ -106,7 +106,7 @@ impl Subsystem {
 
     /// Something has happened that a controller's host may want to hear of.
     pub(crate) fn raise(&mut self, controller: u16, kind: Kind) {
-        let Some(target) = &mut self.controllers[usize::from(controller)] else { return };
+        let Some(target) = self.controllers.get_mut(controller) else { return };
         let events = &mut target.events;
         let wanted = kind.wanted == 0 || events.configuration & kind.wanted != 0;
         if wanted && !events.pending.contains(&kind) {
@@ -117,7 +117,7 @@ impl Subsystem {
 
     /// The host has read a log page without asking to keep its event.
     pub(super) fn page_read(&mut self, controller: u16, page: u8) {
-        if let Some(target) = &mut self.controllers[usize::from(controller)] {
+        if let Some(target) = self.controllers.get_mut(controller) {
             target.events.unread.retain(|&unread| unread != page);
             target.events.pending.retain(|kind| kind.page != page);
         }
@@ -125,7 +125,7 @@ impl Subsystem {
 
     /// Answers requests with what is pending.
     pub(crate) fn deliver_events(&mut self, controller: u16) {
-        while let Some(target) = &mut self.controllers[usize::from(controller)] {
+        while let Some(target) = self.controllers.get_mut(controller) {
             let queue = target.admin_queue;
             let Some((command_id, kind)) = target.events.next() else { return };
             let mut entry =

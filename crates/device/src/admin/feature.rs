@@ -4,10 +4,10 @@
 //! bit is refused.
 
 use super::Context;
-use crate::controller::Role;
-use crate::namespace::WriteProtection;
+use crate::controllers::Role;
+use crate::namespaces::WriteProtection;
+use crate::namespaces::reservation::Notice;
 use crate::nvm::NAMESPACE_ALL;
-use crate::nvm::reservation::Notice;
 use crate::output::ReplyKind;
 use crate::subsystem::{Answer, Subsystem};
 use mynah_model::config::{Arbitration, Queues, Weights};
@@ -195,19 +195,17 @@ impl Subsystem {
         if allows.namespaces && !of_all {
             self.feature_namespace(context, true)?;
         }
-        let asked = if of_all { self.all_active(context.controller) } else { vec![namespace] };
+        let asked =
+            if of_all { self.namespaces.active_ids(context.controller) } else { vec![namespace] };
         let now = self.now.wall;
-        let timestamp = self.timestamp.bytes(now);
-        let sanitize_config = self.sanitize_config;
-        let write_cache = self.write_cache;
-        let place = self.namespaces.get((namespace as usize).wrapping_sub(1));
-        let (protection, persist) = place
-            .and_then(|it| it.as_ref())
-            .map_or((0, 0), |it| (it.protection as u32, u32::from(it.reservations.persist)));
+        let timestamp = self.admin.timestamp.bytes(now);
+        let sanitize_config = self.admin.sanitize_config;
+        let write_cache = self.admin.write_cache;
+        let place = self.namespaces.with_id(namespace);
+        let (protection, persist) =
+            place.map_or((0, 0), |it| (it.protection as u32, u32::from(it.reservations.persist)));
         let defaults = self.default_features();
-        let controller = self.controllers[usize::from(context.controller)]
-            .as_mut()
-            .ok_or(Status::INTERNAL_ERROR)?;
+        let controller = self.controllers.need_mut(context.controller)?;
         let queues_max = controller.queues_max;
         let features = if current { &controller.features } else { &defaults };
         let value = match feature {
@@ -292,34 +290,28 @@ impl Subsystem {
     }
 
     fn role(&self, context: Context<'_>) -> Result<Role, Status> {
-        let controller = self.controllers[usize::from(context.controller)].as_ref();
+        let controller = self.controllers.get(context.controller);
         Ok(controller.ok_or(Status::INTERNAL_ERROR)?.role)
-    }
-
-    /// The namespaces that a controller's host can use.
-    fn all_active(&self, controller: u16) -> Vec<u32> {
-        let ids = 1..=self.namespaces.len() as u32;
-        ids.filter(|&id| self.active(controller, id).is_ok()).collect()
     }
 
     /// Checks the namespace of a feature that namespaces have.
     fn feature_namespace(&self, context: Context<'_>, one: bool) -> Result<(), Status> {
         match context.entry.namespace_id.get() {
             NAMESPACE_ALL if !one => Ok(()),
-            id => self.active(context.controller, id).map(|_| ()),
+            id => self.namespaces.active(context.controller, id).map(|_| ()),
         }
     }
 
     /// Features as they are before a host changes them.
     pub(crate) fn default_features(&self) -> Features {
-        let queues = &self.drive.config().queues;
+        let queues = &self.model.drive().config().queues;
         Features { arbitration: arbitration_of(queues), ..Features::default() }
     }
 
     /// A controller that had these features has been reset or is gone: the model arbitrates as
     /// the drive's description says, if that was changed.
     pub(crate) fn restore_arbitration(&mut self, gone: &Features) {
-        let queues = &self.drive.config().queues;
+        let queues = &self.model.drive().config().queues;
         if gone.arbitration == arbitration_of(queues) {
             return;
         }
@@ -366,12 +358,12 @@ impl Subsystem {
             return Err(Status::FEATURE_NOT_NAMESPACE_SPECIFIC.do_not_retry());
         }
         let active = match namespace {
-            NAMESPACE_ALL => self.all_active(context.controller),
+            NAMESPACE_ALL => self.namespaces.active_ids(context.controller),
             _ => vec![namespace],
         };
         match feature {
             id::VOLATILE_WRITE_CACHE => {
-                self.write_cache = value & 1 != 0;
+                self.admin.write_cache = value & 1 != 0;
                 return Ok(Answer::Done(0));
             }
             id::KEEP_ALIVE => {
@@ -381,11 +373,11 @@ impl Subsystem {
             id::TIMESTAMP => {
                 let short = Status::SGL_DATA_LENGTH_INVALID.do_not_retry();
                 let bytes: &[u8; 8] = context.data.first_chunk().ok_or(short)?;
-                self.timestamp.set(bytes, self.now.wall);
+                self.admin.timestamp.set(bytes, self.now.wall);
                 return Ok(Answer::Done(0));
             }
             id::SANITIZE_CONFIG => {
-                self.sanitize_config = value & 1;
+                self.admin.sanitize_config = value & 1;
                 return Ok(Answer::Done(0));
             }
             id::WRITE_PROTECTION => return self.protect(context, value),
@@ -393,9 +385,7 @@ impl Subsystem {
             id::ARBITRATION => self.arbitrate(value),
             _ => {}
         }
-        let controller = self.controllers[usize::from(context.controller)]
-            .as_mut()
-            .ok_or(Status::INTERNAL_ERROR)?;
+        let controller = self.controllers.need_mut(context.controller)?;
         let queues_max = controller.queues_max;
         let features = &mut controller.features;
         let mut result = 0;
@@ -485,9 +475,7 @@ impl Subsystem {
 
     /// The host says who it is: once, and only where Connect has not done so.
     fn set_host_id(&mut self, context: Context<'_>, value: u32) -> Result<Answer, Status> {
-        let controller = self.controllers[usize::from(context.controller)]
-            .as_mut()
-            .ok_or(Status::INTERNAL_ERROR)?;
+        let controller = self.controllers.need_mut(context.controller)?;
         let may = controller.is_guests();
         if may && value & 1 == 0 {
             // Only the 128-bit format, as for every other host.
@@ -509,14 +497,14 @@ impl Subsystem {
         }
         let mut before = Vec::new();
         for &id in ids {
-            if let Some(namespace) = &mut self.namespaces[id as usize - 1] {
+            if let Some(namespace) = self.namespaces.with_id_mut(id) {
                 before.push((id, namespace.reservations.persist));
                 namespace.reservations.persist = value == 1;
             }
         }
         if !self.can_describe_more(0) {
             for (id, persist) in before {
-                if let Some(namespace) = &mut self.namespaces[id as usize - 1] {
+                if let Some(namespace) = self.namespaces.with_id_mut(id) {
                     namespace.reservations.persist = persist;
                 }
             }
@@ -534,7 +522,7 @@ impl Subsystem {
             _ => return Err(invalid()),
         };
         let at = context.entry.namespace_id.get() as usize - 1;
-        let target = self.namespaces[at].as_mut().ok_or(Status::INVALID_NAMESPACE)?;
+        let target = self.namespaces.get_mut(at).ok_or(Status::INVALID_NAMESPACE)?;
         if target.protection == WriteProtection::UntilPowerCycle {
             return Err(Status::FEATURE_NOT_CHANGEABLE.do_not_retry());
         }

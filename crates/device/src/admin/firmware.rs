@@ -21,20 +21,20 @@ impl Subsystem {
         piece: FirmwareImageDownload,
     ) -> Result<Answer, Status> {
         let FirmwareImageDownload { bytes, offset: start } = piece;
-        if start + bytes > IMAGE_BYTES_MAX || self.firmware.len() >= PIECES_MAX {
+        if start + bytes > IMAGE_BYTES_MAX || self.admin.firmware.len() >= PIECES_MAX {
             return Err(Status::INVALID_FIELD.do_not_retry());
         }
         // A piece that begins at 0 begins a new image.
         if start == 0 {
-            self.firmware.clear();
+            self.admin.firmware.clear();
         }
         let end = start + bytes;
-        if let Some((_, &before)) = self.firmware.range(..end).next_back()
+        if let Some((_, &before)) = self.admin.firmware.range(..end).next_back()
             && before > start
         {
             return Err(Status::FIRMWARE_RANGE_OVERLAP.do_not_retry());
         }
-        self.firmware.insert(start, end);
+        self.admin.firmware.insert(start, end);
         Ok(Answer::Done(0))
     }
 
@@ -43,7 +43,7 @@ impl Subsystem {
         if slot > 1 {
             return Err(Status::FIRMWARE_SLOT_INVALID.do_not_retry());
         }
-        let has_image = !std::mem::take(&mut self.firmware).is_empty();
+        let has_image = !std::mem::take(&mut self.admin.firmware).is_empty();
         match action {
             CommitAction::Activate if slot == 1 => Ok(Answer::Done(0)),
             CommitAction::ActivateNow if slot == 1 && !has_image => Ok(Answer::Done(0)),

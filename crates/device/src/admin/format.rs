@@ -1,9 +1,9 @@
 //! Format NVM (Base 2.0, section 5.14).
 
 use super::Context;
-use crate::background::{Erasure, What};
-use crate::command::{Overwrite, Work};
-use crate::namespace::{FORMATS, Format, Namespace, WriteProtection};
+use crate::admin::background::{Erasure, What};
+use crate::commands::{Overwrite, Work};
+use crate::namespaces::{FORMATS, Format, Namespace, WriteProtection};
 use crate::nvm::NAMESPACE_ALL;
 use crate::output::ReplyKind;
 use crate::subsystem::{Answer, Subsystem};
@@ -42,18 +42,17 @@ impl Subsystem {
         };
         let id = context.entry.namespace_id.get();
         let ids: Vec<u32> = if id == NAMESPACE_ALL {
-            let all = self.namespaces.iter().flatten();
-            all.filter(|it| it.attached.contains(context.controller)).map(|it| it.id).collect()
+            self.namespaces.active_ids(context.controller)
         } else {
-            vec![self.active(context.controller, id)?.id]
+            vec![self.namespaces.active(context.controller, id)?.id]
         };
         for &id in &ids {
-            let namespace = self.active(context.controller, id)?;
+            let namespace = self.namespaces.active(context.controller, id)?;
             self.may_be_emptied(namespace, context.controller)?;
         }
         self.abort_self_test(4);
         for &id in &ids {
-            if let Some(namespace) = &mut self.namespaces[id as usize - 1] {
+            if let Some(namespace) = self.namespaces.with_id_mut(id) {
                 namespace.formatting = true;
                 namespace.settle();
             }
@@ -83,7 +82,7 @@ impl Subsystem {
         if namespace.formatting {
             return Err(Status::FORMAT_IN_PROGRESS);
         }
-        let host = self.controllers[usize::from(controller)].as_ref().map(|it| it.host_id);
+        let host = self.controllers.get(controller).map(|it| it.host_id);
         if !host.is_some_and(|host| namespace.reservations.admits(&host, true)) {
             return Err(Status::RESERVATION_CONFLICT);
         }
@@ -105,16 +104,16 @@ impl Subsystem {
     /// Adds the emptying of a namespace to a command of the subsystem.
     pub(super) fn erase_namespace(&mut self, command: u32, at: usize) {
         self.need_own_queue();
-        let Some(namespace) = &self.namespaces[at] else { return };
+        let Some(namespace) = self.namespaces.get(at) else { return };
         // All of its space, of which its blocks may not fill the end.
         let blocks = namespace.blocks;
         let extents = namespace.extents.clone();
         let mut discards = Vec::new();
         for extent in extents {
-            let bytes = extent.sectors * crate::namespace::SECTOR_BYTES;
+            let bytes = extent.sectors * crate::namespaces::SECTOR_BYTES;
             discards.push((extent.store, bytes));
-            let metadata = self.metadata_place(extent.store + bytes);
-            let first = self.metadata_place(extent.store);
+            let metadata = self.media.metadata_place(extent.store + bytes);
+            let first = self.media.metadata_place(extent.store);
             discards.push((first, metadata - first));
         }
         self.add_steps(command, at, Operation::Trim, 0, blocks);
@@ -124,12 +123,12 @@ impl Subsystem {
     /// Everything is gone: the namespaces have their new formats.
     pub(crate) fn formatted(&mut self, formats: Formats) {
         for (id, format) in formats {
-            let Some(namespace) = &mut self.namespaces[id as usize - 1] else { continue };
+            let Some(namespace) = self.namespaces.with_id_mut(id) else { continue };
             namespace.formatting = false;
             namespace.uncorrectable.clear_all();
             namespace.set_format(format);
             let extents = namespace.extents.clone();
-            self.forget_erased(&extents);
+            self.media.forget_erased(&extents);
             self.namespace_changed(id);
         }
         self.describe();
@@ -137,20 +136,17 @@ impl Subsystem {
 
     /// Tells the hosts of a namespace that it is not what it was.
     pub(crate) fn namespace_changed(&mut self, id: u32) {
-        for at in 1..self.controllers.len() {
-            let attached = self.namespaces[id as usize - 1]
-                .as_ref()
-                .is_some_and(|it| it.attached.contains(at as u16));
-            if attached {
-                self.namespace_changed_for(at as u16, id);
+        for controller in self.controllers.ids() {
+            if self.namespaces.active(controller, id).is_ok() {
+                self.namespace_changed_for(controller, id);
             }
         }
     }
 
     /// Tells one host that a namespace is not what it was.
     pub(super) fn namespace_changed_for(&mut self, controller: u16, id: u32) {
-        if let Some(target) = &mut self.controllers[usize::from(controller)]
-            && target.role == crate::controller::Role::Io
+        if let Some(target) = self.controllers.get_mut(controller)
+            && target.role == crate::controllers::Role::Io
         {
             target.note_changed(id);
             self.raise(controller, super::event::NAMESPACE_CHANGED);
@@ -159,7 +155,7 @@ impl Subsystem {
 
     /// Share of a format that is still to be done, in percent (FPI).
     pub(super) fn format_left(&self, namespace: &Namespace) -> u8 {
-        let task = self.tasks.iter().find(|task| {
+        let task = self.admin.tasks.iter().find(|task| {
             matches!(&task.what, What::Format { namespaces, .. } if namespaces.contains(&namespace.id))
         });
         match task {

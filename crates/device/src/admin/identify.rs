@@ -1,8 +1,8 @@
 //! Identify (Base 2.0, section 5.17).
 
 use super::{Context, event, feature};
-use crate::controller::{Controller, ERROR_ENTRIES, Role};
-use crate::namespace::{Format, Namespace, SECTOR_BYTES};
+use crate::controllers::{Controller, ERROR_ENTRIES, Role};
+use crate::namespaces::{Format, Namespace, SECTOR_BYTES};
 use crate::nvm::{NAMESPACE_ALL, compare, copy};
 use crate::subsystem::{Answer, Subsystem};
 use mynah_wire::fabrics::nqn_field;
@@ -43,9 +43,7 @@ impl Subsystem {
         context: Context<'_>,
         wanted: Identify,
     ) -> Result<Answer, Status> {
-        let controller = self.controllers[usize::from(context.controller)]
-            .as_ref()
-            .ok_or(Status::INTERNAL_ERROR)?;
+        let controller = self.controllers.need(context.controller)?;
         let (what, id) = (wanted.structure, context.entry.namespace_id.get());
         let Identify { controller_id: of_controller, specific_id, command_set, .. } = wanted;
         if controller.role == Role::Discovery && what != cns::CONTROLLER {
@@ -71,7 +69,9 @@ impl Subsystem {
             cns::ACTIVE_NAMESPACES | cns::COMMAND_SET_ACTIVE_NAMESPACES => {
                 self.list_after(id, |namespace| namespace.attached.contains(controller.id))?
             }
-            cns::NAMESPACE_DESCRIPTORS => self.descriptors(self.active(context.controller, id)?),
+            cns::NAMESPACE_DESCRIPTORS => {
+                self.descriptors(self.namespaces.active(context.controller, id)?)
+            }
             cns::COMMAND_SET_NAMESPACE => match self.reported(context.controller, id)? {
                 Some(_) => nvm_namespace(),
                 None => vec![0; IDENTIFY_BYTES],
@@ -131,8 +131,10 @@ impl Subsystem {
 
     /// A namespace that exists, attached or not.
     fn existing(&self, id: u32) -> Result<Option<&Namespace>, Status> {
-        let place = self.namespaces.get((id as usize).wrapping_sub(1));
-        Ok(place.ok_or(Status::INVALID_NAMESPACE.do_not_retry())?.as_deref())
+        match self.namespaces.can_have(id) {
+            true => Ok(self.namespaces.with_id(id)),
+            false => Err(Status::INVALID_NAMESPACE.do_not_retry()),
+        }
     }
 
     fn list_after(
@@ -143,12 +145,12 @@ impl Subsystem {
         if after >= 0xffff_fffe {
             return Err(Status::INVALID_NAMESPACE.do_not_retry());
         }
-        let all = self.namespaces.iter().flatten();
+        let all = self.namespaces.iter();
         Ok(list(all.filter(|it| it.id > after && which(it)).map(|it| it.id)))
     }
 
     fn controller_list(&self, from: u16, which: impl Fn(&Controller) -> bool) -> Vec<u8> {
-        let all = self.controllers.iter().flatten();
+        let all = self.controllers.iter();
         let ids: Vec<u16> = all
             .filter(|it| it.role == Role::Io && it.id >= from && which(it))
             .map(|it| it.id)
@@ -238,8 +240,8 @@ impl Subsystem {
         page.log_attributes = 1 << 5 | 1 << 2 | 1 << 1;
         page.warning_temperature.set(feature::WARNING_TEMPERATURE_K);
         page.critical_temperature.set(feature::CRITICAL_TEMPERATURE_K);
-        page.total_capacity = U128::new(u128::from(self.space.sectors * SECTOR_BYTES));
-        page.unallocated_capacity = U128::new(u128::from(self.space.free_bytes()));
+        page.total_capacity = U128::new(u128::from(self.media.data_bytes()));
+        page.unallocated_capacity = U128::new(u128::from(self.namespaces.space().free_bytes()));
         page.endurance_group_max.set(GROUP as u16);
         page.endurance_group_capacity_max = page.total_capacity;
         page.ana_transition_time = 10;
@@ -282,7 +284,7 @@ impl Subsystem {
 
     fn namespace_template(&self) -> IdentifyNamespace {
         IdentifyNamespace {
-            formats: crate::namespace::FORMATS.len() as u8 - 1,
+            formats: crate::namespaces::FORMATS.len() as u8 - 1,
             metadata_capabilities: 1,
             // Types 1, 2, 3; in the first or last bytes, which is all of them.
             protection_capabilities: 0b1_1111,
@@ -300,7 +302,8 @@ impl Subsystem {
 
     fn namespace_page(&self, namespace: Option<&Namespace>) -> Vec<u8> {
         let Some(namespace) = namespace else { return vec![0; IDENTIFY_BYTES] };
-        let per_unit = self.space.unit_sectors.div_ceil(namespace.format.block_sectors());
+        let per_unit =
+            self.namespaces.space().unit_sectors().div_ceil(namespace.format.block_sectors());
         let granularity = U16::new((per_unit - 1).min(0xffff) as u16);
         let mut page = IdentifyNamespace {
             size: U64::new(namespace.blocks),
@@ -383,7 +386,7 @@ impl Subsystem {
 
     /// The namespace granularity list: namespaces are whole grains of the drive's space.
     fn granularity(&self) -> Vec<u8> {
-        let grain = (self.space.grain() * SECTOR_BYTES).to_le_bytes();
+        let grain = (self.namespaces.space().grain() * SECTOR_BYTES).to_le_bytes();
         let mut page = vec![0; IDENTIFY_BYTES];
         // One descriptor for all formats.
         page[32..40].copy_from_slice(&grain);

@@ -2,8 +2,8 @@
 
 use super::{Context, feature, identify};
 use crate::Condition;
-use crate::controller::{CHANGED_NAMESPACES, Controller, ERROR_ENTRIES, Role};
-use crate::namespace::SECTOR_BYTES;
+use crate::controllers::{CHANGED_NAMESPACES, Controller, ERROR_ENTRIES, Role};
+use crate::namespaces::SECTOR_BYTES;
 use crate::nvm::NAMESPACE_ALL;
 use crate::subsystem::{Answer, Subsystem};
 use mynah_model::stats::WearState;
@@ -118,9 +118,7 @@ impl Subsystem {
     /// The whole log page.
     fn page(&mut self, context: Context<'_>, wanted: GetLogPage) -> Result<Vec<u8>, Status> {
         let unknown = Status::LOG_PAGE_INVALID.do_not_retry();
-        let controller = self.controllers[usize::from(context.controller)]
-            .as_ref()
-            .ok_or(Status::INTERNAL_ERROR)?;
+        let controller = self.controllers.need(context.controller)?;
         let is_discovery = controller.role == Role::Discovery;
         let namespace = context.entry.namespace_id.get();
         let keeps_event = wanted.retains_event;
@@ -152,7 +150,7 @@ impl Subsystem {
             page::SELF_TEST => Ok(self.self_test_page()),
             page::SANITIZE_STATUS => Ok(self.sanitize_page()),
             page::MYNAH_DRIVE => Ok(self.drive_page()),
-            page::MYNAH_LATENESS => Ok(self.lateness.page()),
+            page::MYNAH_LATENESS => Ok(self.lateness().page()),
             page::RESERVATION_NOTIFICATION => self.notification(context.controller, keeps_event),
             _ => Err(unknown),
         }
@@ -170,8 +168,8 @@ impl Subsystem {
 
     /// The media as hosts see them: the drive's, and the store that holds their bytes.
     fn media(&self) -> Media {
-        let mut media = Media::new(&self.drive.counters().wear);
-        media.warning |= match self.store.condition() {
+        let mut media = Media::new(&self.model.drive().counters().wear);
+        media.warning |= match self.media.condition() {
             Condition::Good => 0,
             Condition::Full => warning::READ_ONLY,
             Condition::Failed => warning::READ_ONLY | warning::RELIABILITY,
@@ -184,8 +182,7 @@ impl Subsystem {
     /// reliability (Base 2.0, section 5.2.1, SMART / health status).
     pub(crate) fn check_media(&mut self) {
         let new = self.health.crosses(self.media().warning);
-        let ids: Vec<u16> = self.controllers.iter().flatten().map(|it| it.id).collect();
-        for id in ids {
+        for id in self.controllers.ids() {
             if new & warning::SPARE != 0 {
                 self.raise(id, super::event::SPARE);
             }
@@ -196,7 +193,7 @@ impl Subsystem {
     }
 
     fn smart(&self, controller: &Controller) -> Vec<u8> {
-        let health = &self.health;
+        let (health, counts) = (&self.health, self.health.counts());
         let hours = health.on_ms(self.now.wall) / (3600 * 1000);
         let media = self.media();
         let is_hot = controller.features.temperature_warns();
@@ -205,16 +202,16 @@ impl Subsystem {
             available_spare: media.spare,
             spare_threshold: SPARE_THRESHOLD,
             percentage_used: media.used,
-            data_units_read: U128::new(u128::from(health.sectors_read.div_ceil(1000))),
-            data_units_written: U128::new(u128::from(health.sectors_written.div_ceil(1000))),
-            host_reads: U128::new(u128::from(health.reads)),
-            host_writes: U128::new(u128::from(health.writes)),
+            data_units_read: U128::new(u128::from(counts.sectors_read.div_ceil(1000))),
+            data_units_written: U128::new(u128::from(counts.sectors_written.div_ceil(1000))),
+            host_reads: U128::new(u128::from(counts.reads)),
+            host_writes: U128::new(u128::from(counts.writes)),
             busy_minutes: U128::new(u128::from(health.busy_ms(self.now.wall) / (60 * 1000))),
             // The first power-on counts.
-            power_cycles: U128::new(u128::from(health.power_cycles) + 1),
+            power_cycles: U128::new(u128::from(counts.power_cycles) + 1),
             power_on_hours: U128::new(u128::from(hours)),
-            unsafe_shutdowns: U128::new(u128::from(health.unsafe_shutdowns)),
-            media_errors: U128::new(u128::from(health.media_errors)),
+            unsafe_shutdowns: U128::new(u128::from(counts.unsafe_shutdowns)),
+            media_errors: U128::new(u128::from(counts.media_errors)),
             error_entries: U128::new(u128::from(controller.error_count)),
             ..Default::default()
         };
@@ -224,12 +221,13 @@ impl Subsystem {
 
     fn endurance_group(&self) -> Vec<u8> {
         const BILLION: u128 = 1_000_000_000;
-        let (health, counters) = (&self.health, self.drive.counters());
+        let (health, counters) = (&self.health, self.model.drive().counters());
+        let counts = health.counts();
         let sectors = |count: u64| (u128::from(count) * u128::from(SECTOR_BYTES)).div_ceil(BILLION);
         let media = u128::from(counters.flash_bytes_programmed());
-        let capacity = u128::from(self.space.sectors * SECTOR_BYTES);
-        let before = health.errors_before;
-        let here = self.controllers.iter().flatten();
+        let capacity = u128::from(self.media.data_bytes());
+        let before = health.errors_before();
+        let here = self.controllers.iter();
         let errors = before + here.map(|it| it.error_count.saturating_sub(before)).sum::<u64>();
         let wear = self.media();
         let mut group = EnduranceGroup {
@@ -239,18 +237,19 @@ impl Subsystem {
             spare_threshold: SPARE_THRESHOLD,
             percentage_used: wear.used,
             endurance_estimate: U128::new(
-                u128::from(self.drive.config().geometry.raw_bytes()) * u128::from(wear.endured)
+                u128::from(self.model.drive().config().geometry.raw_bytes())
+                    * u128::from(wear.endured)
                     / BILLION,
             ),
-            data_units_read: U128::new(sectors(health.sectors_read)),
-            data_units_written: U128::new(sectors(health.sectors_written)),
+            data_units_read: U128::new(sectors(counts.sectors_read)),
+            data_units_written: U128::new(sectors(counts.sectors_written)),
             media_units_written: U128::new(media.div_ceil(BILLION)),
-            host_reads: U128::new(u128::from(health.reads)),
-            host_writes: U128::new(u128::from(health.writes)),
-            media_errors: U128::new(u128::from(health.media_errors)),
+            host_reads: U128::new(u128::from(counts.reads)),
+            host_writes: U128::new(u128::from(counts.writes)),
+            media_errors: U128::new(u128::from(counts.media_errors)),
             error_entries: U128::new(u128::from(errors)),
             total_capacity: U128::new(capacity),
-            unallocated_capacity: U128::new(u128::from(self.space.free_bytes())),
+            unallocated_capacity: U128::new(u128::from(self.namespaces.space().free_bytes())),
             ..Default::default()
         };
         group.domain.set(0);
@@ -259,7 +258,7 @@ impl Subsystem {
 
     /// What the model has counted.
     fn drive_page(&self) -> Vec<u8> {
-        let counters = self.drive.counters();
+        let counters = self.model.drive().counters();
         let mut page = MynahDrive::default();
         page.version.set(1);
         // Times a thousand; 0 before anything was written.
@@ -282,13 +281,12 @@ impl Subsystem {
         ] {
             field.set(value);
         }
-        page.unit_bytes.set(self.drive.config().mapping.unit_bytes);
+        page.unit_bytes.set(self.model.drive().config().mapping.unit_bytes);
         page.as_bytes().to_vec()
     }
 
     fn changed_namespaces(&mut self, id: u16, keeps_event: bool) -> Result<Vec<u8>, Status> {
-        let controller =
-            self.controllers[usize::from(id)].as_mut().ok_or(Status::INTERNAL_ERROR)?;
+        let controller = self.controllers.need_mut(id)?;
         let mut page = Vec::with_capacity(CHANGED_NAMESPACES * 4);
         match &controller.changed {
             Some(list) => {
@@ -306,8 +304,7 @@ impl Subsystem {
     }
 
     fn notification(&mut self, id: u16, keeps_event: bool) -> Result<Vec<u8>, Status> {
-        let controller =
-            self.controllers[usize::from(id)].as_mut().ok_or(Status::INTERNAL_ERROR)?;
+        let controller = self.controllers.need_mut(id)?;
         let left = controller.notifications.len().saturating_sub(1).min(255) as u8;
         let next = match keeps_event {
             true => controller.notifications.front().copied(),
@@ -325,20 +322,19 @@ impl Subsystem {
         // RGO: groups only, without namespaces.
         let groups_only = specific & 1 != 0;
         let mut header = AnaHeader::default();
-        let ana = self.ana[usize::from(controller)];
-        header.change_count.set(ana.changes);
+        let (state, changes) = self.controllers.ana(controller);
+        header.change_count.set(changes);
         header.groups.set(1);
         let ids: Vec<u32> = self
             .namespaces
             .iter()
-            .flatten()
             .filter(|it| !groups_only && it.attached.contains(controller))
             .map(|it| it.id)
             .collect();
-        let mut group = AnaGroup { state: ana.state as u8, ..Default::default() };
+        let mut group = AnaGroup { state: state as u8, ..Default::default() };
         group.group.set(identify::GROUP);
         group.namespaces.set(ids.len() as u32);
-        group.change_count.set(ana.changes);
+        group.change_count.set(changes);
         let mut page = header.as_bytes().to_vec();
         page.extend_from_slice(group.as_bytes());
         page.extend(ids.iter().flat_map(|id| id.to_le_bytes()));

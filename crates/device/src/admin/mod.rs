@@ -1,6 +1,7 @@
 //! Admin commands.
 
 mod abort;
+pub(crate) mod background;
 pub(crate) mod event;
 pub(crate) mod feature;
 mod firmware;
@@ -10,8 +11,12 @@ mod log;
 mod namespace;
 pub(crate) mod sanitize;
 pub(crate) mod self_test;
+mod state;
+mod timestamp;
 
-use crate::controller::Role;
+pub(crate) use state::AdminState;
+
+use crate::controllers::Role;
 use crate::output::ReplyKind;
 use crate::subsystem::{Answer, Subsystem};
 use crate::transfer::check_admin;
@@ -39,7 +44,7 @@ impl Subsystem {
         }
         let Some(slot) = self.queues.get(queue) else { return };
         let id = slot.controller;
-        let Some(controller) = &mut self.controllers[usize::from(id)] else { return };
+        let Some(controller) = self.controllers.get_mut(id) else { return };
         controller.last_seen = self.now.wall;
         if controller.is_fatal() {
             return;
@@ -50,7 +55,7 @@ impl Subsystem {
         }
         let role = controller.role;
         let context = Context { queue, controller: id, entry, data };
-        let outcome = self.check_admin(context, role).and_then(|()| self.admin(context));
+        let outcome = self.check_admin(context, role).and_then(|()| self.admin_command(context));
         match outcome {
             Ok(Answer::Done(result)) => self.reply(queue, entry, ReplyKind::Admin, result),
             Ok(Answer::Data(data)) => self.reply_data(queue, entry, ReplyKind::Admin, data),
@@ -77,13 +82,13 @@ impl Subsystem {
             admin::ASYNCHRONOUS_EVENT_REQUEST | admin::KEEP_ALIVE => Ok(()),
             _ if role == Role::Discovery => Err(Status::INVALID_OPCODE.do_not_retry()),
             admin::ABORT => Ok(()),
-            _ if self.sanitizes() => Err(Status::SANITIZE_IN_PROGRESS),
+            _ if self.admin.sanitizes() => Err(Status::SANITIZE_IN_PROGRESS),
             _ => all_there(),
         }
     }
 
     /// Carries a command out.
-    fn admin(&mut self, context: Context<'_>) -> Result<Answer, Status> {
+    fn admin_command(&mut self, context: Context<'_>) -> Result<Answer, Status> {
         match AdminCommand::parse(context.entry)? {
             AdminCommand::Identify(identify) => self.identify(context, identify),
             AdminCommand::GetLogPage(wanted) => self.log_page(context, wanted),

@@ -2,9 +2,9 @@
 
 use super::identify::NVM_COMMAND_SET;
 use super::{Context, format};
-use crate::command::Work;
-use crate::controller::Role;
-use crate::namespace::{ControllerSet, SECTOR_BYTES};
+use crate::commands::Work;
+use crate::controllers::Role;
+use crate::namespaces::ControllerSet;
 use crate::nvm::NAMESPACE_ALL;
 use crate::output::ReplyKind;
 use crate::subsystem::{Answer, Subsystem};
@@ -54,36 +54,35 @@ impl Subsystem {
             return Err(invalid());
         }
         let places = self.config.shard.ids().map(|id| id - 1);
-        let mut places = places.take_while(|at| *at < self.namespaces.len());
-        let place = places.find(|at| self.namespaces[*at].is_none());
+        let mut places = places.take_while(|at| *at < self.namespaces.places());
+        let place = places.find(|at| self.namespaces.get(*at).is_none());
         let at = place.ok_or(Status::NAMESPACE_ID_UNAVAILABLE.do_not_retry())?;
         let insufficient = Status::NAMESPACE_INSUFFICIENT_CAPACITY.do_not_retry();
         let bytes = blocks.checked_mul(1 << block_format.shift).ok_or(insufficient)?;
-        let extents = self.space.take(bytes).ok_or(insufficient)?;
+        let extents = self.namespaces.space_mut().take(bytes).ok_or(insufficient)?;
         let (id, shared) = (at as u32 + 1, wish.multipath & 1 != 0);
         let nobody = ControllerSet::none();
-        let mut namespace = self.new_namespace(id, extents, block_format, nobody, shared);
+        let mut namespace = self.namespaces.make(id, extents, block_format, nobody, shared);
         namespace.blocks = blocks;
         // There is room for as many namespaces as there may be, each in one run and attached to
         // somebody, but marks of blocks and reservations take of the same.
         if !self.can_describe(&namespace) {
-            self.space.give_back(&namespace.extents);
+            self.namespaces.space_mut().give_back(&namespace.extents);
             return Err(Status::INTERNAL_ERROR);
         }
-        self.namespaces[at] = Some(Box::new(namespace));
+        self.namespaces.insert(namespace);
         self.describe();
         Ok(Answer::Done(u64::from(id)))
     }
 
     fn delete_namespaces(&mut self, context: Context<'_>) -> Result<Answer, Status> {
         let ids: Vec<u32> = match context.entry.namespace_id.get() {
-            NAMESPACE_ALL => self.namespaces.iter().flatten().map(|it| it.id).collect(),
+            NAMESPACE_ALL => self.namespaces.iter().map(|it| it.id).collect(),
             id => vec![id],
         };
         for &id in &ids {
-            let place = self.namespaces.get((id as usize).wrapping_sub(1));
-            let namespace =
-                place.and_then(|it| it.as_ref()).ok_or(Status::INVALID_NAMESPACE.do_not_retry())?;
+            let namespace = self.namespaces.with_id(id);
+            let namespace = namespace.ok_or(Status::INVALID_NAMESPACE.do_not_retry())?;
             self.may_be_emptied(namespace, context.controller)?;
         }
         let index = self.begin(context.queue, context.entry, ReplyKind::Admin, 0);
@@ -92,7 +91,7 @@ impl Subsystem {
             let at = id as usize - 1;
             self.erase_namespace(index, at);
             self.namespace_changed(id);
-            extents.extend(self.namespaces[at].take().map(|it| it.extents).unwrap_or_default());
+            extents.extend(self.namespaces.remove(at).map(|it| it.extents).unwrap_or_default());
             self.overtake(at, Some(index), Status::INVALID_NAMESPACE.do_not_retry());
         }
         if let Some(command) = self.commands.get_mut(index) {
@@ -121,16 +120,11 @@ impl Subsystem {
         }
         let (list, _) = <[U16]>::ref_from_prefix_with_elems(rest, usize::from(count.get()))
             .map_err(|_| short)?;
-        let place = self.namespaces.get((id as usize).wrapping_sub(1));
-        let namespace =
-            place.and_then(|it| it.as_ref()).ok_or(Status::INVALID_NAMESPACE.do_not_retry())?;
+        let namespace = self.namespaces.with_id(id);
+        let namespace = namespace.ok_or(Status::INVALID_NAMESPACE.do_not_retry())?;
         let mut seen = Vec::with_capacity(list.len());
         for controller in list.iter().map(|controller| controller.get()) {
-            let exists = self
-                .controllers
-                .get(usize::from(controller))
-                .and_then(|it| it.as_ref())
-                .is_some_and(|it| it.role == Role::Io);
+            let exists = self.controllers.get(controller).is_some_and(|it| it.role == Role::Io);
             if !exists || seen.contains(&controller) {
                 return Err(bad_list);
             }
@@ -147,7 +141,7 @@ impl Subsystem {
         if !self.can_describe_more(2 * seen.len()) {
             return Err(Status::INTERNAL_ERROR);
         }
-        let Some(namespace) = &mut self.namespaces[id as usize - 1] else {
+        let Some(namespace) = self.namespaces.with_id_mut(id) else {
             return Err(Status::INTERNAL_ERROR);
         };
         for &controller in &seen {
@@ -165,6 +159,6 @@ impl Subsystem {
 
     /// Bytes that lie in namespaces.
     pub fn allocated_bytes(&self) -> u64 {
-        self.space.sectors * SECTOR_BYTES - self.space.free_bytes()
+        self.media.data_bytes() - self.namespaces.space().free_bytes()
     }
 }

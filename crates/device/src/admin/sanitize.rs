@@ -4,10 +4,10 @@
 //! same at no cost (SANICAP.NDI).
 
 use super::Context;
-use crate::background::{Erasure, What};
-use crate::command::{Overwrite, Step, Work};
-use crate::controller::Role;
-use crate::namespace::{SECTOR_BYTES, WriteProtection};
+use crate::admin::background::{Erasure, What};
+use crate::commands::{Overwrite, Step, Work};
+use crate::controllers::Role;
+use crate::namespaces::WriteProtection;
 use crate::output::ReplyKind;
 use crate::slots::NONE;
 use crate::subsystem::{Answer, Subsystem};
@@ -107,10 +107,10 @@ impl Subsystem {
             // A sanitize never fails here.
             return Ok(Answer::Done(0));
         }
-        if command.keeps_allocated() && self.sanitize_config == 0 {
+        if command.keeps_allocated() && self.admin.sanitize_config == 0 {
             return Err(Status::INVALID_FIELD.do_not_retry());
         }
-        for namespace in self.namespaces.iter().flatten() {
+        for namespace in self.namespaces.iter() {
             if namespace.protection != WriteProtection::None {
                 return Err(Status::NAMESPACE_WRITE_PROTECTED.do_not_retry());
             }
@@ -119,9 +119,9 @@ impl Subsystem {
             }
         }
         self.abort_self_test(9);
-        self.sanitize = Sanitize { state: State::UnderWay, command, writes: 0 };
+        self.admin.sanitize = Sanitize { state: State::UnderWay, command, writes: 0 };
         // It has begun when that is on stable storage: from then on nothing stops it.
-        self.is_described = false;
+        self.media.outdate_description();
         let index = self.begin(context.queue, context.entry, ReplyKind::Admin, 0);
         if let Some(command) = self.commands.get_mut(index) {
             command.start = 0;
@@ -134,11 +134,11 @@ impl Subsystem {
     }
 
     pub(crate) fn restart_sanitize(&mut self) {
-        for at in 0..self.namespaces.len() {
+        for at in 0..self.namespaces.places() {
             self.overtake(at, None, Status::SANITIZE_IN_PROGRESS);
         }
         self.settle_guard();
-        let span = self.erasure_time(self.sanitize.erasure());
+        let span = self.erasure_time(self.admin.sanitize.erasure());
         self.begin_task(span, What::Sanitize);
     }
 
@@ -149,8 +149,9 @@ impl Subsystem {
         let index = self.insert(command);
         let mut steps = Vec::new();
         for id in (1..).map(NamespaceId) {
-            let Some(sectors) = self.drive.namespace_sectors(id) else { break };
-            let most = u64::from(u32::MAX) / self.space.unit_sectors * self.space.unit_sectors;
+            let Some(sectors) = self.model.drive().namespace_sectors(id) else { break };
+            let most = u64::from(u32::MAX) / self.namespaces.space().unit_sectors()
+                * self.namespaces.space().unit_sectors();
             let mut sector = 0;
             while sector < sectors {
                 let part = (sectors - sector).min(most) as u32;
@@ -163,7 +164,7 @@ impl Subsystem {
             command.steps.extend(steps);
             command.work = Work::Sanitize;
         }
-        let bytes = self.metadata_place(self.space.sectors * SECTOR_BYTES);
+        let bytes = self.media.metadata_place(self.media.data_bytes());
         let discards = vec![(0, bytes)];
         self.overwrite(index, Overwrite { parts: vec![], discards, flush: true });
         self.start(index);
@@ -171,29 +172,24 @@ impl Subsystem {
 
     /// Everything is gone.
     pub(crate) fn sanitized(&mut self) {
-        let asked_not_to = self.sanitize.command.keeps_allocated();
+        let asked_not_to = self.admin.sanitize.command.keeps_allocated();
         let (state, event) = match asked_not_to {
             true => (State::DoneDeallocated, super::event::SANITIZE_COMPLETED_DEALLOCATED),
             false => (State::Done, super::event::SANITIZE_COMPLETED),
         };
-        self.sanitize.state = state;
-        self.sanitize.writes = self.health.writes;
-        for namespace in self.namespaces.iter_mut().flatten() {
+        self.admin.sanitize.state = state;
+        self.admin.sanitize.writes = self.health.counts().writes;
+        for namespace in self.namespaces.iter_mut() {
             namespace.uncorrectable.clear_all();
             namespace.settle();
         }
-        self.is_described = false;
+        self.media.outdate_description();
         // Nobody waits for it: if it is lost, everything is erased once more, unless a host has
         // flushed since.
         let _ = self.flush_store();
         self.settle_guard();
-        let ids: Vec<u16> = self
-            .controllers
-            .iter()
-            .flatten()
-            .filter(|it| it.role == Role::Io)
-            .map(|it| it.id)
-            .collect();
+        let ids: Vec<u16> =
+            self.controllers.iter().filter(|it| it.role == Role::Io).map(|it| it.id).collect();
         for id in ids {
             self.raise(id, event);
         }
@@ -201,12 +197,13 @@ impl Subsystem {
 
     pub(super) fn sanitize_page(&self) -> Vec<u8> {
         let seconds = |span: Span| (span.as_ps().div_ceil(1_000_000_000_000)) as u32;
-        let state = &self.sanitize;
-        let progress = match self.tasks.iter().find(|task| matches!(task.what, What::Sanitize)) {
-            Some(task) => task.progress(self.now.wall, 0xfffe),
-            None if state.is_under_way() => 0xfffe,
-            None => 0xffff,
-        };
+        let state = &self.admin.sanitize;
+        let progress =
+            match self.admin.tasks.iter().find(|task| matches!(task.what, What::Sanitize)) {
+                Some(task) => task.progress(self.now.wall, 0xfffe),
+                None if state.is_under_way() => 0xfffe,
+                None => 0xffff,
+            };
         let code = u32::from(state.state.code());
         let passes = match state.state {
             State::Done | State::DoneDeallocated
@@ -216,7 +213,7 @@ impl Subsystem {
             }
             _ => 0,
         };
-        let untouched = !state.is_under_way() && state.writes == self.health.writes;
+        let untouched = !state.is_under_way() && state.writes == self.health.counts().writes;
         let mut page = SanitizeStatus::default();
         page.progress.set(progress as u16);
         page.status.set((code | passes << 3 | u32::from(untouched) << 8) as u16);

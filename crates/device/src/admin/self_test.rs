@@ -3,7 +3,7 @@
 //! There is no hardware to test: a test takes its time and passes, and says so.
 
 use super::{Context, identify};
-use crate::background::What;
+use crate::admin::background::What;
 use crate::nvm::NAMESPACE_ALL;
 use crate::subsystem::{Answer, Subsystem};
 use mynah_stamp::Span;
@@ -36,7 +36,7 @@ impl Subsystem {
     ) -> Result<Answer, Status> {
         let namespace = context.entry.namespace_id.get();
         if !matches!(namespace, 0 | NAMESPACE_ALL) {
-            self.active(context.controller, namespace)?;
+            self.namespaces.active(context.controller, namespace)?;
         }
         let span = match code {
             SelfTestCode::Short => SHORT,
@@ -47,7 +47,7 @@ impl Subsystem {
             }
             SelfTestCode::Reserved(_) => return Err(Status::INVALID_FIELD.do_not_retry()),
         };
-        if self.tasks.iter().any(|task| matches!(task.what, What::SelfTest(_))) {
+        if self.admin.tasks.iter().any(|task| matches!(task.what, What::SelfTest(_))) {
             return Err(Status::SELF_TEST_IN_PROGRESS);
         }
         let controller = context.controller;
@@ -57,9 +57,9 @@ impl Subsystem {
 
     /// Ends a test that is under way, if there is one.
     pub(crate) fn abort_self_test(&mut self, result: u8) {
-        let at = self.tasks.iter().position(|task| matches!(task.what, What::SelfTest(_)));
+        let at = self.admin.tasks.iter().position(|task| matches!(task.what, What::SelfTest(_)));
         if let Some(at) = at
-            && let What::SelfTest(test) = self.tasks.swap_remove(at).what
+            && let What::SelfTest(test) = self.admin.tasks.swap_remove(at).what
         {
             self.finish_self_test(test, result);
         }
@@ -67,7 +67,7 @@ impl Subsystem {
 
     /// A controller was reset: a short test that it had started ends; an extended one goes on.
     pub(crate) fn reset_self_test(&mut self, controller: u16) {
-        let short = self.tasks.iter().any(|task| {
+        let short = self.admin.tasks.iter().any(|task| {
             matches!(task.what, What::SelfTest(test) if test.code == SelfTestCode::Short && test.controller == controller)
         });
         if short {
@@ -80,20 +80,20 @@ impl Subsystem {
             SelfTestResult { status: test.code.code() << 4 | result, ..Default::default() };
         entry.power_on_hours.set((self.now.wall.as_secs_f64() / 3600.0) as u64);
         entry.namespace_id.set(test.namespace);
-        self.self_tests.insert(0, entry);
-        self.self_tests.truncate(RESULTS);
+        self.admin.self_tests.insert(0, entry);
+        self.admin.self_tests.truncate(RESULTS);
     }
 
     pub(super) fn self_test_page(&self) -> Vec<u8> {
         let mut log = SelfTestLog::default();
-        for task in &self.tasks {
+        for task in &self.admin.tasks {
             if let What::SelfTest(test) = task.what {
                 log.current = test.code.code();
                 log.completion = task.progress(self.now.wall, 100) as u8;
             }
         }
         let mut results = [SelfTestResult { status: NO_RESULT, ..Default::default() }; RESULTS];
-        for (place, result) in results.iter_mut().zip(&self.self_tests) {
+        for (place, result) in results.iter_mut().zip(&self.admin.self_tests) {
             *place = *result;
         }
         log.results = results;

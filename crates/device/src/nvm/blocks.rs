@@ -1,38 +1,14 @@
 //! Blocks brought together from the store, and what then happens to them; writes that keep
 //! what they replace; commands that need a namespace for themselves.
 
-use super::HELD_BYTES_MAX;
-use super::compare::FirstHalf;
 use super::protection::{METADATA_BYTES, brought_together, complement};
-use crate::command::{BlockRun, Blocks, Overwrite, Segment, Then, Work};
-use crate::held::Held;
-use crate::namespace::SECTOR_BYTES;
-use crate::output::{Queue, ReplyData, ReplyKind};
+use crate::commands::{BlockRun, Blocks, Overwrite, Segment, Then, Work};
+use crate::namespaces::SECTOR_BYTES;
+use crate::output::{ReplyData, ReplyKind};
 use crate::slots::NONE;
 use crate::store::Ready;
 use crate::subsystem::Subsystem;
-use mynah_wire::nvme::command::NvmCommand;
-use mynah_wire::nvme::{Status, SubmissionEntry};
-
-/// A command that waits for a namespace until another is done with it.
-#[derive(Debug)]
-pub(crate) struct Deferred {
-    queue: Queue,
-    namespace: u32,
-    entry: SubmissionEntry,
-    command: NvmCommand,
-    data: Vec<u8>,
-    /// The first half, if it is the second half of a fused operation.
-    first: Option<FirstHalf>,
-    /// The memory of all this.
-    held: Held,
-}
-
-impl Deferred {
-    pub(crate) fn queue(&self) -> Queue {
-        self.queue
-    }
-}
+use mynah_wire::nvme::Status;
 
 /// Where blocks lie in the store: first byte and bytes.
 pub(super) struct Place {
@@ -44,14 +20,15 @@ pub(super) struct Place {
 impl Subsystem {
     /// Where a range of blocks lies in the store.
     pub(super) fn places(&self, namespace: usize, start: u64, blocks: u64) -> Vec<Place> {
-        let Some(namespace) = &self.namespaces[namespace] else { return vec![] };
+        let Some(namespace) = self.namespaces.get(namespace) else { return vec![] };
         let format = namespace.format;
         let per_block = format.block_sectors();
         let parts = namespace.parts(start * per_block, blocks * per_block);
-        let place = |part: crate::namespace::Extent| Place {
+        let place = |part: crate::namespaces::Extent| Place {
             data: (part.store, part.sectors * SECTOR_BYTES),
-            metadata: (format.metadata > 0)
-                .then(|| (self.metadata_place(part.store), part.sectors * METADATA_BYTES as u64)),
+            metadata: (format.metadata > 0).then(|| {
+                (self.media.metadata_place(part.store), part.sectors * METADATA_BYTES as u64)
+            }),
         };
         parts.map(place).collect()
     }
@@ -75,7 +52,7 @@ impl Subsystem {
 
     fn near(&mut self, index: u32, (at, bytes): (u64, u64)) -> Segment {
         let bytes = bytes as u32;
-        let ready = self.store.fetch(at, bytes);
+        let ready = self.media.fetch(at, bytes);
         self.wait_for(index, ready);
         let job = if let Ready::Later(job) = ready { Some(job) } else { None };
         Segment { at, bytes, job }
@@ -88,7 +65,7 @@ impl Subsystem {
         let mut rest = &mut all[..];
         for segment in segments {
             let (part, tail) = rest.split_at_mut(segment.bytes as usize);
-            self.store.read(segment.job, segment.at, part);
+            self.media.read(segment.job, segment.at, part);
             rest = tail;
         }
         all
@@ -115,7 +92,7 @@ impl Subsystem {
         // A comparison is to see all of a write or nothing; the host may try again.
         let is_in_between = !command.exclusive
             && matches!(then, Then::Copy { .. } | Then::Overwrite { .. })
-            && self.namespaces[namespace].as_ref().is_some_and(|it| it.exclusive > 0);
+            && self.namespaces.get(namespace).is_some_and(|it| it.exclusive > 0);
         if is_in_between && command.status.is_success() {
             command.status = Status::COMMAND_INTERRUPTED;
         }
@@ -124,18 +101,18 @@ impl Subsystem {
             command.work = work;
             if command.overtaken || is_in_between {
                 for job in data.iter().filter_map(|segment| segment.job) {
-                    self.store.forget(job);
+                    self.media.forget(job);
                 }
             } else {
                 // Even where nobody listens any more: the model counts it as written.
-                self.keep(&data);
+                self.media.keep(&data);
                 self.apply(index, *overwrite);
             }
             return self.go_on(index);
         }
         if !status.is_success() || orphan {
             for job in data.iter().chain(&metadata).filter_map(|segment| segment.job) {
-                self.store.forget(job);
+                self.media.forget(job);
             }
             if let Then::CompareAndWrite { second, .. } = then {
                 return self.fail_fused(index, status, &second.entry);
@@ -144,7 +121,7 @@ impl Subsystem {
         }
         let data = self.collect(&data);
         let block_sectors =
-            self.namespaces[namespace].as_ref().map_or(1, |it| it.format.block_sectors());
+            self.namespaces.get(namespace).map_or(1, |it| it.format.block_sectors());
         let mut metadata = brought_together(self.collect(&metadata), block_sectors);
         complement(&mut metadata);
         if let Err((status, block)) = self.check(namespace, &runs, &data, &metadata) {
@@ -202,7 +179,7 @@ impl Subsystem {
         data: &[u8],
         metadata: &[u8],
     ) -> Result<(), (Status, u64)> {
-        let Some(namespace) = &self.namespaces[namespace] else {
+        let Some(namespace) = self.namespaces.get(namespace) else {
             return Err((Status::INVALID_NAMESPACE, 0));
         };
         let format = namespace.format;
@@ -226,7 +203,7 @@ impl Subsystem {
         if metadata.is_empty() || strip {
             return data;
         }
-        let shift = self.namespaces[namespace].as_ref().map_or(9, |it| it.format.shift);
+        let shift = self.namespaces.get(namespace).map_or(9, |it| it.format.shift);
         let mut joined = Vec::with_capacity(data.len() + metadata.len());
         for (data, metadata) in data.chunks(1 << shift).zip(metadata.chunks(METADATA_BYTES)) {
             joined.extend_from_slice(data);
@@ -240,7 +217,7 @@ impl Subsystem {
     pub(crate) fn overwrite(&mut self, index: u32, overwrite: Overwrite) {
         // The model deallocates for good: a power cut does not bring back what was erased.
         let own = self.commands.get(index).is_some_and(|it| it.kind == ReplyKind::Admin);
-        if self.before.is_none() || own {
+        if !self.media.keeps_replaced() || own {
             return self.apply(index, overwrite);
         }
         let places: Vec<(u64, u64)> = overwrite
@@ -251,12 +228,12 @@ impl Subsystem {
             .collect();
         let mut segments = Vec::new();
         for place in places {
-            for unit in self.kept_places(place) {
+            for unit in self.media.kept_places(place) {
                 segments.push(self.near(index, unit));
             }
         }
         if segments.iter().all(|segment| segment.job.is_none()) {
-            self.keep(&segments);
+            self.media.keep(&segments);
             return self.apply(index, overwrite);
         }
         if self.commands.get(index).is_some_and(|command| command.held.is_none()) {
@@ -271,20 +248,20 @@ impl Subsystem {
     }
 
     fn apply(&mut self, index: u32, overwrite: Overwrite) {
-        if overwrite.flush && self.before.is_some() {
+        if overwrite.flush && self.media.keeps_replaced() {
             // It is on flash when the command completes. Metadata go with their data.
             let parts = overwrite.parts.iter().map(|(at, bytes)| (*at, at + bytes.len() as u64));
             let discards = overwrite.discards.iter().map(|(at, bytes)| (*at, at + bytes));
-            let data_end = self.space.sectors * SECTOR_BYTES;
+            let data_end = self.media.data_bytes();
             let runs: Vec<_> = parts.chain(discards).filter(|run| run.0 < data_end).collect();
             self.makes_certain(index, &runs);
         }
         for (at, bytes) in &overwrite.parts {
-            let ready = self.store.write(*at, bytes);
+            let ready = self.media.write(*at, bytes);
             self.wait_for(index, ready);
         }
         for &(at, bytes) in &overwrite.discards {
-            let ready = self.store.discard(at, bytes);
+            let ready = self.media.discard(at, bytes);
             self.wait_for(index, ready);
         }
         if overwrite.flush {
@@ -293,68 +270,11 @@ impl Subsystem {
         }
     }
 
-    /// Puts a command off while another has the namespace for itself; whether it was.
-    ///
-    /// # Errors
-    /// If its host holds too much memory for that.
-    pub(super) fn defer(
-        &mut self,
-        queue: u32,
-        entry: &SubmissionEntry,
-        command: NvmCommand,
-        data: &[u8],
-        namespace: usize,
-    ) -> Result<bool, Status> {
-        let busy = self.namespaces[namespace].as_ref().is_some_and(|it| it.exclusive > 0);
-        if busy {
-            self.put_off(queue, entry, command, data, namespace, None)?;
-        }
-        Ok(busy)
-    }
-
-    pub(super) fn put_off(
-        &mut self,
-        queue: u32,
-        entry: &SubmissionEntry,
-        command: NvmCommand,
-        data: &[u8],
-        namespace: usize,
-        first: Option<FirstHalf>,
-    ) -> Result<(), Status> {
-        let slot = self.queues.get(queue).ok_or(Status::INTERNAL_ERROR)?;
-        slot.account.check(HELD_BYTES_MAX)?;
-        let first_bytes = first.as_ref().map_or(0, |first| first.data.len());
-        let held = slot.account.hold(data.len() + first_bytes);
-        let (queue, namespace) = (Queue(queue), namespace as u32);
-        let (entry, data) = (*entry, data.to_vec());
-        self.deferred.push_back(Deferred { queue, namespace, entry, command, data, first, held });
-        Ok(())
-    }
-
-    /// A command does not need the namespace for itself any more.
-    pub(crate) fn release_exclusive(&mut self, namespace: u32) {
-        // Where it has been deleted, what waits for it is refused.
-        if let Some(target) = &mut self.namespaces[namespace as usize] {
-            target.exclusive -= 1;
-            target.settle();
-            if target.exclusive > 0 {
-                return;
-            }
-        }
-        for _ in 0..self.deferred.len() {
-            let Some(command) = self.deferred.pop_front() else { break };
-            if command.namespace != namespace {
-                self.deferred.push_back(command);
-                continue;
-            }
-            let Deferred { queue, entry, command, data, first, held, .. } = command;
-            // It does not stand in its own way.
-            drop(held);
-            // One of them may need the namespace for itself again.
-            match first {
-                None => self.carry_out(queue.0, &entry, command, &data),
-                Some(first) => self.pair(queue.0, first, &entry, &data),
-            }
+    /// A command begins whose success makes writes certain: to these runs of bytes of the
+    /// store, each by its first byte and the byte behind its last.
+    pub(crate) fn makes_certain(&mut self, index: u32, runs: &[(u64, u64)]) {
+        if let Some(command) = self.commands.get_mut(index) {
+            command.certain = self.media.makes_certain(runs);
         }
     }
 }

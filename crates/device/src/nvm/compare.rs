@@ -3,7 +3,7 @@
 
 use super::protection::Check;
 use super::{Access, check_range};
-use crate::command::{BlockRun, FusedWrite, Then, Work};
+use crate::commands::{BlockRun, FusedWrite, Then, Work};
 use crate::output::{Queue, Reply, ReplyData, ReplyKind};
 use crate::slots::NONE;
 use crate::subsystem::Subsystem;
@@ -21,8 +21,15 @@ const SECOND: u8 = 2;
 /// The first half of a fused operation, and its data.
 #[derive(Debug)]
 pub(crate) struct FirstHalf {
-    pub(super) entry: SubmissionEntry,
-    pub(super) data: Vec<u8>,
+    entry: SubmissionEntry,
+    data: Vec<u8>,
+}
+
+impl FirstHalf {
+    /// Bytes of its data.
+    pub(crate) fn bytes(&self) -> usize {
+        self.data.len()
+    }
 }
 
 impl Subsystem {
@@ -45,7 +52,7 @@ impl Subsystem {
         second: Option<Box<FusedWrite>>,
     ) -> Result<(), Status> {
         let at = self.admit(queue, entry, Access::Read)?;
-        let namespace = self.namespaces[at].as_ref().ok_or(Status::INTERNAL_ERROR)?;
+        let namespace = self.namespaces.need(at)?;
         let format = namespace.format;
         let BlockCommand { start, blocks, .. } = io;
         check_range(namespace, start, u64::from(blocks))?;
@@ -74,7 +81,7 @@ impl Subsystem {
         if is_fused
             && waits
             && let (Some(command), Some(namespace)) =
-                (self.commands.get_mut(index), &mut self.namespaces[at])
+                (self.commands.get_mut(index), self.namespaces.get_mut(at))
         {
             command.exclusive = true;
             namespace.exclusive += 1;
@@ -92,7 +99,7 @@ impl Subsystem {
         io: BlockCommand,
     ) -> Result<(), Status> {
         let at = self.admit(queue, entry, Access::Read)?;
-        let namespace = self.namespaces[at].as_ref().ok_or(Status::INTERNAL_ERROR)?;
+        let namespace = self.namespaces.need(at)?;
         let format = namespace.format;
         let BlockCommand { start, blocks, .. } = io;
         check_range(namespace, start, u64::from(blocks))?;
@@ -134,7 +141,7 @@ impl Subsystem {
         }
     }
 
-    pub(super) fn pair(
+    pub(crate) fn pair(
         &mut self,
         queue: u32,
         first: FirstHalf,
@@ -152,7 +159,7 @@ impl Subsystem {
         };
         // The write's own errors come first: nothing is to be compared in vain.
         let checked = self.admit(queue, entry, Access::Write).and_then(|at| {
-            let format = self.namespaces[at].as_ref().ok_or(Status::INTERNAL_ERROR)?.format;
+            let format = self.namespaces.need(at)?.format;
             let check = Check::of(&io, format)?;
             self.split(at, io.start, io.blocks, data, check)?;
             Ok((at, check))
@@ -164,7 +171,7 @@ impl Subsystem {
                 return self.fail(queue, entry, ReplyKind::Write, status);
             }
         };
-        if self.namespaces[at].as_ref().is_some_and(|it| it.exclusive > 0) {
+        if self.namespaces.get(at).is_some_and(|it| it.exclusive > 0) {
             let half = FirstHalf { entry: first, data: first_data };
             let write = NvmCommand::Write(io);
             if let Err(status) = self.put_off(queue, entry, write, data, at, Some(half)) {

@@ -2,7 +2,7 @@
 
 use super::protection::{Check, complement};
 use super::{Access, check_range};
-use crate::command::{BlockRun, Then};
+use crate::commands::{BlockRun, Then};
 use crate::output::ReplyKind;
 use crate::subsystem::Subsystem;
 use mynah_model::io::Operation;
@@ -31,7 +31,7 @@ impl Subsystem {
         if self.defer(queue, entry, NvmCommand::Copy(copy), data, at)? {
             return Ok(());
         }
-        let namespace = self.namespaces[at].as_ref().ok_or(Status::INTERNAL_ERROR)?;
+        let namespace = self.namespaces.need(at)?;
         let format = namespace.format;
         let invalid = Status::INVALID_FIELD.do_not_retry();
         if copy.descriptor_format != 0 {
@@ -102,7 +102,7 @@ impl Subsystem {
         through: bool,
         (data, mut metadata): (Vec<u8>, Vec<u8>),
     ) {
-        let Some(target) = &self.namespaces[namespace] else { return };
+        let Some(target) = self.namespaces.get(namespace) else { return };
         let format = target.format;
         let size = 1usize << format.shift;
         if format.protection != 0 {

@@ -3,8 +3,8 @@
 
 use super::protection::{Check, METADATA_BYTES, complement, spread};
 use super::{Access, check_range};
-use crate::command::Overwrite;
-use crate::namespace::SECTOR_BYTES;
+use crate::commands::Overwrite;
+use crate::namespaces::SECTOR_BYTES;
 use crate::output::ReplyKind;
 use crate::subsystem::Subsystem;
 use mynah_model::io::Operation;
@@ -47,7 +47,7 @@ impl Subsystem {
         let ranges = <[DatasetRange]>::ref_from_prefix_with_elems(data, count)
             .map_err(|_| Status::SGL_DATA_LENGTH_INVALID.do_not_retry())?
             .0;
-        let namespace = self.namespaces[at].as_ref().ok_or(Status::INTERNAL_ERROR)?;
+        let namespace = self.namespaces.need(at)?;
         for range in ranges {
             if range.blocks.get() > 0 {
                 check_range(namespace, range.start.get(), u64::from(range.blocks.get()))?;
@@ -82,10 +82,12 @@ impl Subsystem {
 
     /// Notes that blocks are deallocated, and which bytes of the store go with them.
     fn deallocated(&mut self, at: usize, start: u64, blocks: u64, discards: &mut Vec<(u64, u64)>) {
-        if let Some(namespace) = &mut self.namespaces[at]
+        if let Some(namespace) = self.namespaces.get_mut(at)
             && !namespace.uncorrectable.is_empty()
         {
-            self.is_described &= !namespace.uncorrectable.clear(start, blocks);
+            if namespace.uncorrectable.clear(start, blocks) {
+                self.media.outdate_description();
+            }
             namespace.settle();
         }
         for place in self.places(at, start, blocks) {
@@ -96,8 +98,9 @@ impl Subsystem {
 
     /// The runs of blocks that fill whole mapping units of the drive within a range.
     fn whole_units(&self, at: usize, start: u64, blocks: u64) -> Vec<(u64, u64)> {
-        let Some(namespace) = &self.namespaces[at] else { return vec![] };
-        let (unit, per_block) = (self.space.unit_sectors, namespace.format.block_sectors());
+        let Some(namespace) = self.namespaces.get(at) else { return vec![] };
+        let (unit, per_block) =
+            (self.namespaces.space().unit_sectors(), namespace.format.block_sectors());
         let mut sector = start * per_block;
         let mut runs = Vec::new();
         for part in namespace.parts(sector, blocks * per_block) {
@@ -126,7 +129,7 @@ impl Subsystem {
         if self.defer(queue, entry, NvmCommand::WriteZeroes(io), &[], at)? {
             return Ok(());
         }
-        let namespace = self.namespaces[at].as_ref().ok_or(Status::INTERNAL_ERROR)?;
+        let namespace = self.namespaces.need(at)?;
         let format = namespace.format;
         let (start, blocks) = (io.start, u64::from(io.blocks));
         check_range(namespace, start, blocks)?;
@@ -166,7 +169,7 @@ impl Subsystem {
         check: Check,
         through: bool,
     ) {
-        let Some(namespace) = &self.namespaces[at] else { return };
+        let Some(namespace) = self.namespaces.get(at) else { return };
         let format = namespace.format;
         let guard = guard(&vec![0; 1 << format.shift]);
         let mut parts = Vec::new();
@@ -186,8 +189,10 @@ impl Subsystem {
             let metadata = spread(&metadata, format.block_sectors());
             parts.extend(place.metadata.map(|(at, _)| (at, metadata)));
         }
-        if let Some(namespace) = &mut self.namespaces[at] {
-            self.is_described &= !namespace.uncorrectable.clear(start, blocks);
+        if let Some(namespace) = self.namespaces.get_mut(at) {
+            if namespace.uncorrectable.clear(start, blocks) {
+                self.media.outdate_description();
+            }
             namespace.settle();
         }
         self.overwrite(index, Overwrite { parts, discards, flush: through });
@@ -203,14 +208,14 @@ impl Subsystem {
         if self.defer(queue, entry, NvmCommand::WriteUncorrectable(io), &[], at)? {
             return Ok(());
         }
-        let namespace = self.namespaces[at].as_ref().ok_or(Status::INTERNAL_ERROR)?;
+        let namespace = self.namespaces.need(at)?;
         let (start, blocks) = (io.start, u64::from(io.blocks));
         check_range(namespace, start, blocks)?;
         self.check_marks(namespace.uncorrectable.mark_adds(start, blocks).into())?;
-        let namespace = self.namespaces[at].as_mut().ok_or(Status::INTERNAL_ERROR)?;
+        let namespace = self.namespaces.need_mut(at)?;
         namespace.uncorrectable.mark(start, blocks);
         namespace.settle();
-        self.is_described = false;
+        self.media.outdate_description();
         self.reply(queue, entry, ReplyKind::OtherIo, 0);
         Ok(())
     }

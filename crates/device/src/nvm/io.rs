@@ -2,9 +2,9 @@
 
 use super::protection::{Check, METADATA_BYTES, complement, spread};
 use super::{Access, NAMESPACE_ALL, check_range};
-use crate::command::{BlockRun, Command, Overwrite, Step, Then, Work};
+use crate::commands::{BlockRun, Command, Overwrite, Step, Then, Work};
 use crate::config::Timing;
-use crate::namespace::SECTOR_BYTES;
+use crate::namespaces::SECTOR_BYTES;
 use crate::output::{Media, Output, Queue, Reply, ReplyData, ReplyKind};
 use crate::slots::NONE;
 use crate::store::{PREFETCHED_BYTES, Ready};
@@ -30,14 +30,14 @@ impl Subsystem {
     ) -> Result<Option<Plain>, Status> {
         let slot = self.queues.get(queue).ok_or(Status::INTERNAL_ERROR)?;
         let id = entry.namespace_id.get();
-        let namespace = self.active(slot.controller, id)?;
+        let namespace = self.namespaces.active(slot.controller, id)?;
         let BlockCommand { start, blocks, .. } = io;
         check_range(namespace, start, u64::from(blocks))?;
         let bytes = blocks << namespace.format.shift;
         if bytes > slot.transport.max_transfer_bytes {
             return Err(Status::INVALID_FIELD.do_not_retry());
         }
-        if !namespace.plain || self.is_guarded {
+        if !namespace.plain || self.namespaces.is_guarded() {
             return Ok(None);
         }
         let extent = &namespace.extents[0];
@@ -63,7 +63,7 @@ impl Subsystem {
             return self.guarded_read(queue, entry, io);
         };
         check_room(entry, plain.bytes.into())?;
-        let ready = self.store.fetch(plain.at, plain.bytes);
+        let ready = self.media.fetch(plain.at, plain.bytes);
         if self.config.timing == Timing::Immediate && ready == Ready::Now {
             self.answer_plain(queue, entry, ReplyKind::Read, &plain);
             return Ok(());
@@ -83,7 +83,7 @@ impl Subsystem {
     fn bring_near(&self, plain: &Plain) {
         let bytes = plain.bytes.min(BYTES_NEAR_MAX);
         for at in (0..bytes).step_by(PREFETCHED_BYTES) {
-            if !self.store.prefetch(plain.at + u64::from(at), bytes - at) {
+            if !self.media.prefetch(plain.at + u64::from(at), bytes - at) {
                 break;
             }
         }
@@ -106,7 +106,7 @@ impl Subsystem {
         if self.through(io.force_unit_access) {
             return self.guarded_write(queue, entry, io, data);
         }
-        let ready = self.store.write(plain.at, data);
+        let ready = self.media.write(plain.at, data);
         if self.config.timing == Timing::Immediate && ready == Ready::Now {
             self.answer_plain(queue, entry, ReplyKind::Write, &plain);
             return Ok(());
@@ -207,7 +207,7 @@ impl Subsystem {
         io: BlockCommand,
     ) -> Result<(), Status> {
         let at = self.admit(queue, entry, Access::Read)?;
-        let namespace = self.namespaces[at].as_ref().ok_or(Status::INTERNAL_ERROR)?;
+        let namespace = self.namespaces.need(at)?;
         let format = namespace.format;
         let BlockCommand { start, blocks, .. } = io;
         check_range(namespace, start, u64::from(blocks))?;
@@ -255,11 +255,11 @@ impl Subsystem {
         if self.defer(queue, entry, NvmCommand::Write(io), data, at)? {
             return Ok(());
         }
-        let namespace = self.namespaces[at].as_ref().ok_or(Status::INTERNAL_ERROR)?;
+        let namespace = self.namespaces.need(at)?;
         let format = namespace.format;
         let BlockCommand { start, blocks, .. } = io;
         let check = Check::of(&io, format)?;
-        if self.before.is_some() {
+        if self.media.keeps_replaced() {
             // It may have to wait for what it replaces.
             self.check_held(queue)?;
         }
@@ -285,7 +285,7 @@ impl Subsystem {
         from: &[u8],
         check: Check,
     ) -> Result<(Vec<u8>, Vec<u8>), Status> {
-        let namespace = self.namespaces[namespace].as_ref().ok_or(Status::INTERNAL_ERROR)?;
+        let namespace = self.namespaces.need(namespace)?;
         check_range(namespace, start, u64::from(blocks))?;
         let format = namespace.format;
         let moved = Self::moved_bytes(blocks, format.shift, format.metadata, check.action);
@@ -323,9 +323,11 @@ impl Subsystem {
         content: Option<(Vec<u8>, Vec<u8>)>,
         through: bool,
     ) {
-        let Some(target) = &mut self.namespaces[namespace] else { return };
+        let Some(target) = self.namespaces.get_mut(namespace) else { return };
         if !target.uncorrectable.is_empty() {
-            self.is_described &= !target.uncorrectable.clear(start, blocks);
+            if target.uncorrectable.clear(start, blocks) {
+                self.media.outdate_description();
+            }
             target.settle();
         }
         let (shift, block_sectors) = (target.format.shift, target.format.block_sectors());
@@ -354,13 +356,15 @@ impl Subsystem {
         let controller = slot.controller;
         let mut namespaces = Vec::new();
         if entry.namespace_id.get() == NAMESPACE_ALL {
-            self.check_path(controller)?;
-            let all = 0..self.namespaces.len();
-            namespaces.extend(all.filter(|&at| self.active(controller, at as u32 + 1).is_ok()));
+            self.controllers.check_path(controller)?;
+            let all = 0..self.namespaces.places();
+            namespaces.extend(
+                all.filter(|&at| self.namespaces.active(controller, at as u32 + 1).is_ok()),
+            );
         } else {
             namespaces.push(self.admit(queue, entry, Access::Flush)?);
         }
-        if self.sanitizes() {
+        if self.admin.sanitizes() {
             return Err(Status::SANITIZE_IN_PROGRESS);
         }
         let first = namespaces.first().copied().unwrap_or(0);
@@ -376,17 +380,15 @@ impl Subsystem {
     /// Has a command put everything that namespaces hold on stable storage.
     pub(crate) fn flush_namespaces(&mut self, index: u32, namespaces: &[usize]) {
         let mut steps: Vec<Step> = Vec::new();
-        for extent in namespaces
-            .iter()
-            .filter_map(|&at| self.namespaces[at].as_ref())
-            .flat_map(|it| &it.extents)
+        for extent in
+            namespaces.iter().filter_map(|&at| self.namespaces.get(at)).flat_map(|it| &it.extents)
         {
             if steps.iter().all(|step| step.pool != extent.pool) {
                 let (operation, pool) = (Operation::Flush, extent.pool);
                 steps.push(Step { operation, pool, sector: 0, sectors: 0 });
             }
         }
-        let runs: Vec<_> = steps.iter().map(|step| self.pool_bytes(step.pool)).collect();
+        let runs: Vec<_> = steps.iter().map(|step| self.model.pool_bytes(step.pool)).collect();
         self.makes_certain(index, &runs);
         if let Some(command) = self.commands.get_mut(index) {
             command.steps.extend(steps);

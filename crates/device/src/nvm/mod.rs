@@ -5,17 +5,13 @@ pub(crate) mod compare;
 pub(crate) mod copy;
 mod deallocate;
 mod io;
-mod overtake;
 pub(crate) mod protection;
-pub(crate) mod reservation;
 mod reserve;
-pub(crate) mod uncorrectable;
 
-pub(crate) use blocks::Deferred;
 pub(crate) use io::Plain;
 
-use crate::command::{Command, Step};
-use crate::namespace::{Namespace, WriteProtection};
+use crate::commands::{Command, Step};
+use crate::namespaces::{Namespace, WriteProtection};
 use crate::output::ReplyKind;
 use crate::subsystem::Subsystem;
 use mynah_model::io::Operation;
@@ -28,7 +24,7 @@ pub(crate) const NAMESPACE_ALL: u32 = 0xffff_ffff;
 
 /// Memory that commands and replies of an I/O queue may hold: enough for a deep queue of
 /// large reads of blocks with metadata.
-const HELD_BYTES_MAX: u64 = 32 << 20;
+pub(crate) const HELD_BYTES_MAX: u64 = 32 << 20;
 
 /// How a command touches the blocks of a namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,7 +43,7 @@ impl Subsystem {
     #[inline]
     pub(crate) fn submit_io(&mut self, queue: u32, entry: &SubmissionEntry, data: &[u8]) {
         let Some(slot) = self.queues.get_mut(queue) else { return };
-        let Some(controller) = &mut self.controllers[usize::from(slot.controller)] else { return };
+        let Some(controller) = self.controllers.get_mut(slot.controller) else { return };
         controller.last_seen = self.now.wall;
         if controller.is_fatal() {
             return;
@@ -105,9 +101,9 @@ impl Subsystem {
     ) -> Result<usize, Status> {
         let slot = self.queues.get(queue).ok_or(Status::INTERNAL_ERROR)?;
         let id = entry.namespace_id.get();
-        let namespace = self.active(slot.controller, id)?;
-        self.check_path(slot.controller)?;
-        if self.sanitizes() {
+        let namespace = self.namespaces.active(slot.controller, id)?;
+        self.controllers.check_path(slot.controller)?;
+        if self.admin.sanitizes() {
             return Err(Status::SANITIZE_IN_PROGRESS);
         }
         if namespace.formatting {
@@ -117,7 +113,7 @@ impl Subsystem {
             return Ok(id as usize - 1);
         }
         let writes = access != Access::Read;
-        if let Some(controller) = &self.controllers[usize::from(slot.controller)]
+        if let Some(controller) = self.controllers.get(slot.controller)
             && !namespace.reservations.admits(&controller.host_id, writes)
         {
             return Err(Status::RESERVATION_CONFLICT);
@@ -126,16 +122,6 @@ impl Subsystem {
             return Err(Status::NAMESPACE_WRITE_PROTECTED.do_not_retry());
         }
         Ok(id as usize - 1)
-    }
-
-    /// The namespace with this identifier, if it is attached to the controller.
-    #[inline]
-    pub(crate) fn active(&self, controller: u16, id: u32) -> Result<&Namespace, Status> {
-        self.namespaces
-            .get((id as usize).wrapping_sub(1))
-            .and_then(|namespace| namespace.as_deref())
-            .filter(|namespace| namespace.attached.contains(controller))
-            .ok_or(Status::INVALID_NAMESPACE.do_not_retry())
     }
 
     /// Begins a command that [`Subsystem::start`] then starts.
@@ -177,21 +163,16 @@ impl Subsystem {
         }
     }
 
-    /// Whether a sanitize keeps every namespace from being used.
-    pub(crate) fn sanitizes(&self) -> bool {
-        self.sanitize.is_under_way()
-    }
-
     /// Whether data that a write has completed with can be lost with the power.
     pub(crate) fn has_volatile_cache(&self) -> bool {
-        let cache = self.drive.config().cache;
+        let cache = self.model.drive().config().cache;
         cache.is_some_and(|cache| cache.mode.writes() && !cache.power_loss_protection)
     }
 
     /// Whether writes have to be on flash before they complete.
     #[inline]
     pub(crate) fn through(&self, force_unit_access: bool) -> bool {
-        force_unit_access || !self.write_cache
+        force_unit_access || !self.admin.caches_writes()
     }
 
     /// Adds the model's steps for a range of blocks of a namespace.
@@ -204,11 +185,12 @@ impl Subsystem {
         blocks: u64,
     ) {
         let (Some(namespace), Some(command)) =
-            (&self.namespaces[namespace], self.commands.get_mut(index))
+            (self.namespaces.get(namespace), self.commands.get_mut(index))
         else {
             return;
         };
-        let (unit, per_block) = (self.space.unit_sectors, namespace.format.block_sectors());
+        let (unit, per_block) =
+            (self.namespaces.space().unit_sectors(), namespace.format.block_sectors());
         for part in namespace.parts(start * per_block, blocks * per_block) {
             let (mut first, mut last) = (part.sector, part.sector + part.sectors);
             if operation == Operation::Trim {

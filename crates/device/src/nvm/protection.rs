@@ -5,7 +5,7 @@
 //! what the specification wants of deallocated blocks. Each sector has room of its own for them; those
 //! of a larger block lie in that of its first sector.
 
-use crate::namespace::Format;
+use crate::namespaces::Format;
 use mynah_wire::nvme::Status;
 use mynah_wire::nvme::command::{BlockCommand, Protection};
 use mynah_wire::nvme::protection::{ProtectionInformation, guard};

@@ -1,7 +1,7 @@
 //! The reservation commands (Base 2.0, sections 7.2 to 7.5).
 
 use super::Access;
-use super::reservation::{HostId, Notice, Notices, Reservations};
+use crate::namespaces::reservation::{HostId, Notice, Notices, Reservations};
 use crate::output::ReplyKind;
 use crate::subsystem::Subsystem;
 use crate::transfer::check_room;
@@ -21,7 +21,7 @@ impl Subsystem {
     ) -> Result<(), Status> {
         let at = self.admit(queue, entry, Access::Reservation)?;
         let controller = self.queues.get(queue).map_or(0, |slot| slot.controller);
-        let host = match &self.controllers[usize::from(controller)] {
+        let host = match self.controllers.get(controller) {
             // A host that has not said who it is holds nothing.
             Some(controller) if controller.is_guests() && controller.host_id == [0; 16] => {
                 return Err(Status::COMMAND_SEQUENCE_ERROR.do_not_retry());
@@ -70,14 +70,16 @@ impl Subsystem {
         aborts: bool,
         change: impl FnOnce(&mut Reservations) -> Result<Notices, Status>,
     ) -> Result<(), Status> {
-        let Some(namespace) = &mut self.namespaces[at] else { return Err(Status::INTERNAL_ERROR) };
+        let Some(namespace) = self.namespaces.get_mut(at) else {
+            return Err(Status::INTERNAL_ERROR);
+        };
         let before = namespace.reservations.clone();
         let notices = change(&mut namespace.reservations)?;
         namespace.settle();
         let persists = namespace.reservations.persist;
         if persists && !self.can_describe_more(0) {
             // What could not be kept is not promised.
-            if let Some(namespace) = &mut self.namespaces[at] {
+            if let Some(namespace) = self.namespaces.get_mut(at) {
                 namespace.reservations = before;
                 namespace.settle();
             }
@@ -98,7 +100,7 @@ impl Subsystem {
         }
         if is_kept {
             // It is done when it is on stable storage.
-            self.is_described = false;
+            self.media.outdate_description();
             let ready = self.flush_store();
             self.wait_for(index, ready);
         }
@@ -114,13 +116,13 @@ impl Subsystem {
     /// Tells hosts what happened to their registrations and reservations.
     fn give_notice(&mut self, namespace: u32, notices: Notices) {
         for (host, notice) in notices {
-            for id in 1..self.controllers.len() {
-                if let Some(controller) = &mut self.controllers[id]
+            for id in self.controllers.ids() {
+                if let Some(controller) = self.controllers.get_mut(id)
                     && controller.host_id == host
                     && controller.features.wants_notice(namespace, notice)
                 {
                     controller.note_reservation(notice as u8, namespace);
-                    self.raise(id as u16, crate::admin::event::RESERVATION_NOTIFICATION);
+                    self.raise(id, crate::admin::event::RESERVATION_NOTIFICATION);
                 }
             }
         }
@@ -137,7 +139,7 @@ impl Subsystem {
             return Err(Status::HOST_ID_INCONSISTENT.do_not_retry());
         }
         check_room(entry, wanted.bytes)?;
-        let namespace = self.namespaces[at].as_ref().ok_or(Status::INTERNAL_ERROR)?;
+        let namespace = self.namespaces.need(at)?;
         let state = &namespace.reservations;
         let mut rows = Vec::new();
         for registrant in &state.registrants {
@@ -146,7 +148,7 @@ impl Subsystem {
             row.key.set(registrant.key);
             row.host_id = registrant.host;
             let before = rows.len();
-            for controller in self.controllers.iter().flatten() {
+            for controller in self.controllers.iter() {
                 if controller.host_id == registrant.host
                     && namespace.attached.contains(controller.id)
                 {

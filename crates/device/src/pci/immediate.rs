@@ -8,7 +8,7 @@ use super::data::{PAGE, Segments};
 use super::memory::{Guest, GuestMemory, Unmapped, Watch};
 use super::modelled::{host_to_store, store_to_host};
 use crate::Now;
-use crate::hosts::NOBODY;
+use crate::controllers::NOBODY;
 use crate::output::ReplyKind;
 use crate::subsystem::Subsystem;
 use mynah_wire::nvme::{CompletionEntry, Status, SubmissionEntry};
@@ -51,7 +51,7 @@ fn plain_of(subsystem: &Subsystem, slot: u32, entry: &SubmissionEntry) -> Option
     let (kind, found) = subsystem.guest_plain(slot, entry).ok()??;
     let writes = kind == ReplyKind::Write;
     let plain = Plain { writes, at: found.at, bytes: found.bytes };
-    subsystem.store.prefetch(found.at, found.bytes).then_some(plain)
+    subsystem.media.prefetch(found.at, found.bytes).then_some(plain)
 }
 
 /// Plain commands of a batch: how many, and their bytes.
@@ -192,12 +192,12 @@ impl Function {
         let one_page = prp1.is_multiple_of(4) && prp1 % PAGE + u64::from(bytes) <= PAGE;
         if entry.flags == 0 && one_page {
             if writes {
-                if let Some(run) = subsystem.store.bytes_mut(at, bytes)
+                if let Some(run) = subsystem.media.bytes_mut(at, bytes)
                     && run.len() == bytes as usize
                 {
                     return memory.read(prp1, run).map_err(failed);
                 }
-            } else if let Some(run) = subsystem.store.bytes(at, bytes)
+            } else if let Some(run) = subsystem.media.bytes(at, bytes)
                 && run.len() == bytes as usize
             {
                 return memory.write(prp1, run).map_err(failed);

@@ -196,9 +196,9 @@ impl Function {
         let vectors = queues_max + 1;
         let modelled = subsystem.config().timing == Timing::Modelled;
         if modelled {
-            subsystem.drive.report_moves(true);
+            subsystem.model.report_moves();
         }
-        let drive = subsystem.drive.config();
+        let drive = subsystem.model.drive().config();
         let table_bytes = (u32::from(vectors) * MSIX_ENTRY_BYTES as u32).next_power_of_two();
         let bars = BarBytes {
             registers: REGISTER_BYTES,
@@ -386,7 +386,7 @@ impl Function {
 
     /// The flow of the host that uses it, once that has I/O queues.
     pub fn flow(&self, subsystem: &Subsystem) -> Option<FlowId> {
-        subsystem.known_flow_of(self.controller)
+        subsystem.controllers.known_flow_of(self.controller)
     }
 
     /// Keeps where a command's data lie until it ends.

@@ -4,7 +4,7 @@ use super::Function;
 use super::data::Segments;
 use super::memory::{Guest, GuestMemory, Unmapped};
 use crate::Now;
-use crate::guest::Asked;
+use crate::model::ModelRequest;
 use crate::store::Ready;
 use crate::subsystem::Subsystem;
 use mynah_model::io::Direction;
@@ -24,17 +24,19 @@ impl Function {
     ) -> bool {
         let mut worked = false;
         for _ in 0..ANSWERS {
-            match subsystem.take_asked(self.controller) {
-                Some(Asked::Fetch { queue }) => self.fetch(subsystem, guest.memory, queue),
-                Some(Asked::Move { command, first_sector, sectors, direction, .. }) => {
+            match subsystem.take_model_request(self.controller) {
+                Some(ModelRequest::Fetch { queue }) => self.fetch(subsystem, guest.memory, queue),
+                Some(ModelRequest::Transfer {
+                    command, first_sector, sectors, direction, ..
+                }) => {
                     let range = (u64::from(first_sector) * 512, sectors * 512);
                     self.move_data(subsystem, guest.memory, command, range, direction);
                 }
                 // Another function's turn.
-                None if subsystem.is_held_up() => break,
+                None if subsystem.model.is_held_up() => break,
                 None => {
                     subsystem.advance(now);
-                    if !subsystem.is_held_up() {
+                    if !subsystem.model.is_held_up() {
                         break;
                     }
                     continue;
@@ -149,13 +151,13 @@ pub(super) fn store_to_host<M: GuestMemory + ?Sized>(
     let mut done = 0;
     while done < bytes {
         let (at, skip) = (at + u64::from(done), skip + u64::from(done));
-        if let Some(run) = subsystem.store.bytes(at, bytes - done) {
+        if let Some(run) = subsystem.media.bytes(at, bytes - done) {
             segments.write(memory, skip, run)?;
             done += run.len() as u32;
             continue;
         }
         scratch.resize((bytes - done) as usize, 0);
-        subsystem.store.read(None, at, scratch);
+        subsystem.media.read(None, at, scratch);
         segments.write(memory, skip, scratch)?;
         done = bytes;
     }
@@ -174,14 +176,14 @@ pub(super) fn host_to_store<M: GuestMemory + ?Sized>(
     let mut done = 0;
     while done < bytes {
         let (at, skip) = (at + u64::from(done), u64::from(done));
-        if let Some(run) = subsystem.store.bytes_mut(at, bytes - done) {
+        if let Some(run) = subsystem.media.bytes_mut(at, bytes - done) {
             segments.read(memory, skip, run)?;
             done += run.len() as u32;
             continue;
         }
         scratch.resize((bytes - done) as usize, 0);
         segments.read(memory, skip, scratch)?;
-        return Ok(subsystem.store.write(at, scratch));
+        return Ok(subsystem.media.write(at, scratch));
     }
     Ok(Ready::Now)
 }

@@ -74,7 +74,7 @@ impl Function {
             worked |= self.free_completions(now, subsystem, guest, watch);
             worked |= self.admin_commands(subsystem, guest);
             if self.modelled {
-                if !subsystem.is_held_up() {
+                if !subsystem.model.is_held_up() {
                     worked |= self.ring_model(subsystem, guest);
                 }
             } else {
@@ -449,7 +449,7 @@ impl Function {
             if let ReplyData::Media(media) = data
                 && let Some(job) = media.job
             {
-                subsystem.store.forget(job);
+                subsystem.media.forget(job);
             }
             return Ok(());
         };
@@ -458,7 +458,7 @@ impl Function {
             ReplyData::Bytes(bytes) => transfer.segments.write(memory, 0, &bytes),
             ReplyData::Media(media) => {
                 self.scratch.resize(media.bytes as usize, 0);
-                subsystem.store.read(media.job, media.at, &mut self.scratch);
+                subsystem.media.read(media.job, media.at, &mut self.scratch);
                 transfer.segments.write(memory, 0, &self.scratch)
             }
         }

@@ -1,10 +1,11 @@
 //! A controller: what belongs to one host's association.
 
+use super::{HostName, NOBODY};
 use crate::admin::event::Events;
 use crate::admin::feature::Features;
 use crate::config::Transport;
 use crate::guest::PCI_EXPRESS;
-use crate::nvm::reservation::HostId;
+use crate::namespaces::reservation::HostId;
 use crate::output::Reply;
 use crate::slots::NONE;
 use core::net::IpAddr;
@@ -87,7 +88,59 @@ pub(crate) struct Controller {
     pub(crate) replies: VecDeque<Reply>,
 }
 
+/// What a controller begins with.
+#[derive(Debug)]
+pub(crate) struct Opening<'a> {
+    pub(crate) role: Role,
+    /// The admin queue's transport queue; NONE if it has none yet.
+    pub(crate) admin_queue: u32,
+    pub(crate) transport: &'a Transport,
+    /// I/O queues that it can have.
+    pub(crate) queues_max: u16,
+    pub(crate) features: Features,
+    /// The highest number of an error log entry so far.
+    pub(crate) errors_before: u64,
+    pub(crate) now: Time,
+}
+
 impl Controller {
+    pub(super) fn new(id: u16, (host_nqn, host_id): HostName, opening: Opening<'_>) -> Controller {
+        let Opening { role, admin_queue, transport, queues_max, features, errors_before, now } =
+            opening;
+        Controller {
+            id,
+            role,
+            host_nqn,
+            host_id,
+            admin_queue,
+            io_queues: Vec::new(),
+            queues_granted: queues_max,
+            completion_queues_granted: queues_max,
+            configuration: Configuration::default(),
+            status: 0,
+            shutdown: NONE,
+            keep_alive: Span::ZERO,
+            last_seen: now,
+            features,
+            events: Events::default(),
+            errors: VecDeque::new(),
+            error_count: errors_before,
+            changed: Some(Vec::new()),
+            notifications: VecDeque::new(),
+            notification_count: 0,
+            in_capsule_bytes: transport.in_capsule_bytes,
+            max_transfer_bytes: transport.max_transfer_bytes,
+            port: transport.port,
+            local: transport.local,
+            transport: transport.kind,
+            source: transport.source,
+            flow: NOBODY,
+            queues_max,
+            has_shadow_doorbells: false,
+            replies: VecDeque::new(),
+        }
+    }
+
     /// Whether its queues lie in guest memory.
     pub(crate) fn is_guests(&self) -> bool {
         self.transport == PCI_EXPRESS

@@ -1,30 +1,10 @@
-//! Namespaces, and the space of the drive that they lie in.
-//!
-//! The model's namespaces (mostly one, over the whole drive) are the space. An NVMe namespace
-//! is a list of extents of it, mostly one, each of whole mapping units; so namespaces can
-//! come and go although the model's are fixed.
+//! A namespace: how its blocks look, where they lie in the drive's space, and who may use it.
 
-use crate::nvm::reservation::Reservations;
-use crate::nvm::uncorrectable::Uncorrectable;
-use mynah_model::io::NamespaceId;
+use super::reservation::Reservations;
+use super::uncorrectable::Uncorrectable;
+use super::{Extent, SECTOR_BYTES};
 use mynah_wire::nvme::identify::LbaFormat;
 use zerocopy::byteorder::little_endian::U16;
-
-/// Bytes of a sector, the model's unit of addresses.
-pub(crate) const SECTOR_BYTES: u64 = 512;
-
-/// A run of the drive's space.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Extent {
-    /// The model's namespace.
-    pub(crate) pool: NamespaceId,
-    /// First sector in it.
-    pub(crate) sector: u64,
-    /// Sectors.
-    pub(crate) sectors: u64,
-    /// First byte in the store.
-    pub(crate) store: u64,
-}
 
 /// How blocks look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -169,6 +149,47 @@ pub(crate) struct Namespace {
 }
 
 impl Namespace {
+    /// One that nobody has used, of all blocks that fit.
+    pub(crate) fn new(
+        id: u32,
+        serial: u32,
+        extents: Vec<Extent>,
+        format: Format,
+        attached: ControllerSet,
+        shared: bool,
+    ) -> Namespace {
+        let mut namespace = Namespace {
+            id,
+            blocks: 0,
+            format,
+            extents,
+            attached,
+            shared,
+            serial,
+            protection: WriteProtection::None,
+            reservations: Reservations::default(),
+            uncorrectable: Uncorrectable::default(),
+            formatting: false,
+            exclusive: 0,
+            plain: false,
+        };
+        namespace.set_format(format);
+        namespace
+    }
+
+    /// Makes a new one what one was before that has been kept.
+    pub(crate) fn restore(
+        &mut self,
+        blocks: u64,
+        protection: WriteProtection,
+        reservations: Reservations,
+    ) {
+        self.blocks = blocks;
+        self.protection = protection;
+        self.reservations = reservations;
+        self.settle();
+    }
+
     /// Bytes of the drive's space.
     pub(crate) fn space(&self) -> u64 {
         self.extents.iter().map(|extent| extent.sectors * SECTOR_BYTES).sum()
@@ -220,152 +241,9 @@ impl Namespace {
     }
 }
 
-/// The drive's space and which of it is free.
-#[derive(Debug)]
-pub(crate) struct Space {
-    /// Sectors of a mapping unit.
-    pub(crate) unit_sectors: u64,
-    /// Free runs, in order of their place.
-    free: Vec<Extent>,
-    /// Sectors in all.
-    pub(crate) sectors: u64,
-}
-
-impl Space {
-    /// The space of pools of these sizes.
-    pub(crate) fn new(pools: impl Iterator<Item = u64>, unit_sectors: u64) -> Space {
-        let mut free = Vec::new();
-        let mut start = 0;
-        for (id, sectors) in (1..).zip(pools) {
-            // Namespaces begin and end with whole units, and 4 KiB blocks must fit.
-            let grain = unit_sectors.max(8);
-            let usable = sectors / grain * grain;
-            if usable > 0 {
-                let pool = NamespaceId(id);
-                free.push(Extent { pool, sector: 0, sectors: usable, store: start * SECTOR_BYTES });
-            }
-            start += sectors;
-        }
-        Space { unit_sectors, free, sectors: start }
-    }
-
-    /// Sectors that namespaces are multiples of.
-    pub(crate) fn grain(&self) -> u64 {
-        self.unit_sectors.max(8)
-    }
-
-    /// Bytes that belong to no namespace.
-    pub(crate) fn free_bytes(&self) -> u64 {
-        self.free.iter().map(|extent| extent.sectors).sum::<u64>() * SECTOR_BYTES
-    }
-
-    /// Takes that many bytes, rounded up to whole grains, in one run if there is one.
-    pub(crate) fn take(&mut self, bytes: u64) -> Option<Vec<Extent>> {
-        let grain = self.grain();
-        let sectors = bytes.div_ceil(SECTOR_BYTES).checked_next_multiple_of(grain)?;
-        if sectors == 0 || sectors * SECTOR_BYTES > self.free_bytes() {
-            return None;
-        }
-        let best = (0..self.free.len())
-            .filter(|&at| self.free[at].sectors >= sectors)
-            .min_by_key(|&at| self.free[at].sectors);
-        let mut taken = Vec::new();
-        let mut left = sectors;
-        while left > 0 {
-            let at = match best {
-                Some(at) => at,
-                None => (0..self.free.len()).max_by_key(|&at| self.free[at].sectors)?,
-            };
-            let run = &mut self.free[at];
-            let part = run.sectors.min(left);
-            taken.push(Extent { sectors: part, ..*run });
-            run.sector += part;
-            run.store += part * SECTOR_BYTES;
-            run.sectors -= part;
-            left -= part;
-            if run.sectors == 0 {
-                self.free.remove(at);
-            }
-        }
-        Some(taken)
-    }
-
-    /// Takes these runs, if they are free.
-    pub(crate) fn take_exactly(&mut self, wanted: &[Extent]) -> bool {
-        let before = self.free.clone();
-        for extent in wanted {
-            let end = extent.store + extent.sectors * SECTOR_BYTES;
-            let found = self.free.iter().position(|run| {
-                run.pool == extent.pool
-                    && run.sector <= extent.sector
-                    && run.store <= extent.store
-                    && end <= run.store + run.sectors * SECTOR_BYTES
-                    && (extent.sector - run.sector) * SECTOR_BYTES == extent.store - run.store
-            });
-            let Some(at) = found else {
-                self.free = before;
-                return false;
-            };
-            let run = self.free.remove(at);
-            let head = Extent { sectors: extent.sector - run.sector, ..run };
-            let tail_sector = extent.sector + extent.sectors;
-            let tail = Extent {
-                sector: tail_sector,
-                sectors: run.sector + run.sectors - tail_sector,
-                store: end,
-                ..run
-            };
-            let rest = [head, tail].into_iter().filter(|run| run.sectors > 0);
-            self.free.splice(at..at, rest);
-        }
-        true
-    }
-
-    /// Gives runs back.
-    pub(crate) fn give_back(&mut self, extents: &[Extent]) {
-        self.free.extend_from_slice(extents);
-        self.free.sort_by_key(|extent| extent.store);
-        self.free.dedup_by(|next, run| {
-            let touches = run.pool == next.pool && run.sector + run.sectors == next.sector;
-            if touches {
-                run.sectors += next.sectors;
-            }
-            touches
-        });
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn bytes(extents: &[Extent]) -> u64 {
-        extents.iter().map(|extent| extent.sectors * SECTOR_BYTES).sum()
-    }
-
-    #[test]
-    fn space_is_taken_given_back_and_joined() {
-        let mut space = Space::new([1000, 4096].into_iter(), 8);
-        assert_eq!(space.free_bytes(), (1000 + 4096) * 512);
-        let first = space.take(1 << 20).unwrap();
-        assert_eq!(first.len(), 1);
-        assert_eq!(first[0].pool, NamespaceId(2));
-        assert_eq!(first[0].store, 1000 * 512);
-        let odd = space.take(1).unwrap();
-        assert_eq!(bytes(&odd), 4096);
-        assert_eq!(odd[0].pool, NamespaceId(1), "the smallest run that is large enough");
-        // More than any one run: several extents.
-        let large = space.take(space.free_bytes()).unwrap();
-        assert_eq!(large.len(), 2);
-        assert!(space.take(1).is_none());
-        space.give_back(&first);
-        space.give_back(&large);
-        space.give_back(&odd);
-        assert_eq!(space.free.len(), 2);
-        assert!(space.take_exactly(&large));
-        assert!(!space.take_exactly(&large));
-        assert_eq!(space.free_bytes(), (1 << 20) + 4096);
-    }
 
     #[test]
     fn sets_of_controllers() {

@@ -2,7 +2,7 @@
 
 use crate::StoreJob;
 use crate::held::Held;
-use crate::namespace::{Extent, Format};
+use crate::namespaces::{Extent, Format};
 use crate::nvm::protection::Check;
 use crate::output::{Reply, ReplyKind};
 use mynah_model::io::{NamespaceId, Operation};

@@ -6,6 +6,7 @@
 //! that tells it to try another path; those under way go on, and so do admin commands. A host that
 //! has asked for it hears of every change, and of how many there were.
 
+use super::Controllers;
 use crate::subsystem::Subsystem;
 use crate::{Now, admin};
 use mynah_wire::nvme::Status;
@@ -51,10 +52,29 @@ impl AnaState {
 
 /// The group as one controller sees it.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Ana {
-    pub(crate) state: AnaState,
+pub(super) struct Ana {
+    state: AnaState,
     /// How often that has changed.
-    pub(crate) changes: u64,
+    changes: u64,
+}
+
+impl Controllers {
+    /// The state of the group for a controller, and how often it has changed.
+    pub(crate) fn ana(&self, id: u16) -> (AnaState, u64) {
+        let ana = self.ana[usize::from(id)];
+        (ana.state, ana.changes)
+    }
+
+    /// Whether a controller is a way to the namespaces.
+    #[inline]
+    pub(crate) fn check_path(&self, id: u16) -> Result<(), Status> {
+        self.ana[usize::from(id)].state.refusal().map_or(Ok(()), Err)
+    }
+
+    /// Whether there is a controller, now or later, that is no way to the namespaces.
+    pub(crate) fn has_closed_path(&self) -> bool {
+        self.ana.iter().any(|ana| ana.state.refusal().is_some())
+    }
 }
 
 impl Subsystem {
@@ -62,8 +82,8 @@ impl Subsystem {
     /// now or will, or for all; tells their hosts if it is another.
     pub fn set_ana_state(&mut self, now: Now, controller: Option<u16>, state: AnaState) {
         self.advance(now);
-        for id in 0..self.controllers.len() {
-            let ana = &mut self.ana[id];
+        for id in 0..self.controllers.ana.len() {
+            let ana = &mut self.controllers.ana[id];
             let concerned = controller.is_none_or(|it| usize::from(it) == id);
             if concerned && ana.state != state {
                 ana.state = state;
@@ -72,13 +92,5 @@ impl Subsystem {
             }
         }
         self.settle_guard();
-    }
-
-    /// Whether the controller is a way to the namespaces.
-    pub(crate) fn check_path(&self, controller: u16) -> Result<(), Status> {
-        match self.ana[usize::from(controller)].state.refusal() {
-            None => Ok(()),
-            Some(status) => Err(status),
-        }
     }
 }

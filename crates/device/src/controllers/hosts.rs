@@ -10,7 +10,8 @@
 //!
 //! Who may connect is decided elsewhere.
 
-use crate::nvm::reservation::HostId;
+use super::Controllers;
+use crate::namespaces::reservation::HostId;
 use crate::output::Queue;
 use crate::subsystem::Subsystem;
 use mynah_model::io::FlowId;
@@ -44,7 +45,7 @@ enum Whose {
 
 /// The flows, by number.
 #[derive(Debug, Default)]
-pub(crate) struct Hosts {
+pub(super) struct Hosts {
     flows: Vec<Whose>,
     /// How many of them are hosts'.
     hosts: usize,
@@ -73,7 +74,7 @@ impl Hosts {
     }
 
     /// The flow of what admin commands leave the drive to do.
-    pub(crate) fn admin_flow(&mut self) -> FlowId {
+    fn admin_flow(&mut self) -> FlowId {
         if self.flows.is_empty() {
             self.flows.push(Whose::FirstHost);
         }
@@ -113,36 +114,41 @@ fn uuid(id: &HostId) -> String {
     [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]].join("-")
 }
 
-impl Subsystem {
-    /// The names of the flows that replies belong to ([`crate::Reply::flow`]) and that the drive
-    /// tells apart ([`mynah_model::Drive::blame`]), by number: the hosts with I/O queues, in the
-    /// order in which they came. A flow keeps its number for good, so this only grows.
-    pub fn flow_names(&self) -> Vec<String> {
-        self.hosts.names()
-    }
-
-    /// The flow of a connected queue's host; `None` where it carries no I/O of one.
-    pub fn flow_of_queue(&self, queue: Queue) -> Option<FlowId> {
-        self.queues.get(queue.0).map(|slot| slot.flow).filter(|flow| *flow != NOBODY)
-    }
-
+impl Controllers {
     /// The flow of a controller's host, if it has taken one.
-    pub(crate) fn known_flow_of(&self, controller: u16) -> Option<FlowId> {
-        let controller = self.controllers.get(usize::from(controller))?.as_ref()?;
-        Some(controller.flow).filter(|flow| *flow != NOBODY)
+    pub(crate) fn known_flow_of(&self, id: u16) -> Option<FlowId> {
+        self.get(id).map(|controller| controller.flow).filter(|flow| *flow != NOBODY)
     }
 
     /// The flow of a controller's host, which takes one if it has none.
-    pub(crate) fn flow_of(&mut self, controller: u16) -> FlowId {
-        let Some(controller) = &mut self.controllers[usize::from(controller)] else {
-            return NOBODY;
-        };
+    pub(crate) fn flow_of(&mut self, id: u16) -> FlowId {
+        let place = self.table.get_mut(usize::from(id)).and_then(Option::as_deref_mut);
+        let Some(controller) = place else { return NOBODY };
         if controller.flow == NOBODY {
             // A guest may say later what its identifier is: that makes no other host of it.
             let id = if controller.is_guests() { [0; 16] } else { controller.host_id };
             controller.flow = self.hosts.flow(&controller.host_nqn, &id);
         }
         controller.flow
+    }
+
+    /// The flow of what admin commands leave the drive to do.
+    pub(crate) fn admin_flow(&mut self) -> FlowId {
+        self.hosts.admin_flow()
+    }
+}
+
+impl Subsystem {
+    /// The names of the flows that replies belong to ([`crate::Reply::flow`]) and that the drive
+    /// tells apart ([`mynah_model::Drive::blame`]), by number: the hosts with I/O queues, in the
+    /// order in which they came. A flow keeps its number for good, so this only grows.
+    pub fn flow_names(&self) -> Vec<String> {
+        self.controllers.hosts.names()
+    }
+
+    /// The flow of a connected queue's host; `None` where it carries no I/O of one.
+    pub fn flow_of_queue(&self, queue: Queue) -> Option<FlowId> {
+        self.queues.get(queue.0).map(|slot| slot.flow).filter(|flow| *flow != NOBODY)
     }
 }
 

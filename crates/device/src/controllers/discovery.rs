@@ -1,7 +1,6 @@
 //! The discovery log page (Base 2.0, section 5.16.1.23).
 
 use crate::config::Neighbour;
-use crate::controller::Role;
 use crate::subsystem::Subsystem;
 use core::net::IpAddr;
 use mynah_stamp::Time;
@@ -34,19 +33,20 @@ fn reached(address: &str, local: Option<IpAddr>) -> Option<(String, u8)> {
     (listens.is_ipv6() || local.is_ipv4()).then_some((address, family))
 }
 
-impl Subsystem {
-    /// The identifiers that controllers of a role can have. Anybody can have a discovery
-    /// controller: they take none that hosts need for I/O.
-    pub(crate) fn ids_of(&self, role: Role) -> impl Iterator<Item = usize> + Clone + use<> {
-        let io_last = usize::from(self.config.limits.controllers_max);
-        let (first, last) = match role {
-            Role::Io => (1, io_last),
-            Role::Discovery => (io_last + 1, self.controllers.len() - 1),
-        };
-        let ids = self.config.shard.ids();
-        ids.skip_while(move |id| *id < first).take_while(move |id| *id <= last)
-    }
+/// What the discovery log lists beside the subsystem itself, and how often that has changed.
+#[derive(Debug)]
+pub(super) struct Discovery {
+    generation: u64,
+    neighbours: Vec<Neighbour>,
+}
 
+impl Default for Discovery {
+    fn default() -> Discovery {
+        Discovery { generation: 1, neighbours: Vec::new() }
+    }
+}
+
+impl Subsystem {
     /// The page as this host sees it: on every port the discovery subsystem itself, and the
     /// NVM subsystem if the host is allowed to use it; then the neighbours. `local` is the address at
     /// which the host came in.
@@ -80,7 +80,7 @@ impl Subsystem {
                 offer(port, 2, 0, &self.config.nqn);
             }
         }
-        for other in &self.neighbours {
+        for other in &self.controllers.discovery.neighbours {
             let is_allowed = other.allowed_hosts.is_empty()
                 || other.allowed_hosts.iter().any(|it| it == host_nqn);
             for port in other.shard.ids().zip(&other.ports).filter(|_| is_allowed) {
@@ -88,7 +88,7 @@ impl Subsystem {
             }
         }
         let mut header = DiscoveryHeader::default();
-        header.generation.set(self.discovery_generation);
+        header.generation.set(self.controllers.discovery.generation);
         header.records.set(entries.len() as u64);
         let mut page = header.as_bytes().to_vec();
         for entry in &entries {
@@ -108,8 +108,9 @@ impl Subsystem {
 
     /// What else there is beside this subsystem, for the discovery log page.
     pub fn set_neighbours(&mut self, neighbours: Vec<Neighbour>) {
-        if self.neighbours != neighbours {
-            self.neighbours = neighbours;
+        let listed = &mut self.controllers.discovery.neighbours;
+        if *listed != neighbours {
+            *listed = neighbours;
             self.discovery_changed();
         }
     }
@@ -119,9 +120,8 @@ impl Subsystem {
         if self.now.wall == Time::ZERO && self.queues.len() == 0 {
             return;
         }
-        self.discovery_generation += 1;
-        let watchers: Vec<u16> = self.controllers.iter().flatten().map(|it| it.id).collect();
-        for id in watchers {
+        self.controllers.discovery.generation += 1;
+        for id in self.controllers.ids() {
             self.raise(id, crate::admin::event::DISCOVERY_CHANGED);
         }
     }

@@ -3,8 +3,8 @@
 //! preempted. They end, with a status that says why, when the model and the store are done with
 //! what they have begun; what has overtaken them ends after them.
 
-use super::reservation::HostId;
-use crate::command::{Command, Then, Work};
+use super::{Command, Then, Work};
+use crate::namespaces::reservation::HostId;
 use crate::output::ReplyKind;
 use crate::slots::NONE;
 use crate::subsystem::Subsystem;
@@ -20,7 +20,7 @@ impl Subsystem {
 
     /// The same for the commands of some hosts, and for those that nobody listens for any more:
     /// whose they were is not known.
-    pub(super) fn overtake_hosts(
+    pub(crate) fn overtake_hosts(
         &mut self,
         namespace: usize,
         by: u32,
@@ -29,7 +29,7 @@ impl Subsystem {
     ) {
         self.overtake_some(namespace, Some(by), status, |subsystem, command| {
             let Some(slot) = subsystem.queues.get(command.queue) else { return true };
-            let controller = subsystem.controllers[usize::from(slot.controller)].as_ref();
+            let controller = subsystem.controllers.get(slot.controller);
             controller.is_some_and(|it| hosts.contains(&it.host_id))
         });
     }
@@ -70,7 +70,7 @@ impl Subsystem {
                 && let Some(waiting) = self.commands.get_mut(by)
             {
                 waiting.waiting += 1;
-                self.awaited.entry(index).or_default().push(by);
+                self.commands.awaited.entry(index).or_default().push(by);
             }
         }
         if had_it_alone {
@@ -81,10 +81,10 @@ impl Subsystem {
     /// A command has ended: what has overtaken it need not wait for it any more.
     #[inline]
     pub(crate) fn has_ended(&mut self, index: u32) {
-        if self.awaited.is_empty() {
+        if self.commands.awaited.is_empty() {
             return;
         }
-        for waiting in self.awaited.remove(&index).unwrap_or_default() {
+        for waiting in self.commands.awaited.remove(&index).unwrap_or_default() {
             self.part_done(waiting);
         }
     }

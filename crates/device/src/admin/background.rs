@@ -1,7 +1,7 @@
 //! What takes its time: formats, sanitizes, self-tests. Their time is the host's.
 
-use crate::admin::self_test::SelfTest;
-use crate::command::Work;
+use super::self_test::SelfTest;
+use crate::commands::Work;
 use crate::config::Timing;
 use crate::subsystem::Subsystem;
 use mynah_model::config::CellType;
@@ -57,7 +57,7 @@ impl Subsystem {
         if self.config.timing == Timing::Immediate {
             return Span::ZERO;
         }
-        let config = self.drive.config();
+        let config = self.model.drive().config();
         let geometry = config.geometry;
         let blocks = u64::from(geometry.blocks_per_plane);
         let erase = config.flash.erase.times(blocks);
@@ -85,7 +85,7 @@ impl Subsystem {
     pub(crate) fn begin_task(&mut self, span: Span, what: What) {
         let began = self.now.wall;
         let ends = began + span;
-        self.tasks.push(Task { began, ends, what });
+        self.admin.tasks.push(Task { began, ends, what });
         self.set_timer(Some(ends));
     }
 
@@ -93,14 +93,14 @@ impl Subsystem {
     pub(crate) fn run_tasks(&mut self) {
         let now = self.now.wall;
         let mut at = 0;
-        while at < self.tasks.len() {
-            if self.tasks[at].ends > now {
-                let ends = self.tasks[at].ends;
+        while at < self.admin.tasks.len() {
+            if self.admin.tasks[at].ends > now {
+                let ends = self.admin.tasks[at].ends;
                 self.set_timer(Some(ends));
                 at += 1;
                 continue;
             }
-            match self.tasks.swap_remove(at).what {
+            match self.admin.tasks.swap_remove(at).what {
                 What::Format { command, namespaces } => self.erase_formatted(command, &namespaces),
                 What::Sanitize => self.erase_sanitized(),
                 What::SelfTest(test) => self.finish_self_test(test, 0),
@@ -110,10 +110,10 @@ impl Subsystem {
 
     /// Makes sure that the model has a queue for the subsystem's own work.
     pub(crate) fn need_own_queue(&mut self) {
-        if !std::mem::replace(&mut self.own_queue, true) {
-            let flow = self.hosts.admin_flow();
+        if !self.model.had_own_queue() {
+            let flow = self.controllers.admin_flow();
             self.control(Control::CreateQueue(mynah_model::io::Queue {
-                id: crate::subsystem::OWN_QUEUE,
+                id: crate::model::OWN_QUEUE,
                 kind: QueueKind::Fetched,
                 flow,
                 priority: Default::default(),
@@ -127,13 +127,11 @@ impl Subsystem {
         match work {
             Work::Format(formats) => self.formatted(formats),
             Work::Release(extents) => {
-                self.forget_erased(&extents);
-                self.space.give_back(&extents);
+                self.media.forget_erased(&extents);
+                self.namespaces.space_mut().give_back(&extents);
             }
             Work::Sanitize => {
-                if let Some(before) = &mut self.before {
-                    before.forget_all();
-                }
+                self.media.forget_replaced();
                 self.sanitized();
             }
             Work::ShutDown(controller) => self.shutdown_flushed(index, controller),
@@ -144,8 +142,8 @@ impl Subsystem {
 
     /// The power was lost: formats end, a sanitize begins anew, self-tests are forgotten.
     pub(crate) fn restart_tasks(&mut self) {
-        let sanitizes = self.sanitize.is_under_way();
-        self.tasks.clear();
+        let sanitizes = self.admin.sanitizes();
+        self.admin.tasks.clear();
         if sanitizes {
             self.restart_sanitize();
         }

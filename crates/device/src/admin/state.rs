@@ -1,0 +1,64 @@
+//! What admin commands leave behind that all controllers share: features of the whole subsystem, work
+//! under way, results, pieces of a firmware image.
+
+use super::background::Task;
+use super::sanitize::Sanitize;
+use super::timestamp::Timestamp;
+use mynah_wire::nvme::log::SelfTestResult;
+use std::collections::BTreeMap;
+
+/// See the file's description.
+#[derive(Debug)]
+pub(crate) struct AdminState {
+    /// The volatile write cache feature.
+    pub(super) write_cache: bool,
+    pub(super) timestamp: Timestamp,
+    /// The sanitize config feature.
+    pub(super) sanitize_config: u32,
+    /// The last sanitize.
+    pub(super) sanitize: Sanitize,
+    /// Formats, sanitizes, self-tests under way.
+    pub(super) tasks: Vec<Task>,
+    /// Results of self-tests, latest first.
+    pub(super) self_tests: Vec<SelfTestResult>,
+    /// Pieces of a firmware image: end by start.
+    pub(super) firmware: BTreeMap<u64, u64>,
+}
+
+impl Default for AdminState {
+    fn default() -> AdminState {
+        AdminState {
+            write_cache: true,
+            timestamp: Timestamp::default(),
+            sanitize_config: 0,
+            sanitize: Sanitize::default(),
+            tasks: Vec::new(),
+            self_tests: Vec::new(),
+            firmware: BTreeMap::new(),
+        }
+    }
+}
+
+impl AdminState {
+    /// Whether writes may complete before they are on flash.
+    #[inline]
+    pub(crate) fn caches_writes(&self) -> bool {
+        self.write_cache
+    }
+
+    /// Whether a sanitize keeps every namespace from being used.
+    #[inline]
+    pub(crate) fn sanitizes(&self) -> bool {
+        self.sanitize.is_under_way()
+    }
+
+    /// The last sanitize, to be kept.
+    pub(crate) fn last_sanitize(&self) -> &Sanitize {
+        &self.sanitize
+    }
+
+    /// The last sanitize as it was kept.
+    pub(crate) fn restore_sanitize(&mut self, sanitize: Sanitize) {
+        self.sanitize = sanitize;
+    }
+}

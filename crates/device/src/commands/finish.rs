@@ -1,0 +1,151 @@
+//! How commands end.
+
+use super::{Command, Work};
+use crate::output::{Media, Output, Queue, Reply, ReplyData, ReplyKind};
+use crate::slots::NONE;
+use crate::subsystem::Subsystem;
+use mynah_model::io;
+use mynah_wire::nvme::{CompletionEntry, Status};
+use std::collections::VecDeque;
+
+impl Subsystem {
+    /// Ends a command that has done nothing out of the ordinary: most of them.
+    #[inline]
+    pub(crate) fn finish_plain(&mut self, index: u32, completion: &io::Completion) {
+        let Some(command) = self.commands.get(index) else { return };
+        let Some(slot) = self.queues.get_mut(command.queue) else {
+            return self.finish(index, ReplyData::None);
+        };
+        if command.exclusive {
+            return self.finish(index, ReplyData::None);
+        }
+        let (is_guests, flow) = (slot.guest.is_some(), slot.flow);
+        let mut entry = CompletionEntry::new(command.command_id, Status::SUCCESS, 0);
+        entry.queue_head.set(slot.reply());
+        self.health.count(command.opcode, command.bytes);
+        let is_media = matches!(command.work, Work::Media);
+        let media = Media { at: command.at, bytes: command.bytes, job: command.job };
+        let (queue, kind, bytes) = (Queue(command.queue), command.kind, command.bytes);
+        let (arrival, transfer, direct) = (command.arrival, command.transfer, command.direct);
+        self.commands.release(index);
+        // Made where it goes: it is large.
+        let reply = || Reply {
+            queue,
+            flow,
+            entry,
+            data: if is_media { ReplyData::Media(media) } else { ReplyData::None },
+            kind,
+            bytes,
+            arrival,
+            due: Some(completion.at),
+            stages: completion.stages,
+            transfer,
+            direct,
+            _held: None,
+        };
+        match is_guests {
+            false => self.outputs.push_back(Output::Reply(reply())),
+            true => self.reply_to_guest(reply()),
+        }
+        self.health.end(self.commands.len(), self.now.wall);
+    }
+
+    /// Ends a command: replies, or forgets it if nobody listens.
+    pub(crate) fn finish(&mut self, index: u32, data: ReplyData) {
+        self.end(index, data);
+        self.has_ended(index);
+    }
+
+    fn end(&mut self, index: u32, mut data: ReplyData) {
+        let Some(command) = self.commands.remove(index) else { return };
+        self.health.end(self.commands.len(), self.now.wall);
+        if command.exclusive {
+            self.release_exclusive(command.namespace);
+        }
+        let slot = if command.queue == NONE { None } else { self.queues.get_mut(command.queue) };
+        let mut status = command.status;
+        let (head, flow) = match slot {
+            Some(slot) => (slot.reply(), slot.flow),
+            None => {
+                return if let Some(job) = command.job {
+                    self.media.forget(job);
+                };
+            }
+        };
+        if status.is_success() {
+            self.media.made_certain(command.certain.as_deref());
+            self.health.count(command.opcode, command.bytes);
+            if matches!(command.work, Work::Media) {
+                let media = Media { at: command.at, bytes: command.bytes, job: command.job };
+                data = ReplyData::Media(media);
+            }
+        } else {
+            if let Some(job) = command.job {
+                self.media.forget(job);
+            }
+            status = self.command_failed(&command, status);
+            data = ReplyData::None;
+        }
+        let mut entry = CompletionEntry::new(command.command_id, status, 0);
+        entry.queue_head.set(head);
+        self.push(Reply {
+            queue: Queue(command.queue),
+            flow,
+            entry,
+            data,
+            kind: command.kind,
+            bytes: command.bytes,
+            arrival: command.arrival,
+            due: command.due,
+            stages: command.stages.map_or_else(Default::default, |stages| *stages),
+            transfer: command.transfer,
+            direct: command.direct,
+            _held: command.held,
+        });
+    }
+
+    #[cold]
+    fn command_failed(&mut self, command: &Command, status: Status) -> Status {
+        if matches!(status.code_type(), 2) && status.code() <= 0x84 {
+            self.health.media_error();
+        }
+        let namespace = command.namespace + 1;
+        self.note_error(
+            command.queue,
+            command.command_id,
+            command.opcode,
+            namespace,
+            command.start,
+            status,
+        )
+    }
+
+    /// An empty command, to be filled in.
+    #[inline]
+    pub(crate) fn new_command(&self, queue: u32, kind: ReplyKind) -> Command {
+        Command {
+            queue,
+            command_id: 0,
+            opcode: 0,
+            kind,
+            status: Status::SUCCESS,
+            namespace: 0,
+            waiting: 0,
+            start: 0,
+            bytes: 0,
+            at: 0,
+            job: None,
+            transfer: NONE,
+            direct: false,
+            exclusive: false,
+            overtaken: false,
+            arrival: self.now.model,
+            due: None,
+            stages: None,
+            steps: VecDeque::new(),
+            work: Work::None,
+            held: None,
+            certain: None,
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! The controllers: which there are, whose each identifier was last, and what they know in common
+//! (the flows of hosts, the states of the ANA group, the discovery log's generation).
+//!
+//! Identifiers of I/O controllers lie below those of discovery controllers: anybody can have one of
+//! those, and they take none that hosts need for I/O.
+
+mod ana;
+mod controller;
+mod discovery;
+mod hosts;
+
+pub use ana::AnaState;
+pub(crate) use controller::{CHANGED_NAMESPACES, Controller, ERROR_ENTRIES, Opening, Role};
+pub(crate) use hosts::NOBODY;
+
+use crate::config::{Limits, Shard};
+use crate::namespaces::reservation::HostId;
+use ana::Ana;
+use discovery::Discovery;
+use hosts::Hosts;
+use mynah_wire::nvme::Status;
+
+/// A host by its NQN and its identifier.
+pub(crate) type HostName = (String, HostId);
+
+/// The controllers of a subsystem, by identifier.
+#[derive(Debug)]
+pub(crate) struct Controllers {
+    table: Vec<Option<Box<Controller>>>,
+    /// Which host had a controller identifier last.
+    last_hosts: Vec<Option<HostName>>,
+    /// The ANA group as each controller sees it.
+    ana: Vec<Ana>,
+    hosts: Hosts,
+    discovery: Discovery,
+    shard: Shard,
+    /// The last identifier of an I/O controller.
+    io_last: u16,
+}
+
+impl Controllers {
+    pub(crate) fn new(limits: Limits, shard: Shard) -> Controllers {
+        let places = usize::from(limits.controllers_max) + usize::from(limits.discovery_max) + 1;
+        Controllers {
+            table: (0..places).map(|_| None).collect(),
+            last_hosts: vec![None; places],
+            ana: vec![Ana::default(); places],
+            hosts: Hosts::default(),
+            discovery: Discovery::default(),
+            shard,
+            io_last: limits.controllers_max,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn get(&self, id: u16) -> Option<&Controller> {
+        self.table.get(usize::from(id))?.as_deref()
+    }
+
+    #[inline]
+    pub(crate) fn get_mut(&mut self, id: u16) -> Option<&mut Controller> {
+        self.table.get_mut(usize::from(id))?.as_deref_mut()
+    }
+
+    /// The controller that a command has come to.
+    pub(crate) fn need(&self, id: u16) -> Result<&Controller, Status> {
+        self.get(id).ok_or(Status::INTERNAL_ERROR)
+    }
+
+    /// The same to be changed.
+    pub(crate) fn need_mut(&mut self, id: u16) -> Result<&mut Controller, Status> {
+        self.get_mut(id).ok_or(Status::INTERNAL_ERROR)
+    }
+
+    /// Those that there are, by identifier.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Controller> {
+        self.table.iter().filter_map(Option::as_deref)
+    }
+
+    /// Their identifiers.
+    pub(crate) fn ids(&self) -> Vec<u16> {
+        self.iter().map(|controller| controller.id).collect()
+    }
+
+    /// The identifiers that controllers of a role can have.
+    fn ids_of(&self, role: Role) -> impl Iterator<Item = usize> + Clone + use<> {
+        let io_last = usize::from(self.io_last);
+        let (first, last) = match role {
+            Role::Io => (1, io_last),
+            Role::Discovery => (io_last + 1, self.table.len() - 1),
+        };
+        let ids = self.shard.ids();
+        ids.skip_while(move |id| *id < first).take_while(move |id| *id <= last)
+    }
+
+    /// A new controller for a host: with the identifier that it had before if that is free, one that
+    /// nobody has had, or any. `None` if there are as many as there can be.
+    pub(crate) fn open(&mut self, host: HostName, opening: Opening<'_>) -> Option<u16> {
+        let free = |id: &usize| self.table[*id].is_none();
+        let ids = self.ids_of(opening.role);
+        let id = ids
+            .clone()
+            .find(|id| free(id) && self.last_hosts[*id].as_ref() == Some(&host))
+            .or_else(|| ids.clone().find(|id| free(id) && self.last_hosts[*id].is_none()))
+            .or_else(|| ids.clone().find(free))?;
+        let controller = Controller::new(id as u16, host.clone(), opening);
+        self.last_hosts[id] = Some(host);
+        self.table[id] = Some(Box::new(controller));
+        Some(id as u16)
+    }
+
+    /// Takes a controller away.
+    pub(crate) fn remove(&mut self, id: u16) -> Option<Box<Controller>> {
+        self.table.get_mut(usize::from(id))?.take()
+    }
+}

@@ -1,0 +1,307 @@
+//! The media: the store that holds the drive's bytes, and what of them a power cut would take back.
+//!
+//! Bytes are addressed as in the store: the data of all sectors, and behind them the metadata of
+//! all sectors.
+
+mod before;
+
+use crate::commands::{Certain, Segment};
+use crate::namespaces::{Extent, SECTOR_BYTES};
+use crate::nvm::protection::METADATA_BYTES;
+use crate::store::{Ready, StateId};
+use crate::{Condition, Store, StoreError, StoreJob};
+use before::Before;
+use mynah_model::config::Config;
+use mynah_stamp::{Span, Time};
+
+/// How often a store is asked to look after itself, where it wants that.
+const TEND_INTERVAL: Span = Span::from_secs(1);
+
+/// The media.
+pub(crate) struct Media {
+    store: Box<dyn Store>,
+    /// Bytes of data; metadata begin behind them.
+    data_bytes: u64,
+    /// Sectors of a mapping unit.
+    unit_sectors: u64,
+    /// The store has something to say, though perhaps to nobody.
+    has_called: bool,
+    /// What the store could do when hosts were told last.
+    condition: Condition,
+    /// When the store looks after itself next.
+    next_tend: Option<Time>,
+    /// Whether the store has been given what the subsystem is, but for its counters.
+    is_described: bool,
+    /// What writes have replaced, where a power cut is due.
+    before: Option<Before>,
+}
+
+impl Media {
+    /// A store with the data of so many bytes, in mapping units of so many sectors.
+    pub(crate) fn new(store: Box<dyn Store>, data_bytes: u64, unit_sectors: u64) -> Media {
+        Media {
+            store,
+            data_bytes,
+            unit_sectors,
+            has_called: false,
+            condition: Condition::Good,
+            next_tend: None,
+            is_described: true,
+            before: None,
+        }
+    }
+
+    /// See [`Store::fetch`].
+    #[inline]
+    pub(crate) fn fetch(&mut self, at: u64, bytes: u32) -> Ready {
+        self.store.fetch(at, bytes)
+    }
+
+    /// See [`Store::read`].
+    #[inline]
+    pub(crate) fn read(&mut self, job: Option<StoreJob>, at: u64, into: &mut [u8]) {
+        self.store.read(job, at, into);
+    }
+
+    /// See [`Store::bytes`].
+    #[inline]
+    pub(crate) fn bytes(&self, at: u64, most: u32) -> Option<&[u8]> {
+        self.store.bytes(at, most)
+    }
+
+    /// See [`Store::bytes_mut`].
+    #[inline]
+    pub(crate) fn bytes_mut(&mut self, at: u64, most: u32) -> Option<&mut [u8]> {
+        self.store.bytes_mut(at, most)
+    }
+
+    /// See [`Store::prefetch`].
+    #[inline]
+    pub(crate) fn prefetch(&self, at: u64, bytes: u32) -> bool {
+        self.store.prefetch(at, bytes)
+    }
+
+    /// See [`Store::forget`].
+    pub(crate) fn forget(&mut self, job: StoreJob) {
+        self.store.forget(job);
+    }
+
+    /// See [`Store::write`].
+    #[inline]
+    pub(crate) fn write(&mut self, at: u64, from: &[u8]) -> Ready {
+        self.store.write(at, from)
+    }
+
+    /// See [`Store::discard`].
+    pub(crate) fn discard(&mut self, at: u64, bytes: u64) -> Ready {
+        self.store.discard(at, bytes)
+    }
+
+    /// See [`Store::flush`].
+    pub(crate) fn flush(&mut self) -> Ready {
+        self.store.flush()
+    }
+
+    /// See [`Store::finished`].
+    pub(crate) fn finished_job(&mut self) -> Option<(StoreJob, Result<(), StoreError>)> {
+        self.store.finished()
+    }
+
+    /// The store's owner was woken up by it.
+    pub(crate) fn call(&mut self) {
+        self.has_called = true;
+    }
+
+    /// Whether that has happened since this was asked last.
+    #[inline]
+    pub(crate) fn take_call(&mut self) -> bool {
+        std::mem::take(&mut self.has_called)
+    }
+
+    /// See [`Store::prepare`].
+    pub(crate) fn prepare(&mut self) -> bool {
+        self.store.prepare()
+    }
+
+    /// See [`Store::is_scattered`].
+    pub(crate) fn is_scattered(&self) -> bool {
+        self.store.is_scattered()
+    }
+
+    /// See [`Store::consolidate`].
+    pub(crate) fn consolidate(&mut self) {
+        self.store.consolidate();
+    }
+
+    /// See [`Store::begin`].
+    pub(crate) fn begin(&mut self) -> Result<(), StoreError> {
+        self.store.begin()
+    }
+
+    /// See [`Store::cancel`].
+    pub(crate) fn cancel(&mut self) -> Result<(), StoreError> {
+        self.store.cancel()
+    }
+
+    /// See [`Store::settle`].
+    pub(crate) fn settle(&mut self) -> Result<(), StoreError> {
+        self.store.settle()
+    }
+
+    /// See [`Store::close`].
+    pub(crate) fn close(&mut self, state: Option<StateId>) -> Result<(), StoreError> {
+        self.store.close(state)
+    }
+
+    /// What the store can do.
+    pub(crate) fn condition(&self) -> Condition {
+        self.store.condition()
+    }
+
+    /// What the store can do, if it is not what it could do when this was asked last.
+    pub(crate) fn changed_condition(&mut self) -> Option<Condition> {
+        let condition = self.store.condition();
+        (std::mem::replace(&mut self.condition, condition) != condition).then_some(condition)
+    }
+
+    /// Has the store look after itself; when it is due again, if it is.
+    pub(crate) fn tend(&mut self, now: Time) -> Option<Time> {
+        self.next_tend = self.store.tend().then(|| now + TEND_INTERVAL);
+        self.next_tend
+    }
+
+    /// When that is due.
+    pub(crate) fn next_tend(&self) -> Option<Time> {
+        self.next_tend
+    }
+
+    /// What the store describes, of an earlier process perhaps.
+    pub(crate) fn description(&self) -> Option<&[u8]> {
+        self.store.description()
+    }
+
+    /// Has the store keep what the subsystem is now.
+    pub(crate) fn describe(&mut self, description: &[u8]) {
+        self.store.describe(description);
+        self.is_described = true;
+    }
+
+    /// Whether the store has been given what the subsystem is, but for its counters.
+    pub(crate) fn is_described(&self) -> bool {
+        self.is_described
+    }
+
+    /// The subsystem is not what the store has been given any more: the next flush sees to it.
+    pub(crate) fn outdate_description(&mut self) {
+        self.is_described = false;
+    }
+
+    /// Bytes of data.
+    pub(crate) fn data_bytes(&self) -> u64 {
+        self.data_bytes
+    }
+
+    /// Where the metadata of a sector lie, given where its data lie.
+    pub(crate) fn metadata_place(&self, data: u64) -> u64 {
+        self.data_bytes + data / SECTOR_BYTES * METADATA_BYTES as u64
+    }
+
+    /// From now on what writes replace is kept until they are certain to be on flash.
+    pub(crate) fn expect_power_cut(&mut self, config: &Config) {
+        self.before = Some(Before::new(config));
+    }
+
+    /// Whether a power cut is due.
+    #[inline]
+    pub(crate) fn keeps_replaced(&self) -> bool {
+        self.before.is_some()
+    }
+
+    fn unit_bytes(&self) -> u64 {
+        self.unit_sectors * SECTOR_BYTES
+    }
+
+    /// Units of these bytes of which something has to be kept first: where their data lie, and where
+    /// their metadata.
+    pub(crate) fn kept_places(&self, (at, bytes): (u64, u64)) -> Vec<(u64, u64)> {
+        let Some(before) = &self.before else { return vec![] };
+        // Metadata are kept with the data they belong to.
+        if at >= self.data_bytes || bytes == 0 {
+            return vec![];
+        }
+        let unit_bytes = self.unit_bytes();
+        let metadata_bytes = self.unit_sectors * METADATA_BYTES as u64;
+        let (first, last) = (at / unit_bytes, (at + bytes - 1) / unit_bytes);
+        (first..=last)
+            .filter(|&unit| !before.has(unit))
+            .flat_map(|unit| {
+                let at = unit * unit_bytes;
+                [(at, unit_bytes), (self.metadata_place(at), metadata_bytes)]
+            })
+            .collect()
+    }
+
+    /// Keeps what these places, pairs of data and metadata of units, hold.
+    pub(crate) fn keep(&mut self, segments: &[Segment]) {
+        let unit_bytes = self.unit_bytes();
+        for pair in segments.chunks_exact(2) {
+            let mut bytes = vec![0; (pair[0].bytes + pair[1].bytes) as usize];
+            let (data, metadata) = bytes.split_at_mut(pair[0].bytes as usize);
+            self.store.read(pair[0].job, pair[0].at, data);
+            self.store.read(pair[1].job, pair[1].at, metadata);
+            if let Some(before) = &mut self.before {
+                before.keep(pair[0].at / unit_bytes, bytes.into_boxed_slice());
+            }
+        }
+    }
+
+    /// A command begins whose success makes writes certain: to these runs of bytes, each by its
+    /// first byte and the byte behind its last. What it has to tell when it has succeeded; `None`
+    /// where no power cut is due.
+    pub(crate) fn makes_certain(&mut self, runs: &[(u64, u64)]) -> Option<Box<Certain>> {
+        let unit_bytes = self.unit_bytes();
+        let before = self.before.as_mut()?;
+        let units =
+            runs.iter().map(|&(at, end)| (at / unit_bytes, end.div_ceil(unit_bytes))).collect();
+        Some(Box::new(Certain { epoch: before.begin_epoch(), units }))
+    }
+
+    /// A command has succeeded that makes this certain.
+    pub(crate) fn made_certain(&mut self, certain: Option<&Certain>) {
+        if let (Some(certain), Some(before)) = (certain, &mut self.before) {
+            before.forget(certain);
+        }
+    }
+
+    /// These runs have been erased, which a power cut does not undo.
+    pub(crate) fn forget_erased(&mut self, extents: &[Extent]) {
+        let unit_bytes = self.unit_bytes();
+        if let Some(before) = &mut self.before {
+            let unit = |at: u64| at / unit_bytes;
+            let run = |it: &Extent| (unit(it.store), unit(it.store + it.sectors * SECTOR_BYTES));
+            let (epoch, units) = (before.epoch(), extents.iter().map(run).collect());
+            before.forget(&Certain { epoch, units });
+        }
+    }
+
+    /// Nothing that was replaced will come back.
+    pub(crate) fn forget_replaced(&mut self) {
+        if let Some(before) = &mut self.before {
+            before.forget_all();
+        }
+    }
+
+    /// The power was lost with a unit of a pool that begins at this sector: what it held before comes
+    /// back.
+    pub(crate) fn bring_back(&mut self, pool_start: u64, unit: u64) {
+        let unit_bytes = self.unit_bytes();
+        let unit = pool_start * SECTOR_BYTES / unit_bytes + unit;
+        let Some(bytes) = self.before.as_mut().and_then(|before| before.take(unit)) else { return };
+        let (data, metadata) = bytes.split_at(unit_bytes as usize);
+        let at = unit * unit_bytes;
+        let place = self.metadata_place(at);
+        // Nobody waits for these writes; the jobs they may become are of no command.
+        let _ = self.store.write(at, data);
+        let _ = self.store.write(place, metadata);
+    }
+}

@@ -1,0 +1,233 @@
+//! Running the model: its time, what it says on the way, and the steps of commands that go to it.
+
+use super::{ModelRequest, OWN_QUEUE};
+use crate::commands::{Step, Work};
+use crate::config::Timing;
+use crate::output::ReplyKind;
+use crate::slots::NONE;
+use crate::store::Ready;
+use crate::subsystem::Subsystem;
+use mynah_model::io::{self, Control, Operation, QueueId, Request, Tag};
+use mynah_stamp::Time;
+use mynah_wire::nvme::Status;
+
+impl Subsystem {
+    /// Runs the model up to `to`, taking its completions on the way.
+    #[inline]
+    pub(crate) fn advance_model(&mut self, to: Time) {
+        if to <= self.now.model && self.model.drive.next_at().is_none_or(|at| at > to) {
+            return;
+        }
+        if self.model.is_held_up() {
+            return;
+        }
+        self.run_model(to);
+    }
+
+    fn run_model(&mut self, to: Time) {
+        let to = to.max(self.model.drive.now());
+        loop {
+            // A power cut must not be run over unseen.
+            let limit = match self.model.power_cuts.front() {
+                Some(&cut) if cut <= to => cut,
+                _ => to,
+            };
+            self.model.drive.advance(limit);
+            self.now.model = self.now.model.max(self.model.drive.now());
+            self.take_outputs();
+            if self.model.is_held_up() {
+                break;
+            }
+            if self.model.drive.now() < limit {
+                continue;
+            }
+            if self.model.power_cuts.front() == Some(&limit) {
+                self.model.power_cuts.pop_front();
+                self.power_lost();
+                continue;
+            }
+            break;
+        }
+    }
+
+    fn take_outputs(&mut self) {
+        while let Some(output) = self.model.drive.poll() {
+            match output {
+                io::Output::Complete(completion) => self.model_completed(&completion),
+                io::Output::Fetch { queue, .. } => {
+                    self.model.ask(ModelRequest::Fetch { queue: queue.0.into() });
+                }
+                io::Output::Move { tag, queue, first_sector, sectors, direction, .. } => {
+                    let (queue, command) = (queue.0.into(), tag.0);
+                    let request =
+                        ModelRequest::Transfer { queue, command, first_sector, sectors, direction };
+                    if self.commands.get(command).is_some_and(|it| it.transfer != NONE) {
+                        self.model.ask(request);
+                    } else if direction == io::Direction::FromHost {
+                        // It concerns nobody's memory: they came with the command.
+                        self.model.data_arrived(self.now.model, command);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Gives the model a control.
+    pub(crate) fn control(&mut self, control: Control) {
+        if self.config.timing == Timing::Immediate {
+            return;
+        }
+        self.model.control(self.now.model, control);
+        self.take_outputs();
+    }
+
+    /// Starts a command: its fetches and writes have been given to the store, its steps go to
+    /// the model now. Ends it if nothing has to be waited for.
+    pub(crate) fn start(&mut self, index: u32) {
+        let modelled = self.config.timing == Timing::Modelled;
+        let Some(command) = self.commands.get_mut(index) else { return };
+        if !modelled {
+            command.steps.clear();
+        }
+        match command.steps.pop_front() {
+            Some(step) => {
+                command.waiting += 1;
+                self.next_step(index, step);
+            }
+            None if command.waiting == 0 => self.blocks_ready(index),
+            None => {}
+        }
+    }
+
+    fn next_step(&mut self, index: u32, step: Step) {
+        match step.operation {
+            Operation::Trim => self.trim(index, step),
+            _ => self.step(index, step),
+        }
+    }
+
+    /// Which of the model's queues a step of an admin command goes to: what a shutdown has written
+    /// is its host's doing, and goes to the controller's admin queue.
+    #[cold]
+    fn queue_of_own_step(&self, index: u32) -> QueueId {
+        let work = self.commands.get(index).map(|command| &command.work);
+        let Some(&Work::ShutDown(id)) = work else { return OWN_QUEUE };
+        let controller = self.controllers.get(id);
+        QueueId(controller.map_or(NONE, |controller| controller.admin_queue) as u16)
+    }
+
+    #[inline]
+    pub(crate) fn step(&mut self, index: u32, step: Step) {
+        let Some(command) = self.commands.get(index) else { return };
+        let (slot, own) = (command.queue, command.kind == ReplyKind::Admin);
+        let queue = match command.kind {
+            ReplyKind::Admin => self.queue_of_own_step(index),
+            _ if command.direct => QueueId(slot as u16),
+            _ if self.queues.get(slot).is_some_and(|queue| queue.guest.is_some()) => {
+                self.queue_of_guests_step(index, &step)
+            }
+            _ => QueueId(slot as u16),
+        };
+        let request = Request {
+            tag: Tag(index),
+            operation: step.operation,
+            namespace: step.pool,
+            sector: step.sector,
+            sectors: step.sectors,
+        };
+        if !self.model.command(self.now.model, queue, request, own) {
+            // The queue went with the power.
+            let Some(command) = self.commands.get_mut(index) else { return };
+            command.status = Status::INTERNAL_ERROR;
+            command.steps.clear();
+            self.part_done(index);
+        }
+    }
+
+    fn model_completed(&mut self, completion: &io::Completion) {
+        let index = completion.tag.0;
+        let Some(command) = self.commands.get_mut(index) else { return };
+        if command.direct {
+            command.arrival = completion.rung;
+        }
+        self.model.completed(completion, command.arrival);
+        if matches!(command.work, Work::Place(_)) {
+            return self.place_completed(index, completion);
+        }
+        if command.waiting == 1
+            && command.steps.is_empty()
+            && command.stages.is_none()
+            && command.certain.is_none()
+            && matches!(command.work, Work::None | Work::Media)
+            && completion.status == io::Status::Success
+            && command.status.is_success()
+        {
+            return self.finish_plain(index, completion);
+        }
+        let stages = command.stages.get_or_insert_default();
+        for (stage, span) in completion.stages.iter() {
+            stages.add(stage, span);
+        }
+        command.due = Some(completion.at);
+        if completion.status != io::Status::Success && command.status.is_success() {
+            command.status = status_of(completion.status);
+            command.steps.clear();
+        }
+        match command.steps.pop_front() {
+            Some(step) => self.next_step(index, step),
+            None => self.part_done(index),
+        }
+    }
+
+    /// The model or a job of the store is done with a command.
+    pub(crate) fn part_done(&mut self, index: u32) {
+        let Some(command) = self.commands.get_mut(index) else { return };
+        command.waiting -= 1;
+        if command.waiting == 0 {
+            self.blocks_ready(index);
+        }
+    }
+
+    /// Has a command wait for the store if it has to.
+    #[inline]
+    pub(crate) fn wait_for(&mut self, index: u32, ready: Ready) {
+        if let Ready::Later(job) = ready {
+            self.commands.await_job(index, job);
+        }
+    }
+
+    /// Takes what the store has finished.
+    pub(crate) fn finish_jobs(&mut self) {
+        while let Some((job, outcome)) = self.media.finished_job() {
+            let Some(index) = self.commands.take_job(job) else { continue };
+            if let (Err(error), Some(command)) = (outcome, self.commands.get_mut(index))
+                && command.status.is_success()
+            {
+                command.status = match error {
+                    crate::StoreError::Read => Status::UNRECOVERED_READ_ERROR,
+                    crate::StoreError::Write => Status::WRITE_FAULT,
+                    // As Linux's own target says it of a file without room (nvmet's
+                    // errno_to_nvme_status), and what its host takes for "no space left"; a retry
+                    // that follows at once is expected to fail (Base 2.0, section 3.3.3.2.1, DNR).
+                    crate::StoreError::Full => Status::CAPACITY_EXCEEDED.do_not_retry(),
+                };
+                command.steps.clear();
+            }
+            self.part_done(index);
+        }
+        self.watch_store();
+    }
+}
+
+fn status_of(status: io::Status) -> Status {
+    match status {
+        io::Status::Success => Status::SUCCESS,
+        io::Status::InvalidNamespace => Status::INVALID_NAMESPACE,
+        io::Status::LbaOutOfRange => Status::LBA_OUT_OF_RANGE,
+        io::Status::InvalidField => Status::INVALID_FIELD,
+        io::Status::UnrecoveredReadError => Status::UNRECOVERED_READ_ERROR,
+        io::Status::WriteFault => Status::WRITE_FAULT,
+        io::Status::Aborted => Status::ABORT_REQUESTED,
+        io::Status::WriteProtected => Status::NAMESPACE_WRITE_PROTECTED,
+    }
+}

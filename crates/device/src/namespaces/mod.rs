@@ -1,0 +1,148 @@
+//! The namespaces of a subsystem, and the space of the drive that they lie in.
+
+mod namespace;
+pub(crate) mod reservation;
+mod space;
+pub(crate) mod uncorrectable;
+
+pub(crate) use namespace::{ControllerSet, FORMATS, Format, Namespace, WriteProtection};
+pub(crate) use space::{Extent, Space};
+
+use mynah_wire::nvme::Status;
+
+/// Bytes of a sector, the model's unit of addresses.
+pub(crate) const SECTOR_BYTES: u64 = 512;
+
+/// The namespaces, by index: the identifier less one.
+#[derive(Debug)]
+pub(crate) struct Namespaces {
+    table: Vec<Option<Box<Namespace>>>,
+    /// The serial number of the one that was made last.
+    last_serial: u32,
+    space: Space,
+    /// Whether reads and writes need more checks than usual, in all of them.
+    is_guarded: bool,
+}
+
+impl Namespaces {
+    /// Room for so many in a space, and none yet.
+    pub(crate) fn new(namespaces_max: u32, space: Space) -> Namespaces {
+        let table = (0..namespaces_max).map(|_| None).collect();
+        Namespaces { table, last_serial: 0, space, is_guarded: false }
+    }
+
+    /// How many there can be.
+    pub(crate) fn places(&self) -> usize {
+        self.table.len()
+    }
+
+    #[inline]
+    pub(crate) fn get(&self, at: usize) -> Option<&Namespace> {
+        self.table.get(at)?.as_deref()
+    }
+
+    #[inline]
+    pub(crate) fn get_mut(&mut self, at: usize) -> Option<&mut Namespace> {
+        self.table.get_mut(at)?.as_deref_mut()
+    }
+
+    /// The namespace of a command that was admitted to it.
+    pub(crate) fn need(&self, at: usize) -> Result<&Namespace, Status> {
+        self.get(at).ok_or(Status::INTERNAL_ERROR)
+    }
+
+    /// The same to be changed.
+    pub(crate) fn need_mut(&mut self, at: usize) -> Result<&mut Namespace, Status> {
+        self.get_mut(at).ok_or(Status::INTERNAL_ERROR)
+    }
+
+    /// The one with an identifier, if there is one.
+    #[inline]
+    pub(crate) fn with_id(&self, id: u32) -> Option<&Namespace> {
+        self.get((id as usize).wrapping_sub(1))
+    }
+
+    /// The same to be changed.
+    pub(crate) fn with_id_mut(&mut self, id: u32) -> Option<&mut Namespace> {
+        self.get_mut((id as usize).wrapping_sub(1))
+    }
+
+    /// Whether there can be one with an identifier.
+    pub(crate) fn can_have(&self, id: u32) -> bool {
+        (1..=self.table.len() as u32).contains(&id)
+    }
+
+    /// The one with this identifier, if it is attached to the controller.
+    #[inline]
+    pub(crate) fn active(&self, controller: u16, id: u32) -> Result<&Namespace, Status> {
+        self.with_id(id)
+            .filter(|namespace| namespace.attached.contains(controller))
+            .ok_or(Status::INVALID_NAMESPACE.do_not_retry())
+    }
+
+    /// The identifiers of those that are attached to a controller.
+    pub(crate) fn active_ids(&self, controller: u16) -> Vec<u32> {
+        let attached = self.iter().filter(|it| it.attached.contains(controller));
+        attached.map(|it| it.id).collect()
+    }
+
+    /// Those that there are, in order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Namespace> {
+        self.table.iter().filter_map(Option::as_deref)
+    }
+
+    /// The same to be changed.
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Namespace> {
+        self.table.iter_mut().filter_map(Option::as_deref_mut)
+    }
+
+    /// A namespace that has yet to take its place.
+    pub(crate) fn make(
+        &mut self,
+        id: u32,
+        extents: Vec<Extent>,
+        format: Format,
+        attached: ControllerSet,
+        shared: bool,
+    ) -> Namespace {
+        self.last_serial += 1;
+        Namespace::new(id, self.last_serial, extents, format, attached, shared)
+    }
+
+    /// Puts one into its place.
+    pub(crate) fn insert(&mut self, namespace: Namespace) {
+        let at = namespace.id as usize - 1;
+        self.last_serial = self.last_serial.max(namespace.serial);
+        self.table[at] = Some(Box::new(namespace));
+    }
+
+    /// Takes one away; its space stays taken.
+    pub(crate) fn remove(&mut self, at: usize) -> Option<Box<Namespace>> {
+        self.table.get_mut(at)?.take()
+    }
+
+    /// The serial number of the one that was made last.
+    pub(crate) fn last_serial(&self) -> u32 {
+        self.last_serial
+    }
+
+    #[inline]
+    pub(crate) fn space(&self) -> &Space {
+        &self.space
+    }
+
+    /// To take of it, and to give back.
+    pub(crate) fn space_mut(&mut self) -> &mut Space {
+        &mut self.space
+    }
+
+    /// Whether reads and writes need more checks than usual, whatever their namespace.
+    #[inline]
+    pub(crate) fn is_guarded(&self) -> bool {
+        self.is_guarded
+    }
+
+    pub(crate) fn set_guarded(&mut self, is_guarded: bool) {
+        self.is_guarded = is_guarded;
+    }
+}
