@@ -549,17 +549,17 @@ impl Subsystem {
         let has = |extent: &Extent| {
             extent.store <= command.at && end <= extent.store + extent.sectors * SECTOR_BYTES
         };
-        if !namespace.extents.iter().any(has) {
+        if !namespace.extents().iter().any(has) {
             return Err(Status::INVALID_NAMESPACE);
         }
-        if namespace.formatting {
+        if namespace.is_formatting() {
             return Err(Status::FORMAT_IN_PROGRESS);
         }
         if self.admin.sanitizes() {
             return Err(Status::SANITIZE_IN_PROGRESS);
         }
         // A comparison is to see all of a write or nothing; the host may try again.
-        if namespace.exclusive > 0 && command.opcode == nvm::WRITE {
+        if namespace.is_exclusive() && command.opcode == nvm::WRITE {
             return Err(Status::COMMAND_INTERRUPTED);
         }
         Ok((command.at, command.transfer, command.job.is_none()))

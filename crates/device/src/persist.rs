@@ -83,27 +83,27 @@ impl Subsystem {
     }
 
     fn put_namespace(&self, all: &mut Vec<u8>, namespace: &Namespace) {
-        put(all, u64::from(namespace.id), 4);
-        put(all, u64::from(namespace.serial), 4);
-        put(all, u64::from(namespace.format.index()), 1);
-        put(all, u64::from(namespace.format.protection), 1);
-        put(all, u64::from(namespace.shared), 1);
-        put(all, namespace.protection as u64, 1);
-        put(all, namespace.blocks, 8);
-        put(all, namespace.extents.len() as u64, 2);
-        for extent in &namespace.extents {
+        put(all, u64::from(namespace.id()), 4);
+        put(all, u64::from(namespace.serial()), 4);
+        put(all, u64::from(namespace.format().index()), 1);
+        put(all, u64::from(namespace.format().protection), 1);
+        put(all, u64::from(namespace.is_shared()), 1);
+        put(all, namespace.protection() as u64, 1);
+        put(all, namespace.blocks(), 8);
+        put(all, namespace.extents().len() as u64, 2);
+        for extent in namespace.extents() {
             put(all, u64::from(extent.pool.0), 4);
             put(all, extent.sector, 8);
             put(all, extent.sectors, 8);
             put(all, extent.store, 8);
         }
-        let (all_but, list) = namespace.attached.shorter_list(self.config.limits.controllers_max);
+        let (all_but, list) = namespace.attached().shorter_list(self.config.limits.controllers_max);
         put(all, u64::from(all_but), 1);
         put(all, list.len() as u64, 2);
         for id in list {
             put(all, u64::from(id), 2);
         }
-        put_reservations(all, &namespace.reservations);
+        put_reservations(all, &namespace.reservations());
     }
 
     /// Whether there is room for a new namespace as well.
@@ -122,8 +122,8 @@ impl Subsystem {
     /// Adds which blocks are marked.
     fn put_marks(&self, all: &mut Vec<u8>) {
         for namespace in self.namespaces.iter() {
-            put(all, namespace.uncorrectable.count() as u64, MARKS_COUNT_BYTES);
-            for (start, end) in namespace.uncorrectable.runs() {
+            put(all, namespace.uncorrectable().count() as u64, MARKS_COUNT_BYTES);
+            for (start, end) in namespace.uncorrectable().runs() {
                 put(all, start, 8);
                 put(all, end, 8);
             }
@@ -133,7 +133,7 @@ impl Subsystem {
     /// Whether there is room for `more` bytes beside everything that is kept now.
     pub(crate) fn can_describe_more(&self, more: usize) -> bool {
         let namespaces = self.namespaces.iter();
-        let marks = |it: &Namespace| MARKS_COUNT_BYTES + it.uncorrectable.count() * RUN_BYTES;
+        let marks = |it: &Namespace| MARKS_COUNT_BYTES + it.uncorrectable().count() * RUN_BYTES;
         let marks: usize = namespaces.map(marks).sum();
         self.description(false).len() + marks + more <= DESCRIPTION_BYTES_MAX
     }
@@ -148,7 +148,7 @@ impl Subsystem {
 
     /// The same for blocks that are to be written.
     pub(crate) fn check_cleared(&self, at: usize, start: u64, blocks: u64) -> Result<(), Status> {
-        let adds = |it: &Namespace| it.uncorrectable.clear_adds(start, blocks);
+        let adds = |it: &Namespace| it.uncorrectable().clear_adds(start, blocks);
         self.check_marks(self.namespaces.get(at).is_some_and(adds).into())
     }
 
@@ -183,10 +183,10 @@ impl Subsystem {
             return false;
         };
         for namespace in &namespaces {
-            if !self.namespaces.space_mut().take_exactly(&namespace.extents) {
+            if !self.namespaces.space_mut().take_exactly(namespace.extents()) {
                 // Half of them would be worse than none.
-                for taken in namespaces.iter().take_while(|it| it.id != namespace.id) {
-                    self.namespaces.space_mut().give_back(&taken.extents);
+                for taken in namespaces.iter().take_while(|it| it.id() != namespace.id()) {
+                    self.namespaces.space_mut().give_back(taken.extents());
                 }
                 return false;
             }
@@ -232,7 +232,7 @@ impl Subsystem {
         let mut namespaces: Vec<Namespace> = Vec::new();
         for _ in 0..count {
             let (id, serial) = (reader.number(4)? as u32, reader.number(4)? as u32);
-            let in_order = namespaces.last().is_none_or(|before| before.id < id);
+            let in_order = namespaces.last().is_none_or(|before| before.id() < id);
             let is_ours = self.config.shard.has(id);
             if !self.namespaces.can_have(id) || !in_order || !is_ours {
                 return None;
@@ -275,64 +275,64 @@ impl Subsystem {
                 false => Reservations::default(),
             };
             let mut namespace = Namespace::new(id, serial, extents, format, attached, shared);
-            if blocks > namespace.blocks {
+            if blocks > namespace.blocks() {
                 return None;
             }
             namespace.restore(blocks, write_protection, reservations);
             namespaces.push(namespace);
         }
         for namespace in namespaces.iter_mut().filter(|_| knows_more) {
-            namespace.uncorrectable = take_runs(&mut reader, namespace.blocks)?;
-            namespace.settle();
+            namespace.restore_marks(take_runs(&mut reader, namespace.blocks())?);
         }
         Some(Described { namespaces, health, sanitize })
     }
 }
 
 fn put_reservations(all: &mut Vec<u8>, reservations: &Reservations) {
-    put(all, u64::from(reservations.persist), 1);
-    if !reservations.persist {
+    put(all, u64::from(reservations.persists()), 1);
+    if !reservations.persists() {
         return;
     }
-    put(all, u64::from(reservations.generation), 4);
-    let held = reservations.held;
+    put(all, u64::from(reservations.generation()), 4);
+    let held = reservations.held();
     put(all, held.map_or(0, |held| held.kind as u64), 1);
     all.extend_from_slice(&held.map_or([0; 16], |held| held.holder));
-    put(all, reservations.registrants.len() as u64, 2);
-    for registrant in &reservations.registrants {
+    put(all, reservations.registrants().len() as u64, 2);
+    for registrant in reservations.registrants() {
         all.extend_from_slice(&registrant.host);
         put(all, registrant.key, 8);
     }
 }
 
 fn take_reservations(reader: &mut Reader<'_>) -> Option<Reservations> {
-    let mut all = Reservations { persist: reader.number(1)? == 1, ..Default::default() };
-    if !all.persist {
-        return Some(all);
+    if reader.number(1)? != 1 {
+        return Some(Reservations::default());
     }
-    all.generation = reader.number(4)? as u32;
+    let generation = reader.number(4)? as u32;
     let (kind, holder) = (reader.number(1)? as u8, reader.host()?);
     let count = reader.number(2)? as usize;
     if count > REGISTRANTS_MAX {
         return None;
     }
+    let mut registrants: Vec<Registrant> = Vec::new();
     for _ in 0..count {
         let registrant = Registrant { host: reader.host()?, key: reader.number(8)? };
-        if registrant.key == 0 || all.registrants.iter().any(|it| it.host == registrant.host) {
+        if registrant.key == 0 || registrants.iter().any(|it| it.host == registrant.host) {
             return None;
         }
-        all.registrants.push(registrant);
+        registrants.push(registrant);
     }
+    let mut held = None;
     if kind != 0 {
         let kind = ReservationType::from_code(kind)?;
         // Where all registrants hold it, whoever acquired it may have gone.
         let is_held = match kind.is_held_by_all() {
-            true => !all.registrants.is_empty(),
-            false => all.registrants.iter().any(|it| it.host == holder),
+            true => !registrants.is_empty(),
+            false => registrants.iter().any(|it| it.host == holder),
         };
-        all.held = Some(is_held.then_some(Held { kind, holder })?);
+        held = Some(is_held.then_some(Held { kind, holder })?);
     }
-    Some(all)
+    Some(Reservations::kept(generation, registrants, held))
 }
 
 /// Marked blocks of a namespace that has so many.

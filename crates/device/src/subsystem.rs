@@ -182,12 +182,12 @@ impl Subsystem {
 
     /// Blocks of a namespace; `None` if there is none with this identifier.
     pub fn namespace_blocks(&self, id: u32) -> Option<u64> {
-        self.namespaces.with_id(id).map(|namespace| namespace.blocks)
+        self.namespaces.with_id(id).map(|namespace| namespace.blocks())
     }
 
     /// Bytes of a logical block of a namespace, without metadata.
     pub fn block_bytes(&self, id: u32) -> Option<u32> {
-        self.namespaces.with_id(id).map(|namespace| 1 << namespace.format.shift)
+        self.namespaces.with_id(id).map(|namespace| 1 << namespace.format().shift)
     }
 
     /// The drive, to look at.

@@ -57,9 +57,9 @@ impl Subsystem {
                 else {
                     return Ok((0, true));
                 };
-                let strips = namespace.format.protection != 0 && io.protection.action.strips;
-                let metadata = if strips { 0 } else { u64::from(namespace.format.metadata) };
-                u64::from(io.blocks) * ((1 << namespace.format.shift) + metadata)
+                let strips = namespace.format().protection != 0 && io.protection.action.strips;
+                let metadata = if strips { 0 } else { u64::from(namespace.format().metadata) };
+                u64::from(io.blocks) * ((1 << namespace.format().shift) + metadata)
             }
             Ok(NvmCommand::DatasetManagement(wanted)) => {
                 u64::from(wanted.ranges) * DatasetRange::BYTES as u64

@@ -202,8 +202,8 @@ impl Subsystem {
         let sanitize_config = self.admin.sanitize_config;
         let write_cache = self.admin.write_cache;
         let place = self.namespaces.with_id(namespace);
-        let (protection, persist) =
-            place.map_or((0, 0), |it| (it.protection as u32, u32::from(it.reservations.persist)));
+        let (protection, persist) = place
+            .map_or((0, 0), |it| (it.protection() as u32, u32::from(it.reservations().persists())));
         let defaults = self.default_features();
         let controller = self.controllers.need_mut(context.controller)?;
         let queues_max = controller.queues_max;
@@ -498,14 +498,14 @@ impl Subsystem {
         let mut before = Vec::new();
         for &id in ids {
             if let Some(namespace) = self.namespaces.with_id_mut(id) {
-                before.push((id, namespace.reservations.persist));
-                namespace.reservations.persist = value == 1;
+                before.push((id, namespace.reservations().persists()));
+                namespace.change_reservations(|state| state.set_persists(value == 1));
             }
         }
         if !self.can_describe_more(0) {
             for (id, persist) in before {
                 if let Some(namespace) = self.namespaces.with_id_mut(id) {
-                    namespace.reservations.persist = persist;
+                    namespace.change_reservations(|state| state.set_persists(persist));
                 }
             }
             return Err(Status::INTERNAL_ERROR);
@@ -523,11 +523,10 @@ impl Subsystem {
         };
         let at = context.entry.namespace_id.get() as usize - 1;
         let target = self.namespaces.get_mut(at).ok_or(Status::INVALID_NAMESPACE)?;
-        if target.protection == WriteProtection::UntilPowerCycle {
+        if target.protection() == WriteProtection::UntilPowerCycle {
             return Err(Status::FEATURE_NOT_CHANGEABLE.do_not_retry());
         }
-        target.protection = state;
-        target.settle();
+        target.protect(state);
         self.describe();
         if state == WriteProtection::None {
             return Ok(Answer::Done(0));

@@ -44,7 +44,7 @@ impl Subsystem {
         let ids: Vec<u32> = if id == NAMESPACE_ALL {
             self.namespaces.active_ids(context.controller)
         } else {
-            vec![self.namespaces.active(context.controller, id)?.id]
+            vec![self.namespaces.active(context.controller, id)?.id()]
         };
         for &id in &ids {
             let namespace = self.namespaces.active(context.controller, id)?;
@@ -53,8 +53,7 @@ impl Subsystem {
         self.abort_self_test(4);
         for &id in &ids {
             if let Some(namespace) = self.namespaces.with_id_mut(id) {
-                namespace.formatting = true;
-                namespace.settle();
+                namespace.begin_format();
             }
         }
         let first = ids.first().map_or(0, |id| *id as usize - 1);
@@ -79,14 +78,14 @@ impl Subsystem {
         namespace: &Namespace,
         controller: u16,
     ) -> Result<(), Status> {
-        if namespace.formatting {
+        if namespace.is_formatting() {
             return Err(Status::FORMAT_IN_PROGRESS);
         }
         let host = self.controllers.get(controller).map(|it| it.host_id);
-        if !host.is_some_and(|host| namespace.reservations.admits(&host, true)) {
+        if !host.is_some_and(|host| namespace.reservations().admits(&host, true)) {
             return Err(Status::RESERVATION_CONFLICT);
         }
-        if namespace.protection != WriteProtection::None {
+        if namespace.protection() != WriteProtection::None {
             return Err(Status::NAMESPACE_WRITE_PROTECTED.do_not_retry());
         }
         Ok(())
@@ -106,8 +105,8 @@ impl Subsystem {
         self.need_own_queue();
         let Some(namespace) = self.namespaces.get(at) else { return };
         // All of its space, of which its blocks may not fill the end.
-        let blocks = namespace.blocks;
-        let extents = namespace.extents.clone();
+        let blocks = namespace.blocks();
+        let extents = namespace.extents();
         let mut discards = Vec::new();
         for extent in extents {
             let bytes = extent.sectors * crate::namespaces::SECTOR_BYTES;
@@ -124,11 +123,8 @@ impl Subsystem {
     pub(crate) fn formatted(&mut self, formats: Formats) {
         for (id, format) in formats {
             let Some(namespace) = self.namespaces.with_id_mut(id) else { continue };
-            namespace.formatting = false;
-            namespace.uncorrectable.clear_all();
-            namespace.set_format(format);
-            let extents = namespace.extents.clone();
-            self.media.forget_erased(&extents);
+            namespace.end_format(format);
+            self.media.forget_erased(namespace.extents());
             self.namespace_changed(id);
         }
         self.describe();
@@ -156,7 +152,7 @@ impl Subsystem {
     /// Share of a format that is still to be done, in percent (FPI).
     pub(super) fn format_left(&self, namespace: &Namespace) -> u8 {
         let task = self.admin.tasks.iter().find(|task| {
-            matches!(&task.what, What::Format { namespaces, .. } if namespaces.contains(&namespace.id))
+            matches!(&task.what, What::Format { namespaces, .. } if namespaces.contains(&namespace.id()))
         });
         match task {
             Some(task) => 100 - task.progress(self.now.wall, 100) as u8,

@@ -67,7 +67,7 @@ impl Subsystem {
             cns::NAMESPACE => self.namespace_page(self.reported(context.controller, id)?),
             cns::CONTROLLER => self.controller_page(controller),
             cns::ACTIVE_NAMESPACES | cns::COMMAND_SET_ACTIVE_NAMESPACES => {
-                self.list_after(id, |namespace| namespace.attached.contains(controller.id))?
+                self.list_after(id, |namespace| namespace.is_attached(controller.id))?
             }
             cns::NAMESPACE_DESCRIPTORS => {
                 self.descriptors(self.namespaces.active(context.controller, id)?)
@@ -92,7 +92,7 @@ impl Subsystem {
             },
             cns::NAMESPACE_CONTROLLERS => {
                 let namespace = self.existing(id)?.ok_or(invalid())?;
-                self.controller_list(of_controller, |it| namespace.attached.contains(it.id))
+                self.controller_list(of_controller, |it| namespace.is_attached(it.id))
             }
             cns::CONTROLLERS => self.controller_list(of_controller, |_| true),
             cns::PRIMARY_CAPABILITIES => {
@@ -126,7 +126,7 @@ impl Subsystem {
     /// A namespace as Identify reports it: inactive ones look empty, identifiers that cannot
     /// be are an error.
     fn reported(&self, controller: u16, id: u32) -> Result<Option<&Namespace>, Status> {
-        Ok(self.existing(id)?.filter(|namespace| namespace.attached.contains(controller)))
+        Ok(self.existing(id)?.filter(|namespace| namespace.is_attached(controller)))
     }
 
     /// A namespace that exists, attached or not.
@@ -146,7 +146,7 @@ impl Subsystem {
             return Err(Status::INVALID_NAMESPACE.do_not_retry());
         }
         let all = self.namespaces.iter();
-        Ok(list(all.filter(|it| it.id > after && which(it)).map(|it| it.id)))
+        Ok(list(all.filter(|it| it.id() > after && which(it)).map(|it| it.id())))
     }
 
     fn controller_list(&self, from: u16, which: impl Fn(&Controller) -> bool) -> Vec<u8> {
@@ -303,17 +303,17 @@ impl Subsystem {
     fn namespace_page(&self, namespace: Option<&Namespace>) -> Vec<u8> {
         let Some(namespace) = namespace else { return vec![0; IDENTIFY_BYTES] };
         let per_unit =
-            self.namespaces.space().unit_sectors().div_ceil(namespace.format.block_sectors());
+            self.namespaces.space().unit_sectors().div_ceil(namespace.format().block_sectors());
         let granularity = U16::new((per_unit - 1).min(0xffff) as u16);
         let mut page = IdentifyNamespace {
-            size: U64::new(namespace.blocks),
-            capacity: U64::new(namespace.blocks),
-            utilisation: U64::new(namespace.blocks),
+            size: U64::new(namespace.blocks()),
+            capacity: U64::new(namespace.blocks()),
+            utilisation: U64::new(namespace.blocks()),
             // Own atomic sizes (1), preferred granularities (4).
             features: 1 << 1 | 1 << 4,
-            format: namespace.format.index() | u8::from(namespace.format.metadata > 0) << 4,
-            protection: namespace.format.protection,
-            multipath: u8::from(namespace.shared),
+            format: namespace.format().index() | u8::from(namespace.format().metadata > 0) << 4,
+            protection: namespace.format().protection,
+            multipath: u8::from(namespace.is_shared()),
             atomic_compare_write: U16::new(compare::COMPARE_AND_WRITE_BLOCKS_MAX as u16 - 1),
             bytes: U128::new(u128::from(namespace.space())),
             write_granularity: granularity,
@@ -323,7 +323,7 @@ impl Subsystem {
             // A multiple of NPWG; larger writes are no better.
             optimal_write: granularity,
             ana_group: U32::new(GROUP),
-            attributes: u8::from(namespace.protection as u8 != 0),
+            attributes: u8::from(namespace.protection() as u8 != 0),
             endurance_group: U16::new(GROUP as u16),
             format_progress: 1 << 7 | self.format_left(namespace),
             nguid: self.nguid(namespace),
@@ -351,7 +351,7 @@ impl Subsystem {
     /// Bytes that name a namespace: the same for the same subsystem, identifier and birth.
     fn name(&self, namespace: &Namespace, salt: u8) -> [u8; 16] {
         let mut hash: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
-        let numbers = [namespace.id, namespace.serial];
+        let numbers = [namespace.id(), namespace.serial()];
         let tail = numbers.iter().flat_map(|number| number.to_le_bytes());
         for byte in self.config.nqn.bytes().chain(tail).chain([salt]) {
             // FNV-1a with 128 bits.
@@ -409,12 +409,12 @@ fn nvm_controller() -> Vec<u8> {
 fn independent_namespace(namespace: Option<&Namespace>, format_left: u8) -> Vec<u8> {
     let Some(namespace) = namespace else { return vec![0; IDENTIFY_BYTES] };
     let page = IdentifyIndependentNamespace {
-        multipath: u8::from(namespace.shared),
+        multipath: u8::from(namespace.is_shared()),
         // Persistence through power loss (0), all types (6:1), IEKEY as of version 1.3 (7).
         reservations: 0xff,
         format_progress: 1 << 7 | format_left,
         ana_group: U32::new(GROUP),
-        attributes: u8::from(namespace.protection as u8 != 0),
+        attributes: u8::from(namespace.protection() as u8 != 0),
         endurance_group: U16::new(GROUP as u16),
         status: 1,
         ..Default::default()

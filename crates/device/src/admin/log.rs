@@ -328,8 +328,8 @@ impl Subsystem {
         let ids: Vec<u32> = self
             .namespaces
             .iter()
-            .filter(|it| !groups_only && it.attached.contains(controller))
-            .map(|it| it.id)
+            .filter(|it| !groups_only && it.is_attached(controller))
+            .map(|it| it.id())
             .collect();
         let mut group = AnaGroup { state: state as u8, ..Default::default() };
         group.group.set(identify::GROUP);

@@ -63,11 +63,11 @@ impl Subsystem {
         let (id, shared) = (at as u32 + 1, wish.multipath & 1 != 0);
         let nobody = ControllerSet::none();
         let mut namespace = self.namespaces.make(id, extents, block_format, nobody, shared);
-        namespace.blocks = blocks;
+        namespace.set_blocks(blocks);
         // There is room for as many namespaces as there may be, each in one run and attached to
         // somebody, but marks of blocks and reservations take of the same.
         if !self.can_describe(&namespace) {
-            self.namespaces.space_mut().give_back(&namespace.extents);
+            self.namespaces.space_mut().give_back(namespace.extents());
             return Err(Status::INTERNAL_ERROR);
         }
         self.namespaces.insert(namespace);
@@ -77,7 +77,7 @@ impl Subsystem {
 
     fn delete_namespaces(&mut self, context: Context<'_>) -> Result<Answer, Status> {
         let ids: Vec<u32> = match context.entry.namespace_id.get() {
-            NAMESPACE_ALL => self.namespaces.iter().map(|it| it.id).collect(),
+            NAMESPACE_ALL => self.namespaces.iter().map(|it| it.id()).collect(),
             id => vec![id],
         };
         for &id in &ids {
@@ -91,7 +91,9 @@ impl Subsystem {
             let at = id as usize - 1;
             self.erase_namespace(index, at);
             self.namespace_changed(id);
-            extents.extend(self.namespaces.remove(at).map(|it| it.extents).unwrap_or_default());
+            if let Some(namespace) = self.namespaces.remove(at) {
+                extents.extend_from_slice(namespace.extents());
+            }
             self.overtake(at, Some(index), Status::INVALID_NAMESPACE.do_not_retry());
         }
         if let Some(command) = self.commands.get_mut(index) {
@@ -128,13 +130,16 @@ impl Subsystem {
             if !exists || seen.contains(&controller) {
                 return Err(bad_list);
             }
-            match (attaches, namespace.attached.contains(controller)) {
+            match (attaches, namespace.is_attached(controller)) {
                 (true, true) => return Err(Status::NAMESPACE_ALREADY_ATTACHED.do_not_retry()),
                 (false, false) => return Err(Status::NAMESPACE_NOT_ATTACHED.do_not_retry()),
                 _ => seen.push(controller),
             }
         }
-        if attaches && !namespace.shared && (seen.len() > 1 || !namespace.attached.is_empty()) {
+        if attaches
+            && !namespace.is_shared()
+            && (seen.len() > 1 || !namespace.attached().is_empty())
+        {
             return Err(Status::NAMESPACE_PRIVATE.do_not_retry());
         }
         // Two bytes for each in what is kept.
@@ -145,10 +150,7 @@ impl Subsystem {
             return Err(Status::INTERNAL_ERROR);
         };
         for &controller in &seen {
-            match attaches {
-                true => namespace.attached.insert(controller),
-                false => namespace.attached.remove(controller),
-            }
+            namespace.attach(controller, attaches);
         }
         for controller in seen {
             self.namespace_changed_for(controller, id);

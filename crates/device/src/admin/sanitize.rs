@@ -111,10 +111,10 @@ impl Subsystem {
             return Err(Status::INVALID_FIELD.do_not_retry());
         }
         for namespace in self.namespaces.iter() {
-            if namespace.protection != WriteProtection::None {
+            if namespace.protection() != WriteProtection::None {
                 return Err(Status::NAMESPACE_WRITE_PROTECTED.do_not_retry());
             }
-            if namespace.formatting {
+            if namespace.is_formatting() {
                 return Err(Status::FORMAT_IN_PROGRESS);
             }
         }
@@ -180,8 +180,7 @@ impl Subsystem {
         self.admin.sanitize.state = state;
         self.admin.sanitize.writes = self.health.counts().writes;
         for namespace in self.namespaces.iter_mut() {
-            namespace.uncorrectable.clear_all();
-            namespace.settle();
+            namespace.clear_all_marks();
         }
         self.media.outdate_description();
         // Nobody waits for it: if it is lost, everything is erased once more, unless a host has

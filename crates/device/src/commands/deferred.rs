@@ -43,7 +43,7 @@ impl Subsystem {
         data: &[u8],
         namespace: usize,
     ) -> Result<bool, Status> {
-        let busy = self.namespaces.get(namespace).is_some_and(|it| it.exclusive > 0);
+        let busy = self.namespaces.get(namespace).is_some_and(|it| it.is_exclusive());
         if busy {
             self.put_off(queue, entry, command, data, namespace, None)?;
         }
@@ -81,9 +81,8 @@ impl Subsystem {
     pub(crate) fn release_exclusive(&mut self, namespace: u32) {
         // Where it has been deleted, what waits for it is refused.
         if let Some(target) = self.namespaces.get_mut(namespace as usize) {
-            target.exclusive -= 1;
-            target.settle();
-            if target.exclusive > 0 {
+            target.release();
+            if target.is_exclusive() {
                 return;
             }
         }

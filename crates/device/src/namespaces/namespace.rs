@@ -125,27 +125,27 @@ pub(crate) enum WriteProtection {
 /// A namespace.
 #[derive(Debug)]
 pub(crate) struct Namespace {
-    pub(crate) id: u32,
+    pub(super) id: u32,
     /// Blocks.
-    pub(crate) blocks: u64,
-    pub(crate) format: Format,
-    pub(crate) extents: Vec<Extent>,
+    pub(super) blocks: u64,
+    pub(super) format: Format,
+    pub(super) extents: Vec<Extent>,
     /// Which controllers have it.
-    pub(crate) attached: ControllerSet,
+    pub(super) attached: ControllerSet,
     /// Whether several controllers may have it.
-    pub(crate) shared: bool,
+    pub(super) shared: bool,
     /// Makes its names unlike those of a deleted namespace with the same identifier.
-    pub(crate) serial: u32,
-    pub(crate) protection: WriteProtection,
-    pub(crate) reservations: Reservations,
-    pub(crate) uncorrectable: Uncorrectable,
+    pub(super) serial: u32,
+    pub(super) protection: WriteProtection,
+    pub(super) reservations: Reservations,
+    pub(super) uncorrectable: Uncorrectable,
     /// A format is under way.
-    pub(crate) formatting: bool,
+    pub(super) formatting: bool,
     /// Commands that need the namespace for themselves, and those that wait for them.
-    pub(crate) exclusive: u32,
+    pub(super) exclusive: u32,
     /// Whether reads and writes need none of the rarer checks: plain blocks in one extent,
     /// nothing reserved, protected, uncorrectable or under way.
-    pub(crate) plain: bool,
+    pub(super) plain: bool,
 }
 
 impl Namespace {
@@ -177,7 +177,159 @@ impl Namespace {
         namespace
     }
 
-    /// Makes a new one what one was before that has been kept.
+    #[inline]
+    pub(crate) fn id(&self) -> u32 {
+        self.id
+    }
+
+    #[inline]
+    pub(crate) fn blocks(&self) -> u64 {
+        self.blocks
+    }
+
+    /// Gives it fewer blocks than would fit.
+    pub(crate) fn set_blocks(&mut self, blocks: u64) {
+        self.blocks = blocks;
+    }
+
+    #[inline]
+    pub(crate) fn format(&self) -> Format {
+        self.format
+    }
+
+    #[inline]
+    pub(crate) fn extents(&self) -> &[Extent] {
+        &self.extents
+    }
+
+    /// Whether a controller has it.
+    #[inline]
+    pub(crate) fn is_attached(&self, controller: u16) -> bool {
+        self.attached.contains(controller)
+    }
+
+    /// Which controllers have it.
+    pub(crate) fn attached(&self) -> &ControllerSet {
+        &self.attached
+    }
+
+    /// Gives it to a controller, or takes it from it.
+    pub(crate) fn attach(&mut self, controller: u16, attaches: bool) {
+        match attaches {
+            true => self.attached.insert(controller),
+            false => self.attached.remove(controller),
+        }
+    }
+
+    /// Whether several controllers may have it.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.shared
+    }
+
+    /// Makes its names unlike those of a deleted namespace with the same identifier.
+    pub(crate) fn serial(&self) -> u32 {
+        self.serial
+    }
+
+    pub(crate) fn protection(&self) -> WriteProtection {
+        self.protection
+    }
+
+    /// Protects it against writes, or no more.
+    pub(crate) fn protect(&mut self, protection: WriteProtection) {
+        self.protection = protection;
+        self.settle();
+    }
+
+    pub(crate) fn reservations(&self) -> &Reservations {
+        &self.reservations
+    }
+
+    /// Changes registrations or the reservation.
+    pub(crate) fn change_reservations<T>(
+        &mut self,
+        change: impl FnOnce(&mut Reservations) -> T,
+    ) -> T {
+        let outcome = change(&mut self.reservations);
+        self.settle();
+        outcome
+    }
+
+    /// Which blocks cannot be read.
+    pub(crate) fn uncorrectable(&self) -> &Uncorrectable {
+        &self.uncorrectable
+    }
+
+    /// Marks blocks: they cannot be read until they are written again.
+    pub(crate) fn mark(&mut self, start: u64, blocks: u64) {
+        self.uncorrectable.mark(start, blocks);
+        self.settle();
+    }
+
+    /// Blocks were written or deallocated; whether any of them was marked.
+    pub(crate) fn clear_marks(&mut self, start: u64, blocks: u64) -> bool {
+        let cleared = !self.uncorrectable.is_empty() && self.uncorrectable.clear(start, blocks);
+        self.settle();
+        cleared
+    }
+
+    /// Everything was erased.
+    pub(crate) fn clear_all_marks(&mut self) {
+        self.uncorrectable.clear_all();
+        self.settle();
+    }
+
+    /// Whether a format is under way.
+    #[inline]
+    pub(crate) fn is_formatting(&self) -> bool {
+        self.formatting
+    }
+
+    /// A format begins.
+    pub(crate) fn begin_format(&mut self) {
+        self.formatting = true;
+        self.settle();
+    }
+
+    /// A format is over, and everything erased.
+    pub(crate) fn end_format(&mut self, format: Format) {
+        self.formatting = false;
+        self.uncorrectable.clear_all();
+        self.set_format(format);
+    }
+
+    /// Whether a command has it for itself.
+    #[inline]
+    pub(crate) fn is_exclusive(&self) -> bool {
+        self.exclusive > 0
+    }
+
+    /// A command takes it for itself.
+    pub(crate) fn take_exclusively(&mut self) {
+        self.exclusive += 1;
+        self.settle();
+    }
+
+    /// A command does not need it for itself any more.
+    pub(crate) fn release(&mut self) {
+        self.exclusive -= 1;
+        self.settle();
+    }
+
+    /// Whether reads and writes need none of the rarer checks: plain blocks in one extent, nothing
+    /// reserved, protected, uncorrectable or under way.
+    #[inline]
+    pub(crate) fn is_plain(&self) -> bool {
+        self.plain
+    }
+
+    /// Gives a new one the marks of one before that has been kept.
+    pub(crate) fn restore_marks(&mut self, uncorrectable: Uncorrectable) {
+        self.uncorrectable = uncorrectable;
+        self.settle();
+    }
+
+    /// The same of all but its marks.
     pub(crate) fn restore(
         &mut self,
         blocks: u64,
@@ -195,8 +347,8 @@ impl Namespace {
         self.extents.iter().map(|extent| extent.sectors * SECTOR_BYTES).sum()
     }
 
-    /// Recomputes what [`Namespace::plain`] says.
-    pub(crate) fn settle(&mut self) {
+    /// Recomputes what [`Namespace::is_plain`] says.
+    fn settle(&mut self) {
         self.plain = self.extents.len() == 1
             && self.format.metadata == 0
             && self.protection == WriteProtection::None
@@ -207,7 +359,7 @@ impl Namespace {
     }
 
     /// Gives the namespace its block format, and the blocks that fit.
-    pub(crate) fn set_format(&mut self, format: Format) {
+    fn set_format(&mut self, format: Format) {
         self.format = format;
         self.blocks = self.space() >> format.shift;
         self.settle();

@@ -45,14 +45,45 @@ pub(crate) struct Held {
 pub(crate) struct Reservations {
     /// GEN: how many commands have succeeded that may change registrations, whether or not they
     /// did: Register, Clear, Preempt, Preempt and Abort (Base 2.0, section 7.5).
-    pub(crate) generation: u32,
-    pub(crate) registrants: Vec<Registrant>,
-    pub(crate) held: Option<Held>,
+    generation: u32,
+    registrants: Vec<Registrant>,
+    held: Option<Held>,
     /// Whether they outlive a power loss (PTPL).
-    pub(crate) persist: bool,
+    persist: bool,
 }
 
 impl Reservations {
+    /// Those of a drive that was off, which were to outlive that.
+    pub(crate) fn kept(
+        generation: u32,
+        registrants: Vec<Registrant>,
+        held: Option<Held>,
+    ) -> Reservations {
+        Reservations { generation, registrants, held, persist: true }
+    }
+
+    /// GEN: how many commands have succeeded that may change registrations.
+    pub(crate) fn generation(&self) -> u32 {
+        self.generation
+    }
+
+    pub(crate) fn registrants(&self) -> &[Registrant] {
+        &self.registrants
+    }
+
+    pub(crate) fn held(&self) -> Option<Held> {
+        self.held
+    }
+
+    /// Whether they outlive a power loss.
+    pub(crate) fn persists(&self) -> bool {
+        self.persist
+    }
+
+    pub(crate) fn set_persists(&mut self, persists: bool) {
+        self.persist = persists;
+    }
+
     /// The type of the reservation held.
     pub(crate) fn holder_kind(&self) -> Option<ReservationType> {
         self.held.map(|held| held.kind)

@@ -21,7 +21,7 @@ impl Subsystem {
     /// Where a range of blocks lies in the store.
     pub(super) fn places(&self, namespace: usize, start: u64, blocks: u64) -> Vec<Place> {
         let Some(namespace) = self.namespaces.get(namespace) else { return vec![] };
-        let format = namespace.format;
+        let format = namespace.format();
         let per_block = format.block_sectors();
         let parts = namespace.parts(start * per_block, blocks * per_block);
         let place = |part: crate::namespaces::Extent| Place {
@@ -92,7 +92,7 @@ impl Subsystem {
         // A comparison is to see all of a write or nothing; the host may try again.
         let is_in_between = !command.exclusive
             && matches!(then, Then::Copy { .. } | Then::Overwrite { .. })
-            && self.namespaces.get(namespace).is_some_and(|it| it.exclusive > 0);
+            && self.namespaces.get(namespace).is_some_and(|it| it.is_exclusive());
         if is_in_between && command.status.is_success() {
             command.status = Status::COMMAND_INTERRUPTED;
         }
@@ -121,7 +121,7 @@ impl Subsystem {
         }
         let data = self.collect(&data);
         let block_sectors =
-            self.namespaces.get(namespace).map_or(1, |it| it.format.block_sectors());
+            self.namespaces.get(namespace).map_or(1, |it| it.format().block_sectors());
         let mut metadata = brought_together(self.collect(&metadata), block_sectors);
         complement(&mut metadata);
         if let Err((status, block)) = self.check(namespace, &runs, &data, &metadata) {
@@ -182,7 +182,7 @@ impl Subsystem {
         let Some(namespace) = self.namespaces.get(namespace) else {
             return Err((Status::INVALID_NAMESPACE, 0));
         };
-        let format = namespace.format;
+        let format = namespace.format();
         if format.protection == 0 {
             return Ok(());
         }
@@ -203,7 +203,7 @@ impl Subsystem {
         if metadata.is_empty() || strip {
             return data;
         }
-        let shift = self.namespaces.get(namespace).map_or(9, |it| it.format.shift);
+        let shift = self.namespaces.get(namespace).map_or(9, |it| it.format().shift);
         let mut joined = Vec::with_capacity(data.len() + metadata.len());
         for (data, metadata) in data.chunks(1 << shift).zip(metadata.chunks(METADATA_BYTES)) {
             joined.extend_from_slice(data);

@@ -53,14 +53,14 @@ impl Subsystem {
     ) -> Result<(), Status> {
         let at = self.admit(queue, entry, Access::Read)?;
         let namespace = self.namespaces.need(at)?;
-        let format = namespace.format;
+        let format = namespace.format();
         let BlockCommand { start, blocks, .. } = io;
         check_range(namespace, start, u64::from(blocks))?;
         let check = Check::of(&io, format)?;
         let strip = check.action;
         let moved = Self::moved_bytes(blocks, format.shift, format.metadata, strip) as usize;
         let data = data.get(..moved).ok_or(Status::SGL_DATA_LENGTH_INVALID.do_not_retry())?;
-        let bad = namespace.uncorrectable.first_in(start, u64::from(blocks));
+        let bad = namespace.uncorrectable().first_in(start, u64::from(blocks));
         self.check_held(queue)?;
         let index = self.begin(queue, entry, ReplyKind::OtherIo, at);
         if let Some(bad) = bad {
@@ -84,8 +84,7 @@ impl Subsystem {
                 (self.commands.get_mut(index), self.namespaces.get_mut(at))
         {
             command.exclusive = true;
-            namespace.exclusive += 1;
-            namespace.settle();
+            namespace.take_exclusively();
         }
         self.add_steps(index, at, Operation::Read, start, u64::from(blocks));
         self.start(index);
@@ -100,7 +99,7 @@ impl Subsystem {
     ) -> Result<(), Status> {
         let at = self.admit(queue, entry, Access::Read)?;
         let namespace = self.namespaces.need(at)?;
-        let format = namespace.format;
+        let format = namespace.format();
         let BlockCommand { start, blocks, .. } = io;
         check_range(namespace, start, u64::from(blocks))?;
         let limit = self.queues.get(queue).map_or(0, |slot| slot.transport.max_transfer_bytes);
@@ -108,7 +107,7 @@ impl Subsystem {
             return Err(Status::INVALID_FIELD.do_not_retry());
         }
         let check = Check::of(&io, format)?;
-        let bad = namespace.uncorrectable.first_in(start, u64::from(blocks));
+        let bad = namespace.uncorrectable().first_in(start, u64::from(blocks));
         let index = self.begin(queue, entry, ReplyKind::OtherIo, at);
         if let Some(bad) = bad {
             self.unreadable(index, bad);
@@ -159,7 +158,7 @@ impl Subsystem {
         };
         // The write's own errors come first: nothing is to be compared in vain.
         let checked = self.admit(queue, entry, Access::Write).and_then(|at| {
-            let format = self.namespaces.need(at)?.format;
+            let format = self.namespaces.need(at)?.format();
             let check = Check::of(&io, format)?;
             self.split(at, io.start, io.blocks, data, check)?;
             Ok((at, check))
@@ -171,7 +170,7 @@ impl Subsystem {
                 return self.fail(queue, entry, ReplyKind::Write, status);
             }
         };
-        if self.namespaces.get(at).is_some_and(|it| it.exclusive > 0) {
+        if self.namespaces.get(at).is_some_and(|it| it.is_exclusive()) {
             let half = FirstHalf { entry: first, data: first_data };
             let write = NvmCommand::Write(io);
             if let Err(status) = self.put_off(queue, entry, write, data, at, Some(half)) {

@@ -32,7 +32,7 @@ impl Subsystem {
             return Ok(());
         }
         let namespace = self.namespaces.need(at)?;
-        let format = namespace.format;
+        let format = namespace.format();
         let invalid = Status::INVALID_FIELD.do_not_retry();
         if copy.descriptor_format != 0 {
             return Err(invalid);
@@ -66,7 +66,7 @@ impl Subsystem {
             let check = Check::new(wanted, format).checked(start, format)?;
             runs.push(BlockRun { start, blocks, check });
             total += blocks;
-            bad = bad.or(namespace.uncorrectable.first_in(start, u64::from(blocks)));
+            bad = bad.or(namespace.uncorrectable().first_in(start, u64::from(blocks)));
         }
         if total > BLOCKS_MAX {
             return Err(Status::COMMAND_SIZE_LIMIT_EXCEEDED.do_not_retry());
@@ -103,7 +103,7 @@ impl Subsystem {
         (data, mut metadata): (Vec<u8>, Vec<u8>),
     ) {
         let Some(target) = self.namespaces.get(namespace) else { return };
-        let format = target.format;
+        let format = target.format();
         let size = 1usize << format.shift;
         if format.protection != 0 {
             for (at, (data, item)) in

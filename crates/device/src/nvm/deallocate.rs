@@ -55,10 +55,10 @@ impl Subsystem {
         }
         let deallocates = wanted.deallocates;
         let runs = merged(ranges);
-        if deallocates && !namespace.uncorrectable.is_empty() {
+        if deallocates && !namespace.uncorrectable().is_empty() {
             let adds = |&&(start, blocks): &&(u64, u64)| {
                 let units = self.whole_units(at, start, blocks);
-                units.iter().any(|run| namespace.uncorrectable.clear_adds(run.0, run.1))
+                units.iter().any(|run| namespace.uncorrectable().clear_adds(run.0, run.1))
             };
             self.check_marks(runs.iter().filter(adds).count())?;
         }
@@ -83,12 +83,9 @@ impl Subsystem {
     /// Notes that blocks are deallocated, and which bytes of the store go with them.
     fn deallocated(&mut self, at: usize, start: u64, blocks: u64, discards: &mut Vec<(u64, u64)>) {
         if let Some(namespace) = self.namespaces.get_mut(at)
-            && !namespace.uncorrectable.is_empty()
+            && namespace.clear_marks(start, blocks)
         {
-            if namespace.uncorrectable.clear(start, blocks) {
-                self.media.outdate_description();
-            }
-            namespace.settle();
+            self.media.outdate_description();
         }
         for place in self.places(at, start, blocks) {
             discards.push(place.data);
@@ -100,7 +97,7 @@ impl Subsystem {
     fn whole_units(&self, at: usize, start: u64, blocks: u64) -> Vec<(u64, u64)> {
         let Some(namespace) = self.namespaces.get(at) else { return vec![] };
         let (unit, per_block) =
-            (self.namespaces.space().unit_sectors(), namespace.format.block_sectors());
+            (self.namespaces.space().unit_sectors(), namespace.format().block_sectors());
         let mut sector = start * per_block;
         let mut runs = Vec::new();
         for part in namespace.parts(sector, blocks * per_block) {
@@ -130,7 +127,7 @@ impl Subsystem {
             return Ok(());
         }
         let namespace = self.namespaces.need(at)?;
-        let format = namespace.format;
+        let format = namespace.format();
         let (start, blocks) = (io.start, u64::from(io.blocks));
         check_range(namespace, start, blocks)?;
         let check = Check::of(&io, format)?;
@@ -170,7 +167,7 @@ impl Subsystem {
         through: bool,
     ) {
         let Some(namespace) = self.namespaces.get(at) else { return };
-        let format = namespace.format;
+        let format = namespace.format();
         let guard = guard(&vec![0; 1 << format.shift]);
         let mut parts = Vec::new();
         let mut discards = Vec::new();
@@ -189,11 +186,10 @@ impl Subsystem {
             let metadata = spread(&metadata, format.block_sectors());
             parts.extend(place.metadata.map(|(at, _)| (at, metadata)));
         }
-        if let Some(namespace) = self.namespaces.get_mut(at) {
-            if namespace.uncorrectable.clear(start, blocks) {
-                self.media.outdate_description();
-            }
-            namespace.settle();
+        if let Some(namespace) = self.namespaces.get_mut(at)
+            && namespace.clear_marks(start, blocks)
+        {
+            self.media.outdate_description();
         }
         self.overwrite(index, Overwrite { parts, discards, flush: through });
     }
@@ -211,10 +207,8 @@ impl Subsystem {
         let namespace = self.namespaces.need(at)?;
         let (start, blocks) = (io.start, u64::from(io.blocks));
         check_range(namespace, start, blocks)?;
-        self.check_marks(namespace.uncorrectable.mark_adds(start, blocks).into())?;
-        let namespace = self.namespaces.need_mut(at)?;
-        namespace.uncorrectable.mark(start, blocks);
-        namespace.settle();
+        self.check_marks(namespace.uncorrectable().mark_adds(start, blocks).into())?;
+        self.namespaces.need_mut(at)?.mark(start, blocks);
         self.media.outdate_description();
         self.reply(queue, entry, ReplyKind::OtherIo, 0);
         Ok(())

@@ -33,15 +33,15 @@ impl Subsystem {
         let namespace = self.namespaces.active(slot.controller, id)?;
         let BlockCommand { start, blocks, .. } = io;
         check_range(namespace, start, u64::from(blocks))?;
-        let bytes = blocks << namespace.format.shift;
+        let bytes = blocks << namespace.format().shift;
         if bytes > slot.transport.max_transfer_bytes {
             return Err(Status::INVALID_FIELD.do_not_retry());
         }
-        if !namespace.plain || self.namespaces.is_guarded() {
+        if !namespace.is_plain() || self.namespaces.is_guarded() {
             return Ok(None);
         }
-        let extent = &namespace.extents[0];
-        let sector = start << (namespace.format.shift - 9);
+        let extent = &namespace.extents()[0];
+        let sector = start << (namespace.format().shift - 9);
         Ok(Some(Plain {
             namespace: id - 1,
             start,
@@ -208,7 +208,7 @@ impl Subsystem {
     ) -> Result<(), Status> {
         let at = self.admit(queue, entry, Access::Read)?;
         let namespace = self.namespaces.need(at)?;
-        let format = namespace.format;
+        let format = namespace.format();
         let BlockCommand { start, blocks, .. } = io;
         check_range(namespace, start, u64::from(blocks))?;
         let check = Check::of(&io, format)?;
@@ -216,7 +216,7 @@ impl Subsystem {
         let moved = Self::moved_bytes(blocks, format.shift, format.metadata, strip);
         check_room(entry, moved.into())?;
         self.check_held(queue)?;
-        let bad = namespace.uncorrectable.first_in(start, u64::from(blocks));
+        let bad = namespace.uncorrectable().first_in(start, u64::from(blocks));
         let index = self.begin(queue, entry, ReplyKind::Read, at);
         if let Some(bad) = bad {
             self.unreadable(index, bad);
@@ -256,7 +256,7 @@ impl Subsystem {
             return Ok(());
         }
         let namespace = self.namespaces.need(at)?;
-        let format = namespace.format;
+        let format = namespace.format();
         let BlockCommand { start, blocks, .. } = io;
         let check = Check::of(&io, format)?;
         if self.media.keeps_replaced() {
@@ -287,7 +287,7 @@ impl Subsystem {
     ) -> Result<(Vec<u8>, Vec<u8>), Status> {
         let namespace = self.namespaces.need(namespace)?;
         check_range(namespace, start, u64::from(blocks))?;
-        let format = namespace.format;
+        let format = namespace.format();
         let moved = Self::moved_bytes(blocks, format.shift, format.metadata, check.action);
         let Some(from) = from.get(..moved as usize) else {
             return Err(Status::SGL_DATA_LENGTH_INVALID.do_not_retry());
@@ -324,13 +324,10 @@ impl Subsystem {
         through: bool,
     ) {
         let Some(target) = self.namespaces.get_mut(namespace) else { return };
-        if !target.uncorrectable.is_empty() {
-            if target.uncorrectable.clear(start, blocks) {
-                self.media.outdate_description();
-            }
-            target.settle();
+        if target.clear_marks(start, blocks) {
+            self.media.outdate_description();
         }
-        let (shift, block_sectors) = (target.format.shift, target.format.block_sectors());
+        let (shift, block_sectors) = (target.format().shift, target.format().block_sectors());
         let mut overwrite = Overwrite { parts: vec![], discards: vec![], flush: through };
         let mut done = 0;
         for place in self.places(namespace, start, blocks) {
@@ -381,7 +378,7 @@ impl Subsystem {
     pub(crate) fn flush_namespaces(&mut self, index: u32, namespaces: &[usize]) {
         let mut steps: Vec<Step> = Vec::new();
         for extent in
-            namespaces.iter().filter_map(|&at| self.namespaces.get(at)).flat_map(|it| &it.extents)
+            namespaces.iter().filter_map(|&at| self.namespaces.get(at)).flat_map(|it| it.extents())
         {
             if steps.iter().all(|step| step.pool != extent.pool) {
                 let (operation, pool) = (Operation::Flush, extent.pool);

@@ -106,7 +106,7 @@ impl Subsystem {
         if self.admin.sanitizes() {
             return Err(Status::SANITIZE_IN_PROGRESS);
         }
-        if namespace.formatting {
+        if namespace.is_formatting() {
             return Err(Status::FORMAT_IN_PROGRESS);
         }
         if access == Access::Reservation {
@@ -114,11 +114,11 @@ impl Subsystem {
         }
         let writes = access != Access::Read;
         if let Some(controller) = self.controllers.get(slot.controller)
-            && !namespace.reservations.admits(&controller.host_id, writes)
+            && !namespace.reservations().admits(&controller.host_id, writes)
         {
             return Err(Status::RESERVATION_CONFLICT);
         }
-        if access == Access::Write && namespace.protection != WriteProtection::None {
+        if access == Access::Write && namespace.protection() != WriteProtection::None {
             return Err(Status::NAMESPACE_WRITE_PROTECTED.do_not_retry());
         }
         Ok(id as usize - 1)
@@ -190,7 +190,7 @@ impl Subsystem {
             return;
         };
         let (unit, per_block) =
-            (self.namespaces.space().unit_sectors(), namespace.format.block_sectors());
+            (self.namespaces.space().unit_sectors(), namespace.format().block_sectors());
         for part in namespace.parts(start * per_block, blocks * per_block) {
             let (mut first, mut last) = (part.sector, part.sector + part.sectors);
             if operation == Operation::Trim {
@@ -231,7 +231,7 @@ pub(crate) fn kind_of(command: NvmCommand) -> ReplyKind {
 /// Checks that a range lies within the namespace.
 #[inline]
 pub(crate) fn check_range(namespace: &Namespace, start: u64, blocks: u64) -> Result<(), Status> {
-    if start >= namespace.blocks || blocks > namespace.blocks - start {
+    if start >= namespace.blocks() || blocks > namespace.blocks() - start {
         return Err(Status::LBA_OUT_OF_RANGE.do_not_retry());
     }
     Ok(())

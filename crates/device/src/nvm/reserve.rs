@@ -73,15 +73,13 @@ impl Subsystem {
         let Some(namespace) = self.namespaces.get_mut(at) else {
             return Err(Status::INTERNAL_ERROR);
         };
-        let before = namespace.reservations.clone();
-        let notices = change(&mut namespace.reservations)?;
-        namespace.settle();
-        let persists = namespace.reservations.persist;
+        let before = namespace.reservations().clone();
+        let notices = namespace.change_reservations(change)?;
+        let persists = namespace.reservations().persists();
         if persists && !self.can_describe_more(0) {
             // What could not be kept is not promised.
             if let Some(namespace) = self.namespaces.get_mut(at) {
-                namespace.reservations = before;
-                namespace.settle();
+                namespace.change_reservations(|state| *state = before);
             }
             return Err(Status::INTERNAL_ERROR);
         }
@@ -89,7 +87,7 @@ impl Subsystem {
         let preempted = notices.iter().filter(|(_, notice)| aborts && is_preemption(notice));
         let preempted: Vec<HostId> = preempted.map(|(host, _)| *host).collect();
         self.give_notice(at as u32 + 1, notices);
-        let is_kept = persists || before.persist;
+        let is_kept = persists || before.persists();
         if !is_kept && preempted.is_empty() {
             self.reply(queue, entry, ReplyKind::OtherIo, 0);
             return Ok(());
@@ -140,18 +138,16 @@ impl Subsystem {
         }
         check_room(entry, wanted.bytes)?;
         let namespace = self.namespaces.need(at)?;
-        let state = &namespace.reservations;
+        let state = &namespace.reservations();
         let mut rows = Vec::new();
-        for registrant in &state.registrants {
+        for registrant in state.registrants() {
             let held = state.is_held_by(&registrant.host);
             let mut row = Registrant { status: u8::from(held), ..Default::default() };
             row.key.set(registrant.key);
             row.host_id = registrant.host;
             let before = rows.len();
             for controller in self.controllers.iter() {
-                if controller.host_id == registrant.host
-                    && namespace.attached.contains(controller.id)
-                {
+                if controller.host_id == registrant.host && namespace.is_attached(controller.id) {
                     row.controller_id.set(controller.id);
                     rows.push(row);
                 }
@@ -162,10 +158,10 @@ impl Subsystem {
             }
         }
         let mut head = ReservationStatus::default();
-        head.generation.set(state.generation);
+        head.generation.set(state.generation());
         head.kind = state.holder_kind().map_or(0, |kind| kind as u8);
         head.registrants.set(rows.len() as u16);
-        head.persists = u8::from(state.persist);
+        head.persists = u8::from(state.persists());
         let mut report = head.as_bytes().to_vec();
         for row in &rows {
             report.extend_from_slice(row.as_bytes());
