@@ -2,11 +2,10 @@
 
 use crate::Now;
 use crate::config::Transport;
-use crate::controllers::{Opening, Role};
+use crate::controllers::{Opening, Reset, Role};
 use crate::guest::PCI_EXPRESS;
 use crate::output::{Authentication, Output, Queue, ReplyKind};
 use crate::queue::State;
-use crate::slots::NONE;
 use crate::subsystem::Subsystem;
 use crate::transfer::check_room;
 use mynah_stamp::Span;
@@ -16,7 +15,7 @@ use mynah_wire::fabrics::{
 use mynah_wire::nvme::command::{
     Disconnect, FabricsCommand, PropertyGet, PropertySet, PropertySize,
 };
-use mynah_wire::nvme::property::{Capabilities, Configuration, VERSION_2_0, offset, status};
+use mynah_wire::nvme::property::{Capabilities, Configuration, VERSION_2_0, offset};
 use mynah_wire::nvme::{Status, SubmissionEntry};
 use zerocopy::FromBytes;
 
@@ -208,26 +207,22 @@ impl Subsystem {
         let controller = self
             .controllers
             .get_mut(id)
-            .filter(|controller| controller.role == role)
+            .filter(|controller| controller.role() == role)
             .ok_or(invalid_data(place::CONTROLLER_ID))?;
-        if controller.host_nqn != host_nqn || controller.host_id != data.host_id {
+        if controller.host_nqn() != host_nqn || *controller.host_id() != data.host_id {
             return Err(plain(Status::CONNECT_INVALID_HOST.do_not_retry()));
         }
         if role == Role::Discovery
             || !controller.is_ready()
-            || connect.queue_id > controller.queues_granted
+            || connect.queue_id > controller.queues_granted().0
         {
             return Err(invalid_entry(place::QUEUE_ID));
         }
-        let at = usize::from(connect.queue_id) - 1;
         if controller.io_queue(connect.queue_id).is_some() {
             return Err(plain(Status::COMMAND_SEQUENCE_ERROR.do_not_retry()));
         }
-        if controller.io_queues.len() <= at {
-            controller.io_queues.resize(at + 1, NONE);
-        }
-        controller.io_queues[at] = queue;
-        controller.last_seen = self.now.wall;
+        controller.set_io_queue(connect.queue_id, queue);
+        controller.heard_of(self.now.wall);
         Ok(id)
     }
 
@@ -236,8 +231,8 @@ impl Subsystem {
         let Some(controller) = self.controllers.get_mut(id) else { return };
         let units = milliseconds.div_ceil(KEEP_ALIVE_GRANULARITY_MS);
         let rounded = u64::from(units) * u64::from(KEEP_ALIVE_GRANULARITY_MS);
-        controller.keep_alive = Span::from_ms(rounded);
-        controller.last_seen = self.now.wall;
+        controller.set_keep_alive(Span::from_ms(rounded));
+        controller.heard_of(self.now.wall);
         let at = controller.expires();
         self.set_timer(at);
         self.set_check_timer();
@@ -323,8 +318,8 @@ impl Subsystem {
         let (value, size) = match wanted.offset {
             offset::CAP => (capabilities.to_bits(), PropertySize::Eight),
             offset::VS => (u64::from(VERSION_2_0), PropertySize::Four),
-            offset::CC => (u64::from(controller.configuration.0), PropertySize::Four),
-            offset::CSTS => (u64::from(controller.status), PropertySize::Four),
+            offset::CC => (u64::from(controller.configuration().0), PropertySize::Four),
+            offset::CSTS => (u64::from(controller.status()), PropertySize::Four),
             offset::NSSR => (0, PropertySize::Four),
             // Ready with media within the same time as CAP.TO says.
             offset::CRTO => (u64::from(READY_TIMEOUT), PropertySize::Four),
@@ -343,23 +338,15 @@ impl Subsystem {
         }
         let new = Configuration(wanted.value as u32);
         let controller = self.controllers.get_mut(id).ok_or(invalid)?;
-        let old = std::mem::replace(&mut controller.configuration, new);
-        controller.last_seen = self.now.wall;
+        let old = controller.set_configuration(new);
+        controller.heard_of(self.now.wall);
         if new.shutdown() != 0 && old.shutdown() == 0 {
             self.shut_down(id);
         }
         let Some(controller) = self.controllers.get_mut(id) else { return Ok(()) };
         match (old.enabled(), new.enabled()) {
             (false, true) => {
-                // A bad configuration: the controller never becomes ready.
-                let fits_io = controller.role == Role::Discovery
-                    || (new.submission_entry() == 6 && new.completion_entry() == 4)
-                    || (new.submission_entry() == 0 && new.completion_entry() == 0);
-                let fits_set = matches!(new.command_sets(), 0 | 6 | 7);
-                if fits_io && fits_set && new.page_shift() == 0 && !controller.is_fatal() {
-                    controller.status |= status::READY;
-                    controller.status &= !status::SHUTDOWN;
-                    controller.shutdown = NONE;
+                if controller.enable() {
                     let at = controller.expires();
                     self.set_timer(at);
                 }
@@ -375,15 +362,9 @@ impl Subsystem {
         self.reset_self_test(id);
         let defaults = self.default_features();
         let Some(controller) = self.controllers.get_mut(id) else { return };
-        controller.status = 0;
-        controller.shutdown = NONE;
-        controller.queues_granted = controller.queues_max;
-        controller.completion_queues_granted = controller.queues_max;
-        let features = std::mem::replace(&mut controller.features, defaults);
-        let requests = controller.events.reset();
-        let io_queues = std::mem::take(&mut controller.io_queues);
-        let admin = controller.admin_queue;
-        for queue in io_queues.into_iter().filter(|&queue| queue != NONE) {
+        let Reset { features, io_queues, requests } = controller.reset(defaults);
+        let admin = controller.admin_queue();
+        for queue in io_queues {
             self.close(queue, "the controller was reset");
         }
         // Requests for events end with the reset, without completions.
@@ -421,9 +402,9 @@ impl Subsystem {
             queue: Queue(queue),
             entry: *entry,
             data,
-            host_nqn: controller.host_nqn.clone(),
-            host_id: controller.host_id,
-            controller_id: controller.id,
+            host_nqn: controller.host_nqn().to_owned(),
+            host_id: *controller.host_id(),
+            controller_id: controller.id(),
             queue_id: slot.queue_id,
         };
         self.outputs.push_back(Output::Authentication(authentication));

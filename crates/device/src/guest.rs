@@ -25,9 +25,8 @@ use mynah_model::io::{self, NamespaceId, Operation, Queue as ModelQueue, QueueId
 use mynah_stamp::Stage;
 use mynah_wire::nvme::command::NvmCommand;
 use mynah_wire::nvme::opcode::nvm;
-use mynah_wire::nvme::property::{Configuration, status};
+use mynah_wire::nvme::property::Configuration;
 use mynah_wire::nvme::{Status, SubmissionEntry};
-use std::collections::VecDeque;
 
 /// The transport type of PCI Express, as far as there is one.
 pub(crate) const PCI_EXPRESS: u8 = 0;
@@ -58,7 +57,7 @@ impl Subsystem {
         let host = (config.host.clone(), [0; 16]);
         let id = self.open_controller(host, Role::Io, NONE, &transport)?;
         if let Some(controller) = self.controllers.get_mut(id) {
-            controller.has_shadow_doorbells = config.shadow_doorbells;
+            controller.offer_shadow_doorbells(config.shadow_doorbells);
         }
         Some(id)
     }
@@ -69,15 +68,14 @@ impl Subsystem {
             return false;
         }
         let Some(controller) = self.controllers.get_mut(id) else { return false };
-        controller.configuration = configuration;
-        controller.status = status::READY;
+        controller.enable_with(configuration);
         let transport = controller.guest_transport();
         let flow = self.controllers.flow_of(id);
         let admin = self.insert_guest_queue(transport, id, 0, State::Admin);
         // The controller's own queue in the model: nothing crosses the link for it.
         self.create_model_queue(admin, flow);
         if let Some(controller) = self.controllers.get_mut(id) {
-            controller.admin_queue = admin;
+            controller.set_admin_queue(admin);
         }
         true
     }
@@ -119,11 +117,7 @@ impl Subsystem {
             return None;
         }
         let controller = self.controllers.get_mut(id)?;
-        let at = usize::from(queue_id) - 1;
-        if controller.io_queues.len() <= at {
-            controller.io_queues.resize(at + 1, NONE);
-        }
-        controller.io_queues[at] = slot;
+        controller.set_io_queue(queue_id, slot);
         let modelled = self.config.timing == Timing::Modelled;
         if let Some(queue) = self.queues.get_mut(slot) {
             (queue.flow, queue.modelled) = (flow, modelled);
@@ -146,23 +140,15 @@ impl Subsystem {
         let (id, queue_id) = (queue.controller, queue.queue_id);
         self.abandon(slot);
         self.queues.remove(slot);
-        if let Some(controller) = self.controllers.get_mut(id)
-            && let Some(place) = controller.io_queues.get_mut(usize::from(queue_id).wrapping_sub(1))
-            && *place == slot
-        {
-            *place = NONE;
+        if let Some(controller) = self.controllers.get_mut(id) {
+            controller.forget_io_queue(queue_id, slot);
         }
     }
 
     /// Forgets the replies to a queue's commands.
     pub(crate) fn abandon_replies(&mut self, id: u16, slot: u32) {
         let Some(controller) = self.controllers.get_mut(id) else { return };
-        let (gone, kept) = std::mem::take(&mut controller.replies)
-            .into_iter()
-            .partition(|reply| reply.queue.0 == slot);
-        controller.replies = kept;
-        let gone: VecDeque<Reply> = gone;
-        for reply in gone {
+        for reply in controller.take_replies_of(slot) {
             self.discard(reply);
         }
     }
@@ -180,10 +166,7 @@ impl Subsystem {
         }
         self.reset_controller(id);
         if let Some(controller) = self.controllers.get_mut(id) {
-            controller.admin_queue = NONE;
-            controller.configuration = Configuration::default();
-            controller.host_id = [0; 16];
-            controller.replies.clear();
+            controller.forget_host();
         }
     }
 
@@ -196,7 +179,7 @@ impl Subsystem {
     /// CSTS of a controller.
     #[inline]
     pub(crate) fn guest_status(&self, id: u16) -> u32 {
-        self.guest(id).map_or(0, |controller| controller.status)
+        self.guest(id).map_or(0, |controller| controller.status())
     }
 
     #[inline]
@@ -206,15 +189,13 @@ impl Subsystem {
 
     /// The subsystem's queue for a controller's admin commands.
     pub(crate) fn guest_admin_queue(&self, id: u16) -> u32 {
-        self.guest(id).map_or(NONE, |controller| controller.admin_queue)
+        self.guest(id).map_or(NONE, |controller| controller.admin_queue())
     }
 
     /// The highest identifier of an I/O submission queue, and of an I/O completion queue, of a
     /// controller.
     pub(crate) fn guest_queues(&self, id: u16) -> (u16, u16) {
-        self.guest(id).map_or((0, 0), |controller| {
-            (controller.queues_granted, controller.completion_queues_granted)
-        })
+        self.guest(id).map_or((0, 0), Controller::queues_granted)
     }
 
     /// Commands of a queue that are not replied to.
@@ -230,7 +211,7 @@ impl Subsystem {
 
     /// How interrupts of a vector are aggregated.
     pub(crate) fn guest_aggregation(&self, id: u16, vector: u16) -> Aggregation {
-        let Some(features) = self.guest(id).map(|controller| &controller.features) else {
+        let Some(features) = self.guest(id).map(Controller::features) else {
             return Aggregation::default();
         };
         if features.is_not_coalesced(vector) {
@@ -243,7 +224,7 @@ impl Subsystem {
     /// The next reply to a command of a controller.
     #[inline]
     pub(crate) fn take_guest_reply(&mut self, id: u16) -> Option<Reply> {
-        self.controllers.get_mut(id)?.replies.pop_front()
+        self.controllers.get_mut(id)?.take_reply()
     }
 
     /// Where the data of a read or write lie that is out of the ordinary in nothing; `None` if
@@ -278,7 +259,7 @@ impl Subsystem {
     /// Controller fatal status: the controller cannot go on.
     pub(crate) fn fail_guest(&mut self, id: u16) {
         if let Some(controller) = self.controllers.get_mut(id) {
-            controller.status |= status::FATAL;
+            controller.fail();
         }
     }
 
@@ -316,7 +297,7 @@ impl Subsystem {
     /// The host of a controller has done something.
     pub(crate) fn heard_of_guest(&mut self, id: u16) {
         if let Some(controller) = self.controllers.get_mut(id) {
-            controller.last_seen = self.now.wall;
+            controller.heard_of(self.now.wall);
         }
     }
 
@@ -426,7 +407,7 @@ impl Subsystem {
             return QueueId(slot as u16);
         }
         let controller = self.controllers.get(controller);
-        QueueId(controller.map_or(u32::MAX, |controller| controller.admin_queue) as u16)
+        QueueId(controller.map_or(u32::MAX, |controller| controller.admin_queue()) as u16)
     }
 
     /// Gives a command whose work is done beside its queue a place in it.
@@ -463,7 +444,7 @@ impl Subsystem {
             return self.reply_in_place(reply);
         }
         if let Some(controller) = self.controllers.get_mut(queue.controller) {
-            controller.replies.push_back(reply);
+            controller.push_reply(reply);
         }
     }
 

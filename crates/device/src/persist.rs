@@ -115,7 +115,7 @@ impl Subsystem {
 
     /// The highest number of an error log entry.
     fn error_entries(&self) -> u64 {
-        let errors = self.controllers.iter().map(|it| it.error_count).max();
+        let errors = self.controllers.iter().map(|it| it.error_count()).max();
         errors.unwrap_or(0).max(self.health.errors_before())
     }
 

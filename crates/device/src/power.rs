@@ -27,7 +27,7 @@ impl Subsystem {
                 self.disable_guest(id);
                 self.fail_guest(id);
             } else if let Some(controller) = self.controllers.remove(id) {
-                self.restore_arbitration(&controller.features);
+                self.restore_arbitration(controller.features());
             }
         }
         self.drop_commands();

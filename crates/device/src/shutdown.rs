@@ -2,27 +2,23 @@
 
 use crate::commands::{Step, Work};
 use crate::controllers::NOBODY;
-use crate::controllers::Role;
 use crate::output::ReplyKind;
 use crate::slots::NONE;
 use crate::subsystem::Subsystem;
 use mynah_model::io::{NamespaceId, Operation};
-use mynah_wire::nvme::property::status;
 
 impl Subsystem {
     /// A host shuts its controller down: what is in the drive's cache goes to flash, and what the
     /// store has on its way to stable storage.
     pub(crate) fn shut_down(&mut self, id: u16) {
         let Some(controller) = self.controllers.get_mut(id) else { return };
-        controller.status &= !status::SHUTDOWN;
-        if controller.role == Role::Discovery || self.model.drive().has_lost_power() {
-            controller.status |= status::SHUTDOWN_COMPLETE;
-            return;
+        if !controller.is_io() || self.model.drive().has_lost_power() {
+            return controller.end_shutdown();
         }
-        controller.status |= status::SHUTDOWN_OCCURRING;
-        let admin_queue = controller.admin_queue;
+        controller.begin_shutdown();
+        let admin_queue = controller.admin_queue();
         // A host without I/O queues has written nothing.
-        let flow = match controller.flow {
+        let flow = match controller.flow() {
             NOBODY => self.controllers.admin_flow(),
             flow => flow,
         };
@@ -42,7 +38,7 @@ impl Subsystem {
             command.steps.iter().map(|step| self.model.pool_bytes(step.pool)).collect();
         let index = self.insert(command);
         if let Some(controller) = self.controllers.get_mut(id) {
-            controller.shutdown = index;
+            controller.shut_down_by(index);
         }
         self.makes_certain(index, &runs);
         let ready = self.flush_store();
@@ -60,11 +56,9 @@ impl Subsystem {
         self.media.made_certain(command.certain.as_deref());
         // The controller may have been reset since, or be another.
         if let Some(controller) = self.controllers.get_mut(id)
-            && controller.shutdown == index
+            && controller.is_shut_down_by(index)
         {
-            controller.shutdown = NONE;
-            controller.status &= !status::SHUTDOWN;
-            controller.status |= status::SHUTDOWN_COMPLETE;
+            controller.end_shutdown();
         }
     }
 }

@@ -19,7 +19,6 @@ use mynah_model::Drive;
 use mynah_model::io::{Control, FlowId, QueueId, QueueKind};
 use mynah_stamp::{Span, Time};
 use mynah_wire::fabrics::{DISCOVERY_NQN, check_nqn};
-use mynah_wire::nvme::property::status;
 use mynah_wire::nvme::{Status, SubmissionEntry};
 use std::collections::VecDeque;
 
@@ -217,13 +216,11 @@ impl Subsystem {
             return;
         }
         let Some(owner) = self.controllers.get_mut(controller) else { return };
-        if queue_id == 0 && owner.admin_queue == queue.0 {
-            owner.admin_queue = NONE;
+        if queue_id == 0 && owner.admin_queue() == queue.0 {
+            owner.set_admin_queue(NONE);
             self.end_controller(controller, "the admin connection is gone");
-        } else if let Some(place) = owner.io_queues.get_mut(usize::from(queue_id).wrapping_sub(1))
-            && *place == queue.0
-        {
-            *place = NONE;
+        } else {
+            owner.forget_io_queue(queue_id, queue.0);
         }
     }
 
@@ -519,13 +516,11 @@ impl Subsystem {
     /// Ends a controller and all its queues.
     pub(crate) fn end_controller(&mut self, id: u16, reason: &'static str) {
         let Some(controller) = self.controllers.remove(id) else { return };
-        self.health.controller_gone(controller.error_count);
-        for queue in controller.io_queues.iter().chain([&controller.admin_queue]) {
-            if *queue != NONE {
-                self.close(*queue, reason);
-            }
+        self.health.controller_gone(controller.error_count());
+        for queue in controller.queues() {
+            self.close(queue, reason);
         }
-        self.restore_arbitration(&controller.features);
+        self.restore_arbitration(controller.features());
     }
 
     /// Says whose I/O a transport queue carries, and has the model make a queue for it.
@@ -570,7 +565,7 @@ impl Subsystem {
                     self.set_keep_alive(id, 0);
                 }
                 Some(at) if at <= now => {
-                    let reason = match controller.keep_alive.is_zero() {
+                    let reason = match controller.keep_alive().is_zero() {
                         true => "the host has left the discovery controller idle",
                         false => "the host's keep-alive timer has run out",
                     };
@@ -637,7 +632,7 @@ impl Subsystem {
         for id in self.controllers.ids() {
             self.raise(id, crate::admin::event::PERSISTENT_ERROR);
             if let Some(controller) = self.controllers.get_mut(id) {
-                controller.status |= status::FATAL;
+                controller.fail();
             }
         }
     }

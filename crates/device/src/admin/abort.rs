@@ -21,7 +21,7 @@ impl Subsystem {
             return not_aborted;
         };
         if queue_id == 0 {
-            if !controller.events.abort(command_id) {
+            if !controller.events_mut().abort(command_id) {
                 return not_aborted;
             }
             let opcode = admin::ASYNCHRONOUS_EVENT_REQUEST;

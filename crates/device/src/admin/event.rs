@@ -66,10 +66,19 @@ pub(crate) struct Events {
     /// Pages that have to be read before their events are told again.
     unread: Vec<u8>,
     /// The asynchronous event configuration.
-    pub(crate) configuration: u32,
+    configuration: u32,
 }
 
 impl Events {
+    /// The asynchronous event configuration.
+    pub(super) fn configuration(&self) -> u32 {
+        self.configuration
+    }
+
+    pub(super) fn configure(&mut self, configuration: u32) {
+        self.configuration = configuration;
+    }
+
     /// As after a reset; says how many requests are gone.
     pub(crate) fn reset(&mut self) -> usize {
         std::mem::take(self).requests.len()
@@ -96,7 +105,7 @@ impl Events {
 impl Subsystem {
     pub(super) fn event_request(&mut self, context: Context<'_>) -> Result<Answer, Status> {
         let controller = self.controllers.get_mut(context.controller);
-        let events = &mut controller.ok_or(Status::INTERNAL_ERROR)?.events;
+        let events = controller.ok_or(Status::INTERNAL_ERROR)?.events_mut();
         if events.requests.len() >= REQUESTS_MAX {
             return Err(Status::ASYNC_EVENT_LIMIT_EXCEEDED.do_not_retry());
         }
@@ -107,7 +116,7 @@ impl Subsystem {
     /// Something has happened that a controller's host may want to hear of.
     pub(crate) fn raise(&mut self, controller: u16, kind: Kind) {
         let Some(target) = self.controllers.get_mut(controller) else { return };
-        let events = &mut target.events;
+        let events = target.events_mut();
         let wanted = kind.wanted == 0 || events.configuration & kind.wanted != 0;
         if wanted && !events.pending.contains(&kind) {
             events.pending.push_back(kind);
@@ -118,16 +127,17 @@ impl Subsystem {
     /// The host has read a log page without asking to keep its event.
     pub(super) fn page_read(&mut self, controller: u16, page: u8) {
         if let Some(target) = self.controllers.get_mut(controller) {
-            target.events.unread.retain(|&unread| unread != page);
-            target.events.pending.retain(|kind| kind.page != page);
+            let events = target.events_mut();
+            events.unread.retain(|&unread| unread != page);
+            events.pending.retain(|kind| kind.page != page);
         }
     }
 
     /// Answers requests with what is pending.
     pub(crate) fn deliver_events(&mut self, controller: u16) {
         while let Some(target) = self.controllers.get_mut(controller) {
-            let queue = target.admin_queue;
-            let Some((command_id, kind)) = target.events.next() else { return };
+            let queue = target.admin_queue();
+            let Some((command_id, kind)) = target.events_mut().next() else { return };
             let mut entry =
                 SubmissionEntry { opcode: admin::ASYNCHRONOUS_EVENT_REQUEST, ..Default::default() };
             entry.command_id.set(command_id);

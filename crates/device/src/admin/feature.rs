@@ -206,8 +206,8 @@ impl Subsystem {
             .map_or((0, 0), |it| (it.protection() as u32, u32::from(it.reservations().persists())));
         let defaults = self.default_features();
         let controller = self.controllers.need_mut(context.controller)?;
-        let queues_max = controller.queues_max;
-        let features = if current { &controller.features } else { &defaults };
+        let queues_max = controller.queues_max();
+        let features = if current { controller.features() } else { &defaults };
         let value = match feature {
             id::ARBITRATION => features.arbitration,
             id::POWER_MANAGEMENT => 0,
@@ -227,7 +227,7 @@ impl Subsystem {
             id::VOLATILE_WRITE_CACHE => u32::from(write_cache || !current),
             id::NUMBER_OF_QUEUES => {
                 let granted = match current {
-                    true => (controller.queues_granted, controller.completion_queues_granted),
+                    true => controller.queues_granted(),
                     false => (queues_max, queues_max),
                 };
                 queue_counts(granted)
@@ -242,13 +242,13 @@ impl Subsystem {
                 u32::from(vector) | u32::from(disabled) << 16
             }
             id::WRITE_ATOMICITY => features.write_atomicity,
-            id::ASYNCHRONOUS_EVENTS if current => controller.events.configuration,
+            id::ASYNCHRONOUS_EVENTS if current => controller.events().configuration(),
             id::ASYNCHRONOUS_EVENTS => 0,
             id::TIMESTAMP => {
                 let stamp = if current { timestamp } else { [0; 8] };
                 return Ok(Answer::Data(stamp.to_vec()));
             }
-            id::KEEP_ALIVE if current => (controller.keep_alive.as_ps() / 1_000_000_000) as u32,
+            id::KEEP_ALIVE if current => (controller.keep_alive().as_ps() / 1_000_000_000) as u32,
             id::KEEP_ALIVE => 0,
             id::NON_OPERATIONAL_POWER => features.non_operational_power,
             id::HOST_BEHAVIOR => {
@@ -270,7 +270,7 @@ impl Subsystem {
                 if which & 1 == 0 {
                     return Err(invalid());
                 }
-                return Ok(Answer::Data(controller.host_id.to_vec()));
+                return Ok(Answer::Data(controller.host_id().to_vec()));
             }
             id::RESERVATION_NOTIFICATION => {
                 features.notification_masks.get(&namespace).copied().unwrap_or(0)
@@ -291,7 +291,7 @@ impl Subsystem {
 
     fn role(&self, context: Context<'_>) -> Result<Role, Status> {
         let controller = self.controllers.get(context.controller);
-        Ok(controller.ok_or(Status::INTERNAL_ERROR)?.role)
+        Ok(controller.ok_or(Status::INTERNAL_ERROR)?.role())
     }
 
     /// Checks the namespace of a feature that namespaces have.
@@ -386,8 +386,8 @@ impl Subsystem {
             _ => {}
         }
         let controller = self.controllers.need_mut(context.controller)?;
-        let queues_max = controller.queues_max;
-        let features = &mut controller.features;
+        let queues_max = controller.queues_max();
+        let features = controller.features_mut();
         let mut result = 0;
         match feature {
             id::ARBITRATION => features.arbitration = value,
@@ -411,7 +411,7 @@ impl Subsystem {
                 if submission == 0xffff || completion == 0xffff {
                     return Err(invalid());
                 }
-                if controller.io_queues.iter().any(|&queue| queue != crate::slots::NONE) {
+                if controller.has_io_queues() {
                     return Err(Status::COMMAND_SEQUENCE_ERROR.do_not_retry());
                 }
                 let mut granted =
@@ -421,7 +421,7 @@ impl Subsystem {
                     let pairs = granted.0.min(granted.1);
                     granted = (pairs, pairs);
                 }
-                (controller.queues_granted, controller.completion_queues_granted) = granted;
+                controller.grant_queues(granted);
                 result = u64::from(queue_counts(granted));
             }
             id::INTERRUPT_COALESCING => features.coalescing = value & 0xffff,
@@ -439,7 +439,7 @@ impl Subsystem {
                         event::CRITICAL_WARNINGS | event::NAMESPACE_CHANGED | event::ANA_CHANGED
                     }
                 };
-                controller.events.configuration = value & known;
+                controller.events_mut().configure(value & known);
             }
             id::NON_OPERATIONAL_POWER => features.non_operational_power = value & 1,
             id::HOST_BEHAVIOR => {
@@ -466,7 +466,7 @@ impl Subsystem {
             }
             _ => return Err(invalid()),
         }
-        let warns = controller.features.temperature_warns();
+        let warns = controller.features().temperature_warns();
         if warns && matches!(feature, id::TEMPERATURE_THRESHOLD | id::ASYNCHRONOUS_EVENTS) {
             self.raise(context.controller, super::event::TEMPERATURE);
         }
@@ -483,10 +483,10 @@ impl Subsystem {
         }
         let bytes =
             context.data.first_chunk().ok_or(Status::SGL_DATA_LENGTH_INVALID.do_not_retry());
-        if !may || (controller.host_id != [0; 16] && Ok(&controller.host_id) != bytes) {
+        if !may || (*controller.host_id() != [0; 16] && Ok(controller.host_id()) != bytes) {
             return Err(Status::COMMAND_SEQUENCE_ERROR.do_not_retry());
         }
-        controller.host_id = *bytes?;
+        controller.set_host_id(*bytes?);
         Ok(Answer::Done(0))
     }
 

@@ -3,6 +3,7 @@
 use super::Context;
 use crate::admin::background::{Erasure, What};
 use crate::commands::{Overwrite, Work};
+use crate::controllers::Controller;
 use crate::namespaces::{FORMATS, Format, Namespace, WriteProtection};
 use crate::nvm::NAMESPACE_ALL;
 use crate::output::ReplyKind;
@@ -81,8 +82,8 @@ impl Subsystem {
         if namespace.is_formatting() {
             return Err(Status::FORMAT_IN_PROGRESS);
         }
-        let host = self.controllers.get(controller).map(|it| it.host_id);
-        if !host.is_some_and(|host| namespace.reservations().admits(&host, true)) {
+        let host = self.controllers.get(controller).map(Controller::host_id);
+        if !host.is_some_and(|host| namespace.reservations().admits(host, true)) {
             return Err(Status::RESERVATION_CONFLICT);
         }
         if namespace.protection() != WriteProtection::None {
@@ -142,7 +143,7 @@ impl Subsystem {
     /// Tells one host that a namespace is not what it was.
     pub(super) fn namespace_changed_for(&mut self, controller: u16, id: u32) {
         if let Some(target) = self.controllers.get_mut(controller)
-            && target.role == crate::controllers::Role::Io
+            && target.is_io()
         {
             target.note_changed(id);
             self.raise(controller, super::event::NAMESPACE_CHANGED);

@@ -46,7 +46,7 @@ impl Subsystem {
         let controller = self.controllers.need(context.controller)?;
         let (what, id) = (wanted.structure, context.entry.namespace_id.get());
         let Identify { controller_id: of_controller, specific_id, command_set, .. } = wanted;
-        if controller.role == Role::Discovery && what != cns::CONTROLLER {
+        if controller.role() == Role::Discovery && what != cns::CONTROLLER {
             return Err(invalid());
         }
         let nvm = command_set == NVM_COMMAND_SET;
@@ -67,7 +67,7 @@ impl Subsystem {
             cns::NAMESPACE => self.namespace_page(self.reported(context.controller, id)?),
             cns::CONTROLLER => self.controller_page(controller),
             cns::ACTIVE_NAMESPACES | cns::COMMAND_SET_ACTIVE_NAMESPACES => {
-                self.list_after(id, |namespace| namespace.is_attached(controller.id))?
+                self.list_after(id, |namespace| namespace.is_attached(controller.id()))?
             }
             cns::NAMESPACE_DESCRIPTORS => {
                 self.descriptors(self.namespaces.active(context.controller, id)?)
@@ -92,13 +92,13 @@ impl Subsystem {
             },
             cns::NAMESPACE_CONTROLLERS => {
                 let namespace = self.existing(id)?.ok_or(invalid())?;
-                self.controller_list(of_controller, |it| namespace.is_attached(it.id))
+                self.controller_list(of_controller, |it| namespace.is_attached(it.id()))
             }
             cns::CONTROLLERS => self.controller_list(of_controller, |_| true),
             cns::PRIMARY_CAPABILITIES => {
                 let mut page = PrimaryCapabilities::default();
-                page.controller_id.set(controller.id);
-                page.port_id.set(controller.port + 1);
+                page.controller_id.set(controller.id());
+                page.port_id.set(controller.port() + 1);
                 page.as_bytes().to_vec()
             }
             // No secondary controllers: an empty list.
@@ -152,8 +152,8 @@ impl Subsystem {
     fn controller_list(&self, from: u16, which: impl Fn(&Controller) -> bool) -> Vec<u8> {
         let all = self.controllers.iter();
         let ids: Vec<u16> = all
-            .filter(|it| it.role == Role::Io && it.id >= from && which(it))
-            .map(|it| it.id)
+            .filter(|it| it.is_io() && it.id() >= from && which(it))
+            .map(|it| it.id())
             .take(IDENTIFY_BYTES / 2 - 1)
             .collect();
         let mut bytes = (ids.len() as u16).to_le_bytes().to_vec();
@@ -164,14 +164,14 @@ impl Subsystem {
 
     fn controller_page(&self, controller: &Controller) -> Vec<u8> {
         let limits = self.config.limits;
-        let is_discovery = controller.role == Role::Discovery;
+        let is_discovery = controller.role() == Role::Discovery;
         let mut page = IdentifyController {
             serial: ascii(&self.config.serial),
             model: ascii(&self.config.model_number),
             firmware: ascii(&self.config.firmware),
             ieee: [OUI[2], OUI[1], OUI[0]],
-            max_transfer: (controller.max_transfer_bytes / 4096).max(1).ilog2() as u8,
-            controller_id: U16::new(controller.id),
+            max_transfer: (controller.max_transfer_bytes() / 4096).max(1).ilog2() as u8,
+            controller_id: U16::new(controller.id()),
             version: U32::new(VERSION_2_0),
             controller_type: if is_discovery { 2 } else { 1 },
             // Get Log Page with offsets.
@@ -184,7 +184,7 @@ impl Subsystem {
             commands_max: U16::new(limits.queue_entries_max.min(65_535) as u16),
             // Supported without alignment (1:0), offsets (20), transport data blocks (21).
             sgl: U32::new(1 | 1 << 20 | 1 << 21),
-            command_capsule: U32::new((64 + controller.in_capsule_bytes) / 16),
+            command_capsule: U32::new((64 + controller.in_capsule_bytes()) / 16),
             response_capsule: U32::new(1),
             sgl_blocks_max: 1,
             // Disconnect.
@@ -205,7 +205,7 @@ impl Subsystem {
             if controller.is_guests() && !self.guests_can_fuse() {
                 page.fused.set(0);
             }
-            if controller.has_shadow_doorbells {
+            if controller.has_shadow_doorbells() {
                 // Doorbell Buffer Config (8).
                 page.optional_admin.set(page.optional_admin.get() | 1 << 8);
             }

@@ -11,8 +11,7 @@ use mynah_wire::nvme::Status;
 use mynah_wire::nvme::command::GetLogPage;
 use mynah_wire::nvme::identify::ascii;
 use mynah_wire::nvme::log::{
-    AnaGroup, AnaHeader, EnduranceGroup, ErrorEntry, FirmwareSlots, MynahDrive,
-    ReservationNotification, Smart, page,
+    AnaGroup, AnaHeader, EnduranceGroup, ErrorEntry, FirmwareSlots, MynahDrive, Smart, page,
 };
 use mynah_wire::nvme::opcode::{admin, nvm};
 use zerocopy::IntoBytes;
@@ -119,14 +118,14 @@ impl Subsystem {
     fn page(&mut self, context: Context<'_>, wanted: GetLogPage) -> Result<Vec<u8>, Status> {
         let unknown = Status::LOG_PAGE_INVALID.do_not_retry();
         let controller = self.controllers.need(context.controller)?;
-        let is_discovery = controller.role == Role::Discovery;
+        let is_discovery = controller.role() == Role::Discovery;
         let namespace = context.entry.namespace_id.get();
         let keeps_event = wanted.retains_event;
         match wanted.page {
             page::SUPPORTED_LOG_PAGES => Ok(self.supported_pages(is_discovery)),
             page::ERROR_INFORMATION => Ok(errors(controller)),
             page::DISCOVERY if is_discovery => {
-                let (host, local) = (controller.host_nqn.clone(), controller.local);
+                let (host, local) = (controller.host_nqn().to_owned(), controller.local());
                 Ok(self.discovery_page(&host, local))
             }
             _ if is_discovery => Err(unknown),
@@ -196,7 +195,7 @@ impl Subsystem {
         let (health, counts) = (&self.health, self.health.counts());
         let hours = health.on_ms(self.now.wall) / (3600 * 1000);
         let media = self.media();
-        let is_hot = controller.features.temperature_warns();
+        let is_hot = controller.features().temperature_warns();
         let mut smart = Smart {
             critical_warning: u8::from(is_hot) << 1 | media.warning,
             available_spare: media.spare,
@@ -212,7 +211,7 @@ impl Subsystem {
             power_on_hours: U128::new(u128::from(hours)),
             unsafe_shutdowns: U128::new(u128::from(counts.unsafe_shutdowns)),
             media_errors: U128::new(u128::from(counts.media_errors)),
-            error_entries: U128::new(u128::from(controller.error_count)),
+            error_entries: U128::new(u128::from(controller.error_count())),
             ..Default::default()
         };
         smart.temperature.set(feature::TEMPERATURE_K);
@@ -228,7 +227,7 @@ impl Subsystem {
         let capacity = u128::from(self.media.data_bytes());
         let before = health.errors_before();
         let here = self.controllers.iter();
-        let errors = before + here.map(|it| it.error_count.saturating_sub(before)).sum::<u64>();
+        let errors = before + here.map(|it| it.error_count().saturating_sub(before)).sum::<u64>();
         let wear = self.media();
         let mut group = EnduranceGroup {
             // The group's bits are where SMART has them.
@@ -288,9 +287,9 @@ impl Subsystem {
     fn changed_namespaces(&mut self, id: u16, keeps_event: bool) -> Result<Vec<u8>, Status> {
         let controller = self.controllers.need_mut(id)?;
         let mut page = Vec::with_capacity(CHANGED_NAMESPACES * 4);
-        match &controller.changed {
+        match controller.changed() {
             Some(list) => {
-                let mut list = list.clone();
+                let mut list = list.to_vec();
                 list.sort_unstable();
                 page.extend(list.iter().flat_map(|id| id.to_le_bytes()));
             }
@@ -298,22 +297,14 @@ impl Subsystem {
         }
         page.resize(CHANGED_NAMESPACES * 4, 0);
         if !keeps_event {
-            controller.changed = Some(vec![]);
+            controller.forget_changed();
         }
         Ok(page)
     }
 
     fn notification(&mut self, id: u16, keeps_event: bool) -> Result<Vec<u8>, Status> {
         let controller = self.controllers.need_mut(id)?;
-        let left = controller.notifications.len().saturating_sub(1).min(255) as u8;
-        let next = match keeps_event {
-            true => controller.notifications.front().copied(),
-            false => controller.notifications.pop_front(),
-        };
-        let page = match next {
-            Some(next) => ReservationNotification { available: left, ..next },
-            None => ReservationNotification::default(),
-        };
+        let page = controller.next_notification(keeps_event).unwrap_or_default();
         Ok(page.as_bytes().to_vec())
     }
 
@@ -345,7 +336,7 @@ impl Subsystem {
 /// As many entries as Identify Controller says (ELPE); those of no error are zero.
 fn errors(controller: &Controller) -> Vec<u8> {
     let mut page: Vec<u8> =
-        controller.errors.iter().flat_map(|entry| entry.as_bytes().to_vec()).collect();
+        controller.errors().flat_map(|entry| entry.as_bytes().to_vec()).collect();
     page.resize(ERROR_ENTRIES * size_of::<ErrorEntry>(), 0);
     page
 }
@@ -385,7 +376,7 @@ fn effects(controller: &Controller) -> Vec<u8> {
             set(0, opcode, 0);
         }
     }
-    if controller.has_shadow_doorbells {
+    if controller.has_shadow_doorbells() {
         set(0, admin::DOORBELL_BUFFER_CONFIG, 0);
     }
     for (opcode, effects) in [

@@ -45,7 +45,7 @@ impl Subsystem {
         let Some(slot) = self.queues.get(queue) else { return };
         let id = slot.controller;
         let Some(controller) = self.controllers.get_mut(id) else { return };
-        controller.last_seen = self.now.wall;
+        controller.heard_of(self.now.wall);
         if controller.is_fatal() {
             return;
         }
@@ -53,7 +53,7 @@ impl Subsystem {
             let status = Status::COMMAND_SEQUENCE_ERROR.do_not_retry();
             return self.fail(queue, entry, ReplyKind::Admin, status);
         }
-        let role = controller.role;
+        let role = controller.role();
         let context = Context { queue, controller: id, entry, data };
         let outcome = self.check_admin(context, role).and_then(|()| self.admin_command(context));
         match outcome {

@@ -3,7 +3,7 @@
 use super::identify::NVM_COMMAND_SET;
 use super::{Context, format};
 use crate::commands::Work;
-use crate::controllers::Role;
+use crate::controllers::Controller;
 use crate::namespaces::ControllerSet;
 use crate::nvm::NAMESPACE_ALL;
 use crate::output::ReplyKind;
@@ -126,7 +126,7 @@ impl Subsystem {
         let namespace = namespace.ok_or(Status::INVALID_NAMESPACE.do_not_retry())?;
         let mut seen = Vec::with_capacity(list.len());
         for controller in list.iter().map(|controller| controller.get()) {
-            let exists = self.controllers.get(controller).is_some_and(|it| it.role == Role::Io);
+            let exists = self.controllers.get(controller).is_some_and(Controller::is_io);
             if !exists || seen.contains(&controller) {
                 return Err(bad_list);
             }

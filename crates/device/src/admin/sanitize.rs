@@ -6,7 +6,6 @@
 use super::Context;
 use crate::admin::background::{Erasure, What};
 use crate::commands::{Overwrite, Step, Work};
-use crate::controllers::Role;
 use crate::namespaces::WriteProtection;
 use crate::output::ReplyKind;
 use crate::slots::NONE;
@@ -188,7 +187,7 @@ impl Subsystem {
         let _ = self.flush_store();
         self.settle_guard();
         let ids: Vec<u16> =
-            self.controllers.iter().filter(|it| it.role == Role::Io).map(|it| it.id).collect();
+            self.controllers.iter().filter(|it| it.is_io()).map(|it| it.id()).collect();
         for id in ids {
             self.raise(id, event);
         }

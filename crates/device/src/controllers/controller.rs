@@ -22,14 +22,6 @@ pub(crate) enum Role {
     Discovery,
 }
 
-/// How long a controller that is not ready waits to hear of its host, at least, if the host wants
-/// it to be given up at all: as long as Linux's target waits for a proof where there is no
-/// keep-alive timeout (nvmet_execute_auth_send in drivers/nvme/target/fabrics-cmd-auth.c).
-pub(crate) const UNREADY_PATIENCE: Span = Span::from_secs(120);
-/// How long a discovery controller without a keep-alive timeout waits to hear of its host: anybody
-/// can have one, and may forget it. As long as with Linux's target (NVMET_DISC_KATO_MS in
-/// drivers/nvme/target/nvmet.h, nvmet_alloc_ctrl in core.c).
-pub(crate) const DISCOVERY_PATIENCE: Span = Span::from_secs(120);
 /// Entries kept of the error log.
 pub(crate) const ERROR_ENTRIES: usize = 64;
 /// Reservation notifications kept.
@@ -39,53 +31,53 @@ pub(crate) const CHANGED_NAMESPACES: usize = 1024;
 
 #[derive(Debug)]
 pub(crate) struct Controller {
-    pub(crate) id: u16,
-    pub(crate) role: Role,
-    pub(crate) host_nqn: String,
-    pub(crate) host_id: HostId,
+    pub(super) id: u16,
+    pub(super) role: Role,
+    pub(super) host_nqn: String,
+    pub(super) host_id: HostId,
     /// The admin queue's transport queue.
-    pub(crate) admin_queue: u32,
+    pub(super) admin_queue: u32,
     /// Transport queues of I/O queues, by queue identifier less one.
-    pub(crate) io_queues: Vec<u32>,
+    pub(super) io_queues: Vec<u32>,
     /// I/O submission queues that the host may create; over fabrics, pairs that it may connect.
-    pub(crate) queues_granted: u16,
+    pub(super) queues_granted: u16,
     /// I/O completion queues that the host may create.
-    pub(crate) completion_queues_granted: u16,
-    pub(crate) configuration: Configuration,
+    pub(super) completion_queues_granted: u16,
+    pub(super) configuration: Configuration,
     /// CSTS.
-    pub(crate) status: u32,
+    pub(super) status: u32,
     /// The command whose end makes its shutdown complete; NONE if none is under way.
-    pub(crate) shutdown: u32,
+    pub(super) shutdown: u32,
     /// Keep-alive timeout; zero: none.
-    pub(crate) keep_alive: Span,
+    pub(super) keep_alive: Span,
     /// When the host was last heard of.
-    pub(crate) last_seen: Time,
-    pub(crate) features: Features,
-    pub(crate) events: Events,
-    pub(crate) errors: VecDeque<ErrorEntry>,
-    pub(crate) error_count: u64,
+    pub(super) last_seen: Time,
+    pub(super) features: Features,
+    pub(super) events: Events,
+    pub(super) errors: VecDeque<ErrorEntry>,
+    pub(super) error_count: u64,
     /// Namespaces that changed since the host last asked; `None`: too many to list.
-    pub(crate) changed: Option<Vec<u32>>,
-    pub(crate) notifications: VecDeque<ReservationNotification>,
-    pub(crate) notification_count: u64,
-    pub(crate) in_capsule_bytes: u32,
-    pub(crate) max_transfer_bytes: u32,
-    pub(crate) port: u16,
+    pub(super) changed: Option<Vec<u32>>,
+    pub(super) notifications: VecDeque<ReservationNotification>,
+    pub(super) notification_count: u64,
+    pub(super) in_capsule_bytes: u32,
+    pub(super) max_transfer_bytes: u32,
+    pub(super) port: u16,
     /// The address at which its host came in.
-    pub(crate) local: Option<IpAddr>,
-    pub(crate) transport: u8,
+    pub(super) local: Option<IpAddr>,
+    pub(super) transport: u8,
     /// Where its host is, see [`Transport::source`].
-    pub(crate) source: u128,
+    pub(super) source: u128,
     /// Whose I/O this is, once there was some to be expected ([`Subsystem::flow_of`]).
     ///
     /// [`Subsystem::flow_of`]: crate::Subsystem::flow_of
-    pub(crate) flow: FlowId,
+    pub(super) flow: FlowId,
     /// I/O queues that it can have.
-    pub(crate) queues_max: u16,
+    pub(super) queues_max: u16,
     /// Whether it takes doorbells from guest memory, too.
-    pub(crate) has_shadow_doorbells: bool,
+    pub(super) has_shadow_doorbells: bool,
     /// Replies to commands from guest memory.
-    pub(crate) replies: VecDeque<Reply>,
+    pub(super) replies: VecDeque<Reply>,
 }
 
 /// What a controller begins with.
@@ -160,27 +152,157 @@ impl Controller {
         }
     }
 
-    /// Whether commands are processed.
-    pub(crate) fn is_ready(&self) -> bool {
-        self.status & mynah_wire::nvme::property::status::READY != 0
+    #[inline]
+    pub(crate) fn id(&self) -> u16 {
+        self.id
     }
 
-    pub(crate) fn is_fatal(&self) -> bool {
-        self.status & mynah_wire::nvme::property::status::FATAL != 0
+    pub(crate) fn role(&self) -> Role {
+        self.role
     }
 
-    /// When the host is given up unless it is heard of. A controller that is not ready is not held
-    /// to its keep-alive timeout, and its host may have to work out who it is; but one that dies
-    /// then must not leave it behind (so Linux's target, nvmet_start_ctrl in
-    /// drivers/nvme/target/core.c).
-    pub(crate) fn expires(&self) -> Option<Time> {
-        let time = match (self.keep_alive.is_zero(), self.is_ready()) {
-            (true, _) if self.role == Role::Discovery => DISCOVERY_PATIENCE,
-            (true, _) => return None,
-            (false, true) => self.keep_alive,
-            (false, false) => self.keep_alive.max(UNREADY_PATIENCE),
-        };
-        Some(self.last_seen + time)
+    pub(crate) fn is_io(&self) -> bool {
+        self.role == Role::Io
+    }
+
+    pub(crate) fn host_nqn(&self) -> &str {
+        &self.host_nqn
+    }
+
+    pub(crate) fn host_id(&self) -> &HostId {
+        &self.host_id
+    }
+
+    /// The host says who it is.
+    pub(crate) fn set_host_id(&mut self, host_id: HostId) {
+        self.host_id = host_id;
+    }
+
+    /// The admin queue's transport queue; NONE if there is none.
+    #[inline]
+    pub(crate) fn admin_queue(&self) -> u32 {
+        self.admin_queue
+    }
+
+    pub(crate) fn set_admin_queue(&mut self, queue: u32) {
+        self.admin_queue = queue;
+    }
+
+    /// I/O queues that it can have.
+    pub(crate) fn queues_max(&self) -> u16 {
+        self.queues_max
+    }
+
+    /// I/O submission queues and completion queues that the host may create; over fabrics, pairs
+    /// that it may connect.
+    pub(crate) fn queues_granted(&self) -> (u16, u16) {
+        (self.queues_granted, self.completion_queues_granted)
+    }
+
+    pub(crate) fn grant_queues(&mut self, granted: (u16, u16)) {
+        (self.queues_granted, self.completion_queues_granted) = granted;
+    }
+
+    /// The transport queue of an I/O queue is this.
+    pub(crate) fn set_io_queue(&mut self, queue_id: u16, queue: u32) {
+        let at = usize::from(queue_id) - 1;
+        if self.io_queues.len() <= at {
+            self.io_queues.resize(at + 1, NONE);
+        }
+        self.io_queues[at] = queue;
+    }
+
+    /// A transport queue is gone that may have been that of an I/O queue.
+    pub(crate) fn forget_io_queue(&mut self, queue_id: u16, queue: u32) {
+        let at = usize::from(queue_id).wrapping_sub(1);
+        if let Some(place) = self.io_queues.get_mut(at).filter(|place| **place == queue) {
+            *place = NONE;
+        }
+    }
+
+    pub(crate) fn has_io_queues(&self) -> bool {
+        self.io_queues.iter().any(|&queue| queue != NONE)
+    }
+
+    /// Its transport queues, the admin queue's last.
+    pub(crate) fn queues(&self) -> impl Iterator<Item = u32> {
+        let all = self.io_queues.iter().chain([&self.admin_queue]);
+        all.copied().filter(|&queue| queue != NONE)
+    }
+
+    /// Takes the I/O queues away: their transport queues.
+    pub(super) fn take_io_queues(&mut self) -> Vec<u32> {
+        let queues = std::mem::take(&mut self.io_queues).into_iter();
+        queues.filter(|&queue| queue != NONE).collect()
+    }
+
+    pub(crate) fn features(&self) -> &Features {
+        &self.features
+    }
+
+    pub(crate) fn features_mut(&mut self) -> &mut Features {
+        &mut self.features
+    }
+
+    pub(crate) fn events(&self) -> &Events {
+        &self.events
+    }
+
+    pub(crate) fn events_mut(&mut self) -> &mut Events {
+        &mut self.events
+    }
+
+    /// Most data bytes that an I/O command's capsule can carry.
+    pub(crate) fn in_capsule_bytes(&self) -> u32 {
+        self.in_capsule_bytes
+    }
+
+    /// Largest transfer.
+    pub(crate) fn max_transfer_bytes(&self) -> u32 {
+        self.max_transfer_bytes
+    }
+
+    pub(crate) fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// The address at which its host came in.
+    pub(crate) fn local(&self) -> Option<IpAddr> {
+        self.local
+    }
+
+    /// Whose I/O this is, if it has taken a flow.
+    pub(crate) fn flow(&self) -> FlowId {
+        self.flow
+    }
+
+    /// Whether it takes doorbells from guest memory, too.
+    pub(crate) fn has_shadow_doorbells(&self) -> bool {
+        self.has_shadow_doorbells
+    }
+
+    pub(crate) fn offer_shadow_doorbells(&mut self, offers: bool) {
+        self.has_shadow_doorbells = offers;
+    }
+
+    /// Has a reply to a command from guest memory wait for its function.
+    #[inline]
+    pub(crate) fn push_reply(&mut self, reply: Reply) {
+        self.replies.push_back(reply);
+    }
+
+    /// The next of them.
+    #[inline]
+    pub(crate) fn take_reply(&mut self) -> Option<Reply> {
+        self.replies.pop_front()
+    }
+
+    /// Takes those of a queue.
+    pub(crate) fn take_replies_of(&mut self, queue: u32) -> VecDeque<Reply> {
+        let all = std::mem::take(&mut self.replies).into_iter();
+        let (gone, kept) = all.partition(|reply| reply.queue.0 == queue);
+        self.replies = kept;
+        gone
     }
 
     /// The transport queue of an I/O queue.
@@ -222,5 +344,35 @@ impl Controller {
             self.notifications.pop_front();
         }
         self.notifications.push_back(notification);
+    }
+
+    /// The error log, latest first.
+    pub(crate) fn errors(&self) -> impl Iterator<Item = &ErrorEntry> {
+        self.errors.iter()
+    }
+
+    /// The highest number of an error log entry.
+    pub(crate) fn error_count(&self) -> u64 {
+        self.error_count
+    }
+
+    /// Namespaces that have changed since this was forgotten last; `None`: too many to list.
+    pub(crate) fn changed(&self) -> Option<&[u32]> {
+        self.changed.as_deref()
+    }
+
+    pub(crate) fn forget_changed(&mut self) {
+        self.changed = Some(vec![]);
+    }
+
+    /// The next notification about reservations, with how many come behind it; it is over unless
+    /// it is `kept`.
+    pub(crate) fn next_notification(&mut self, kept: bool) -> Option<ReservationNotification> {
+        let available = self.notifications.len().saturating_sub(1).min(255) as u8;
+        let next = match kept {
+            true => self.notifications.front().copied(),
+            false => self.notifications.pop_front(),
+        };
+        next.map(|next| ReservationNotification { available, ..next })
     }
 }

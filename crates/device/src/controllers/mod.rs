@@ -8,10 +8,12 @@ mod ana;
 mod controller;
 mod discovery;
 mod hosts;
+mod lifecycle;
 
 pub use ana::AnaState;
 pub(crate) use controller::{CHANGED_NAMESPACES, Controller, ERROR_ENTRIES, Opening, Role};
 pub(crate) use hosts::NOBODY;
+pub(crate) use lifecycle::Reset;
 
 use crate::config::{Limits, Shard};
 use crate::namespaces::reservation::HostId;

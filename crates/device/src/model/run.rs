@@ -113,7 +113,7 @@ impl Subsystem {
         let work = self.commands.get(index).map(|command| &command.work);
         let Some(&Work::ShutDown(id)) = work else { return OWN_QUEUE };
         let controller = self.controllers.get(id);
-        QueueId(controller.map_or(NONE, |controller| controller.admin_queue) as u16)
+        QueueId(controller.map_or(NONE, |controller| controller.admin_queue()) as u16)
     }
 
     #[inline]

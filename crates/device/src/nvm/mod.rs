@@ -44,7 +44,7 @@ impl Subsystem {
     pub(crate) fn submit_io(&mut self, queue: u32, entry: &SubmissionEntry, data: &[u8]) {
         let Some(slot) = self.queues.get_mut(queue) else { return };
         let Some(controller) = self.controllers.get_mut(slot.controller) else { return };
-        controller.last_seen = self.now.wall;
+        controller.heard_of(self.now.wall);
         if controller.is_fatal() {
             return;
         }
@@ -114,7 +114,7 @@ impl Subsystem {
         }
         let writes = access != Access::Read;
         if let Some(controller) = self.controllers.get(slot.controller)
-            && !namespace.reservations().admits(&controller.host_id, writes)
+            && !namespace.reservations().admits(controller.host_id(), writes)
         {
             return Err(Status::RESERVATION_CONFLICT);
         }

@@ -23,10 +23,10 @@ impl Subsystem {
         let controller = self.queues.get(queue).map_or(0, |slot| slot.controller);
         let host = match self.controllers.get(controller) {
             // A host that has not said who it is holds nothing.
-            Some(controller) if controller.is_guests() && controller.host_id == [0; 16] => {
+            Some(controller) if controller.is_guests() && *controller.host_id() == [0; 16] => {
                 return Err(Status::COMMAND_SEQUENCE_ERROR.do_not_retry());
             }
-            Some(controller) => controller.host_id,
+            Some(controller) => *controller.host_id(),
             None => return Err(Status::INTERNAL_ERROR),
         };
         let short = || Status::SGL_DATA_LENGTH_INVALID.do_not_retry();
@@ -116,8 +116,8 @@ impl Subsystem {
         for (host, notice) in notices {
             for id in self.controllers.ids() {
                 if let Some(controller) = self.controllers.get_mut(id)
-                    && controller.host_id == host
-                    && controller.features.wants_notice(namespace, notice)
+                    && *controller.host_id() == host
+                    && controller.features().wants_notice(namespace, notice)
                 {
                     controller.note_reservation(notice as u8, namespace);
                     self.raise(id, crate::admin::event::RESERVATION_NOTIFICATION);
@@ -147,8 +147,10 @@ impl Subsystem {
             row.host_id = registrant.host;
             let before = rows.len();
             for controller in self.controllers.iter() {
-                if controller.host_id == registrant.host && namespace.is_attached(controller.id) {
-                    row.controller_id.set(controller.id);
+                if *controller.host_id() == registrant.host
+                    && namespace.is_attached(controller.id())
+                {
+                    row.controller_id.set(controller.id());
                     rows.push(row);
                 }
             }
