@@ -368,16 +368,17 @@ impl Subsystem {
         let Some(queue) = self.queues.get_mut(slot) else { return };
         queue.outstanding += 1;
         let mut command = self.plain_command(slot, entry, kind, plain);
-        (command.direct, command.transfer) = (true, transfer);
+        command.go_direct();
+        command.set_transfer(transfer);
         let mut ready = Ready::Now;
         let operation = match kind {
             ReplyKind::Read => {
                 // Needed within microseconds, and then at once.
                 self.media.prefetch(plain.at, plain.bytes);
                 ready = self.media.fetch(plain.at, plain.bytes);
-                if let Ready::Later(job) = ready {
+                if let Some(job) = ready.job() {
                     // It goes to the host when the store has it.
-                    (command.job, command.work) = (Some(job), Work::Media);
+                    command.read_from_media(Some(job));
                 }
                 Operation::Read
             }
@@ -389,20 +390,20 @@ impl Subsystem {
     /// Which of the model's queues a step of a guest's command goes to.
     pub(crate) fn queue_of_guests_step(&mut self, index: u32, step: &Step) -> QueueId {
         let Some(command) = self.commands.get(index) else { return QueueId(u16::MAX) };
-        let (slot, id) = (command.queue, command.command_id);
-        let alone = command.steps.is_empty()
+        let (slot, id) = (command.queue(), command.command_id());
+        let alone = command.steps().next().is_none()
             && match step.operation {
-                Operation::Read => command.kind == ReplyKind::Read,
-                Operation::Write | Operation::WriteThrough => command.kind == ReplyKind::Write,
-                Operation::Trim => command.kind == ReplyKind::Trim,
-                Operation::Flush => command.kind == ReplyKind::Flush,
+                Operation::Read => command.kind() == ReplyKind::Read,
+                Operation::Write | Operation::WriteThrough => command.kind() == ReplyKind::Write,
+                Operation::Trim => command.kind() == ReplyKind::Trim,
+                Operation::Flush => command.kind() == ReplyKind::Flush,
                 Operation::Other => false,
             };
         let Some(queue) = self.queues.get(slot) else { return QueueId(u16::MAX) };
         let controller = queue.controller;
         if alone && self.take_fetched(slot, id) {
             if let Some(command) = self.commands.get_mut(index) {
-                command.direct = true;
+                command.go_direct();
             }
             return QueueId(slot as u16);
         }
@@ -420,12 +421,7 @@ impl Subsystem {
     }
 
     fn insert_place(&mut self, slot: u32, reply: Option<Box<Reply>>) -> u32 {
-        let place = Command {
-            work: Work::Place(reply),
-            direct: true,
-            waiting: 1,
-            ..self.new_command(slot, ReplyKind::OtherIo)
-        };
+        let place = self.new_command(slot, ReplyKind::OtherIo).in_place(reply);
         self.insert(place)
     }
 
@@ -466,7 +462,7 @@ impl Subsystem {
         };
         let (_, index) = guest.places.remove(at);
         if let Some(command) = self.commands.get_mut(index) {
-            command.work = Work::Place(Some(Box::new(reply)));
+            command.set_work(Work::Place(Some(Box::new(reply))));
         }
         self.data_arrived(index);
     }
@@ -480,9 +476,9 @@ impl Subsystem {
 
     /// The model is done with a command's place in its queue.
     pub(crate) fn place_completed(&mut self, index: u32, completion: &io::Completion) {
-        let Some(command) = self.remove_place(index) else { return };
-        let Work::Place(Some(mut reply)) = command.work else { return };
-        if command.queue == NONE {
+        let Some(mut command) = self.remove_place(index) else { return };
+        let Work::Place(Some(mut reply)) = command.take_work() else { return };
+        if command.queue() == NONE {
             return self.discard(*reply);
         }
         // The time in its place was spent on the work beside the queue.
@@ -505,11 +501,8 @@ impl Subsystem {
 
     /// The data of a command could not be moved.
     pub(crate) fn transfer_failed(&mut self, index: u32, status: Status) {
-        if let Some(command) = self.commands.get_mut(index)
-            && command.status.is_success()
-        {
-            command.status = status;
-            command.steps.clear();
+        if let Some(command) = self.commands.get_mut(index) {
+            command.fail(status);
         }
     }
 
@@ -521,14 +514,14 @@ impl Subsystem {
     /// touched.
     pub(crate) fn guest_transfer(&self, index: u32) -> Result<(u64, u32, bool), Status> {
         let command = self.commands.get(index).ok_or(Status::INTERNAL_ERROR)?;
-        if command.overtaken {
-            return Err(command.status);
+        if command.is_overtaken() {
+            return Err(command.status());
         }
-        let namespace = self.namespaces.get(command.namespace as usize);
+        let namespace = self.namespaces.get(command.namespace());
         let namespace = namespace.ok_or(Status::INVALID_NAMESPACE)?;
-        let end = command.at + u64::from(command.bytes);
+        let end = command.at() + u64::from(command.bytes());
         let has = |extent: &Extent| {
-            extent.store <= command.at && end <= extent.store + extent.sectors * SECTOR_BYTES
+            extent.store <= command.at() && end <= extent.store + extent.sectors * SECTOR_BYTES
         };
         if !namespace.extents().iter().any(has) {
             return Err(Status::INVALID_NAMESPACE);
@@ -540,9 +533,9 @@ impl Subsystem {
             return Err(Status::SANITIZE_IN_PROGRESS);
         }
         // A comparison is to see all of a write or nothing; the host may try again.
-        if namespace.is_exclusive() && command.opcode == nvm::WRITE {
+        if namespace.is_exclusive() && command.opcode() == nvm::WRITE {
             return Err(Status::COMMAND_INTERRUPTED);
         }
-        Ok((command.at, command.transfer, command.job.is_none()))
+        Ok((command.at(), command.transfer(), !command.fetches()))
     }
 }

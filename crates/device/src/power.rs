@@ -1,11 +1,8 @@
 //! The power is lost: queues, controllers and commands go, and what was not certain to be on flash
 //! is what it was before.
 
-use crate::commands::Work;
 use crate::controllers::Controller;
-use crate::slots::NONE;
 use crate::subsystem::Subsystem;
-use mynah_wire::nvme::Status;
 
 impl Subsystem {
     /// The power has failed.
@@ -44,15 +41,7 @@ impl Subsystem {
         let all: Vec<u32> = self.commands.iter().map(|(index, _)| index).collect();
         for index in all {
             let Some(command) = self.commands.get_mut(index) else { continue };
-            command.queue = NONE;
-            command.status = Status::ABORTED_POWER_LOSS;
-            command.overtaken = true;
-            command.steps.clear();
-            command.waiting = jobs.get(&index).copied().unwrap_or(0);
-            if command.waiting == 0 {
-                if matches!(command.work, Work::Media | Work::Fused(_)) {
-                    command.work = Work::None;
-                }
+            if command.lose_power(jobs.get(&index).copied().unwrap_or(0)) {
                 self.blocks_ready(index);
             }
         }

@@ -28,14 +28,13 @@ impl Subsystem {
             self.create_model_queue(admin_queue, flow);
         }
         let mut command = self.new_command(NONE, ReplyKind::Admin);
-        command.work = Work::ShutDown(id);
+        command.set_work(Work::ShutDown(id));
         let pools = (1..).map(NamespaceId);
         for pool in pools.take_while(|&pool| self.model.drive().namespace_sectors(pool).is_some()) {
             let operation = Operation::Flush;
-            command.steps.push_back(Step { operation, pool, sector: 0, sectors: 0 });
+            command.add_step(Step { operation, pool, sector: 0, sectors: 0 });
         }
-        let runs: Vec<_> =
-            command.steps.iter().map(|step| self.model.pool_bytes(step.pool)).collect();
+        let runs: Vec<_> = command.steps().map(|step| self.model.pool_bytes(step.pool)).collect();
         let index = self.insert(command);
         if let Some(controller) = self.controllers.get_mut(id) {
             controller.shut_down_by(index);
@@ -50,10 +49,10 @@ impl Subsystem {
     /// failed: then the shutdown never is complete.
     pub(crate) fn shutdown_flushed(&mut self, index: u32, id: u16) {
         let Some(command) = self.commands.get(index) else { return };
-        if !command.status.is_success() {
+        if !command.status().is_success() {
             return;
         }
-        self.media.made_certain(command.certain.as_deref());
+        self.media.made_certain(command.certain());
         // The controller may have been reset since, or be another.
         if let Some(controller) = self.controllers.get_mut(id)
             && controller.is_shut_down_by(index)

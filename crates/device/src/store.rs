@@ -19,6 +19,17 @@ pub enum Ready {
     Later(StoreJob),
 }
 
+impl Ready {
+    /// The job that has to finish, if it is not done.
+    #[inline]
+    pub(crate) fn job(self) -> Option<StoreJob> {
+        match self {
+            Ready::Now => None,
+            Ready::Later(job) => Some(job),
+        }
+    }
+}
+
 /// The store could not do it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StoreError {

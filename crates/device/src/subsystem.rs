@@ -493,16 +493,12 @@ impl Subsystem {
         let orphans: Vec<u32> = self
             .commands
             .iter()
-            .filter(|(_, command)| command.queue == queue)
+            .filter(|(_, command)| command.queue() == queue)
             .map(|(index, _)| index)
             .collect();
         for index in orphans {
             if let Some(command) = self.commands.get_mut(index) {
-                command.queue = NONE;
-                // Formats and deletions go on although nobody waits for them.
-                if command.kind != ReplyKind::Admin {
-                    command.steps.clear();
-                }
+                command.orphan();
             }
         }
         let Some(slot) = self.queues.get_mut(queue) else { return };

@@ -35,14 +35,11 @@ impl Subsystem {
         let found = self
             .commands
             .iter()
-            .find(|(_, command)| command.queue == queue && command.command_id == command_id)
+            .find(|(_, command)| command.is(queue, command_id))
             .map(|(index, _)| index);
         let Some(index) = found else { return not_aborted };
         self.control(Control::Abort(QueueId(queue as u16), Tag(index)));
-        let still_there = self
-            .commands
-            .get(index)
-            .is_some_and(|it| it.queue == queue && it.command_id == command_id);
+        let still_there = self.commands.get(index).is_some_and(|it| it.is(queue, command_id));
         Ok(Answer::Done(u64::from(still_there)))
     }
 }

@@ -534,10 +534,7 @@ impl Subsystem {
         // What is protected is on stable storage (so does nvmet_set_feat_write_protect in
         // drivers/nvme/target/admin-cmd.c of Linux), and does not change any more.
         self.need_own_queue();
-        let index = self.begin(context.queue, context.entry, ReplyKind::Admin, at);
-        if let Some(command) = self.commands.get_mut(index) {
-            command.start = 0;
-        }
+        let index = self.begin_whole(context.queue, context.entry, ReplyKind::Admin, at);
         self.overtake_writes(at, index, Status::NAMESPACE_WRITE_PROTECTED.do_not_retry());
         self.flush_namespaces(index, &[at]);
         self.start(index);

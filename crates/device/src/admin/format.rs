@@ -58,12 +58,11 @@ impl Subsystem {
             }
         }
         let first = ids.first().map_or(0, |id| *id as usize - 1);
-        let index = self.begin(context.queue, context.entry, ReplyKind::Admin, first);
+        let index = self.begin_whole(context.queue, context.entry, ReplyKind::Admin, first);
         if let Some(command) = self.commands.get_mut(index) {
-            command.start = 0;
-            command.work = Work::Format(ids.iter().map(|&id| (id, wanted)).collect());
+            command.set_work(Work::Format(ids.iter().map(|&id| (id, wanted)).collect()));
             // For its time.
-            command.waiting = 1;
+            command.wait();
         }
         for &id in &ids {
             self.overtake(id as usize - 1, Some(index), Status::FORMAT_IN_PROGRESS);

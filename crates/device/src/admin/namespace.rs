@@ -85,7 +85,7 @@ impl Subsystem {
             let namespace = namespace.ok_or(Status::INVALID_NAMESPACE.do_not_retry())?;
             self.may_be_emptied(namespace, context.controller)?;
         }
-        let index = self.begin(context.queue, context.entry, ReplyKind::Admin, 0);
+        let index = self.begin_whole(context.queue, context.entry, ReplyKind::Admin, 0);
         let mut extents = Vec::new();
         for id in ids {
             let at = id as usize - 1;
@@ -97,8 +97,7 @@ impl Subsystem {
             self.overtake(at, Some(index), Status::INVALID_NAMESPACE.do_not_retry());
         }
         if let Some(command) = self.commands.get_mut(index) {
-            command.start = 0;
-            command.work = Work::Release(extents);
+            command.set_work(Work::Release(extents));
         }
         self.describe();
         self.start(index);

@@ -121,10 +121,7 @@ impl Subsystem {
         self.admin.sanitize = Sanitize { state: State::UnderWay, command, writes: 0 };
         // It has begun when that is on stable storage: from then on nothing stops it.
         self.media.outdate_description();
-        let index = self.begin(context.queue, context.entry, ReplyKind::Admin, 0);
-        if let Some(command) = self.commands.get_mut(index) {
-            command.start = 0;
-        }
+        let index = self.begin_whole(context.queue, context.entry, ReplyKind::Admin, 0);
         let ready = self.flush_store();
         self.wait_for(index, ready);
         self.start(index);
@@ -160,8 +157,8 @@ impl Subsystem {
             }
         }
         if let Some(command) = self.commands.get_mut(index) {
-            command.steps.extend(steps);
-            command.work = Work::Sanitize;
+            steps.into_iter().for_each(|step| command.add_step(step));
+            command.set_work(Work::Sanitize);
         }
         let bytes = self.media.metadata_place(self.media.data_bytes());
         let discards = vec![(0, bytes)];

@@ -1,8 +1,8 @@
 //! Commands that wait until another does not need their namespace for itself any more.
 
 use super::Commands;
+use super::begin::HELD_BYTES_MAX;
 use crate::held::Held;
-use crate::nvm::HELD_BYTES_MAX;
 use crate::nvm::compare::FirstHalf;
 use crate::output::Queue;
 use crate::subsystem::Subsystem;

@@ -1,12 +1,11 @@
 //! How commands end.
 
 use super::{Command, Work};
-use crate::output::{Media, Output, Queue, Reply, ReplyData, ReplyKind};
+use crate::output::{Media, Output, Queue, Reply, ReplyData};
 use crate::slots::NONE;
 use crate::subsystem::Subsystem;
 use mynah_model::io;
 use mynah_wire::nvme::{CompletionEntry, Status};
-use std::collections::VecDeque;
 
 impl Subsystem {
     /// Ends a command that has done nothing out of the ordinary: most of them.
@@ -118,34 +117,5 @@ impl Subsystem {
             command.start,
             status,
         )
-    }
-
-    /// An empty command, to be filled in.
-    #[inline]
-    pub(crate) fn new_command(&self, queue: u32, kind: ReplyKind) -> Command {
-        Command {
-            queue,
-            command_id: 0,
-            opcode: 0,
-            kind,
-            status: Status::SUCCESS,
-            namespace: 0,
-            waiting: 0,
-            start: 0,
-            bytes: 0,
-            at: 0,
-            job: None,
-            transfer: NONE,
-            direct: false,
-            exclusive: false,
-            overtaken: false,
-            arrival: self.now.model,
-            due: None,
-            stages: None,
-            steps: VecDeque::new(),
-            work: Work::None,
-            held: None,
-            certain: None,
-        }
     }
 }

@@ -1,6 +1,7 @@
 //! Commands under way, and what they wait for: jobs of the store, commands that they have overtaken,
 //! namespaces that another has for itself, turns in which blocks are deallocated.
 
+mod begin;
 mod command;
 mod deferred;
 mod finish;
@@ -72,7 +73,7 @@ impl Commands {
     /// Has a command wait for a job of the store.
     pub(crate) fn await_job(&mut self, index: u32, job: StoreJob) {
         if let Some(command) = self.slots.get_mut(index) {
-            command.waiting += 1;
+            command.wait();
             self.jobs.insert(job.0, index);
         }
     }

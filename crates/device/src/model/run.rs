@@ -1,7 +1,7 @@
 //! Running the model: its time, what it says on the way, and the steps of commands that go to it.
 
 use super::{ModelRequest, OWN_QUEUE};
-use crate::commands::{Step, Work};
+use crate::commands::{Command, Step, Work};
 use crate::config::Timing;
 use crate::output::ReplyKind;
 use crate::slots::NONE;
@@ -61,7 +61,7 @@ impl Subsystem {
                     let (queue, command) = (queue.0.into(), tag.0);
                     let request =
                         ModelRequest::Transfer { queue, command, first_sector, sectors, direction };
-                    if self.commands.get(command).is_some_and(|it| it.transfer != NONE) {
+                    if self.commands.get(command).is_some_and(|it| it.transfer() != NONE) {
                         self.model.ask(request);
                     } else if direction == io::Direction::FromHost {
                         // It concerns nobody's memory: they came with the command.
@@ -87,14 +87,14 @@ impl Subsystem {
         let modelled = self.config.timing == Timing::Modelled;
         let Some(command) = self.commands.get_mut(index) else { return };
         if !modelled {
-            command.steps.clear();
+            command.forget_steps();
         }
-        match command.steps.pop_front() {
+        match command.next_step() {
             Some(step) => {
-                command.waiting += 1;
+                command.wait();
                 self.next_step(index, step);
             }
-            None if command.waiting == 0 => self.blocks_ready(index),
+            None if !command.is_waiting() => self.blocks_ready(index),
             None => {}
         }
     }
@@ -110,7 +110,7 @@ impl Subsystem {
     /// is its host's doing, and goes to the controller's admin queue.
     #[cold]
     fn queue_of_own_step(&self, index: u32) -> QueueId {
-        let work = self.commands.get(index).map(|command| &command.work);
+        let work = self.commands.get(index).map(Command::work);
         let Some(&Work::ShutDown(id)) = work else { return OWN_QUEUE };
         let controller = self.controllers.get(id);
         QueueId(controller.map_or(NONE, |controller| controller.admin_queue()) as u16)
@@ -119,10 +119,10 @@ impl Subsystem {
     #[inline]
     pub(crate) fn step(&mut self, index: u32, step: Step) {
         let Some(command) = self.commands.get(index) else { return };
-        let (slot, own) = (command.queue, command.kind == ReplyKind::Admin);
-        let queue = match command.kind {
+        let (slot, own) = (command.queue(), command.kind() == ReplyKind::Admin);
+        let queue = match command.kind() {
             ReplyKind::Admin => self.queue_of_own_step(index),
-            _ if command.direct => QueueId(slot as u16),
+            _ if command.is_direct() => QueueId(slot as u16),
             _ if self.queues.get(slot).is_some_and(|queue| queue.guest.is_some()) => {
                 self.queue_of_guests_step(index, &step)
             }
@@ -138,8 +138,8 @@ impl Subsystem {
         if !self.model.command(self.now.model, queue, request, own) {
             // The queue went with the power.
             let Some(command) = self.commands.get_mut(index) else { return };
-            command.status = Status::INTERNAL_ERROR;
-            command.steps.clear();
+            command.set_status(Status::INTERNAL_ERROR);
+            command.forget_steps();
             self.part_done(index);
         }
     }
@@ -147,33 +147,19 @@ impl Subsystem {
     fn model_completed(&mut self, completion: &io::Completion) {
         let index = completion.tag.0;
         let Some(command) = self.commands.get_mut(index) else { return };
-        if command.direct {
-            command.arrival = completion.rung;
-        }
-        self.model.completed(completion, command.arrival);
-        if matches!(command.work, Work::Place(_)) {
+        command.rung_at(completion.rung);
+        self.model.completed(completion, command.arrival());
+        if matches!(command.work(), Work::Place(_)) {
             return self.place_completed(index, completion);
         }
-        if command.waiting == 1
-            && command.steps.is_empty()
-            && command.stages.is_none()
-            && command.certain.is_none()
-            && matches!(command.work, Work::None | Work::Media)
-            && completion.status == io::Status::Success
-            && command.status.is_success()
-        {
+        if command.ends_plainly_with(completion) {
             return self.finish_plain(index, completion);
         }
-        let stages = command.stages.get_or_insert_default();
-        for (stage, span) in completion.stages.iter() {
-            stages.add(stage, span);
+        command.step_took(completion);
+        if completion.status != io::Status::Success {
+            command.fail(status_of(completion.status));
         }
-        command.due = Some(completion.at);
-        if completion.status != io::Status::Success && command.status.is_success() {
-            command.status = status_of(completion.status);
-            command.steps.clear();
-        }
-        match command.steps.pop_front() {
+        match command.next_step() {
             Some(step) => self.next_step(index, step),
             None => self.part_done(index),
         }
@@ -182,8 +168,7 @@ impl Subsystem {
     /// The model or a job of the store is done with a command.
     pub(crate) fn part_done(&mut self, index: u32) {
         let Some(command) = self.commands.get_mut(index) else { return };
-        command.waiting -= 1;
-        if command.waiting == 0 {
+        if command.stop_waiting() {
             self.blocks_ready(index);
         }
     }
@@ -200,18 +185,15 @@ impl Subsystem {
     pub(crate) fn finish_jobs(&mut self) {
         while let Some((job, outcome)) = self.media.finished_job() {
             let Some(index) = self.commands.take_job(job) else { continue };
-            if let (Err(error), Some(command)) = (outcome, self.commands.get_mut(index))
-                && command.status.is_success()
-            {
-                command.status = match error {
+            if let (Err(error), Some(command)) = (outcome, self.commands.get_mut(index)) {
+                command.fail(match error {
                     crate::StoreError::Read => Status::UNRECOVERED_READ_ERROR,
                     crate::StoreError::Write => Status::WRITE_FAULT,
                     // As Linux's own target says it of a file without room (nvmet's
                     // errno_to_nvme_status), and what its host takes for "no space left"; a retry
                     // that follows at once is expected to fail (Base 2.0, section 3.3.3.2.1, DNR).
                     crate::StoreError::Full => Status::CAPACITY_EXCEEDED.do_not_retry(),
-                };
-                command.steps.clear();
+                });
             }
             self.part_done(index);
         }

@@ -6,7 +6,6 @@ use crate::commands::{BlockRun, Blocks, Overwrite, Segment, Then, Work};
 use crate::namespaces::SECTOR_BYTES;
 use crate::output::{ReplyData, ReplyKind};
 use crate::slots::NONE;
-use crate::store::Ready;
 use crate::subsystem::Subsystem;
 use mynah_wire::nvme::Status;
 
@@ -46,7 +45,7 @@ impl Subsystem {
             }
         }
         if let Some(command) = self.commands.get_mut(index) {
-            command.work = Work::Blocks(Box::new(blocks));
+            command.set_work(Work::Blocks(Box::new(blocks)));
         }
     }
 
@@ -54,8 +53,7 @@ impl Subsystem {
         let bytes = bytes as u32;
         let ready = self.media.fetch(at, bytes);
         self.wait_for(index, ready);
-        let job = if let Ready::Later(job) = ready { Some(job) } else { None };
-        Segment { at, bytes, job }
+        Segment { at, bytes, job: ready.job() }
     }
 
     /// Copies segments that are near, one behind the other.
@@ -74,32 +72,32 @@ impl Subsystem {
     /// Nothing keeps a command any more: goes on with its blocks, or ends it.
     pub(crate) fn blocks_ready(&mut self, index: u32) {
         let Some(command) = self.commands.get_mut(index) else { return };
-        let orphan = command.queue == NONE;
-        match &mut command.work {
+        let orphan = command.queue() == NONE;
+        match command.work() {
             Work::None | Work::Media => return self.finish(index, ReplyData::None),
             Work::Fused(_) => return self.finish_fused(index, Status::SUCCESS),
             // The power was lost, or its queue has gone.
             Work::Place(_) => return drop(self.remove_place(index)),
             Work::Format(_) | Work::Release(_) | Work::Sanitize | Work::ShutDown(_) => {
-                let work = std::mem::replace(&mut command.work, Work::None);
+                let work = command.take_work();
                 return self.finish_own(index, work);
             }
             Work::Blocks(_) => {}
         }
-        let Work::Blocks(blocks) = std::mem::replace(&mut command.work, Work::None) else { return };
+        let Work::Blocks(blocks) = command.take_work() else { return };
         let Blocks { runs, data, metadata, then } = *blocks;
-        let namespace = command.namespace as usize;
+        let namespace = command.namespace();
         // A comparison is to see all of a write or nothing; the host may try again.
-        let is_in_between = !command.exclusive
+        let is_in_between = !command.is_exclusive()
             && matches!(then, Then::Copy { .. } | Then::Overwrite { .. })
             && self.namespaces.get(namespace).is_some_and(|it| it.is_exclusive());
-        if is_in_between && command.status.is_success() {
-            command.status = Status::COMMAND_INTERRUPTED;
+        if is_in_between && command.status().is_success() {
+            command.set_status(Status::COMMAND_INTERRUPTED);
         }
-        let status = command.status;
+        let status = command.status();
         if let Then::Overwrite { overwrite, work } = then {
-            command.work = work;
-            if command.overtaken || is_in_between {
+            command.set_work(work);
+            if command.is_overtaken() || is_in_between {
                 for job in data.iter().filter_map(|segment| segment.job) {
                     self.media.forget(job);
                 }
@@ -126,8 +124,7 @@ impl Subsystem {
         complement(&mut metadata);
         if let Err((status, block)) = self.check(namespace, &runs, &data, &metadata) {
             if let Some(command) = self.commands.get_mut(index) {
-                command.status = status;
-                command.start = block;
+                command.fail_at(status, block);
             }
             if let Then::CompareAndWrite { second, .. } = then {
                 return self.fail_fused(index, status, &second.entry);
@@ -145,7 +142,7 @@ impl Subsystem {
                 if let Some(command) = self.commands.get_mut(index)
                     && stored != host
                 {
-                    command.status = Status::COMPARE_FAILURE;
+                    command.set_status(Status::COMPARE_FAILURE);
                 }
                 self.finish(index, ReplyData::None);
             }
@@ -166,7 +163,7 @@ impl Subsystem {
 
     /// Ends a command unless it waits for something again.
     pub(super) fn go_on(&mut self, index: u32) {
-        if self.commands.get(index).is_some_and(|command| command.waiting == 0) {
+        if self.commands.get(index).is_some_and(|command| !command.is_waiting()) {
             self.blocks_ready(index);
         }
     }
@@ -216,7 +213,7 @@ impl Subsystem {
     /// could bring it back.
     pub(crate) fn overwrite(&mut self, index: u32, overwrite: Overwrite) {
         // The model deallocates for good: a power cut does not bring back what was erased.
-        let own = self.commands.get(index).is_some_and(|it| it.kind == ReplyKind::Admin);
+        let own = self.commands.get(index).is_some_and(|it| it.kind() == ReplyKind::Admin);
         if !self.media.keeps_replaced() || own {
             return self.apply(index, overwrite);
         }
@@ -236,14 +233,14 @@ impl Subsystem {
             self.media.keep(&segments);
             return self.apply(index, overwrite);
         }
-        if self.commands.get(index).is_some_and(|command| command.held.is_none()) {
+        if self.commands.get(index).is_some_and(|command| !command.holds()) {
             self.hold(index, overwrite.parts.iter().map(|(_, bytes)| bytes.len()).sum());
         }
         if let Some(command) = self.commands.get_mut(index) {
-            let work = std::mem::replace(&mut command.work, Work::None);
+            let work = command.take_work();
             let then = Then::Overwrite { overwrite: Box::new(overwrite), work };
             let blocks = Blocks { runs: vec![], data: segments, metadata: vec![], then };
-            command.work = Work::Blocks(Box::new(blocks));
+            command.set_work(Work::Blocks(Box::new(blocks)));
         }
     }
 
@@ -274,7 +271,7 @@ impl Subsystem {
     /// store, each by its first byte and the byte behind its last.
     pub(crate) fn makes_certain(&mut self, index: u32, runs: &[(u64, u64)]) {
         if let Some(command) = self.commands.get_mut(index) {
-            command.certain = self.media.makes_certain(runs);
+            command.set_certain(self.media.makes_certain(runs));
         }
     }
 }

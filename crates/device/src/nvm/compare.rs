@@ -3,7 +3,7 @@
 
 use super::protection::Check;
 use super::{Access, check_range};
-use crate::commands::{BlockRun, FusedWrite, Then, Work};
+use crate::commands::{BlockRun, Command, FusedWrite, Then, Work};
 use crate::output::{Queue, Reply, ReplyData, ReplyKind};
 use crate::slots::NONE;
 use crate::subsystem::Subsystem;
@@ -77,13 +77,13 @@ impl Subsystem {
         };
         self.gather(index, at, vec![BlockRun { start, blocks, check }], then);
         // What the store brings near may miss later writes: none may come in between.
-        let waits = self.commands.get(index).is_some_and(|command| command.waiting > 0);
+        let waits = self.commands.get(index).is_some_and(Command::is_waiting);
         if is_fused
             && waits
             && let (Some(command), Some(namespace)) =
                 (self.commands.get_mut(index), self.namespaces.get_mut(at))
         {
-            command.exclusive = true;
+            command.take_exclusively();
             namespace.take_exclusively();
         }
         self.add_steps(index, at, Operation::Read, start, u64::from(blocks));
@@ -201,7 +201,7 @@ impl Subsystem {
             Err(status) => return self.fail_fused(index, status, &entry),
         };
         if let Some(command) = self.commands.get_mut(index) {
-            command.work = Work::Fused(Box::new(entry));
+            command.set_work(Work::Fused(Box::new(entry)));
         }
         self.write_blocks(index, namespace, start, u64::from(blocks), Some(content), through);
         let operation = if through { Operation::WriteThrough } else { Operation::Write };
@@ -212,8 +212,8 @@ impl Subsystem {
     /// Ends the first half with `status`, and the second because of it.
     pub(super) fn fail_fused(&mut self, index: u32, status: Status, second: &SubmissionEntry) {
         if let Some(command) = self.commands.get_mut(index) {
-            command.status = status;
-            command.work = Work::Fused(Box::new(*second));
+            command.set_status(status);
+            command.set_work(Work::Fused(Box::new(*second)));
         }
         self.finish_fused(index, Status::ABORTED_FAILED_FUSED);
     }
@@ -221,14 +221,15 @@ impl Subsystem {
     /// Ends both halves.
     pub(super) fn finish_fused(&mut self, index: u32, second_status: Status) {
         let Some(command) = self.commands.get_mut(index) else { return };
-        let Work::Fused(entry) = std::mem::replace(&mut command.work, Work::None) else { return };
-        let (queue, bytes) = (command.queue, command.bytes);
-        let (arrival, due) = (command.arrival, command.due);
-        let stages = command.stages.as_deref().copied().unwrap_or_default();
+        let Work::Fused(entry) = command.take_work() else { return };
+        let (queue, bytes) = (command.queue(), command.bytes());
+        let (arrival, due) = (command.arrival(), command.due());
+        let stages = command.stages();
         let mut status = second_status;
-        if !command.status.is_success() && second_status.is_success() {
+        if !command.status().is_success() && second_status.is_success() {
             // The write failed, not the comparison.
-            status = std::mem::replace(&mut command.status, Status::ABORTED_FAILED_FUSED);
+            status = command.status();
+            command.set_status(Status::ABORTED_FAILED_FUSED);
         }
         self.finish(index, ReplyData::None);
         if queue == NONE {

@@ -113,7 +113,7 @@ impl Subsystem {
                     item.copy_from_slice(&check.generate(format, at, data));
                 } else if let Err(status) = check.verify(format, at, data, item) {
                     if let Some(command) = self.commands.get_mut(index) {
-                        command.status = status;
+                        command.set_status(status);
                     }
                     return self.finish(index, crate::ReplyData::None);
                 }
@@ -123,7 +123,7 @@ impl Subsystem {
         let blocks = (data.len() / size) as u64;
         if let Err(status) = self.check_cleared(namespace, to, blocks) {
             if let Some(command) = self.commands.get_mut(index) {
-                command.status = status;
+                command.set_status(status);
             }
             return self.finish(index, crate::ReplyData::None);
         }

@@ -62,10 +62,7 @@ impl Subsystem {
             };
             self.check_marks(runs.iter().filter(adds).count())?;
         }
-        let index = self.begin(queue, entry, ReplyKind::Trim, at);
-        if let Some(command) = self.commands.get_mut(index) {
-            command.start = 0;
-        }
+        let index = self.begin_whole(queue, entry, ReplyKind::Trim, at);
         if deallocates {
             let mut discards = Vec::new();
             for (start, blocks) in runs {

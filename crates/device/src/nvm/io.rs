@@ -2,7 +2,7 @@
 
 use super::protection::{Check, METADATA_BYTES, complement, spread};
 use super::{Access, NAMESPACE_ALL, check_range};
-use crate::commands::{BlockRun, Command, Overwrite, Step, Then, Work};
+use crate::commands::{BlockRun, Command, Overwrite, Step, Then};
 use crate::config::Timing;
 use crate::namespaces::SECTOR_BYTES;
 use crate::output::{Media, Output, Queue, Reply, ReplyData, ReplyKind};
@@ -70,10 +70,7 @@ impl Subsystem {
         }
         self.bring_near(&plain);
         let mut command = self.plain_command(queue, entry, ReplyKind::Read, &plain);
-        command.work = Work::Media;
-        if let Ready::Later(job) = ready {
-            command.job = Some(job);
-        }
+        command.read_from_media(ready.job());
         self.start_plain(command, &plain, Operation::Read, ready);
         Ok(())
     }
@@ -124,15 +121,9 @@ impl Subsystem {
         kind: ReplyKind,
         plain: &Plain,
     ) -> Command {
-        Command {
-            command_id: entry.command_id.get(),
-            opcode: entry.opcode,
-            namespace: plain.namespace,
-            start: plain.start,
-            bytes: plain.bytes,
-            at: plain.at,
-            ..self.new_command(queue, kind)
-        }
+        self.new_command(queue, kind)
+            .of(entry, plain.namespace, plain.start)
+            .in_one_run(plain.at, plain.bytes)
     }
 
     /// Answers a plain command at once.
@@ -187,7 +178,7 @@ impl Subsystem {
         self.wait_for(index, ready);
         if self.config.timing == Timing::Modelled {
             if let Some(command) = self.commands.get_mut(index) {
-                command.waiting += 1;
+                command.wait();
             }
             let sectors = (u64::from(plain.bytes) / SECTOR_BYTES) as u32;
             self.step(index, Step { operation, pool: plain.pool, sector: plain.sector, sectors });
@@ -233,14 +224,13 @@ impl Subsystem {
     /// A block of the command cannot be read.
     pub(super) fn unreadable(&mut self, index: u32, block: u64) {
         if let Some(command) = self.commands.get_mut(index) {
-            command.status = Status::UNRECOVERED_READ_ERROR.do_not_retry();
-            command.start = block;
+            command.fail_at(Status::UNRECOVERED_READ_ERROR.do_not_retry(), block);
         }
     }
 
     pub(super) fn set_bytes(&mut self, index: u32, bytes: u32) {
         if let Some(command) = self.commands.get_mut(index) {
-            command.bytes = bytes;
+            command.set_bytes(bytes);
         }
     }
 
@@ -365,10 +355,7 @@ impl Subsystem {
             return Err(Status::SANITIZE_IN_PROGRESS);
         }
         let first = namespaces.first().copied().unwrap_or(0);
-        let index = self.begin(queue, entry, ReplyKind::Flush, first);
-        if let Some(command) = self.commands.get_mut(index) {
-            command.start = 0;
-        }
+        let index = self.begin_whole(queue, entry, ReplyKind::Flush, first);
         self.flush_namespaces(index, &namespaces);
         self.start(index);
         Ok(())
@@ -388,7 +375,7 @@ impl Subsystem {
         let runs: Vec<_> = steps.iter().map(|step| self.model.pool_bytes(step.pool)).collect();
         self.makes_certain(index, &runs);
         if let Some(command) = self.commands.get_mut(index) {
-            command.steps.extend(steps);
+            steps.into_iter().for_each(|step| command.add_step(step));
         }
         let ready = self.flush_store();
         self.wait_for(index, ready);

@@ -10,7 +10,7 @@ mod reserve;
 
 pub(crate) use io::Plain;
 
-use crate::commands::{Command, Step};
+use crate::commands::Step;
 use crate::namespaces::{Namespace, WriteProtection};
 use crate::output::ReplyKind;
 use crate::subsystem::Subsystem;
@@ -21,10 +21,6 @@ use mynah_wire::nvme::{Status, SubmissionEntry};
 
 /// Every namespace.
 pub(crate) const NAMESPACE_ALL: u32 = 0xffff_ffff;
-
-/// Memory that commands and replies of an I/O queue may hold: enough for a deep queue of
-/// large reads of blocks with metadata.
-pub(crate) const HELD_BYTES_MAX: u64 = 32 << 20;
 
 /// How a command touches the blocks of a namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -124,45 +120,6 @@ impl Subsystem {
         Ok(id as usize - 1)
     }
 
-    /// Begins a command that [`Subsystem::start`] then starts.
-    pub(crate) fn begin(
-        &mut self,
-        queue: u32,
-        entry: &SubmissionEntry,
-        kind: ReplyKind,
-        namespace: usize,
-    ) -> u32 {
-        let command = Command {
-            command_id: entry.command_id.get(),
-            opcode: entry.opcode,
-            namespace: namespace as u32,
-            start: entry.start_lba(),
-            ..self.new_command(queue, kind)
-        };
-        self.insert(command)
-    }
-
-    #[inline]
-    pub(crate) fn insert(&mut self, command: Command) -> u32 {
-        let index = self.commands.insert(command);
-        self.health.begin(self.commands.len(), self.now.wall);
-        index
-    }
-
-    /// Whether a command that needs memory may begin on an I/O queue.
-    pub(crate) fn check_held(&self, queue: u32) -> Result<(), Status> {
-        self.queues.get(queue).map_or(Ok(()), |slot| slot.account.check(HELD_BYTES_MAX))
-    }
-
-    /// Has a command hold memory until its reply is dropped.
-    pub(crate) fn hold(&mut self, index: u32, bytes: usize) {
-        if let Some(command) = self.commands.get_mut(index)
-            && let Some(slot) = self.queues.get(command.queue)
-        {
-            command.held = Some(Box::new(slot.account.hold(bytes)));
-        }
-    }
-
     /// Whether data that a write has completed with can be lost with the power.
     pub(crate) fn has_volatile_cache(&self) -> bool {
         let cache = self.model.drive().config().cache;
@@ -206,7 +163,7 @@ impl Subsystem {
                 };
                 let sectors = (last - first).min(most) as u32;
                 let pool = part.pool;
-                command.steps.push_back(Step { operation, pool, sector: first, sectors });
+                command.add_step(Step { operation, pool, sector: first, sectors });
                 first += u64::from(sectors);
             }
         }

@@ -92,10 +92,7 @@ impl Subsystem {
             self.reply(queue, entry, ReplyKind::OtherIo, 0);
             return Ok(());
         }
-        let index = self.begin(queue, entry, ReplyKind::OtherIo, at);
-        if let Some(command) = self.commands.get_mut(index) {
-            command.start = 0;
-        }
+        let index = self.begin_whole(queue, entry, ReplyKind::OtherIo, at);
         if is_kept {
             // It is done when it is on stable storage.
             self.media.outdate_description();

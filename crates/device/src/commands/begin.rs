@@ -1,0 +1,73 @@
+//! How commands begin, and the memory that they hold.
+
+use super::Command;
+use crate::output::ReplyKind;
+use crate::subsystem::Subsystem;
+use mynah_wire::nvme::{Status, SubmissionEntry};
+
+/// Memory that commands and replies of an I/O queue may hold: enough for a deep queue of
+/// large reads of blocks with metadata.
+pub(super) const HELD_BYTES_MAX: u64 = 32 << 20;
+
+impl Subsystem {
+    /// Begins a command that [`Subsystem::start`] then starts.
+    pub(crate) fn begin(
+        &mut self,
+        queue: u32,
+        entry: &SubmissionEntry,
+        kind: ReplyKind,
+        namespace: usize,
+    ) -> u32 {
+        self.begin_at(queue, entry, kind, namespace, entry.start_lba())
+    }
+
+    /// The same of a command that is about no block in particular.
+    pub(crate) fn begin_whole(
+        &mut self,
+        queue: u32,
+        entry: &SubmissionEntry,
+        kind: ReplyKind,
+        namespace: usize,
+    ) -> u32 {
+        self.begin_at(queue, entry, kind, namespace, 0)
+    }
+
+    fn begin_at(
+        &mut self,
+        queue: u32,
+        entry: &SubmissionEntry,
+        kind: ReplyKind,
+        namespace: usize,
+        start: u64,
+    ) -> u32 {
+        let command = self.new_command(queue, kind).of(entry, namespace as u32, start);
+        self.insert(command)
+    }
+
+    /// A command that comes now and does nothing yet.
+    #[inline]
+    pub(crate) fn new_command(&self, queue: u32, kind: ReplyKind) -> Command {
+        Command::new(queue, kind, self.now.model)
+    }
+
+    #[inline]
+    pub(crate) fn insert(&mut self, command: Command) -> u32 {
+        let index = self.commands.insert(command);
+        self.health.begin(self.commands.len(), self.now.wall);
+        index
+    }
+
+    /// Whether a command that needs memory may begin on an I/O queue.
+    pub(crate) fn check_held(&self, queue: u32) -> Result<(), Status> {
+        self.queues.get(queue).map_or(Ok(()), |slot| slot.account.check(HELD_BYTES_MAX))
+    }
+
+    /// Has a command hold memory until its reply is dropped.
+    pub(crate) fn hold(&mut self, index: u32, bytes: usize) {
+        if let Some(command) = self.commands.get_mut(index)
+            && let Some(slot) = self.queues.get(command.queue)
+        {
+            command.hold(slot.account.hold(bytes));
+        }
+    }
+}
