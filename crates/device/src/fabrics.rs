@@ -4,20 +4,17 @@ use crate::Now;
 use crate::config::Transport;
 use crate::controllers::{Opening, Reset, Role};
 use crate::guest::PCI_EXPRESS;
-use crate::output::{Authentication, Output, Queue, ReplyKind};
+use crate::output::{Authentication, Connected, Output, Queue, ReplyData, ReplyKind};
 use crate::queue::State;
 use crate::subsystem::Subsystem;
 use crate::transfer::check_room;
 use mynah_stamp::Span;
-use mynah_wire::fabrics::{
-    CONNECT_NO_FLOW_CONTROL, CONTROLLER_ANY, Connect, ConnectData, DISCOVERY_NQN, host_nqn, nqn,
-};
+use mynah_wire::fabrics::{CONTROLLER_ANY, ConnectRequest, DISCOVERY_NQN};
 use mynah_wire::nvme::command::{
     Disconnect, FabricsCommand, PropertyGet, PropertySet, PropertySize,
 };
 use mynah_wire::nvme::property::{Capabilities, Configuration, VERSION_2_0, offset};
-use mynah_wire::nvme::{Status, SubmissionEntry};
-use zerocopy::FromBytes;
+use mynah_wire::nvme::{Status, SubmissionEntry, command};
 
 /// KAS: keep-alive timeouts are multiples of this.
 pub(crate) const KEEP_ALIVE_GRANULARITY_MS: u32 = 100;
@@ -56,19 +53,20 @@ impl Subsystem {
         let Some(slot) = self.queues.get(queue) else { return };
         match (slot.state, FabricsCommand::parse(entry)) {
             (State::New, Ok(FabricsCommand::Connect(connect))) => {
-                match self.connect(queue, connect, data) {
-                    Ok(result) => self.reply(queue, entry, ReplyKind::Fabrics, result),
-                    Err((status, result)) => {
-                        let data = crate::ReplyData::None;
-                        self.answer(queue, entry, ReplyKind::Fabrics, status, result, data);
+                match ConnectRequest::new(connect, data) {
+                    Some(request) => self.submit_connect(queue, entry, &request),
+                    None => {
+                        let short = Status::SGL_DATA_LENGTH_INVALID.do_not_retry();
+                        let (kind, data) = (ReplyKind::Fabrics, ReplyData::None);
+                        self.answer(queue, entry, kind, short, 0, data);
                     }
                 }
             }
             (State::Unauthenticated, Ok(FabricsCommand::AuthenticationSend(sent))) => {
-                self.authentication(queue, entry, sent.bytes, Some(data));
+                self.authentication(queue, entry, sent, Some(data));
             }
             (State::Unauthenticated, Ok(FabricsCommand::AuthenticationReceive(room))) => {
-                self.authentication(queue, entry, room.bytes, None);
+                self.authentication(queue, entry, room, None);
             }
             (State::Unauthenticated, _) => {
                 let status = Status::AUTHENTICATION_REQUIRED.do_not_retry();
@@ -81,15 +79,32 @@ impl Subsystem {
         }
     }
 
-    fn connect(&mut self, queue: u32, connect: Connect, data: &[u8]) -> Result<u64, Refusal> {
-        let Ok((data, _)) = ConnectData::ref_from_prefix(data) else {
-            return Err(plain(Status::SGL_DATA_LENGTH_INVALID.do_not_retry()));
+    /// A Connect on a new queue.
+    pub(crate) fn submit_connect(
+        &mut self,
+        queue: u32,
+        entry: &SubmissionEntry,
+        request: &ConnectRequest<'_>,
+    ) {
+        let (status, result, data) = match self.accept(queue, request) {
+            Ok((result, connected)) => (Status::SUCCESS, result, ReplyData::Connected(connected)),
+            Err((status, result)) => (status, result, ReplyData::None),
         };
+        self.answer(queue, entry, ReplyKind::Fabrics, status, result, data);
+    }
+
+    /// Makes a new queue one of a controller: Connect's result, and whose it is.
+    fn accept(
+        &mut self,
+        queue: u32,
+        request: &ConnectRequest<'_>,
+    ) -> Result<(u64, Connected), Refusal> {
+        let connect = &request.connect;
         if connect.record_format != 0 {
             return Err(plain(Status::CONNECT_INCOMPATIBLE_FORMAT.do_not_retry()));
         }
-        let host_nqn = host_nqn(&data.host_nqn).ok_or(invalid_data(place::HOST_NQN))?;
-        let subsystem = nqn(&data.subsystem_nqn).ok_or(invalid_data(place::SUBSYSTEM_NQN))?;
+        let host_nqn = request.host_nqn.ok_or(invalid_data(place::HOST_NQN))?;
+        let subsystem = request.subsystem_nqn.ok_or(invalid_data(place::SUBSYSTEM_NQN))?;
         let role = if subsystem == DISCOVERY_NQN {
             Role::Discovery
         } else if subsystem == self.config.nqn {
@@ -110,7 +125,7 @@ impl Subsystem {
         if self.model.drive().has_lost_power() {
             return Err(plain(Status::CONNECT_CONTROLLER_BUSY));
         }
-        let entries = u32::from(connect.queue_size) + 1;
+        let entries = connect.entries();
         if entries < 2 || entries > self.config.limits.queue_entries_max {
             return Err(invalid_entry(place::QUEUE_SIZE));
         }
@@ -119,9 +134,9 @@ impl Subsystem {
             return Err(plain(Status::CONNECT_CONTROLLER_BUSY));
         }
         let id = if connect.queue_id == 0 {
-            self.connect_admin(queue, &connect, data, role, host_nqn)?
+            self.connect_admin(queue, request, role, host_nqn)?
         } else {
-            self.connect_io(queue, &connect, data, host_nqn, role)?
+            self.connect_io(queue, request, host_nqn, role)?
         };
         let authenticates = role == Role::Io && self.config.authenticate;
         let Some(slot) = self.queues.get_mut(queue) else {
@@ -130,7 +145,7 @@ impl Subsystem {
         slot.controller = id;
         slot.queue_id = connect.queue_id;
         slot.size = entries;
-        slot.flow_control = connect.attributes & CONNECT_NO_FLOW_CONTROL == 0;
+        slot.flow_control = connect.has_flow_control();
         slot.state = match (authenticates, connect.queue_id) {
             (true, _) => State::Unauthenticated,
             (false, 0) => State::Admin,
@@ -140,7 +155,13 @@ impl Subsystem {
             let flow = self.controllers.flow_of(id);
             self.create_model_queue(queue, flow);
         }
-        Ok(u64::from(id) | if authenticates { AUTHENTICATION_REQUIRED } else { 0 })
+        let connected = Connected {
+            controller_id: id,
+            queue_id: connect.queue_id,
+            entries,
+            flow_control: connect.has_flow_control(),
+        };
+        Ok((u64::from(id) | if authenticates { AUTHENTICATION_REQUIRED } else { 0 }, connected))
     }
 
     /// Whether a host may use the subsystem.
@@ -152,22 +173,21 @@ impl Subsystem {
     fn connect_admin(
         &mut self,
         queue: u32,
-        connect: &Connect,
-        data: &ConnectData,
+        request: &ConnectRequest<'_>,
         role: Role,
         host_nqn: &str,
     ) -> Result<u16, Refusal> {
         // Controllers come into being when they are asked for: none can be asked for by name.
-        if data.controller_id.get() != CONTROLLER_ANY {
+        if request.controller_id != CONTROLLER_ANY {
             return Err(invalid_data(place::CONTROLLER_ID));
         }
         let slot = self.queues.get(queue).ok_or(plain(Status::INTERNAL_ERROR))?;
         let transport = slot.transport.clone();
-        let host = (host_nqn.to_owned(), data.host_id);
+        let host = (host_nqn.to_owned(), request.host_id);
         let id = self
             .open_controller(host, role, queue, &transport)
             .ok_or(plain(Status::CONNECT_CONTROLLER_BUSY))?;
-        self.set_keep_alive(id, connect.keep_alive_ms);
+        self.set_keep_alive(id, request.connect.keep_alive_ms);
         Ok(id)
     }
 
@@ -198,30 +218,29 @@ impl Subsystem {
     fn connect_io(
         &mut self,
         queue: u32,
-        connect: &Connect,
-        data: &ConnectData,
+        request: &ConnectRequest<'_>,
         host_nqn: &str,
         role: Role,
     ) -> Result<u16, Refusal> {
-        let id = data.controller_id.get();
+        let (id, queue_id) = (request.controller_id, request.connect.queue_id);
         let controller = self
             .controllers
             .get_mut(id)
             .filter(|controller| controller.role() == role)
             .ok_or(invalid_data(place::CONTROLLER_ID))?;
-        if controller.host_nqn() != host_nqn || *controller.host_id() != data.host_id {
+        if controller.host_nqn() != host_nqn || *controller.host_id() != request.host_id {
             return Err(plain(Status::CONNECT_INVALID_HOST.do_not_retry()));
         }
         if role == Role::Discovery
             || !controller.is_ready()
-            || connect.queue_id > controller.queues_granted().0
+            || queue_id > controller.queues_granted().0
         {
             return Err(invalid_entry(place::QUEUE_ID));
         }
-        if controller.io_queue(connect.queue_id).is_some() {
+        if controller.io_queue(queue_id).is_some() {
             return Err(plain(Status::COMMAND_SEQUENCE_ERROR.do_not_retry()));
         }
-        controller.set_io_queue(connect.queue_id, queue);
+        controller.set_io_queue(queue_id, queue);
         controller.heard_of(self.now.wall);
         Ok(id)
     }
@@ -255,10 +274,10 @@ impl Subsystem {
                 Err(Status::INVALID_FIELD.do_not_retry())
             }
             Ok(FabricsCommand::AuthenticationSend(sent)) => {
-                return self.authentication(queue, entry, sent.bytes, Some(data));
+                return self.authentication(queue, entry, sent, Some(data));
             }
             Ok(FabricsCommand::AuthenticationReceive(room)) => {
-                return self.authentication(queue, entry, room.bytes, None);
+                return self.authentication(queue, entry, room, None);
             }
             Ok(FabricsCommand::Disconnect(_)) if is_admin => {
                 Err(Status::INVALID_QUEUE_TYPE.do_not_retry())
@@ -379,29 +398,31 @@ impl Subsystem {
         &mut self,
         queue: u32,
         entry: &SubmissionEntry,
-        length: u32,
+        command: command::Authentication,
         sent: Option<&[u8]>,
     ) {
         let Some(slot) = self.queues.get(queue) else { return };
         let Some(controller) = self.controllers.get(slot.controller) else { return };
-        let data = match sent {
+        let length = command.bytes;
+        let sent = match sent {
             _ if length == 0 || length > AUTHENTICATION_BYTES_MAX => {
                 Err(Status::INVALID_FIELD.do_not_retry())
             }
             Some(sent) => match sent.get(..length as usize) {
-                Some(data) => Ok(data.to_vec()),
+                Some(sent) => Ok(Some(sent.to_vec())),
                 None => Err(Status::SGL_DATA_LENGTH_INVALID.do_not_retry()),
             },
-            None => check_room(entry, length.into()).map(|()| vec![]),
+            None => check_room(entry, length.into()).map(|()| None),
         };
-        let data = match data {
-            Ok(data) => data,
+        let sent = match sent {
+            Ok(sent) => sent,
             Err(status) => return self.fail(queue, entry, ReplyKind::Fabrics, status),
         };
         let authentication = Authentication {
             queue: Queue(queue),
             entry: *entry,
-            data,
+            command,
+            data: sent,
             host_nqn: controller.host_nqn().to_owned(),
             host_id: *controller.host_id(),
             controller_id: controller.id(),

@@ -37,7 +37,7 @@ pub use config::{
     Transport,
 };
 pub use controllers::AnaState;
-pub use output::{Authentication, Media, Output, Queue, Reply, ReplyData, ReplyKind};
+pub use output::{Authentication, Connected, Media, Output, Queue, Reply, ReplyData, ReplyKind};
 pub use store::{
     Arena, ArenaSource, Condition, PatternStore, RamStore, Ready, Store, StoreError, StoreJob,
 };

@@ -4,7 +4,7 @@ use crate::StoreJob;
 use crate::held::Held;
 use mynah_model::io::FlowId;
 use mynah_stamp::{StageSpans, Time};
-use mynah_wire::nvme::{CompletionEntry, SubmissionEntry};
+use mynah_wire::nvme::{CompletionEntry, SubmissionEntry, command};
 
 /// A transport queue: a connection that carries one submission queue and its completions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -52,8 +52,10 @@ pub struct Authentication {
     pub queue: Queue,
     /// The command.
     pub entry: SubmissionEntry,
-    /// What was sent; for Receive, nothing.
-    pub data: Vec<u8>,
+    /// What it says.
+    pub command: command::Authentication,
+    /// What was sent; `None` for Receive.
+    pub data: Option<Vec<u8>>,
     /// The host's NQN.
     pub host_nqn: String,
     /// The host's identifier.
@@ -125,13 +127,28 @@ pub enum ReplyData {
     Bytes(Vec<u8>),
     /// Bytes of the media, which [`crate::Subsystem::fill`] copies.
     Media(Media),
+    /// None, but its transport has to know: the connection has become a queue.
+    Connected(Connected),
+}
+
+/// Whose a connection is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Connected {
+    /// Identifier of the controller.
+    pub controller_id: u16,
+    /// Which queue of it; 0 is the admin queue.
+    pub queue_id: u16,
+    /// Entries of the queue.
+    pub entries: u32,
+    /// Whether completions say how far the controller has come in the submission queue.
+    pub flow_control: bool,
 }
 
 impl ReplyData {
     /// How many bytes.
     pub fn bytes(&self) -> usize {
         match self {
-            ReplyData::None => 0,
+            ReplyData::None | ReplyData::Connected(_) => 0,
             ReplyData::Bytes(bytes) => bytes.len(),
             ReplyData::Media(media) => media.bytes as usize,
         }

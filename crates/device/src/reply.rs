@@ -94,7 +94,7 @@ impl Subsystem {
         completion.queue_head.set(slot.reply());
         let held = match &data {
             ReplyData::Bytes(bytes) => Some(Box::new(slot.account.hold(bytes.len()))),
-            ReplyData::None | ReplyData::Media(_) => None,
+            ReplyData::None | ReplyData::Media(_) | ReplyData::Connected(_) => None,
         };
         let flow = slot.flow;
         self.push(Reply {

@@ -18,7 +18,7 @@ use crate::{Condition, Now, Store, StoreError};
 use mynah_model::Drive;
 use mynah_model::io::{Control, FlowId, QueueId, QueueKind};
 use mynah_stamp::{Span, Time};
-use mynah_wire::fabrics::{DISCOVERY_NQN, check_nqn};
+use mynah_wire::fabrics::{ConnectRequest, DISCOVERY_NQN, check_nqn};
 use mynah_wire::nvme::{Status, SubmissionEntry};
 use std::collections::VecDeque;
 
@@ -227,35 +227,54 @@ impl Subsystem {
     /// A command with all its data from the host. Errors are replies.
     #[inline]
     pub fn submit(&mut self, now: Now, queue: Queue, entry: &SubmissionEntry, data: &[u8]) {
+        match self.take_in(now, queue) {
+            None => {}
+            Some(State::Io) => self.submit_io(queue.0, entry, data),
+            Some(State::Admin) => self.submit_admin(queue.0, entry, data),
+            Some(_) => self.submit_early(queue.0, entry, data),
+        }
+    }
+
+    /// A Connect whose data have been read already.
+    pub fn connect(
+        &mut self,
+        now: Now,
+        queue: Queue,
+        entry: &SubmissionEntry,
+        request: &ConnectRequest<'_>,
+    ) {
+        match self.take_in(now, queue) {
+            None => {}
+            Some(State::New) => self.submit_connect(queue.0, entry, request),
+            // It is not carried out there.
+            Some(State::Io) => self.submit_io(queue.0, entry, &[]),
+            Some(State::Admin) => self.submit_admin(queue.0, entry, &[]),
+            Some(_) => self.submit_early(queue.0, entry, &[]),
+        }
+    }
+
+    /// A command comes: the state of its queue. `None` if that is over, because of this perhaps.
+    #[inline]
+    fn take_in(&mut self, now: Now, queue: Queue) -> Option<State> {
         self.pass(now);
-        let Some(slot) = self.queues.get_mut(queue.0) else { return };
+        let slot = self.queues.get_mut(queue.0)?;
         if slot.state == State::Closing {
-            return;
+            return None;
         }
         slot.outstanding += 1;
         if slot.outstanding > slot.size {
-            return self.close(queue.0, TOO_MANY_COMMANDS);
+            self.close(queue.0, TOO_MANY_COMMANDS);
+            return None;
         }
-        match slot.state {
-            State::Io => self.submit_io(queue.0, entry, data),
-            State::Admin => self.submit_admin(queue.0, entry, data),
-            _ => self.submit_early(queue.0, entry, data),
-        }
+        Some(slot.state)
     }
 
     /// Answers a command that comes now with an error: whoever owns the transport has no room for
     /// what it wants.
     pub fn refuse(&mut self, now: Now, queue: Queue, entry: &SubmissionEntry, status: Status) {
-        self.pass(now);
-        let Some(slot) = self.queues.get_mut(queue.0) else { return };
-        if slot.state == State::Closing {
-            return;
+        if self.take_in(now, queue).is_some() {
+            self.fail(queue.0, entry, ReplyKind::Fabrics, status);
         }
-        slot.outstanding += 1;
-        if slot.outstanding > slot.size {
-            return self.close(queue.0, TOO_MANY_COMMANDS);
-        }
-        self.fail(queue.0, entry, ReplyKind::Fabrics, status);
     }
 
     /// Moves both clocks forward: the model, timers, jobs of the store.
@@ -306,7 +325,7 @@ impl Subsystem {
     #[inline]
     pub fn fill(&mut self, reply: &mut Reply, into: &mut [u8]) {
         match &mut reply.data {
-            ReplyData::None => {}
+            ReplyData::None | ReplyData::Connected(_) => {}
             ReplyData::Bytes(bytes) => {
                 let length = bytes.len().min(into.len());
                 into[..length].copy_from_slice(&bytes[..length]);

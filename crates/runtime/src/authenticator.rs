@@ -16,7 +16,6 @@ use mynah_wire::authentication::{
     Secret, SequenceNumbers, Target, TargetStep,
 };
 use mynah_wire::nvme::Status;
-use mynah_wire::nvme::opcode::fabrics;
 use std::collections::HashMap;
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -113,10 +112,8 @@ impl Authenticator {
         asked: Authentication,
         peer: Peer,
     ) {
-        let dword10 = asked.entry.dword10.get();
-        let refused = (dword10 >> 24) as u8 != SECURITY_PROTOCOL
-            || (dword10 >> 8) as u16 != SECURITY_PROTOCOL_SPECIFIC;
-        if refused {
+        let command = asked.command;
+        if (command.protocol, command.specific) != (SECURITY_PROTOCOL, SECURITY_PROTOCOL_SPECIFIC) {
             let status = Status::INVALID_FIELD.do_not_retry();
             subsystem.answer_authentication(now, &asked, status, None);
             return;
@@ -141,13 +138,13 @@ impl Authenticator {
             return;
         }
         let queue = asked.queue;
-        if asked.entry.fabrics_type() == fabrics::AUTHENTICATION_SEND {
+        if let Some(data) = &asked.data {
             // Before the message is taken, which may make work: so the host can try again.
             let Ok(share) = self.jobs.take(peer) else {
                 subsystem.answer_authentication(now, &asked, Status::COMMAND_INTERRUPTED, None);
                 return;
             };
-            match session.target.send(&asked.data, &mut random::fill, &mut self.sequence) {
+            match session.target.send(data, &mut random::fill, &mut self.sequence) {
                 TargetStep::Done => {
                     subsystem.answer_authentication(now, &asked, Status::SUCCESS, None);
                     if session.target.is_authenticated() {
@@ -168,7 +165,7 @@ impl Authenticator {
             return;
         }
         // The subsystem has bounded the length.
-        let room = asked.entry.dword11.get() as usize;
+        let room = command.bytes as usize;
         match session.target.receive(room) {
             None => {
                 let status = Status::INVALID_FIELD.do_not_retry();

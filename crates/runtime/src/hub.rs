@@ -19,16 +19,17 @@ use crate::clock::Rate;
 use crate::fault::{Delivery, Faults, Strike};
 use crate::prefetch::CACHE_LINE_BYTES;
 use crate::quota::{Peer as Who, Quotas, Refused, Share};
-use mynah_device::{Now, Output, Queue, Reply, ReplyData, ReplyKind, Subsystem, Transport};
+use mynah_device::{
+    Connected, Now, Output, Queue, Reply, ReplyData, ReplyKind, Subsystem, Transport,
+};
 use mynah_stamp::{Span, Time};
-use mynah_wire::fabrics::{ConnectData, DISCOVERY_NQN, nqn};
+use mynah_wire::fabrics::{ConnectRequest, DISCOVERY_NQN};
 use mynah_wire::nvme::{Status, SubmissionEntry, opcode};
 use mynah_wire::tcp::pool::TransferPool;
 use mynah_wire::tcp::stream::Piece;
 use mynah_wire::tcp::target::{Connection, Ended, Event, Settings};
 use std::collections::VecDeque;
 use std::io::IoSlice;
-use zerocopy::FromBytes;
 
 /// Data shorter than [`LONG_BYTES`] are lent only behind so much output: less than that stays near
 /// the processor, where the second copy costs less than a slice of its own.
@@ -84,13 +85,6 @@ struct Unsent {
     asked: Option<Time>,
 }
 
-/// A Connect under way.
-#[derive(Debug)]
-struct Connect {
-    command_id: u16,
-    queue_id: u16,
-}
-
 #[derive(Debug)]
 struct Peer {
     machine: Connection,
@@ -99,7 +93,6 @@ struct Peer {
     who: Who,
     /// What it has of the quotas as a queue of a controller.
     shares: Vec<Share>,
-    connect: Option<Connect>,
     connected: bool,
     is_admin: bool,
     /// Replies for which there is no room.
@@ -225,7 +218,6 @@ impl Hub {
             queue: Some(queue),
             who,
             shares: Vec::new(),
-            connect: None,
             connected: false,
             is_admin: false,
             backlog: VecDeque::new(),
@@ -352,26 +344,28 @@ impl Hub {
                     if let Some(stamp) = asked {
                         peer.asked.push((entry.command_id.get(), Time::from_ps(stamp)));
                     }
+                    // A second Connect is an error, and changes nothing.
+                    let connect = match peer.shares.is_empty() {
+                        true => ConnectRequest::parse(&entry, data),
+                        false => None,
+                    };
                     let mut refused = false;
-                    if is_connect(&entry) {
-                        // A second Connect is an error, and changes nothing.
-                        if peer.shares.is_empty() {
-                            let shares = shares(&self.quotas, peer.who, &entry, data);
-                            refused = shares.is_err();
-                            peer.shares = shares.unwrap_or_default();
-                        }
-                        let (command_id, queue_id) = (entry.command_id.get(), queue_id(&entry));
-                        peer.connect = Some(Connect { command_id, queue_id });
+                    if let Some(request) = &connect {
+                        let shares = shares(&self.quotas, peer.who, request);
+                        refused = shares.is_err();
+                        peer.shares = shares.unwrap_or_default();
                     }
                     if !peer.is_admin || !waits_for_ever(&entry) {
                         peer.outstanding += 1;
                         self.outstanding += 1;
                     }
-                    if refused {
-                        let status = Status::CONNECT_CONTROLLER_BUSY;
-                        self.subsystem.refuse(now, queue, &entry, status);
-                    } else {
-                        self.subsystem.submit(now, queue, &entry, data);
+                    match connect {
+                        Some(_) if refused => {
+                            let status = Status::CONNECT_CONTROLLER_BUSY;
+                            self.subsystem.refuse(now, queue, &entry, status);
+                        }
+                        Some(request) => self.subsystem.connect(now, queue, &entry, &request),
+                        None => self.subsystem.submit(now, queue, &entry, data),
                     }
                 }
                 Event::Ended(ended) => {
@@ -552,13 +546,15 @@ impl Hub {
             .id_of(reply.queue)
             .and_then(|id| Some((id, self.peers[id as usize].as_deref_mut()?)));
         let Some((id, peer)) = peer else { return self.subsystem.discard(reply) };
-        if peer.connect.as_ref().is_some_and(|it| it.command_id == reply.entry.command_id.get()) {
-            let connect = peer.connect.take().expect("it was looked at");
-            if reply.entry.status().is_success() {
-                peer.connected = true;
-                peer.is_admin = connect.queue_id == 0;
-            } else if !peer.connected {
-                peer.shares.clear();
+        if !peer.connected {
+            match reply.data {
+                ReplyData::Connected(Connected { queue_id, .. }) => {
+                    peer.connected = true;
+                    peer.is_admin = queue_id == 0;
+                }
+                // One command is all that such a queue has room for: it was Connect, or nothing
+                // that needs a share.
+                _ => peer.shares.clear(),
             }
         }
         if !peer.backlog.is_empty() || !peer.machine.has_room() {
@@ -792,6 +788,10 @@ fn answer(subsystem: &mut Subsystem, outstanding: &mut u64, peer: &mut Peer, mut
     let bytes = reply.data.bytes() as u32;
     let entry = reply.entry;
     if bytes == 0 {
+        if let ReplyData::Connected(connected) = reply.data {
+            let Connected { queue_id, entries, flow_control, .. } = connected;
+            peer.machine.connected(queue_id, entries, flow_control);
+        }
         peer.machine.respond(&entry);
     } else if peer.machine.takes_loans()
         && pays_as_loan(bytes as usize, peer.machine.output_bytes())
@@ -818,32 +818,17 @@ fn is_io(kind: ReplyKind) -> bool {
     !matches!(kind, ReplyKind::Admin | ReplyKind::Fabrics)
 }
 
-fn is_connect(entry: &SubmissionEntry) -> bool {
-    entry.opcode == opcode::FABRICS && entry.fabrics_type() == opcode::fabrics::CONNECT
-}
-
 /// What a Connect takes of the quotas. Anybody may connect to the discovery subsystem, so that has
 /// a budget of its own; there are no other queues than its controllers'.
-fn shares(
-    quotas: &Quotas,
-    who: Who,
-    entry: &SubmissionEntry,
-    data: &[u8],
-) -> Result<Vec<Share>, Refused> {
-    // The subsystem says what is wrong with it.
-    let Ok((data, _)) = ConnectData::ref_from_prefix(data) else { return Ok(Vec::new()) };
-    if nqn(&data.subsystem_nqn) == Some(DISCOVERY_NQN) {
+fn shares(quotas: &Quotas, who: Who, request: &ConnectRequest<'_>) -> Result<Vec<Share>, Refused> {
+    if request.subsystem_nqn == Some(DISCOVERY_NQN) {
         return Ok(vec![quotas.discovery.take(who)?]);
     }
     let mut shares = vec![quotas.connections.take(who)?];
-    if queue_id(entry) == 0 {
+    if request.connect.queue_id == 0 {
         shares.push(quotas.controllers.take(who)?);
     }
     Ok(shares)
-}
-
-fn queue_id(entry: &SubmissionEntry) -> u16 {
-    (entry.dword10.get() >> 16) as u16
 }
 
 fn waits_for_ever(entry: &SubmissionEntry) -> bool {

@@ -1,6 +1,8 @@
 //! NVMe over Fabrics: what the transports share (Base 2.0, sections 3.1.3 and 6).
 
+use crate::nvme::command::FabricsCommand;
 use crate::nvme::{SubmissionEntry, structures};
+use zerocopy::FromBytes;
 use zerocopy::byteorder::little_endian::U16;
 
 /// NQN of the well-known discovery subsystem.
@@ -63,6 +65,16 @@ impl Connect {
         }
     }
 
+    /// Entries of the queue.
+    pub fn entries(&self) -> u32 {
+        u32::from(self.queue_size) + 1
+    }
+
+    /// Whether completions say how far the controller has come in the submission queue.
+    pub fn has_flow_control(&self) -> bool {
+        self.attributes & CONNECT_NO_FLOW_CONTROL == 0
+    }
+
     /// Writes the fields of the entry.
     pub fn put(&self, entry: &mut SubmissionEntry) {
         entry.opcode = crate::nvme::opcode::FABRICS;
@@ -70,6 +82,43 @@ impl Connect {
         entry.dword10.set(u32::from(self.record_format) | u32::from(self.queue_id) << 16);
         entry.dword11.set(u32::from(self.queue_size) | u32::from(self.attributes) << 16);
         entry.dword12.set(self.keep_alive_ms);
+    }
+}
+
+/// A Connect with its data, read once for all who look at it on its way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ConnectRequest<'a> {
+    /// What its entry says.
+    pub connect: Connect,
+    /// Identifies the host.
+    pub host_id: [u8; 16],
+    /// Which controller; [`CONTROLLER_ANY`] asks for a new one.
+    pub controller_id: u16,
+    /// The subsystem's name; `None` if it cannot be one.
+    pub subsystem_nqn: Option<&'a str>,
+    /// The host's name; `None` if it cannot be one, empty if there is none.
+    pub host_nqn: Option<&'a str>,
+}
+
+impl<'a> ConnectRequest<'a> {
+    /// Reads the data of a Connect; `None` if they are too few.
+    pub fn new(connect: Connect, data: &'a [u8]) -> Option<ConnectRequest<'a>> {
+        let (data, _) = ConnectData::ref_from_prefix(data).ok()?;
+        Some(ConnectRequest {
+            connect,
+            host_id: data.host_id,
+            controller_id: data.controller_id.get(),
+            subsystem_nqn: nqn(&data.subsystem_nqn),
+            host_nqn: host_nqn(&data.host_nqn),
+        })
+    }
+
+    /// Reads a command; `None` if it is no Connect with its data.
+    pub fn parse(entry: &SubmissionEntry, data: &'a [u8]) -> Option<ConnectRequest<'a>> {
+        match FabricsCommand::parse(entry) {
+            Ok(FabricsCommand::Connect(connect)) => ConnectRequest::new(connect, data),
+            _ => None,
+        }
     }
 }
 
@@ -126,6 +175,7 @@ pub fn nqn_field(nqn: &str) -> Option<[u8; 256]> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use zerocopy::IntoBytes;
 
     #[test]
     fn names_are_read_and_refused() {
@@ -152,5 +202,31 @@ mod tests {
         let mut entry = SubmissionEntry::default();
         connect.put(&mut entry);
         assert_eq!(Connect::parse(&entry), connect);
+        assert_eq!((connect.entries(), connect.has_flow_control()), (128, false));
+    }
+
+    #[test]
+    fn a_connect_is_read_with_its_data() {
+        let connect = Connect {
+            record_format: 0,
+            queue_id: 0,
+            queue_size: 31,
+            attributes: 0,
+            keep_alive_ms: 0,
+        };
+        let mut entry = SubmissionEntry::default();
+        connect.put(&mut entry);
+        let mut data = ConnectData { host_id: [3; 16], ..Default::default() };
+        data.controller_id.set(CONTROLLER_ANY);
+        data.subsystem_nqn = nqn_field(DISCOVERY_NQN).unwrap();
+        data.host_nqn = [b'x'; 256];
+        let request = ConnectRequest::parse(&entry, data.as_bytes()).unwrap();
+        assert_eq!((request.connect, request.host_id), (connect, [3; 16]));
+        assert_eq!(request.controller_id, CONTROLLER_ANY);
+        assert_eq!(request.subsystem_nqn, Some(DISCOVERY_NQN));
+        assert_eq!(request.host_nqn, None, "no name ends");
+        assert_eq!(ConnectRequest::parse(&entry, &data.as_bytes()[1..]), None, "too few bytes");
+        entry.opcode = 1;
+        assert_eq!(ConnectRequest::parse(&entry, data.as_bytes()), None, "another command");
     }
 }

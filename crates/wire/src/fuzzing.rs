@@ -127,6 +127,10 @@ pub fn target_connection(data: &[u8]) {
                     }
                 };
                 let done = CompletionEntry::new(entry.command_id.get(), Status::SUCCESS, 0);
+                if let Ok(FabricsCommand::Connect(connect)) = FabricsCommand::parse(&entry) {
+                    let (entries, flow_control) = (connect.entries(), connect.has_flow_control());
+                    target.connected(connect.queue_id, entries, flow_control);
+                }
                 match entry.transfer() {
                     Transfer::ToHost => {
                         let bytes = entry.data.length.get().min(8192);

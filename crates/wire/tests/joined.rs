@@ -3,6 +3,7 @@
 //! happens.
 
 use mynah_wire::fabrics::Connect;
+use mynah_wire::nvme::command::FabricsCommand;
 use mynah_wire::nvme::opcode::nvm;
 use mynah_wire::nvme::{CompletionEntry, Status, SubmissionEntry};
 use mynah_wire::tcp::digest::Digests;
@@ -225,6 +226,10 @@ impl World {
                 into.copy_from_slice(&data(number, bytes));
             });
         } else {
+            if let Ok(FabricsCommand::Connect(connect)) = FabricsCommand::parse(&entry) {
+                let (entries, flow_control) = (connect.entries(), connect.has_flow_control());
+                self.target.connected(connect.queue_id, entries, flow_control);
+            }
             self.target.respond(&CompletionEntry::new(id, Status::SUCCESS, 0));
         }
     }

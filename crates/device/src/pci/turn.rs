@@ -454,7 +454,7 @@ impl Function {
             return Ok(());
         };
         match data {
-            ReplyData::None => Ok(()),
+            ReplyData::None | ReplyData::Connected(_) => Ok(()),
             ReplyData::Bytes(bytes) => transfer.segments.write(memory, 0, &bytes),
             ReplyData::Media(media) => {
                 self.scratch.resize(media.bytes as usize, 0);

@@ -357,7 +357,7 @@ fn authentication_is_handed_on() {
     let id = world.submit(queue, send, &[7; 16]);
     world.take();
     let asked = world.asked.pop().expect("a question");
-    assert_eq!((asked.data.as_slice(), asked.host_nqn.as_str()), (&[7; 16][..], HOST));
+    assert_eq!((asked.data.as_deref(), asked.host_nqn.as_str()), (Some(&[7; 16][..]), HOST));
     let clock = world.clock();
     world.subsystem.answer_authentication(clock, &asked, Status::SUCCESS, None);
     assert!(world.reply_now(queue, id).is_some());

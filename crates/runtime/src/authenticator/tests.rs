@@ -4,8 +4,9 @@ use mynah_device::{Output, RamStore, ReplyData, SubsystemConfig, Timing, Transpo
 use mynah_stamp::Time;
 use mynah_wire::authentication::{Failure, Group, Host, HostStep, MESSAGE_BYTES_MAX};
 use mynah_wire::fabrics::{Connect, ConnectData, nqn_field};
+use mynah_wire::nvme::opcode::{FABRICS, fabrics};
 use mynah_wire::nvme::property::offset;
-use mynah_wire::nvme::{CompletionEntry, SubmissionEntry, opcode::FABRICS};
+use mynah_wire::nvme::{CompletionEntry, SubmissionEntry};
 use zerocopy::IntoBytes;
 
 const NQN: &str = "nqn.2026-11.test:drive";

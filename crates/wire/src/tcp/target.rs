@@ -130,8 +130,8 @@ pub struct Connection {
     over: bool,
     /// R2Ts the host takes for one command.
     ready_max: u32,
-    /// A Connect under way: its identifier, entries of the queue, and attributes.
-    connecting: Option<(u16, u16, u8, u16)>,
+    /// It has become a queue, and nothing has been answered since: the next answer is Connect's.
+    is_fresh: bool,
     /// Commands that have come and are not answered.
     outstanding: u32,
     entries: u32,
@@ -165,7 +165,7 @@ impl Connection {
             ended: None,
             over: false,
             ready_max: 1,
-            connecting: None,
+            is_fresh: false,
             outstanding: 0,
             entries: 1,
             queue_id: 0,
@@ -387,6 +387,16 @@ impl Connection {
         self.damaged
     }
 
+    /// The connection has become a queue of a controller, with so many entries. To be called right
+    /// before Connect is answered.
+    pub fn connected(&mut self, queue_id: u16, entries: u32, flow_control: bool) {
+        self.entries = entries;
+        self.queue_id = queue_id;
+        self.flow_control = flow_control;
+        self.head = 1 % (entries as u16).max(1);
+        self.is_fresh = true;
+    }
+
     /// The connection ends for a reason of the controller's: buffers go back to the pool.
     pub fn close(&mut self, pool: &mut TransferPool) {
         self.over = true;
@@ -488,15 +498,6 @@ impl Connection {
         }
         self.outstanding += 1;
         self.head = if u32::from(self.head) + 1 >= self.entries { 0 } else { self.head + 1 };
-        if entry.opcode == opcode::FABRICS && entry.fabrics_type() == opcode::fabrics::CONNECT {
-            let (dword10, dword11) = (entry.dword10.get(), entry.dword11.get());
-            self.connecting = Some((
-                entry.command_id.get(),
-                dword11 as u16,
-                (dword11 >> 16) as u8,
-                (dword10 >> 16) as u16,
-            ));
-        }
         let place = match self.data_place(&entry, &data) {
             Ok(place) => place,
             Err(status) => {
@@ -678,21 +679,9 @@ impl Connection {
     fn completed(&mut self, entry: &CompletionEntry) -> CompletionEntry {
         let mut entry = *entry;
         self.outstanding = self.outstanding.saturating_sub(1);
-        if let Some((command_id, size, attributes, queue_id)) = self.connecting
-            && command_id == entry.command_id.get()
-        {
-            self.connecting = None;
-            if entry.status().is_success() {
-                self.entries = u32::from(size) + 1;
-                self.queue_id = queue_id;
-                // Connect attributes, bit 2: no submission queue flow control.
-                self.flow_control = attributes & 4 == 0;
-                self.head = 1 % (self.entries as u16).max(1);
-                if !self.flow_control {
-                    entry.queue_head.set(0xffff);
-                    return entry;
-                }
-            }
+        if std::mem::take(&mut self.is_fresh) && !self.flow_control {
+            entry.queue_head.set(0xffff);
+            return entry;
         }
         entry.queue_id.set(self.queue_id);
         entry.queue_head.set(if self.flow_control { self.head } else { 0 });

@@ -56,6 +56,7 @@ impl Pair {
         };
         pair.command(&connect, &[0; 1024]);
         assert_eq!(pair.commands.len(), 1);
+        pair.target.connected(1, 64, attributes & 4 == 0);
         pair.target.respond(&CompletionEntry::new(0, Status::SUCCESS, 0));
         pair.run();
         pair.commands.clear();
