@@ -47,7 +47,7 @@ fn subsystem(timing: Timing, entry: fn(u64, u32) -> SubmissionEntry) -> f64 {
         }
         subsystem.advance(at(now));
         while let Some(output) = subsystem.poll() {
-            if let Output::Reply(mut reply) = output {
+            if let Output::Completion(mut reply) = output {
                 subsystem.fill(&mut reply, &mut into);
                 done += 1;
             }

@@ -134,7 +134,7 @@ pub struct Limits {
     pub queue_entries_max: u32,
     /// Namespaces.
     pub namespaces_max: u32,
-    /// Bytes of memory that commands and replies of all hosts may hold beyond their queue entries,
+    /// Bytes of memory that commands and completions of all hosts may hold beyond their queue entries,
     /// and that those of one source may.
     pub held_bytes_max: u64,
     /// See [`Transport::source`].

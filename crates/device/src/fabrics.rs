@@ -4,7 +4,7 @@ use crate::Now;
 use crate::config::Transport;
 use crate::controllers::{Opening, Reset, Role};
 use crate::guest::PCI_EXPRESS;
-use crate::output::{Authentication, Connected, Output, Queue, ReplyData, ReplyKind};
+use crate::output::{Authentication, CommandKind, CompletionData, Connected, Output, Queue};
 use crate::queue::State;
 use crate::subsystem::Subsystem;
 use crate::transfer::check_room;
@@ -57,8 +57,8 @@ impl Subsystem {
                     Some(request) => self.submit_connect(queue, entry, &request),
                     None => {
                         let short = Status::SGL_DATA_LENGTH_INVALID.do_not_retry();
-                        let (kind, data) = (ReplyKind::Fabrics, ReplyData::None);
-                        self.answer(queue, entry, kind, short, 0, data);
+                        let (kind, data) = (CommandKind::Fabrics, CompletionData::None);
+                        self.complete_as(queue, entry, kind, short, 0, data);
                     }
                 }
             }
@@ -70,11 +70,11 @@ impl Subsystem {
             }
             (State::Unauthenticated, _) => {
                 let status = Status::AUTHENTICATION_REQUIRED.do_not_retry();
-                self.fail(queue, entry, ReplyKind::Fabrics, status);
+                self.fail(queue, entry, CommandKind::Fabrics, status);
             }
             _ => {
                 let status = Status::COMMAND_SEQUENCE_ERROR.do_not_retry();
-                self.fail(queue, entry, ReplyKind::Fabrics, status);
+                self.fail(queue, entry, CommandKind::Fabrics, status);
             }
         }
     }
@@ -87,10 +87,12 @@ impl Subsystem {
         request: &ConnectRequest<'_>,
     ) {
         let (status, result, data) = match self.accept(queue, request) {
-            Ok((result, connected)) => (Status::SUCCESS, result, ReplyData::Connected(connected)),
-            Err((status, result)) => (status, result, ReplyData::None),
+            Ok((result, connected)) => {
+                (Status::SUCCESS, result, CompletionData::Connected(connected))
+            }
+            Err((status, result)) => (status, result, CompletionData::None),
         };
-        self.answer(queue, entry, ReplyKind::Fabrics, status, result, data);
+        self.complete_as(queue, entry, CommandKind::Fabrics, status, result, data);
     }
 
     /// Makes a new queue one of a controller: Connect's result, and whose it is.
@@ -262,7 +264,7 @@ impl Subsystem {
         let Some(slot) = self.queues.get(queue) else { return };
         let (id, is_admin) = (slot.controller, slot.queue_id == 0);
         if slot.guest.is_some() {
-            let kind = if is_admin { ReplyKind::Admin } else { ReplyKind::OtherIo };
+            let kind = if is_admin { CommandKind::Admin } else { CommandKind::OtherIo };
             return self.fail(queue, entry, kind, Status::INVALID_OPCODE.do_not_retry());
         }
         let outcome = match FabricsCommand::parse(entry) {
@@ -292,29 +294,29 @@ impl Subsystem {
             Err(status) => Err(status),
         };
         match outcome {
-            Ok(result) => self.reply(queue, entry, ReplyKind::Fabrics, result),
-            Err(status) => self.fail(queue, entry, ReplyKind::Fabrics, status),
+            Ok(result) => self.complete(queue, entry, CommandKind::Fabrics, result),
+            Err(status) => self.fail(queue, entry, CommandKind::Fabrics, status),
         }
     }
 
-    /// Disconnect: the reply goes out, then the queue ends.
+    /// Disconnect: the completion goes out, then the queue ends.
     fn disconnect(&mut self, queue: u32, entry: &SubmissionEntry) {
-        self.reply(queue, entry, ReplyKind::Fabrics, 0);
-        self.close_after_reply(queue, "the host has disconnected the queue");
+        self.complete(queue, entry, CommandKind::Fabrics, 0);
+        self.close_after_completion(queue, "the host has disconnected the queue");
     }
 
-    /// Closes a queue once the reply that was put among the outputs last has gone out.
-    fn close_after_reply(&mut self, queue: u32, reason: &'static str) {
-        // Closing forgets replies that have not been polled; this one is kept behind it.
-        let reply = self.outputs.pop_back();
+    /// Closes a queue once the completion that was put among the outputs last has gone out.
+    fn close_after_completion(&mut self, queue: u32, reason: &'static str) {
+        // Closing forgets completions that have not been polled; this one is kept behind it.
+        let completion = self.outputs.pop_back();
         self.close(queue, reason);
         let close = self.outputs.pop_back();
-        self.outputs.extend(reply);
+        self.outputs.extend(completion);
         self.outputs.extend(close);
     }
 
     /// Answers an authentication command that was the host's last: the queue is over once
-    /// the reply has gone out.
+    /// the completion has gone out.
     pub fn refuse_authentication(
         &mut self,
         now: Now,
@@ -323,7 +325,7 @@ impl Subsystem {
         reason: &'static str,
     ) {
         if self.answer_authentication(now, asked, Status::SUCCESS, data) {
-            self.close_after_reply(asked.queue.0, reason);
+            self.close_after_completion(asked.queue.0, reason);
         }
     }
 
@@ -416,7 +418,7 @@ impl Subsystem {
         };
         let sent = match sent {
             Ok(sent) => sent,
-            Err(status) => return self.fail(queue, entry, ReplyKind::Fabrics, status),
+            Err(status) => return self.fail(queue, entry, CommandKind::Fabrics, status),
         };
         let authentication = Authentication {
             queue: Queue(queue),

@@ -141,11 +141,12 @@ impl Fuzz {
     fn take(&mut self) {
         while let Some(output) = self.subsystem.poll() {
             match output {
-                Output::Reply(mut reply) => {
-                    let asked = self.waiting.remove(&(reply.queue, reply.entry.command_id.get()));
-                    assert!(asked, "a reply to nothing: {reply:?}");
-                    let mut data = vec![0; reply.data.bytes()];
-                    self.subsystem.fill(&mut reply, &mut data);
+                Output::Completion(mut completion) => {
+                    let asked =
+                        self.waiting.remove(&(completion.queue, completion.entry.command_id.get()));
+                    assert!(asked, "a completion to nothing: {completion:?}");
+                    let mut data = vec![0; completion.data.bytes()];
+                    self.subsystem.fill(&mut completion, &mut data);
                 }
                 Output::Close { queue, .. } => {
                     self.waiting.retain(|(of, _)| *of != queue);

@@ -14,7 +14,7 @@ use crate::controllers::{Controller, Role};
 use crate::model::ModelRequest;
 use crate::namespaces::{Extent, SECTOR_BYTES};
 use crate::nvm::Plain;
-use crate::output::{Reply, ReplyKind};
+use crate::output::{CommandKind, Completion};
 use crate::pci::{Aggregation, FunctionConfig};
 use crate::queue::State;
 use crate::slots::NONE;
@@ -145,11 +145,11 @@ impl Subsystem {
         }
     }
 
-    /// Forgets the replies to a queue's commands.
-    pub(crate) fn abandon_replies(&mut self, id: u16, slot: u32) {
+    /// Forgets the completions of a queue's commands.
+    pub(crate) fn abandon_completions(&mut self, id: u16, slot: u32) {
         let Some(controller) = self.controllers.get_mut(id) else { return };
-        for reply in controller.take_replies_of(slot) {
-            self.discard(reply);
+        for completion in controller.take_completions_of(slot) {
+            self.discard(completion);
         }
     }
 
@@ -198,7 +198,7 @@ impl Subsystem {
         self.guest(id).map_or((0, 0), Controller::queues_granted)
     }
 
-    /// Commands of a queue that are not replied to.
+    /// Commands of a queue that are not complete.
     #[inline]
     pub(crate) fn guest_outstanding(&self, slot: u32) -> u32 {
         self.queues.get(slot).map_or(0, |queue| queue.outstanding)
@@ -221,10 +221,10 @@ impl Subsystem {
         Aggregation { entries, time }
     }
 
-    /// The next reply to a command of a controller.
+    /// The next completion of a command of a controller.
     #[inline]
-    pub(crate) fn take_guest_reply(&mut self, id: u16) -> Option<Reply> {
-        self.controllers.get_mut(id)?.take_reply()
+    pub(crate) fn take_guest_completion(&mut self, id: u16) -> Option<Completion> {
+        self.controllers.get_mut(id)?.take_completion()
     }
 
     /// Where the data of a read or write lie that is out of the ordinary in nothing; `None` if
@@ -234,11 +234,11 @@ impl Subsystem {
         &self,
         slot: u32,
         entry: &SubmissionEntry,
-    ) -> Result<Option<(ReplyKind, Plain)>, Status> {
+    ) -> Result<Option<(CommandKind, Plain)>, Status> {
         let (kind, io) = match NvmCommand::parse(entry) {
-            Ok(NvmCommand::Read(io)) => (ReplyKind::Read, io),
+            Ok(NvmCommand::Read(io)) => (CommandKind::Read, io),
             Ok(NvmCommand::Write(io)) if !self.through(io.force_unit_access) => {
-                (ReplyKind::Write, io)
+                (CommandKind::Write, io)
             }
             _ => return Ok(None),
         };
@@ -253,7 +253,7 @@ impl Subsystem {
     pub(crate) fn accept_guest(&mut self, slot: u32, entry: &SubmissionEntry) {
         let Some(queue) = self.queues.get_mut(slot) else { return };
         queue.outstanding += 1;
-        self.reply(slot, entry, ReplyKind::Admin, 0);
+        self.complete(slot, entry, CommandKind::Admin, 0);
     }
 
     /// Controller fatal status: the controller cannot go on.
@@ -331,13 +331,14 @@ impl Subsystem {
         let Some(queue) = self.queues.get_mut(slot) else { return };
         queue.outstanding += 1;
         let kind = match (queue.state, entry.opcode) {
-            (State::Admin, _) => ReplyKind::Admin,
-            (_, nvm::READ) => ReplyKind::Read,
-            (_, nvm::WRITE) => ReplyKind::Write,
-            (_, nvm::DATASET_MANAGEMENT | nvm::WRITE_ZEROES) => ReplyKind::Trim,
-            _ => ReplyKind::OtherIo,
+            (State::Admin, _) => CommandKind::Admin,
+            (_, nvm::READ) => CommandKind::Read,
+            (_, nvm::WRITE) => CommandKind::Write,
+            (_, nvm::DATASET_MANAGEMENT | nvm::WRITE_ZEROES) => CommandKind::Trim,
+            _ => CommandKind::OtherIo,
         };
-        if let Some(guest) = queue.guest.as_mut().filter(|_| modelled && kind != ReplyKind::Admin) {
+        if let Some(guest) = queue.guest.as_mut().filter(|_| modelled && kind != CommandKind::Admin)
+        {
             guest.fetched = Some(entry.command_id.get());
         }
         self.fail(slot, entry, kind, status);
@@ -361,7 +362,7 @@ impl Subsystem {
         &mut self,
         slot: u32,
         entry: &SubmissionEntry,
-        kind: ReplyKind,
+        kind: CommandKind,
         plain: &Plain,
         transfer: u32,
     ) {
@@ -372,7 +373,7 @@ impl Subsystem {
         command.set_transfer(transfer);
         let mut ready = Ready::Now;
         let operation = match kind {
-            ReplyKind::Read => {
+            CommandKind::Read => {
                 // Needed within microseconds, and then at once.
                 self.media.prefetch(plain.at, plain.bytes);
                 ready = self.media.fetch(plain.at, plain.bytes);
@@ -393,10 +394,10 @@ impl Subsystem {
         let (slot, id) = (command.queue(), command.command_id());
         let alone = command.steps().next().is_none()
             && match step.operation {
-                Operation::Read => command.kind() == ReplyKind::Read,
-                Operation::Write | Operation::WriteThrough => command.kind() == ReplyKind::Write,
-                Operation::Trim => command.kind() == ReplyKind::Trim,
-                Operation::Flush => command.kind() == ReplyKind::Flush,
+                Operation::Read => command.kind() == CommandKind::Read,
+                Operation::Write | Operation::WriteThrough => command.kind() == CommandKind::Write,
+                Operation::Trim => command.kind() == CommandKind::Trim,
+                Operation::Flush => command.kind() == CommandKind::Flush,
                 Operation::Other => false,
             };
         let Some(queue) = self.queues.get(slot) else { return QueueId(u16::MAX) };
@@ -420,8 +421,8 @@ impl Subsystem {
         self.answer_with_place(slot, index);
     }
 
-    fn insert_place(&mut self, slot: u32, reply: Option<Box<Reply>>) -> u32 {
-        let place = self.new_command(slot, ReplyKind::OtherIo).in_place(reply);
+    fn insert_place(&mut self, slot: u32, completion: Option<Box<Completion>>) -> u32 {
+        let place = self.new_command(slot, CommandKind::OtherIo).in_place(completion);
         self.insert(place)
     }
 
@@ -431,25 +432,26 @@ impl Subsystem {
         debug_assert!(self.queues.get(slot).is_some());
     }
 
-    /// A reply to a command of a guest's queue: goes out when the model says that the host
+    /// The completion of a command of a guest's queue: goes out when the model says that the host
     /// sees it.
     #[inline]
-    pub(crate) fn reply_to_guest(&mut self, reply: Reply) {
-        let Some(queue) = self.queues.get(reply.queue.0) else { return };
-        if !reply.direct && self.config.timing == Timing::Modelled && queue.state == State::Io {
-            return self.reply_in_place(reply);
+    pub(crate) fn post_to_guest(&mut self, completion: Completion) {
+        let Some(queue) = self.queues.get(completion.queue.0) else { return };
+        if !completion.direct && self.config.timing == Timing::Modelled && queue.state == State::Io
+        {
+            return self.post_in_place(completion);
         }
         if let Some(controller) = self.controllers.get_mut(queue.controller) {
-            controller.push_reply(reply);
+            controller.push_completion(completion);
         }
     }
 
-    /// A reply to a command whose work was done beside its queue.
+    /// The completion of a command whose work was done beside its queue.
     #[inline(never)]
-    fn reply_in_place(&mut self, reply: Reply) {
-        let (slot, id) = (reply.queue.0, reply.entry.command_id.get());
+    fn post_in_place(&mut self, completion: Completion) {
+        let (slot, id) = (completion.queue.0, completion.entry.command_id.get());
         if self.take_fetched(slot, id) {
-            let index = self.insert_place(slot, Some(Box::new(reply)));
+            let index = self.insert_place(slot, Some(Box::new(completion)));
             self.answer_with_place(slot, index);
             return self.data_arrived(index);
         }
@@ -462,7 +464,7 @@ impl Subsystem {
         };
         let (_, index) = guest.places.remove(at);
         if let Some(command) = self.commands.get_mut(index) {
-            command.set_work(Work::Place(Some(Box::new(reply))));
+            command.set_work(Work::Place(Some(Box::new(completion))));
         }
         self.data_arrived(index);
     }
@@ -475,28 +477,28 @@ impl Subsystem {
     }
 
     /// The model is done with a command's place in its queue.
-    pub(crate) fn place_completed(&mut self, index: u32, completion: &io::Completion) {
+    pub(crate) fn place_completed(&mut self, index: u32, ended: &io::Completion) {
         let Some(mut command) = self.remove_place(index) else { return };
-        let Work::Place(Some(mut reply)) = command.take_work() else { return };
+        let Work::Place(Some(mut completion)) = command.take_work() else { return };
         if command.queue() == NONE {
-            return self.discard(*reply);
+            return self.discard(*completion);
         }
         // The time in its place was spent on the work beside the queue.
-        let mut stages = completion.stages;
+        let mut stages = ended.stages;
         let in_place = stages.get(Stage::DataIn);
-        let worked = reply.stages.total().min(in_place);
+        let worked = completion.stages.total().min(in_place);
         stages.shorten(Stage::DataIn, worked);
         let mut left = worked;
-        for (stage, span) in reply.stages.iter() {
+        for (stage, span) in completion.stages.iter() {
             let span = if span > left { left } else { span };
             stages.add(stage, span);
             left = left.saturating_sub(span);
         }
-        reply.arrival = completion.rung;
-        reply.due = Some(completion.at);
-        reply.stages = stages;
-        reply.direct = true;
-        self.push(*reply);
+        completion.arrival = ended.rung;
+        completion.due = Some(ended.at);
+        completion.stages = stages;
+        completion.direct = true;
+        self.post(*completion);
     }
 
     /// The data of a command could not be moved.

@@ -1,5 +1,5 @@
 //! Memory that a host's commands hold beyond their queue entries: data kept for comparisons or
-//! until a namespace is free, replies that have been put together. A host that asks for much and
+//! until a namespace is free, completions that have been put together. A host that asks for much and
 //! takes nothing must not be able to use up the machine's, nor what is for other hosts.
 
 use mynah_wire::nvme::Status;

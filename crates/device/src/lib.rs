@@ -7,6 +7,7 @@
 
 mod admin;
 mod commands;
+mod completion;
 mod config;
 mod controllers;
 mod fabrics;
@@ -24,7 +25,6 @@ pub mod pci;
 mod persist;
 mod power;
 mod queue;
-mod reply;
 mod shutdown;
 mod slots;
 pub mod store;
@@ -37,7 +37,9 @@ pub use config::{
     Transport,
 };
 pub use controllers::AnaState;
-pub use output::{Authentication, Connected, Media, Output, Queue, Reply, ReplyData, ReplyKind};
+pub use output::{
+    Authentication, CommandKind, Completion, CompletionData, Connected, Media, Output, Queue,
+};
 pub use store::{
     Arena, ArenaSource, Condition, PatternStore, RamStore, Ready, Store, StoreError, StoreJob,
 };

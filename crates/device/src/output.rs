@@ -21,7 +21,7 @@ impl Queue {
 #[derive(Debug)]
 pub enum Output {
     /// A command is complete.
-    Reply(Reply),
+    Completion(Completion),
     /// The queue is over: end its connection, and then call [`crate::Subsystem::detach`].
     /// Nothing more will be said about it.
     Close {
@@ -38,7 +38,7 @@ pub enum Output {
 impl Output {
     pub(crate) fn queue(&self) -> Queue {
         match self {
-            Output::Reply(reply) => reply.queue,
+            Output::Completion(completion) => completion.queue,
             Output::Close { queue, .. } => *queue,
             Output::Authentication(authentication) => authentication.queue,
         }
@@ -69,7 +69,7 @@ pub struct Authentication {
 /// What a command did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
-pub enum ReplyKind {
+pub enum CommandKind {
     /// Fabrics commands.
     Fabrics,
     /// Admin commands.
@@ -88,7 +88,7 @@ pub enum ReplyKind {
 
 /// A completed command.
 #[derive(Debug)]
-pub struct Reply {
+pub struct Completion {
     /// Whose.
     pub queue: Queue,
     /// Which flow the queue belongs to, by its number in [`crate::Subsystem::flow_names`]. Only I/O
@@ -98,9 +98,9 @@ pub struct Reply {
     /// may a transport leave out the completion of a successful read.
     pub entry: CompletionEntry,
     /// Data for the host.
-    pub data: ReplyData,
+    pub data: CompletionData,
     /// What the command did.
-    pub kind: ReplyKind,
+    pub kind: CommandKind,
     /// Bytes read or written.
     pub bytes: u32,
     /// The model's time when the command came.
@@ -114,13 +114,13 @@ pub struct Reply {
     pub(crate) transfer: u32,
     /// The model has said when the guest sees it, or is not asked.
     pub(crate) direct: bool,
-    /// Memory that the reply holds; given back when it is dropped, and not read otherwise.
+    /// Memory that the completion holds; given back when it is dropped, and not read otherwise.
     pub(crate) _held: Option<Box<Held>>,
 }
 
-/// Data of a reply.
+/// Data of a completion.
 #[derive(Debug)]
-pub enum ReplyData {
+pub enum CompletionData {
     /// None.
     None,
     /// These.
@@ -144,18 +144,18 @@ pub struct Connected {
     pub flow_control: bool,
 }
 
-impl ReplyData {
+impl CompletionData {
     /// How many bytes.
     pub fn bytes(&self) -> usize {
         match self {
-            ReplyData::None | ReplyData::Connected(_) => 0,
-            ReplyData::Bytes(bytes) => bytes.len(),
-            ReplyData::Media(media) => media.bytes as usize,
+            CompletionData::None | CompletionData::Connected(_) => 0,
+            CompletionData::Bytes(bytes) => bytes.len(),
+            CompletionData::Media(media) => media.bytes as usize,
         }
     }
 }
 
-/// Where bytes of a reply lie in the store.
+/// Where bytes of a completion lie in the store.
 #[derive(Debug)]
 pub struct Media {
     pub(crate) at: u64,
@@ -170,6 +170,6 @@ mod tests {
     #[test]
     fn replies_are_small_enough_to_be_handed_on() {
         // Every I/O copies one some times: its stages, and as little else as there can be.
-        assert_eq!(size_of::<Reply>() - size_of::<StageSpans>(), 96);
+        assert_eq!(size_of::<Completion>() - size_of::<StageSpans>(), 96);
     }
 }

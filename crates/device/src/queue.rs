@@ -78,13 +78,13 @@ pub(crate) struct TransportQueue {
     /// Where the controller stands in the submission queue.
     head: u32,
     pub(crate) flow_control: bool,
-    /// Commands not replied to.
+    /// Commands that are not complete.
     pub(crate) outstanding: u32,
     /// Whether the model has a queue for it.
     pub(crate) modelled: bool,
     /// Whose I/O it carries.
     pub(crate) flow: FlowId,
-    /// What the queue's commands and replies hold.
+    /// What the queue's commands and completions hold.
     pub(crate) account: Account,
     /// First half of a fused operation that waits for the second.
     pub(crate) fused: Option<Box<FirstHalf>>,
@@ -112,9 +112,9 @@ impl TransportQueue {
         }
     }
 
-    /// A command is replied to: what its completion says about the submission queue.
+    /// A command is complete: what its completion says about the submission queue.
     #[inline]
-    pub(crate) fn reply(&mut self) -> u16 {
+    pub(crate) fn complete(&mut self) -> u16 {
         self.outstanding -= 1;
         if !self.flow_control {
             return 0xffff;

@@ -2,7 +2,7 @@
 
 use crate::commands::{Step, Work};
 use crate::controllers::NOBODY;
-use crate::output::ReplyKind;
+use crate::output::CommandKind;
 use crate::slots::NONE;
 use crate::subsystem::Subsystem;
 use mynah_model::io::{NamespaceId, Operation};
@@ -27,7 +27,7 @@ impl Subsystem {
         if self.queues.get(admin_queue).is_some_and(|slot| !slot.modelled) {
             self.create_model_queue(admin_queue, flow);
         }
-        let mut command = self.new_command(NONE, ReplyKind::Admin);
+        let mut command = self.new_command(NONE, CommandKind::Admin);
         command.set_work(Work::ShutDown(id));
         let pools = (1..).map(NamespaceId);
         for pool in pools.take_while(|&pool| self.model.drive().namespace_sectors(pool).is_some()) {

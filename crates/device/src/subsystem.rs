@@ -9,7 +9,9 @@ use crate::lateness::Lateness;
 use crate::media::Media as StoredMedia;
 use crate::model::Model;
 use crate::namespaces::{ControllerSet, FORMATS, Namespaces, SECTOR_BYTES, Space};
-use crate::output::{Authentication, Media, Output, Queue, Reply, ReplyData, ReplyKind};
+use crate::output::{
+    Authentication, CommandKind, Completion, CompletionData, Media, Output, Queue,
+};
 use crate::queue::{Queues, State};
 use crate::slots::NONE;
 use crate::store::StateId;
@@ -39,12 +41,12 @@ const TOO_MANY_COMMANDS: &str = "more commands than the queue has entries";
 
 /// What an admin command leads to.
 #[derive(Debug)]
-pub(crate) enum Answer {
+pub(crate) enum Outcome {
     /// It is done.
     Done(u64),
     /// It is done and has data.
     Data(Vec<u8>),
-    /// The reply comes later.
+    /// The completion comes later.
     Later,
 }
 
@@ -224,7 +226,7 @@ impl Subsystem {
         }
     }
 
-    /// A command with all its data from the host. Errors are replies.
+    /// A command with all its data from the host. Errors are completions too.
     #[inline]
     pub fn submit(&mut self, now: Now, queue: Queue, entry: &SubmissionEntry, data: &[u8]) {
         match self.take_in(now, queue) {
@@ -273,7 +275,7 @@ impl Subsystem {
     /// what it wants.
     pub fn refuse(&mut self, now: Now, queue: Queue, entry: &SubmissionEntry, status: Status) {
         if self.take_in(now, queue).is_some() {
-            self.fail(queue.0, entry, ReplyKind::Fabrics, status);
+            self.fail(queue.0, entry, CommandKind::Fabrics, status);
         }
     }
 
@@ -320,29 +322,29 @@ impl Subsystem {
         self.outputs.pop_front()
     }
 
-    /// Copies a reply's data: exactly [`ReplyData::bytes`] of them. Called once for each
-    /// reply with [`ReplyData::Media`], unless [`Subsystem::discard`] is.
+    /// Copies a completion's data: exactly [`CompletionData::bytes`] of them. Called once for each
+    /// completion with [`CompletionData::Media`], unless [`Subsystem::discard`] is.
     #[inline]
-    pub fn fill(&mut self, reply: &mut Reply, into: &mut [u8]) {
-        match &mut reply.data {
-            ReplyData::None | ReplyData::Connected(_) => {}
-            ReplyData::Bytes(bytes) => {
+    pub fn fill(&mut self, completion: &mut Completion, into: &mut [u8]) {
+        match &mut completion.data {
+            CompletionData::None | CompletionData::Connected(_) => {}
+            CompletionData::Bytes(bytes) => {
                 let length = bytes.len().min(into.len());
                 into[..length].copy_from_slice(&bytes[..length]);
             }
-            ReplyData::Media(media) => {
+            CompletionData::Media(media) => {
                 let length = (media.bytes as usize).min(into.len());
                 self.media.read(media.job.take(), media.at, &mut into[..length]);
             }
         }
     }
 
-    /// Where the data of a reply lie, if [`Subsystem::lent`] can show them there instead of
+    /// Where the data of a completion lie, if [`Subsystem::lent`] can show them there instead of
     /// [`Subsystem::fill`] copying them. Other commands may change them at any later time.
     #[inline]
-    pub fn lend(&self, data: &ReplyData) -> Option<u64> {
+    pub fn lend(&self, data: &CompletionData) -> Option<u64> {
         match data {
-            ReplyData::Media(Media { at, bytes, job: None }) if *bytes > 0 => {
+            CompletionData::Media(Media { at, bytes, job: None }) if *bytes > 0 => {
                 self.media.bytes(*at, 1).map(|_| *at)
             }
             _ => None,
@@ -356,9 +358,9 @@ impl Subsystem {
         self.media.bytes(at, most).expect("a store that lends does so always")
     }
 
-    /// A reply that nobody wants.
-    pub fn discard(&mut self, reply: Reply) {
-        if let ReplyData::Media(media) = reply.data
+    /// A completion that nobody wants.
+    pub fn discard(&mut self, completion: Completion) {
+        if let CompletionData::Media(media) = completion.data
             && let Some(job) = media.job
         {
             self.media.forget(job);
@@ -383,10 +385,10 @@ impl Subsystem {
         }
         match (status.is_success(), data) {
             (true, Some(data)) => {
-                self.reply_data(asked.queue.0, &asked.entry, ReplyKind::Fabrics, data);
+                self.complete_with_data(asked.queue.0, &asked.entry, CommandKind::Fabrics, data);
             }
-            (true, None) => self.reply(asked.queue.0, &asked.entry, ReplyKind::Fabrics, 0),
-            (false, _) => self.fail(asked.queue.0, &asked.entry, ReplyKind::Fabrics, status),
+            (true, None) => self.complete(asked.queue.0, &asked.entry, CommandKind::Fabrics, 0),
+            (false, _) => self.fail(asked.queue.0, &asked.entry, CommandKind::Fabrics, status),
         }
         true
     }
@@ -498,11 +500,13 @@ impl Subsystem {
     pub(crate) fn abandon(&mut self, queue: u32) {
         self.model.forget_requests(queue);
         let owner = self.queues.get(queue).map_or(0, |slot| slot.controller);
-        self.abandon_replies(owner, queue);
+        self.abandon_completions(owner, queue);
         let mut kept = VecDeque::with_capacity(self.outputs.len());
         for output in std::mem::take(&mut self.outputs) {
             match output {
-                Output::Reply(reply) if reply.queue.0 == queue => self.discard(reply),
+                Output::Completion(completion) if completion.queue.0 == queue => {
+                    self.discard(completion)
+                }
                 output if output.queue().0 == queue => {}
                 output => kept.push_back(output),
             }

@@ -1,6 +1,6 @@
 //! Somebody who listens to everything that goes into the model.
 
-use mynah_model::io::{Completion, Control, QueueId, Request, Tag};
+use mynah_model::io::{self, Control, QueueId, Request, Tag};
 use mynah_stamp::Time;
 
 /// Sees every input of the model, in order, and every completion.
@@ -26,5 +26,5 @@ pub trait Tap {
     fn control(&mut self, at: Time, control: &Control);
 
     /// The model has completed a command that was created at `created`.
-    fn completed(&mut self, completion: &Completion, created: Time);
+    fn completed(&mut self, completion: &io::Completion, created: Time);
 }

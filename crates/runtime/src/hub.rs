@@ -20,7 +20,7 @@ use crate::fault::{Delivery, Faults, Strike};
 use crate::prefetch::CACHE_LINE_BYTES;
 use crate::quota::{Peer as Who, Quotas, Refused, Share};
 use mynah_device::{
-    Connected, Now, Output, Queue, Reply, ReplyData, ReplyKind, Subsystem, Transport,
+    CommandKind, Completion, CompletionData, Connected, Now, Output, Queue, Subsystem, Transport,
 };
 use mynah_stamp::{Span, Time};
 use mynah_wire::fabrics::{ConnectRequest, DISCOVERY_NQN};
@@ -75,12 +75,12 @@ impl Arrival {
     }
 }
 
-/// A reply in the output, of which bytes have not been sent.
+/// A completion in the output, of which bytes have not been sent.
 #[derive(Debug)]
 struct Unsent {
     /// The output's byte count, from the connection's start, when all of it has been sent.
     end: u64,
-    reply: Reply,
+    completion: Completion,
     /// When the command itself came, if its data had to be asked for.
     asked: Option<Time>,
 }
@@ -96,7 +96,7 @@ struct Peer {
     connected: bool,
     is_admin: bool,
     /// Replies for which there is no room.
-    backlog: VecDeque<Reply>,
+    backlog: VecDeque<Completion>,
     unsent: VecDeque<Unsent>,
     sent: u64,
     /// Commands the subsystem has, but for those that may wait for ever.
@@ -138,7 +138,7 @@ pub struct Hub {
     authenticator: Option<Authenticator>,
     faults: Option<Faults>,
     /// Replies that a fault holds back, the next one last.
-    delayed: Vec<(Time, Reply)>,
+    delayed: Vec<(Time, Completion)>,
     /// What is to be told of the drive, and nobody has taken.
     warning: Option<String>,
 }
@@ -279,11 +279,13 @@ impl Hub {
             self.measure.waited_for(flow, now.model);
         }
         self.outstanding -= std::mem::take(&mut peer.outstanding);
-        for reply in std::mem::take(&mut peer.backlog) {
-            self.subsystem.discard(reply);
+        for completion in std::mem::take(&mut peer.backlog) {
+            self.subsystem.discard(completion);
         }
-        for (_, reply) in self.delayed.extract_if(.., |(_, reply)| reply.queue == queue) {
-            self.subsystem.discard(reply);
+        for (_, completion) in
+            self.delayed.extract_if(.., |(_, completion)| completion.queue == queue)
+        {
+            self.subsystem.discard(completion);
         }
         self.by_queue[queue.index()] = NOBODY;
         self.subsystem.detach(now, queue);
@@ -426,8 +428,10 @@ impl Hub {
         }
         while let Some(output) = self.subsystem.poll() {
             match output {
-                Output::Reply(reply) if self.faults.is_some() => self.deliver(now, reply),
-                Output::Reply(reply) => self.reply(reply),
+                Output::Completion(completion) if self.faults.is_some() => {
+                    self.deliver(now, completion)
+                }
+                Output::Completion(completion) => self.complete(completion),
                 Output::Close { queue, reason } => {
                     let Some(id) = self.id_of(queue) else { continue };
                     self.detach(now, id);
@@ -492,8 +496,8 @@ impl Hub {
                 }
             }
         }
-        while let Some((_, reply)) = self.delayed.pop_if(|(until, _)| *until <= now.model) {
-            self.reply(reply);
+        while let Some((_, completion)) = self.delayed.pop_if(|(until, _)| *until <= now.model) {
+            self.complete(completion);
         }
     }
 
@@ -504,19 +508,21 @@ impl Hub {
         }
     }
 
-    /// A reply, unless a fault is injected in its place.
-    fn deliver(&mut self, now: Now, reply: Reply) {
-        let delivery = match (&mut self.faults, is_io(reply.kind)) {
+    /// A completion, unless a fault is injected in its place.
+    fn deliver(&mut self, now: Now, completion: Completion) {
+        let delivery = match (&mut self.faults, is_io(completion.kind)) {
             (Some(faults), true) => faults.draw(),
             _ => Delivery::Sent,
         };
-        let Some(id) = self.id_of(reply.queue) else { return self.subsystem.discard(reply) };
+        let Some(id) = self.id_of(completion.queue) else {
+            return self.subsystem.discard(completion);
+        };
         match delivery {
-            Delivery::Sent => self.reply(reply),
+            Delivery::Sent => self.complete(completion),
             Delivery::Delayed(by) => {
                 let until = now.model + by;
                 let at = self.delayed.partition_point(|(other, _)| *other > until);
-                self.delayed.insert(at, (until, reply));
+                self.delayed.insert(at, (until, completion));
             }
             Delivery::Dropped => {
                 // It stays outstanding on the queue until the host gives up, but there is
@@ -528,10 +534,10 @@ impl Hub {
                     peer.dropped = true;
                     self.outstanding -= 1;
                 }
-                self.subsystem.discard(reply);
+                self.subsystem.discard(completion);
             }
             Delivery::Cut => {
-                self.subsystem.discard(reply);
+                self.subsystem.discard(completion);
                 self.cut(now, id);
             }
         }
@@ -541,14 +547,14 @@ impl Hub {
         self.by_queue.get(queue.index()).copied().filter(|&id| id != NOBODY)
     }
 
-    fn reply(&mut self, reply: Reply) {
+    fn complete(&mut self, completion: Completion) {
         let peer = self
-            .id_of(reply.queue)
+            .id_of(completion.queue)
             .and_then(|id| Some((id, self.peers[id as usize].as_deref_mut()?)));
-        let Some((id, peer)) = peer else { return self.subsystem.discard(reply) };
+        let Some((id, peer)) = peer else { return self.subsystem.discard(completion) };
         if !peer.connected {
-            match reply.data {
-                ReplyData::Connected(Connected { queue_id, .. }) => {
+            match completion.data {
+                CompletionData::Connected(Connected { queue_id, .. }) => {
                     peer.connected = true;
                     peer.is_admin = queue_id == 0;
                 }
@@ -558,10 +564,10 @@ impl Hub {
             }
         }
         if !peer.backlog.is_empty() || !peer.machine.has_room() {
-            peer.backlog.push_back(reply);
+            peer.backlog.push_back(completion);
             return;
         }
-        answer(&mut self.subsystem, &mut self.outstanding, peer, reply);
+        answer(&mut self.subsystem, &mut self.outstanding, peer, completion);
         if !peer.dirty {
             peer.dirty = true;
             self.dirty.push(id);
@@ -644,15 +650,15 @@ impl Hub {
         peer.machine.sent(bytes);
         peer.sent += bytes as u64;
         while let Some(unsent) = peer.unsent.pop_front_if(|unsent| unsent.end <= peer.sent) {
-            let late = self.measure.visible(now, &unsent.reply, unsent.asked);
+            let late = self.measure.visible(now, &unsent.completion, unsent.asked);
             if let Some(late) = late {
                 self.subsystem.record_lateness(late, peer.arrival.first);
             }
         }
         while peer.machine.has_room()
-            && let Some(reply) = peer.backlog.pop_front()
+            && let Some(completion) = peer.backlog.pop_front()
         {
-            answer(&mut self.subsystem, &mut self.outstanding, peer, reply);
+            answer(&mut self.subsystem, &mut self.outstanding, peer, completion);
         }
         peer.more |= stalled && peer.machine.may_receive();
         let more = peer.more;
@@ -756,7 +762,7 @@ impl Hub {
         self.peers.get(id as usize).and_then(Option::as_deref).map_or(0, |peer| {
             size_of::<Peer>()
                 + peer.machine.memory_bytes()
-                + peer.backlog.capacity() * size_of::<Reply>()
+                + peer.backlog.capacity() * size_of::<Completion>()
                 + peer.unsent.capacity() * size_of::<Unsent>()
         })
     }
@@ -783,25 +789,30 @@ fn bring_near(bytes: &[u8]) {
     std::hint::black_box(sum);
 }
 
-/// Puts a reply into the output of its connection.
-fn answer(subsystem: &mut Subsystem, outstanding: &mut u64, peer: &mut Peer, mut reply: Reply) {
-    let bytes = reply.data.bytes() as u32;
-    let entry = reply.entry;
+/// Puts a completion into the output of its connection.
+fn answer(
+    subsystem: &mut Subsystem,
+    outstanding: &mut u64,
+    peer: &mut Peer,
+    mut completion: Completion,
+) {
+    let bytes = completion.data.bytes() as u32;
+    let entry = completion.entry;
     if bytes == 0 {
-        if let ReplyData::Connected(connected) = reply.data {
+        if let CompletionData::Connected(connected) = completion.data {
             let Connected { queue_id, entries, flow_control, .. } = connected;
             peer.machine.connected(queue_id, entries, flow_control);
         }
         peer.machine.respond(&entry);
     } else if peer.machine.takes_loans()
         && pays_as_loan(bytes as usize, peer.machine.output_bytes())
-        && let Some(address) = subsystem.lend(&reply.data)
+        && let Some(address) = subsystem.lend(&completion.data)
     {
         peer.machine.respond_with_lent_data(&entry, bytes, address);
-        reply.data = ReplyData::None;
+        completion.data = CompletionData::None;
     } else {
-        peer.machine.respond_with_data(&entry, bytes, |into| subsystem.fill(&mut reply, into));
-        reply.data = ReplyData::None;
+        peer.machine.respond_with_data(&entry, bytes, |into| subsystem.fill(&mut completion, into));
+        completion.data = CompletionData::None;
     }
     let command_id = entry.command_id.get();
     let asked = peer.asked.iter().position(|&(id, _)| id == command_id);
@@ -811,11 +822,11 @@ fn answer(subsystem: &mut Subsystem, outstanding: &mut u64, peer: &mut Peer, mut
         *outstanding -= 1;
     }
     let end = peer.sent + peer.machine.output_bytes() as u64;
-    peer.unsent.push_back(Unsent { end, reply, asked });
+    peer.unsent.push_back(Unsent { end, completion, asked });
 }
 
-fn is_io(kind: ReplyKind) -> bool {
-    !matches!(kind, ReplyKind::Admin | ReplyKind::Fabrics)
+fn is_io(kind: CommandKind) -> bool {
+    !matches!(kind, CommandKind::Admin | CommandKind::Fabrics)
 }
 
 /// What a Connect takes of the quotas. Anybody may connect to the discovery subsystem, so that has

@@ -137,7 +137,7 @@ impl Subsystem {
             Work::ShutDown(controller) => self.shutdown_flushed(index, controller),
             Work::None | Work::Media | Work::Blocks(_) | Work::Fused(_) | Work::Place(_) => {}
         }
-        self.finish(index, crate::ReplyData::None);
+        self.finish(index, crate::CompletionData::None);
     }
 
     /// The power was lost: formats end, a sanitize begins anew, self-tests are forgotten.

@@ -4,8 +4,8 @@
 //! its kind until it has read the log page that belongs to it.
 
 use super::Context;
-use crate::output::ReplyKind;
-use crate::subsystem::{Answer, Subsystem};
+use crate::output::CommandKind;
+use crate::subsystem::{Outcome, Subsystem};
 use mynah_wire::nvme::feature::event as config;
 use mynah_wire::nvme::log::page;
 use mynah_wire::nvme::opcode::admin;
@@ -103,14 +103,14 @@ impl Events {
 }
 
 impl Subsystem {
-    pub(super) fn event_request(&mut self, context: Context<'_>) -> Result<Answer, Status> {
+    pub(super) fn event_request(&mut self, context: Context<'_>) -> Result<Outcome, Status> {
         let controller = self.controllers.get_mut(context.controller);
         let events = controller.ok_or(Status::INTERNAL_ERROR)?.events_mut();
         if events.requests.len() >= REQUESTS_MAX {
             return Err(Status::ASYNC_EVENT_LIMIT_EXCEEDED.do_not_retry());
         }
         events.requests.push_back(context.entry.command_id.get());
-        Ok(Answer::Later)
+        Ok(Outcome::Later)
     }
 
     /// Something has happened that a controller's host may want to hear of.
@@ -144,7 +144,7 @@ impl Subsystem {
             let result = u64::from(kind.code)
                 | u64::from(kind.information) << 8
                 | u64::from(kind.page) << 16;
-            self.reply(queue, &entry, ReplyKind::Admin, result);
+            self.complete(queue, &entry, CommandKind::Admin, result);
         }
     }
 }

@@ -8,8 +8,8 @@ use crate::controllers::Role;
 use crate::namespaces::WriteProtection;
 use crate::namespaces::reservation::Notice;
 use crate::nvm::NAMESPACE_ALL;
-use crate::output::ReplyKind;
-use crate::subsystem::{Answer, Subsystem};
+use crate::output::CommandKind;
+use crate::subsystem::{Outcome, Subsystem};
 use mynah_model::config::{Arbitration, Queues, Weights};
 use mynah_model::io::Control;
 use mynah_stamp::Span;
@@ -178,13 +178,13 @@ impl Subsystem {
         &mut self,
         context: Context<'_>,
         wanted: GetFeatures,
-    ) -> Result<Answer, Status> {
+    ) -> Result<Outcome, Status> {
         let GetFeatures { feature, select, which } = wanted;
         let role = self.role(context)?;
         let allows = self.allows(feature, role).ok_or(invalid())?;
         if select == Select::Supported {
             let bits = u64::from(allows.namespaces) << 1 | u64::from(allows.change) << 2;
-            return Ok(Answer::Done(bits));
+            return Ok(Outcome::Done(bits));
         }
         // Nothing is saved: the saved value is the default.
         let current = select == Select::Current;
@@ -246,7 +246,7 @@ impl Subsystem {
             id::ASYNCHRONOUS_EVENTS => 0,
             id::TIMESTAMP => {
                 let stamp = if current { timestamp } else { [0; 8] };
-                return Ok(Answer::Data(stamp.to_vec()));
+                return Ok(Outcome::Data(stamp.to_vec()));
             }
             id::KEEP_ALIVE if current => (controller.keep_alive().as_ps() / 1_000_000_000) as u32,
             id::KEEP_ALIVE => 0,
@@ -254,7 +254,7 @@ impl Subsystem {
             id::HOST_BEHAVIOR => {
                 let mut bytes = vec![0; HOST_BEHAVIOR_BYTES];
                 bytes[..3].copy_from_slice(&features.host_behavior);
-                return Ok(Answer::Data(bytes));
+                return Ok(Outcome::Data(bytes));
             }
             id::SANITIZE_CONFIG if current => sanitize_config,
             id::SANITIZE_CONFIG => 0,
@@ -270,7 +270,7 @@ impl Subsystem {
                 if which & 1 == 0 {
                     return Err(invalid());
                 }
-                return Ok(Answer::Data(controller.host_id().to_vec()));
+                return Ok(Outcome::Data(controller.host_id().to_vec()));
             }
             id::RESERVATION_NOTIFICATION => {
                 features.notification_masks.get(&namespace).copied().unwrap_or(0)
@@ -286,7 +286,7 @@ impl Subsystem {
             }
             _ => return Err(invalid()),
         };
-        Ok(Answer::Done(u64::from(value)))
+        Ok(Outcome::Done(u64::from(value)))
     }
 
     fn role(&self, context: Context<'_>) -> Result<Role, Status> {
@@ -338,7 +338,7 @@ impl Subsystem {
         &mut self,
         context: Context<'_>,
         wanted: SetFeatures,
-    ) -> Result<Answer, Status> {
+    ) -> Result<Outcome, Status> {
         let SetFeatures { feature, saves, value } = wanted;
         let role = self.role(context)?;
         let allows = self.allows(feature, role).ok_or(invalid())?;
@@ -364,21 +364,21 @@ impl Subsystem {
         match feature {
             id::VOLATILE_WRITE_CACHE => {
                 self.admin.write_cache = value & 1 != 0;
-                return Ok(Answer::Done(0));
+                return Ok(Outcome::Done(0));
             }
             id::KEEP_ALIVE => {
                 self.set_keep_alive(context.controller, value);
-                return Ok(Answer::Done(0));
+                return Ok(Outcome::Done(0));
             }
             id::TIMESTAMP => {
                 let short = Status::SGL_DATA_LENGTH_INVALID.do_not_retry();
                 let bytes: &[u8; 8] = context.data.first_chunk().ok_or(short)?;
                 self.admin.timestamp.set(bytes, self.now.wall);
-                return Ok(Answer::Done(0));
+                return Ok(Outcome::Done(0));
             }
             id::SANITIZE_CONFIG => {
                 self.admin.sanitize_config = value & 1;
-                return Ok(Answer::Done(0));
+                return Ok(Outcome::Done(0));
             }
             id::WRITE_PROTECTION => return self.protect(context, value),
             id::RESERVATION_PERSISTENCE => return self.persist_reservations(&active, value),
@@ -470,11 +470,11 @@ impl Subsystem {
         if warns && matches!(feature, id::TEMPERATURE_THRESHOLD | id::ASYNCHRONOUS_EVENTS) {
             self.raise(context.controller, super::event::TEMPERATURE);
         }
-        Ok(Answer::Done(result))
+        Ok(Outcome::Done(result))
     }
 
     /// The host says who it is: once, and only where Connect has not done so.
-    fn set_host_id(&mut self, context: Context<'_>, value: u32) -> Result<Answer, Status> {
+    fn set_host_id(&mut self, context: Context<'_>, value: u32) -> Result<Outcome, Status> {
         let controller = self.controllers.need_mut(context.controller)?;
         let may = controller.is_guests();
         if may && value & 1 == 0 {
@@ -487,11 +487,11 @@ impl Subsystem {
             return Err(Status::COMMAND_SEQUENCE_ERROR.do_not_retry());
         }
         controller.set_host_id(*bytes?);
-        Ok(Answer::Done(0))
+        Ok(Outcome::Done(0))
     }
 
     /// Reservations of these namespaces outlive a power loss from now on, or do not.
-    fn persist_reservations(&mut self, ids: &[u32], value: u32) -> Result<Answer, Status> {
+    fn persist_reservations(&mut self, ids: &[u32], value: u32) -> Result<Outcome, Status> {
         if value > 1 {
             return Err(invalid());
         }
@@ -511,10 +511,10 @@ impl Subsystem {
             return Err(Status::INTERNAL_ERROR);
         }
         self.describe();
-        Ok(Answer::Done(0))
+        Ok(Outcome::Done(0))
     }
 
-    fn protect(&mut self, context: Context<'_>, value: u32) -> Result<Answer, Status> {
+    fn protect(&mut self, context: Context<'_>, value: u32) -> Result<Outcome, Status> {
         let state = match value & 7 {
             0 => WriteProtection::None,
             1 => WriteProtection::On,
@@ -529,15 +529,15 @@ impl Subsystem {
         target.protect(state);
         self.describe();
         if state == WriteProtection::None {
-            return Ok(Answer::Done(0));
+            return Ok(Outcome::Done(0));
         }
         // What is protected is on stable storage (so does nvmet_set_feat_write_protect in
         // drivers/nvme/target/admin-cmd.c of Linux), and does not change any more.
         self.need_own_queue();
-        let index = self.begin_whole(context.queue, context.entry, ReplyKind::Admin, at);
+        let index = self.begin_whole(context.queue, context.entry, CommandKind::Admin, at);
         self.overtake_writes(at, index, Status::NAMESPACE_WRITE_PROTECTED.do_not_retry());
         self.flush_namespaces(index, &[at]);
         self.start(index);
-        Ok(Answer::Later)
+        Ok(Outcome::Later)
     }
 }

@@ -4,7 +4,7 @@
 //! tools expect, and refused when they are committed; activating what is there already is
 //! allowed and changes nothing.
 
-use crate::subsystem::{Answer, Subsystem};
+use crate::subsystem::{Outcome, Subsystem};
 use mynah_wire::nvme::Status;
 use mynah_wire::nvme::command::{CommitAction, FirmwareCommit, FirmwareImageDownload};
 
@@ -19,7 +19,7 @@ impl Subsystem {
     pub(super) fn firmware_download(
         &mut self,
         piece: FirmwareImageDownload,
-    ) -> Result<Answer, Status> {
+    ) -> Result<Outcome, Status> {
         let FirmwareImageDownload { bytes, offset: start } = piece;
         if start + bytes > IMAGE_BYTES_MAX || self.admin.firmware.len() >= PIECES_MAX {
             return Err(Status::INVALID_FIELD.do_not_retry());
@@ -35,18 +35,18 @@ impl Subsystem {
             return Err(Status::FIRMWARE_RANGE_OVERLAP.do_not_retry());
         }
         self.admin.firmware.insert(start, end);
-        Ok(Answer::Done(0))
+        Ok(Outcome::Done(0))
     }
 
-    pub(super) fn firmware_commit(&mut self, commit: FirmwareCommit) -> Result<Answer, Status> {
+    pub(super) fn firmware_commit(&mut self, commit: FirmwareCommit) -> Result<Outcome, Status> {
         let FirmwareCommit { slot, action } = commit;
         if slot > 1 {
             return Err(Status::FIRMWARE_SLOT_INVALID.do_not_retry());
         }
         let has_image = !std::mem::take(&mut self.admin.firmware).is_empty();
         match action {
-            CommitAction::Activate if slot == 1 => Ok(Answer::Done(0)),
-            CommitAction::ActivateNow if slot == 1 && !has_image => Ok(Answer::Done(0)),
+            CommitAction::Activate if slot == 1 => Ok(Outcome::Done(0)),
+            CommitAction::ActivateNow if slot == 1 && !has_image => Ok(Outcome::Done(0)),
             CommitAction::Activate => Err(Status::FIRMWARE_SLOT_INVALID.do_not_retry()),
             CommitAction::Replace
             | CommitAction::ReplaceAndActivate

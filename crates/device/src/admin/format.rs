@@ -6,8 +6,8 @@ use crate::commands::{Overwrite, Work};
 use crate::controllers::Controller;
 use crate::namespaces::{FORMATS, Format, Namespace, WriteProtection};
 use crate::nvm::NAMESPACE_ALL;
-use crate::output::ReplyKind;
-use crate::subsystem::{Answer, Subsystem};
+use crate::output::CommandKind;
+use crate::subsystem::{Outcome, Subsystem};
 use mynah_model::io::Operation;
 use mynah_wire::nvme::Status;
 use mynah_wire::nvme::command::{FormatNvm, SecureErase};
@@ -33,7 +33,7 @@ impl Subsystem {
         &mut self,
         context: Context<'_>,
         wanted: FormatNvm,
-    ) -> Result<Answer, Status> {
+    ) -> Result<Outcome, Status> {
         let FormatNvm { lba_format, extended, protection, secure_erase, .. } = wanted;
         let wanted = format(lba_format, extended, protection)?;
         let erasure = match secure_erase {
@@ -58,7 +58,7 @@ impl Subsystem {
             }
         }
         let first = ids.first().map_or(0, |id| *id as usize - 1);
-        let index = self.begin_whole(context.queue, context.entry, ReplyKind::Admin, first);
+        let index = self.begin_whole(context.queue, context.entry, CommandKind::Admin, first);
         if let Some(command) = self.commands.get_mut(index) {
             command.set_work(Work::Format(ids.iter().map(|&id| (id, wanted)).collect()));
             // For its time.
@@ -69,7 +69,7 @@ impl Subsystem {
         }
         let span = self.erasure_time(erasure);
         self.begin_task(span, What::Format { command: index, namespaces: ids });
-        Ok(Answer::Later)
+        Ok(Outcome::Later)
     }
 
     /// Whether a controller may destroy what a namespace holds.

@@ -4,7 +4,7 @@ use super::{Context, event, feature};
 use crate::controllers::{Controller, ERROR_ENTRIES, Role};
 use crate::namespaces::{Format, Namespace, SECTOR_BYTES};
 use crate::nvm::{NAMESPACE_ALL, compare, copy};
-use crate::subsystem::{Answer, Subsystem};
+use crate::subsystem::{Outcome, Subsystem};
 use mynah_wire::fabrics::nqn_field;
 use mynah_wire::nvme::Status;
 use mynah_wire::nvme::command::Identify;
@@ -42,7 +42,7 @@ impl Subsystem {
         &self,
         context: Context<'_>,
         wanted: Identify,
-    ) -> Result<Answer, Status> {
+    ) -> Result<Outcome, Status> {
         let controller = self.controllers.need(context.controller)?;
         let (what, id) = (wanted.structure, context.entry.namespace_id.get());
         let Identify { controller_id: of_controller, specific_id, command_set, .. } = wanted;
@@ -120,7 +120,7 @@ impl Subsystem {
             }
             _ => return Err(invalid()),
         };
-        Ok(Answer::Data(data))
+        Ok(Outcome::Data(data))
     }
 
     /// A namespace as Identify reports it: inactive ones look empty, identifiers that cannot

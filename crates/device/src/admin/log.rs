@@ -5,7 +5,7 @@ use crate::Condition;
 use crate::controllers::{CHANGED_NAMESPACES, Controller, ERROR_ENTRIES, Role};
 use crate::namespaces::SECTOR_BYTES;
 use crate::nvm::NAMESPACE_ALL;
-use crate::subsystem::{Answer, Subsystem};
+use crate::subsystem::{Outcome, Subsystem};
 use mynah_model::stats::WearState;
 use mynah_wire::nvme::Status;
 use mynah_wire::nvme::command::GetLogPage;
@@ -93,7 +93,7 @@ impl Subsystem {
         &mut self,
         context: Context<'_>,
         wanted: GetLogPage,
-    ) -> Result<Answer, Status> {
+    ) -> Result<Outcome, Status> {
         let invalid = Status::INVALID_FIELD.do_not_retry();
         let GetLogPage { bytes, offset, .. } = wanted;
         let slot = self.queues.get(context.queue).ok_or(Status::INTERNAL_ERROR)?;
@@ -111,7 +111,7 @@ impl Subsystem {
         let mut data: Vec<u8> =
             page[offset as usize..].iter().copied().take(bytes as usize).collect();
         data.resize(bytes as usize, 0);
-        Ok(Answer::Data(data))
+        Ok(Outcome::Data(data))
     }
 
     /// The whole log page.

@@ -17,14 +17,14 @@ mod timestamp;
 pub(crate) use state::AdminState;
 
 use crate::controllers::Role;
-use crate::output::ReplyKind;
-use crate::subsystem::{Answer, Subsystem};
+use crate::output::CommandKind;
+use crate::subsystem::{Outcome, Subsystem};
 use crate::transfer::check_admin;
 use mynah_wire::nvme::command::AdminCommand;
 use mynah_wire::nvme::opcode::{FABRICS, admin};
 use mynah_wire::nvme::{Status, SubmissionEntry};
 
-/// Memory that replies of an admin queue may hold; one reply more may begin.
+/// Memory that completions of an admin queue may hold; one completion more may begin.
 const HELD_BYTES_MAX: u64 = 1 << 20;
 
 /// An admin command and where it came from.
@@ -51,16 +51,18 @@ impl Subsystem {
         }
         if !controller.is_ready() {
             let status = Status::COMMAND_SEQUENCE_ERROR.do_not_retry();
-            return self.fail(queue, entry, ReplyKind::Admin, status);
+            return self.fail(queue, entry, CommandKind::Admin, status);
         }
         let role = controller.role();
         let context = Context { queue, controller: id, entry, data };
         let outcome = self.check_admin(context, role).and_then(|()| self.admin_command(context));
         match outcome {
-            Ok(Answer::Done(result)) => self.reply(queue, entry, ReplyKind::Admin, result),
-            Ok(Answer::Data(data)) => self.reply_data(queue, entry, ReplyKind::Admin, data),
-            Ok(Answer::Later) => {}
-            Err(status) => self.fail(queue, entry, ReplyKind::Admin, status),
+            Ok(Outcome::Done(result)) => self.complete(queue, entry, CommandKind::Admin, result),
+            Ok(Outcome::Data(data)) => {
+                self.complete_with_data(queue, entry, CommandKind::Admin, data)
+            }
+            Ok(Outcome::Later) => {}
+            Err(status) => self.fail(queue, entry, CommandKind::Admin, status),
         }
         self.deliver_events(id);
     }
@@ -88,14 +90,14 @@ impl Subsystem {
     }
 
     /// Carries a command out.
-    fn admin_command(&mut self, context: Context<'_>) -> Result<Answer, Status> {
+    fn admin_command(&mut self, context: Context<'_>) -> Result<Outcome, Status> {
         match AdminCommand::parse(context.entry)? {
             AdminCommand::Identify(identify) => self.identify(context, identify),
             AdminCommand::GetLogPage(wanted) => self.log_page(context, wanted),
             AdminCommand::SetFeatures(wanted) => self.set_features(context, wanted),
             AdminCommand::GetFeatures(wanted) => self.get_features(context, wanted),
             AdminCommand::AsynchronousEventRequest => self.event_request(context),
-            AdminCommand::KeepAlive => Ok(Answer::Done(0)),
+            AdminCommand::KeepAlive => Ok(Outcome::Done(0)),
             AdminCommand::Abort(abort) => self.abort(context, abort),
             AdminCommand::FormatNvm(wanted) => self.format_nvm(context, wanted),
             AdminCommand::Sanitize(wanted) => self.sanitize(context, wanted),

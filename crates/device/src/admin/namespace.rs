@@ -6,8 +6,8 @@ use crate::commands::Work;
 use crate::controllers::Controller;
 use crate::namespaces::ControllerSet;
 use crate::nvm::NAMESPACE_ALL;
-use crate::output::ReplyKind;
-use crate::subsystem::{Answer, Subsystem};
+use crate::output::CommandKind;
+use crate::subsystem::{Outcome, Subsystem};
 use mynah_wire::nvme::Status;
 use mynah_wire::nvme::command::{NamespaceManagement, NamespaceSelect};
 use mynah_wire::nvme::identify::IdentifyNamespace;
@@ -26,7 +26,7 @@ impl Subsystem {
         &mut self,
         context: Context<'_>,
         wanted: NamespaceManagement,
-    ) -> Result<Answer, Status> {
+    ) -> Result<Outcome, Status> {
         if wanted.command_set != NVM_COMMAND_SET {
             return Err(Status::COMMAND_SET_INVALID.do_not_retry());
         }
@@ -37,7 +37,7 @@ impl Subsystem {
         }
     }
 
-    fn create_namespace(&mut self, context: Context<'_>) -> Result<Answer, Status> {
+    fn create_namespace(&mut self, context: Context<'_>) -> Result<Outcome, Status> {
         let (wish, _) = IdentifyNamespace::ref_from_prefix(context.data)
             .map_err(|_| Status::SGL_DATA_LENGTH_INVALID.do_not_retry())?;
         let index = wish.format & 0xf | wish.format >> 1 & 0x30;
@@ -72,10 +72,10 @@ impl Subsystem {
         }
         self.namespaces.insert(namespace);
         self.describe();
-        Ok(Answer::Done(u64::from(id)))
+        Ok(Outcome::Done(u64::from(id)))
     }
 
-    fn delete_namespaces(&mut self, context: Context<'_>) -> Result<Answer, Status> {
+    fn delete_namespaces(&mut self, context: Context<'_>) -> Result<Outcome, Status> {
         let ids: Vec<u32> = match context.entry.namespace_id.get() {
             NAMESPACE_ALL => self.namespaces.iter().map(|it| it.id()).collect(),
             id => vec![id],
@@ -85,7 +85,7 @@ impl Subsystem {
             let namespace = namespace.ok_or(Status::INVALID_NAMESPACE.do_not_retry())?;
             self.may_be_emptied(namespace, context.controller)?;
         }
-        let index = self.begin_whole(context.queue, context.entry, ReplyKind::Admin, 0);
+        let index = self.begin_whole(context.queue, context.entry, CommandKind::Admin, 0);
         let mut extents = Vec::new();
         for id in ids {
             let at = id as usize - 1;
@@ -101,14 +101,14 @@ impl Subsystem {
         }
         self.describe();
         self.start(index);
-        Ok(Answer::Later)
+        Ok(Outcome::Later)
     }
 
     pub(super) fn namespace_attachment(
         &mut self,
         context: Context<'_>,
         attaches: bool,
-    ) -> Result<Answer, Status> {
+    ) -> Result<Outcome, Status> {
         let id = context.entry.namespace_id.get();
         if id == NAMESPACE_ALL {
             return Err(invalid());
@@ -155,7 +155,7 @@ impl Subsystem {
             self.namespace_changed_for(controller, id);
         }
         self.describe();
-        Ok(Answer::Done(0))
+        Ok(Outcome::Done(0))
     }
 
     /// Bytes that lie in namespaces.

@@ -7,9 +7,9 @@ use super::Context;
 use crate::admin::background::{Erasure, What};
 use crate::commands::{Overwrite, Step, Work};
 use crate::namespaces::WriteProtection;
-use crate::output::ReplyKind;
+use crate::output::CommandKind;
 use crate::slots::NONE;
-use crate::subsystem::{Answer, Subsystem};
+use crate::subsystem::{Outcome, Subsystem};
 use mynah_model::io::{NamespaceId, Operation};
 use mynah_stamp::Span;
 use mynah_wire::nvme::Status;
@@ -101,10 +101,10 @@ impl Subsystem {
         &mut self,
         context: Context<'_>,
         command: Command,
-    ) -> Result<Answer, Status> {
+    ) -> Result<Outcome, Status> {
         if command.action() == Some(SanitizeAction::ExitFailureMode) {
             // A sanitize never fails here.
-            return Ok(Answer::Done(0));
+            return Ok(Outcome::Done(0));
         }
         if command.keeps_allocated() && self.admin.sanitize_config == 0 {
             return Err(Status::INVALID_FIELD.do_not_retry());
@@ -121,12 +121,12 @@ impl Subsystem {
         self.admin.sanitize = Sanitize { state: State::UnderWay, command, writes: 0 };
         // It has begun when that is on stable storage: from then on nothing stops it.
         self.media.outdate_description();
-        let index = self.begin_whole(context.queue, context.entry, ReplyKind::Admin, 0);
+        let index = self.begin_whole(context.queue, context.entry, CommandKind::Admin, 0);
         let ready = self.flush_store();
         self.wait_for(index, ready);
         self.start(index);
         self.restart_sanitize();
-        Ok(Answer::Later)
+        Ok(Outcome::Later)
     }
 
     pub(crate) fn restart_sanitize(&mut self) {
@@ -141,7 +141,7 @@ impl Subsystem {
     /// The time is over: everything goes, in the store and in the model.
     pub(crate) fn erase_sanitized(&mut self) {
         self.need_own_queue();
-        let command = self.new_command(NONE, ReplyKind::Admin);
+        let command = self.new_command(NONE, CommandKind::Admin);
         let index = self.insert(command);
         let mut steps = Vec::new();
         for id in (1..).map(NamespaceId) {

@@ -5,7 +5,7 @@
 use super::{Context, identify};
 use crate::admin::background::What;
 use crate::nvm::NAMESPACE_ALL;
-use crate::subsystem::{Answer, Subsystem};
+use crate::subsystem::{Outcome, Subsystem};
 use mynah_stamp::Span;
 use mynah_wire::nvme::Status;
 use mynah_wire::nvme::command::SelfTestCode;
@@ -33,7 +33,7 @@ impl Subsystem {
         &mut self,
         context: Context<'_>,
         code: SelfTestCode,
-    ) -> Result<Answer, Status> {
+    ) -> Result<Outcome, Status> {
         let namespace = context.entry.namespace_id.get();
         if !matches!(namespace, 0 | NAMESPACE_ALL) {
             self.namespaces.active(context.controller, namespace)?;
@@ -43,7 +43,7 @@ impl Subsystem {
             SelfTestCode::Extended => Span::from_secs(u64::from(identify::SELF_TEST_MINUTES) * 60),
             SelfTestCode::Abort => {
                 self.abort_self_test(1);
-                return Ok(Answer::Done(0));
+                return Ok(Outcome::Done(0));
             }
             SelfTestCode::Reserved(_) => return Err(Status::INVALID_FIELD.do_not_retry()),
         };
@@ -52,7 +52,7 @@ impl Subsystem {
         }
         let controller = context.controller;
         self.begin_task(span, What::SelfTest(SelfTest { code, namespace, controller }));
-        Ok(Answer::Done(0))
+        Ok(Outcome::Done(0))
     }
 
     /// Ends a test that is under way, if there is one.

@@ -1,11 +1,11 @@
 //! How commands begin, and the memory that they hold.
 
 use super::Command;
-use crate::output::ReplyKind;
+use crate::output::CommandKind;
 use crate::subsystem::Subsystem;
 use mynah_wire::nvme::{Status, SubmissionEntry};
 
-/// Memory that commands and replies of an I/O queue may hold: enough for a deep queue of
+/// Memory that commands and completions of an I/O queue may hold: enough for a deep queue of
 /// large reads of blocks with metadata.
 pub(super) const HELD_BYTES_MAX: u64 = 32 << 20;
 
@@ -15,7 +15,7 @@ impl Subsystem {
         &mut self,
         queue: u32,
         entry: &SubmissionEntry,
-        kind: ReplyKind,
+        kind: CommandKind,
         namespace: usize,
     ) -> u32 {
         self.begin_at(queue, entry, kind, namespace, entry.start_lba())
@@ -26,7 +26,7 @@ impl Subsystem {
         &mut self,
         queue: u32,
         entry: &SubmissionEntry,
-        kind: ReplyKind,
+        kind: CommandKind,
         namespace: usize,
     ) -> u32 {
         self.begin_at(queue, entry, kind, namespace, 0)
@@ -36,7 +36,7 @@ impl Subsystem {
         &mut self,
         queue: u32,
         entry: &SubmissionEntry,
-        kind: ReplyKind,
+        kind: CommandKind,
         namespace: usize,
         start: u64,
     ) -> u32 {
@@ -46,7 +46,7 @@ impl Subsystem {
 
     /// A command that comes now and does nothing yet.
     #[inline]
-    pub(crate) fn new_command(&self, queue: u32, kind: ReplyKind) -> Command {
+    pub(crate) fn new_command(&self, queue: u32, kind: CommandKind) -> Command {
         Command::new(queue, kind, self.now.model)
     }
 
@@ -62,7 +62,7 @@ impl Subsystem {
         self.queues.get(queue).map_or(Ok(()), |slot| slot.account.check(HELD_BYTES_MAX))
     }
 
-    /// Has a command hold memory until its reply is dropped.
+    /// Has a command hold memory until its completion is dropped.
     pub(crate) fn hold(&mut self, index: u32, bytes: usize) {
         if let Some(command) = self.commands.get_mut(index)
             && let Some(slot) = self.queues.get(command.queue)

@@ -4,9 +4,9 @@ use crate::StoreJob;
 use crate::held::Held;
 use crate::namespaces::{Extent, Format};
 use crate::nvm::protection::Check;
-use crate::output::{Reply, ReplyKind};
+use crate::output::{CommandKind, Completion};
 use crate::slots::NONE;
-use mynah_model::io::{self, Completion, NamespaceId, Operation};
+use mynah_model::io::{self, NamespaceId, Operation};
 use mynah_stamp::{StageSpans, Time};
 use mynah_wire::nvme::command::BlockCommand;
 use mynah_wire::nvme::{Status, SubmissionEntry};
@@ -38,9 +38,9 @@ pub(crate) enum Work {
     Media,
     /// Brings blocks together and does something with them.
     Blocks(Box<Blocks>),
-    /// Stands in the model's queue for a command whose work is done beside it, with its reply
+    /// Stands in the model's queue for a command whose work is done beside it, with its completion
     /// when that is done.
-    Place(Option<Box<Reply>>),
+    Place(Option<Box<Completion>>),
     /// Ends, and with it the second half of a fused command.
     Fused(Box<SubmissionEntry>),
     /// Namespaces get new formats.
@@ -57,7 +57,7 @@ pub(crate) enum Work {
 #[derive(Debug)]
 pub(crate) enum Then {
     /// They go to the host; `strip`: without their protection information.
-    Reply { strip: bool },
+    ToHost { strip: bool },
     /// They are checked, no more.
     Check,
     /// They are compared with the host's.
@@ -108,11 +108,11 @@ pub(crate) struct BlockRun {
 
 #[derive(Debug)]
 pub(crate) struct Command {
-    /// The transport queue; NONE when nobody wants the reply.
+    /// The transport queue; NONE when nobody wants the completion.
     pub(super) queue: u32,
     pub(super) command_id: u16,
     pub(super) opcode: u8,
-    pub(super) kind: ReplyKind,
+    pub(super) kind: CommandKind,
     pub(super) status: Status,
     /// Index of the namespace.
     pub(super) namespace: u32,
@@ -150,7 +150,7 @@ pub(crate) struct Command {
 impl Command {
     /// A command that came at `arrival` and does nothing yet.
     #[inline]
-    pub(crate) fn new(queue: u32, kind: ReplyKind, arrival: Time) -> Command {
+    pub(crate) fn new(queue: u32, kind: CommandKind, arrival: Time) -> Command {
         Command {
             queue,
             command_id: 0,
@@ -210,11 +210,11 @@ impl Command {
     }
 
     /// It stands in the model's queue for a command whose work is done beside it.
-    pub(crate) fn in_place(self, reply: Option<Box<Reply>>) -> Command {
-        Command { work: Work::Place(reply), direct: true, waiting: 1, ..self }
+    pub(crate) fn in_place(self, completion: Option<Box<Completion>>) -> Command {
+        Command { work: Work::Place(completion), direct: true, waiting: 1, ..self }
     }
 
-    /// The transport queue; NONE when nobody wants the reply.
+    /// The transport queue; NONE when nobody wants the completion.
     #[inline]
     pub(crate) fn queue(&self) -> u32 {
         self.queue
@@ -236,7 +236,7 @@ impl Command {
     }
 
     #[inline]
-    pub(crate) fn kind(&self) -> ReplyKind {
+    pub(crate) fn kind(&self) -> CommandKind {
         self.kind
     }
 
@@ -413,29 +413,29 @@ impl Command {
     /// Whether the end of this operation of the model is the end of a command that has done nothing
     /// out of the ordinary.
     #[inline]
-    pub(crate) fn ends_plainly_with(&self, completion: &Completion) -> bool {
+    pub(crate) fn ends_plainly_with(&self, ended: &io::Completion) -> bool {
         self.waiting == 1
             && self.steps.is_empty()
             && self.stages.is_none()
             && self.certain.is_none()
             && matches!(self.work, Work::None | Work::Media)
-            && completion.status == io::Status::Success
+            && ended.status == io::Status::Success
             && self.status.is_success()
     }
 
     /// An operation of the model has ended, and took so long.
-    pub(crate) fn step_took(&mut self, completion: &Completion) {
+    pub(crate) fn step_took(&mut self, ended: &io::Completion) {
         let stages = self.stages.get_or_insert_default();
-        for (stage, span) in completion.stages.iter() {
+        for (stage, span) in ended.stages.iter() {
             stages.add(stage, span);
         }
-        self.due = Some(completion.at);
+        self.due = Some(ended.at);
     }
 
-    /// Nobody wants its reply any more. Formats and deletions go on all the same.
+    /// Nobody wants its completion any more. Formats and deletions go on all the same.
     pub(crate) fn orphan(&mut self) {
         self.queue = NONE;
-        if self.kind != ReplyKind::Admin {
+        if self.kind != CommandKind::Admin {
             self.steps.clear();
         }
     }

@@ -1,7 +1,7 @@
 //! How commands end.
 
 use super::{Command, Work};
-use crate::output::{Media, Output, Queue, Reply, ReplyData};
+use crate::output::{Completion, CompletionData, Media, Output, Queue};
 use crate::slots::NONE;
 use crate::subsystem::Subsystem;
 use mynah_model::io;
@@ -10,17 +10,17 @@ use mynah_wire::nvme::{CompletionEntry, Status};
 impl Subsystem {
     /// Ends a command that has done nothing out of the ordinary: most of them.
     #[inline]
-    pub(crate) fn finish_plain(&mut self, index: u32, completion: &io::Completion) {
+    pub(crate) fn finish_plain(&mut self, index: u32, ended: &io::Completion) {
         let Some(command) = self.commands.get(index) else { return };
         let Some(slot) = self.queues.get_mut(command.queue) else {
-            return self.finish(index, ReplyData::None);
+            return self.finish(index, CompletionData::None);
         };
         if command.exclusive {
-            return self.finish(index, ReplyData::None);
+            return self.finish(index, CompletionData::None);
         }
         let (is_guests, flow) = (slot.guest.is_some(), slot.flow);
         let mut entry = CompletionEntry::new(command.command_id, Status::SUCCESS, 0);
-        entry.queue_head.set(slot.reply());
+        entry.queue_head.set(slot.complete());
         self.health.count(command.opcode, command.bytes);
         let is_media = matches!(command.work, Work::Media);
         let media = Media { at: command.at, bytes: command.bytes, job: command.job };
@@ -28,34 +28,34 @@ impl Subsystem {
         let (arrival, transfer, direct) = (command.arrival, command.transfer, command.direct);
         self.commands.release(index);
         // Made where it goes: it is large.
-        let reply = || Reply {
+        let completion = || Completion {
             queue,
             flow,
             entry,
-            data: if is_media { ReplyData::Media(media) } else { ReplyData::None },
+            data: if is_media { CompletionData::Media(media) } else { CompletionData::None },
             kind,
             bytes,
             arrival,
-            due: Some(completion.at),
-            stages: completion.stages,
+            due: Some(ended.at),
+            stages: ended.stages,
             transfer,
             direct,
             _held: None,
         };
         match is_guests {
-            false => self.outputs.push_back(Output::Reply(reply())),
-            true => self.reply_to_guest(reply()),
+            false => self.outputs.push_back(Output::Completion(completion())),
+            true => self.post_to_guest(completion()),
         }
         self.health.end(self.commands.len(), self.now.wall);
     }
 
-    /// Ends a command: replies, or forgets it if nobody listens.
-    pub(crate) fn finish(&mut self, index: u32, data: ReplyData) {
+    /// Ends a command: completes it, or forgets it if nobody listens.
+    pub(crate) fn finish(&mut self, index: u32, data: CompletionData) {
         self.end(index, data);
         self.has_ended(index);
     }
 
-    fn end(&mut self, index: u32, mut data: ReplyData) {
+    fn end(&mut self, index: u32, mut data: CompletionData) {
         let Some(command) = self.commands.remove(index) else { return };
         self.health.end(self.commands.len(), self.now.wall);
         if command.exclusive {
@@ -64,7 +64,7 @@ impl Subsystem {
         let slot = if command.queue == NONE { None } else { self.queues.get_mut(command.queue) };
         let mut status = command.status;
         let (head, flow) = match slot {
-            Some(slot) => (slot.reply(), slot.flow),
+            Some(slot) => (slot.complete(), slot.flow),
             None => {
                 return if let Some(job) = command.job {
                     self.media.forget(job);
@@ -76,18 +76,18 @@ impl Subsystem {
             self.health.count(command.opcode, command.bytes);
             if matches!(command.work, Work::Media) {
                 let media = Media { at: command.at, bytes: command.bytes, job: command.job };
-                data = ReplyData::Media(media);
+                data = CompletionData::Media(media);
             }
         } else {
             if let Some(job) = command.job {
                 self.media.forget(job);
             }
             status = self.command_failed(&command, status);
-            data = ReplyData::None;
+            data = CompletionData::None;
         }
         let mut entry = CompletionEntry::new(command.command_id, status, 0);
         entry.queue_head.set(head);
-        self.push(Reply {
+        self.post(Completion {
             queue: Queue(command.queue),
             flow,
             entry,

@@ -5,7 +5,7 @@
 
 use super::{Command, Then, Work};
 use crate::namespaces::reservation::HostId;
-use crate::output::ReplyKind;
+use crate::output::CommandKind;
 use crate::slots::NONE;
 use crate::subsystem::Subsystem;
 use mynah_wire::nvme::Status;
@@ -92,7 +92,7 @@ impl Subsystem {
 
 /// Whether a command reads or changes blocks of its namespace.
 fn has_blocks(command: &Command) -> bool {
-    let is_io = command.kind != ReplyKind::Admin && !matches!(command.work, Work::Place(_));
+    let is_io = command.kind != CommandKind::Admin && !matches!(command.work, Work::Place(_));
     is_io
         && matches!(
             command.opcode,

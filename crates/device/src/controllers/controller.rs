@@ -6,7 +6,7 @@ use crate::admin::feature::Features;
 use crate::config::Transport;
 use crate::guest::PCI_EXPRESS;
 use crate::namespaces::reservation::HostId;
-use crate::output::Reply;
+use crate::output::Completion;
 use crate::slots::NONE;
 use core::net::IpAddr;
 use mynah_model::io::FlowId;
@@ -77,7 +77,7 @@ pub(crate) struct Controller {
     /// Whether it takes doorbells from guest memory, too.
     pub(super) has_shadow_doorbells: bool,
     /// Replies to commands from guest memory.
-    pub(super) replies: VecDeque<Reply>,
+    pub(super) completions: VecDeque<Completion>,
 }
 
 /// What a controller begins with.
@@ -129,7 +129,7 @@ impl Controller {
             flow: NOBODY,
             queues_max,
             has_shadow_doorbells: false,
-            replies: VecDeque::new(),
+            completions: VecDeque::new(),
         }
     }
 
@@ -285,23 +285,23 @@ impl Controller {
         self.has_shadow_doorbells = offers;
     }
 
-    /// Has a reply to a command from guest memory wait for its function.
+    /// Has a completion of a command from guest memory wait for its function.
     #[inline]
-    pub(crate) fn push_reply(&mut self, reply: Reply) {
-        self.replies.push_back(reply);
+    pub(crate) fn push_completion(&mut self, completion: Completion) {
+        self.completions.push_back(completion);
     }
 
     /// The next of them.
     #[inline]
-    pub(crate) fn take_reply(&mut self) -> Option<Reply> {
-        self.replies.pop_front()
+    pub(crate) fn take_completion(&mut self) -> Option<Completion> {
+        self.completions.pop_front()
     }
 
     /// Takes those of a queue.
-    pub(crate) fn take_replies_of(&mut self, queue: u32) -> VecDeque<Reply> {
-        let all = std::mem::take(&mut self.replies).into_iter();
-        let (gone, kept) = all.partition(|reply| reply.queue.0 == queue);
-        self.replies = kept;
+    pub(crate) fn take_completions_of(&mut self, queue: u32) -> VecDeque<Completion> {
+        let all = std::mem::take(&mut self.completions).into_iter();
+        let (gone, kept) = all.partition(|completion| completion.queue.0 == queue);
+        self.completions = kept;
         gone
     }
 

@@ -139,7 +139,7 @@ impl Controllers {
 }
 
 impl Subsystem {
-    /// The names of the flows that replies belong to ([`crate::Reply::flow`]) and that the drive
+    /// The names of the flows that completions belong to ([`crate::Completion::flow`]) and that the drive
     /// tells apart ([`mynah_model::Drive::blame`]), by number: the hosts with I/O queues, in the
     /// order in which they came. A flow keeps its number for good, so this only grows.
     pub fn flow_names(&self) -> Vec<String> {

@@ -122,7 +122,7 @@ impl Controller {
         self.admin_queue = NONE;
         self.configuration = Configuration::default();
         self.host_id = [0; 16];
-        self.replies.clear();
+        self.completions.clear();
     }
 
     /// Keep-alive timeout; zero: none.

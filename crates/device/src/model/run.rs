@@ -3,7 +3,7 @@
 use super::{ModelRequest, OWN_QUEUE};
 use crate::commands::{Command, Step, Work};
 use crate::config::Timing;
-use crate::output::ReplyKind;
+use crate::output::CommandKind;
 use crate::slots::NONE;
 use crate::store::Ready;
 use crate::subsystem::Subsystem;
@@ -119,9 +119,9 @@ impl Subsystem {
     #[inline]
     pub(crate) fn step(&mut self, index: u32, step: Step) {
         let Some(command) = self.commands.get(index) else { return };
-        let (slot, own) = (command.queue(), command.kind() == ReplyKind::Admin);
+        let (slot, own) = (command.queue(), command.kind() == CommandKind::Admin);
         let queue = match command.kind() {
-            ReplyKind::Admin => self.queue_of_own_step(index),
+            CommandKind::Admin => self.queue_of_own_step(index),
             _ if command.is_direct() => QueueId(slot as u16),
             _ if self.queues.get(slot).is_some_and(|queue| queue.guest.is_some()) => {
                 self.queue_of_guests_step(index, &step)

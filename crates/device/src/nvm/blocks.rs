@@ -4,7 +4,7 @@
 use super::protection::{METADATA_BYTES, brought_together, complement};
 use crate::commands::{BlockRun, Blocks, Overwrite, Segment, Then, Work};
 use crate::namespaces::SECTOR_BYTES;
-use crate::output::{ReplyData, ReplyKind};
+use crate::output::{CommandKind, CompletionData};
 use crate::slots::NONE;
 use crate::subsystem::Subsystem;
 use mynah_wire::nvme::Status;
@@ -74,7 +74,7 @@ impl Subsystem {
         let Some(command) = self.commands.get_mut(index) else { return };
         let orphan = command.queue() == NONE;
         match command.work() {
-            Work::None | Work::Media => return self.finish(index, ReplyData::None),
+            Work::None | Work::Media => return self.finish(index, CompletionData::None),
             Work::Fused(_) => return self.finish_fused(index, Status::SUCCESS),
             // The power was lost, or its queue has gone.
             Work::Place(_) => return drop(self.remove_place(index)),
@@ -115,7 +115,7 @@ impl Subsystem {
             if let Then::CompareAndWrite { second, .. } = then {
                 return self.fail_fused(index, status, &second.entry);
             }
-            return self.finish(index, ReplyData::None);
+            return self.finish(index, CompletionData::None);
         }
         let data = self.collect(&data);
         let block_sectors =
@@ -129,14 +129,14 @@ impl Subsystem {
             if let Then::CompareAndWrite { second, .. } = then {
                 return self.fail_fused(index, status, &second.entry);
             }
-            return self.finish(index, ReplyData::None);
+            return self.finish(index, CompletionData::None);
         }
         match then {
-            Then::Reply { strip } => {
+            Then::ToHost { strip } => {
                 let bytes = self.join(namespace, data, &metadata, strip);
-                self.finish(index, ReplyData::Bytes(bytes));
+                self.finish(index, CompletionData::Bytes(bytes));
             }
-            Then::Check => self.finish(index, ReplyData::None),
+            Then::Check => self.finish(index, CompletionData::None),
             Then::Compare { data: host, strip } => {
                 let stored = self.join(namespace, data, &metadata, strip);
                 if let Some(command) = self.commands.get_mut(index)
@@ -144,7 +144,7 @@ impl Subsystem {
                 {
                     command.set_status(Status::COMPARE_FAILURE);
                 }
-                self.finish(index, ReplyData::None);
+                self.finish(index, CompletionData::None);
             }
             Then::CompareAndWrite { data: host, strip, second } => {
                 let stored = self.join(namespace, data, &metadata, strip);
@@ -213,7 +213,7 @@ impl Subsystem {
     /// could bring it back.
     pub(crate) fn overwrite(&mut self, index: u32, overwrite: Overwrite) {
         // The model deallocates for good: a power cut does not bring back what was erased.
-        let own = self.commands.get(index).is_some_and(|it| it.kind() == ReplyKind::Admin);
+        let own = self.commands.get(index).is_some_and(|it| it.kind() == CommandKind::Admin);
         if !self.media.keeps_replaced() || own {
             return self.apply(index, overwrite);
         }

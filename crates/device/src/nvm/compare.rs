@@ -4,7 +4,7 @@
 use super::protection::Check;
 use super::{Access, check_range};
 use crate::commands::{BlockRun, Command, FusedWrite, Then, Work};
-use crate::output::{Queue, Reply, ReplyData, ReplyKind};
+use crate::output::{CommandKind, Completion, CompletionData, Queue};
 use crate::slots::NONE;
 use crate::subsystem::Subsystem;
 use mynah_model::io::Operation;
@@ -62,7 +62,7 @@ impl Subsystem {
         let data = data.get(..moved).ok_or(Status::SGL_DATA_LENGTH_INVALID.do_not_retry())?;
         let bad = namespace.uncorrectable().first_in(start, u64::from(blocks));
         self.check_held(queue)?;
-        let index = self.begin(queue, entry, ReplyKind::OtherIo, at);
+        let index = self.begin(queue, entry, CommandKind::OtherIo, at);
         if let Some(bad) = bad {
             self.unreadable(index, bad);
         }
@@ -108,7 +108,7 @@ impl Subsystem {
         }
         let check = Check::of(&io, format)?;
         let bad = namespace.uncorrectable().first_in(start, u64::from(blocks));
-        let index = self.begin(queue, entry, ReplyKind::OtherIo, at);
+        let index = self.begin(queue, entry, CommandKind::OtherIo, at);
         if let Some(bad) = bad {
             self.unreadable(index, bad);
         }
@@ -152,8 +152,8 @@ impl Subsystem {
         let (compare, io) = match halves(&first, entry) {
             Ok(halves) => halves,
             Err(status) => {
-                self.fail(queue, &first, ReplyKind::OtherIo, status);
-                return self.fail(queue, entry, ReplyKind::Write, aborted);
+                self.fail(queue, &first, CommandKind::OtherIo, status);
+                return self.fail(queue, entry, CommandKind::Write, aborted);
             }
         };
         // The write's own errors come first: nothing is to be compared in vain.
@@ -166,24 +166,24 @@ impl Subsystem {
         let (at, check) = match checked {
             Ok(checked) => checked,
             Err(status) => {
-                self.fail(queue, &first, ReplyKind::OtherIo, aborted);
-                return self.fail(queue, entry, ReplyKind::Write, status);
+                self.fail(queue, &first, CommandKind::OtherIo, aborted);
+                return self.fail(queue, entry, CommandKind::Write, status);
             }
         };
         if self.namespaces.get(at).is_some_and(|it| it.is_exclusive()) {
             let half = FirstHalf { entry: first, data: first_data };
             let write = NvmCommand::Write(io);
             if let Err(status) = self.put_off(queue, entry, write, data, at, Some(half)) {
-                self.fail(queue, &first, ReplyKind::OtherIo, status);
-                self.fail(queue, entry, ReplyKind::Write, aborted);
+                self.fail(queue, &first, CommandKind::OtherIo, status);
+                self.fail(queue, entry, CommandKind::Write, aborted);
             }
             return;
         }
         let second = Box::new(FusedWrite { entry: *entry, io, data: data.to_vec(), check });
         let compared = self.compare_then(queue, &first, compare, &first_data, Some(second));
         if let Err(status) = compared {
-            self.fail(queue, &first, ReplyKind::OtherIo, status);
-            self.fail(queue, entry, ReplyKind::Write, aborted);
+            self.fail(queue, &first, CommandKind::OtherIo, status);
+            self.fail(queue, entry, CommandKind::Write, aborted);
         }
     }
 
@@ -231,7 +231,7 @@ impl Subsystem {
             status = command.status();
             command.set_status(Status::ABORTED_FAILED_FUSED);
         }
-        self.finish(index, ReplyData::None);
+        self.finish(index, CompletionData::None);
         if queue == NONE {
             return;
         }
@@ -244,14 +244,14 @@ impl Subsystem {
         }
         let Some(slot) = self.queues.get_mut(queue) else { return };
         let mut completion = CompletionEntry::new(id, status, 0);
-        completion.queue_head.set(slot.reply());
+        completion.queue_head.set(slot.complete());
         let flow = slot.flow;
-        self.push(Reply {
+        self.post(Completion {
             queue: Queue(queue),
             flow,
             entry: completion,
-            data: ReplyData::None,
-            kind: ReplyKind::Write,
+            data: CompletionData::None,
+            kind: CommandKind::Write,
             bytes,
             arrival,
             due,
@@ -287,6 +287,6 @@ fn halves(
     Ok((compare, write))
 }
 
-fn kind(entry: &SubmissionEntry) -> ReplyKind {
-    if entry.opcode == nvm::WRITE { ReplyKind::Write } else { ReplyKind::OtherIo }
+fn kind(entry: &SubmissionEntry) -> CommandKind {
+    if entry.opcode == nvm::WRITE { CommandKind::Write } else { CommandKind::OtherIo }
 }

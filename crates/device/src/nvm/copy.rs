@@ -3,7 +3,7 @@
 use super::protection::{Check, complement};
 use super::{Access, check_range};
 use crate::commands::{BlockRun, Then};
-use crate::output::ReplyKind;
+use crate::output::CommandKind;
 use crate::subsystem::Subsystem;
 use mynah_model::io::Operation;
 use mynah_wire::nvme::command::{Copy, NvmCommand, Protection};
@@ -76,7 +76,7 @@ impl Subsystem {
         let check = Check::new(writes, format).checked(to, format)?;
         let through = self.through(copy.force_unit_access);
         self.check_held(queue)?;
-        let index = self.begin(queue, entry, ReplyKind::OtherIo, at);
+        let index = self.begin(queue, entry, CommandKind::OtherIo, at);
         if let Some(bad) = bad {
             self.unreadable(index, bad);
         }
@@ -115,7 +115,7 @@ impl Subsystem {
                     if let Some(command) = self.commands.get_mut(index) {
                         command.set_status(status);
                     }
-                    return self.finish(index, crate::ReplyData::None);
+                    return self.finish(index, crate::CompletionData::None);
                 }
             }
         }
@@ -125,7 +125,7 @@ impl Subsystem {
             if let Some(command) = self.commands.get_mut(index) {
                 command.set_status(status);
             }
-            return self.finish(index, crate::ReplyData::None);
+            return self.finish(index, crate::CompletionData::None);
         }
         self.write_blocks(index, namespace, to, blocks, Some((data, metadata)), through);
         self.go_on(index);

@@ -5,7 +5,7 @@ use super::protection::{Check, METADATA_BYTES, complement, spread};
 use super::{Access, check_range};
 use crate::commands::Overwrite;
 use crate::namespaces::SECTOR_BYTES;
-use crate::output::ReplyKind;
+use crate::output::CommandKind;
 use crate::subsystem::Subsystem;
 use mynah_model::io::Operation;
 use mynah_wire::nvme::command::{BlockCommand, DatasetManagement, NvmCommand};
@@ -62,7 +62,7 @@ impl Subsystem {
             };
             self.check_marks(runs.iter().filter(adds).count())?;
         }
-        let index = self.begin_whole(queue, entry, ReplyKind::Trim, at);
+        let index = self.begin_whole(queue, entry, CommandKind::Trim, at);
         if deallocates {
             let mut discards = Vec::new();
             for (start, blocks) in runs {
@@ -130,7 +130,7 @@ impl Subsystem {
         let check = Check::of(&io, format)?;
         self.check_cleared(at, start, blocks)?;
         let through = self.through(io.force_unit_access);
-        let index = self.begin(queue, entry, ReplyKind::Trim, at);
+        let index = self.begin(queue, entry, CommandKind::Trim, at);
         let write = if through { Operation::WriteThrough } else { Operation::Write };
         if io.deallocates {
             // The edges that fill no whole unit are written.
@@ -207,7 +207,7 @@ impl Subsystem {
         self.check_marks(namespace.uncorrectable().mark_adds(start, blocks).into())?;
         self.namespaces.need_mut(at)?.mark(start, blocks);
         self.media.outdate_description();
-        self.reply(queue, entry, ReplyKind::OtherIo, 0);
+        self.complete(queue, entry, CommandKind::OtherIo, 0);
         Ok(())
     }
 }

@@ -5,7 +5,7 @@ use super::{Access, NAMESPACE_ALL, check_range};
 use crate::commands::{BlockRun, Command, Overwrite, Step, Then};
 use crate::config::Timing;
 use crate::namespaces::SECTOR_BYTES;
-use crate::output::{Media, Output, Queue, Reply, ReplyData, ReplyKind};
+use crate::output::{CommandKind, Completion, CompletionData, Media, Output, Queue};
 use crate::slots::NONE;
 use crate::store::{PREFETCHED_BYTES, Ready};
 use crate::subsystem::Subsystem;
@@ -65,11 +65,11 @@ impl Subsystem {
         check_room(entry, plain.bytes.into())?;
         let ready = self.media.fetch(plain.at, plain.bytes);
         if self.config.timing == Timing::Immediate && ready == Ready::Now {
-            self.answer_plain(queue, entry, ReplyKind::Read, &plain);
+            self.complete_plain(queue, entry, CommandKind::Read, &plain);
             return Ok(());
         }
         self.bring_near(&plain);
-        let mut command = self.plain_command(queue, entry, ReplyKind::Read, &plain);
+        let mut command = self.plain_command(queue, entry, CommandKind::Read, &plain);
         command.read_from_media(ready.job());
         self.start_plain(command, &plain, Operation::Read, ready);
         Ok(())
@@ -105,10 +105,10 @@ impl Subsystem {
         }
         let ready = self.media.write(plain.at, data);
         if self.config.timing == Timing::Immediate && ready == Ready::Now {
-            self.answer_plain(queue, entry, ReplyKind::Write, &plain);
+            self.complete_plain(queue, entry, CommandKind::Write, &plain);
             return Ok(());
         }
-        let command = self.plain_command(queue, entry, ReplyKind::Write, &plain);
+        let command = self.plain_command(queue, entry, CommandKind::Write, &plain);
         self.start_plain(command, &plain, Operation::Write, ready);
         Ok(())
     }
@@ -118,7 +118,7 @@ impl Subsystem {
         &self,
         queue: u32,
         entry: &SubmissionEntry,
-        kind: ReplyKind,
+        kind: CommandKind,
         plain: &Plain,
     ) -> Command {
         self.new_command(queue, kind)
@@ -128,28 +128,28 @@ impl Subsystem {
 
     /// Answers a plain command at once.
     #[inline]
-    fn answer_plain(
+    fn complete_plain(
         &mut self,
         queue: u32,
         entry: &SubmissionEntry,
-        kind: ReplyKind,
+        kind: CommandKind,
         plain: &Plain,
     ) {
         let Some(slot) = self.queues.get_mut(queue) else { return };
         let (is_guests, flow, arrival) = (slot.guest.is_some(), slot.flow, self.now.model);
-        let mut completion = CompletionEntry::new(entry.command_id.get(), Status::SUCCESS, 0);
-        completion.queue_head.set(slot.reply());
+        let mut done = CompletionEntry::new(entry.command_id.get(), Status::SUCCESS, 0);
+        done.queue_head.set(slot.complete());
         self.health.count(entry.opcode, plain.bytes);
         // Made where it goes: it is large.
-        let reply = || Reply {
+        let completion = || Completion {
             queue: Queue(queue),
             flow,
-            entry: completion,
+            entry: done,
             data: match kind {
-                ReplyKind::Read => {
-                    ReplyData::Media(Media { at: plain.at, bytes: plain.bytes, job: None })
+                CommandKind::Read => {
+                    CompletionData::Media(Media { at: plain.at, bytes: plain.bytes, job: None })
                 }
-                _ => ReplyData::None,
+                _ => CompletionData::None,
             },
             kind,
             bytes: plain.bytes,
@@ -161,8 +161,8 @@ impl Subsystem {
             _held: None,
         };
         match is_guests {
-            false => self.outputs.push_back(Output::Reply(reply())),
-            true => self.reply_to_guest(reply()),
+            false => self.outputs.push_back(Output::Completion(completion())),
+            true => self.post_to_guest(completion()),
         }
     }
 
@@ -208,14 +208,14 @@ impl Subsystem {
         check_room(entry, moved.into())?;
         self.check_held(queue)?;
         let bad = namespace.uncorrectable().first_in(start, u64::from(blocks));
-        let index = self.begin(queue, entry, ReplyKind::Read, at);
+        let index = self.begin(queue, entry, CommandKind::Read, at);
         if let Some(bad) = bad {
             self.unreadable(index, bad);
         }
         self.set_bytes(index, blocks << format.shift);
         let run = BlockRun { start, blocks, check };
         self.hold(index, moved as usize);
-        self.gather(index, at, vec![run], Then::Reply { strip });
+        self.gather(index, at, vec![run], Then::ToHost { strip });
         self.add_steps(index, at, Operation::Read, start, u64::from(blocks));
         self.start(index);
         Ok(())
@@ -256,7 +256,7 @@ impl Subsystem {
         let (data, metadata) = self.split(at, start, blocks, data, check)?;
         self.check_cleared(at, start, u64::from(blocks))?;
         let through = self.through(io.force_unit_access);
-        let index = self.begin(queue, entry, ReplyKind::Write, at);
+        let index = self.begin(queue, entry, CommandKind::Write, at);
         self.set_bytes(index, blocks << format.shift);
         self.write_blocks(index, at, start, u64::from(blocks), Some((data, metadata)), through);
         let operation = if through { Operation::WriteThrough } else { Operation::Write };
@@ -355,7 +355,7 @@ impl Subsystem {
             return Err(Status::SANITIZE_IN_PROGRESS);
         }
         let first = namespaces.first().copied().unwrap_or(0);
-        let index = self.begin_whole(queue, entry, ReplyKind::Flush, first);
+        let index = self.begin_whole(queue, entry, CommandKind::Flush, first);
         self.flush_namespaces(index, &namespaces);
         self.start(index);
         Ok(())

@@ -12,7 +12,7 @@ pub(crate) use io::Plain;
 
 use crate::commands::Step;
 use crate::namespaces::{Namespace, WriteProtection};
-use crate::output::ReplyKind;
+use crate::output::CommandKind;
 use crate::subsystem::Subsystem;
 use mynah_model::io::Operation;
 use mynah_wire::nvme::command::NvmCommand;
@@ -56,7 +56,7 @@ impl Subsystem {
         match NvmCommand::parse(entry) {
             Ok(command) => self.carry_out(queue, entry, command, data),
             Err(_) if entry.opcode == FABRICS => self.submit_fabrics(queue, entry, data),
-            Err(status) => self.fail(queue, entry, ReplyKind::OtherIo, status),
+            Err(status) => self.fail(queue, entry, CommandKind::OtherIo, status),
         }
     }
 
@@ -170,18 +170,18 @@ impl Subsystem {
     }
 }
 
-/// What replies to a command are counted as.
-pub(crate) fn kind_of(command: NvmCommand) -> ReplyKind {
+/// What completions of a command are counted as.
+pub(crate) fn kind_of(command: NvmCommand) -> CommandKind {
     match command {
-        NvmCommand::Read(_) => ReplyKind::Read,
-        NvmCommand::Write(_) => ReplyKind::Write,
-        NvmCommand::Flush => ReplyKind::Flush,
-        NvmCommand::DatasetManagement(_) | NvmCommand::WriteZeroes(_) => ReplyKind::Trim,
+        NvmCommand::Read(_) => CommandKind::Read,
+        NvmCommand::Write(_) => CommandKind::Write,
+        NvmCommand::Flush => CommandKind::Flush,
+        NvmCommand::DatasetManagement(_) | NvmCommand::WriteZeroes(_) => CommandKind::Trim,
         NvmCommand::Compare(_)
         | NvmCommand::Verify(_)
         | NvmCommand::WriteUncorrectable(_)
         | NvmCommand::Copy(_)
-        | NvmCommand::Reservation(_) => ReplyKind::OtherIo,
+        | NvmCommand::Reservation(_) => CommandKind::OtherIo,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::Access;
 use crate::namespaces::reservation::{HostId, Notice, Notices, Reservations};
-use crate::output::ReplyKind;
+use crate::output::CommandKind;
 use crate::subsystem::Subsystem;
 use crate::transfer::check_room;
 use mynah_wire::nvme::command::{AcquireAction, ReservationCommand, ReservationReport};
@@ -33,7 +33,7 @@ impl Subsystem {
         match wanted {
             ReservationCommand::Report(wanted) => {
                 let report = self.reservation_report(at, entry, wanted)?;
-                self.reply_data(queue, entry, ReplyKind::OtherIo, report);
+                self.complete_with_data(queue, entry, CommandKind::OtherIo, report);
                 Ok(())
             }
             ReservationCommand::Register(wanted) => {
@@ -89,10 +89,10 @@ impl Subsystem {
         self.give_notice(at as u32 + 1, notices);
         let is_kept = persists || before.persists();
         if !is_kept && preempted.is_empty() {
-            self.reply(queue, entry, ReplyKind::OtherIo, 0);
+            self.complete(queue, entry, CommandKind::OtherIo, 0);
             return Ok(());
         }
-        let index = self.begin_whole(queue, entry, ReplyKind::OtherIo, at);
+        let index = self.begin_whole(queue, entry, CommandKind::OtherIo, at);
         if is_kept {
             // It is done when it is on stable storage.
             self.media.outdate_description();

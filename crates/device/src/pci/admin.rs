@@ -156,7 +156,7 @@ impl Function {
             completions.disown(queue.slot);
             for waiting in std::mem::take(&mut completions.backlog) {
                 match waiting.submission == id {
-                    true => subsystem.discard(waiting.reply),
+                    true => subsystem.discard(waiting.completion),
                     false => completions.backlog.push_back(waiting),
                 }
             }
@@ -174,7 +174,7 @@ impl Function {
         };
         self.active_completions.retain(|&other| other != id);
         for waiting in queue.backlog {
-            subsystem.discard(waiting.reply);
+            subsystem.discard(waiting.completion);
         }
         Ok(())
     }

@@ -9,7 +9,7 @@ use super::memory::{Guest, GuestMemory, Unmapped, Watch};
 use super::modelled::{host_to_store, store_to_host};
 use crate::Now;
 use crate::controllers::NOBODY;
-use crate::output::ReplyKind;
+use crate::output::CommandKind;
 use crate::subsystem::Subsystem;
 use mynah_wire::nvme::{CompletionEntry, Status, SubmissionEntry};
 use zerocopy::{FromZeros, IntoBytes};
@@ -49,7 +49,7 @@ impl Default for Batch {
 #[inline]
 fn plain_of(subsystem: &Subsystem, slot: u32, entry: &SubmissionEntry) -> Option<Plain> {
     let (kind, found) = subsystem.guest_plain(slot, entry).ok()??;
-    let writes = kind == ReplyKind::Write;
+    let writes = kind == CommandKind::Write;
     let plain = Plain { writes, at: found.at, bytes: found.bytes };
     subsystem.media.prefetch(found.at, found.bytes).then_some(plain)
 }
@@ -90,7 +90,7 @@ impl Function {
         worked
     }
 
-    /// Gives a queue's commands to the subsystem one by one, so that each has a reply.
+    /// Gives a queue's commands to the subsystem one by one, so that each has a completion.
     fn serve_singly<M: GuestMemory + ?Sized>(
         &mut self,
         subsystem: &mut Subsystem,
@@ -169,7 +169,7 @@ impl Function {
             return self.fail(subsystem);
         }
         let flow = subsystem.queues.get(slot).map_or(NOBODY, |queue| queue.flow);
-        for (kind, count) in [ReplyKind::Read, ReplyKind::Write].into_iter().zip(counts) {
+        for (kind, count) in [CommandKind::Read, CommandKind::Write].into_iter().zip(counts) {
             if count.commands > 0 {
                 watch.plain(flow, kind, count.commands, count.bytes);
             }

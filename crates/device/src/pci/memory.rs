@@ -1,6 +1,6 @@
 //! What a function needs of its host.
 
-use crate::output::{Reply, ReplyKind};
+use crate::output::{CommandKind, Completion};
 use mynah_model::io::FlowId;
 use mynah_stamp::Time;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -79,7 +79,7 @@ pub(super) fn set_doorbell(doorbells: &[AtomicU32], index: usize, value: u32) {
 
 /// What becomes of a completion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fate {
+pub enum Posting {
     /// It is posted.
     Posted,
     /// It is posted at that time of the host's, or later.
@@ -91,23 +91,23 @@ pub enum Fate {
 /// Somebody who hears of every command that has ended, once its completion is in the host's
 /// memory.
 pub trait Watch {
-    /// A command. Its data have been moved; [`Reply::data`] means nothing any more.
-    fn completed(&mut self, reply: &Reply);
+    /// A command. Its data have been moved; [`Completion::data`] means nothing any more.
+    fn completed(&mut self, completion: &Completion);
 
     /// So many reads or writes that did nothing out of the ordinary, of a subsystem without
     /// timing ([`crate::Timing::Immediate`]): all came and ended in this very turn. They belong to
-    /// `flow` ([`Reply::flow`]).
-    fn plain(&mut self, flow: FlowId, kind: ReplyKind, commands: u32, bytes: u64);
+    /// `flow` ([`Completion::flow`]).
+    fn plain(&mut self, flow: FlowId, kind: CommandKind, commands: u32, bytes: u64);
 
     /// What becomes of the completion of an I/O command, whose data have been moved. Only asked
     /// after [`Function::expect_faults`](super::Function::expect_faults).
-    fn fate(&mut self) -> Fate {
-        Fate::Posted
+    fn posting(&mut self) -> Posting {
+        Posting::Posted
     }
 }
 
 /// Nobody listens.
 impl Watch for () {
-    fn completed(&mut self, _reply: &Reply) {}
-    fn plain(&mut self, _flow: FlowId, _kind: ReplyKind, _commands: u32, _bytes: u64) {}
+    fn completed(&mut self, _reply: &Completion) {}
+    fn plain(&mut self, _flow: FlowId, _kind: CommandKind, _commands: u32, _bytes: u64) {}
 }

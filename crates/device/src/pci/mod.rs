@@ -40,7 +40,7 @@ mod sparse;
 mod turn;
 
 pub(crate) use config_space::VENDOR_ID;
-pub use memory::{Fate, Guest, GuestMemory, Unmapped, Watch};
+pub use memory::{Guest, GuestMemory, Posting, Unmapped, Watch};
 pub(crate) use queue::Aggregation;
 pub use sparse::SparseMemory;
 
@@ -169,7 +169,7 @@ pub struct Function {
     /// Completions were posted, or taken, and no interrupt has been thought of since.
     unsettled: bool,
     next_at: Option<Time>,
-    /// Whether completions ask for their fate, and when the next one is due that is held back.
+    /// Whether completions ask whether they are posted, and when the next one is due that is held back.
     has_faults: bool,
     held_until: Option<Time>,
 }
@@ -359,7 +359,7 @@ impl Function {
         [self.next_at, self.held_until].into_iter().flatten().min()
     }
 
-    /// Has every completion of an I/O command ask for its fate ([`Watch::fate`]), from now on. Then
+    /// Has every completion of an I/O command ask whether it is posted ([`Watch::posting`]), from now on. Then
     /// no commands are carried out in batches.
     pub fn expect_faults(&mut self) {
         self.has_faults = true;

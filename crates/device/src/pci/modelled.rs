@@ -84,7 +84,7 @@ impl Function {
         match subsystem.guest_plain(slot, &entry) {
             Ok(Some((kind, plain))) => {
                 let mut segments = self.spare();
-                let to_host = kind == crate::ReplyKind::Read;
+                let to_host = kind == crate::CommandKind::Read;
                 match segments.find(memory, &entry, plain.bytes, to_host) {
                     Ok(()) => {
                         let transfer = self.keep(slot, segments);

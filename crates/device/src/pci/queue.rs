@@ -1,6 +1,6 @@
 //! Submission and completion queues in guest memory.
 
-use crate::output::Reply;
+use crate::output::Completion;
 use crate::slots::NONE;
 use mynah_stamp::{Span, Time};
 use std::collections::VecDeque;
@@ -27,7 +27,7 @@ pub(super) struct Submission {
     /// Commands whose data go to the host when they end: identifier and transfer.
     pub(super) pending: Vec<(u16, u32)>,
     /// Completions that a fault holds back, and until when, the next one first.
-    pub(super) held: VecDeque<(Time, Reply)>,
+    pub(super) held: VecDeque<(Time, Completion)>,
 }
 
 impl Submission {
@@ -97,7 +97,7 @@ impl Submission {
 #[derive(Debug)]
 pub(super) struct Backlogged {
     pub(super) submission: u16,
-    pub(super) reply: Reply,
+    pub(super) completion: Completion,
 }
 
 /// A completion queue.

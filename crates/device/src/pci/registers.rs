@@ -179,7 +179,7 @@ impl Function {
         for queue in self.completions.iter_mut() {
             if let Some(queue) = queue.take() {
                 for waiting in queue.backlog {
-                    subsystem.discard(waiting.reply);
+                    subsystem.discard(waiting.completion);
                 }
             }
         }

@@ -1,13 +1,13 @@
-//! A turn: what the doorbells say, what the subsystem has replied, and which interrupts are
+//! A turn: what the doorbells say, what the subsystem has completed, and which interrupts are
 //! due.
 
 use super::data::Segments;
-use super::memory::{Fate, Guest, GuestMemory, Unmapped, Watch, doorbell};
+use super::memory::{Guest, GuestMemory, Posting, Unmapped, Watch, doorbell};
 use super::queue::{Aggregation, Backlogged, Signal};
 use super::{Function, NONE};
 use crate::Now;
 use crate::admin::event;
-use crate::output::{Reply, ReplyData};
+use crate::output::{Completion, CompletionData};
 use crate::subsystem::Subsystem;
 use mynah_wire::nvme::{Status, SubmissionEntry};
 use std::sync::atomic::{AtomicU32, Ordering, fence};
@@ -83,7 +83,7 @@ impl Function {
             if self.has_faults {
                 worked |= self.release_held(now, subsystem, guest, watch);
             }
-            worked |= self.take_replies(now, subsystem, guest, watch);
+            worked |= self.take_completions(now, subsystem, guest, watch);
             if self.unsettled || self.next_at.is_some() {
                 self.signal(now, subsystem);
             }
@@ -241,10 +241,10 @@ impl Function {
             }
             while let Some(queue) = &mut self.completions[id]
                 && queue.room() > 0
-                && let Some(Backlogged { submission, mut reply }) = queue.backlog.pop_front()
+                && let Some(Backlogged { submission, mut completion }) = queue.backlog.pop_front()
             {
                 worked = true;
-                self.post(now, subsystem, guest.memory, submission, &mut reply, watch);
+                self.post(now, subsystem, guest.memory, submission, &mut completion, watch);
             }
         }
         worked
@@ -299,7 +299,7 @@ impl Function {
     }
 
     /// Gives a command to the subsystem, with its data from the host; data for the host go out
-    /// with the reply.
+    /// with the completion.
     pub(super) fn submit<M: GuestMemory + ?Sized>(
         &mut self,
         subsystem: &mut Subsystem,
@@ -343,7 +343,7 @@ impl Function {
         Ok(())
     }
 
-    fn take_replies<M: GuestMemory + ?Sized, W: Watch + ?Sized>(
+    fn take_completions<M: GuestMemory + ?Sized, W: Watch + ?Sized>(
         &mut self,
         now: Now,
         subsystem: &mut Subsystem,
@@ -351,37 +351,37 @@ impl Function {
         watch: &mut W,
     ) -> bool {
         let mut worked = false;
-        while let Some(mut reply) = subsystem.take_guest_reply(self.controller) {
+        while let Some(mut completion) = subsystem.take_guest_completion(self.controller) {
             worked = true;
-            let id = subsystem.guest_queue_id(reply.queue.0);
-            let command_id = reply.entry.command_id.get();
-            let mut transfer = reply.transfer;
+            let id = subsystem.guest_queue_id(completion.queue.0);
+            let command_id = completion.entry.command_id.get();
+            let mut transfer = completion.transfer;
             if transfer == NONE
                 && let Some(queue) = &mut self.submissions[usize::from(id)]
                 && let Some(at) = queue.pending.iter().position(|(it, _)| *it == command_id)
             {
                 transfer = queue.pending.swap_remove(at).1;
             }
-            if self.deliver(subsystem, guest.memory, transfer, &mut reply).is_err() {
+            if self.deliver(subsystem, guest.memory, transfer, &mut completion).is_err() {
                 let status = Status::DATA_TRANSFER_ERROR.to_bits() << 1;
-                reply.entry.status_and_phase.set(status);
+                completion.entry.status_and_phase.set(status);
             }
             self.forget(transfer);
-            let fate = match self.has_faults && id > 0 {
-                true => watch.fate(),
-                false => Fate::Posted,
+            let posting = match self.has_faults && id > 0 {
+                true => watch.posting(),
+                false => Posting::Posted,
             };
-            match fate {
-                Fate::Posted => self.post_or_keep(now, subsystem, guest, id, reply, watch),
-                Fate::Held(until) => {
+            match posting {
+                Posting::Posted => self.post_or_keep(now, subsystem, guest, id, completion, watch),
+                Posting::Held(until) => {
                     let Some(queue) = &mut self.submissions[usize::from(id)] else { continue };
                     let at = queue.held.partition_point(|(other, _)| *other <= until);
-                    queue.held.insert(at, (until, reply));
+                    queue.held.insert(at, (until, completion));
                     let next = self.held_until.map_or(until, |next| next.min(until));
                     self.held_until = Some(next);
                 }
                 // Its place in the completion queue is free again.
-                Fate::Dropped => subsystem.completions_freed(reply.queue.0, 1),
+                Posting::Dropped => subsystem.completions_freed(completion.queue.0, 1),
             }
         }
         worked
@@ -394,17 +394,18 @@ impl Function {
         subsystem: &mut Subsystem,
         guest: Guest<'_, M>,
         id: u16,
-        mut reply: Reply,
+        mut completion: Completion,
         watch: &mut W,
     ) {
         let Some(queue) = &self.submissions[usize::from(id)] else { return };
-        let completion = usize::from(queue.completion);
-        let Some(completions) = &mut self.completions[completion] else { return };
+        let Some(completions) = &mut self.completions[usize::from(queue.completion)] else {
+            return;
+        };
         if completions.room() == 0 || !completions.backlog.is_empty() {
-            completions.backlog.push_back(Backlogged { submission: id, reply });
+            completions.backlog.push_back(Backlogged { submission: id, completion });
             return;
         }
-        self.post(now, subsystem, guest.memory, id, &mut reply, watch);
+        self.post(now, subsystem, guest.memory, id, &mut completion, watch);
     }
 
     /// Posts what a fault has held back until now; whether there was something.
@@ -429,24 +430,24 @@ impl Function {
                     self.held_until = Some(next);
                     break;
                 }
-                let Some((_, reply)) = queue.held.pop_front() else { break };
-                self.post_or_keep(now, subsystem, guest, id, reply, watch);
+                let Some((_, completion)) = queue.held.pop_front() else { break };
+                self.post_or_keep(now, subsystem, guest, id, completion, watch);
             }
         }
         true
     }
 
-    /// Copies a reply's data to where the host wants them.
+    /// Copies a completion's data to where the host wants them.
     fn deliver<M: GuestMemory + ?Sized>(
         &mut self,
         subsystem: &mut Subsystem,
         memory: &M,
         transfer: u32,
-        reply: &mut Reply,
+        completion: &mut Completion,
     ) -> Result<(), Unmapped> {
-        let data = std::mem::replace(&mut reply.data, ReplyData::None);
+        let data = std::mem::replace(&mut completion.data, CompletionData::None);
         let Some(transfer) = self.transfers.get(transfer) else {
-            if let ReplyData::Media(media) = data
+            if let CompletionData::Media(media) = data
                 && let Some(job) = media.job
             {
                 subsystem.media.forget(job);
@@ -454,9 +455,9 @@ impl Function {
             return Ok(());
         };
         match data {
-            ReplyData::None | ReplyData::Connected(_) => Ok(()),
-            ReplyData::Bytes(bytes) => transfer.segments.write(memory, 0, &bytes),
-            ReplyData::Media(media) => {
+            CompletionData::None | CompletionData::Connected(_) => Ok(()),
+            CompletionData::Bytes(bytes) => transfer.segments.write(memory, 0, &bytes),
+            CompletionData::Media(media) => {
                 self.scratch.resize(media.bytes as usize, 0);
                 subsystem.media.read(media.job, media.at, &mut self.scratch);
                 transfer.segments.write(memory, 0, &self.scratch)
@@ -471,14 +472,14 @@ impl Function {
         subsystem: &mut Subsystem,
         memory: &M,
         id: u16,
-        reply: &mut Reply,
+        completion: &mut Completion,
         watch: &mut W,
     ) {
         let Some(queue) = &self.submissions[usize::from(id)] else { return };
         let Some(completions) = &mut self.completions[usize::from(queue.completion)] else {
             return;
         };
-        let entry = &mut reply.entry;
+        let entry = &mut completion.entry;
         entry.queue_head.set(queue.head as u16);
         entry.queue_id.set(id);
         entry.status_and_phase.set(entry.status_and_phase.get() & !1 | completions.phase());
@@ -488,7 +489,7 @@ impl Function {
         }
         completions.posted(1, queue.slot, now.wall);
         self.unsettled = true;
-        watch.completed(reply);
+        watch.completed(completion);
     }
 
     /// Raises the interrupts that are due.

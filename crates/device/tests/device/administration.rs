@@ -481,7 +481,7 @@ fn replies_that_nobody_takes_are_bounded() {
         world.submit(admin, log_page(page::SUPPORTED_LOG_PAGES, 128 << 10, 0), &[]);
     }
     let mut kept = vec![];
-    while let Some(mynah_device::Output::Reply(reply)) = world.subsystem.poll() {
+    while let Some(mynah_device::Output::Completion(reply)) = world.subsystem.poll() {
         kept.push(reply);
     }
     let bytes: usize = kept.iter().map(|reply| reply.data.bytes()).sum();

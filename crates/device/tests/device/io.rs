@@ -1,7 +1,7 @@
 //! Reads, writes and their kin.
 
 use crate::support::*;
-use mynah_device::{ReplyKind, Timing};
+use mynah_device::{CommandKind, Timing};
 use mynah_stamp::Span;
 use mynah_wire::nvme::Status;
 use mynah_wire::nvme::opcode::nvm;
@@ -31,7 +31,7 @@ fn completions_carry_the_modelled_time() {
     let before = world.now;
     let id = world.submit(io, read(0, 8), &[]);
     let (reply, _) = world.reply(io, id);
-    assert_eq!(reply.kind, ReplyKind::Read);
+    assert_eq!(reply.kind, CommandKind::Read);
     assert_eq!((reply.arrival, reply.bytes), (before, 4096));
     let due = reply.due.expect("modelled");
     assert_eq!(due, world.now);

@@ -1,8 +1,8 @@
 //! A host in virtual time that does not need a transport, and small drives.
 
 use mynah_device::{
-    Authentication, Now, Output, Queue, RamStore, Ready, Reply, ReplyData, Store, StoreError,
-    StoreJob, Subsystem, SubsystemConfig, Timing, Transport,
+    Authentication, Completion, CompletionData, Now, Output, Queue, RamStore, Ready, Store,
+    StoreError, StoreJob, Subsystem, SubsystemConfig, Timing, Transport,
 };
 use mynah_model::Drive;
 use mynah_model::config::{Config, Firmware, WriteBack};
@@ -92,7 +92,7 @@ pub(crate) struct World {
     pub(crate) subsystem: Subsystem,
     pub(crate) now: Time,
     /// Replies that nobody has asked for yet, their data copied.
-    replies: VecDeque<(Reply, Vec<u8>)>,
+    replies: VecDeque<(Completion, Vec<u8>)>,
     pub(crate) closed: Vec<(Queue, &'static str)>,
     /// Authentication commands that wait for somebody to answer them.
     pub(crate) asked: Vec<Authentication>,
@@ -182,10 +182,10 @@ impl World {
     pub(crate) fn take(&mut self) {
         while let Some(output) = self.subsystem.poll() {
             match output {
-                Output::Reply(mut reply) => {
+                Output::Completion(mut reply) => {
                     let mut data = vec![0; reply.data.bytes()];
                     self.subsystem.fill(&mut reply, &mut data);
-                    reply.data = ReplyData::None;
+                    reply.data = CompletionData::None;
                     self.replies.push_back((reply, data));
                 }
                 Output::Close { queue, reason } => self.closed.push((queue, reason)),
@@ -215,14 +215,14 @@ impl World {
     }
 
     /// Every reply that nobody has asked for.
-    pub(crate) fn all_replies(&mut self) -> Vec<((Queue, u16), Reply)> {
+    pub(crate) fn all_replies(&mut self) -> Vec<((Queue, u16), Completion)> {
         self.take();
         let replies = std::mem::take(&mut self.replies).into_iter();
         replies.map(|(reply, _)| ((reply.queue, reply.entry.command_id.get()), reply)).collect()
     }
 
     /// The reply to a command, if there is one already.
-    pub(crate) fn reply_now(&mut self, queue: Queue, id: u16) -> Option<(Reply, Vec<u8>)> {
+    pub(crate) fn reply_now(&mut self, queue: Queue, id: u16) -> Option<(Completion, Vec<u8>)> {
         self.take();
         let at = self
             .replies
@@ -232,7 +232,7 @@ impl World {
     }
 
     /// The reply to a command, waiting for it.
-    pub(crate) fn reply(&mut self, queue: Queue, id: u16) -> (Reply, Vec<u8>) {
+    pub(crate) fn reply(&mut self, queue: Queue, id: u16) -> (Completion, Vec<u8>) {
         for _ in 0..1_000_000 {
             if let Some(reply) = self.reply_now(queue, id) {
                 return reply;

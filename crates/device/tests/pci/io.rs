@@ -3,7 +3,7 @@
 use crate::shared::{self, pattern, read, write};
 use crate::support::*;
 use mynah_device::pci::GuestMemory;
-use mynah_device::{ReplyKind, Timing};
+use mynah_device::{CommandKind, Timing};
 use mynah_model::config::{Config, Fault};
 use mynah_stamp::{Span, Stage, Time};
 use mynah_wire::nvme::entry::DataPointer;
@@ -41,7 +41,7 @@ fn completions_are_heard_of_with_where_their_time_went() {
     assert_eq!(host.send(1, write(0, 8), &[7; 4096]), Status::SUCCESS);
     assert_eq!(host.fetch(1, read(0, 8), 4096).0, Status::SUCCESS);
     let [first, second] = &host.ears.heard[..] else { panic!("{:?}", host.ears.heard) };
-    assert_eq!((first.kind, second.kind), (ReplyKind::Write, ReplyKind::Read));
+    assert_eq!((first.kind, second.kind), (CommandKind::Write, CommandKind::Read));
     for heard in [first, second] {
         assert_eq!((heard.queue_id, heard.bytes), (1, 4096));
         assert!(heard.stages.get(Stage::SubmissionQueue) > Span::ZERO);
@@ -71,8 +71,8 @@ fn plain_commands_without_timing_are_counted() {
     lost.set_prps(1 << 50, 0);
     assert_eq!(host.status(1, lost), Status::DATA_TRANSFER_ERROR);
     assert_eq!(host.ears.plain, [(1, 4096), (5, 2560)]);
-    let kinds: Vec<ReplyKind> = host.ears.heard[heard..].iter().map(|it| it.kind).collect();
-    assert_eq!(kinds, [ReplyKind::Read]);
+    let kinds: Vec<CommandKind> = host.ears.heard[heard..].iter().map(|it| it.kind).collect();
+    assert_eq!(kinds, [CommandKind::Read]);
 }
 
 /// An SGL descriptor.

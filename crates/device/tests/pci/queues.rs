@@ -2,7 +2,7 @@
 
 use crate::shared::{self, entry, get_feature, pattern, read, set_feature, write};
 use crate::support::*;
-use mynah_device::pci::{Fate, Function, FunctionConfig, Guest, GuestMemory, Region};
+use mynah_device::pci::{Function, FunctionConfig, Guest, GuestMemory, Posting, Region};
 use mynah_device::{Now, RamStore, Timing};
 use mynah_stamp::Span;
 use mynah_wire::nvme::opcode::{admin, nvm};
@@ -33,7 +33,7 @@ fn completions_are_dropped_and_held_back() {
         host.set_prps(&mut one, at, 512);
         // Three times as many as a queue has entries.
         for _ in 0..40 {
-            host.ears.fates.extend([Fate::Dropped; 5]);
+            host.ears.fates.extend([Posting::Dropped; 5]);
             for _ in 0..5 {
                 host.submit(1, one);
             }
@@ -43,7 +43,7 @@ fn completions_are_dropped_and_held_back() {
         assert_eq!(host.function.outstanding(&host.subsystem), 0, "{timing:?}");
         // One is late, and does not keep the other.
         let until = host.now + Span::from_ms(5);
-        host.ears.fates.extend([Fate::Held(until), Fate::Posted]);
+        host.ears.fates.extend([Posting::Held(until), Posting::Posted]);
         let (late, prompt) = (host.submit(1, one), host.submit(1, one));
         host.completion(1, prompt);
         assert!(host.now < until && host.done.is_empty(), "{timing:?}");
@@ -51,14 +51,14 @@ fn completions_are_dropped_and_held_back() {
         host.completion(1, late);
         assert!(host.now >= until, "{timing:?}");
         // A queue that goes takes along what is held back.
-        host.ears.fates.push_back(Fate::Held(host.now + Span::from_ms(5)));
+        host.ears.fates.push_back(Posting::Held(host.now + Span::from_ms(5)));
         host.submit(1, one);
         host.wait(Span::from_ms(1));
         assert_eq!(host.delete(admin::DELETE_SUBMISSION_QUEUE, 1), Status::SUCCESS);
         host.wait(Span::from_ms(10));
         assert!(host.done.is_empty(), "{timing:?}");
         // Admin commands are left alone.
-        host.ears.fates.push_back(Fate::Dropped);
+        host.ears.fates.push_back(Posting::Dropped);
         let mut admin_command = get_feature(7, 0, 0);
         admin_command.set_prps(0, 0);
         assert_eq!(host.status(0, admin_command), Status::SUCCESS);
@@ -457,7 +457,7 @@ fn answer(
     loop {
         host.turn();
         if let Some(output) = host.subsystem.poll() {
-            let mynah_device::Output::Reply(mut reply) = output else { panic!() };
+            let mynah_device::Output::Completion(mut reply) = output else { panic!() };
             assert_eq!(reply.queue, queue);
             let mut bytes = vec![0; reply.data.bytes()];
             host.subsystem.fill(&mut reply, &mut bytes);

@@ -2,9 +2,12 @@
 
 use crate::shared;
 use mynah_device::pci::{
-    DOORBELL_BYTES, Fate, Function, FunctionConfig, Guest, GuestMemory, Region, SparseMemory, Watch,
+    DOORBELL_BYTES, Function, FunctionConfig, Guest, GuestMemory, Posting, Region, SparseMemory,
+    Watch,
 };
-use mynah_device::{Now, RamStore, Reply, ReplyKind, Store, Subsystem, SubsystemConfig, Timing};
+use mynah_device::{
+    CommandKind, Completion, Now, RamStore, Store, Subsystem, SubsystemConfig, Timing,
+};
 use mynah_model::Drive;
 use mynah_model::config::Config;
 use mynah_model::io::FlowId;
@@ -23,7 +26,7 @@ const MEMORY: u64 = 0x10_0000;
 /// What the driver of the function hears of a command.
 #[derive(Clone, Debug)]
 pub(crate) struct Heard {
-    pub(crate) kind: ReplyKind,
+    pub(crate) kind: CommandKind,
     pub(crate) queue_id: u16,
     pub(crate) command_id: u16,
     pub(crate) bytes: u32,
@@ -39,7 +42,7 @@ pub(crate) struct Ears {
     /// Whose its commands are.
     pub(crate) flow: Option<FlowId>,
     /// Of the next completions that ask for it.
-    pub(crate) fates: VecDeque<Fate>,
+    pub(crate) fates: VecDeque<Posting>,
 }
 
 impl Ears {
@@ -50,12 +53,12 @@ impl Ears {
 }
 
 impl Watch for Ears {
-    fn completed(&mut self, reply: &Reply) {
-        if reply.kind != ReplyKind::Admin {
+    fn completed(&mut self, reply: &Completion) {
+        if reply.kind != CommandKind::Admin {
             self.belongs_to(reply.flow);
         }
         // Of what takes long by itself, a format say, the model knows but a part.
-        if let Some(due) = reply.due.filter(|_| reply.kind != ReplyKind::Admin) {
+        if let Some(due) = reply.due.filter(|_| reply.kind != CommandKind::Admin) {
             assert_eq!(due.since(reply.arrival), reply.stages.total(), "{reply:?}");
         }
         self.heard.push(Heard {
@@ -69,14 +72,14 @@ impl Watch for Ears {
         });
     }
 
-    fn plain(&mut self, flow: FlowId, kind: ReplyKind, commands: u32, bytes: u64) {
+    fn plain(&mut self, flow: FlowId, kind: CommandKind, commands: u32, bytes: u64) {
         self.belongs_to(flow);
-        let place = &mut self.plain[usize::from(kind == ReplyKind::Write)];
+        let place = &mut self.plain[usize::from(kind == CommandKind::Write)];
         *place = (place.0 + commands, place.1 + bytes);
     }
 
-    fn fate(&mut self) -> Fate {
-        self.fates.pop_front().unwrap_or(Fate::Posted)
+    fn posting(&mut self) -> Posting {
+        self.fates.pop_front().unwrap_or(Posting::Posted)
     }
 }
 

@@ -6,7 +6,8 @@ use mynah_device::pci::{
     DOORBELL_BYTES, Function, FunctionConfig, Guest, GuestMemory, Region, Unmapped, Watch,
 };
 use mynah_device::{
-    Arena, NamespaceConfig, Now, RamStore, Reply, ReplyKind, Subsystem, SubsystemConfig, Timing,
+    Arena, CommandKind, Completion, NamespaceConfig, Now, RamStore, Subsystem, SubsystemConfig,
+    Timing,
 };
 use mynah_model::Drive;
 use mynah_model::io::FlowId;
@@ -67,12 +68,12 @@ impl GuestMemory for FlatMemory {
 struct Heard(u64);
 
 impl Watch for Heard {
-    fn completed(&mut self, reply: &Reply) {
-        assert!(reply.entry.status().is_success(), "{reply:?}");
+    fn completed(&mut self, completion: &Completion) {
+        assert!(completion.entry.status().is_success(), "{completion:?}");
         self.0 += 1;
     }
 
-    fn plain(&mut self, _flow: FlowId, _kind: ReplyKind, commands: u32, _bytes: u64) {
+    fn plain(&mut self, _flow: FlowId, _kind: CommandKind, commands: u32, _bytes: u64) {
         self.0 += u64::from(commands);
     }
 }

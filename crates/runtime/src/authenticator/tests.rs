@@ -1,6 +1,6 @@
 use super::*;
 use crate::quota::{Bound, Quotas};
-use mynah_device::{Output, RamStore, ReplyData, SubsystemConfig, Timing, Transport};
+use mynah_device::{CompletionData, Output, RamStore, SubsystemConfig, Timing, Transport};
 use mynah_stamp::Time;
 use mynah_wire::authentication::{Failure, Group, Host, HostStep, MESSAGE_BYTES_MAX};
 use mynah_wire::fabrics::{Connect, ConnectData, nqn_field};
@@ -106,9 +106,9 @@ impl World {
         let mut found = None;
         while let Some(output) = self.subsystem.poll() {
             match output {
-                Output::Reply(reply) if reply.entry.command_id.get() != id => self.others += 1,
-                Output::Reply(reply) => {
-                    let ReplyData::Bytes(data) = reply.data else {
+                Output::Completion(reply) if reply.entry.command_id.get() != id => self.others += 1,
+                Output::Completion(reply) => {
+                    let CompletionData::Bytes(data) = reply.data else {
                         found = Some((reply.entry, Vec::new()));
                         continue;
                     };

@@ -3,11 +3,11 @@
 use super::stall::Stalls;
 use crate::clock::Rate;
 use crate::lateness::Lateness;
-use mynah_device::{Now, Reply, ReplyKind};
+use mynah_device::{CommandKind, Completion, Now};
 use mynah_lab::histogram::Histogram;
 use mynah_lab::recorder::Recorder;
 use mynah_model::Progress;
-use mynah_model::io::{Completion, FlowId, Operation, QueueId, Status as ModelStatus, Tag};
+use mynah_model::io::{self, FlowId, Operation, QueueId, Status as ModelStatus, Tag};
 use mynah_stamp::{Span, Stage, Time};
 
 /// What has been done since the start.
@@ -135,14 +135,14 @@ impl Measure {
     pub(crate) fn answered_at_once(
         &mut self,
         flow: FlowId,
-        kind: ReplyKind,
+        kind: CommandKind,
         commands: u64,
         bytes: u64,
         gap: Span,
         (latency, at): (Span, Time),
     ) {
         let operation = match kind {
-            ReplyKind::Read => {
+            CommandKind::Read => {
                 self.totals.reads += commands;
                 self.totals.read_bytes += bytes;
                 Operation::Read
@@ -161,26 +161,31 @@ impl Measure {
         self.recorder.record_many(flow, operation, commands, bytes, latency, at);
     }
 
-    /// A reply is visible to the host; how late, if it was modelled.
+    /// A completion is visible to the host; how late, if it was modelled.
     #[inline]
-    pub(crate) fn visible(&mut self, now: Now, reply: &Reply, asked: Option<Time>) -> Option<Span> {
-        let status = reply.entry.status();
+    pub(crate) fn visible(
+        &mut self,
+        now: Now,
+        completion: &Completion,
+        asked: Option<Time>,
+    ) -> Option<Span> {
+        let status = completion.entry.status();
         self.totals.failed += u64::from(!status.is_success());
-        let operation = match reply.kind {
-            ReplyKind::Read => Operation::Read,
-            ReplyKind::Write => Operation::Write,
-            ReplyKind::Flush => Operation::Flush,
-            ReplyKind::Trim => Operation::Trim,
-            ReplyKind::OtherIo => {
+        let operation = match completion.kind {
+            CommandKind::Read => Operation::Read,
+            CommandKind::Write => Operation::Write,
+            CommandKind::Flush => Operation::Flush,
+            CommandKind::Trim => Operation::Trim,
+            CommandKind::OtherIo => {
                 self.totals.others += 1;
                 return None;
             }
-            ReplyKind::Fabrics | ReplyKind::Admin => {
+            CommandKind::Fabrics | CommandKind::Admin => {
                 self.totals.admin += 1;
                 return None;
             }
         };
-        let bytes = u64::from(reply.bytes);
+        let bytes = u64::from(completion.bytes);
         match operation {
             Operation::Read => {
                 self.totals.reads += 1;
@@ -192,9 +197,9 @@ impl Measure {
             }
             _ => self.totals.others += 1,
         }
-        let mut stages = reply.stages;
-        let at = now.model.max(reply.arrival);
-        let late = reply.due.map(|due| {
+        let mut stages = completion.stages;
+        let at = now.model.max(completion.arrival);
+        let late = completion.due.map(|due| {
             let late = at.saturating_since(due);
             stages.add(Stage::Late, late);
             let late = self.rate.wall_span(late);
@@ -202,19 +207,19 @@ impl Measure {
             self.interval_late.record(late);
             late
         });
-        let rung = asked.unwrap_or(reply.arrival).min(reply.arrival);
-        stages.add(Stage::NetworkRequest, reply.arrival.since(rung));
+        let rung = asked.unwrap_or(completion.arrival).min(completion.arrival);
+        stages.add(Stage::NetworkRequest, completion.arrival.since(rung));
         if status.is_success() && matches!(operation, Operation::Read | Operation::Write) {
             self.interval.record(at.since(rung));
             self.latencies.record(at.since(rung));
         }
-        let flow = usize::from(reply.flow.0);
+        let flow = usize::from(completion.flow.0);
         self.recorder.expect_flow(flow);
         if !status.is_success() {
             self.recorder.record_failed(flow, operation, rung, at, status.result_name());
             return late;
         }
-        let completion = Completion {
+        let modelled = io::Completion {
             at,
             tag: Tag(0),
             queue: QueueId(0),
@@ -222,7 +227,7 @@ impl Measure {
             rung,
             stages,
         };
-        self.recorder.record(flow, operation, reply.bytes, rung, &completion);
+        self.recorder.record(flow, operation, completion.bytes, rung, &modelled);
         late
     }
 }

@@ -3,8 +3,8 @@
 use crate::clock::Clock;
 use crate::fault::{self, Faults};
 use crate::hub::Measure;
-use mynah_device::pci::{Fate, Watch};
-use mynah_device::{Now, Reply, ReplyKind, Subsystem};
+use mynah_device::pci::{Posting, Watch};
+use mynah_device::{CommandKind, Completion, Now, Subsystem};
 use mynah_model::io::FlowId;
 use mynah_stamp::{Span, Time};
 use std::collections::VecDeque;
@@ -51,7 +51,8 @@ impl Looks {
             return;
         };
         let ended = (now.wall.saturating_since(seen), now.model);
-        for (kind, (commands, bytes)) in [(ReplyKind::Read, reads), (ReplyKind::Write, writes)] {
+        for (kind, (commands, bytes)) in [(CommandKind::Read, reads), (CommandKind::Write, writes)]
+        {
             if commands > 0 {
                 measure.answered_at_once(flow, kind, commands, bytes, gap, ended);
             }
@@ -133,38 +134,38 @@ impl<'a> Watcher<'a> {
 }
 
 impl Watch for Watcher<'_> {
-    fn completed(&mut self, reply: &Reply) {
+    fn completed(&mut self, completion: &Completion) {
         let now = self.clock.now();
-        let gap = self.looks.gap(reply.arrival).unwrap_or(self.gap);
-        if !matches!(reply.kind, ReplyKind::Admin | ReplyKind::Fabrics) {
+        let gap = self.looks.gap(completion.arrival).unwrap_or(self.gap);
+        if !matches!(completion.kind, CommandKind::Admin | CommandKind::Fabrics) {
             self.measure.arrived(gap);
         }
-        if let Some(late) = self.measure.visible(now, reply, None) {
+        if let Some(late) = self.measure.visible(now, completion, None) {
             self.looks.late.push((late, gap));
         }
     }
 
-    fn fate(&mut self) -> Fate {
+    fn posting(&mut self) -> Posting {
         if self.cut {
-            return Fate::Dropped;
+            return Posting::Dropped;
         }
         match self.faults.as_mut().map_or(fault::Delivery::Sent, |faults| faults.draw()) {
-            fault::Delivery::Sent => Fate::Posted,
-            fault::Delivery::Dropped => Fate::Dropped,
+            fault::Delivery::Sent => Posting::Posted,
+            fault::Delivery::Dropped => Posting::Dropped,
             fault::Delivery::Delayed(by) => {
-                Fate::Held(self.now.wall + self.clock.rate().wall_span(by))
+                Posting::Held(self.now.wall + self.clock.rate().wall_span(by))
             }
             fault::Delivery::Cut => {
                 self.cut = true;
-                Fate::Dropped
+                Posting::Dropped
             }
         }
     }
 
     #[inline]
-    fn plain(&mut self, flow: FlowId, kind: ReplyKind, commands: u32, bytes: u64) {
+    fn plain(&mut self, flow: FlowId, kind: CommandKind, commands: u32, bytes: u64) {
         self.flow = flow;
-        let side = if kind == ReplyKind::Read { &mut self.reads } else { &mut self.writes };
+        let side = if kind == CommandKind::Read { &mut self.reads } else { &mut self.writes };
         side.0 += u64::from(commands);
         side.1 += bytes;
     }

@@ -146,7 +146,7 @@ pub struct Reply<'a, D> {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Asked {
+struct Outstanding {
     id: u16,
     command: u16,
     bytes: u32,
@@ -158,7 +158,7 @@ pub struct Client<D> {
     inbound: Inbound<D>,
     outbound: Outbound,
     next_id: u16,
-    asked: Vec<Asked>,
+    outstanding: Vec<Outstanding>,
     failed: Option<Ended>,
 }
 
@@ -172,8 +172,14 @@ impl<D> Client<D> {
         let into = outbound.push(0, command::VERSION, flag::REQUEST, 0, bytes);
         into[..size_of::<Version>()].copy_from_slice(version.as_bytes());
         into[size_of::<Version>()..].copy_from_slice(&text);
-        let version = Asked { id: 0, command: command::VERSION, bytes: 0 };
-        Client { inbound: Inbound::new(), outbound, next_id: 1, asked: vec![version], failed: None }
+        let version = Outstanding { id: 0, command: command::VERSION, bytes: 0 };
+        Client {
+            inbound: Inbound::new(),
+            outbound,
+            next_id: 1,
+            outstanding: vec![version],
+            failed: None,
+        }
     }
 
     /// Puts a request into the output; its number. The descriptors with the number `descriptors`
@@ -181,7 +187,7 @@ impl<D> Client<D> {
     pub fn submit(&mut self, request: &Request<'_>, descriptors: Option<u32>) -> u16 {
         // Numbers of requests that wait for their answers are not used again.
         let mut id = self.next_id;
-        while id == 0 || self.asked.iter().any(|asked| asked.id == id) {
+        while id == 0 || self.outstanding.iter().any(|request| request.id == id) {
             id = id.wrapping_add(1);
         }
         self.next_id = id.wrapping_add(1);
@@ -192,7 +198,7 @@ impl<D> Client<D> {
             _ => 0,
         };
         let command = request.command();
-        self.asked.push(Asked { id, command, bytes });
+        self.outstanding.push(Outstanding { id, command, bytes });
         if let Some(descriptors) = descriptors {
             self.outbound.attach(descriptors);
         }
@@ -257,7 +263,7 @@ impl<D> Client<D> {
 
     /// Requests that wait for their answers.
     pub fn outstanding(&self) -> usize {
-        self.asked.len()
+        self.outstanding.len()
     }
 
     /// Where bytes from the server go: as many as a message lacks. Empty as long as
@@ -303,12 +309,12 @@ impl<D> Client<D> {
             }
             return Ok(None);
         }
-        let Some(at) = self.asked.iter().position(|asked| asked.id == id) else {
+        let Some(at) = self.outstanding.iter().position(|request| request.id == id) else {
             return Err(*self.failed.insert(Ended::Unexpected));
         };
-        let asked = self.asked.remove(at);
-        if command != asked.command {
-            return Err(*self.failed.insert(Ended::Reply(asked.command)));
+        let request = self.outstanding.remove(at);
+        if command != request.command {
+            return Err(*self.failed.insert(Ended::Reply(request.command)));
         }
         if flags & flag::ERROR != 0 {
             let errno = match header.error.get() {
@@ -319,11 +325,11 @@ impl<D> Client<D> {
         }
         let descriptors = match descriptors {
             Ok(descriptors) => descriptors,
-            Err(_) => return Err(*self.failed.insert(Ended::Reply(asked.command))),
+            Err(_) => return Err(*self.failed.insert(Ended::Reply(request.command))),
         };
-        match answer(&asked, self.inbound.body(), descriptors) {
+        match answer(&request, self.inbound.body(), descriptors) {
             Some(answer) => Ok(Some(Reply { id, result: Ok(answer) })),
-            None => Err(*self.failed.insert(Ended::Reply(asked.command))),
+            None => Err(*self.failed.insert(Ended::Reply(request.command))),
         }
     }
 
@@ -359,8 +365,12 @@ fn access(region: u32, offset: u64, bytes: u32) -> RegionAccess {
 }
 
 /// What a reply says; `None` if it cannot be one to what was asked.
-fn answer<'a, D>(asked: &Asked, body: &'a [u8], descriptors: Vec<D>) -> Option<Answer<'a, D>> {
-    Some(match asked.command {
+fn answer<'a, D>(
+    request: &Outstanding,
+    body: &'a [u8],
+    descriptors: Vec<D>,
+) -> Option<Answer<'a, D>> {
+    Some(match request.command {
         command::VERSION => {
             let (version, data) = split::<Version>(body).ok()?;
             if version.major.get() != 0 || version.minor.get() > 1 {
@@ -383,7 +393,7 @@ fn answer<'a, D>(asked: &Asked, body: &'a [u8], descriptors: Vec<D>) -> Option<A
         }
         command::REGION_READ => {
             let (access, data) = split::<RegionAccess>(body).ok()?;
-            let same = access.count.get() == asked.bytes && data.len() == asked.bytes as usize;
+            let same = access.count.get() == request.bytes && data.len() == request.bytes as usize;
             same.then_some(Answer::Data(data))?
         }
         _ => Answer::Done,

@@ -189,7 +189,7 @@ pub struct Server<D> {
 }
 
 /// What became of a request.
-enum Dealt<'a, D> {
+enum Handled<'a, D> {
     Event(Event<'a, D>),
     Answered,
 }
@@ -262,12 +262,12 @@ impl<D> Server<D> {
         }
         let (id, reply) = (ticket.id, ticket.reply);
         let body = self.inbound.body();
-        let dealt = descriptors.and_then(|descriptors| {
+        let handled = descriptors.and_then(|descriptors| {
             request(&self.device, &mut self.outbound, ticket, body, descriptors)
         });
-        match dealt {
-            Ok(Dealt::Event(event)) => Some(event),
-            Ok(Dealt::Answered) => None,
+        match handled {
+            Ok(Handled::Event(event)) => Some(event),
+            Ok(Handled::Answered) => None,
             Err(errno) => {
                 if reply {
                     fail(&mut self.outbound, id, header.command.get(), errno);
@@ -374,7 +374,7 @@ fn request<'a, D>(
     mut ticket: Ticket,
     body: &'a [u8],
     mut descriptors: Vec<D>,
-) -> Result<Dealt<'a, D>, Errno> {
+) -> Result<Handled<'a, D>, Errno> {
     let event = match ticket.command {
         command::DMA_MAP => {
             let (map, _) = split::<DmaMap>(body)?;
@@ -426,7 +426,7 @@ fn request<'a, D>(
         command::VERSION => return Err(Errno::INVALID),
         _ => return Err(Errno::NOT_SUPPORTED),
     };
-    Ok(Dealt::Event(event))
+    Ok(Handled::Event(event))
 }
 
 fn memory(map: &DmaMap) -> Result<Memory, Errno> {
@@ -461,7 +461,7 @@ fn region_info<'a, D>(
     outbound: &mut Outbound,
     ticket: &Ticket,
     asked: &RegionInfo,
-) -> Result<Dealt<'a, D>, Errno> {
+) -> Result<Handled<'a, D>, Errno> {
     let region = device.regions.get(asked.index.get() as usize).ok_or(Errno::INVALID)?;
     let room = asked.argsz.get() as usize;
     if room < size_of::<RegionInfo>() {
@@ -566,13 +566,13 @@ fn access<'a, D>(
 }
 
 /// Answers with these parts.
-fn tell<'a, D>(outbound: &mut Outbound, ticket: &Ticket, parts: &[&[u8]]) -> Dealt<'a, D> {
+fn tell<'a, D>(outbound: &mut Outbound, ticket: &Ticket, parts: &[&[u8]]) -> Handled<'a, D> {
     if ticket.reply {
         let bytes = parts.iter().map(|part| part.len()).sum();
         let into = outbound.push(ticket.id, ticket.command, flag::REPLY, 0, bytes);
         put(into, parts);
     }
-    Dealt::Answered
+    Handled::Answered
 }
 
 fn fail(outbound: &mut Outbound, id: u16, command: u16, errno: Errno) {

@@ -1,6 +1,6 @@
-//! Replies to commands that end at once, and the error log.
+//! Completions of commands that end at once, and the error log.
 
-use crate::output::{Output, Queue, Reply, ReplyData, ReplyKind};
+use crate::output::{CommandKind, Completion, CompletionData, Output, Queue};
 use crate::slots::NONE;
 use crate::subsystem::Subsystem;
 use crate::transfer::check_room;
@@ -9,48 +9,48 @@ use mynah_wire::nvme::log::ErrorEntry;
 use mynah_wire::nvme::{CompletionEntry, Status, SubmissionEntry};
 
 impl Subsystem {
-    /// Replies to a command that succeeded without data.
-    pub(crate) fn reply(
+    /// Completes a command that succeeded without data.
+    pub(crate) fn complete(
         &mut self,
         queue: u32,
         entry: &SubmissionEntry,
-        kind: ReplyKind,
+        kind: CommandKind,
         result: u64,
     ) {
-        self.answer(queue, entry, kind, Status::SUCCESS, result, ReplyData::None);
+        self.complete_as(queue, entry, kind, Status::SUCCESS, result, CompletionData::None);
     }
 
-    /// Replies with data, if the host has room for all of them.
-    pub(crate) fn reply_data(
+    /// Completes one with data, if the host has room for all of them.
+    pub(crate) fn complete_with_data(
         &mut self,
         queue: u32,
         entry: &SubmissionEntry,
-        kind: ReplyKind,
+        kind: CommandKind,
         data: Vec<u8>,
     ) {
         if let Err(status) = check_room(entry, data.len() as u64) {
             return self.fail(queue, entry, kind, status);
         }
-        self.answer(queue, entry, kind, Status::SUCCESS, 0, ReplyData::Bytes(data));
+        self.complete_as(queue, entry, kind, Status::SUCCESS, 0, CompletionData::Bytes(data));
     }
 
-    /// Replies with an error, and notes it in the error log.
+    /// Completes one with an error, and notes it in the error log.
     #[cold]
     pub(crate) fn fail(
         &mut self,
         queue: u32,
         entry: &SubmissionEntry,
-        kind: ReplyKind,
+        kind: CommandKind,
         status: Status,
     ) {
-        let lba = if kind == ReplyKind::Admin { 0 } else { entry.start_lba() };
-        let namespace = if kind == ReplyKind::Fabrics { 0 } else { entry.namespace_id.get() };
+        let lba = if kind == CommandKind::Admin { 0 } else { entry.start_lba() };
+        let namespace = if kind == CommandKind::Fabrics { 0 } else { entry.namespace_id.get() };
         let status =
             self.note_error(queue, entry.command_id.get(), entry.opcode, namespace, lba, status);
-        self.answer(queue, entry, kind, status, 0, ReplyData::None);
+        self.complete_as(queue, entry, kind, status, 0, CompletionData::None);
     }
 
-    /// Notes an error in the log of the queue's controller; returns the status to reply.
+    /// Notes an error in the log of the queue's controller; returns the status to complete with.
     pub(crate) fn note_error(
         &mut self,
         queue: u32,
@@ -77,30 +77,30 @@ impl Subsystem {
         status
     }
 
-    pub(crate) fn answer(
+    pub(crate) fn complete_as(
         &mut self,
         queue: u32,
         entry: &SubmissionEntry,
-        kind: ReplyKind,
+        kind: CommandKind,
         status: Status,
         result: u64,
-        data: ReplyData,
+        data: CompletionData,
     ) {
         let Some(slot) = self.queues.get_mut(queue) else { return };
         if slot.outstanding == 0 {
             return;
         }
-        let mut completion = CompletionEntry::new(entry.command_id.get(), status, result);
-        completion.queue_head.set(slot.reply());
+        let mut done = CompletionEntry::new(entry.command_id.get(), status, result);
+        done.queue_head.set(slot.complete());
         let held = match &data {
-            ReplyData::Bytes(bytes) => Some(Box::new(slot.account.hold(bytes.len()))),
-            ReplyData::None | ReplyData::Media(_) | ReplyData::Connected(_) => None,
+            CompletionData::Bytes(bytes) => Some(Box::new(slot.account.hold(bytes.len()))),
+            CompletionData::None | CompletionData::Media(_) | CompletionData::Connected(_) => None,
         };
         let flow = slot.flow;
-        self.push(Reply {
+        self.post(Completion {
             queue: Queue(queue),
             flow,
-            entry: completion,
+            entry: done,
             data,
             kind,
             bytes: 0,
@@ -113,12 +113,12 @@ impl Subsystem {
         });
     }
 
-    /// Has a reply go out.
+    /// Has a completion go out.
     #[inline]
-    pub(crate) fn push(&mut self, reply: Reply) {
-        match self.queues.get(reply.queue.0) {
-            Some(slot) if slot.guest.is_some() => self.reply_to_guest(reply),
-            _ => self.outputs.push_back(Output::Reply(reply)),
+    pub(crate) fn post(&mut self, completion: Completion) {
+        match self.queues.get(completion.queue.0) {
+            Some(slot) if slot.guest.is_some() => self.post_to_guest(completion),
+            _ => self.outputs.push_back(Output::Completion(completion)),
         }
     }
 }
