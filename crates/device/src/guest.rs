@@ -8,6 +8,7 @@
 //! a place of its own there ([`Operation::Other`]) from its fetch to its completion, and what
 //! it needs of the drive runs beside the queue, on the controller's own.
 
+use crate::command_set::IoCommand;
 use crate::commands::{Command, Step, Work};
 use crate::config::{Timing, Transport};
 use crate::controllers::{Controller, Role};
@@ -330,12 +331,11 @@ impl Subsystem {
         let modelled = self.config.timing == Timing::Modelled;
         let Some(queue) = self.queues.get_mut(slot) else { return };
         queue.outstanding += 1;
-        let kind = match (queue.state, entry.opcode) {
-            (State::Admin, _) => CommandKind::Admin,
-            (_, nvm::READ) => CommandKind::Read,
-            (_, nvm::WRITE) => CommandKind::Write,
-            (_, nvm::DATASET_MANAGEMENT | nvm::WRITE_ZEROES) => CommandKind::Trim,
-            _ => CommandKind::OtherIo,
+        let kind = match IoCommand::parse(entry).map(IoCommand::kind) {
+            _ if queue.state == State::Admin => CommandKind::Admin,
+            // A Flush that is refused has flushed nothing.
+            Ok(CommandKind::Flush) | Err(_) => CommandKind::OtherIo,
+            Ok(kind) => kind,
         };
         if let Some(guest) = queue.guest.as_mut().filter(|_| modelled && kind != CommandKind::Admin)
         {

@@ -6,6 +6,7 @@
 //! something, and take what [`Subsystem::poll`] returns until it returns nothing.
 
 mod admin;
+mod command_set;
 mod commands;
 mod completion;
 mod config;
@@ -25,6 +26,7 @@ pub mod pci;
 mod persist;
 mod power;
 mod queue;
+mod reservations;
 mod shutdown;
 mod slots;
 pub mod store;

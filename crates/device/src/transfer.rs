@@ -5,12 +5,12 @@
 //! 4.1.2). More is left alone, as Linux's target does with Dataset Management
 //! (nvmet_check_data_len_lte in drivers/nvme/target/core.c), for which Linux always sends 256 ranges.
 
+use crate::command_set::IoCommand;
 use crate::queue::State;
 use crate::subsystem::Subsystem;
-use mynah_wire::nvme::command::{NvmCommand, admin_bytes};
+use mynah_wire::nvme::command::admin_bytes;
 use mynah_wire::nvme::entry::Transfer;
 use mynah_wire::nvme::opcode::admin;
-use mynah_wire::nvme::protection::{CopyRange, DatasetRange};
 use mynah_wire::nvme::{Status, SubmissionEntry};
 
 /// How many bytes the host has room for, where the entry says so: with PRPs it does not.
@@ -49,24 +49,16 @@ impl Subsystem {
         entry: &SubmissionEntry,
     ) -> Result<(u32, bool), Status> {
         let Some(queue) = self.queues.get(slot) else { return Ok((0, true)) };
-        let bytes = match NvmCommand::parse(entry) {
+        let bytes = match IoCommand::parse(entry) {
             _ if queue.state == State::Admin => admin_bytes(entry),
-            Ok(NvmCommand::Read(io) | NvmCommand::Write(io) | NvmCommand::Compare(io)) => {
-                let Ok(namespace) =
-                    self.namespaces.active(queue.controller, entry.namespace_id.get())
-                else {
-                    return Ok((0, true));
-                };
-                let strips = namespace.format().protection != 0 && io.protection.action.strips;
-                let metadata = if strips { 0 } else { u64::from(namespace.format().metadata) };
-                u64::from(io.blocks) * ((1 << namespace.format().shift) + metadata)
+            Ok(command) => {
+                let namespace = self.namespaces.active(queue.controller, entry.namespace_id.get());
+                match command.bytes(namespace.ok()) {
+                    Some(bytes) => bytes,
+                    None => return Ok((0, true)),
+                }
             }
-            Ok(NvmCommand::DatasetManagement(wanted)) => {
-                u64::from(wanted.ranges) * DatasetRange::BYTES as u64
-            }
-            Ok(NvmCommand::Copy(copy)) => u64::from(copy.ranges) * CopyRange::BYTES as u64,
-            Ok(NvmCommand::Reservation(wanted)) => wanted.bytes(),
-            _ => 0,
+            Err(_) => 0,
         };
         if bytes > u64::from(queue.transport.max_transfer_bytes) {
             return Err(Status::INVALID_FIELD.do_not_retry());

@@ -5,7 +5,9 @@ use crate::authentication::{
     Choices, Group, Hash, Host, HostStep, MESSAGE_BYTES_MAX, Message, Parties, Secret,
     SequenceNumbers, Target, TargetStep,
 };
-use crate::nvme::command::{AdminCommand, FabricsCommand, NvmCommand, admin_bytes};
+use crate::nvme::command::{
+    AdminCommand, FabricsCommand, NvmCommand, ReservationCommand, admin_bytes,
+};
 use crate::nvme::entry::Transfer;
 use crate::nvme::opcode::nvm;
 use crate::nvme::opcode::{FABRICS, fabrics::CONNECT};
@@ -369,6 +371,11 @@ pub fn submission_entry(data: &[u8]) {
     if let Ok(command) = NvmCommand::parse(&entry) {
         command.put(&mut built);
         assert_eq!(NvmCommand::parse(&built), Ok(command));
+    }
+    built = SubmissionEntry::default();
+    if let Some(command) = ReservationCommand::parse(&entry) {
+        command.put(&mut built);
+        assert_eq!(ReservationCommand::parse(&built), Some(command));
     }
     // A Fabrics command is one whatever its opcode would be in another set.
     let entry = SubmissionEntry { opcode: FABRICS, ..entry };

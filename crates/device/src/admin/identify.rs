@@ -1,6 +1,7 @@
 //! Identify (Base 2.0, section 5.17).
 
 use super::{Context, event, feature};
+use crate::command_set::CommandSet;
 use crate::controllers::{Controller, ERROR_ENTRIES, Role};
 use crate::namespaces::{Format, Namespace, SECTOR_BYTES};
 use crate::nvm::{NAMESPACE_ALL, compare, copy};
@@ -11,14 +12,12 @@ use mynah_wire::nvme::command::Identify;
 use mynah_wire::nvme::feature::event as notice;
 use mynah_wire::nvme::identify::{
     IDENTIFY_BYTES, IdentifyController, IdentifyIndependentNamespace, IdentifyNamespace,
-    IdentifyNvmController, IdentifyNvmNamespace, PrimaryCapabilities, ascii, cns, descriptor,
+    PrimaryCapabilities, ascii, cns, descriptor,
 };
 use mynah_wire::nvme::property::VERSION_2_0;
+use zerocopy::IntoBytes;
 use zerocopy::byteorder::little_endian::{U16, U32, U64, U128};
-use zerocopy::{FromZeros, IntoBytes};
 
-/// The NVM command set.
-pub(super) const NVM_COMMAND_SET: u8 = 0;
 /// A locally administered OUI: Mynah has none of its own.
 const OUI: [u8; 3] = [0x02, 0x4d, 0x59];
 /// Minutes of an extended self-test.
@@ -49,8 +48,8 @@ impl Subsystem {
         if controller.role() == Role::Discovery && what != cns::CONTROLLER {
             return Err(invalid());
         }
-        let nvm = command_set == NVM_COMMAND_SET;
-        if !nvm
+        let set = CommandSet::from_code(command_set);
+        if set.is_none()
             && matches!(
                 what,
                 cns::COMMAND_SET_NAMESPACE
@@ -73,10 +72,12 @@ impl Subsystem {
                 self.descriptors(self.namespaces.active(context.controller, id)?)
             }
             cns::COMMAND_SET_NAMESPACE => match self.reported(context.controller, id)? {
-                Some(_) => nvm_namespace(),
+                Some(namespace) => namespace.command_set().namespace_page(),
                 None => vec![0; IDENTIFY_BYTES],
             },
-            cns::COMMAND_SET_CONTROLLER => nvm_controller(),
+            cns::COMMAND_SET_CONTROLLER => {
+                set.map_or_else(|| vec![0; IDENTIFY_BYTES], CommandSet::controller_page)
+            }
             cns::INDEPENDENT_NAMESPACE => {
                 let namespace = self.reported(context.controller, id)?;
                 let left = namespace.map_or(0, |namespace| self.format_left(namespace));
@@ -87,7 +88,7 @@ impl Subsystem {
             }
             cns::ALLOCATED_NAMESPACE => self.namespace_page(self.existing(id)?),
             cns::COMMAND_SET_ALLOCATED_NAMESPACE => match self.existing(id)? {
-                Some(_) => nvm_namespace(),
+                Some(namespace) => namespace.command_set().namespace_page(),
                 None => vec![0; IDENTIFY_BYTES],
             },
             cns::NAMESPACE_CONTROLLERS => {
@@ -112,10 +113,10 @@ impl Subsystem {
                 }
                 page
             }
-            // A vector for each controller; the first combination is the NVM command set.
+            // A vector for each controller; the first combination is all that there are.
             cns::COMMAND_SETS => {
                 let mut page = vec![0; IDENTIFY_BYTES];
-                page[0] = 1;
+                page[0] = CommandSet::ALL.iter().fold(0, |all, set| all | 1 << set.code());
                 page
             }
             _ => return Err(invalid()),
@@ -343,7 +344,7 @@ impl Subsystem {
         add(descriptor::EUI64, &self.eui64(namespace));
         add(descriptor::NGUID, &self.nguid(namespace));
         add(descriptor::UUID, &self.uuid(namespace));
-        add(descriptor::COMMAND_SET, &[NVM_COMMAND_SET]);
+        add(descriptor::COMMAND_SET, &[namespace.command_set().code()]);
         page.resize(IDENTIFY_BYTES, 0);
         page
     }
@@ -393,17 +394,6 @@ impl Subsystem {
         page[40..48].copy_from_slice(&grain);
         page
     }
-}
-
-fn nvm_namespace() -> Vec<u8> {
-    let page = IdentifyNvmNamespace::new_zeroed();
-    page.as_bytes().to_vec()
-}
-
-fn nvm_controller() -> Vec<u8> {
-    // No limits beyond those of the data transfer and of 256 ranges.
-    let page = IdentifyNvmController::new_zeroed();
-    page.as_bytes().to_vec()
 }
 
 fn independent_namespace(namespace: Option<&Namespace>, format_left: u8) -> Vec<u8> {

@@ -2,6 +2,7 @@
 
 use super::{Context, feature, identify};
 use crate::Condition;
+use crate::command_set::{CommandSet, RESERVATION_EFFECTS, effect};
 use crate::controllers::{CHANGED_NAMESPACES, Controller, ERROR_ENTRIES, Role};
 use crate::namespaces::SECTOR_BYTES;
 use crate::nvm::NAMESPACE_ALL;
@@ -13,7 +14,7 @@ use mynah_wire::nvme::identify::ascii;
 use mynah_wire::nvme::log::{
     AnaGroup, AnaHeader, EnduranceGroup, ErrorEntry, FirmwareSlots, MynahDrive, Smart, page,
 };
-use mynah_wire::nvme::opcode::{admin, nvm};
+use mynah_wire::nvme::opcode::admin;
 use zerocopy::IntoBytes;
 use zerocopy::byteorder::little_endian::U128;
 
@@ -77,16 +78,6 @@ const PAGES: [u8; 14] = [
     page::MYNAH_DRIVE,
     page::MYNAH_LATENESS,
 ];
-
-/// Effects of commands: supported; changes blocks; changes capabilities of a namespace;
-/// changes the inventory of namespaces; and of commands that nothing else may run beside.
-mod effect {
-    pub(super) const SUPPORTED: u32 = 1;
-    pub(super) const BLOCKS: u32 = 1 << 1;
-    pub(super) const NAMESPACE: u32 = 1 << 2;
-    pub(super) const INVENTORY: u32 = 1 << 3;
-    pub(super) const ALONE: u32 = 1 << 16;
-}
 
 impl Subsystem {
     pub(super) fn log_page(
@@ -379,21 +370,7 @@ fn effects(controller: &Controller) -> Vec<u8> {
     if controller.has_shadow_doorbells() {
         set(0, admin::DOORBELL_BUFFER_CONFIG, 0);
     }
-    for (opcode, effects) in [
-        (nvm::FLUSH, 0),
-        (nvm::READ, 0),
-        (nvm::COMPARE, 0),
-        (nvm::VERIFY, 0),
-        (nvm::WRITE, BLOCKS),
-        (nvm::WRITE_UNCORRECTABLE, BLOCKS),
-        (nvm::WRITE_ZEROES, BLOCKS),
-        (nvm::DATASET_MANAGEMENT, BLOCKS),
-        (nvm::COPY, BLOCKS),
-        (nvm::RESERVATION_REGISTER, 0),
-        (nvm::RESERVATION_REPORT, 0),
-        (nvm::RESERVATION_ACQUIRE, 0),
-        (nvm::RESERVATION_RELEASE, 0),
-    ] {
+    for (opcode, effects) in CommandSet::Nvm.effects().chain(RESERVATION_EFFECTS) {
         set(1024, opcode, effects);
     }
     page

@@ -1,7 +1,7 @@
 //! Namespace Management and Namespace Attachment (Base 2.0, sections 5.23 and 5.22).
 
-use super::identify::NVM_COMMAND_SET;
 use super::{Context, format};
+use crate::command_set::CommandSet;
 use crate::commands::Work;
 use crate::controllers::Controller;
 use crate::namespaces::ControllerSet;
@@ -27,7 +27,7 @@ impl Subsystem {
         context: Context<'_>,
         wanted: NamespaceManagement,
     ) -> Result<Outcome, Status> {
-        if wanted.command_set != NVM_COMMAND_SET {
+        if CommandSet::from_code(wanted.command_set).is_none() {
             return Err(Status::COMMAND_SET_INVALID.do_not_retry());
         }
         match wanted.select {

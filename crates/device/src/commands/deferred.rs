@@ -2,11 +2,11 @@
 
 use super::Commands;
 use super::begin::HELD_BYTES_MAX;
+use crate::command_set::IoCommand;
 use crate::held::Held;
 use crate::nvm::compare::FirstHalf;
 use crate::output::Queue;
 use crate::subsystem::Subsystem;
-use mynah_wire::nvme::command::NvmCommand;
 use mynah_wire::nvme::{Status, SubmissionEntry};
 
 /// A command that waits for a namespace until another is done with it.
@@ -15,7 +15,7 @@ pub(crate) struct Deferred {
     queue: Queue,
     namespace: u32,
     entry: SubmissionEntry,
-    command: NvmCommand,
+    command: IoCommand,
     data: Vec<u8>,
     /// The first half, if it is the second half of a fused operation.
     first: Option<FirstHalf>,
@@ -39,7 +39,7 @@ impl Subsystem {
         &mut self,
         queue: u32,
         entry: &SubmissionEntry,
-        command: NvmCommand,
+        command: IoCommand,
         data: &[u8],
         namespace: usize,
     ) -> Result<bool, Status> {
@@ -54,7 +54,7 @@ impl Subsystem {
         &mut self,
         queue: u32,
         entry: &SubmissionEntry,
-        command: NvmCommand,
+        command: IoCommand,
         data: &[u8],
         namespace: usize,
         first: Option<FirstHalf>,

@@ -3,6 +3,7 @@
 use super::reservation::Reservations;
 use super::uncorrectable::Uncorrectable;
 use super::{Extent, SECTOR_BYTES};
+use crate::command_set::CommandSet;
 use mynah_wire::nvme::identify::LbaFormat;
 use zerocopy::byteorder::little_endian::U16;
 
@@ -180,6 +181,11 @@ impl Namespace {
     #[inline]
     pub(crate) fn id(&self) -> u32 {
         self.id
+    }
+
+    /// The command set that it is used with.
+    pub(crate) fn command_set(&self) -> CommandSet {
+        CommandSet::Nvm
     }
 
     #[inline]

@@ -1,8 +1,9 @@
 //! Compare, Verify, and Compare and Write fused (NVM Command Set 1.0, sections 3.2.1, 3.2.5;
 //! Base 2.0, section 3.4.2).
 
+use super::check_range;
 use super::protection::Check;
-use super::{Access, check_range};
+use crate::command_set::{Access, IoCommand};
 use crate::commands::{BlockRun, Command, FusedWrite, Then, Work};
 use crate::output::{CommandKind, Completion, CompletionData, Queue};
 use crate::slots::NONE;
@@ -120,7 +121,7 @@ impl Subsystem {
     }
 
     /// A command that is half of a fused operation, or follows one that is.
-    pub(super) fn submit_fused(&mut self, queue: u32, entry: &SubmissionEntry, data: &[u8]) {
+    pub(crate) fn submit_fused(&mut self, queue: u32, entry: &SubmissionEntry, data: &[u8]) {
         let Some(slot) = self.queues.get_mut(queue) else { return };
         let missing = Status::ABORTED_MISSING_FUSED.do_not_retry();
         match (slot.fused.take(), entry.flags & 3) {
@@ -172,7 +173,7 @@ impl Subsystem {
         };
         if self.namespaces.get(at).is_some_and(|it| it.is_exclusive()) {
             let half = FirstHalf { entry: first, data: first_data };
-            let write = NvmCommand::Write(io);
+            let write = IoCommand::Nvm(NvmCommand::Write(io));
             if let Err(status) = self.put_off(queue, entry, write, data, at, Some(half)) {
                 self.fail(queue, &first, CommandKind::OtherIo, status);
                 self.fail(queue, entry, CommandKind::Write, aborted);

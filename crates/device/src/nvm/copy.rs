@@ -1,7 +1,8 @@
 //! Copy, format 0 (NVM Command Set 1.0, section 3.2.2).
 
+use super::check_range;
 use super::protection::{Check, complement};
-use super::{Access, check_range};
+use crate::command_set::{Access, IoCommand};
 use crate::commands::{BlockRun, Then};
 use crate::output::CommandKind;
 use crate::subsystem::Subsystem;
@@ -28,7 +29,7 @@ impl Subsystem {
     ) -> Result<(), Status> {
         let at = self.admit(queue, entry, Access::Write)?;
         self.admit(queue, entry, Access::Read)?;
-        if self.defer(queue, entry, NvmCommand::Copy(copy), data, at)? {
+        if self.defer(queue, entry, IoCommand::Nvm(NvmCommand::Copy(copy)), data, at)? {
             return Ok(());
         }
         let namespace = self.namespaces.need(at)?;

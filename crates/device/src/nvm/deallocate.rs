@@ -1,8 +1,9 @@
 //! Dataset Management, Write Zeroes, Write Uncorrectable (NVM Command Set 1.0, sections
 //! 3.2.3, 3.2.7, 3.2.8).
 
+use super::check_range;
 use super::protection::{Check, METADATA_BYTES, complement, spread};
-use super::{Access, check_range};
+use crate::command_set::{Access, IoCommand};
 use crate::commands::Overwrite;
 use crate::namespaces::SECTOR_BYTES;
 use crate::output::CommandKind;
@@ -40,7 +41,13 @@ impl Subsystem {
         data: &[u8],
     ) -> Result<(), Status> {
         let at = self.admit(queue, entry, Access::Write)?;
-        if self.defer(queue, entry, NvmCommand::DatasetManagement(wanted), data, at)? {
+        if self.defer(
+            queue,
+            entry,
+            IoCommand::Nvm(NvmCommand::DatasetManagement(wanted)),
+            data,
+            at,
+        )? {
             return Ok(());
         }
         let count = usize::from(wanted.ranges);
@@ -120,7 +127,7 @@ impl Subsystem {
         io: BlockCommand,
     ) -> Result<(), Status> {
         let at = self.admit(queue, entry, Access::Write)?;
-        if self.defer(queue, entry, NvmCommand::WriteZeroes(io), &[], at)? {
+        if self.defer(queue, entry, IoCommand::Nvm(NvmCommand::WriteZeroes(io)), &[], at)? {
             return Ok(());
         }
         let namespace = self.namespaces.need(at)?;
@@ -198,7 +205,7 @@ impl Subsystem {
         io: BlockCommand,
     ) -> Result<(), Status> {
         let at = self.admit(queue, entry, Access::Write)?;
-        if self.defer(queue, entry, NvmCommand::WriteUncorrectable(io), &[], at)? {
+        if self.defer(queue, entry, IoCommand::Nvm(NvmCommand::WriteUncorrectable(io)), &[], at)? {
             return Ok(());
         }
         let namespace = self.namespaces.need(at)?;

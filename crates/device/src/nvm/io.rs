@@ -1,7 +1,8 @@
 //! Read, Write, Flush.
 
 use super::protection::{Check, METADATA_BYTES, complement, spread};
-use super::{Access, NAMESPACE_ALL, check_range};
+use super::{NAMESPACE_ALL, check_range};
+use crate::command_set::{Access, IoCommand};
 use crate::commands::{BlockRun, Command, Overwrite, Step, Then};
 use crate::config::Timing;
 use crate::namespaces::SECTOR_BYTES;
@@ -242,7 +243,7 @@ impl Subsystem {
         data: &[u8],
     ) -> Result<(), Status> {
         let at = self.admit(queue, entry, Access::Write)?;
-        if self.defer(queue, entry, NvmCommand::Write(io), data, at)? {
+        if self.defer(queue, entry, IoCommand::Nvm(NvmCommand::Write(io)), data, at)? {
             return Ok(());
         }
         let namespace = self.namespaces.need(at)?;

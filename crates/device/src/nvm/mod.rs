@@ -1,74 +1,41 @@
-//! I/O commands: what all of them have in common.
+//! The NVM command set: what its commands have in common.
 
 mod blocks;
 pub(crate) mod compare;
 pub(crate) mod copy;
 mod deallocate;
+pub(crate) mod identify;
 mod io;
 pub(crate) mod protection;
-mod reserve;
 
 pub(crate) use io::Plain;
 
 use crate::commands::Step;
-use crate::namespaces::{Namespace, WriteProtection};
+use crate::namespaces::Namespace;
 use crate::output::CommandKind;
 use crate::subsystem::Subsystem;
 use mynah_model::io::Operation;
 use mynah_wire::nvme::command::NvmCommand;
-use mynah_wire::nvme::opcode::FABRICS;
+use mynah_wire::nvme::protection::{CopyRange, DatasetRange};
 use mynah_wire::nvme::{Status, SubmissionEntry};
 
 /// Every namespace.
 pub(crate) const NAMESPACE_ALL: u32 = 0xffff_ffff;
 
-/// How a command touches the blocks of a namespace.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Access {
-    Read,
-    Write,
-    /// Counts as a write where the namespace is reserved, and not where it is protected (Base 2.0,
-    /// section 8.12; nvmet_io_cmd_check_access in drivers/nvme/target/core.c of Linux).
-    Flush,
-    /// Reads or changes reservations only.
-    Reservation,
-}
-
 impl Subsystem {
-    /// A command on an I/O queue.
+    /// Carries a command out.
+    ///
+    /// # Errors
+    /// What it ends with, if it ends at once with an error.
     #[inline]
-    pub(crate) fn submit_io(&mut self, queue: u32, entry: &SubmissionEntry, data: &[u8]) {
-        let Some(slot) = self.queues.get_mut(queue) else { return };
-        let Some(controller) = self.controllers.get_mut(slot.controller) else { return };
-        controller.heard_of(self.now.wall);
-        if controller.is_fatal() {
-            return;
-        }
-        if slot.fused.is_some() || entry.flags & 3 != 0 {
-            return self.submit_fused(queue, entry, data);
-        }
-        self.io(queue, entry, data);
-    }
-
-    /// Parses an I/O command and carries it out.
-    #[inline]
-    pub(crate) fn io(&mut self, queue: u32, entry: &SubmissionEntry, data: &[u8]) {
-        match NvmCommand::parse(entry) {
-            Ok(command) => self.carry_out(queue, entry, command, data),
-            Err(_) if entry.opcode == FABRICS => self.submit_fabrics(queue, entry, data),
-            Err(status) => self.fail(queue, entry, CommandKind::OtherIo, status),
-        }
-    }
-
-    /// Carries an I/O command out.
-    pub(crate) fn carry_out(
+    pub(crate) fn nvm(
         &mut self,
         queue: u32,
         entry: &SubmissionEntry,
         command: NvmCommand,
         data: &[u8],
-    ) {
-        let outcome = match command {
+    ) -> Result<(), Status> {
+        match command {
             NvmCommand::Read(io) => self.read(queue, entry, io),
             NvmCommand::Write(io) => self.write(queue, entry, io, data),
             NvmCommand::Flush => self.flush(queue, entry),
@@ -80,44 +47,7 @@ impl Subsystem {
             NvmCommand::Verify(io) => self.verify(queue, entry, io),
             NvmCommand::WriteUncorrectable(io) => self.write_uncorrectable(queue, entry, io),
             NvmCommand::Copy(copy) => self.copy(queue, entry, copy, data),
-            NvmCommand::Reservation(wanted) => self.reservation(queue, entry, wanted, data),
-        };
-        if let Err(status) = outcome {
-            self.fail(queue, entry, kind_of(command), status);
         }
-    }
-
-    /// Whether the queue's controller may use the namespace for this; returns the
-    /// namespace's index.
-    pub(crate) fn admit(
-        &self,
-        queue: u32,
-        entry: &SubmissionEntry,
-        access: Access,
-    ) -> Result<usize, Status> {
-        let slot = self.queues.get(queue).ok_or(Status::INTERNAL_ERROR)?;
-        let id = entry.namespace_id.get();
-        let namespace = self.namespaces.active(slot.controller, id)?;
-        self.controllers.check_path(slot.controller)?;
-        if self.admin.sanitizes() {
-            return Err(Status::SANITIZE_IN_PROGRESS);
-        }
-        if namespace.is_formatting() {
-            return Err(Status::FORMAT_IN_PROGRESS);
-        }
-        if access == Access::Reservation {
-            return Ok(id as usize - 1);
-        }
-        let writes = access != Access::Read;
-        if let Some(controller) = self.controllers.get(slot.controller)
-            && !namespace.reservations().admits(controller.host_id(), writes)
-        {
-            return Err(Status::RESERVATION_CONFLICT);
-        }
-        if access == Access::Write && namespace.protection() != WriteProtection::None {
-            return Err(Status::NAMESPACE_WRITE_PROTECTED.do_not_retry());
-        }
-        Ok(id as usize - 1)
     }
 
     /// Whether data that a write has completed with can be lost with the power.
@@ -180,9 +110,29 @@ pub(crate) fn kind_of(command: NvmCommand) -> CommandKind {
         NvmCommand::Compare(_)
         | NvmCommand::Verify(_)
         | NvmCommand::WriteUncorrectable(_)
-        | NvmCommand::Copy(_)
-        | NvmCommand::Reservation(_) => CommandKind::OtherIo,
+        | NvmCommand::Copy(_) => CommandKind::OtherIo,
     }
+}
+
+/// Bytes that a command moves between host and controller; `None` if that depends on a namespace
+/// that there is not.
+pub(crate) fn bytes_of(command: NvmCommand, namespace: Option<&Namespace>) -> Option<u64> {
+    Some(match command {
+        NvmCommand::Read(io) | NvmCommand::Write(io) | NvmCommand::Compare(io) => {
+            let format = namespace?.format();
+            let strips = format.protection != 0 && io.protection.action.strips;
+            let metadata = if strips { 0 } else { u64::from(format.metadata) };
+            u64::from(io.blocks) * ((1 << format.shift) + metadata)
+        }
+        NvmCommand::DatasetManagement(wanted) => {
+            u64::from(wanted.ranges) * DatasetRange::BYTES as u64
+        }
+        NvmCommand::Copy(copy) => u64::from(copy.ranges) * CopyRange::BYTES as u64,
+        NvmCommand::Flush
+        | NvmCommand::WriteUncorrectable(_)
+        | NvmCommand::WriteZeroes(_)
+        | NvmCommand::Verify(_) => 0,
+    })
 }
 
 /// Checks that a range lies within the namespace.

@@ -1,7 +1,6 @@
-//! I/O commands of the NVM command set (NVM Command Set 1.0, section 3.2), and those of every
-//! command set (Base 2.0, section 7).
+//! I/O commands of the NVM command set (NVM Command Set 1.0, section 3.2), and Flush (Base 2.0,
+//! section 7.1).
 
-use super::reservation::ReservationCommand;
 use super::{INVALID_OPCODE, bit, bits};
 use crate::nvme::opcode::nvm as opcode;
 use crate::nvme::{Status, SubmissionEntry};
@@ -25,8 +24,6 @@ pub enum NvmCommand {
     DatasetManagement(DatasetManagement),
     /// Verify (section 3.2.5).
     Verify(BlockCommand),
-    /// A command about reservations.
-    Reservation(ReservationCommand),
     /// Copy.
     Copy(Copy),
 }
@@ -49,7 +46,7 @@ impl NvmCommand {
             opcode::DATASET_MANAGEMENT => C::DatasetManagement(DatasetManagement::parse(entry)),
             opcode::VERIFY => C::Verify(BlockCommand::parse(entry)),
             opcode::COPY => C::Copy(Copy::parse(entry)),
-            _ => C::Reservation(ReservationCommand::parse(entry).ok_or(INVALID_OPCODE)?),
+            _ => return Err(INVALID_OPCODE),
         })
     }
 
@@ -59,7 +56,6 @@ impl NvmCommand {
         let (opcode, blocks) = match self {
             C::Flush => return entry.opcode = opcode::FLUSH,
             C::DatasetManagement(command) => return command.put(entry),
-            C::Reservation(command) => return command.put(entry),
             C::Copy(command) => return command.put(entry),
             C::Write(blocks) => (opcode::WRITE, blocks),
             C::Read(blocks) => (opcode::READ, blocks),

@@ -1,6 +1,6 @@
 //! The reservation commands (Base 2.0, sections 7.2 to 7.5).
 
-use super::Access;
+use crate::command_set::Access;
 use crate::namespaces::reservation::{HostId, Notice, Notices, Reservations};
 use crate::output::CommandKind;
 use crate::subsystem::Subsystem;
@@ -12,7 +12,7 @@ use zerocopy::byteorder::little_endian::U64;
 use zerocopy::{FromBytes, IntoBytes};
 
 impl Subsystem {
-    pub(super) fn reservation(
+    pub(crate) fn reservation(
         &mut self,
         queue: u32,
         entry: &SubmissionEntry,
