@@ -121,4 +121,13 @@ impl Subsystem {
             _ => self.outputs.push_back(Output::Completion(completion)),
         }
     }
+
+    /// A completion that nobody wants.
+    pub fn discard(&mut self, completion: Completion) {
+        if let CompletionData::Media(media) = completion.data
+            && let Some(job) = media.job
+        {
+            self.media.forget(job);
+        }
+    }
 }

@@ -58,6 +58,14 @@ impl SubsystemConfig {
     }
 }
 
+impl SubsystemConfig {
+    /// Whether a host may use the subsystem.
+    pub(crate) fn is_allowed(&self, host_nqn: &str) -> bool {
+        let allowed = &self.allowed_hosts;
+        allowed.is_empty() || allowed.iter().any(|allowed| allowed == host_nqn)
+    }
+}
+
 /// A part of an NVM subsystem that several share, each with controllers, namespaces and a drive of
 /// its own.
 ///

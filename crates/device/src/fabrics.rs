@@ -1,14 +1,13 @@
 //! Fabrics commands: Connect, properties, Disconnect, authentication (Base 2.0, section 6).
 
-use crate::Now;
+use crate::admin::feature::Features;
 use crate::config::Transport;
-use crate::controllers::{Opening, Reset, Role};
+use crate::controllers::{Opening, Role};
 use crate::guest::PCI_EXPRESS;
 use crate::output::{Authentication, CommandKind, CompletionData, Connected, Output, Queue};
 use crate::queue::State;
 use crate::subsystem::Subsystem;
 use crate::transfer::check_room;
-use mynah_stamp::Span;
 use mynah_wire::fabrics::{CONTROLLER_ANY, ConnectRequest, DISCOVERY_NQN};
 use mynah_wire::nvme::command::{
     Disconnect, FabricsCommand, PropertyGet, PropertySet, PropertySize,
@@ -120,7 +119,7 @@ impl Subsystem {
         }
         let proved = self.queues.get(queue).and_then(|slot| slot.transport.host_nqn.as_deref());
         if proved.is_some_and(|proved| proved != host_nqn)
-            || role == Role::Io && !self.is_allowed(host_nqn)
+            || role == Role::Io && !self.config.is_allowed(host_nqn)
         {
             return Err(plain(Status::CONNECT_INVALID_HOST.do_not_retry()));
         }
@@ -166,12 +165,6 @@ impl Subsystem {
         Ok((u64::from(id) | if authenticates { AUTHENTICATION_REQUIRED } else { 0 }, connected))
     }
 
-    /// Whether a host may use the subsystem.
-    pub(crate) fn is_allowed(&self, host_nqn: &str) -> bool {
-        let allowed = &self.config.allowed_hosts;
-        allowed.is_empty() || allowed.iter().any(|allowed| allowed == host_nqn)
-    }
-
     fn connect_admin(
         &mut self,
         queue: u32,
@@ -210,7 +203,7 @@ impl Subsystem {
             admin_queue,
             transport,
             queues_max,
-            features: self.default_features(),
+            features: Features::of(&self.model.drive().config().queues),
             errors_before: self.health.errors_before(),
             now: self.now.wall,
         };
@@ -245,18 +238,6 @@ impl Subsystem {
         controller.set_io_queue(queue_id, queue);
         controller.heard_of(self.now.wall);
         Ok(id)
-    }
-
-    /// Sets a controller's keep-alive timeout, rounded up to the granularity.
-    pub(crate) fn set_keep_alive(&mut self, id: u16, milliseconds: u32) {
-        let Some(controller) = self.controllers.get_mut(id) else { return };
-        let units = milliseconds.div_ceil(KEEP_ALIVE_GRANULARITY_MS);
-        let rounded = u64::from(units) * u64::from(KEEP_ALIVE_GRANULARITY_MS);
-        controller.set_keep_alive(Span::from_ms(rounded));
-        controller.heard_of(self.now.wall);
-        let at = controller.expires();
-        self.set_timer(at);
-        self.set_check_timer();
     }
 
     /// A Fabrics command on a connected queue.
@@ -305,30 +286,6 @@ impl Subsystem {
         self.close_after_completion(queue, "the host has disconnected the queue");
     }
 
-    /// Closes a queue once the completion that was put among the outputs last has gone out.
-    fn close_after_completion(&mut self, queue: u32, reason: &'static str) {
-        // Closing forgets completions that have not been polled; this one is kept behind it.
-        let completion = self.outputs.pop_back();
-        self.close(queue, reason);
-        let close = self.outputs.pop_back();
-        self.outputs.extend(completion);
-        self.outputs.extend(close);
-    }
-
-    /// Answers an authentication command that was the host's last: the queue is over once
-    /// the completion has gone out.
-    pub fn refuse_authentication(
-        &mut self,
-        now: Now,
-        asked: &Authentication,
-        data: Option<Vec<u8>>,
-        reason: &'static str,
-    ) {
-        if self.answer_authentication(now, asked, Status::SUCCESS, data) {
-            self.close_after_completion(asked.queue.0, reason);
-        }
-    }
-
     fn property_get(&mut self, id: u16, wanted: PropertyGet) -> Result<u64, Status> {
         let invalid = Status::INVALID_FIELD.do_not_retry();
         let controller = self.controllers.get(id).ok_or(invalid)?;
@@ -369,30 +326,13 @@ impl Subsystem {
             (false, true) => {
                 if controller.enable() {
                     let at = controller.expires();
-                    self.set_timer(at);
+                    self.timers.set(at);
                 }
             }
             (true, false) => self.reset_controller(id),
             _ => {}
         }
         Ok(())
-    }
-
-    /// Controller level reset: I/O queues go, features and events are as in the beginning.
-    pub(crate) fn reset_controller(&mut self, id: u16) {
-        self.reset_self_test(id);
-        let defaults = self.default_features();
-        let Some(controller) = self.controllers.get_mut(id) else { return };
-        let Reset { features, io_queues, requests } = controller.reset(defaults);
-        let admin = controller.admin_queue();
-        for queue in io_queues {
-            self.close(queue, "the controller was reset");
-        }
-        // Requests for events end with the reset, without completions.
-        if let Some(slot) = self.queues.get_mut(admin) {
-            slot.outstanding -= (requests as u32).min(slot.outstanding.saturating_sub(1));
-        }
-        self.restore_arbitration(&features);
     }
 
     /// Authentication Send with so many bytes, or Receive with room for so many.

@@ -3,13 +3,8 @@
 //! With [`Timing::Modelled`] an I/O queue is one of the model's memory queues: the model says
 //! when an entry is fetched and when data move, and stands still until that is answered.
 //!
-//! A command that is one operation of the model is that operation on its queue
-//! ([`Command::direct`]). Every other command (several operations, a comparison, an error) has
-//! a place of its own there ([`Operation::Other`]) from its fetch to its completion, and what
-//! it needs of the drive runs beside the queue, on the controller's own.
 
 use crate::command_set::IoCommand;
-use crate::commands::{Command, Step, Work};
 use crate::config::{Timing, Transport};
 use crate::controllers::{Controller, Role};
 use crate::model::ModelRequest;
@@ -22,8 +17,7 @@ use crate::slots::NONE;
 use crate::store::Ready;
 use crate::subsystem::Subsystem;
 use mynah_model::config::Priority;
-use mynah_model::io::{self, NamespaceId, Operation, Queue as ModelQueue, QueueId, QueueKind};
-use mynah_stamp::Stage;
+use mynah_model::io::{self, Operation, Queue as ModelQueue, QueueId, QueueKind};
 use mynah_wire::nvme::command::NvmCommand;
 use mynah_wire::nvme::opcode::nvm;
 use mynah_wire::nvme::property::Configuration;
@@ -31,16 +25,6 @@ use mynah_wire::nvme::{Status, SubmissionEntry};
 
 /// The transport type of PCI Express, as far as there is one.
 pub(crate) const PCI_EXPRESS: u8 = 0;
-
-/// What a queue in guest memory knows of its commands.
-#[derive(Debug, Default)]
-pub(crate) struct GuestQueue {
-    /// The command whose fetch the model waits for, while it is being looked at.
-    fetched: Option<u16>,
-    /// Commands that have a place in the model's queue while their work is done beside it:
-    /// command identifier, and index of the place.
-    places: Vec<(u16, u32)>,
-}
 
 impl Subsystem {
     /// A controller for a PCI function; `None` if there are as many as there can be.
@@ -133,42 +117,6 @@ impl Subsystem {
             }));
         }
         Some(slot)
-    }
-
-    /// An I/O queue goes, and with it everything outstanding on it.
-    pub(crate) fn delete_guest_queue(&mut self, slot: u32) {
-        let Some(queue) = self.queues.get(slot) else { return };
-        let (id, queue_id) = (queue.controller, queue.queue_id);
-        self.abandon(slot);
-        self.queues.remove(slot);
-        if let Some(controller) = self.controllers.get_mut(id) {
-            controller.forget_io_queue(queue_id, slot);
-        }
-    }
-
-    /// Forgets the completions of a queue's commands.
-    pub(crate) fn abandon_completions(&mut self, id: u16, slot: u32) {
-        let Some(controller) = self.controllers.get_mut(id) else { return };
-        for completion in controller.take_completions_of(slot) {
-            self.discard(completion);
-        }
-    }
-
-    /// CC.EN becomes 0: all queues go; features and events are as in the beginning.
-    pub(crate) fn disable_guest(&mut self, id: u16) {
-        let queues: Vec<u32> = self
-            .queues
-            .iter()
-            .filter(|(_, queue)| queue.controller == id && queue.guest.is_some())
-            .map(|(slot, _)| slot)
-            .collect();
-        for slot in queues {
-            self.delete_guest_queue(slot);
-        }
-        self.reset_controller(id);
-        if let Some(controller) = self.controllers.get_mut(id) {
-            controller.forget_host();
-        }
     }
 
     /// The function is gone.
@@ -288,13 +236,6 @@ impl Subsystem {
         }
     }
 
-    /// Whether both halves of a fused operation can be in the controller at once: the second is
-    /// fetched while the first waits for it.
-    pub(crate) fn guests_can_fuse(&self) -> bool {
-        let queues = self.model.drive().config().queues;
-        self.config.timing == Timing::Immediate || queues.fetch_size > 1 && queues.command_slots > 1
-    }
-
     /// The host of a controller has done something.
     pub(crate) fn heard_of_guest(&mut self, id: u16) {
         if let Some(controller) = self.controllers.get_mut(id) {
@@ -304,7 +245,7 @@ impl Subsystem {
 
     /// A command from guest memory, with all data from the host.
     pub(crate) fn submit_guest(&mut self, slot: u32, entry: &SubmissionEntry, data: &[u8]) {
-        if entry.flags & 3 != 0 && !self.guests_can_fuse() {
+        if entry.flags & 3 != 0 && !self.model.can_fuse(self.config.timing) {
             return self.refuse_guest(slot, entry, Status::INVALID_FIELD.do_not_retry());
         }
         let modelled = self.config.timing == Timing::Modelled;
@@ -315,7 +256,7 @@ impl Subsystem {
             (State::Admin, _) => self.submit_admin(slot, entry, data),
             (State::Io, Some(guest)) => {
                 if modelled {
-                    guest.fetched = Some(id);
+                    guest.fetched(id);
                 }
                 self.submit_io(slot, entry, data);
                 if self.take_fetched(slot, id) {
@@ -339,21 +280,9 @@ impl Subsystem {
         };
         if let Some(guest) = queue.guest.as_mut().filter(|_| modelled && kind != CommandKind::Admin)
         {
-            guest.fetched = Some(entry.command_id.get());
+            guest.fetched(entry.command_id.get());
         }
         self.fail(slot, entry, kind, status);
-    }
-
-    /// The entry that the model has fetched cannot be read: nothing comes of it.
-    pub(crate) fn lose_fetched(&mut self, slot: u32) {
-        self.open_place(slot, 0);
-    }
-
-    /// Whether the fetch of this command has not been answered; it is now the caller's to.
-    fn take_fetched(&mut self, slot: u32, command_id: u16) -> bool {
-        let queue = self.queues.get_mut(slot);
-        let guest = queue.and_then(|queue| queue.guest.as_deref_mut());
-        guest.is_some_and(|guest| guest.fetched.take_if(|id| *id == command_id).is_some())
     }
 
     /// A read or write out of the ordinary in nothing, that the model has fetched. Data move
@@ -386,119 +315,6 @@ impl Subsystem {
             _ => Operation::Write,
         };
         self.start_plain(command, plain, operation, ready);
-    }
-
-    /// Which of the model's queues a step of a guest's command goes to.
-    pub(crate) fn queue_of_guests_step(&mut self, index: u32, step: &Step) -> QueueId {
-        let Some(command) = self.commands.get(index) else { return QueueId(u16::MAX) };
-        let (slot, id) = (command.queue(), command.command_id());
-        let alone = command.steps().next().is_none()
-            && match step.operation {
-                Operation::Read => command.kind() == CommandKind::Read,
-                Operation::Write | Operation::WriteThrough => command.kind() == CommandKind::Write,
-                Operation::Trim => command.kind() == CommandKind::Trim,
-                Operation::Flush => command.kind() == CommandKind::Flush,
-                Operation::Other => false,
-            };
-        let Some(queue) = self.queues.get(slot) else { return QueueId(u16::MAX) };
-        let controller = queue.controller;
-        if alone && self.take_fetched(slot, id) {
-            if let Some(command) = self.commands.get_mut(index) {
-                command.go_direct();
-            }
-            return QueueId(slot as u16);
-        }
-        let controller = self.controllers.get(controller);
-        QueueId(controller.map_or(u32::MAX, |controller| controller.admin_queue()) as u16)
-    }
-
-    /// Gives a command whose work is done beside its queue a place in it.
-    fn open_place(&mut self, slot: u32, command_id: u16) {
-        let index = self.insert_place(slot, None);
-        if let Some(guest) = self.queues.get_mut(slot).and_then(|queue| queue.guest.as_mut()) {
-            guest.places.push((command_id, index));
-        }
-        self.answer_with_place(slot, index);
-    }
-
-    fn insert_place(&mut self, slot: u32, completion: Option<Box<Completion>>) -> u32 {
-        let place = self.new_command(slot, CommandKind::OtherIo).in_place(completion);
-        self.insert(place)
-    }
-
-    fn answer_with_place(&mut self, slot: u32, index: u32) {
-        let (pool, sector) = (NamespaceId(1), 0);
-        self.step(index, Step { operation: Operation::Other, pool, sector, sectors: 0 });
-        debug_assert!(self.queues.get(slot).is_some());
-    }
-
-    /// The completion of a command of a guest's queue: goes out when the model says that the host
-    /// sees it.
-    #[inline]
-    pub(crate) fn post_to_guest(&mut self, completion: Completion) {
-        let Some(queue) = self.queues.get(completion.queue.0) else { return };
-        if !completion.direct && self.config.timing == Timing::Modelled && queue.state == State::Io
-        {
-            return self.post_in_place(completion);
-        }
-        if let Some(controller) = self.controllers.get_mut(queue.controller) {
-            controller.push_completion(completion);
-        }
-    }
-
-    /// The completion of a command whose work was done beside its queue.
-    #[inline(never)]
-    fn post_in_place(&mut self, completion: Completion) {
-        let (slot, id) = (completion.queue.0, completion.entry.command_id.get());
-        if self.take_fetched(slot, id) {
-            let index = self.insert_place(slot, Some(Box::new(completion)));
-            self.answer_with_place(slot, index);
-            return self.data_arrived(index);
-        }
-        let Some(guest) = self.queues.get_mut(slot).and_then(|queue| queue.guest.as_mut()) else {
-            return;
-        };
-        let Some(at) = guest.places.iter().position(|(place, _)| *place == id) else {
-            debug_assert!(false, "a command of a modelled queue has a place in it");
-            return;
-        };
-        let (_, index) = guest.places.remove(at);
-        if let Some(command) = self.commands.get_mut(index) {
-            command.set_work(Work::Place(Some(Box::new(completion))));
-        }
-        self.data_arrived(index);
-    }
-
-    /// Takes a place away that the model does not know any more.
-    pub(crate) fn remove_place(&mut self, index: u32) -> Option<Command> {
-        let command = self.commands.remove(index);
-        self.health.end(self.commands.len(), self.now.wall);
-        command
-    }
-
-    /// The model is done with a command's place in its queue.
-    pub(crate) fn place_completed(&mut self, index: u32, ended: &io::Completion) {
-        let Some(mut command) = self.remove_place(index) else { return };
-        let Work::Place(Some(mut completion)) = command.take_work() else { return };
-        if command.queue() == NONE {
-            return self.discard(*completion);
-        }
-        // The time in its place was spent on the work beside the queue.
-        let mut stages = ended.stages;
-        let in_place = stages.get(Stage::DataIn);
-        let worked = completion.stages.total().min(in_place);
-        stages.shorten(Stage::DataIn, worked);
-        let mut left = worked;
-        for (stage, span) in completion.stages.iter() {
-            let span = if span > left { left } else { span };
-            stages.add(stage, span);
-            left = left.saturating_sub(span);
-        }
-        completion.arrival = ended.rung;
-        completion.due = Some(ended.at);
-        completion.stages = stages;
-        completion.direct = true;
-        self.post(*completion);
     }
 
     /// The data of a command could not be moved.

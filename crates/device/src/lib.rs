@@ -6,11 +6,13 @@
 //! something, and take what [`Subsystem::poll`] returns until it returns nothing.
 
 mod admin;
+mod authentication;
 mod command_set;
 mod commands;
 mod completion;
 mod config;
 mod controllers;
+mod ending;
 mod fabrics;
 pub mod fuzzing;
 mod guest;
@@ -32,6 +34,7 @@ mod slots;
 pub mod store;
 mod subsystem;
 mod tap;
+mod timers;
 mod transfer;
 
 pub use config::{

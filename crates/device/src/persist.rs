@@ -196,9 +196,6 @@ impl Subsystem {
         }
         self.health = health;
         self.admin.restore_sanitize(sanitize);
-        if self.admin.sanitizes() {
-            self.restart_sanitize();
-        }
         true
     }
 

@@ -1,8 +1,8 @@
 //! Transport queues, as the subsystem sees them.
 
+use crate::commands::GuestQueue;
 use crate::config::{Limits, Transport};
 use crate::controllers::NOBODY;
-use crate::guest::GuestQueue;
 use crate::held::{Account, Accounts};
 use crate::nvm::compare::FirstHalf;
 use crate::slots::Slots;

@@ -9,16 +9,14 @@ use crate::lateness::Lateness;
 use crate::media::Media as StoredMedia;
 use crate::model::Model;
 use crate::namespaces::{ControllerSet, FORMATS, Namespaces, SECTOR_BYTES, Space};
-use crate::output::{
-    Authentication, CommandKind, Completion, CompletionData, Media, Output, Queue,
-};
+use crate::output::{CommandKind, Completion, CompletionData, Media, Output, Queue};
 use crate::queue::{Queues, State};
 use crate::slots::NONE;
 use crate::store::StateId;
 use crate::tap::Tap;
-use crate::{Condition, Now, Store, StoreError};
+use crate::timers::Timers;
+use crate::{Now, Store, StoreError};
 use mynah_model::Drive;
-use mynah_model::io::{Control, FlowId, QueueId, QueueKind};
 use mynah_stamp::{Span, Time};
 use mynah_wire::fabrics::{ConnectRequest, DISCOVERY_NQN, check_nqn};
 use mynah_wire::nvme::{Status, SubmissionEntry};
@@ -32,9 +30,6 @@ pub struct Wakeup {
     /// On the model's clock.
     pub model: Option<Time>,
 }
-
-/// How often the media are looked at for thresholds crossed.
-const CHECK_INTERVAL: Span = Span::from_secs(60);
 
 /// Why a queue ends whose host does not count.
 const TOO_MANY_COMMANDS: &str = "more commands than the queue has entries";
@@ -65,11 +60,8 @@ pub struct Subsystem {
     pub(crate) health: Health,
     pub(crate) admin: AdminState,
     pub(crate) outputs: VecDeque<Output>,
-    /// When a timer is due next, at the earliest.
-    next_timer: Option<Time>,
-    /// When the media are looked at next.
-    next_check: Time,
-    lateness: Lateness,
+    pub(crate) timers: Timers,
+    pub(crate) lateness: Lateness,
     was_restored: bool,
 }
 
@@ -98,8 +90,7 @@ impl Subsystem {
             health: Health::default(),
             admin: AdminState::default(),
             outputs: VecDeque::new(),
-            next_timer: None,
-            next_check: Time::ZERO + CHECK_INTERVAL,
+            timers: Timers::default(),
             lateness: Lateness::default(),
             was_restored: false,
             config,
@@ -109,6 +100,9 @@ impl Subsystem {
             subsystem.namespaces.set_guarded(true);
         }
         subsystem.was_restored = subsystem.restore();
+        if subsystem.admin.sanitizes() {
+            subsystem.restart_sanitize();
+        }
         if !subsystem.was_restored {
             subsystem.create_configured()?;
             subsystem.describe();
@@ -298,7 +292,7 @@ impl Subsystem {
         if self.commands.await_jobs() || self.media.take_call() {
             self.finish_jobs();
         }
-        if self.next_timer.is_some_and(|at| at <= self.now.wall) {
+        if self.timers.is_due(self.now.wall) {
             self.run_timers();
         }
     }
@@ -312,7 +306,7 @@ impl Subsystem {
             Timing::Modelled => self.model.drive().next_at(),
             Timing::Immediate => None,
         };
-        let wall = [self.next_timer, self.commands.next_trims()].into_iter().flatten().min();
+        let wall = [self.timers.next(), self.commands.next_trims()].into_iter().flatten().min();
         Wakeup { wall, model }
     }
 
@@ -356,41 +350,6 @@ impl Subsystem {
     #[inline]
     pub fn lent(&self, at: u64, most: u32) -> &[u8] {
         self.media.bytes(at, most).expect("a store that lends does so always")
-    }
-
-    /// A completion that nobody wants.
-    pub fn discard(&mut self, completion: Completion) {
-        if let CompletionData::Media(media) = completion.data
-            && let Some(job) = media.job
-        {
-            self.media.forget(job);
-        }
-    }
-
-    /// The answer to [`Output::Authentication`]. False if nobody waits for it any more.
-    pub fn answer_authentication(
-        &mut self,
-        now: Now,
-        asked: &Authentication,
-        status: Status,
-        data: Option<Vec<u8>>,
-    ) -> bool {
-        self.advance(now);
-        let Some(slot) = self.queues.get(asked.queue.0) else { return false };
-        if slot.state == State::Closing
-            || slot.controller != asked.controller_id
-            || slot.queue_id != asked.queue_id
-        {
-            return false;
-        }
-        match (status.is_success(), data) {
-            (true, Some(data)) => {
-                self.complete_with_data(asked.queue.0, &asked.entry, CommandKind::Fabrics, data);
-            }
-            (true, None) => self.complete(asked.queue.0, &asked.entry, CommandKind::Fabrics, 0),
-            (false, _) => self.fail(asked.queue.0, &asked.entry, CommandKind::Fabrics, status),
-        }
-        true
     }
 
     /// Whether a host uses the queue: it is connected, and authenticated if it has to be.
@@ -470,171 +429,6 @@ impl Subsystem {
     /// host wants anything.
     pub fn consolidate(&mut self) {
         self.media.consolidate();
-    }
-
-    /// The host at the other end of the queue has proved who it is.
-    pub fn set_authenticated(&mut self, queue: Queue) {
-        if let Some(slot) = self.queues.get_mut(queue.0)
-            && slot.state == State::Unauthenticated
-        {
-            slot.state = if slot.queue_id == 0 { State::Admin } else { State::Io };
-        }
-    }
-
-    /// Ends a queue: its connection is to be closed.
-    pub(crate) fn close(&mut self, queue: u32, reason: &'static str) {
-        let Some(slot) = self.queues.get_mut(queue) else { return };
-        if slot.state == State::Closing {
-            return;
-        }
-        slot.state = State::Closing;
-        let is_guests = slot.guest.is_some();
-        self.abandon(queue);
-        if is_guests {
-            return;
-        }
-        self.outputs.push_back(Output::Close { queue: Queue(queue), reason });
-    }
-
-    /// Forgets everything outstanding on a queue.
-    pub(crate) fn abandon(&mut self, queue: u32) {
-        self.model.forget_requests(queue);
-        let owner = self.queues.get(queue).map_or(0, |slot| slot.controller);
-        self.abandon_completions(owner, queue);
-        let mut kept = VecDeque::with_capacity(self.outputs.len());
-        for output in std::mem::take(&mut self.outputs) {
-            match output {
-                Output::Completion(completion) if completion.queue.0 == queue => {
-                    self.discard(completion)
-                }
-                output if output.queue().0 == queue => {}
-                output => kept.push_back(output),
-            }
-        }
-        self.outputs = kept;
-        self.commands.forget_deferred(queue);
-        let orphans: Vec<u32> = self
-            .commands
-            .iter()
-            .filter(|(_, command)| command.queue() == queue)
-            .map(|(index, _)| index)
-            .collect();
-        for index in orphans {
-            if let Some(command) = self.commands.get_mut(index) {
-                command.orphan();
-            }
-        }
-        let Some(slot) = self.queues.get_mut(queue) else { return };
-        slot.outstanding = 0;
-        slot.fused = None;
-        if std::mem::take(&mut slot.modelled) {
-            self.control(Control::DeleteQueue(QueueId(queue as u16)));
-        }
-    }
-
-    /// Ends a controller and all its queues.
-    pub(crate) fn end_controller(&mut self, id: u16, reason: &'static str) {
-        let Some(controller) = self.controllers.remove(id) else { return };
-        self.health.controller_gone(controller.error_count());
-        for queue in controller.queues() {
-            self.close(queue, reason);
-        }
-        self.restore_arbitration(controller.features());
-    }
-
-    /// Says whose I/O a transport queue carries, and has the model make a queue for it.
-    pub(crate) fn create_model_queue(&mut self, queue: u32, flow: FlowId) {
-        let Some(slot) = self.queues.get_mut(queue) else { return };
-        slot.flow = flow;
-        if self.config.timing == Timing::Immediate {
-            return;
-        }
-        slot.modelled = true;
-        let completion_entries = slot.size.max(2);
-        self.control(Control::CreateQueue(mynah_model::io::Queue {
-            id: QueueId(queue as u16),
-            kind: QueueKind::Fetched,
-            flow,
-            priority: Default::default(),
-            completion_entries,
-        }));
-    }
-
-    /// Has the media looked at when that is due.
-    pub(crate) fn set_check_timer(&mut self) {
-        self.set_timer(Some(self.next_check));
-    }
-
-    /// Has `run_timers` called at `at` at the latest.
-    pub(crate) fn set_timer(&mut self, at: Option<Time>) {
-        self.next_timer = match (self.next_timer, at) {
-            (Some(before), Some(at)) => Some(before.min(at)),
-            (before, at) => before.or(at),
-        };
-    }
-
-    fn run_timers(&mut self) {
-        let now = self.now.wall;
-        self.next_timer = None;
-        for id in self.controllers.ids() {
-            let Some(controller) = self.controllers.get(id) else { continue };
-            match controller.expires() {
-                Some(at) if at <= now && controller.is_guests() => {
-                    self.fail_guest(id);
-                    self.set_keep_alive(id, 0);
-                }
-                Some(at) if at <= now => {
-                    let reason = match controller.keep_alive().is_zero() {
-                        true => "the host has left the discovery controller idle",
-                        false => "the host's keep-alive timer has run out",
-                    };
-                    self.end_controller(id, reason);
-                }
-                at => self.set_timer(at),
-            }
-        }
-        self.run_tasks();
-        if self.next_check <= now {
-            self.next_check = now + CHECK_INTERVAL;
-            self.check_media();
-            self.media.outdate_description();
-        }
-        if self.controllers.iter().next().is_some() {
-            self.set_timer(Some(self.next_check));
-        }
-        match self.media.next_tend() {
-            Some(at) if at <= now => self.tend_store(),
-            at => self.set_timer(at),
-        }
-    }
-
-    /// Has the store look after itself, and again after a while if it wants that.
-    fn tend_store(&mut self) {
-        let next = self.media.tend(self.now.wall);
-        self.set_timer(next);
-    }
-
-    /// Tells hosts when the store can do less than it could.
-    pub(crate) fn watch_store(&mut self) {
-        let Some(condition) = self.media.changed_condition() else { return };
-        // What was answered and then lost is an error of the media.
-        if condition == Condition::Failed {
-            self.health.media_error();
-        }
-        self.check_media();
-    }
-
-    /// Recomputes whether all namespaces need more checks than usual.
-    pub(crate) fn settle_guard(&mut self) {
-        let is_guarded = self.media.keeps_replaced()
-            || self.admin.sanitizes()
-            || self.controllers.has_closed_path();
-        self.namespaces.set_guarded(is_guarded);
-    }
-
-    /// How late completions were.
-    pub(crate) fn lateness(&self) -> &Lateness {
-        &self.lateness
     }
 
     /// A completion was this late against the model, and the moment of its command's arrival

@@ -81,14 +81,6 @@ impl Subsystem {
         }
     }
 
-    /// Begins something that ends after `span`.
-    pub(crate) fn begin_task(&mut self, span: Span, what: What) {
-        let began = self.now.wall;
-        let ends = began + span;
-        self.admin.tasks.push(Task { began, ends, what });
-        self.set_timer(Some(ends));
-    }
-
     /// Ends what is due; has the timer set for the rest.
     pub(crate) fn run_tasks(&mut self) {
         let now = self.now.wall;
@@ -96,14 +88,14 @@ impl Subsystem {
         while at < self.admin.tasks.len() {
             if self.admin.tasks[at].ends > now {
                 let ends = self.admin.tasks[at].ends;
-                self.set_timer(Some(ends));
+                self.timers.set(Some(ends));
                 at += 1;
                 continue;
             }
             match self.admin.tasks.swap_remove(at).what {
                 What::Format { command, namespaces } => self.erase_formatted(command, &namespaces),
                 What::Sanitize => self.erase_sanitized(),
-                What::SelfTest(test) => self.finish_self_test(test, 0),
+                What::SelfTest(test) => self.admin.finish_self_test(test, 0, self.now.wall),
             }
         }
     }

@@ -67,6 +67,16 @@ impl Default for Features {
 }
 
 impl Features {
+    /// As they are before a host changes them, where the drive arbitrates so.
+    pub(crate) fn of(queues: &Queues) -> Features {
+        Features { arbitration: arbitration_of(queues), ..Features::default() }
+    }
+
+    /// Whether the host has changed how the drive arbitrates.
+    pub(crate) fn arbitrates_unlike(&self, queues: &Queues) -> bool {
+        self.arbitration != arbitration_of(queues)
+    }
+
     /// Interrupt coalescing: entries that are worth an interrupt, and how long one may wait.
     pub(crate) fn aggregation(&self) -> (u32, Span) {
         let time = Span::from_us(100).times(u64::from(self.coalescing >> 8 & 0xff));
@@ -161,7 +171,7 @@ impl Subsystem {
     /// What a host may do with a feature; the volatile write cache has one only where there is
     /// such a cache (NVMe Base, Volatile Write Cache).
     fn allows(&self, feature: u8, role: Role) -> Option<Allows> {
-        let there = feature != id::VOLATILE_WRITE_CACHE || self.has_volatile_cache();
+        let there = feature != id::VOLATILE_WRITE_CACHE || self.model.has_volatile_cache();
         allows(feature, role).filter(|_| there)
     }
 
@@ -204,7 +214,7 @@ impl Subsystem {
         let place = self.namespaces.with_id(namespace);
         let (protection, persist) = place
             .map_or((0, 0), |it| (it.protection() as u32, u32::from(it.reservations().persists())));
-        let defaults = self.default_features();
+        let defaults = Features::of(&self.model.drive().config().queues);
         let controller = self.controllers.need_mut(context.controller)?;
         let queues_max = controller.queues_max();
         let features = if current { controller.features() } else { &defaults };
@@ -300,27 +310,6 @@ impl Subsystem {
             NAMESPACE_ALL if !one => Ok(()),
             id => self.namespaces.active(context.controller, id).map(|_| ()),
         }
-    }
-
-    /// Features as they are before a host changes them.
-    pub(crate) fn default_features(&self) -> Features {
-        let queues = &self.model.drive().config().queues;
-        Features { arbitration: arbitration_of(queues), ..Features::default() }
-    }
-
-    /// A controller that had these features has been reset or is gone: the model arbitrates as
-    /// the drive's description says, if that was changed.
-    pub(crate) fn restore_arbitration(&mut self, gone: &Features) {
-        let queues = &self.model.drive().config().queues;
-        if gone.arbitration == arbitration_of(queues) {
-            return;
-        }
-        let weights = match queues.arbitration {
-            Arbitration::Weighted(weights) => weights,
-            Arbitration::RoundRobin => Weights { high: 1, medium: 1, low: 1 },
-        };
-        let burst = queues.arbitration_burst;
-        self.control(Control::Arbitration { burst, weights });
     }
 
     /// Passes the host's choice of burst and weights on to the model.

@@ -51,7 +51,7 @@ impl Subsystem {
             let namespace = self.namespaces.active(context.controller, id)?;
             self.may_be_emptied(namespace, context.controller)?;
         }
-        self.abort_self_test(4);
+        self.admin.abort_self_test(4, self.now.wall);
         for &id in &ids {
             if let Some(namespace) = self.namespaces.with_id_mut(id) {
                 namespace.begin_format();
@@ -68,7 +68,12 @@ impl Subsystem {
             self.overtake(id as usize - 1, Some(index), Status::FORMAT_IN_PROGRESS);
         }
         let span = self.erasure_time(erasure);
-        self.begin_task(span, What::Format { command: index, namespaces: ids });
+        let ends = self.admin.begin_task(
+            self.now.wall,
+            span,
+            What::Format { command: index, namespaces: ids },
+        );
+        self.timers.set(Some(ends));
         Ok(Outcome::Later)
     }
 
@@ -146,17 +151,6 @@ impl Subsystem {
         {
             target.note_changed(id);
             self.raise(controller, super::event::NAMESPACE_CHANGED);
-        }
-    }
-
-    /// Share of a format that is still to be done, in percent (FPI).
-    pub(super) fn format_left(&self, namespace: &Namespace) -> u8 {
-        let task = self.admin.tasks.iter().find(|task| {
-            matches!(&task.what, What::Format { namespaces, .. } if namespaces.contains(&namespace.id()))
-        });
-        match task {
-            Some(task) => 100 - task.progress(self.now.wall, 100) as u8,
-            None => 0,
         }
     }
 }

@@ -80,7 +80,8 @@ impl Subsystem {
             }
             cns::INDEPENDENT_NAMESPACE => {
                 let namespace = self.reported(context.controller, id)?;
-                let left = namespace.map_or(0, |namespace| self.format_left(namespace));
+                let left = namespace
+                    .map_or(0, |namespace| self.admin.format_left(namespace.id(), self.now.wall));
                 independent_namespace(namespace, left)
             }
             cns::ALLOCATED_NAMESPACES | cns::COMMAND_SET_ALLOCATED_NAMESPACES => {
@@ -203,7 +204,7 @@ impl Subsystem {
             mynah_wire::fabrics::DISCOVERY_NQN
         } else {
             self.io_controller(&mut page);
-            if controller.is_guests() && !self.guests_can_fuse() {
+            if controller.is_guests() && !self.model.can_fuse(self.config.timing) {
                 page.fused.set(0);
             }
             if controller.has_shadow_doorbells() {
@@ -260,7 +261,7 @@ impl Subsystem {
         // Compare and Write.
         page.fused.set(1);
         // Present (0), and Flush takes all namespaces (2:1).
-        page.volatile_write_cache = 0b110 | u8::from(self.has_volatile_cache());
+        page.volatile_write_cache = 0b110 | u8::from(self.model.has_volatile_cache());
         // Write protection, and until a power cycle.
         page.write_protection = 0b11;
         page.copy_formats.set(1);
@@ -326,7 +327,7 @@ impl Subsystem {
             ana_group: U32::new(GROUP),
             attributes: u8::from(namespace.protection() as u8 != 0),
             endurance_group: U16::new(GROUP as u16),
-            format_progress: 1 << 7 | self.format_left(namespace),
+            format_progress: 1 << 7 | self.admin.format_left(namespace.id(), self.now.wall),
             nguid: self.nguid(namespace),
             eui64: self.eui64(namespace),
             ..self.namespace_template()

@@ -1,13 +1,12 @@
 //! Get Log Page (Base 2.0, section 5.16).
 
+use super::warnings::SPARE_THRESHOLD;
 use super::{Context, feature, identify};
-use crate::Condition;
 use crate::command_set::{CommandSet, RESERVATION_EFFECTS, effect};
 use crate::controllers::{CHANGED_NAMESPACES, Controller, ERROR_ENTRIES, Role};
 use crate::namespaces::SECTOR_BYTES;
 use crate::nvm::NAMESPACE_ALL;
 use crate::subsystem::{Outcome, Subsystem};
-use mynah_model::stats::WearState;
 use mynah_wire::nvme::Status;
 use mynah_wire::nvme::command::GetLogPage;
 use mynah_wire::nvme::identify::ascii;
@@ -17,49 +16,6 @@ use mynah_wire::nvme::log::{
 use mynah_wire::nvme::opcode::admin;
 use zerocopy::IntoBytes;
 use zerocopy::byteorder::little_endian::U128;
-
-/// Below this share of spare blocks, in percent, a warning is given.
-const SPARE_THRESHOLD: u8 = 10;
-/// Erases that a block is taken to endure where the drive's description does not say. An
-/// estimate: what TLC is rated for.
-const ENDURED_ERASES: u32 = 3000;
-
-/// Bits of SMART's critical warning (Base 2.0, section 5.16.1.3).
-mod warning {
-    pub(super) const SPARE: u8 = 1;
-    pub(super) const RELIABILITY: u8 = 1 << 2;
-    pub(super) const READ_ONLY: u8 = 1 << 3;
-}
-
-/// How worn the media are, as logs say it.
-struct Media {
-    /// Blocks that may still be retired, in percent of those of a new drive.
-    spare: u8,
-    /// The mean block's erases, in percent of those that it endures; 255 stands for more.
-    used: u8,
-    /// Erases that a block endures.
-    endured: u32,
-    /// Bits of the critical warning.
-    warning: u8,
-}
-
-impl Media {
-    fn new(wear: &WearState) -> Media {
-        let endured = wear.endurance.unwrap_or(ENDURED_ERASES).max(1);
-        let most = u128::from(wear.blocks.max(1)) * u128::from(endured);
-        let used = (u128::from(wear.erases) * 100 / most).min(255) as u8;
-        let spare = match wear.spare_blocks_new {
-            0 if wear.write_protected => 0,
-            0 => 100,
-            new => (u64::from(wear.spare_blocks) * 100 / u64::from(new)) as u8,
-        };
-        let when = |condition, warning| if condition { warning } else { 0 };
-        let warning = when(spare < SPARE_THRESHOLD, warning::SPARE)
-            | when(used >= 100 || wear.write_protected, warning::RELIABILITY)
-            | when(wear.write_protected, warning::READ_ONLY);
-        Media { spare, used, endured, warning }
-    }
-}
 
 /// Log pages of I/O controllers, and whether they belong to namespaces.
 const PAGES: [u8; 14] = [
@@ -140,7 +96,7 @@ impl Subsystem {
             page::SELF_TEST => Ok(self.self_test_page()),
             page::SANITIZE_STATUS => Ok(self.sanitize_page()),
             page::MYNAH_DRIVE => Ok(self.drive_page()),
-            page::MYNAH_LATENESS => Ok(self.lateness().page()),
+            page::MYNAH_LATENESS => Ok(self.lateness.page()),
             page::RESERVATION_NOTIFICATION => self.notification(context.controller, keeps_event),
             _ => Err(unknown),
         }
@@ -156,36 +112,10 @@ impl Subsystem {
         bytes
     }
 
-    /// The media as hosts see them: the drive's, and the store that holds their bytes.
-    fn media(&self) -> Media {
-        let mut media = Media::new(&self.model.drive().counters().wear);
-        media.warning |= match self.media.condition() {
-            Condition::Good => 0,
-            Condition::Full => warning::READ_ONLY,
-            Condition::Failed => warning::READ_ONLY | warning::RELIABILITY,
-        };
-        media
-    }
-
-    /// Tells hosts when the media have crossed a threshold. Looked at once a minute, and when the
-    /// store can do less than before. That the media are read only is an event of the subsystem's
-    /// reliability (Base 2.0, section 5.2.1, SMART / health status).
-    pub(crate) fn check_media(&mut self) {
-        let new = self.health.crosses(self.media().warning);
-        for id in self.controllers.ids() {
-            if new & warning::SPARE != 0 {
-                self.raise(id, super::event::SPARE);
-            }
-            if new & (warning::RELIABILITY | warning::READ_ONLY) != 0 {
-                self.raise(id, super::event::RELIABILITY);
-            }
-        }
-    }
-
     fn smart(&self, controller: &Controller) -> Vec<u8> {
         let (health, counts) = (&self.health, self.health.counts());
         let hours = health.on_ms(self.now.wall) / (3600 * 1000);
-        let media = self.media();
+        let media = self.wear();
         let is_hot = controller.features().temperature_warns();
         let mut smart = Smart {
             critical_warning: u8::from(is_hot) << 1 | media.warning,
@@ -219,7 +149,7 @@ impl Subsystem {
         let before = health.errors_before();
         let here = self.controllers.iter();
         let errors = before + here.map(|it| it.error_count().saturating_sub(before)).sum::<u64>();
-        let wear = self.media();
+        let wear = self.wear();
         let mut group = EnduranceGroup {
             // The group's bits are where SMART has them.
             critical_warning: wear.warning,

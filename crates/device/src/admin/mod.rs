@@ -13,6 +13,7 @@ pub(crate) mod sanitize;
 pub(crate) mod self_test;
 mod state;
 mod timestamp;
+mod warnings;
 
 pub(crate) use state::AdminState;
 

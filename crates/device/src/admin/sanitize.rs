@@ -117,7 +117,7 @@ impl Subsystem {
                 return Err(Status::FORMAT_IN_PROGRESS);
             }
         }
-        self.abort_self_test(9);
+        self.admin.abort_self_test(9, self.now.wall);
         self.admin.sanitize = Sanitize { state: State::UnderWay, command, writes: 0 };
         // It has begun when that is on stable storage: from then on nothing stops it.
         self.media.outdate_description();
@@ -135,7 +135,8 @@ impl Subsystem {
         }
         self.settle_guard();
         let span = self.erasure_time(self.admin.sanitize.erasure());
-        self.begin_task(span, What::Sanitize);
+        let ends = self.admin.begin_task(self.now.wall, span, What::Sanitize);
+        self.timers.set(Some(ends));
     }
 
     /// The time is over: everything goes, in the store and in the model.

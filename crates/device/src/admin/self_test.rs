@@ -2,11 +2,11 @@
 //!
 //! There is no hardware to test: a test takes its time and passes, and says so.
 
-use super::{Context, identify};
+use super::{AdminState, Context, identify};
 use crate::admin::background::What;
 use crate::nvm::NAMESPACE_ALL;
 use crate::subsystem::{Outcome, Subsystem};
-use mynah_stamp::Span;
+use mynah_stamp::{Span, Time};
 use mynah_wire::nvme::Status;
 use mynah_wire::nvme::command::SelfTestCode;
 use mynah_wire::nvme::log::{SelfTestLog, SelfTestResult};
@@ -28,6 +28,38 @@ pub(crate) struct SelfTest {
     pub(crate) controller: u16,
 }
 
+impl AdminState {
+    /// Ends a test that is under way, if there is one.
+    pub(crate) fn abort_self_test(&mut self, result: u8, now: Time) {
+        let at = self.tasks.iter().position(|task| matches!(task.what, What::SelfTest(_)));
+        if let Some(at) = at
+            && let What::SelfTest(test) = self.tasks.swap_remove(at).what
+        {
+            self.finish_self_test(test, result, now);
+        }
+    }
+
+    /// A controller was reset: a short test that it had started ends; an extended one goes on.
+    pub(crate) fn reset_self_test(&mut self, controller: u16, now: Time) {
+        let short = self.tasks.iter().any(|task| {
+            matches!(task.what, What::SelfTest(test)
+                if test.code == SelfTestCode::Short && test.controller == controller)
+        });
+        if short {
+            self.abort_self_test(2, now);
+        }
+    }
+
+    pub(super) fn finish_self_test(&mut self, test: SelfTest, result: u8, now: Time) {
+        let status = test.code.code() << 4 | result;
+        let mut entry = SelfTestResult { status, ..Default::default() };
+        entry.power_on_hours.set((now.as_secs_f64() / 3600.0) as u64);
+        entry.namespace_id.set(test.namespace);
+        self.self_tests.insert(0, entry);
+        self.self_tests.truncate(RESULTS);
+    }
+}
+
 impl Subsystem {
     pub(super) fn device_self_test(
         &mut self,
@@ -42,7 +74,7 @@ impl Subsystem {
             SelfTestCode::Short => SHORT,
             SelfTestCode::Extended => Span::from_secs(u64::from(identify::SELF_TEST_MINUTES) * 60),
             SelfTestCode::Abort => {
-                self.abort_self_test(1);
+                self.admin.abort_self_test(1, self.now.wall);
                 return Ok(Outcome::Done(0));
             }
             SelfTestCode::Reserved(_) => return Err(Status::INVALID_FIELD.do_not_retry()),
@@ -51,37 +83,13 @@ impl Subsystem {
             return Err(Status::SELF_TEST_IN_PROGRESS);
         }
         let controller = context.controller;
-        self.begin_task(span, What::SelfTest(SelfTest { code, namespace, controller }));
+        let ends = self.admin.begin_task(
+            self.now.wall,
+            span,
+            What::SelfTest(SelfTest { code, namespace, controller }),
+        );
+        self.timers.set(Some(ends));
         Ok(Outcome::Done(0))
-    }
-
-    /// Ends a test that is under way, if there is one.
-    pub(crate) fn abort_self_test(&mut self, result: u8) {
-        let at = self.admin.tasks.iter().position(|task| matches!(task.what, What::SelfTest(_)));
-        if let Some(at) = at
-            && let What::SelfTest(test) = self.admin.tasks.swap_remove(at).what
-        {
-            self.finish_self_test(test, result);
-        }
-    }
-
-    /// A controller was reset: a short test that it had started ends; an extended one goes on.
-    pub(crate) fn reset_self_test(&mut self, controller: u16) {
-        let short = self.admin.tasks.iter().any(|task| {
-            matches!(task.what, What::SelfTest(test) if test.code == SelfTestCode::Short && test.controller == controller)
-        });
-        if short {
-            self.abort_self_test(2);
-        }
-    }
-
-    pub(crate) fn finish_self_test(&mut self, test: SelfTest, result: u8) {
-        let mut entry =
-            SelfTestResult { status: test.code.code() << 4 | result, ..Default::default() };
-        entry.power_on_hours.set((self.now.wall.as_secs_f64() / 3600.0) as u64);
-        entry.namespace_id.set(test.namespace);
-        self.admin.self_tests.insert(0, entry);
-        self.admin.self_tests.truncate(RESULTS);
     }
 
     pub(super) fn self_test_page(&self) -> Vec<u8> {

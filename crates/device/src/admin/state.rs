@@ -1,9 +1,10 @@
 //! What admin commands leave behind that all controllers share: features of the whole subsystem, work
 //! under way, results, pieces of a firmware image.
 
-use super::background::Task;
+use super::background::{Task, What};
 use super::sanitize::Sanitize;
 use super::timestamp::Timestamp;
+use mynah_stamp::{Span, Time};
 use mynah_wire::nvme::log::SelfTestResult;
 use std::collections::BTreeMap;
 
@@ -60,5 +61,20 @@ impl AdminState {
     /// The last sanitize as it was kept.
     pub(crate) fn restore_sanitize(&mut self, sanitize: Sanitize) {
         self.sanitize = sanitize;
+    }
+
+    /// Begins something that ends after `span`; when that is.
+    pub(super) fn begin_task(&mut self, began: Time, span: Span, what: What) -> Time {
+        let ends = began + span;
+        self.tasks.push(Task { began, ends, what });
+        ends
+    }
+
+    /// Share of a format of a namespace that is still to be done, in percent (FPI).
+    pub(super) fn format_left(&self, namespace: u32, now: Time) -> u8 {
+        let task = self.tasks.iter().find(|task| {
+            matches!(&task.what, What::Format { namespaces, .. } if namespaces.contains(&namespace))
+        });
+        task.map_or(0, |task| 100 - task.progress(now, 100) as u8)
     }
 }

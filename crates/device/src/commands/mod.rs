@@ -6,12 +6,14 @@ mod command;
 mod deferred;
 mod finish;
 mod overtake;
+mod places;
 mod trims;
 
 pub(crate) use command::{
     BlockRun, Blocks, Certain, Command, FusedWrite, Overwrite, Segment, Step, Then, Work,
 };
 pub(crate) use deferred::Deferred;
+pub(crate) use places::GuestQueue;
 
 use crate::StoreJob;
 use crate::slots::Slots;

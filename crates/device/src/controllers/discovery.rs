@@ -76,7 +76,7 @@ impl Subsystem {
         for port in self.config.shard.ids().zip(&self.config.ports) {
             // Its other ports say the same (0); a connection may be kept for news (1).
             offer(port, 3, u16::from(self.config.ports.len() > 1) | 1 << 1, DISCOVERY_NQN);
-            if self.is_allowed(host_nqn) {
+            if self.config.is_allowed(host_nqn) {
                 offer(port, 2, 0, &self.config.nqn);
             }
         }

@@ -4,6 +4,7 @@
 mod run;
 
 use crate::Tap;
+use crate::config::Timing;
 use crate::namespaces::SECTOR_BYTES;
 use mynah_model::Drive;
 use mynah_model::config::Fault;
@@ -76,6 +77,19 @@ impl Model {
     #[inline]
     pub(crate) fn drive(&self) -> &Drive {
         &self.drive
+    }
+
+    /// Whether data that a write has completed with can be lost with the power.
+    pub(crate) fn has_volatile_cache(&self) -> bool {
+        let cache = self.drive.config().cache;
+        cache.is_some_and(|cache| cache.mode.writes() && !cache.power_loss_protection)
+    }
+
+    /// Whether both halves of a fused operation can be in the controller at once: the second is
+    /// fetched while the first waits for it.
+    pub(crate) fn can_fuse(&self, timing: Timing) -> bool {
+        let queues = &self.drive.config().queues;
+        timing == Timing::Immediate || queues.fetch_size > 1 && queues.command_slots > 1
     }
 
     pub(crate) fn set_tap(&mut self, tap: Box<dyn Tap>) {

@@ -7,7 +7,7 @@ use crate::output::CommandKind;
 use crate::slots::NONE;
 use crate::store::Ready;
 use crate::subsystem::Subsystem;
-use mynah_model::io::{self, Control, Operation, QueueId, Request, Tag};
+use mynah_model::io::{self, Control, FlowId, Operation, QueueId, QueueKind, Request, Tag};
 use mynah_stamp::Time;
 use mynah_wire::nvme::Status;
 
@@ -79,6 +79,24 @@ impl Subsystem {
         }
         self.model.control(self.now.model, control);
         self.take_outputs();
+    }
+
+    /// Says whose I/O a transport queue carries, and has the model make a queue for it.
+    pub(crate) fn create_model_queue(&mut self, queue: u32, flow: FlowId) {
+        let Some(slot) = self.queues.get_mut(queue) else { return };
+        slot.flow = flow;
+        if self.config.timing == Timing::Immediate {
+            return;
+        }
+        slot.modelled = true;
+        let completion_entries = slot.size.max(2);
+        self.control(Control::CreateQueue(mynah_model::io::Queue {
+            id: QueueId(queue as u16),
+            kind: QueueKind::Fetched,
+            flow,
+            priority: Default::default(),
+            completion_entries,
+        }));
     }
 
     /// Starts a command: its fetches and writes have been given to the store, its steps go to

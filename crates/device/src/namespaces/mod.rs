@@ -1,5 +1,6 @@
 //! The namespaces of a subsystem, and the space of the drive that they lie in.
 
+mod guard;
 mod namespace;
 pub(crate) mod reservation;
 mod space;

@@ -50,12 +50,6 @@ impl Subsystem {
         }
     }
 
-    /// Whether data that a write has completed with can be lost with the power.
-    pub(crate) fn has_volatile_cache(&self) -> bool {
-        let cache = self.model.drive().config().cache;
-        cache.is_some_and(|cache| cache.mode.writes() && !cache.power_loss_protection)
-    }
-
     /// Whether writes have to be on flash before they complete.
     #[inline]
     pub(crate) fn through(&self, force_unit_access: bool) -> bool {

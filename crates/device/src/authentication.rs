@@ -1,0 +1,58 @@
+//! What whoever authenticates hosts tells the subsystem.
+
+use crate::Now;
+use crate::output::{Authentication, CommandKind, Queue};
+use crate::queue::State;
+use crate::subsystem::Subsystem;
+use mynah_wire::nvme::Status;
+
+impl Subsystem {
+    /// The answer to [`Output::Authentication`]. False if nobody waits for it any more.
+    pub fn answer_authentication(
+        &mut self,
+        now: Now,
+        asked: &Authentication,
+        status: Status,
+        data: Option<Vec<u8>>,
+    ) -> bool {
+        self.advance(now);
+        let Some(slot) = self.queues.get(asked.queue.0) else { return false };
+        if slot.state == State::Closing
+            || slot.controller != asked.controller_id
+            || slot.queue_id != asked.queue_id
+        {
+            return false;
+        }
+        match (status.is_success(), data) {
+            (true, Some(data)) => {
+                self.complete_with_data(asked.queue.0, &asked.entry, CommandKind::Fabrics, data);
+            }
+            (true, None) => self.complete(asked.queue.0, &asked.entry, CommandKind::Fabrics, 0),
+            (false, _) => self.fail(asked.queue.0, &asked.entry, CommandKind::Fabrics, status),
+        }
+        true
+    }
+
+    /// Answers an authentication command that was the host's last: the queue is over once
+    /// the completion has gone out.
+    pub fn refuse_authentication(
+        &mut self,
+        now: Now,
+        asked: &Authentication,
+        data: Option<Vec<u8>>,
+        reason: &'static str,
+    ) {
+        if self.answer_authentication(now, asked, Status::SUCCESS, data) {
+            self.close_after_completion(asked.queue.0, reason);
+        }
+    }
+
+    /// The host at the other end of the queue has proved who it is.
+    pub fn set_authenticated(&mut self, queue: Queue) {
+        if let Some(slot) = self.queues.get_mut(queue.0)
+            && slot.state == State::Unauthenticated
+        {
+            slot.state = if slot.queue_id == 0 { State::Admin } else { State::Io };
+        }
+    }
+}
