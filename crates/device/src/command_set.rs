@@ -1,12 +1,12 @@
 //! I/O commands of every command set: who may give one, and the one place that knows which sets there
 //! are. What a set's commands do is in a folder of its own.
 
-use crate::namespaces::{Namespace, WriteProtection};
+use crate::namespaces::Namespace;
 use crate::nvm;
 use crate::output::CommandKind;
 use crate::subsystem::Subsystem;
 use mynah_wire::nvme::command::{NvmCommand, ReservationCommand};
-use mynah_wire::nvme::opcode::{FABRICS, nvm as opcode};
+use mynah_wire::nvme::opcode::nvm as opcode;
 use mynah_wire::nvme::{Status, SubmissionEntry};
 
 /// Effects of commands: supported; changes blocks; changes capabilities of a namespace;
@@ -109,44 +109,7 @@ impl IoCommand {
     }
 }
 
-/// How a command touches the blocks of a namespace.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Access {
-    Read,
-    Write,
-    /// Counts as a write where the namespace is reserved, and not where it is protected (Base 2.0,
-    /// section 8.12; nvmet_io_cmd_check_access in drivers/nvme/target/core.c of Linux).
-    Flush,
-    /// Reads or changes reservations only.
-    Reservation,
-}
-
 impl Subsystem {
-    /// A command on an I/O queue.
-    #[inline]
-    pub(crate) fn submit_io(&mut self, queue: u32, entry: &SubmissionEntry, data: &[u8]) {
-        let Some(slot) = self.queues.get_mut(queue) else { return };
-        let Some(controller) = self.controllers.get_mut(slot.controller) else { return };
-        controller.heard_of(self.now.wall);
-        if controller.is_fatal() {
-            return;
-        }
-        if slot.fused.is_some() || entry.flags & 3 != 0 {
-            return self.submit_fused(queue, entry, data);
-        }
-        self.io(queue, entry, data);
-    }
-
-    /// Parses an I/O command and carries it out.
-    #[inline]
-    pub(crate) fn io(&mut self, queue: u32, entry: &SubmissionEntry, data: &[u8]) {
-        match IoCommand::parse(entry) {
-            Ok(command) => self.carry_out(queue, entry, command, data),
-            Err(_) if entry.opcode == FABRICS => self.submit_fabrics(queue, entry, data),
-            Err(status) => self.fail(queue, entry, CommandKind::OtherIo, status),
-        }
-    }
-
     /// Carries an I/O command out.
     pub(crate) fn carry_out(
         &mut self,
@@ -162,38 +125,5 @@ impl Subsystem {
         if let Err(status) = outcome {
             self.fail(queue, entry, command.kind(), status);
         }
-    }
-
-    /// Whether the queue's controller may use the namespace for this; returns the
-    /// namespace's index.
-    pub(crate) fn admit(
-        &self,
-        queue: u32,
-        entry: &SubmissionEntry,
-        access: Access,
-    ) -> Result<usize, Status> {
-        let slot = self.queues.get(queue).ok_or(Status::INTERNAL_ERROR)?;
-        let id = entry.namespace_id.get();
-        let namespace = self.namespaces.active(slot.controller, id)?;
-        self.controllers.check_path(slot.controller)?;
-        if self.admin.sanitizes() {
-            return Err(Status::SANITIZE_IN_PROGRESS);
-        }
-        if namespace.is_formatting() {
-            return Err(Status::FORMAT_IN_PROGRESS);
-        }
-        if access == Access::Reservation {
-            return Ok(id as usize - 1);
-        }
-        let writes = access != Access::Read;
-        if let Some(controller) = self.controllers.get(slot.controller)
-            && !namespace.reservations().admits(controller.host_id(), writes)
-        {
-            return Err(Status::RESERVATION_CONFLICT);
-        }
-        if access == Access::Write && namespace.protection() != WriteProtection::None {
-            return Err(Status::NAMESPACE_WRITE_PROTECTED.do_not_retry());
-        }
-        Ok(id as usize - 1)
     }
 }

@@ -1,55 +1,13 @@
-//! Completions of commands that end at once, and the error log.
+//! Completions, and the error log.
 
 use crate::output::{CommandKind, Completion, CompletionData, Output, Queue};
 use crate::slots::NONE;
 use crate::subsystem::Subsystem;
-use crate::transfer::check_room;
 use mynah_stamp::StageSpans;
 use mynah_wire::nvme::log::ErrorEntry;
 use mynah_wire::nvme::{CompletionEntry, Status, SubmissionEntry};
 
 impl Subsystem {
-    /// Completes a command that succeeded without data.
-    pub(crate) fn complete(
-        &mut self,
-        queue: u32,
-        entry: &SubmissionEntry,
-        kind: CommandKind,
-        result: u64,
-    ) {
-        self.complete_as(queue, entry, kind, Status::SUCCESS, result, CompletionData::None);
-    }
-
-    /// Completes one with data, if the host has room for all of them.
-    pub(crate) fn complete_with_data(
-        &mut self,
-        queue: u32,
-        entry: &SubmissionEntry,
-        kind: CommandKind,
-        data: Vec<u8>,
-    ) {
-        if let Err(status) = check_room(entry, data.len() as u64) {
-            return self.fail(queue, entry, kind, status);
-        }
-        self.complete_as(queue, entry, kind, Status::SUCCESS, 0, CompletionData::Bytes(data));
-    }
-
-    /// Completes one with an error, and notes it in the error log.
-    #[cold]
-    pub(crate) fn fail(
-        &mut self,
-        queue: u32,
-        entry: &SubmissionEntry,
-        kind: CommandKind,
-        status: Status,
-    ) {
-        let lba = if kind == CommandKind::Admin { 0 } else { entry.start_lba() };
-        let namespace = if kind == CommandKind::Fabrics { 0 } else { entry.namespace_id.get() };
-        let status =
-            self.note_error(queue, entry.command_id.get(), entry.opcode, namespace, lba, status);
-        self.complete_as(queue, entry, kind, status, 0, CompletionData::None);
-    }
-
     /// Notes an error in the log of the queue's controller; returns the status to complete with.
     pub(crate) fn note_error(
         &mut self,
@@ -77,7 +35,17 @@ impl Subsystem {
         status
     }
 
-    pub(crate) fn complete_as(
+    /// A completion that nobody wants.
+    pub fn discard(&mut self, completion: Completion) {
+        if let CompletionData::Media(media) = completion.data
+            && let Some(job) = media.job
+        {
+            self.media.forget(job);
+        }
+    }
+
+    /// The completion of a command that ends at once; `None` if its queue has forgotten it.
+    pub(crate) fn completion_of(
         &mut self,
         queue: u32,
         entry: &SubmissionEntry,
@@ -85,10 +53,10 @@ impl Subsystem {
         status: Status,
         result: u64,
         data: CompletionData,
-    ) {
-        let Some(slot) = self.queues.get_mut(queue) else { return };
+    ) -> Option<Completion> {
+        let slot = self.queues.get_mut(queue)?;
         if slot.outstanding == 0 {
-            return;
+            return None;
         }
         let mut done = CompletionEntry::new(entry.command_id.get(), status, result);
         done.queue_head.set(slot.complete());
@@ -97,7 +65,7 @@ impl Subsystem {
             CompletionData::None | CompletionData::Media(_) | CompletionData::Connected(_) => None,
         };
         let flow = slot.flow;
-        self.post(Completion {
+        Some(Completion {
             queue: Queue(queue),
             flow,
             entry: done,
@@ -110,24 +78,28 @@ impl Subsystem {
             transfer: NONE,
             direct: false,
             _held: held,
-        });
+        })
     }
 
-    /// Has a completion go out.
-    #[inline]
-    pub(crate) fn post(&mut self, completion: Completion) {
-        match self.queues.get(completion.queue.0) {
-            Some(slot) if slot.guest.is_some() => self.post_to_guest(completion),
-            _ => self.outputs.push_back(Output::Completion(completion)),
+    /// Completes an admin command that succeeded without data.
+    pub(crate) fn complete_admin(&mut self, queue: u32, entry: &SubmissionEntry, result: u64) {
+        let (kind, status) = (CommandKind::Admin, Status::SUCCESS);
+        let done = self.completion_of(queue, entry, kind, status, result, CompletionData::None);
+        if let Some(completion) = done {
+            self.post_now(completion);
         }
     }
 
-    /// A completion that nobody wants.
-    pub fn discard(&mut self, completion: Completion) {
-        if let CompletionData::Media(media) = completion.data
-            && let Some(job) = media.job
-        {
-            self.media.forget(job);
+    /// Has a completion go out at once.
+    #[inline]
+    pub(crate) fn post_now(&mut self, completion: Completion) {
+        match self.queues.get(completion.queue.0) {
+            Some(slot) if slot.guest.is_some() => {
+                if let Some(controller) = self.controllers.get_mut(slot.controller) {
+                    controller.push_completion(completion);
+                }
+            }
+            _ => self.outputs.push_back(Output::Completion(completion)),
         }
     }
 }

@@ -186,7 +186,7 @@ impl Subsystem {
     ) -> Result<Option<(CommandKind, Plain)>, Status> {
         let (kind, io) = match NvmCommand::parse(entry) {
             Ok(NvmCommand::Read(io)) => (CommandKind::Read, io),
-            Ok(NvmCommand::Write(io)) if !self.through(io.force_unit_access) => {
+            Ok(NvmCommand::Write(io)) if !self.admin.writes_through(io.force_unit_access) => {
                 (CommandKind::Write, io)
             }
             _ => return Ok(None),

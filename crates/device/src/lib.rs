@@ -5,6 +5,7 @@
 //! [`Subsystem::advance`] it when [`Subsystem::next_at`] says so or the store has finished
 //! something, and take what [`Subsystem::poll`] returns until it returns nothing.
 
+mod access;
 mod admin;
 mod authentication;
 mod command_set;
@@ -32,6 +33,7 @@ mod reservations;
 mod shutdown;
 mod slots;
 pub mod store;
+mod submission;
 mod subsystem;
 mod tap;
 mod timers;

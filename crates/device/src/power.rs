@@ -3,10 +3,22 @@
 
 use crate::controllers::Controller;
 use crate::subsystem::Subsystem;
+use mynah_stamp::Time;
 
 impl Subsystem {
+    /// The model has lost its power on its way to `to`: it goes on from there.
+    #[cold]
+    pub(crate) fn lose_power(&mut self, to: Time) {
+        loop {
+            self.power_lost();
+            if !self.run_model(to) {
+                return;
+            }
+        }
+    }
+
     /// The power has failed.
-    pub(crate) fn power_lost(&mut self) {
+    fn power_lost(&mut self) {
         for (pool, unit) in self.model.take_power_loss() {
             self.media.bring_back(self.model.pool_start(pool), unit);
         }
@@ -22,7 +34,9 @@ impl Subsystem {
             // A function's controller stays, and has failed until it is reset.
             if self.controllers.get(id).is_some_and(Controller::is_guests) {
                 self.disable_guest(id);
-                self.fail_guest(id);
+                if let Some(controller) = self.controllers.get_mut(id) {
+                    controller.fail();
+                }
             } else if let Some(controller) = self.controllers.remove(id) {
                 self.restore_arbitration(controller.features());
             }

@@ -1,6 +1,6 @@
 //! The reservation commands (Base 2.0, sections 7.2 to 7.5).
 
-use crate::command_set::Access;
+use crate::access::Access;
 use crate::namespaces::reservation::{HostId, Notice, Notices, Reservations};
 use crate::output::CommandKind;
 use crate::subsystem::Subsystem;

@@ -44,20 +44,4 @@ impl Subsystem {
         self.wait_for(index, ready);
         self.start(index);
     }
-
-    /// Nothing is on its way any more, unless `index`, the command that was to see to it, has
-    /// failed: then the shutdown never is complete.
-    pub(crate) fn shutdown_flushed(&mut self, index: u32, id: u16) {
-        let Some(command) = self.commands.get(index) else { return };
-        if !command.status().is_success() {
-            return;
-        }
-        self.media.made_certain(command.certain());
-        // The controller may have been reset since, or be another.
-        if let Some(controller) = self.controllers.get_mut(id)
-            && controller.is_shut_down_by(index)
-        {
-            controller.end_shutdown();
-        }
-    }
 }

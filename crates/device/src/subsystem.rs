@@ -285,7 +285,9 @@ impl Subsystem {
     fn pass(&mut self, now: Now) {
         self.now.wall = self.now.wall.max(now.wall);
         if self.config.timing == Timing::Modelled {
-            self.advance_model(now.model);
+            if self.advance_model(now.model) {
+                self.lose_power(now.model);
+            }
         } else {
             self.now.model = self.now.model.max(now.model);
         }

@@ -1,7 +1,6 @@
 //! What takes its time: formats, sanitizes, self-tests. Their time is the host's.
 
 use super::self_test::SelfTest;
-use crate::commands::Work;
 use crate::config::Timing;
 use crate::subsystem::Subsystem;
 use mynah_model::config::CellType;
@@ -81,25 +80,6 @@ impl Subsystem {
         }
     }
 
-    /// Ends what is due; has the timer set for the rest.
-    pub(crate) fn run_tasks(&mut self) {
-        let now = self.now.wall;
-        let mut at = 0;
-        while at < self.admin.tasks.len() {
-            if self.admin.tasks[at].ends > now {
-                let ends = self.admin.tasks[at].ends;
-                self.timers.set(Some(ends));
-                at += 1;
-                continue;
-            }
-            match self.admin.tasks.swap_remove(at).what {
-                What::Format { command, namespaces } => self.erase_formatted(command, &namespaces),
-                What::Sanitize => self.erase_sanitized(),
-                What::SelfTest(test) => self.admin.finish_self_test(test, 0, self.now.wall),
-            }
-        }
-    }
-
     /// Makes sure that the model has a queue for the subsystem's own work.
     pub(crate) fn need_own_queue(&mut self) {
         if !self.model.had_own_queue() {
@@ -111,33 +91,6 @@ impl Subsystem {
                 priority: Default::default(),
                 completion_entries: 65_536,
             }));
-        }
-    }
-
-    /// Work of commands that ends with what the store and the model have done.
-    pub(crate) fn finish_own(&mut self, index: u32, work: Work) {
-        match work {
-            Work::Format(formats) => self.formatted(formats),
-            Work::Release(extents) => {
-                self.media.forget_erased(&extents);
-                self.namespaces.space_mut().give_back(&extents);
-            }
-            Work::Sanitize => {
-                self.media.forget_replaced();
-                self.sanitized();
-            }
-            Work::ShutDown(controller) => self.shutdown_flushed(index, controller),
-            Work::None | Work::Media | Work::Blocks(_) | Work::Fused(_) | Work::Place(_) => {}
-        }
-        self.finish(index, crate::CompletionData::None);
-    }
-
-    /// The power was lost: formats end, a sanitize begins anew, self-tests are forgotten.
-    pub(crate) fn restart_tasks(&mut self) {
-        let sanitizes = self.admin.sanitizes();
-        self.admin.tasks.clear();
-        if sanitizes {
-            self.restart_sanitize();
         }
     }
 }

@@ -4,7 +4,6 @@
 //! its kind until it has read the log page that belongs to it.
 
 use super::Context;
-use crate::output::CommandKind;
 use crate::subsystem::{Outcome, Subsystem};
 use mynah_wire::nvme::feature::event as config;
 use mynah_wire::nvme::log::page;
@@ -144,7 +143,26 @@ impl Subsystem {
             let result = u64::from(kind.code)
                 | u64::from(kind.information) << 8
                 | u64::from(kind.page) << 16;
-            self.complete(queue, &entry, CommandKind::Admin, result);
+            self.complete_admin(queue, &entry, result);
+        }
+    }
+
+    /// Tells the hosts of a namespace that it is not what it was.
+    pub(crate) fn namespace_changed(&mut self, id: u32) {
+        for controller in self.controllers.ids() {
+            if self.namespaces.active(controller, id).is_ok() {
+                self.namespace_changed_for(controller, id);
+            }
+        }
+    }
+
+    /// Tells one host that a namespace is not what it was.
+    pub(super) fn namespace_changed_for(&mut self, controller: u16, id: u32) {
+        if let Some(target) = self.controllers.get_mut(controller)
+            && target.is_io()
+        {
+            target.note_changed(id);
+            self.raise(controller, NAMESPACE_CHANGED);
         }
     }
 }

@@ -12,9 +12,6 @@ use mynah_model::io::Operation;
 use mynah_wire::nvme::Status;
 use mynah_wire::nvme::command::{FormatNvm, SecureErase};
 
-/// A format to give to a namespace, by its identifier.
-pub(crate) type Formats = Vec<(u32, Format)>;
-
 /// The block format of an index, with metadata and protection as asked for.
 pub(super) fn format(index: u8, extended: bool, protection: u8) -> Result<Format, Status> {
     let invalid = Status::FORMAT_INVALID.do_not_retry();
@@ -122,35 +119,5 @@ impl Subsystem {
         }
         self.add_steps(command, at, Operation::Trim, 0, blocks);
         self.overwrite(command, Overwrite { parts: vec![], discards, flush: false });
-    }
-
-    /// Everything is gone: the namespaces have their new formats.
-    pub(crate) fn formatted(&mut self, formats: Formats) {
-        for (id, format) in formats {
-            let Some(namespace) = self.namespaces.with_id_mut(id) else { continue };
-            namespace.end_format(format);
-            self.media.forget_erased(namespace.extents());
-            self.namespace_changed(id);
-        }
-        self.describe();
-    }
-
-    /// Tells the hosts of a namespace that it is not what it was.
-    pub(crate) fn namespace_changed(&mut self, id: u32) {
-        for controller in self.controllers.ids() {
-            if self.namespaces.active(controller, id).is_ok() {
-                self.namespace_changed_for(controller, id);
-            }
-        }
-    }
-
-    /// Tells one host that a namespace is not what it was.
-    pub(super) fn namespace_changed_for(&mut self, controller: u16, id: u32) {
-        if let Some(target) = self.controllers.get_mut(controller)
-            && target.is_io()
-        {
-            target.note_changed(id);
-            self.raise(controller, super::event::NAMESPACE_CHANGED);
-        }
     }
 }

@@ -12,6 +12,7 @@ mod namespace;
 pub(crate) mod sanitize;
 pub(crate) mod self_test;
 mod state;
+mod tasks;
 mod timestamp;
 mod warnings;
 

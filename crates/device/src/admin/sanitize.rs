@@ -3,7 +3,8 @@
 //! What is sanitized is deallocated, too: there is no other way for all of it to read the
 //! same at no cost (SANICAP.NDI).
 
-use super::Context;
+use super::event::{Kind, SANITIZE_COMPLETED, SANITIZE_COMPLETED_DEALLOCATED};
+use super::{AdminState, Context};
 use crate::admin::background::{Erasure, What};
 use crate::commands::{Overwrite, Step, Work};
 use crate::namespaces::WriteProtection;
@@ -96,6 +97,19 @@ impl Sanitize {
     }
 }
 
+impl AdminState {
+    /// Everything is gone, when hosts had written so often; what they are told.
+    pub(crate) fn end_sanitize(&mut self, writes: u64) -> Kind {
+        let (state, event) = match self.sanitize.command.keeps_allocated() {
+            true => (State::DoneDeallocated, SANITIZE_COMPLETED_DEALLOCATED),
+            false => (State::Done, SANITIZE_COMPLETED),
+        };
+        self.sanitize.state = state;
+        self.sanitize.writes = writes;
+        event
+    }
+}
+
 impl Subsystem {
     pub(super) fn sanitize(
         &mut self,
@@ -165,30 +179,6 @@ impl Subsystem {
         let discards = vec![(0, bytes)];
         self.overwrite(index, Overwrite { parts: vec![], discards, flush: true });
         self.start(index);
-    }
-
-    /// Everything is gone.
-    pub(crate) fn sanitized(&mut self) {
-        let asked_not_to = self.admin.sanitize.command.keeps_allocated();
-        let (state, event) = match asked_not_to {
-            true => (State::DoneDeallocated, super::event::SANITIZE_COMPLETED_DEALLOCATED),
-            false => (State::Done, super::event::SANITIZE_COMPLETED),
-        };
-        self.admin.sanitize.state = state;
-        self.admin.sanitize.writes = self.health.counts().writes;
-        for namespace in self.namespaces.iter_mut() {
-            namespace.clear_all_marks();
-        }
-        self.media.outdate_description();
-        // Nobody waits for it: if it is lost, everything is erased once more, unless a host has
-        // flushed since.
-        let _ = self.flush_store();
-        self.settle_guard();
-        let ids: Vec<u16> =
-            self.controllers.iter().filter(|it| it.is_io()).map(|it| it.id()).collect();
-        for id in ids {
-            self.raise(id, event);
-        }
     }
 
     pub(super) fn sanitize_page(&self) -> Vec<u8> {

@@ -41,10 +41,10 @@ impl Default for AdminState {
 }
 
 impl AdminState {
-    /// Whether writes may complete before they are on flash.
+    /// Whether a write has to be on flash before it completes.
     #[inline]
-    pub(crate) fn caches_writes(&self) -> bool {
-        self.write_cache
+    pub(crate) fn writes_through(&self, force_unit_access: bool) -> bool {
+        force_unit_access || !self.write_cache
     }
 
     /// Whether a sanitize keeps every namespace from being used.

@@ -3,9 +3,11 @@
 
 mod begin;
 mod command;
+mod complete;
 mod deferred;
 mod finish;
 mod overtake;
+mod own;
 mod places;
 mod trims;
 

@@ -12,19 +12,21 @@ use mynah_stamp::Time;
 use mynah_wire::nvme::Status;
 
 impl Subsystem {
-    /// Runs the model up to `to`, taking its completions on the way.
+    /// Runs the model up to `to`, taking its completions on the way. Whether it has lost its power
+    /// before, which has to be seen to.
     #[inline]
-    pub(crate) fn advance_model(&mut self, to: Time) {
+    pub(crate) fn advance_model(&mut self, to: Time) -> bool {
         if to <= self.now.model && self.model.drive.next_at().is_none_or(|at| at > to) {
-            return;
+            return false;
         }
         if self.model.is_held_up() {
-            return;
+            return false;
         }
-        self.run_model(to);
+        self.run_model(to)
     }
 
-    fn run_model(&mut self, to: Time) {
+    /// The same where there is something to run.
+    pub(crate) fn run_model(&mut self, to: Time) -> bool {
         let to = to.max(self.model.drive.now());
         loop {
             // A power cut must not be run over unseen.
@@ -36,17 +38,16 @@ impl Subsystem {
             self.now.model = self.now.model.max(self.model.drive.now());
             self.take_outputs();
             if self.model.is_held_up() {
-                break;
+                return false;
             }
             if self.model.drive.now() < limit {
                 continue;
             }
             if self.model.power_cuts.front() == Some(&limit) {
                 self.model.power_cuts.pop_front();
-                self.power_lost();
-                continue;
+                return true;
             }
-            break;
+            return false;
         }
     }
 

@@ -80,7 +80,8 @@ impl Subsystem {
             Work::Place(_) => return drop(self.remove_place(index)),
             Work::Format(_) | Work::Release(_) | Work::Sanitize | Work::ShutDown(_) => {
                 let work = command.take_work();
-                return self.finish_own(index, work);
+                self.end_own(index, work);
+                return self.finish(index, CompletionData::None);
             }
             Work::Blocks(_) => {}
         }

@@ -3,7 +3,8 @@
 
 use super::check_range;
 use super::protection::Check;
-use crate::command_set::{Access, IoCommand};
+use crate::access::Access;
+use crate::command_set::IoCommand;
 use crate::commands::{BlockRun, Command, FusedWrite, Then, Work};
 use crate::output::{CommandKind, Completion, CompletionData, Queue};
 use crate::slots::NONE;
@@ -120,9 +121,15 @@ impl Subsystem {
         Ok(())
     }
 
-    /// A command that is half of a fused operation, or follows one that is.
-    pub(crate) fn submit_fused(&mut self, queue: u32, entry: &SubmissionEntry, data: &[u8]) {
-        let Some(slot) = self.queues.get_mut(queue) else { return };
+    /// A command that is half of a fused operation, or follows one that is. Whether it is to be
+    /// carried out by itself.
+    pub(crate) fn submit_fused(
+        &mut self,
+        queue: u32,
+        entry: &SubmissionEntry,
+        data: &[u8],
+    ) -> bool {
+        let Some(slot) = self.queues.get_mut(queue) else { return false };
         let missing = Status::ABORTED_MISSING_FUSED.do_not_retry();
         match (slot.fused.take(), entry.flags & 3) {
             (None, FIRST) => {
@@ -132,13 +139,10 @@ impl Subsystem {
             (Some(first), SECOND) => self.pair(queue, *first, entry, data),
             (Some(first), next) => {
                 self.fail(queue, &first.entry, kind(&first.entry), missing);
-                if next == 0 {
-                    self.io(queue, entry, data);
-                } else {
-                    self.submit_fused(queue, entry, data);
-                }
+                return next == 0 || self.submit_fused(queue, entry, data);
             }
         }
+        false
     }
 
     pub(crate) fn pair(
@@ -192,7 +196,7 @@ impl Subsystem {
     pub(super) fn fused_write(&mut self, index: u32, namespace: usize, second: FusedWrite) {
         let FusedWrite { entry, io, data, check } = second;
         let BlockCommand { start, blocks, .. } = io;
-        let through = self.through(io.force_unit_access);
+        let through = self.admin.writes_through(io.force_unit_access);
         let content = self.split(namespace, start, blocks, &data, check).and_then(|content| {
             self.check_cleared(namespace, start, u64::from(blocks))?;
             Ok(content)

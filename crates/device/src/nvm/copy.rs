@@ -2,7 +2,8 @@
 
 use super::check_range;
 use super::protection::{Check, complement};
-use crate::command_set::{Access, IoCommand};
+use crate::access::Access;
+use crate::command_set::IoCommand;
 use crate::commands::{BlockRun, Then};
 use crate::output::CommandKind;
 use crate::subsystem::Subsystem;
@@ -75,7 +76,7 @@ impl Subsystem {
         let to = copy.start;
         check_range(namespace, to, u64::from(total))?;
         let check = Check::new(writes, format).checked(to, format)?;
-        let through = self.through(copy.force_unit_access);
+        let through = self.admin.writes_through(copy.force_unit_access);
         self.check_held(queue)?;
         let index = self.begin(queue, entry, CommandKind::OtherIo, at);
         if let Some(bad) = bad {

@@ -3,7 +3,8 @@
 
 use super::check_range;
 use super::protection::{Check, METADATA_BYTES, complement, spread};
-use crate::command_set::{Access, IoCommand};
+use crate::access::Access;
+use crate::command_set::IoCommand;
 use crate::commands::Overwrite;
 use crate::namespaces::SECTOR_BYTES;
 use crate::output::CommandKind;
@@ -136,7 +137,7 @@ impl Subsystem {
         check_range(namespace, start, blocks)?;
         let check = Check::of(&io, format)?;
         self.check_cleared(at, start, blocks)?;
-        let through = self.through(io.force_unit_access);
+        let through = self.admin.writes_through(io.force_unit_access);
         let index = self.begin(queue, entry, CommandKind::Trim, at);
         let write = if through { Operation::WriteThrough } else { Operation::Write };
         if io.deallocates {

@@ -2,7 +2,8 @@
 
 use super::protection::{Check, METADATA_BYTES, complement, spread};
 use super::{NAMESPACE_ALL, check_range};
-use crate::command_set::{Access, IoCommand};
+use crate::access::Access;
+use crate::command_set::IoCommand;
 use crate::commands::{BlockRun, Command, Overwrite, Step, Then};
 use crate::config::Timing;
 use crate::namespaces::SECTOR_BYTES;
@@ -101,7 +102,7 @@ impl Subsystem {
         let Some(data) = data.get(..plain.bytes as usize) else {
             return Err(Status::SGL_DATA_LENGTH_INVALID.do_not_retry());
         };
-        if self.through(io.force_unit_access) {
+        if self.admin.writes_through(io.force_unit_access) {
             return self.guarded_write(queue, entry, io, data);
         }
         let ready = self.media.write(plain.at, data);
@@ -256,7 +257,7 @@ impl Subsystem {
         }
         let (data, metadata) = self.split(at, start, blocks, data, check)?;
         self.check_cleared(at, start, u64::from(blocks))?;
-        let through = self.through(io.force_unit_access);
+        let through = self.admin.writes_through(io.force_unit_access);
         let index = self.begin(queue, entry, CommandKind::Write, at);
         self.set_bytes(index, blocks << format.shift);
         self.write_blocks(index, at, start, u64::from(blocks), Some((data, metadata)), through);

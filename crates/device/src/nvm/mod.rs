@@ -10,11 +10,9 @@ pub(crate) mod protection;
 
 pub(crate) use io::Plain;
 
-use crate::commands::Step;
 use crate::namespaces::Namespace;
 use crate::output::CommandKind;
 use crate::subsystem::Subsystem;
-use mynah_model::io::Operation;
 use mynah_wire::nvme::command::NvmCommand;
 use mynah_wire::nvme::protection::{CopyRange, DatasetRange};
 use mynah_wire::nvme::{Status, SubmissionEntry};
@@ -47,49 +45,6 @@ impl Subsystem {
             NvmCommand::Verify(io) => self.verify(queue, entry, io),
             NvmCommand::WriteUncorrectable(io) => self.write_uncorrectable(queue, entry, io),
             NvmCommand::Copy(copy) => self.copy(queue, entry, copy, data),
-        }
-    }
-
-    /// Whether writes have to be on flash before they complete.
-    #[inline]
-    pub(crate) fn through(&self, force_unit_access: bool) -> bool {
-        force_unit_access || !self.admin.caches_writes()
-    }
-
-    /// Adds the model's steps for a range of blocks of a namespace.
-    pub(crate) fn add_steps(
-        &mut self,
-        index: u32,
-        namespace: usize,
-        operation: Operation,
-        start: u64,
-        blocks: u64,
-    ) {
-        let (Some(namespace), Some(command)) =
-            (self.namespaces.get(namespace), self.commands.get_mut(index))
-        else {
-            return;
-        };
-        let (unit, per_block) =
-            (self.namespaces.space().unit_sectors(), namespace.format().block_sectors());
-        for part in namespace.parts(start * per_block, blocks * per_block) {
-            let (mut first, mut last) = (part.sector, part.sector + part.sectors);
-            if operation == Operation::Trim {
-                // Only whole units can be deallocated.
-                first = first.next_multiple_of(unit);
-                last = last / unit * unit;
-            }
-            while first < last {
-                let most = match operation {
-                    Operation::Trim => u64::from(u32::MAX) / unit * unit,
-                    // The model's largest read or write.
-                    _ => 1 << 21,
-                };
-                let sectors = (last - first).min(most) as u32;
-                let pool = part.pool;
-                command.add_step(Step { operation, pool, sector: first, sectors });
-                first += u64::from(sectors);
-            }
         }
     }
 }

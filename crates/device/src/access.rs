@@ -1,0 +1,52 @@
+//! Who may use a namespace, and for what.
+
+use crate::namespaces::WriteProtection;
+use crate::subsystem::Subsystem;
+use mynah_wire::nvme::{Status, SubmissionEntry};
+
+/// How a command touches the blocks of a namespace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Access {
+    Read,
+    Write,
+    /// Counts as a write where the namespace is reserved, and not where it is protected (Base 2.0,
+    /// section 8.12; nvmet_io_cmd_check_access in drivers/nvme/target/core.c of Linux).
+    Flush,
+    /// Reads or changes reservations only.
+    Reservation,
+}
+
+impl Subsystem {
+    /// Whether the queue's controller may use the namespace for this; returns the
+    /// namespace's index.
+    pub(crate) fn admit(
+        &self,
+        queue: u32,
+        entry: &SubmissionEntry,
+        access: Access,
+    ) -> Result<usize, Status> {
+        let slot = self.queues.get(queue).ok_or(Status::INTERNAL_ERROR)?;
+        let id = entry.namespace_id.get();
+        let namespace = self.namespaces.active(slot.controller, id)?;
+        self.controllers.check_path(slot.controller)?;
+        if self.admin.sanitizes() {
+            return Err(Status::SANITIZE_IN_PROGRESS);
+        }
+        if namespace.is_formatting() {
+            return Err(Status::FORMAT_IN_PROGRESS);
+        }
+        if access == Access::Reservation {
+            return Ok(id as usize - 1);
+        }
+        let writes = access != Access::Read;
+        if let Some(controller) = self.controllers.get(slot.controller)
+            && !namespace.reservations().admits(controller.host_id(), writes)
+        {
+            return Err(Status::RESERVATION_CONFLICT);
+        }
+        if access == Access::Write && namespace.protection() != WriteProtection::None {
+            return Err(Status::NAMESPACE_WRITE_PROTECTED.do_not_retry());
+        }
+        Ok(id as usize - 1)
+    }
+}
