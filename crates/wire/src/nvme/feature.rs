@@ -46,3 +46,141 @@ pub mod event {
     /// Critical warnings that make an event (7:0).
     pub const CRITICAL_WARNINGS: u32 = 0xff;
 }
+
+/// The value of Arbitration (Base 2.0, section 5.27.1.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Arbitration {
+    /// AB: commands taken at a time, as an exponent of two; [`Arbitration::BURST_UNLIMITED`] stands
+    /// for no limit.
+    pub burst: u8,
+    /// LPW: the weight of the low priority class, counted from 0, as are the others.
+    pub low: u8,
+    /// MPW.
+    pub medium: u8,
+    /// HPW.
+    pub high: u8,
+}
+
+impl Arbitration {
+    /// The burst that stands for no limit.
+    pub const BURST_UNLIMITED: u8 = 7;
+
+    /// Reads a value.
+    pub fn from_bits(bits: u32) -> Arbitration {
+        let [burst, low, medium, high] = bits.to_le_bytes();
+        Arbitration { burst: burst & 7, low, medium, high }
+    }
+
+    /// Writes it.
+    pub fn to_bits(self) -> u32 {
+        u32::from_le_bytes([self.burst, self.low, self.medium, self.high])
+    }
+}
+
+/// The value of Temperature Threshold (Base 2.0, section 5.27.1.3), and what is asked of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TemperatureThreshold {
+    /// TMPTH, in kelvin.
+    pub kelvin: u16,
+    /// TMPSEL: which sensor; 0: all together, 15: each of them.
+    pub sensor: u8,
+    /// THSEL: 0 of temperatures above, 1 below; others are reserved.
+    pub kind: u8,
+}
+
+impl TemperatureThreshold {
+    /// Reads a value.
+    pub fn from_bits(bits: u32) -> TemperatureThreshold {
+        TemperatureThreshold {
+            kelvin: bits as u16,
+            sensor: (bits >> 16 & 0xf) as u8,
+            kind: (bits >> 20 & 3) as u8,
+        }
+    }
+
+    /// Writes it.
+    pub fn to_bits(self) -> u32 {
+        u32::from(self.kelvin) | u32::from(self.sensor) << 16 | u32::from(self.kind) << 20
+    }
+}
+
+/// The value of Number of Queues (Base 2.0, section 5.27.1.5).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NumberOfQueues {
+    /// NSQR or NSQA: I/O submission queues, less one.
+    pub submission: u16,
+    /// NCQR or NCQA: I/O completion queues, less one.
+    pub completion: u16,
+}
+
+impl NumberOfQueues {
+    /// Reads a value.
+    pub fn from_bits(bits: u32) -> NumberOfQueues {
+        NumberOfQueues { submission: bits as u16, completion: (bits >> 16) as u16 }
+    }
+
+    /// Writes it.
+    pub fn to_bits(self) -> u32 {
+        u32::from(self.submission) | u32::from(self.completion) << 16
+    }
+}
+
+/// The value of Interrupt Coalescing (Base 2.0, section 5.27.1.6).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct InterruptCoalescing {
+    /// THR: completions that are worth an interrupt, less one.
+    pub threshold: u8,
+    /// TIME: how long one may wait, in units of 100 microseconds.
+    pub time: u8,
+}
+
+impl InterruptCoalescing {
+    /// Reads a value.
+    pub fn from_bits(bits: u32) -> InterruptCoalescing {
+        let [threshold, time, ..] = bits.to_le_bytes();
+        InterruptCoalescing { threshold, time }
+    }
+
+    /// Writes it.
+    pub fn to_bits(self) -> u32 {
+        u32::from(self.threshold) | u32::from(self.time) << 8
+    }
+}
+
+/// The value of Interrupt Vector Configuration (Base 2.0, section 5.27.1.7).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InterruptVector {
+    /// IV.
+    pub vector: u16,
+    /// CD: its interrupts come one by one.
+    pub coalescing_disabled: bool,
+}
+
+impl InterruptVector {
+    /// Reads a value.
+    pub fn from_bits(bits: u32) -> InterruptVector {
+        InterruptVector { vector: bits as u16, coalescing_disabled: bits >> 16 & 1 != 0 }
+    }
+
+    /// Writes it.
+    pub fn to_bits(self) -> u32 {
+        u32::from(self.vector) | u32::from(self.coalescing_disabled) << 16
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn values_survive_being_read_and_written(bits in any::<u32>()) {
+            prop_assert_eq!(Arbitration::from_bits(bits).to_bits(), bits & !0xf8);
+            prop_assert_eq!(TemperatureThreshold::from_bits(bits).to_bits(), bits & 0x003f_ffff);
+            prop_assert_eq!(NumberOfQueues::from_bits(bits).to_bits(), bits);
+            prop_assert_eq!(InterruptCoalescing::from_bits(bits).to_bits(), bits & 0xffff);
+            prop_assert_eq!(InterruptVector::from_bits(bits).to_bits(), bits & 0x1_ffff);
+        }
+    }
+}
