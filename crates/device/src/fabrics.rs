@@ -323,11 +323,9 @@ impl Subsystem {
         }
         let Some(controller) = self.controllers.get_mut(id) else { return Ok(()) };
         match (old.enabled(), new.enabled()) {
-            (false, true) => {
-                if controller.enable() {
-                    let at = controller.expires();
-                    self.timers.set(at);
-                }
+            (false, true) if controller.enable() => {
+                let at = controller.expires();
+                self.timers.set(at);
             }
             (true, false) => self.reset_controller(id),
             _ => {}

@@ -103,7 +103,7 @@ impl Subsystem {
         for id in list {
             put(all, u64::from(id), 2);
         }
-        put_reservations(all, &namespace.reservations());
+        put_reservations(all, namespace.reservations());
     }
 
     /// Whether there is room for a new namespace as well.

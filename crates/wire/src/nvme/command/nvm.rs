@@ -101,7 +101,7 @@ impl BlockCommand {
     fn put(&self, entry: &mut SubmissionEntry) {
         put_start(entry, self.start);
         entry.dword12.set(
-            self.blocks - 1
+            (self.blocks - 1)
                 | u32::from(self.deallocates) << 25
                 | u32::from(self.force_unit_access) << 30,
         );
