@@ -1,8 +1,8 @@
 //! Controllers whose queues lie in guest memory: the subsystem's side of [`crate::pci`].
 //!
 //! With [`Timing::Modelled`] an I/O queue is one of the model's memory queues: the model says
-//! when an entry is fetched and when data move, and stands still until that is answered.
-//!
+//! when an entry is fetched and when data move, and stands still until that is answered. Commands
+//! whose work is done beside their queue have places in it ([`crate::commands`]).
 
 use crate::command_set::IoCommand;
 use crate::config::{Timing, Transport};

@@ -12,6 +12,7 @@
 
 mod admin;
 mod fabrics;
+mod features;
 mod length;
 mod nvm;
 mod queues;
@@ -19,12 +20,13 @@ mod reservation;
 
 pub use admin::{
     Abort, AdminCommand, CommitAction, DeviceSelfTest, FirmwareCommit, FirmwareImageDownload,
-    FormatNvm, GetFeatures, GetLogPage, Identify, NamespaceAttachment, NamespaceManagement,
-    NamespaceSelect, Sanitize, SanitizeAction, SecureErase, Select, SelfTestCode, SetFeatures,
+    FormatNvm, GetLogPage, Identify, NamespaceAttachment, NamespaceManagement, NamespaceSelect,
+    Sanitize, SanitizeAction, SecureErase, SelfTestCode,
 };
 pub use fabrics::{
     Authentication, Disconnect, FabricsCommand, PropertyGet, PropertySet, PropertySize,
 };
+pub use features::{GetFeatures, Select, SetFeatures};
 pub use length::admin_bytes;
 pub use nvm::{BlockCommand, Copy, DatasetManagement, NvmCommand, Protection, ProtectionAction};
 pub use queues::{
