@@ -27,8 +27,8 @@ impl Subsystem {
     ) -> Result<usize, Status> {
         let slot = self.queues.get(queue).ok_or(Status::INTERNAL_ERROR)?;
         let id = entry.namespace_id.get();
-        let namespace = self.namespaces.active(slot.controller, id)?;
-        self.controllers.check_path(slot.controller)?;
+        let namespace = self.namespaces.active(slot.controller(), id)?;
+        self.controllers.check_path(slot.controller())?;
         if self.admin.sanitizes() {
             return Err(Status::SANITIZE_IN_PROGRESS);
         }
@@ -39,7 +39,7 @@ impl Subsystem {
             return Ok(id as usize - 1);
         }
         let writes = access != Access::Read;
-        if let Some(controller) = self.controllers.get(slot.controller)
+        if let Some(controller) = self.controllers.get(slot.controller())
             && !namespace.reservations().admits(controller.host_id(), writes)
         {
             return Err(Status::RESERVATION_CONFLICT);

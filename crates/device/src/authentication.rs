@@ -17,9 +17,9 @@ impl Subsystem {
     ) -> bool {
         self.advance(now);
         let Some(slot) = self.queues.get(asked.queue.0) else { return false };
-        if slot.state == State::Closing
-            || slot.controller != asked.controller_id
-            || slot.queue_id != asked.queue_id
+        if slot.state() == State::Closing
+            || slot.controller() != asked.controller_id
+            || slot.queue_id() != asked.queue_id
         {
             return false;
         }
@@ -49,10 +49,8 @@ impl Subsystem {
 
     /// The host at the other end of the queue has proved who it is.
     pub fn set_authenticated(&mut self, queue: Queue) {
-        if let Some(slot) = self.queues.get_mut(queue.0)
-            && slot.state == State::Unauthenticated
-        {
-            slot.state = if slot.queue_id == 0 { State::Admin } else { State::Io };
+        if let Some(slot) = self.queues.get_mut(queue.0) {
+            slot.authenticated();
         }
     }
 }

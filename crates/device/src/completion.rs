@@ -19,8 +19,8 @@ impl Subsystem {
         status: Status,
     ) -> Status {
         let Some(slot) = self.queues.get(queue) else { return status };
-        let queue_id = slot.queue_id;
-        let Some(controller) = self.controllers.get_mut(slot.controller) else {
+        let queue_id = slot.queue_id();
+        let Some(controller) = self.controllers.get_mut(slot.controller()) else {
             return status;
         };
         let mut entry = ErrorEntry { opcode, ..Default::default() };
@@ -55,16 +55,16 @@ impl Subsystem {
         data: CompletionData,
     ) -> Option<Completion> {
         let slot = self.queues.get_mut(queue)?;
-        if slot.outstanding == 0 {
+        if slot.outstanding() == 0 {
             return None;
         }
         let mut done = CompletionEntry::new(entry.command_id.get(), status, result);
         done.queue_head.set(slot.complete());
         let held = match &data {
-            CompletionData::Bytes(bytes) => Some(Box::new(slot.account.hold(bytes.len()))),
+            CompletionData::Bytes(bytes) => Some(Box::new(slot.account().hold(bytes.len()))),
             CompletionData::None | CompletionData::Media(_) | CompletionData::Connected(_) => None,
         };
-        let flow = slot.flow;
+        let flow = slot.flow();
         Some(Completion {
             queue: Queue(queue),
             flow,
@@ -94,8 +94,8 @@ impl Subsystem {
     #[inline]
     pub(crate) fn post_now(&mut self, completion: Completion) {
         match self.queues.get(completion.queue.0) {
-            Some(slot) if slot.guest.is_some() => {
-                if let Some(controller) = self.controllers.get_mut(slot.controller) {
+            Some(slot) if slot.is_guests() => {
+                if let Some(controller) = self.controllers.get_mut(slot.controller()) {
                     controller.push_completion(completion);
                 }
             }

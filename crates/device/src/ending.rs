@@ -13,11 +13,11 @@ impl Subsystem {
     /// Ends a queue: its connection is to be closed.
     pub(crate) fn close(&mut self, queue: u32, reason: &'static str) {
         let Some(slot) = self.queues.get_mut(queue) else { return };
-        if slot.state == State::Closing {
+        if slot.state() == State::Closing {
             return;
         }
-        slot.state = State::Closing;
-        let is_guests = slot.guest.is_some();
+        slot.close();
+        let is_guests = slot.is_guests();
         self.abandon(queue);
         if is_guests {
             return;
@@ -28,7 +28,7 @@ impl Subsystem {
     /// Forgets everything outstanding on a queue.
     pub(crate) fn abandon(&mut self, queue: u32) {
         self.model.forget_requests(queue);
-        let owner = self.queues.get(queue).map_or(0, |slot| slot.controller);
+        let owner = self.queues.get(queue).map_or(0, |slot| slot.controller());
         self.abandon_completions(owner, queue);
         let mut kept = VecDeque::with_capacity(self.outputs.len());
         for output in std::mem::take(&mut self.outputs) {
@@ -54,9 +54,7 @@ impl Subsystem {
             }
         }
         let Some(slot) = self.queues.get_mut(queue) else { return };
-        slot.outstanding = 0;
-        slot.fused = None;
-        if std::mem::take(&mut slot.modelled) {
+        if slot.abandon() {
             self.control(Control::DeleteQueue(QueueId(queue as u16)));
         }
     }
@@ -91,7 +89,7 @@ impl Subsystem {
         }
         // Requests for events end with the reset, without completions.
         if let Some(slot) = self.queues.get_mut(admin) {
-            slot.outstanding -= (requests as u32).min(slot.outstanding.saturating_sub(1));
+            slot.forget(requests as u32);
         }
         self.restore_arbitration(&features);
     }
@@ -99,7 +97,7 @@ impl Subsystem {
     /// An I/O queue goes, and with it everything outstanding on it.
     pub(crate) fn delete_guest_queue(&mut self, slot: u32) {
         let Some(queue) = self.queues.get(slot) else { return };
-        let (id, queue_id) = (queue.controller, queue.queue_id);
+        let (id, queue_id) = (queue.controller(), queue.queue_id());
         self.abandon(slot);
         self.queues.remove(slot);
         if let Some(controller) = self.controllers.get_mut(id) {
@@ -112,7 +110,7 @@ impl Subsystem {
         let queues: Vec<u32> = self
             .queues
             .iter()
-            .filter(|(_, queue)| queue.controller == id && queue.guest.is_some())
+            .filter(|(_, queue)| queue.controller() == id && queue.is_guests())
             .map(|(slot, _)| slot)
             .collect();
         for slot in queues {

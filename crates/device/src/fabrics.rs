@@ -50,7 +50,7 @@ impl Subsystem {
     /// A command on a queue that is not connected, or not authenticated.
     pub(crate) fn submit_early(&mut self, queue: u32, entry: &SubmissionEntry, data: &[u8]) {
         let Some(slot) = self.queues.get(queue) else { return };
-        match (slot.state, FabricsCommand::parse(entry)) {
+        match (slot.state(), FabricsCommand::parse(entry)) {
             (State::New, Ok(FabricsCommand::Connect(connect))) => {
                 match ConnectRequest::new(connect, data) {
                     Some(request) => self.submit_connect(queue, entry, &request),
@@ -117,7 +117,7 @@ impl Subsystem {
             // Secrets belong to names.
             return Err(invalid_data(place::HOST_NQN));
         }
-        let proved = self.queues.get(queue).and_then(|slot| slot.transport.host_nqn.as_deref());
+        let proved = self.queues.get(queue).and_then(|slot| slot.transport().host_nqn.as_deref());
         if proved.is_some_and(|proved| proved != host_nqn)
             || role == Role::Io && !self.config.is_allowed(host_nqn)
         {
@@ -140,28 +140,20 @@ impl Subsystem {
             self.connect_io(queue, request, host_nqn, role)?
         };
         let authenticates = role == Role::Io && self.config.authenticate;
-        let Some(slot) = self.queues.get_mut(queue) else {
-            return Err(plain(Status::INTERNAL_ERROR));
-        };
-        slot.controller = id;
-        slot.queue_id = connect.queue_id;
-        slot.size = entries;
-        slot.flow_control = connect.has_flow_control();
-        slot.state = match (authenticates, connect.queue_id) {
-            (true, _) => State::Unauthenticated,
-            (false, 0) => State::Admin,
-            (false, _) => State::Io,
-        };
-        if connect.queue_id != 0 {
-            let flow = self.controllers.flow_of(id);
-            self.create_model_queue(queue, flow);
-        }
         let connected = Connected {
             controller_id: id,
             queue_id: connect.queue_id,
             entries,
             flow_control: connect.has_flow_control(),
         };
+        let Some(slot) = self.queues.get_mut(queue) else {
+            return Err(plain(Status::INTERNAL_ERROR));
+        };
+        slot.connect(&connected, authenticates);
+        if connect.queue_id != 0 {
+            let flow = self.controllers.flow_of(id);
+            self.create_model_queue(queue, flow);
+        }
         Ok((u64::from(id) | if authenticates { AUTHENTICATION_REQUIRED } else { 0 }, connected))
     }
 
@@ -177,7 +169,7 @@ impl Subsystem {
             return Err(invalid_data(place::CONTROLLER_ID));
         }
         let slot = self.queues.get(queue).ok_or(plain(Status::INTERNAL_ERROR))?;
-        let transport = slot.transport.clone();
+        let transport = slot.transport().clone();
         let host = (host_nqn.to_owned(), request.host_id);
         let id = self
             .open_controller(host, role, queue, &transport)
@@ -243,8 +235,8 @@ impl Subsystem {
     /// A Fabrics command on a connected queue.
     pub(crate) fn submit_fabrics(&mut self, queue: u32, entry: &SubmissionEntry, data: &[u8]) {
         let Some(slot) = self.queues.get(queue) else { return };
-        let (id, is_admin) = (slot.controller, slot.queue_id == 0);
-        if slot.guest.is_some() {
+        let (id, is_admin) = (slot.controller(), slot.queue_id() == 0);
+        if slot.is_guests() {
             let kind = if is_admin { CommandKind::Admin } else { CommandKind::OtherIo };
             return self.fail(queue, entry, kind, Status::INVALID_OPCODE.do_not_retry());
         }
@@ -342,7 +334,7 @@ impl Subsystem {
         sent: Option<&[u8]>,
     ) {
         let Some(slot) = self.queues.get(queue) else { return };
-        let Some(controller) = self.controllers.get(slot.controller) else { return };
+        let Some(controller) = self.controllers.get(slot.controller()) else { return };
         let length = command.bytes;
         let sent = match sent {
             _ if length == 0 || length > AUTHENTICATION_BYTES_MAX => {
@@ -366,7 +358,7 @@ impl Subsystem {
             host_nqn: controller.host_nqn().to_owned(),
             host_id: *controller.host_id(),
             controller_id: controller.id(),
-            queue_id: slot.queue_id,
+            queue_id: slot.queue_id(),
         };
         self.outputs.push_back(Output::Authentication(authentication));
     }

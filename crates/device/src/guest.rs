@@ -74,12 +74,7 @@ impl Subsystem {
     ) -> u32 {
         let slot = self.queues.open(transport);
         if let Some(queue) = self.queues.get_mut(slot) {
-            queue.state = state;
-            queue.controller = controller;
-            queue.queue_id = queue_id;
-            queue.size = 2;
-            queue.flow_control = false;
-            queue.guest = Some(Box::default());
+            queue.open_in_guest(controller, queue_id, state);
         }
         slot
     }
@@ -105,7 +100,7 @@ impl Subsystem {
         controller.set_io_queue(queue_id, slot);
         let modelled = self.config.timing == Timing::Modelled;
         if let Some(queue) = self.queues.get_mut(slot) {
-            (queue.flow, queue.modelled) = (flow, modelled);
+            queue.carry(flow, modelled);
         }
         if modelled {
             self.control(io::Control::CreateQueue(ModelQueue {
@@ -150,12 +145,12 @@ impl Subsystem {
     /// Commands of a queue that are not complete.
     #[inline]
     pub(crate) fn guest_outstanding(&self, slot: u32) -> u32 {
-        self.queues.get(slot).map_or(0, |queue| queue.outstanding)
+        self.queues.get(slot).map_or(0, |queue| queue.outstanding())
     }
 
     /// The identifier that the host knows a queue by.
     pub(crate) fn guest_queue_id(&self, slot: u32) -> u16 {
-        self.queues.get(slot).map_or(0, |queue| queue.queue_id)
+        self.queues.get(slot).map_or(0, |queue| queue.queue_id())
     }
 
     /// How interrupts of a vector are aggregated.
@@ -192,7 +187,8 @@ impl Subsystem {
             _ => return Ok(None),
         };
         // Halves of fused operations, and what follows a first half.
-        if entry.flags & 3 != 0 || self.queues.get(slot).is_none_or(|queue| queue.fused.is_some()) {
+        if entry.flags & 3 != 0 || self.queues.get(slot).is_none_or(|queue| queue.has_first_half())
+        {
             return Ok(None);
         }
         Ok(self.plain(slot, entry, io)?.map(|plain| (kind, plain)))
@@ -201,7 +197,7 @@ impl Subsystem {
     /// A command of the admin queue that the function has carried out.
     pub(crate) fn accept_guest(&mut self, slot: u32, entry: &SubmissionEntry) {
         let Some(queue) = self.queues.get_mut(slot) else { return };
-        queue.outstanding += 1;
+        queue.begin_command();
         self.complete(slot, entry, CommandKind::Admin, 0);
     }
 
@@ -215,7 +211,7 @@ impl Subsystem {
     /// What the model asks of a controller.
     pub(crate) fn take_model_request(&mut self, id: u16) -> Option<ModelRequest> {
         let queues = &self.queues;
-        let is_its = |queue| queues.get(queue).is_some_and(|queue| queue.controller == id);
+        let is_its = |queue| queues.get(queue).is_some_and(|queue| queue.controller() == id);
         self.model.take_request(is_its)
     }
 
@@ -231,7 +227,7 @@ impl Subsystem {
 
     /// The host has taken `count` entries of a queue off its completion queue.
     pub(crate) fn completions_freed(&mut self, slot: u32, count: u32) {
-        if slot != NONE && self.queues.get(slot).is_some_and(|queue| queue.modelled) {
+        if slot != NONE && self.queues.get(slot).is_some_and(|queue| queue.is_modelled()) {
             self.model.completions_freed(self.now.model, QueueId(slot as u16), count);
         }
     }
@@ -250,9 +246,9 @@ impl Subsystem {
         }
         let modelled = self.config.timing == Timing::Modelled;
         let Some(queue) = self.queues.get_mut(slot) else { return };
-        queue.outstanding += 1;
+        queue.begin_command();
         let id = entry.command_id.get();
-        match (queue.state, &mut queue.guest) {
+        match (queue.state(), queue.guest_mut()) {
             (State::Admin, _) => self.submit_admin(slot, entry, data),
             (State::Io, Some(guest)) => {
                 if modelled {
@@ -271,15 +267,14 @@ impl Subsystem {
     pub(crate) fn refuse_guest(&mut self, slot: u32, entry: &SubmissionEntry, status: Status) {
         let modelled = self.config.timing == Timing::Modelled;
         let Some(queue) = self.queues.get_mut(slot) else { return };
-        queue.outstanding += 1;
+        queue.begin_command();
         let kind = match IoCommand::parse(entry).map(IoCommand::kind) {
-            _ if queue.state == State::Admin => CommandKind::Admin,
+            _ if queue.state() == State::Admin => CommandKind::Admin,
             // A Flush that is refused has flushed nothing.
             Ok(CommandKind::Flush) | Err(_) => CommandKind::OtherIo,
             Ok(kind) => kind,
         };
-        if let Some(guest) = queue.guest.as_mut().filter(|_| modelled && kind != CommandKind::Admin)
-        {
+        if let Some(guest) = queue.guest_mut().filter(|_| modelled && kind != CommandKind::Admin) {
             guest.fetched(entry.command_id.get());
         }
         self.fail(slot, entry, kind, status);
@@ -296,7 +291,7 @@ impl Subsystem {
         transfer: u32,
     ) {
         let Some(queue) = self.queues.get_mut(slot) else { return };
-        queue.outstanding += 1;
+        queue.begin_command();
         let mut command = self.plain_command(slot, entry, kind, plain);
         command.go_direct();
         command.set_transfer(transfer);

@@ -26,7 +26,7 @@ impl Subsystem {
         let queues: Vec<u32> = self.queues.iter().map(|(index, _)| index).collect();
         for queue in queues {
             if let Some(slot) = self.queues.get_mut(queue) {
-                slot.modelled = false;
+                slot.lose_model();
             }
             self.close(queue, "the drive has lost its power");
         }

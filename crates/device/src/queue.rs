@@ -5,6 +5,7 @@ use crate::config::{Limits, Transport};
 use crate::controllers::NOBODY;
 use crate::held::{Account, Accounts};
 use crate::nvm::compare::FirstHalf;
+use crate::output::Connected;
 use crate::slots::Slots;
 use mynah_model::io::FlowId;
 
@@ -67,29 +68,29 @@ impl Queues {
 
 #[derive(Debug)]
 pub(crate) struct TransportQueue {
-    pub(crate) state: State,
-    pub(crate) transport: Transport,
+    state: State,
+    transport: Transport,
     /// The controller, once connected.
-    pub(crate) controller: u16,
+    controller: u16,
     /// Queue identifier; 0 is the admin queue.
-    pub(crate) queue_id: u16,
+    queue_id: u16,
     /// Entries.
-    pub(crate) size: u32,
+    size: u32,
     /// Where the controller stands in the submission queue.
     head: u32,
-    pub(crate) flow_control: bool,
+    flow_control: bool,
     /// Commands that are not complete.
-    pub(crate) outstanding: u32,
+    outstanding: u32,
     /// Whether the model has a queue for it.
-    pub(crate) modelled: bool,
+    modelled: bool,
     /// Whose I/O it carries.
-    pub(crate) flow: FlowId,
+    flow: FlowId,
     /// What the queue's commands and completions hold.
-    pub(crate) account: Account,
+    account: Account,
     /// First half of a fused operation that waits for the second.
-    pub(crate) fused: Option<Box<FirstHalf>>,
+    fused: Option<Box<FirstHalf>>,
     /// Its entries lie in guest memory.
-    pub(crate) guest: Option<Box<GuestQueue>>,
+    guest: Option<Box<GuestQueue>>,
 }
 
 impl TransportQueue {
@@ -110,6 +111,143 @@ impl TransportQueue {
             fused: None,
             guest: None,
         }
+    }
+
+    #[inline]
+    pub(crate) fn state(&self) -> State {
+        self.state
+    }
+
+    pub(crate) fn transport(&self) -> &Transport {
+        &self.transport
+    }
+
+    /// The controller, once connected.
+    #[inline]
+    pub(crate) fn controller(&self) -> u16 {
+        self.controller
+    }
+
+    /// Queue identifier; 0 is the admin queue.
+    #[inline]
+    pub(crate) fn queue_id(&self) -> u16 {
+        self.queue_id
+    }
+
+    /// Entries.
+    pub(crate) fn entries(&self) -> u32 {
+        self.size
+    }
+
+    /// Commands that are not complete.
+    #[inline]
+    pub(crate) fn outstanding(&self) -> u32 {
+        self.outstanding
+    }
+
+    /// Whether the model has a queue for it.
+    #[inline]
+    pub(crate) fn is_modelled(&self) -> bool {
+        self.modelled
+    }
+
+    /// Whose I/O it carries.
+    #[inline]
+    pub(crate) fn flow(&self) -> FlowId {
+        self.flow
+    }
+
+    /// What the queue's commands and completions hold.
+    pub(crate) fn account(&self) -> &Account {
+        &self.account
+    }
+
+    /// Whether its entries lie in guest memory.
+    #[inline]
+    pub(crate) fn is_guests(&self) -> bool {
+        self.guest.is_some()
+    }
+
+    /// What it knows of its commands, if its entries lie in guest memory.
+    pub(crate) fn guest_mut(&mut self) -> Option<&mut GuestQueue> {
+        self.guest.as_deref_mut()
+    }
+
+    /// Whether the first half of a fused operation waits for the second.
+    #[inline]
+    pub(crate) fn has_first_half(&self) -> bool {
+        self.fused.is_some()
+    }
+
+    pub(crate) fn take_first_half(&mut self) -> Option<Box<FirstHalf>> {
+        self.fused.take()
+    }
+
+    pub(crate) fn keep_first_half(&mut self, half: FirstHalf) {
+        self.fused = Some(Box::new(half));
+    }
+
+    /// A command comes; whether the queue has an entry for it.
+    #[inline]
+    pub(crate) fn begin_command(&mut self) -> bool {
+        self.outstanding += 1;
+        self.outstanding <= self.size
+    }
+
+    /// It has become a queue of a controller, whose host may have to authenticate.
+    pub(crate) fn connect(&mut self, connected: &Connected, authenticates: bool) {
+        self.controller = connected.controller_id;
+        self.queue_id = connected.queue_id;
+        self.size = connected.entries;
+        self.flow_control = connected.flow_control;
+        self.state = State::Unauthenticated;
+        if !authenticates {
+            self.authenticated();
+        }
+    }
+
+    /// The host has proved who it is, or need not.
+    pub(crate) fn authenticated(&mut self) {
+        if self.state == State::Unauthenticated {
+            self.state = if self.queue_id == 0 { State::Admin } else { State::Io };
+        }
+    }
+
+    /// It is a queue in guest memory.
+    pub(crate) fn open_in_guest(&mut self, controller: u16, queue_id: u16, state: State) {
+        self.state = state;
+        self.controller = controller;
+        self.queue_id = queue_id;
+        self.size = 2;
+        self.flow_control = false;
+        self.guest = Some(Box::default());
+    }
+
+    /// It carries I/O of this flow, and the model has a queue for it or not.
+    pub(crate) fn carry(&mut self, flow: FlowId, modelled: bool) {
+        (self.flow, self.modelled) = (flow, modelled);
+    }
+
+    /// It is over.
+    pub(crate) fn close(&mut self) {
+        self.state = State::Closing;
+    }
+
+    /// Forgets everything outstanding; whether the model has a queue for it, which goes.
+    pub(crate) fn abandon(&mut self) -> bool {
+        self.outstanding = 0;
+        self.fused = None;
+        std::mem::take(&mut self.modelled)
+    }
+
+    /// The model has lost its queues.
+    pub(crate) fn lose_model(&mut self) {
+        self.modelled = false;
+    }
+
+    /// So many commands end without completions.
+    pub(crate) fn forget(&mut self, commands: u32) {
+        self.outstanding -= commands.min(self.outstanding.saturating_sub(1));
     }
 
     /// A command is complete: what its completion says about the submission queue.

@@ -20,7 +20,7 @@ impl Subsystem {
         data: &[u8],
     ) -> Result<(), Status> {
         let at = self.admit(queue, entry, Access::Reservation)?;
-        let controller = self.queues.get(queue).map_or(0, |slot| slot.controller);
+        let controller = self.queues.get(queue).map_or(0, |slot| slot.controller());
         let host = match self.controllers.get(controller) {
             // A host that has not said who it is holds nothing.
             Some(controller) if controller.is_guests() && *controller.host_id() == [0; 16] => {

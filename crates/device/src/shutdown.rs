@@ -24,7 +24,7 @@ impl Subsystem {
         };
         self.health.shut_down_normally();
         // Over fabrics the model does not know admin queues until then.
-        if self.queues.get(admin_queue).is_some_and(|slot| !slot.modelled) {
+        if self.queues.get(admin_queue).is_some_and(|slot| !slot.is_modelled()) {
             self.create_model_queue(admin_queue, flow);
         }
         let mut command = self.new_command(NONE, CommandKind::Admin);

@@ -11,12 +11,12 @@ impl Subsystem {
     #[inline]
     pub(crate) fn submit_io(&mut self, queue: u32, entry: &SubmissionEntry, data: &[u8]) {
         let Some(slot) = self.queues.get_mut(queue) else { return };
-        let Some(controller) = self.controllers.get_mut(slot.controller) else { return };
+        let Some(controller) = self.controllers.get_mut(slot.controller()) else { return };
         controller.heard_of(self.now.wall);
         if controller.is_fatal() {
             return;
         }
-        let is_fused = slot.fused.is_some() || entry.flags & 3 != 0;
+        let is_fused = slot.has_first_half() || entry.flags & 3 != 0;
         if is_fused && !self.submit_fused(queue, entry, data) {
             return;
         }

@@ -205,7 +205,7 @@ impl Subsystem {
     pub fn detach(&mut self, now: Now, queue: Queue) {
         self.advance(now);
         let Some(slot) = self.queues.get(queue.0) else { return };
-        let (state, controller, queue_id) = (slot.state, slot.controller, slot.queue_id);
+        let (state, controller, queue_id) = (slot.state(), slot.controller(), slot.queue_id());
         self.abandon(queue.0);
         self.queues.remove(queue.0);
         if state == State::New || controller == 0 {
@@ -254,15 +254,14 @@ impl Subsystem {
     fn take_in(&mut self, now: Now, queue: Queue) -> Option<State> {
         self.pass(now);
         let slot = self.queues.get_mut(queue.0)?;
-        if slot.state == State::Closing {
+        if slot.state() == State::Closing {
             return None;
         }
-        slot.outstanding += 1;
-        if slot.outstanding > slot.size {
+        if !slot.begin_command() {
             self.close(queue.0, TOO_MANY_COMMANDS);
             return None;
         }
-        Some(slot.state)
+        Some(slot.state())
     }
 
     /// Answers a command that comes now with an error: whoever owns the transport has no room for
@@ -356,7 +355,7 @@ impl Subsystem {
 
     /// Whether a host uses the queue: it is connected, and authenticated if it has to be.
     pub fn is_in_use(&self, queue: Queue) -> bool {
-        let state = self.queues.get(queue.0).map(|slot| slot.state);
+        let state = self.queues.get(queue.0).map(|slot| slot.state());
         matches!(state, Some(State::Admin | State::Io))
     }
 

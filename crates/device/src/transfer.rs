@@ -50,9 +50,10 @@ impl Subsystem {
     ) -> Result<(u32, bool), Status> {
         let Some(queue) = self.queues.get(slot) else { return Ok((0, true)) };
         let bytes = match IoCommand::parse(entry) {
-            _ if queue.state == State::Admin => admin_bytes(entry),
+            _ if queue.state() == State::Admin => admin_bytes(entry),
             Ok(command) => {
-                let namespace = self.namespaces.active(queue.controller, entry.namespace_id.get());
+                let namespace =
+                    self.namespaces.active(queue.controller(), entry.namespace_id.get());
                 match command.bytes(namespace.ok()) {
                     Some(bytes) => bytes,
                     None => return Ok((0, true)),
@@ -60,7 +61,7 @@ impl Subsystem {
             }
             Err(_) => 0,
         };
-        if bytes > u64::from(queue.transport.max_transfer_bytes) {
+        if bytes > u64::from(queue.transport().max_transfer_bytes) {
             return Err(Status::INVALID_FIELD.do_not_retry());
         }
         Ok((bytes as u32, entry.transfer() == Transfer::ToHost))

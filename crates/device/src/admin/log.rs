@@ -44,7 +44,7 @@ impl Subsystem {
         let invalid = Status::INVALID_FIELD.do_not_retry();
         let GetLogPage { bytes, offset, .. } = wanted;
         let slot = self.queues.get(context.queue).ok_or(Status::INTERNAL_ERROR)?;
-        if bytes > u64::from(slot.transport.max_transfer_bytes) {
+        if bytes > u64::from(slot.transport().max_transfer_bytes) {
             return Err(invalid);
         }
         let page = self.page(context, wanted)?;

@@ -45,7 +45,7 @@ impl Subsystem {
             return self.submit_fabrics(queue, entry, data);
         }
         let Some(slot) = self.queues.get(queue) else { return };
-        let id = slot.controller;
+        let id = slot.controller();
         let Some(controller) = self.controllers.get_mut(id) else { return };
         controller.heard_of(self.now.wall);
         if controller.is_fatal() {
@@ -79,7 +79,7 @@ impl Subsystem {
         match entry.opcode {
             admin::IDENTIFY | admin::GET_LOG_PAGE | admin::GET_FEATURES => {
                 let slot = self.queues.get(context.queue).ok_or(Status::INTERNAL_ERROR)?;
-                slot.account.check(HELD_BYTES_MAX)?;
+                slot.account().check(HELD_BYTES_MAX)?;
                 all_there()
             }
             admin::SET_FEATURES => all_there(),

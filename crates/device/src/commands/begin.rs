@@ -60,7 +60,7 @@ impl Subsystem {
 
     /// Whether a command that needs memory may begin on an I/O queue.
     pub(crate) fn check_held(&self, queue: u32) -> Result<(), Status> {
-        self.queues.get(queue).map_or(Ok(()), |slot| slot.account.check(HELD_BYTES_MAX))
+        self.queues.get(queue).map_or(Ok(()), |slot| slot.account().check(HELD_BYTES_MAX))
     }
 
     /// Has a command hold memory until its completion is dropped.
@@ -68,7 +68,7 @@ impl Subsystem {
         if let Some(command) = self.commands.get_mut(index)
             && let Some(slot) = self.queues.get(command.queue)
         {
-            command.hold(slot.account.hold(bytes));
+            command.hold(slot.account().hold(bytes));
         }
     }
 

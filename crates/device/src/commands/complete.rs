@@ -65,7 +65,7 @@ impl Subsystem {
     #[inline]
     pub(crate) fn post(&mut self, completion: Completion) {
         match self.queues.get(completion.queue.0) {
-            Some(slot) if slot.guest.is_some() => self.post_to_guest(completion),
+            Some(slot) if slot.is_guests() => self.post_to_guest(completion),
             _ => self.outputs.push_back(Output::Completion(completion)),
         }
     }

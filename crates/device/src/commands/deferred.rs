@@ -60,9 +60,9 @@ impl Subsystem {
         first: Option<FirstHalf>,
     ) -> Result<(), Status> {
         let slot = self.queues.get(queue).ok_or(Status::INTERNAL_ERROR)?;
-        slot.account.check(HELD_BYTES_MAX)?;
+        slot.account().check(HELD_BYTES_MAX)?;
         let first_bytes = first.as_ref().map_or(0, |first| first.bytes());
-        let held = slot.account.hold(data.len() + first_bytes);
+        let held = slot.account().hold(data.len() + first_bytes);
         let (queue, namespace) = (Queue(queue), namespace as u32);
         let (entry, data) = (*entry, data.to_vec());
         self.commands.deferred.push_back(Deferred {

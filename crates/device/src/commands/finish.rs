@@ -18,7 +18,7 @@ impl Subsystem {
         if command.exclusive {
             return self.finish(index, CompletionData::None);
         }
-        let (is_guests, flow) = (slot.guest.is_some(), slot.flow);
+        let (is_guests, flow) = (slot.is_guests(), slot.flow());
         let mut entry = CompletionEntry::new(command.command_id, Status::SUCCESS, 0);
         entry.queue_head.set(slot.complete());
         self.health.count(command.opcode, command.bytes);
@@ -64,7 +64,7 @@ impl Subsystem {
         let slot = if command.queue == NONE { None } else { self.queues.get_mut(command.queue) };
         let mut status = command.status;
         let (head, flow) = match slot {
-            Some(slot) => (slot.complete(), slot.flow),
+            Some(slot) => (slot.complete(), slot.flow()),
             None => {
                 return if let Some(job) = command.job {
                     self.media.forget(job);

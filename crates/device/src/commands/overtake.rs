@@ -29,7 +29,7 @@ impl Subsystem {
     ) {
         self.overtake_some(namespace, Some(by), status, |subsystem, command| {
             let Some(slot) = subsystem.queues.get(command.queue) else { return true };
-            let controller = subsystem.controllers.get(slot.controller);
+            let controller = subsystem.controllers.get(slot.controller());
             controller.is_some_and(|it| hosts.contains(it.host_id()))
         });
     }

@@ -8,7 +8,7 @@
 use super::{Command, Step, Work};
 use crate::config::Timing;
 use crate::output::{CommandKind, Completion};
-use crate::queue::State;
+use crate::queue::{State, TransportQueue};
 use crate::slots::NONE;
 use crate::subsystem::Subsystem;
 use mynah_model::io::{self, NamespaceId, Operation, QueueId};
@@ -40,7 +40,7 @@ impl Subsystem {
     /// Whether the fetch of this command has not been answered; it is now the caller's to.
     pub(crate) fn take_fetched(&mut self, slot: u32, command_id: u16) -> bool {
         let queue = self.queues.get_mut(slot);
-        let guest = queue.and_then(|queue| queue.guest.as_deref_mut());
+        let guest = queue.and_then(TransportQueue::guest_mut);
         guest.is_some_and(|guest| guest.fetched.take_if(|id| *id == command_id).is_some())
     }
 
@@ -57,7 +57,7 @@ impl Subsystem {
                 Operation::Other => false,
             };
         let Some(queue) = self.queues.get(slot) else { return QueueId(u16::MAX) };
-        let controller = queue.controller;
+        let controller = queue.controller();
         if alone && self.take_fetched(slot, id) {
             if let Some(command) = self.commands.get_mut(index) {
                 command.go_direct();
@@ -71,7 +71,7 @@ impl Subsystem {
     /// Gives a command whose work is done beside its queue a place in it.
     pub(crate) fn open_place(&mut self, slot: u32, command_id: u16) {
         let index = self.insert_place(slot, None);
-        if let Some(guest) = self.queues.get_mut(slot).and_then(|queue| queue.guest.as_mut()) {
+        if let Some(guest) = self.queues.get_mut(slot).and_then(TransportQueue::guest_mut) {
             guest.places.push((command_id, index));
         }
         self.answer_with_place(slot, index);
@@ -93,11 +93,13 @@ impl Subsystem {
     #[inline]
     pub(crate) fn post_to_guest(&mut self, completion: Completion) {
         let Some(queue) = self.queues.get(completion.queue.0) else { return };
-        if !completion.direct && self.config.timing == Timing::Modelled && queue.state == State::Io
+        if !completion.direct
+            && self.config.timing == Timing::Modelled
+            && queue.state() == State::Io
         {
             return self.post_in_place(completion);
         }
-        if let Some(controller) = self.controllers.get_mut(queue.controller) {
+        if let Some(controller) = self.controllers.get_mut(queue.controller()) {
             controller.push_completion(completion);
         }
     }
@@ -111,7 +113,7 @@ impl Subsystem {
             self.answer_with_place(slot, index);
             return self.model.data_arrived(self.now.model, index);
         }
-        let Some(guest) = self.queues.get_mut(slot).and_then(|queue| queue.guest.as_mut()) else {
+        let Some(guest) = self.queues.get_mut(slot).and_then(TransportQueue::guest_mut) else {
             return;
         };
         let Some(at) = guest.places.iter().position(|(place, _)| *place == id) else {

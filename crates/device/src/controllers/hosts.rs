@@ -148,7 +148,7 @@ impl Subsystem {
 
     /// The flow of a connected queue's host; `None` where it carries no I/O of one.
     pub fn flow_of_queue(&self, queue: Queue) -> Option<FlowId> {
-        self.queues.get(queue.0).map(|slot| slot.flow).filter(|flow| *flow != NOBODY)
+        self.queues.get(queue.0).map(|slot| slot.flow()).filter(|flow| *flow != NOBODY)
     }
 }
 

@@ -85,12 +85,12 @@ impl Subsystem {
     /// Says whose I/O a transport queue carries, and has the model make a queue for it.
     pub(crate) fn create_model_queue(&mut self, queue: u32, flow: FlowId) {
         let Some(slot) = self.queues.get_mut(queue) else { return };
-        slot.flow = flow;
-        if self.config.timing == Timing::Immediate {
+        let modelled = self.config.timing == Timing::Modelled;
+        slot.carry(flow, modelled);
+        if !modelled {
             return;
         }
-        slot.modelled = true;
-        let completion_entries = slot.size.max(2);
+        let completion_entries = slot.entries().max(2);
         self.control(Control::CreateQueue(mynah_model::io::Queue {
             id: QueueId(queue as u16),
             kind: QueueKind::Fetched,
@@ -142,7 +142,7 @@ impl Subsystem {
         let queue = match command.kind() {
             CommandKind::Admin => self.queue_of_own_step(index),
             _ if command.is_direct() => QueueId(slot as u16),
-            _ if self.queues.get(slot).is_some_and(|queue| queue.guest.is_some()) => {
+            _ if self.queues.get(slot).is_some_and(|queue| queue.is_guests()) => {
                 self.queue_of_guests_step(index, &step)
             }
             _ => QueueId(slot as u16),

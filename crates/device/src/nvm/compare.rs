@@ -104,7 +104,7 @@ impl Subsystem {
         let format = namespace.format();
         let BlockCommand { start, blocks, .. } = io;
         check_range(namespace, start, u64::from(blocks))?;
-        let limit = self.queues.get(queue).map_or(0, |slot| slot.transport.max_transfer_bytes);
+        let limit = self.queues.get(queue).map_or(0, |slot| slot.transport().max_transfer_bytes);
         if blocks << format.shift > limit {
             return Err(Status::INVALID_FIELD.do_not_retry());
         }
@@ -131,9 +131,9 @@ impl Subsystem {
     ) -> bool {
         let Some(slot) = self.queues.get_mut(queue) else { return false };
         let missing = Status::ABORTED_MISSING_FUSED.do_not_retry();
-        match (slot.fused.take(), entry.flags & 3) {
+        match (slot.take_first_half(), entry.flags & 3) {
             (None, FIRST) => {
-                slot.fused = Some(Box::new(FirstHalf { entry: *entry, data: data.to_vec() }));
+                slot.keep_first_half(FirstHalf { entry: *entry, data: data.to_vec() });
             }
             (None, _) => self.fail(queue, entry, kind(entry), missing),
             (Some(first), SECOND) => self.pair(queue, *first, entry, data),
@@ -250,7 +250,7 @@ impl Subsystem {
         let Some(slot) = self.queues.get_mut(queue) else { return };
         let mut completion = CompletionEntry::new(id, status, 0);
         completion.queue_head.set(slot.complete());
-        let flow = slot.flow;
+        let flow = slot.flow();
         self.post(Completion {
             queue: Queue(queue),
             flow,

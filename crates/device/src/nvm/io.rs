@@ -32,11 +32,11 @@ impl Subsystem {
     ) -> Result<Option<Plain>, Status> {
         let slot = self.queues.get(queue).ok_or(Status::INTERNAL_ERROR)?;
         let id = entry.namespace_id.get();
-        let namespace = self.namespaces.active(slot.controller, id)?;
+        let namespace = self.namespaces.active(slot.controller(), id)?;
         let BlockCommand { start, blocks, .. } = io;
         check_range(namespace, start, u64::from(blocks))?;
         let bytes = blocks << namespace.format().shift;
-        if bytes > slot.transport.max_transfer_bytes {
+        if bytes > slot.transport().max_transfer_bytes {
             return Err(Status::INVALID_FIELD.do_not_retry());
         }
         if !namespace.is_plain() || self.namespaces.is_guarded() {
@@ -138,7 +138,7 @@ impl Subsystem {
         plain: &Plain,
     ) {
         let Some(slot) = self.queues.get_mut(queue) else { return };
-        let (is_guests, flow, arrival) = (slot.guest.is_some(), slot.flow, self.now.model);
+        let (is_guests, flow, arrival) = (slot.is_guests(), slot.flow(), self.now.model);
         let mut done = CompletionEntry::new(entry.command_id.get(), Status::SUCCESS, 0);
         done.queue_head.set(slot.complete());
         self.health.count(entry.opcode, plain.bytes);
@@ -342,7 +342,7 @@ impl Subsystem {
 
     pub(super) fn flush(&mut self, queue: u32, entry: &SubmissionEntry) -> Result<(), Status> {
         let slot = self.queues.get(queue).ok_or(Status::INTERNAL_ERROR)?;
-        let controller = slot.controller;
+        let controller = slot.controller();
         let mut namespaces = Vec::new();
         if entry.namespace_id.get() == NAMESPACE_ALL {
             self.controllers.check_path(controller)?;

@@ -168,7 +168,7 @@ impl Function {
         if self.post_batch(now, memory, id, &mut batch.completions[..ended]).is_err() {
             return self.fail(subsystem);
         }
-        let flow = subsystem.queues.get(slot).map_or(NOBODY, |queue| queue.flow);
+        let flow = subsystem.queues.get(slot).map_or(NOBODY, |queue| queue.flow());
         for (kind, count) in [CommandKind::Read, CommandKind::Write].into_iter().zip(counts) {
             if count.commands > 0 {
                 watch.plain(flow, kind, count.commands, count.bytes);
