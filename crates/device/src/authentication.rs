@@ -7,7 +7,7 @@ use crate::subsystem::Subsystem;
 use mynah_wire::nvme::Status;
 
 impl Subsystem {
-    /// The answer to [`Output::Authentication`]. False if nobody waits for it any more.
+    /// The answer to [`crate::Output::Authentication`]. False if nobody waits for it any more.
     pub fn answer_authentication(
         &mut self,
         now: Now,

@@ -68,9 +68,7 @@ pub(crate) struct Controller {
     pub(super) transport: u8,
     /// Where its host is, see [`Transport::source`].
     pub(super) source: u128,
-    /// Whose I/O this is, once there was some to be expected ([`Subsystem::flow_of`]).
-    ///
-    /// [`Subsystem::flow_of`]: crate::Subsystem::flow_of
+    /// Whose I/O this is, once there was some to be expected ([`super::Controllers::flow_of`]).
     pub(super) flow: FlowId,
     /// I/O queues that it can have.
     pub(super) queues_max: u16,
