@@ -4,7 +4,7 @@ use crate::report::Report;
 use crate::source;
 
 /// A ratchet: so many files do. The number may only become smaller.
-const FILES: usize = 19;
+const FILES: usize = 1;
 
 #[test]
 fn commands_are_parsed_once() {
