@@ -8,11 +8,21 @@ use syn::visit::{self, Visit};
 /// What the files of a folder may name of their crate: modules, with what is in them.
 const BELOW: &[(&str, &[&str])] = &[
     // The event core has the observers of everything, and the events have their names.
-    ("kernel", &["kernel", "observe"]),
+    ("kernel", &["kernel", "number", "observe"]),
     // Addresses, and the token that goes down with work and comes back with its end.
     (
         "flash",
-        &["check", "config", "flash", "ftl::space", "ftl::token", "kernel", "observe", "state"],
+        &[
+            "check",
+            "config",
+            "flash",
+            "ftl::space",
+            "ftl::token",
+            "kernel",
+            "number",
+            "observe",
+            "state",
+        ],
     ),
     // Plain numbers in, plain numbers out.
     ("steady", &["config", "steady", "victim"]),

@@ -13,6 +13,7 @@ use crate::host::Host;
 use crate::io::{Brief, Output, QueueId, Tag};
 use crate::kernel::Kernel;
 use crate::kernel::event::Event;
+use crate::number::{Channel, Die};
 use crate::observe::Observe;
 use crate::observe::blame::flow_holder;
 use crate::observe::stats::{Blame, Counters};
@@ -325,7 +326,7 @@ impl Drive {
 
     /// What a channel carried is across.
     #[inline(always)]
-    fn channel_done(&mut self, channel: u32) {
+    fn channel_done(&mut self, channel: Channel) {
         match self.flash.channel_done(&mut self.kernel, &mut self.ftl, channel) {
             Arrived::Command => {}
             Arrived::Data { work } if self.ftl.is_decoded() => self.decode(work),
@@ -340,7 +341,7 @@ impl Drive {
 
     /// A die's array operation is done.
     #[inline(always)]
-    fn array_done(&mut self, die: u32) {
+    fn array_done(&mut self, die: Die) {
         match self.flash.array_done(&mut self.kernel, &mut self.ftl, die) {
             ArrayEnd::Reads => {}
             ArrayEnd::Failed { work, next } => self.reads_failed(die, work, next),
@@ -355,7 +356,7 @@ impl Drive {
 
     /// A read has failed, and perhaps some of those after it in its operation.
     #[cold]
-    fn reads_failed(&mut self, die: u32, work: u32, next: u32) {
+    fn reads_failed(&mut self, die: Die, work: u32, next: u32) {
         let mut failed = ArrayEnd::Failed { work, next };
         while let ArrayEnd::Failed { work, next } = failed {
             self.read_failed(work);

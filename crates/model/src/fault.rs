@@ -3,6 +3,7 @@
 use crate::config::{Config, Fault, FaultExtent, MediaOperation};
 use crate::drive::Drive;
 use crate::kernel::event::Event;
+use crate::number::Die;
 use mynah_stamp::{Span, Time};
 use rand::Rng;
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -104,7 +105,7 @@ impl Drive {
     pub(crate) fn schedule_faults(&mut self) {
         for index in 0..self.config.faults.len() {
             match self.config.faults[index] {
-                Fault::SlowDie { die, factor } => self.flash.slow_down(die, factor),
+                Fault::SlowDie { die, factor } => self.flash.slow_down(Die(die), factor),
                 Fault::DeadDie { at, .. } | Fault::PowerCut { at, .. } => {
                     if at >= self.kernel.now {
                         self.kernel.events.push(at, Event::Fault { index: index as u32 });
@@ -124,17 +125,16 @@ impl Drive {
     #[inline(never)]
     pub(crate) fn fault(&mut self, index: u32) {
         match self.config.faults[index as usize] {
-            Fault::DeadDie { die, .. } => self.kill_die(die),
+            Fault::DeadDie { die, .. } => self.kill_die(Die(die)),
             Fault::PowerCut { recovery, .. } => self.power_cut(recovery),
             Fault::Media { .. } | Fault::SlowDie { .. } => {}
         }
     }
 
     /// A die fails: what waits for it fails now, what it does now still ends.
-    fn kill_die(&mut self, die: u32) {
+    fn kill_die(&mut self, die: Die) {
         self.flash.fail_die(die);
-        let first = die * self.shape.planes_per_die;
-        for plane in first..first + self.shape.planes_per_die {
+        for plane in self.shape.planes_of_die(die) {
             self.fail_writes(plane);
             self.abandon_moves(plane);
             self.flash.drop_works(plane);
@@ -187,7 +187,7 @@ impl Drive {
 
     /// Begins again what [`Drive::stop`] has dropped of the drive's own work.
     pub(crate) fn resume_work(&mut self) {
-        for plane in 0..self.shape.planes {
+        for plane in self.shape.all_planes() {
             self.resume_collection(plane);
             self.collect_if_needed(plane);
             self.first_to_program_changed(plane);

@@ -24,6 +24,7 @@ mod ftl;
 mod host;
 pub mod io;
 mod kernel;
+mod number;
 mod observe;
 mod renewal;
 mod state;

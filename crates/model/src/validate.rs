@@ -10,6 +10,7 @@ use crate::flash::timing::PLANES_MAX;
 use crate::ftl::blocks::UNITS_PER_BLOCK_MAX;
 use crate::ftl::hotness::COUNTERS_PER_WORD;
 use crate::ftl::space::{NamespaceSpace, pages_per_program, planes_in_order};
+use crate::number::Plane;
 
 /// Why a drive cannot be built. `key` is the field at fault, as in `geometry.channels`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -514,7 +515,7 @@ impl Config {
                 }
             }
             let planes = planes_in_order(self, namespace);
-            planes.iter().for_each(|&plane| sharing[plane as usize] += 1);
+            planes.iter().for_each(|&plane| sharing[plane] += 1);
             orders.push(planes);
         }
         // Like MQSim's entries: two physical addresses and a bit for each sector when
@@ -555,9 +556,9 @@ impl Config {
         for (namespace, planes) in self.namespaces.iter().zip(orders) {
             // The paper's and MQSim's rule: each plane's visible share, divided by those who
             // share the plane, in whole pages.
-            let pages_of = |plane: u32| {
+            let pages_of = |plane: Plane| {
                 let pages = (units_per_plane / units_per_page) as f64;
-                (pages * (1.0 - self.over_provisioning) / f64::from(sharing[plane as usize])) as u64
+                (pages * (1.0 - self.over_provisioning) / f64::from(sharing[plane])) as u64
             };
             let pages: u64 = planes.iter().map(|&plane| pages_of(plane)).sum();
             let units = namespace.units.unwrap_or(pages * units_per_page);
@@ -573,7 +574,7 @@ impl Config {
             let table_stripe = tables.div_ceil(planes.len() as u64);
             let mut offsets = Vec::new();
             for &plane in &planes {
-                let load = &mut load[plane as usize];
+                let load = &mut load[plane];
                 if rewritable || hybrid {
                     offsets.push(u32::try_from(*load).unwrap_or(u32::MAX));
                 }

@@ -14,6 +14,7 @@ use crate::flash::work::UNSET;
 use crate::ftl::mapping::table::Content;
 use crate::ftl::unit::{UnitState, WriteUnit};
 use crate::kernel::pool::Pool;
+use crate::number::Plane;
 use crate::observe::account::StateHash;
 use crate::observe::blame::FIRST_FLOW;
 use crate::observe::stats::Counters;
@@ -136,7 +137,7 @@ impl Cache {
         let places: Vec<u32> = indices.iter().filter_map(place_of).collect();
         out.numbers(places.into_iter());
         out.numbers(queued.iter().map(|unit| u32::from(unit.part)));
-        out.numbers(queued.iter().map(|unit| unit.plane));
+        out.numbers(queued.iter().map(|unit| unit.plane.0));
         let flags = |unit: &&WriteUnit| {
             [unit.hot, unit.trimmed, unit.rewritten, unit.retried]
                 .iter()
@@ -345,7 +346,7 @@ impl Drive {
             if let Some(cache) = &mut self.cache {
                 cache.set_out(part, under_way[index] as u16);
             }
-            self.queue_restored(at, planes[index], flags[index], order)?;
+            self.queue_restored(at, Plane(planes[index]), flags[index], order)?;
             indices.push(at);
         }
         let units = self.ftl.unit_count();
@@ -380,7 +381,7 @@ impl Drive {
     fn queue_restored(
         &mut self,
         at: u32,
-        plane: u32,
+        plane: Plane,
         flags: u32,
         order: u64,
     ) -> Result<(), StateError> {

@@ -482,7 +482,7 @@ impl Drive {
     #[inline(never)]
     fn set_write_pressure(&mut self, pressure: bool, part: usize) {
         if pressure && !self.ftl.is_write_pressed() {
-            for plane in 0..self.shape.planes {
+            for plane in self.shape.all_planes() {
                 if self.ftl.host_units_waiting(plane) > 0 {
                     self.flash.mark_plane(plane);
                 }

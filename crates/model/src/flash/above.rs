@@ -2,9 +2,9 @@
 
 use super::work::Work;
 use crate::kernel::Kernel;
+use crate::number::{Plane, Planes};
 use crate::observe::blame::HolderIndex;
 use mynah_stamp::{Span, Time};
-use std::ops::Range;
 
 /// Something that waits to be programmed, or is being programmed: a part of a page.
 #[derive(Clone, Copy)]
@@ -23,13 +23,13 @@ pub(crate) trait Above {
     /// The place in the order of the first part of the page of `class` that would be programmed in
     /// `plane`, if one can be now: there is enough to fill it or a reason not to wait, and a place
     /// for it.
-    fn page_order(&self, kernel: &Kernel, plane: u32, class: u8) -> Option<u64>;
+    fn page_order(&self, kernel: &Kernel, plane: Plane, class: u8) -> Option<u64>;
 
     /// The first part of that page.
-    fn page_first(&self, kernel: &Kernel, plane: u32, class: u8) -> u32;
+    fn page_first(&self, kernel: &Kernel, plane: Plane, class: u8) -> u32;
 
     /// The first and the last of what waits for `plane` in `class`, or `NONE`.
-    fn waiting(&self, plane: u32, class: u8) -> (u32, u32);
+    fn waiting(&self, plane: Plane, class: u8) -> (u32, u32);
 
     /// What comes after it in its queue, or in the page that is being programmed; or `NONE`.
     fn next(&self, part: u32) -> u32;
@@ -38,26 +38,26 @@ pub(crate) trait Above {
     fn part(&self, part: u32) -> Programmed;
 
     /// The plane whose queue a part is in, if it still waits.
-    fn plane_waited_for(&self, part: u32) -> Option<u32>;
+    fn plane_waited_for(&self, part: u32) -> Option<Plane>;
 
     /// Puts the queues of `class` of some planes into another order: each of `parts` has the place
     /// given with it.
-    fn reorder(&mut self, planes: Range<u32>, class: u8, parts: impl Iterator<Item = (u32, u64)>);
+    fn reorder(&mut self, planes: Planes, class: u8, parts: impl Iterator<Item = (u32, u64)>);
 
     /// Whether what waits first for `plane` in `class` has no place to go.
-    fn is_without_place(&self, plane: u32, class: u8) -> bool;
+    fn is_without_place(&self, plane: Plane, class: u8) -> bool;
 
     /// The array time of the page that begins with `part` begins.
     fn array_begins(&mut self, part: u32, at: Time);
 
     /// Whether collection in `plane` goes before all else.
-    fn is_urgent(&self, plane: u32) -> bool;
+    fn is_urgent(&self, plane: Plane) -> bool;
 
     /// Whether a move of the collection in `plane` goes before what the host writes.
-    fn is_move_due(&self, plane: u32) -> bool;
+    fn is_move_due(&self, plane: Plane) -> bool;
 
     /// About how many moves the collection of `plane` takes to win its block back.
-    fn moves_left(&self, plane: u32) -> u32;
+    fn moves_left(&self, plane: Plane) -> u32;
 
     /// Whether collection always goes before what the host writes, which waits for it.
     fn collects_first(&self) -> bool;
@@ -78,7 +78,7 @@ pub(crate) trait Above {
     fn spoils(&mut self, kernel: &mut Kernel, work: &Work) -> bool;
 
     /// A die has nothing to do any more; nothing waits for its planes.
-    fn die_rests(&mut self, kernel: &mut Kernel, planes: Range<u32>);
+    fn die_rests(&mut self, kernel: &mut Kernel, planes: Planes);
 
     /// Whether anybody wants to know.
     fn minds_rest(&self) -> bool;

@@ -11,6 +11,7 @@ use crate::config::BusArbitration;
 use crate::kernel::Kernel;
 use crate::kernel::event::{Event, Key};
 use crate::kernel::pool::{List, NONE};
+use crate::number::{Channel, Die, Plane};
 use crate::observe::blame::Waiting;
 use mynah_stamp::{Span, Time};
 use std::hint::cold_path;
@@ -30,7 +31,7 @@ pub(super) enum Carrying {
     },
 }
 
-pub(super) struct Channel {
+pub(super) struct ChannelState {
     pub(super) carrying: Carrying,
     /// Idle dies with work, by bit.
     pub(super) ready: u64,
@@ -38,7 +39,7 @@ pub(super) struct Channel {
     pub(super) wanted: u64,
     /// Those among the ready ones that have been noted as waiting for the channel.
     pub(super) blocked: u64,
-    pub(super) first_die: u32,
+    pub(super) first_die: Die,
     /// Read data waiting in dies: mapping table, host, collection.
     pub(super) data: [List; 3],
     pub(super) data_waiting: u32,
@@ -52,8 +53,8 @@ pub(super) struct Channel {
 /// A program that is to start: its page is still to be filled.
 #[derive(Clone, Copy)]
 pub(crate) struct ProgramTurn {
-    pub(crate) die: u32,
-    pub(crate) plane: u32,
+    pub(crate) die: Die,
+    pub(crate) plane: Plane,
     pub(crate) class: u8,
 }
 
@@ -66,12 +67,12 @@ pub(crate) enum Arrived {
     Data { work: u32 },
     /// A page that stays in its die is to be programmed now, or the die to be freed with
     /// [`Flash::copyback_ends`].
-    Copyback { work: u32, die: u32 },
+    Copyback { work: u32, die: Die },
 }
 
-impl Channel {
-    pub(super) fn new(first_die: u32) -> Channel {
-        Channel {
+impl ChannelState {
+    pub(super) fn new(first_die: Die) -> ChannelState {
+        ChannelState {
             carrying: Carrying::Nothing,
             ready: 0,
             wanted: 0,
@@ -118,8 +119,8 @@ impl Channel {
 impl Flash {
     /// When the command that `channel` carries ends, if it has ended by now without an event.
     #[inline]
-    pub(super) fn silent_end(&self, kernel: &Kernel, channel: u32) -> Option<Time> {
-        match self.channels[channel as usize].carrying {
+    pub(super) fn silent_end(&self, kernel: &Kernel, channel: Channel) -> Option<Time> {
+        match self.channels[channel].carrying {
             Carrying::Command { end, announced: false }
                 if kernel.events.is_past(end, kernel.now) =>
             {
@@ -132,7 +133,7 @@ impl Flash {
     /// Frees `channel` if the command that it carries has ended by now without an event; whether
     /// it has.
     #[inline(always)]
-    pub(super) fn notice_end(&mut self, kernel: &mut Kernel, channel: u32) -> bool {
+    pub(super) fn notice_end(&mut self, kernel: &mut Kernel, channel: Channel) -> bool {
         let Some(end) = self.silent_end(kernel, channel) else { return false };
         kernel.observe.count().events += 1;
         self.free_channel(kernel, channel, end);
@@ -140,14 +141,14 @@ impl Flash {
     }
 
     #[inline(always)]
-    pub(super) fn free_channel(&mut self, kernel: &mut Kernel, channel: u32, at: Time) {
+    pub(super) fn free_channel(&mut self, kernel: &mut Kernel, channel: Channel, at: Time) {
         if kernel.observe.keeps_activity() {
             cold_path();
             kernel.observe.note_channel(channel, at);
         }
-        let state = &mut self.channels[channel as usize];
+        let state = &mut self.channels[channel];
         state.carrying = Carrying::Nothing;
-        state.busy += kernel.observe.ledger().release_channel(channel as usize, at);
+        state.busy += kernel.observe.ledger().release_channel(channel.index(), at);
     }
 
     /// Gives the channel, if it is free, to whoever is next. If that is a program, its page has to
@@ -157,9 +158,9 @@ impl Flash {
         &mut self,
         kernel: &mut Kernel,
         above: &mut impl Above,
-        channel: u32,
+        channel: Channel,
     ) -> Option<ProgramTurn> {
-        let state = &mut self.channels[channel as usize];
+        let state = &mut self.channels[channel];
         state.stale = false;
         if !state.has_waiting() {
             return None;
@@ -175,7 +176,7 @@ impl Flash {
             if program.is_some() {
                 return program;
             }
-            if self.channels[channel as usize].wanted != 0 {
+            if self.channels[channel].wanted != 0 {
                 cold_path();
                 let program = self.grant_next_page(kernel, above, channel);
                 if program.is_some() {
@@ -193,9 +194,9 @@ impl Flash {
         &mut self,
         kernel: &mut Kernel,
         above: &mut impl Above,
-        channel: u32,
+        channel: Channel,
     ) -> Option<ProgramTurn> {
-        if self.channels[channel as usize].wanted != 0 || self.offered.is_some() {
+        if self.channels[channel].wanted != 0 || self.offered.is_some() {
             cold_path();
             let program = self.grant_next_page(kernel, above, channel);
             if program.is_some() {
@@ -207,8 +208,8 @@ impl Flash {
     }
 
     #[inline(always)]
-    fn end_grant(&mut self, kernel: &mut Kernel, channel: u32) {
-        let state = &mut self.channels[channel as usize];
+    fn end_grant(&mut self, kernel: &mut Kernel, channel: Channel) {
+        let state = &mut self.channels[channel];
         if let Carrying::Command { end, announced: false } = state.carrying
             && state.has_waiting()
         {
@@ -227,7 +228,7 @@ impl Flash {
         &mut self,
         kernel: &mut Kernel,
         above: &mut impl Above,
-        channel: u32,
+        channel: Channel,
         wanted: bool,
     ) -> Option<ProgramTurn> {
         if (wanted || self.flin.is_some()) && self.grant_before(kernel, above, channel) {
@@ -242,13 +243,16 @@ impl Flash {
     /// What goes before all else on a free channel: a suspend command; returns whether there
     /// was one.
     #[inline(never)]
-    fn grant_before(&mut self, kernel: &mut Kernel, above: &mut impl Above, channel: u32) -> bool {
-        if self.channels[channel as usize].wanted != 0
-            && self.grant_suspension(kernel, above, channel)
-        {
+    fn grant_before(
+        &mut self,
+        kernel: &mut Kernel,
+        above: &mut impl Above,
+        channel: Channel,
+    ) -> bool {
+        if self.channels[channel].wanted != 0 && self.grant_suspension(kernel, above, channel) {
             return true;
         }
-        let data = self.channels[channel as usize].data[data_list(WorkKind::HostRead)];
+        let data = self.channels[channel].data[data_list(WorkKind::HostRead)];
         if self.flin.is_some() && data.head != data.tail {
             self.put_least_fair_data_first(kernel, channel);
         }
@@ -256,18 +260,18 @@ impl Flash {
     }
 
     /// Notes that dies of `channel` could start something if it were free.
-    fn begin_blocked(&mut self, kernel: &mut Kernel, channel: u32, mut waiting: u64) {
+    fn begin_blocked(&mut self, kernel: &mut Kernel, channel: Channel, mut waiting: u64) {
         while waiting != 0 {
-            let state = &mut self.channels[channel as usize];
+            let state = &mut self.channels[channel];
             let die = state.first_die + waiting.trailing_zeros();
-            let lane = self.dies[die as usize].lane as usize;
+            let lane = self.dies[die].lane as usize;
             let interleaving = self.scheduler.die_interleaving;
             if interleaving {
                 state.blocked |= waiting & waiting.wrapping_neg();
             }
             // A die that waits for its chip is looked at again.
             if interleaving || !self.chip_busy[lane] {
-                kernel.observe.ledger().begin_blocked(lane, channel as usize, kernel.now);
+                kernel.observe.ledger().begin_blocked(lane, channel.index(), kernel.now);
             }
             waiting &= waiting - 1;
         }
@@ -278,13 +282,13 @@ impl Flash {
         &mut self,
         kernel: &mut Kernel,
         above: &mut impl Above,
-        channel: u32,
+        channel: Channel,
     ) -> Option<ProgramTurn> {
-        let state = &self.channels[channel as usize];
+        let state = &self.channels[channel];
         let first_die = state.first_die;
         let data = if state.data_waiting == 0 { NONE } else { self.oldest_data(state) };
         let mut ready = state.ready;
-        let mut best: Option<(u8, u32, Pick)> = None;
+        let mut best: Option<(u8, Die, Pick)> = None;
         while ready != 0 {
             let die = first_die + ready.trailing_zeros();
             ready &= ready - 1;
@@ -315,7 +319,7 @@ impl Flash {
 
     /// The read data that has waited longest for a channel; some waits.
     #[inline]
-    fn oldest_data(&self, state: &Channel) -> u32 {
+    fn oldest_data(&self, state: &ChannelState) -> u32 {
         let (mut oldest, mut least) = (NONE, u64::MAX);
         for list in state.data {
             if !list.is_empty() {
@@ -332,9 +336,9 @@ impl Flash {
         &mut self,
         kernel: &mut Kernel,
         above: &mut impl Above,
-        channel: u32,
+        channel: Channel,
     ) -> Option<ProgramTurn> {
-        let state = &self.channels[channel as usize];
+        let state = &self.channels[channel];
         if let Some(list) = state.data.iter().find(|list| !list.is_empty()) {
             self.start_transfer(kernel, above, channel, list.head);
             return None;
@@ -344,13 +348,13 @@ impl Flash {
         let chips = self.shape.dies_per_channel / dies_per_chip;
         for step in 0..chips {
             let chip = (turn + step) % chips;
-            let mut best: Option<(OperationKind, u64, u32, Pick)> = None;
+            let mut best: Option<(OperationKind, u64, Die, Pick)> = None;
             for die in chip * dies_per_chip..(chip + 1) * dies_per_chip {
                 if ready & 1 << die == 0 {
                     continue;
                 }
                 let Some(pick) = self.pick(kernel, above, first_die + die) else { continue };
-                let before = |(kind, order, ..): &(OperationKind, u64, u32, Pick)| {
+                let before = |(kind, order, ..): &(OperationKind, u64, Die, Pick)| {
                     (pick.kind as u8, pick.order) < (*kind as u8, *order)
                 };
                 if best.as_ref().is_none_or(before) {
@@ -358,7 +362,7 @@ impl Flash {
                 }
             }
             if let Some((.., die, pick)) = best {
-                self.channels[channel as usize].turn = (chip + 1) % chips;
+                self.channels[channel].turn = (chip + 1) % chips;
                 return self.start(kernel, above, die, pick);
             }
         }
@@ -371,12 +375,12 @@ impl Flash {
         &mut self,
         kernel: &mut Kernel,
         above: &mut impl Above,
-        channel: u32,
+        channel: Channel,
         work: u32,
     ) {
         let now = kernel.now;
         let kind = data_list(self.works[work].kind);
-        let state = &mut self.channels[channel as usize];
+        let state = &mut self.channels[channel];
         state.data_waiting -= 1;
         let list = &mut state.data[kind];
         let first = self.works.pop_front(list);
@@ -391,11 +395,11 @@ impl Flash {
         let observe = &mut kernel.observe;
         if watched && ready < now {
             let waiting = Waiting::Work(work);
-            let channel = channel as usize;
+            let channel = channel.index();
             observe.charge_channel(waiting, channel, now, holder);
         }
-        self.channels[channel as usize].carrying = Carrying::Data { work };
-        observe.ledger().take_channel(channel as usize, holder, now);
+        self.channels[channel].carrying = Carrying::Data { work };
+        observe.ledger().take_channel(channel.index(), holder, now);
         kernel.events.push(now + self.times.transfer(bytes), Event::ChannelDone { channel });
     }
 
@@ -405,9 +409,9 @@ impl Flash {
         &mut self,
         kernel: &mut Kernel,
         above: &mut impl Above,
-        channel: u32,
+        channel: Channel,
     ) -> Arrived {
-        let carried = self.channels[channel as usize].carrying;
+        let carried = self.channels[channel].carrying;
         self.free_channel(kernel, channel, kernel.now);
         let Carrying::Data { work } = carried else { return Arrived::Command };
         let w = &self.works[work];
@@ -429,8 +433,8 @@ impl Flash {
 
     /// Lists the channel for another look if something waits for it.
     #[inline(always)]
-    pub(crate) fn look_again(&mut self, channel: u32) {
-        if self.channels[channel as usize].has_waiting() {
+    pub(crate) fn look_again(&mut self, channel: Channel) {
+        if self.channels[channel].has_waiting() {
             self.mark_channel(channel);
         }
     }

@@ -4,13 +4,14 @@ use super::Flash;
 use super::queues::CLASSES;
 use crate::check::{BrokenInvariant, hold};
 use crate::kernel::pool::{Linked, NONE};
+use crate::number::{Die, Plane};
 
 impl Flash {
     /// Whether each die counts what waits for it, and is listed if it can start something.
     /// `programs` says how many parts of pages of a class wait for a plane.
-    pub(crate) fn check(&self, programs: impl Fn(u32, u8) -> u32) -> Result<(), BrokenInvariant> {
+    pub(crate) fn check(&self, programs: impl Fn(Plane, u8) -> u32) -> Result<(), BrokenInvariant> {
         for (die, state) in self.dies.iter().enumerate() {
-            let planes = self.planes_of(die as u32);
+            let planes = self.planes_of(Die(die as u32));
             for class in 0..CLASSES as u8 {
                 let reads: u32 = planes.clone().map(|plane| self.reads_waiting(plane, class)).sum();
                 let counted = state.load.reads(class);
@@ -23,7 +24,7 @@ impl Flash {
                     format!("die {die} counts {counted} writes, {writes} wait")
                 })?;
             }
-            let ready = self.channels[state.channel as usize].ready & state.bit != 0;
+            let ready = self.channels[state.channel].ready & state.bit != 0;
             hold(ready == (state.is_idle() && !state.load.is_empty()), || {
                 format!("die {die}: ready {ready}, idle {}", state.is_idle())
             })?;
@@ -31,8 +32,8 @@ impl Flash {
         Ok(())
     }
 
-    fn reads_waiting(&self, plane: u32, class: u8) -> u32 {
-        let (mut count, mut at) = (0, self.queues[plane as usize].reads[usize::from(class)].head);
+    fn reads_waiting(&self, plane: Plane, class: u8) -> u32 {
+        let (mut count, mut at) = (0, self.queues[plane].reads[usize::from(class)].head);
         while at != NONE {
             count += 1;
             at = self.works[at].next();

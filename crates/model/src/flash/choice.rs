@@ -12,34 +12,35 @@ use super::queues::{
 use crate::config::Precedence;
 use crate::kernel::Kernel;
 use crate::kernel::pool::NONE;
+use crate::number::{Die, Plane, Planes};
 
 /// What a die would do next.
 #[derive(Clone, Copy)]
 pub(super) struct Pick {
     pub(super) kind: OperationKind,
     pub(super) class: u8,
-    pub(super) plane: u32,
+    pub(super) plane: Plane,
     pub(super) order: u64,
 }
 
 impl Flash {
     /// What `die`, which is idle and has work, would do next, if anything can start.
     #[inline(always)]
-    pub(super) fn pick(&mut self, kernel: &Kernel, above: &impl Above, die: u32) -> Option<Pick> {
+    pub(super) fn pick(&mut self, kernel: &Kernel, above: &impl Above, die: Die) -> Option<Pick> {
         if !self.scheduler.die_interleaving && self.chip_busy[self.lane(die)] {
             return None;
         }
-        let state = &self.dies[die as usize];
+        let state = &self.dies[die];
         match state.load.only_reads() {
             Some(class) => self.pick_read(state.first_plane, class),
             None => self.pick_among_all(kernel, above, die),
         }
     }
 
-    fn pick_among_all(&mut self, kernel: &Kernel, above: &impl Above, die: u32) -> Option<Pick> {
-        let state = &mut self.dies[die as usize];
+    fn pick_among_all(&mut self, kernel: &Kernel, above: &impl Above, die: Die) -> Option<Pick> {
+        let state = &mut self.dies[die];
         let first = state.first_plane;
-        let last = first + self.shape.planes_per_die;
+        let planes = Planes::new(first, self.shape.planes_per_die);
         if state.load.some & (SUSPENDED | EXCLUSIVE) != 0 {
             return match state.load.some & SUSPENDED != 0 {
                 true => self.pick_beside_suspended(kernel, above, die),
@@ -58,7 +59,7 @@ impl Flash {
             }
             return self.pick_host_write(kernel, above, die);
         }
-        let urgent = (first..last).any(|plane| above.is_urgent(plane));
+        let urgent = planes.clone().any(|plane| above.is_urgent(plane));
         if urgent {
             if self.flin.as_ref().is_some_and(|flin| flin.divides_collection())
                 && !above.collects_first()
@@ -68,12 +69,12 @@ impl Flash {
             return self
                 .pick_collection(kernel, above, die)
                 .or_else(|| {
-                    let class = self.dies[die as usize].host_class(0)?;
+                    let class = self.dies[die].host_class(0)?;
                     self.pick_read(first, class)
                 })
                 .or_else(|| self.pick_host_write(kernel, above, die));
         }
-        let is_move_due = || (first..last).any(|plane| above.is_move_due(plane));
+        let is_move_due = || planes.clone().any(|plane| above.is_move_due(plane));
         if self.weighs_reads
             && let Some(pick) = self.pick_by_waits(kernel, above, die)
         {
@@ -84,7 +85,7 @@ impl Flash {
                 self.pick_collection(kernel, above, die).or(Some(pick))
             };
         }
-        if let Some(class) = self.dies[die as usize].host_class(0) {
+        if let Some(class) = self.dies[die].host_class(0) {
             return self.pick_read(first, class);
         }
         if (above.collects_first() || is_move_due())
@@ -101,9 +102,9 @@ impl Flash {
         &self,
         kernel: &Kernel,
         above: &impl Above,
-        die: u32,
+        die: Die,
     ) -> Option<Pick> {
-        let state = &self.dies[die as usize];
+        let state = &self.dies[die];
         let (first, some) = (state.first_plane, state.load.some);
         if some & COLLECTION_READS != 0 {
             return self.pick_read(first, CLASS_COLLECTION);
@@ -122,27 +123,27 @@ impl Flash {
         &mut self,
         kernel: &Kernel,
         above: &impl Above,
-        die: u32,
+        die: Die,
     ) -> Option<Pick> {
-        let first = self.dies[die as usize].first_plane;
+        let first = self.dies[die].first_plane;
         if let Some(pick) = self.pick_collection(kernel, above, die) {
             return Some(pick);
         }
-        if self.dies[die as usize].load.erases == 0 {
+        if self.dies[die].load.erases == 0 {
             return None;
         }
-        if self.dies[die as usize].load.some & TABLE_READS != 0 {
+        if self.dies[die].load.some & TABLE_READS != 0 {
             return self.pick_read(first, CLASS_TABLES);
         }
-        let class = self.dies[die as usize].host_class(0)?;
+        let class = self.dies[die].host_class(0)?;
         self.pick_read(first, class)
     }
 
     /// The host read or program of a die that goes first where reads do not always.
     #[inline(never)]
-    fn pick_by_waits(&mut self, kernel: &Kernel, above: &impl Above, die: u32) -> Option<Pick> {
-        let first = self.dies[die as usize].first_plane;
-        let class = self.dies[die as usize].host_class(0);
+    fn pick_by_waits(&mut self, kernel: &Kernel, above: &impl Above, die: Die) -> Option<Pick> {
+        let first = self.dies[die].first_plane;
+        let class = self.dies[die].host_class(0);
         let read = class.and_then(|class| self.pick_read(first, class));
         let write = self.pick_host_write(kernel, above, die);
         let (Some(read), Some(write)) = (read, write) else { return read.or(write) };
@@ -157,8 +158,8 @@ impl Flash {
     }
 
     /// The first of the reads that somebody waits for.
-    pub(super) fn first_awaited_read(&mut self, die: u32) -> Option<Pick> {
-        let state = &mut self.dies[die as usize];
+    pub(super) fn first_awaited_read(&mut self, die: Die) -> Option<Pick> {
+        let state = &mut self.dies[die];
         let first = state.first_plane;
         if state.load.some & TABLE_READS != 0 {
             return self.pick_read(first, CLASS_TABLES);
@@ -168,17 +169,18 @@ impl Flash {
     }
 
     #[inline]
-    pub(super) fn pick_read(&self, first_plane: u32, class: u8) -> Option<Pick> {
+    pub(super) fn pick_read(&self, first_plane: Plane, class: u8) -> Option<Pick> {
         let mut best = None;
         let mut least = u64::MAX;
-        let planes = &self.queues[first_plane as usize..][..self.shape.planes_per_die as usize];
-        for (plane, queues) in (first_plane..).zip(planes) {
+        let planes = &self.queues[first_plane.index()..][..self.shape.planes_per_die as usize];
+        for (plane, queues) in (first_plane.0..).zip(planes) {
             let head = queues.reads[usize::from(class)].head;
             if head != NONE {
                 let order = self.works[head].order;
                 if order < least {
                     least = order;
-                    best = Some(Pick { kind: OperationKind::Read, class, plane, order });
+                    best =
+                        Some(Pick { kind: OperationKind::Read, class, plane: Plane(plane), order });
                 }
             }
         }
@@ -189,17 +191,17 @@ impl Flash {
         &mut self,
         kernel: &Kernel,
         above: &impl Above,
-        die: u32,
+        die: Die,
     ) -> Option<Pick> {
-        let first = self.dies[die as usize].first_plane;
-        if self.dies[die as usize].load.writes(CLASS_TABLES) > 0
+        let first = self.dies[die].first_plane;
+        if self.dies[die].load.writes(CLASS_TABLES) > 0
             && let Some(pick) = self.pick_write(kernel, above, first, CLASS_TABLES)
         {
             return Some(pick);
         }
-        let class = self.dies[die as usize].host_class(1)?;
+        let class = self.dies[die].host_class(1)?;
         let pick = self.pick_write(kernel, above, first, class);
-        if pick.is_none() && self.dies[die as usize].load.writes_other_than(class) {
+        if pick.is_none() && self.dies[die].load.writes_other_than(class) {
             return self.pick_write_of_others(kernel, above, first, class);
         }
         pick
@@ -211,7 +213,7 @@ impl Flash {
         &self,
         kernel: &Kernel,
         above: &impl Above,
-        first_plane: u32,
+        first_plane: Plane,
         class: u8,
     ) -> Option<Pick> {
         (CLASS_HOST..CLASS_COLLECTION)
@@ -224,12 +226,12 @@ impl Flash {
         &self,
         kernel: &Kernel,
         above: &impl Above,
-        first_plane: u32,
+        first_plane: Plane,
         class: u8,
     ) -> Option<Pick> {
         let mut best = None;
         let mut least = u64::MAX;
-        for plane in first_plane..first_plane + self.shape.planes_per_die {
+        for plane in Planes::new(first_plane, self.shape.planes_per_die) {
             if let Some(order) = above.page_order(kernel, plane, class)
                 && order < least
             {
@@ -242,8 +244,8 @@ impl Flash {
 
     /// Whether a read of a plane that was queued before one of its erases still waits: it may
     /// be of this block.
-    pub(super) fn is_read_before(&self, plane: u32, erase: u32) -> bool {
-        let reads = &self.queues[plane as usize].reads;
+    pub(super) fn is_read_before(&self, plane: Plane, erase: u32) -> bool {
+        let reads = &self.queues[plane].reads;
         if self.flin.is_some() {
             // The order of reads is not that of their coming.
             return self.is_block_read(plane, self.works[erase].slot);
@@ -252,10 +254,10 @@ impl Flash {
         reads.iter().any(|list| !list.is_empty() && self.works[list.head].order < order)
     }
 
-    fn pick_erase(&self, first_plane: u32) -> Option<Pick> {
-        (first_plane..first_plane + self.shape.planes_per_die)
+    fn pick_erase(&self, first_plane: Plane) -> Option<Pick> {
+        Planes::new(first_plane, self.shape.planes_per_die)
             .filter_map(|plane| {
-                let head = self.queues[plane as usize].erases.head;
+                let head = self.queues[plane].erases.head;
                 if head == NONE {
                     return None;
                 }

@@ -3,6 +3,7 @@
 use super::queues::{CLASS_HOST, HOST_CLASSES, Load, WRITES};
 use super::timing::PLANES_MAX;
 use crate::kernel::pool::NONE;
+use crate::number::{Channel, Plane};
 use mynah_stamp::{Span, Time};
 
 /// Turns of urgent, high, medium and low priority before the next round. Urgent work has no need
@@ -48,13 +49,13 @@ impl DieOperation {
     }
 }
 
-pub(super) struct Die {
-    pub(super) channel: u32,
+pub(super) struct DieState {
+    pub(super) channel: Channel,
     /// Its place in the [`Ledger`](crate::observe::blame::Ledger): its own, or its chip's.
     pub(super) lane: u32,
     /// Its bit in the channel's masks.
     pub(super) bit: u64,
-    pub(super) first_plane: u32,
+    pub(super) first_plane: Plane,
     pub(super) operation: Option<DieOperation>,
     /// Data not yet transferred of the read it holds.
     pub(super) transfers: u8,
@@ -74,9 +75,9 @@ pub(super) struct Die {
     pub(super) factor: Option<f64>,
 }
 
-impl Die {
-    pub(super) fn new(channel: u32, lane: u32, bit: u64, first_plane: u32) -> Die {
-        Die {
+impl DieState {
+    pub(super) fn new(channel: Channel, lane: u32, bit: u64, first_plane: Plane) -> DieState {
+        DieState {
             channel,
             lane,
             bit,
@@ -114,7 +115,7 @@ impl Die {
             .fold(0, |packed, &(which, class)| packed << 4 | u32::from(self.turns[which][class]))
     }
 
-    /// Takes what [`Die::turns_left`] said.
+    /// Takes what [`DieState::turns_left`] said.
     pub(super) fn set_turns_left(&mut self, mut packed: u32) {
         for &(which, class) in PLACES.iter().rev() {
             self.turns[which][class] = (packed as u8 & 0xf).min(TURNS[class]);

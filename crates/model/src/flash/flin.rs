@@ -34,6 +34,7 @@ use super::work::{UNSET, WorkKind};
 use crate::config;
 use crate::kernel::Kernel;
 use crate::kernel::pool::{Linked, List, NONE};
+use crate::number::{Channel, Die, Plane};
 use crate::observe::blame::HolderIndex;
 use mynah_stamp::{Span, Time};
 
@@ -153,8 +154,8 @@ impl Flin {
     }
 
     /// A host read of `holder` comes to `die`, or has left it.
-    fn count(&mut self, holder: HolderIndex, die: u32, comes: bool) {
-        let die = die as usize;
+    fn count(&mut self, holder: HolderIndex, die: Die, comes: bool) {
+        let die = die.index();
         let channels = self.dies / self.dies_per_channel;
         for place in [0, usize::from(holder) + 1] {
             let outstanding = &mut self.outstanding[place * self.dies + die];
@@ -170,10 +171,10 @@ impl Flin {
     }
 
     /// Dies of the channel of `die` with reads of `holder`, or of anybody.
-    fn active_dies(&self, holder: Option<HolderIndex>, die: u32) -> u64 {
+    fn active_dies(&self, holder: Option<HolderIndex>, die: Die) -> u64 {
         let place = holder.map_or(0, |holder| usize::from(holder) + 1);
         let channels = self.dies / self.dies_per_channel;
-        self.active_dies[place * channels + die as usize / self.dies_per_channel].into()
+        self.active_dies[place * channels + die.index() / self.dies_per_channel].into()
     }
 
     /// Forgets what was queued, and counts its epoch from time zero. What it knows of the flows
@@ -197,22 +198,22 @@ impl Flin {
     }
 
     /// Pages of a die's collections are being programmed, or blocks erased.
-    pub(super) fn collected(&mut self, die: u32, moves: u32) {
-        if let Some(owed) = &mut self.owed[die as usize] {
+    pub(super) fn collected(&mut self, die: Die, moves: u32) {
+        if let Some(owed) = &mut self.owed[die] {
             owed.moves = owed.moves.saturating_sub(moves);
         }
     }
 
     /// A block of a die has been won back.
-    pub(super) fn block_collected(&mut self, die: u32) {
+    pub(super) fn block_collected(&mut self, die: Die) {
         for holder in 0..self.holders as HolderIndex {
             self.share(holder, WRITES, die).written = 0;
         }
     }
 
     /// How many of `moves` a program of `holder` waits for.
-    fn moves_owed(&mut self, holder: HolderIndex, die: u32, moves: u32) -> u32 {
-        if let Some(owed) = self.owed[die as usize].filter(|owed| owed.holder == holder) {
+    fn moves_owed(&mut self, holder: HolderIndex, die: Die, moves: u32) -> u32 {
+        if let Some(owed) = self.owed[die].filter(|owed| owed.holder == holder) {
             return owed.moves.min(moves);
         }
         let own = u64::from(self.share(holder, WRITES, die).written);
@@ -222,8 +223,8 @@ impl Flin {
         (u64::from(moves) * own).div_ceil(all.max(1)) as u32
     }
 
-    fn share(&mut self, holder: HolderIndex, kind: usize, die: u32) -> &mut Share {
-        &mut self.shares[(usize::from(holder) * 2 + kind) * self.dies + die as usize]
+    fn share(&mut self, holder: HolderIndex, kind: usize, die: Die) -> &mut Share {
+        &mut self.shares[(usize::from(holder) * 2 + kind) * self.dies + die.index()]
     }
 
     /// Says anew, once an epoch, who is intensive.
@@ -281,7 +282,7 @@ impl Flin {
     fn stays_last(
         &mut self,
         kind: usize,
-        die: u32,
+        die: Die,
         now: Time,
         last: Entry,
         (new, holder, alone_service): (u32, HolderIndex, Span),
@@ -300,7 +301,7 @@ impl Flin {
     fn note_new(
         &mut self,
         kind: usize,
-        die: u32,
+        die: Die,
         (new, holder): (u32, HolderIndex),
         alone: u64,
         alone_service: Span,
@@ -318,7 +319,7 @@ impl Flin {
     fn place(
         &mut self,
         kind: usize,
-        die: u32,
+        die: Die,
         now: Time,
         busy: u64,
         (running, alone_service): (Option<u64>, Span),
@@ -350,7 +351,7 @@ impl Flin {
     }
 
     /// Whether the flow is slowed down most while flows are not treated fairly.
-    fn is_least_fairly_treated(&mut self, holder: HolderIndex, kind: usize, die: u32) -> bool {
+    fn is_least_fairly_treated(&mut self, holder: HolderIndex, kind: usize, die: Die) -> bool {
         let (mut least, mut most, mut worst) = (f64::INFINITY, 0.0, None);
         for other in 0..self.holders as HolderIndex {
             let share = self.share(other, kind, die);
@@ -365,7 +366,7 @@ impl Flin {
         worst == Some(holder) && least < self.config.fairness * most
     }
 
-    fn add_slowdown(&mut self, kind: usize, die: u32, entry: Entry) {
+    fn add_slowdown(&mut self, kind: usize, die: Die, entry: Entry) {
         let slowdown = entry.slowdown(entry.service);
         let share = self.share(entry.holder, kind, die);
         share.slowdowns += slowdown;
@@ -457,8 +458,8 @@ impl Flash {
     }
 
     /// An estimate of how long a die stays busy with what it does.
-    fn busy_left(&self, above: &impl Above, now: Time, die: u32) -> Span {
-        let Some(operation) = &self.dies[die as usize].operation else { return Span::ZERO };
+    fn busy_left(&self, above: &impl Above, now: Time, die: Die) -> Span {
+        let Some(operation) = &self.dies[die].operation else { return Span::ZERO };
         let left = |begins: Time, array: Span| match begins {
             UNSET => array,
             begins => (begins + array).saturating_since(now),
@@ -484,9 +485,9 @@ impl Flash {
         above: &impl Above,
         now: Time,
         kind: usize,
-        (die, holder): (u32, HolderIndex),
+        (die, holder): (Die, HolderIndex),
     ) -> Option<u64> {
-        let operation = self.dies[die as usize].operation.as_ref()?;
+        let operation = self.dies[die].operation.as_ref()?;
         let item = operation.items[0];
         let entry = match (kind, operation.kind) {
             (READS, OperationKind::Read) => self.read_entry(flin, now, item),
@@ -499,8 +500,8 @@ impl Flash {
     /// The last in order of the reads that a die has queued in a class; `NONE` if there are none.
     #[cold]
     #[inline(never)]
-    pub(super) fn last_read(&self, die: u32, class: usize) -> u32 {
-        let tails = self.planes_of(die).map(|plane| self.queues[plane as usize].reads[class].tail);
+    pub(super) fn last_read(&self, die: Die, class: usize) -> u32 {
+        let tails = self.planes_of(die).map(|plane| self.queues[plane].reads[class].tail);
         let queued = tails.filter(|&tail| tail != NONE);
         queued.max_by_key(|&tail| self.works[tail].order).unwrap_or(NONE)
     }
@@ -508,7 +509,7 @@ impl Flash {
     /// The same of the parts of pages that wait to be programmed.
     #[cold]
     #[inline(never)]
-    pub(super) fn last_part(&self, above: &impl Above, die: u32, class: u8) -> u32 {
+    pub(super) fn last_part(&self, above: &impl Above, die: Die, class: u8) -> u32 {
         let tails = self.planes_of(die).map(|plane| above.waiting(plane, class).1);
         let queued = tails.filter(|&tail| tail != NONE);
         queued.max_by_key(|&tail| above.part(tail).order).unwrap_or(NONE)
@@ -543,7 +544,7 @@ impl Flash {
         let mut queue = std::mem::take(&mut flin.queue);
         queue.clear();
         for plane in self.planes_of(die) {
-            let mut at = self.queues[plane as usize].reads[class].head;
+            let mut at = self.queues[plane].reads[class].head;
             while at != NONE {
                 queue.push(self.read_entry(&flin, now, at));
                 at = self.works[at].next();
@@ -556,12 +557,12 @@ impl Flash {
         let running = self.running_alone(&flin, above, now, READS, (die, holder));
         if flin.place(READS, die, now, busy, (running, alone)) {
             for plane in self.planes_of(die) {
-                self.queues[plane as usize].reads[class] = List::EMPTY;
+                self.queues[plane].reads[class] = List::EMPTY;
             }
             for entry in &flin.queue {
                 self.works[entry.index].order = entry.order;
                 let plane = self.works[entry.index].plane;
-                let list = &mut self.queues[plane as usize].reads[class];
+                let list = &mut self.queues[plane].reads[class];
                 self.works.push_back(list, entry.index);
             }
         }
@@ -575,7 +576,7 @@ impl Flash {
         kernel: &Kernel,
         above: &mut impl Above,
         part: u32,
-        die: u32,
+        die: Die,
         last: u32,
     ) {
         let now = kernel.now;
@@ -622,7 +623,7 @@ impl Flash {
             flin.count(w.holder, w.die, false);
         }
         // What has left is soon something else: those that the die still holds stay in front.
-        let state = &mut self.dies[w.die as usize];
+        let state = &mut self.dies[w.die];
         let held = usize::from(state.transfers);
         if let Some(operation) = &mut state.operation
             && let Some(at) = operation.items[..held].iter().position(|&item| item == work)
@@ -633,7 +634,7 @@ impl Flash {
 
     /// Notes how much reads that start now were slowed down.
     #[inline(never)]
-    pub(super) fn note_slowdowns_of_reads(&mut self, kernel: &Kernel, die: u32, items: &[u32]) {
+    pub(super) fn note_slowdowns_of_reads(&mut self, kernel: &Kernel, die: Die, items: &[u32]) {
         let Some(mut flin) = self.flin.take() else { return };
         for &item in items {
             if is_host(self.works[item].class) {
@@ -650,7 +651,7 @@ impl Flash {
         &mut self,
         kernel: &Kernel,
         above: &impl Above,
-        die: u32,
+        die: Die,
         items: &[u32],
     ) {
         let Some(mut flin) = self.flin.take() else { return };
@@ -662,7 +663,7 @@ impl Flash {
                     flin.add_slowdown(WRITES, die, entry);
                     let share = flin.share(entry.holder, WRITES, die);
                     share.written = share.written.saturating_add(1);
-                    flin.owed[die as usize] = None;
+                    flin.owed[die] = None;
                 }
                 at = above.next(at);
             }
@@ -671,7 +672,7 @@ impl Flash {
     }
 
     /// A block of a plane has been won back.
-    pub(crate) fn block_collected(&mut self, plane: u32) {
+    pub(crate) fn block_collected(&mut self, plane: Plane) {
         let die = self.shape.die_of_plane(plane);
         if let Some(flin) = &mut self.flin {
             flin.block_collected(die);
@@ -687,7 +688,7 @@ impl Flash {
         waited: Span,
         moves: u32,
     ) -> bool {
-        let list = self.queues[read.plane as usize].reads[usize::from(read.class)];
+        let list = self.queues[read.plane].reads[usize::from(read.class)];
         let read_waited = kernel.now.saturating_since(self.works[list.head].queued);
         let read_service = self.read_service(list.head, 1);
         let program = self.times.program_mean + self.times.page_transfer;
@@ -706,10 +707,10 @@ impl Flash {
         &mut self,
         kernel: &Kernel,
         above: &impl Above,
-        die: u32,
+        die: Die,
     ) -> Option<Pick> {
-        let first = self.dies[die as usize].first_plane;
-        let class = self.dies[die as usize].host_class(0);
+        let first = self.dies[die].first_plane;
+        let class = self.dies[die].host_class(0);
         let read = class.and_then(|class| self.pick_read(first, class));
         let write = self.pick_host_write(kernel, above, die);
         let part = match write {
@@ -735,7 +736,7 @@ impl Flash {
             }
         }
         if let Some(flin) = &mut self.flin {
-            flin.owed[die as usize] = Some(Owed { holder, moves });
+            flin.owed[die] = Some(Owed { holder, moves });
         }
         // While collection waits for data of its own, the die need not.
         match moves {
@@ -746,7 +747,7 @@ impl Flash {
 
     /// The first of what waits for a die and has no place to be programmed in, but for what is
     /// collected.
-    fn part_without_place(&self, above: &impl Above, die: u32) -> Option<u32> {
+    fn part_without_place(&self, above: &impl Above, die: Die) -> Option<u32> {
         let mut oldest = None;
         for plane in self.planes_of(die) {
             for class in CLASS_TABLES..CLASS_COLLECTION {
@@ -761,9 +762,9 @@ impl Flash {
     }
 
     /// Whether a read of the block that begins with `slot` waits in `plane`.
-    pub(super) fn is_block_read(&self, plane: u32, slot: u32) -> bool {
+    pub(super) fn is_block_read(&self, plane: Plane, slot: u32) -> bool {
         let block = self.shape.block_of_slot(slot);
-        self.queues[plane as usize].reads.iter().any(|list| {
+        self.queues[plane].reads.iter().any(|list| {
             let mut at = list.head;
             while at != NONE {
                 if self.shape.block_of_slot(self.works[at].slot) == block {
@@ -778,9 +779,9 @@ impl Flash {
     /// Moves the data of host reads to the front of a channel's queue that whoever is slowed
     /// down most waits for: the data's own read, or the next read for the same die.
     #[inline(never)]
-    pub(super) fn put_least_fair_data_first(&mut self, kernel: &Kernel, channel: u32) {
+    pub(super) fn put_least_fair_data_first(&mut self, kernel: &Kernel, channel: Channel) {
         const HOST_DATA: usize = 1;
-        let list = self.channels[channel as usize].data[HOST_DATA];
+        let list = self.channels[channel].data[HOST_DATA];
         let Some(flin) = self.flin.take() else { return };
         let (mut worst, mut found, mut found_before) = (-1.0, NONE, NONE);
         let (mut before, mut at) = (NONE, list.head);
@@ -795,7 +796,7 @@ impl Flash {
             (before, at) = (at, self.works[at].next());
         }
         if found_before != NONE {
-            let list = &mut self.channels[channel as usize].data[HOST_DATA];
+            let list = &mut self.channels[channel].data[HOST_DATA];
             self.works.unlink(list, found_before, found);
             let head = std::mem::replace(&mut list.head, found);
             let order = self.works[head].order;
@@ -807,10 +808,10 @@ impl Flash {
     }
 
     /// The slowdown of the next host read for a die, if the die is free after `busy`.
-    fn next_in_line(&self, flin: &Flin, now: Time, die: u32, busy: u64) -> f64 {
+    fn next_in_line(&self, flin: &Flin, now: Time, die: Die, busy: u64) -> f64 {
         self.planes_of(die)
             .flat_map(|plane| {
-                let reads = &self.queues[plane as usize].reads;
+                let reads = &self.queues[plane].reads;
                 reads[usize::from(CLASS_HOST)..usize::from(CLASS_COLLECTION)].iter()
             })
             .filter(|list| !list.is_empty())
@@ -878,7 +879,7 @@ mod tests {
             let mut both = [flin(), flin()];
             for flin in &mut both {
                 for holder in 2..5u16 {
-                    let share = flin.share(holder, READS, 0);
+                    let share = flin.share(holder, READS, Die(0));
                     share.intensive = intensive[usize::from(holder) - 2];
                     let most = if holder == slowed { 5.0 } else { 1.0 };
                     (share.slowdowns, share.count) = (most, 1);
@@ -895,7 +896,7 @@ mod tests {
                     }
                     let last = flin.queue.last().copied().filter(|_| quickly);
                     if last.is_some_and(|last| {
-                        flin.stays_last(READS, 0, Time::ZERO, last, (index, holder, alone))
+                        flin.stays_last(READS, Die(0), Time::ZERO, last, (index, holder, alone))
                     }) {
                         stayed += 1;
                         let Note { alone, alone_service, intensive, moved } =
@@ -904,7 +905,7 @@ mod tests {
                         flin.queue.push(Entry { alone, alone_service, intensive, moved, ..new });
                     } else {
                         flin.queue.push(new);
-                        flin.place(READS, 0, Time::ZERO, 0, (None, alone));
+                        flin.place(READS, Die(0), Time::ZERO, 0, (None, alone));
                     }
                 }
                 proptest::prop_assert_eq!(&both[0].queue, &both[1].queue);
@@ -918,20 +919,20 @@ mod tests {
     fn collection_is_owed_by_those_who_wrote() {
         let mut flin = flin();
         // Nobody has written, so nobody has caused it.
-        assert_eq!(flin.moves_owed(2, 0, 100), 0);
-        flin.share(2, WRITES, 0).written = 30;
-        flin.share(3, WRITES, 0).written = 10;
-        flin.share(3, WRITES, 1).written = 1000;
-        assert_eq!([2, 3, 4].map(|holder| flin.moves_owed(holder, 0, 100)), [75, 25, 0]);
+        assert_eq!(flin.moves_owed(2, Die(0), 100), 0);
+        flin.share(2, WRITES, Die(0)).written = 30;
+        flin.share(3, WRITES, Die(0)).written = 10;
+        flin.share(3, WRITES, Die(1)).written = 1000;
+        assert_eq!([2, 3, 4].map(|holder| flin.moves_owed(holder, Die(0), 100)), [75, 25, 0]);
         // A part of a move is one.
-        assert_eq!(flin.moves_owed(3, 0, 1), 1);
+        assert_eq!(flin.moves_owed(3, Die(0), 1), 1);
         // What has been done is owed no more, and what another program owes is another matter.
         flin.owed[0] = Some(Owed { holder: 2, moves: 75 });
-        flin.collected(0, 70);
-        assert_eq!([2, 3].map(|holder| flin.moves_owed(holder, 0, 100)), [5, 25]);
-        flin.block_collected(0);
-        assert_eq!(flin.moves_owed(3, 0, 100), 0);
-        assert_eq!(flin.moves_owed(3, 1, 100), 100);
+        flin.collected(Die(0), 70);
+        assert_eq!([2, 3].map(|holder| flin.moves_owed(holder, Die(0), 100)), [5, 25]);
+        flin.block_collected(Die(0));
+        assert_eq!(flin.moves_owed(3, Die(0), 100), 0);
+        assert_eq!(flin.moves_owed(3, Die(1), 100), 100);
     }
 
     #[test]

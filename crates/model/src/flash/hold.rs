@@ -10,11 +10,12 @@ use super::Flash;
 use super::above::Above;
 use super::channel::{Carrying, ProgramTurn};
 use super::choice::Pick;
-use super::die::{Die, DieOperation, OperationKind};
+use super::die::{DieOperation, DieState, OperationKind};
 use super::queues::{AWAITED_READS, CLASS_COLLECTION, CLASS_HOST, EXCLUSIVE};
 use crate::config::{Config, Suspension};
 use crate::kernel::Kernel;
 use crate::kernel::event::Event;
+use crate::number::{Channel, Die};
 use crate::observe::blame::HolderIndex;
 use mynah_stamp::{Span, Time};
 
@@ -89,39 +90,39 @@ impl Flash {
     pub(super) fn begin_long(
         &mut self,
         kernel: &mut Kernel,
-        die: u32,
+        die: Die,
         holder: HolderIndex,
         operation: DieOperation,
         command: Span,
         array: Span,
     ) {
-        let array = self.dies[die as usize].array_time(array);
+        let array = self.dies[die].array_time(array);
         kernel.observe.count().multi_plane_operations += u64::from(operation.planes > 1);
         let begins = kernel.now + command;
-        if self.dies[die as usize].is_idle() {
+        if self.dies[die].is_idle() {
             self.occupy_for(kernel, die, holder, operation, command);
             let present = Timed { holder, begins, ends: begins + array, suspensions: 0 };
             self.run_array(kernel, die, present);
             return;
         }
         // Its page goes to the die beside the program under way.
-        let Die { channel, bit, .. } = self.dies[die as usize];
+        let DieState { channel, bit, .. } = self.dies[die];
         let end = kernel.events.reserve(begins);
-        let state = &mut self.channels[channel as usize];
+        let state = &mut self.channels[channel];
         state.carrying = Carrying::Command { end, announced: false };
         state.wanted &= !bit;
-        kernel.observe.ledger().take_channel(channel as usize, holder, kernel.now);
-        self.holds[die as usize].next = Some(Next { operation, holder, array, ready: begins });
+        kernel.observe.ledger().take_channel(channel.index(), holder, kernel.now);
+        self.holds[die].next = Some(Next { operation, holder, array, ready: begins });
     }
 
     #[inline(always)]
-    fn run_array(&mut self, kernel: &mut Kernel, die: u32, present: Timed) {
-        let hold = &mut self.holds[die as usize];
+    fn run_array(&mut self, kernel: &mut Kernel, die: Die, present: Timed) {
+        let hold = &mut self.holds[die];
         hold.present = present;
         let (number, free) = (hold.number, hold.suspended.is_none());
         kernel.events.push(present.ends, Event::LongArrayDone { number, die });
         let scheduler = &self.scheduler;
-        let state = &mut self.dies[die as usize];
+        let state = &mut self.dies[die];
         let kind = state.operation.as_ref().map(|operation| operation.kind);
         state.interruptible = free
             && match kind {
@@ -142,16 +143,16 @@ impl Flash {
         &mut self,
         kernel: &mut Kernel,
         above: &mut impl Above,
-        die: u32,
+        die: Die,
         number: u16,
     ) -> Option<DieOperation> {
-        let hold = &mut self.holds[die as usize];
+        let hold = &mut self.holds[die];
         if hold.number != number {
             return None;
         }
-        let state = &mut self.dies[die as usize];
+        let state = &mut self.dies[die];
         state.interruptible = false;
-        self.channels[state.channel as usize].wanted &= !state.bit;
+        self.channels[state.channel].wanted &= !state.bit;
         // It is large, and moved only if there is one.
         if hold.next.is_none() {
             self.block_changed(kernel, above, die)
@@ -167,7 +168,7 @@ impl Flash {
         &mut self,
         kernel: &mut Kernel,
         above: &mut impl Above,
-        die: u32,
+        die: Die,
         next: Next,
     ) -> Option<DieOperation> {
         let Next { operation, holder, array, ready } = next;
@@ -175,9 +176,9 @@ impl Flash {
         if kernel.observe.keeps_activity() {
             self.note_die(kernel, die);
         }
-        let done = self.dies[die as usize].operation.replace(operation)?;
+        let done = self.dies[die].operation.replace(operation)?;
         let held = kernel.observe.ledger().pass_lane(lane, holder, kernel.now);
-        self.dies[die as usize].busy += held;
+        self.dies[die].busy += held;
         let begins = ready.max(kernel.now);
         for &first in &operation.items[..usize::from(operation.planes)] {
             above.array_begins(first, begins);
@@ -201,10 +202,10 @@ impl Flash {
         &mut self,
         kernel: &mut Kernel,
         above: &mut impl Above,
-        channel: u32,
+        channel: Channel,
     ) -> bool {
         let (mut wanted, first_die) =
-            (self.channels[channel as usize].wanted, self.channels[channel as usize].first_die);
+            (self.channels[channel].wanted, self.channels[channel].first_die);
         while wanted != 0 {
             let die = first_die + wanted.trailing_zeros();
             wanted &= wanted - 1;
@@ -224,13 +225,13 @@ impl Flash {
         &mut self,
         kernel: &mut Kernel,
         above: &mut impl Above,
-        channel: u32,
+        channel: Channel,
     ) -> Option<ProgramTurn> {
-        let state = &self.channels[channel as usize];
+        let state = &self.channels[channel];
         let first_die = state.first_die;
         let mut wanted = self.offered.take().unwrap_or(state.wanted);
         while wanted != 0 {
-            if !matches!(self.channels[channel as usize].carrying, Carrying::Nothing) {
+            if !matches!(self.channels[channel].carrying, Carrying::Nothing) {
                 break;
             }
             let die = first_die + wanted.trailing_zeros();
@@ -242,22 +243,22 @@ impl Flash {
             } else if self.chance_to_suspend(kernel, above, die) == Chance::Never
                 && matches!(next, Err(Chance::Never))
             {
-                let bit = self.dies[die as usize].bit;
-                self.channels[channel as usize].wanted &= !bit;
+                let bit = self.dies[die].bit;
+                self.channels[channel].wanted &= !bit;
             }
         }
         None
     }
 
     /// Whether what a busy die does can be suspended for what waits for it.
-    fn chance_to_suspend(&mut self, kernel: &Kernel, above: &impl Above, die: u32) -> Chance {
-        let state = &self.dies[die as usize];
+    fn chance_to_suspend(&mut self, kernel: &Kernel, above: &impl Above, die: Die) -> Chance {
+        let state = &self.dies[die];
         let Some(operation) = state.operation.as_ref().filter(|_| state.interruptible) else {
             return Chance::Never;
         };
         let (kind, collects) = (operation.kind, operation.collects);
         let Some(suspension) = self.suspension(kind) else { return Chance::Never };
-        let hold = &self.holds[die as usize];
+        let hold = &self.holds[die];
         let present = hold.present;
         if hold.next.is_some()
             || state.load.some & EXCLUSIVE != 0
@@ -269,7 +270,7 @@ impl Flash {
         let left = present.ends.saturating_since(kernel.now + self.times.suspend_command);
         let least = match self.first_awaited_read(die) {
             Some(read) => {
-                let operation = self.dies[die as usize].operation.as_ref();
+                let operation = self.dies[die].operation.as_ref();
                 let waits = operation.is_some_and(|now| self.reads_page_of(read, now));
                 (!waits).then_some(suspension.least_left)
             }
@@ -296,12 +297,12 @@ impl Flash {
         &mut self,
         kernel: &Kernel,
         above: &impl Above,
-        die: u32,
+        die: Die,
     ) -> Result<Pick, Chance> {
-        let state = &self.dies[die as usize];
+        let state = &self.dies[die];
         let programs = state.interruptible
             && state.operation.as_ref().is_some_and(|now| now.kind == OperationKind::Program);
-        let Hold { present, next, .. } = &self.holds[die as usize];
+        let Hold { present, next, .. } = &self.holds[die];
         if !self.scheduler.cache_program
             || !programs
             || next.is_some()
@@ -322,14 +323,13 @@ impl Flash {
             .ok_or(Chance::Never)
     }
 
-    fn is_collection_urgent(&self, above: &impl Above, die: u32) -> bool {
-        let first = self.dies[die as usize].first_plane;
-        (first..first + self.shape.planes_per_die).any(|plane| above.is_urgent(plane))
+    fn is_collection_urgent(&self, above: &impl Above, die: Die) -> bool {
+        self.planes_of(die).any(|plane| above.is_urgent(plane))
     }
 
     /// Whether a chosen read is of a page that `operation` programs.
     fn reads_page_of(&self, read: Pick, operation: &DieOperation) -> bool {
-        let queues = &self.queues[read.plane as usize];
+        let queues = &self.queues[read.plane];
         let head = queues.reads[usize::from(read.class)].head;
         self.programs_page(operation, self.works[head].slot)
     }
@@ -344,23 +344,23 @@ impl Flash {
 
     /// Whether the page at `slot` is being programmed by what its die has suspended.
     #[inline]
-    pub(super) fn is_being_programmed(&self, die: u32, slot: u32) -> bool {
-        let Some(hold) = self.holds.get(die as usize) else { return false };
+    pub(super) fn is_being_programmed(&self, die: Die, slot: u32) -> bool {
+        let Some(hold) = self.holds.get(die.index()) else { return false };
         hold.suspended.as_ref().is_some_and(|held| self.programs_page(&held.operation, slot))
     }
 
-    fn suspend(&mut self, kernel: &mut Kernel, die: u32) {
+    fn suspend(&mut self, kernel: &mut Kernel, die: Die) {
         let now = kernel.now;
         let command = self.times.suspend_command;
         if kernel.observe.keeps_activity() {
             self.note_die(kernel, die);
         }
-        let state = &mut self.dies[die as usize];
+        let state = &mut self.dies[die];
         let Some(operation) = state.operation.take() else { return };
         state.interruptible = false;
         state.load.set_suspended(true);
-        self.channels[state.channel as usize].wanted &= !state.bit;
-        let hold = &mut self.holds[die as usize];
+        self.channels[state.channel].wanted &= !state.bit;
+        let hold = &mut self.holds[die];
         let Timed { holder, ends, suspensions, .. } = hold.present;
         hold.number = hold.number.wrapping_add(1);
         hold.suspended = Some(Suspended {
@@ -378,7 +378,7 @@ impl Flash {
             self.suspension(operation.kind).map_or(Span::ZERO, |suspension| suspension.latency);
         let lane = self.lane(die);
         let held = kernel.observe.ledger().release_lane(lane, now);
-        self.dies[die as usize].busy += held;
+        self.dies[die].busy += held;
         let stopping = DieOperation::new(OperationKind::Suspension);
         self.occupy(kernel, die, holder, stopping, command, latency);
     }
@@ -388,19 +388,19 @@ impl Flash {
         &mut self,
         kernel: &Kernel,
         above: &impl Above,
-        die: u32,
+        die: Die,
     ) -> Option<Pick> {
-        let held = self.holds[die as usize].suspended?;
+        let held = self.holds[die].suspended?;
         let kind = held.operation.kind;
         let longest = self.suspension(kind).map_or(Span::ZERO, |suspension| suspension.longest);
         let resume = Pick {
             kind: OperationKind::Suspension,
             class: CLASS_HOST,
-            plane: self.dies[die as usize].first_plane,
+            plane: self.dies[die].first_plane,
             order: 0,
         };
         let collects = held.operation.collects;
-        let exclusive = self.dies[die as usize].load.some & EXCLUSIVE != 0;
+        let exclusive = self.dies[die].load.some & EXCLUSIVE != 0;
         if exclusive
             || kernel.now.since(held.since) >= longest
             || (collects && self.is_collection_urgent(above, die))
@@ -418,10 +418,10 @@ impl Flash {
     }
 
     /// What the die has suspended goes on.
-    pub(super) fn resume(&mut self, kernel: &mut Kernel, die: u32) {
+    pub(super) fn resume(&mut self, kernel: &mut Kernel, die: Die) {
         let now = kernel.now;
-        let Some(held) = self.holds[die as usize].suspended.take() else { return };
-        self.dies[die as usize].load.set_suspended(false);
+        let Some(held) = self.holds[die].suspended.take() else { return };
+        self.dies[die].load.set_suspended(false);
         let Suspended { operation, holder, mut suspensions, left, since } = held;
         let mut array = left;
         if let Some(suspension) = self.suspension(operation.kind) {

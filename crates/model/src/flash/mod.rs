@@ -20,8 +20,9 @@ pub(crate) mod work;
 use crate::config::{self, Config, Precedence};
 use crate::ftl::space::Shape;
 use crate::kernel::pool::Pool;
-use channel::Channel;
-use die::{Die, DieOperation};
+use crate::number::{Channel, Die, Plane};
+use channel::ChannelState;
+use die::{DieOperation, DieState};
 use flin::Flin;
 use hold::Hold;
 use queues::PlaneQueues;
@@ -37,8 +38,8 @@ pub(crate) struct Flash {
     /// Whether others may come between the work of a collection.
     preemptible: bool,
     times: FlashTimes,
-    dies: Vec<Die>,
-    channels: Vec<Channel>,
+    dies: Vec<DieState>,
+    channels: Vec<ChannelState>,
     chip_busy: Vec<bool>,
     /// Reads and erases that wait for each plane.
     queues: Vec<PlaneQueues>,
@@ -51,7 +52,7 @@ pub(crate) struct Flash {
     /// Channels to look at, work and programs that may begin to wait, and what cannot go on: dealt
     /// with at the end of each event. `unsettled` if there is any of it.
     unsettled: bool,
-    stale_channels: Vec<u32>,
+    stale_channels: Vec<Channel>,
     fresh_works: Vec<u32>,
     fresh_programs: Vec<u32>,
     dropped: Vec<Dropped>,
@@ -72,10 +73,14 @@ impl Flash {
         let lanes = geometry.dies() / dies_per_lane;
         let dies = (0..geometry.dies())
             .map(|die| {
-                let channel = die / shape.dies_per_channel;
+                let channel = Channel(die / shape.dies_per_channel);
                 let bit = 1 << (die % shape.dies_per_channel);
-                let mut die =
-                    Die::new(channel, die / dies_per_lane, bit, die * shape.planes_per_die);
+                let mut die = DieState::new(
+                    channel,
+                    die / dies_per_lane,
+                    bit,
+                    Plane(die * shape.planes_per_die),
+                );
                 die.urgent_takes_turns = config.scheduler.flin.is_some();
                 die
             })
@@ -87,7 +92,7 @@ impl Flash {
             times: FlashTimes::new(config),
             dies,
             channels: (0..geometry.channels)
-                .map(|channel| Channel::new(channel * shape.dies_per_channel))
+                .map(|channel| ChannelState::new(Die(channel * shape.dies_per_channel)))
                 .collect(),
             chip_busy: vec![false; lanes as usize],
             queues: vec![PlaneQueues::EMPTY; shape.planes as usize],
@@ -150,13 +155,13 @@ impl Flash {
 
     /// Whether a die has failed.
     #[inline]
-    pub(crate) fn is_dead_die(&self, die: u32) -> bool {
-        self.dies[die as usize].dead
+    pub(crate) fn is_dead_die(&self, die: Die) -> bool {
+        self.dies[die].dead
     }
 
     /// Whether the die of a plane has failed.
     #[inline]
-    pub(crate) fn is_dead(&self, plane: u32) -> bool {
+    pub(crate) fn is_dead(&self, plane: Plane) -> bool {
         self.is_dead_die(self.shape.die_of_plane(plane))
     }
 }

@@ -5,17 +5,17 @@ use super::Flash;
 use super::above::Above;
 use super::channel::{Carrying, ProgramTurn, data_list};
 use super::choice::Pick;
-use super::die::{Die, DieOperation, OperationKind};
+use super::die::{DieOperation, DieState, OperationKind};
 use super::queues::{CLASS_COLLECTION, CLASS_TABLES};
 use super::work::WorkKind;
 use crate::kernel::Kernel;
 use crate::kernel::event::Event;
 use crate::kernel::pool::{Linked, NONE};
+use crate::number::{Channel, Die, Plane, Planes};
 use crate::observe::activity::{Activity, ActivityKind};
 use crate::observe::blame::{HolderIndex, holder};
 use mynah_stamp::{Span, Time};
 use std::hint::cold_path;
-use std::ops::Range;
 
 /// A program whose pages have been filled: what its die is to be given.
 #[derive(Clone, Copy)]
@@ -47,7 +47,7 @@ impl Flash {
         &mut self,
         kernel: &mut Kernel,
         above: &mut impl Above,
-        die: u32,
+        die: Die,
         pick: Pick,
     ) -> Option<ProgramTurn> {
         match pick.kind {
@@ -67,13 +67,13 @@ impl Flash {
     pub(super) fn occupy(
         &mut self,
         kernel: &mut Kernel,
-        die: u32,
+        die: Die,
         holder: HolderIndex,
         operation: DieOperation,
         command: Span,
         array: Span,
     ) {
-        let array = self.dies[die as usize].array_time(array);
+        let array = self.dies[die].array_time(array);
         kernel.observe.count().multi_plane_operations += u64::from(operation.planes > 1);
         self.occupy_for(kernel, die, holder, operation, command);
         kernel.events.push(kernel.now + command + array, Event::ArrayDone { die });
@@ -84,42 +84,42 @@ impl Flash {
     pub(super) fn occupy_for(
         &mut self,
         kernel: &mut Kernel,
-        die: u32,
+        die: Die,
         holder: HolderIndex,
         operation: DieOperation,
         command: Span,
     ) {
         let now = kernel.now;
-        let state = &mut self.dies[die as usize];
+        let state = &mut self.dies[die];
         let (channel, lane, bit) = (state.channel, state.lane as usize, state.bit);
         state.operation = Some(operation);
         let end = kernel.events.reserve(now + command);
-        let state = &mut self.channels[channel as usize];
+        let state = &mut self.channels[channel];
         state.ready &= !bit;
         state.blocked &= !bit;
         state.carrying = Carrying::Command { end, announced: false };
-        kernel.observe.ledger().take_lane(lane, channel as usize, holder, now);
+        kernel.observe.ledger().take_lane(lane, channel.index(), holder, now);
         if !self.scheduler.die_interleaving {
             self.chip_busy[lane] = true;
         }
     }
 
     #[inline(never)]
-    fn start_read(&mut self, kernel: &mut Kernel, above: &mut impl Above, die: u32, pick: Pick) {
-        let Die { channel, lane, .. } = self.dies[die as usize];
-        let (channel, lane) = (channel as usize, lane as usize);
+    fn start_read(&mut self, kernel: &mut Kernel, above: &mut impl Above, die: Die, pick: Pick) {
+        let DieState { channel, lane, .. } = self.dies[die];
+        let (channel, lane) = (channel.index(), lane as usize);
         let class = usize::from(pick.class);
-        let list = &mut self.queues[pick.plane as usize].reads[class];
+        let list = &mut self.queues[pick.plane].reads[class];
         let first = self.works.pop_front(list).expect("a picked read");
         let mut operation = DieOperation::new(OperationKind::Read);
         operation.planes = 1;
         operation.items[0] = first;
         let page = self.shape.page_of_slot(self.works[first].slot);
-        if self.scheduler.multi_plane && self.dies[die as usize].load.reads(pick.class) > 1 {
+        if self.scheduler.multi_plane && self.dies[die].load.reads(pick.class) > 1 {
             self.join_reads(&mut operation, pick, page);
         }
         let planes = usize::from(operation.planes);
-        let state = &mut self.dies[die as usize];
+        let state = &mut self.dies[die];
         state.load.take_reads(pick.class, planes as u32);
         state.take_turn(0, pick.class);
         let pages = match self.shape.flash_planes {
@@ -202,7 +202,7 @@ impl Flash {
             if plane == pick.plane {
                 continue;
             }
-            let list = self.queues[plane as usize].reads[class];
+            let list = self.queues[plane].reads[class];
             let (mut before, mut at) = (NONE, list.head);
             for _ in 0..self.scheduler.multi_plane_window {
                 if at == NONE {
@@ -213,7 +213,7 @@ impl Flash {
                     && w.kind != WorkKind::Copyback
                     && !self.is_being_programmed(die, w.slot)
                 {
-                    let list = &mut self.queues[plane as usize].reads[class];
+                    let list = &mut self.queues[plane].reads[class];
                     self.works.unlink(list, before, at);
                     operation.items[usize::from(operation.planes)] = at;
                     operation.planes += 1;
@@ -225,27 +225,26 @@ impl Flash {
     }
 
     #[inline]
-    pub(super) fn planes_of(&self, die: u32) -> Range<u32> {
-        let first = self.dies[die as usize].first_plane;
-        first..first + self.shape.planes_per_die
+    pub(super) fn planes_of(&self, die: Die) -> Planes {
+        Planes::new(self.dies[die].first_plane, self.shape.planes_per_die)
     }
 
     /// The planes of a die whose programs may be joined: none where programs are not, or no other
     /// of the class waits.
     #[inline(always)]
-    pub(crate) fn planes_to_join(&self, die: u32, class: u8) -> Range<u32> {
-        match self.scheduler.multi_plane && self.dies[die as usize].load.writes(class) > 0 {
+    pub(crate) fn planes_to_join(&self, die: Die, class: u8) -> Planes {
+        match self.scheduler.multi_plane && self.dies[die].load.writes(class) > 0 {
             true => self.planes_of(die),
-            false => 0..0,
+            false => Planes::NONE,
         }
     }
 
     /// Nothing is left of what was to be programmed.
     #[cold]
-    pub(crate) fn nothing_to_program(&mut self, die: u32) {
-        let Die { channel, bit, .. } = self.dies[die as usize];
-        if self.dies[die as usize].load.is_empty() {
-            self.channels[channel as usize].ready &= !bit;
+    pub(crate) fn nothing_to_program(&mut self, die: Die) {
+        let DieState { channel, bit, .. } = self.dies[die];
+        if self.dies[die].load.is_empty() {
+            self.channels[channel].ready &= !bit;
         }
         self.mark_channel(channel);
     }
@@ -269,12 +268,12 @@ impl Flash {
         &mut self,
         kernel: &mut Kernel,
         above: &impl Above,
-        die: u32,
+        die: Die,
         operation: &DieOperation,
         program: Program,
     ) {
         let Program { class, holder, pages, page, command } = program;
-        self.dies[die as usize].take_turn(1, class);
+        self.dies[die].take_turn(1, class);
         let planes = usize::from(operation.planes);
         let array = self.times.program(page);
         if self.flin.is_some() {
@@ -307,7 +306,7 @@ impl Flash {
     pub(crate) fn program_copyback(
         &mut self,
         kernel: &mut Kernel,
-        die: u32,
+        die: Die,
         first: u32,
         slot: u32,
     ) {
@@ -320,7 +319,7 @@ impl Flash {
             flin.collected(die, 1);
         }
         let time = self.times.program(self.shape.page_of_slot(slot));
-        let state = &mut self.dies[die as usize];
+        let state = &mut self.dies[die];
         state.transfers = 0;
         let mut operation = DieOperation::new(OperationKind::Program);
         operation.planes = 1;
@@ -331,26 +330,26 @@ impl Flash {
     }
 
     /// There will be no program of a page that was read to be programmed elsewhere.
-    pub(crate) fn copyback_ends(&mut self, kernel: &mut Kernel, above: &mut impl Above, die: u32) {
+    pub(crate) fn copyback_ends(&mut self, kernel: &mut Kernel, above: &mut impl Above, die: Die) {
         self.transferred(kernel, above, die);
     }
 
     #[inline(never)]
-    fn start_erase(&mut self, kernel: &mut Kernel, die: u32, pick: Pick) {
+    fn start_erase(&mut self, kernel: &mut Kernel, die: Die, pick: Pick) {
         let now = kernel.now;
-        let list = &mut self.queues[pick.plane as usize].erases;
+        let list = &mut self.queues[pick.plane].erases;
         let work = self.works.pop_front(list).expect("a picked erase");
-        self.dies[die as usize].load.take_erase();
+        self.dies[die].load.take_erase();
         let mut operation = DieOperation::new(OperationKind::Erase);
         operation.planes = 1;
         operation.collects = true;
         operation.items[0] = work;
-        if self.scheduler.multi_plane && self.dies[die as usize].load.erases > 0 {
+        if self.scheduler.multi_plane && self.dies[die].load.erases > 0 {
             for plane in self.planes_of(die) {
                 if self.can_erase(plane) {
-                    let list = &mut self.queues[plane as usize].erases;
+                    let list = &mut self.queues[plane].erases;
                     let other = self.works.pop_front(list).expect("an erase");
-                    self.dies[die as usize].load.take_erase();
+                    self.dies[die].load.take_erase();
                     operation.items[usize::from(operation.planes)] = other;
                     operation.planes += 1;
                 }
@@ -374,15 +373,15 @@ impl Flash {
         }
     }
 
-    fn can_erase(&self, plane: u32) -> bool {
-        let head = self.queues[plane as usize].erases.head;
+    fn can_erase(&self, plane: Plane) -> bool {
+        let head = self.queues[plane].erases.head;
         head != NONE && !self.is_read_before(plane, head)
     }
 
     /// One of the pages a die has read has left it.
     #[inline(always)]
-    pub(super) fn transferred(&mut self, kernel: &mut Kernel, above: &mut impl Above, die: u32) {
-        let state = &mut self.dies[die as usize];
+    pub(super) fn transferred(&mut self, kernel: &mut Kernel, above: &mut impl Above, die: Die) {
+        let state = &mut self.dies[die];
         state.transfers -= 1;
         if state.transfers == 0 {
             self.become_idle(kernel, above, die);
@@ -391,19 +390,19 @@ impl Flash {
 
     /// A die has nothing to do any more. The caller lists its channel.
     #[inline(always)]
-    fn become_idle(&mut self, kernel: &mut Kernel, above: &mut impl Above, die: u32) {
+    fn become_idle(&mut self, kernel: &mut Kernel, above: &mut impl Above, die: Die) {
         let now = kernel.now;
         if kernel.observe.keeps_activity() {
             cold_path();
             self.note_die(kernel, die);
         }
-        let state = &mut self.dies[die as usize];
+        let state = &mut self.dies[die];
         let lane = state.lane as usize;
         state.operation = None;
         state.idle_since = now;
         state.busy += kernel.observe.ledger().release_lane(lane, now);
         if !state.load.is_empty() {
-            self.channels[state.channel as usize].ready |= state.bit;
+            self.channels[state.channel].ready |= state.bit;
         } else if above.minds_rest() {
             cold_path();
             above.die_rests(kernel, self.planes_of(die));
@@ -419,9 +418,9 @@ impl Flash {
         &mut self,
         kernel: &mut Kernel,
         above: &mut impl Above,
-        die: u32,
+        die: Die,
     ) -> ArrayEnd {
-        let state = &mut self.dies[die as usize];
+        let state = &mut self.dies[die];
         let operation = match &state.operation {
             Some(operation) if operation.kind == OperationKind::Read => operation,
             _ => return ArrayEnd::Change,
@@ -446,13 +445,13 @@ impl Flash {
         &mut self,
         kernel: &mut Kernel,
         above: &mut impl Above,
-        die: u32,
+        die: Die,
         next: u32,
     ) -> ArrayEnd {
         match self.interrupted.take() {
             Some(operation) => self.several_ready(kernel, above, die, &operation, next),
             None => {
-                self.look_after_reads(self.dies[die as usize].channel);
+                self.look_after_reads(self.dies[die].channel);
                 ArrayEnd::Reads
             }
         }
@@ -465,11 +464,11 @@ impl Flash {
         &mut self,
         kernel: &mut Kernel,
         above: &mut impl Above,
-        die: u32,
+        die: Die,
         operation: &DieOperation,
         from: u32,
     ) -> ArrayEnd {
-        let channel = self.dies[die as usize].channel;
+        let channel = self.dies[die].channel;
         for at in from..u32::from(operation.planes) {
             let work = operation.items[at as usize];
             if !self.read_ready(kernel, above, die, channel, work) {
@@ -483,9 +482,9 @@ impl Flash {
 
     /// Data wait for a channel: one whose next end is an event looks again then.
     #[inline(always)]
-    fn look_after_reads(&mut self, channel: u32) {
+    fn look_after_reads(&mut self, channel: Channel) {
         if matches!(
-            self.channels[channel as usize].carrying,
+            self.channels[channel].carrying,
             Carrying::Nothing | Carrying::Command { announced: false, .. }
         ) {
             self.mark_channel(channel);
@@ -498,11 +497,11 @@ impl Flash {
         &mut self,
         kernel: &mut Kernel,
         above: &mut impl Above,
-        die: u32,
+        die: Die,
     ) -> Option<DieOperation> {
-        let operation = self.dies[die as usize].operation?;
+        let operation = self.dies[die].operation?;
         self.become_idle(kernel, above, die);
-        self.mark_channel(self.dies[die as usize].channel);
+        self.mark_channel(self.dies[die].channel);
         Some(operation)
     }
 
@@ -512,8 +511,8 @@ impl Flash {
         &mut self,
         kernel: &mut Kernel,
         above: &mut impl Above,
-        die: u32,
-        channel: u32,
+        die: Die,
+        channel: Channel,
         work: u32,
     ) -> bool {
         let now = kernel.now;
@@ -533,7 +532,7 @@ impl Flash {
         }
         w.order = order;
         let (kind, watched) = (data_list(w.kind), w.watched);
-        let state = &mut self.channels[channel as usize];
+        let state = &mut self.channels[channel];
         state.data_waiting += 1;
         self.works.push_back(&mut state.data[kind], work);
         if watched {
@@ -546,8 +545,8 @@ impl Flash {
     /// A die is about to be free: keeps what it did, for timelines.
     #[cold]
     #[inline(never)]
-    pub(super) fn note_die(&self, kernel: &mut Kernel, die: u32) {
-        let kind = match &self.dies[die as usize].operation {
+    pub(super) fn note_die(&self, kernel: &mut Kernel, die: Die) {
+        let kind = match &self.dies[die].operation {
             Some(operation) => match operation.kind {
                 OperationKind::Read => ActivityKind::Read,
                 OperationKind::Program => ActivityKind::Program,
@@ -558,19 +557,19 @@ impl Flash {
         };
         if let Some((by, start)) = kernel.observe.tenancies().lane_tenant(self.lane(die)) {
             let (holder, end) = (holder(by), kernel.now);
-            kernel.observe.note(Activity { kind, index: die, holder, start, end });
+            kernel.observe.note(Activity { kind, index: die.0, holder, start, end });
         }
     }
 
     /// Since when nothing has been done in, and nothing has waited for, the die of a plane, if
     /// that is so.
-    pub(crate) fn idle_since(&self, plane: u32) -> Option<Time> {
-        let die = &self.dies[self.shape.die_of_plane(plane) as usize];
+    pub(crate) fn idle_since(&self, plane: Plane) -> Option<Time> {
+        let die = &self.dies[self.shape.die_of_plane(plane)];
         (die.is_idle() && die.load.is_empty()).then_some(die.idle_since)
     }
 
     /// Whether the die of a plane does nothing at present.
-    pub(crate) fn is_idle(&self, plane: u32) -> bool {
-        self.dies[self.shape.die_of_plane(plane) as usize].is_idle()
+    pub(crate) fn is_idle(&self, plane: Plane) -> bool {
+        self.dies[self.shape.die_of_plane(plane)].is_idle()
     }
 }

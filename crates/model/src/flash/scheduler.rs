@@ -3,10 +3,11 @@
 
 use super::Flash;
 use super::above::Above;
-use super::die::Die;
+use super::die::DieState;
 use super::work::{UNSET, WorkKind};
 use crate::kernel::Kernel;
 use crate::kernel::pool::NONE;
+use crate::number::{Channel, Die, Plane};
 use crate::observe::blame::{GARBAGE_COLLECTION, HolderIndex, Waiting};
 use crate::observe::stats::Resource;
 use mynah_stamp::{Span, Time};
@@ -29,8 +30,8 @@ pub(crate) type LaneAndChannel = (usize, usize);
 
 impl Flash {
     #[inline]
-    pub(super) fn lane(&self, die: u32) -> usize {
-        self.dies[die as usize].lane as usize
+    pub(super) fn lane(&self, die: Die) -> usize {
+        self.dies[die].lane as usize
     }
 
     /// Whether nothing is left to be dealt with at the end of this event.
@@ -41,8 +42,8 @@ impl Flash {
 
     /// Lists `channel` for a look at what could start, at the end of this event.
     #[inline(always)]
-    pub(crate) fn mark_channel(&mut self, channel: u32) {
-        let state = &mut self.channels[channel as usize];
+    pub(crate) fn mark_channel(&mut self, channel: Channel) {
+        let state = &mut self.channels[channel];
         if !state.stale {
             state.stale = true;
             self.unsettled = true;
@@ -51,15 +52,15 @@ impl Flash {
     }
 
     /// The same for the channel of a plane: something in it may have become possible.
-    pub(crate) fn mark_plane(&mut self, plane: u32) {
+    pub(crate) fn mark_plane(&mut self, plane: Plane) {
         let die = self.shape.die_of_plane(plane);
-        self.mark_channel(self.dies[die as usize].channel);
+        self.mark_channel(self.dies[die].channel);
     }
 
-    pub(super) fn mark_ready(&mut self, die: u32) {
-        let Die { channel, bit, .. } = self.dies[die as usize];
-        if self.dies[die as usize].is_idle() {
-            self.channels[channel as usize].ready |= bit;
+    pub(super) fn mark_ready(&mut self, die: Die) {
+        let DieState { channel, bit, .. } = self.dies[die];
+        if self.dies[die].is_idle() {
+            self.channels[channel].ready |= bit;
             self.mark_channel(channel);
         }
     }
@@ -67,9 +68,9 @@ impl Flash {
     /// Something waits for a die that does what may be interrupted.
     #[cold]
     #[inline(never)]
-    pub(super) fn want_channel(&mut self, die: u32) {
-        let Die { channel, bit, .. } = self.dies[die as usize];
-        self.channels[channel as usize].wanted |= bit;
+    pub(super) fn want_channel(&mut self, die: Die) {
+        let DieState { channel, bit, .. } = self.dies[die];
+        self.channels[channel].wanted |= bit;
         self.mark_channel(channel);
     }
 
@@ -84,7 +85,7 @@ impl Flash {
         let (kind, watched) = (w.kind, w.watched);
         let die = self.shape.die_of_plane(plane);
         w.die = die;
-        let state = &mut self.dies[die as usize];
+        let state = &mut self.dies[die];
         if state.dead {
             cold_path();
             self.drop_later(Dropped::Work(work));
@@ -94,8 +95,8 @@ impl Flash {
             Some(_) => self.last_read(die, usize::from(class)),
             None => NONE,
         };
-        let state = &mut self.dies[die as usize];
-        let queues = &mut self.queues[plane as usize];
+        let state = &mut self.dies[die];
+        let queues = &mut self.queues[plane];
         if kind == WorkKind::Erase {
             cold_path();
             self.works.push_back(&mut queues.erases, work);
@@ -111,7 +112,7 @@ impl Flash {
         let interruptible = state.interruptible;
         if state.is_idle() {
             let (channel, bit) = (state.channel, state.bit);
-            self.channels[channel as usize].ready |= bit;
+            self.channels[channel].ready |= bit;
             self.mark_channel(channel);
         }
         if interruptible || self.flin.is_some() {
@@ -131,7 +132,7 @@ impl Flash {
         last: u32,
     ) {
         let die = self.works[work].die;
-        if self.dies[die as usize].interruptible {
+        if self.dies[die].interruptible {
             self.want_channel(die);
         }
         if self.flin.is_some() {
@@ -142,7 +143,7 @@ impl Flash {
     /// The last part that waits to be programmed by `die` in `class`, where that matters to what is
     /// queued next.
     #[inline(always)]
-    pub(crate) fn last_program(&self, above: &impl Above, die: u32, class: u8) -> u32 {
+    pub(crate) fn last_program(&self, above: &impl Above, die: Die, class: u8) -> u32 {
         match self.flin {
             Some(_) => self.last_part(above, die, class),
             None => NONE,
@@ -157,16 +158,16 @@ impl Flash {
         kernel: &mut Kernel,
         above: &mut impl Above,
         (part, watched): (u32, bool),
-        (die, class): (u32, u8),
+        (die, class): (Die, u8),
         last: u32,
     ) {
-        self.dies[die as usize].load.add_write(class);
+        self.dies[die].load.add_write(class);
         if watched {
             self.unsettled = true;
             self.fresh_programs.push(part);
         }
         self.mark_ready(die);
-        if self.dies[die as usize].interruptible || self.flin.is_some() {
+        if self.dies[die].interruptible || self.flin.is_some() {
             self.program_may_interrupt(kernel, above, part, die, last);
         }
     }
@@ -179,10 +180,10 @@ impl Flash {
         kernel: &mut Kernel,
         above: &mut impl Above,
         part: u32,
-        die: u32,
+        die: Die,
         last: u32,
     ) {
-        if self.dies[die as usize].interruptible {
+        if self.dies[die].interruptible {
             self.want_channel(die);
         }
         if self.flin.is_some() {
@@ -192,30 +193,30 @@ impl Flash {
 
     /// A part of a page that waited for `plane` has been taken out of its queue.
     #[inline(always)]
-    pub(crate) fn program_taken(&mut self, plane: u32, class: u8) {
-        self.dies[self.shape.die_of_plane(plane) as usize].load.take_write(class);
+    pub(crate) fn program_taken(&mut self, plane: Plane, class: u8) {
+        self.dies[self.shape.die_of_plane(plane)].load.take_write(class);
     }
 
     /// What has been taken out of the queues of `plane` was perhaps the last for its die.
-    pub(crate) fn forget_if_idle(&mut self, plane: u32) {
-        let die = self.shape.die_of_plane(plane) as usize;
+    pub(crate) fn forget_if_idle(&mut self, plane: Plane) {
+        let die = self.shape.die_of_plane(plane);
         if self.dies[die].load.is_empty() {
-            let Die { channel, bit, .. } = self.dies[die];
-            self.channels[channel as usize].ready &= !bit;
+            let DieState { channel, bit, .. } = self.dies[die];
+            self.channels[channel].ready &= !bit;
         }
     }
 
     /// Nothing comes between the work of a collection of `plane` any more, if that is the drive's
     /// way; until [`Flash::end_collection`].
-    pub(crate) fn begin_collection(&mut self, plane: u32) {
+    pub(crate) fn begin_collection(&mut self, plane: Plane) {
         if !self.preemptible {
-            self.dies[self.shape.die_of_plane(plane) as usize].load.begin_exclusive();
+            self.dies[self.shape.die_of_plane(plane)].load.begin_exclusive();
         }
     }
 
-    pub(crate) fn end_collection(&mut self, plane: u32) {
+    pub(crate) fn end_collection(&mut self, plane: Plane) {
         if !self.preemptible {
-            self.dies[self.shape.die_of_plane(plane) as usize].load.end_exclusive();
+            self.dies[self.shape.die_of_plane(plane)].load.end_exclusive();
         }
     }
 
@@ -227,7 +228,7 @@ impl Flash {
 
     /// A channel to look at.
     #[inline(always)]
-    pub(crate) fn next_stale(&mut self) -> Option<u32> {
+    pub(crate) fn next_stale(&mut self) -> Option<Channel> {
         self.stale_channels.pop()
     }
 
@@ -257,8 +258,8 @@ impl Flash {
         let waits_for_channel = w.ready != UNSET && w.transfer == UNSET;
         if waits_for_die || waits_for_channel {
             let die = w.die;
-            let Die { channel, lane, .. } = self.dies[die as usize];
-            let (channel, lane) = (channel as usize, lane as usize);
+            let DieState { channel, lane, .. } = self.dies[die];
+            let (channel, lane) = (channel.index(), lane as usize);
             let waiting = Waiting::Work(work);
             let ledger = kernel.observe.ledger();
             if waits_for_die {
@@ -274,7 +275,7 @@ impl Flash {
         while let Some(part) = self.fresh_programs.pop() {
             if let Some(plane) = above.plane_waited_for(part) {
                 let die = self.shape.die_of_plane(plane);
-                let channel = self.dies[die as usize].channel as usize;
+                let channel = self.dies[die].channel.index();
                 let lane = self.lane(die);
                 let ledger = kernel.observe.ledger();
                 ledger.note_lane(Waiting::Program(part), lane, channel, kernel.now);
@@ -309,9 +310,9 @@ impl Flash {
 
     /// What programs in a plane wait for.
     #[inline(always)]
-    pub(crate) fn lane_and_channel(&self, plane: u32) -> LaneAndChannel {
-        let Die { channel, lane, .. } = self.dies[self.shape.die_of_plane(plane) as usize];
-        (lane as usize, channel as usize)
+    pub(crate) fn lane_and_channel(&self, plane: Plane) -> LaneAndChannel {
+        let DieState { channel, lane, .. } = self.dies[self.shape.die_of_plane(plane)];
+        (lane as usize, channel.index())
     }
 
     /// The same for a part of a page that is programmed now and has waited since `queued`; returns

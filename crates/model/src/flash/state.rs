@@ -3,6 +3,7 @@
 use super::Flash;
 use super::queues::{CLASS_COLLECTION, CLASSES};
 use crate::kernel::Kernel;
+use crate::number::{Channel, Plane};
 use crate::observe::gauge::Gauges;
 use crate::observe::stats::Counters;
 use crate::state::{Reader, StateError, Writer};
@@ -32,7 +33,7 @@ impl Flash {
     pub(crate) fn count_busy(&self, kernel: &Kernel, totals: &mut Counters) {
         let ledger = kernel.observe.tenancies();
         for (index, busy) in totals.channel_busy.iter_mut().enumerate() {
-            let until = match self.silent_end(kernel, index as u32) {
+            let until = match self.silent_end(kernel, Channel(index as u32)) {
                 Some(end) => {
                     totals.events += 1;
                     end
@@ -94,9 +95,9 @@ impl Flash {
 
     /// A part of a page waits to be programmed in a drive that is being restored: nothing starts
     /// before all of it is.
-    pub(crate) fn program_restored(&mut self, plane: u32, class: u8) {
+    pub(crate) fn program_restored(&mut self, plane: Plane, class: u8) {
         let die = self.shape.die_of_plane(plane);
-        self.dies[die as usize].load.add_write(class);
+        self.dies[die].load.add_write(class);
         self.mark_ready(die);
     }
 }

@@ -1,36 +1,37 @@
 //! The flash when dies fail, power fails, or the drive begins anew.
 
 use super::Flash;
-use super::die::{Die, DieOperation, OperationKind};
+use super::die::{DieOperation, DieState, OperationKind};
 use super::queues::{Load, PlaneQueues};
 use super::scheduler::Dropped;
 use crate::kernel::Kernel;
+use crate::number::{Channel, Die, Plane};
 use mynah_stamp::Time;
 
 impl Flash {
     /// A die takes `factor` times as long for everything in its array.
-    pub(crate) fn slow_down(&mut self, die: u32, factor: f64) {
-        self.dies[die as usize].factor = Some(factor);
+    pub(crate) fn slow_down(&mut self, die: Die, factor: f64) {
+        self.dies[die].factor = Some(factor);
     }
 
     /// A die fails: nothing more is done in it. What it does now still ends.
-    pub(crate) fn fail_die(&mut self, die: u32) {
-        self.dies[die as usize].dead = true;
+    pub(crate) fn fail_die(&mut self, die: Die) {
+        self.dies[die].dead = true;
     }
 
     /// Drops the reads and erases that wait for a plane of a die that has failed.
-    pub(crate) fn drop_works(&mut self, plane: u32) {
-        let die = self.shape.die_of_plane(plane) as usize;
-        for class in 0..self.queues[plane as usize].reads.len() {
+    pub(crate) fn drop_works(&mut self, plane: Plane) {
+        let die = self.shape.die_of_plane(plane);
+        for class in 0..self.queues[plane].reads.len() {
             loop {
-                let list = &mut self.queues[plane as usize].reads[class];
+                let list = &mut self.queues[plane].reads[class];
                 let Some(work) = self.works.pop_front(list) else { break };
                 self.dies[die].load.take_reads(class as u8, 1);
                 self.drop_later(Dropped::Work(work));
             }
         }
         loop {
-            let list = &mut self.queues[plane as usize].erases;
+            let list = &mut self.queues[plane].erases;
             let Some(work) = self.works.pop_front(list) else { break };
             self.dies[die].load.take_erase();
             self.works.remove(work);
@@ -50,7 +51,7 @@ impl Flash {
     /// Notices which commands have left their channels by now.
     pub(crate) fn notice_ends(&mut self, kernel: &mut Kernel) {
         for channel in 0..self.channels.len() as u32 {
-            self.notice_end(kernel, channel);
+            self.notice_end(kernel, Channel(channel));
         }
     }
 
@@ -83,26 +84,26 @@ impl Flash {
             kernel.observe.ledger().release_channel(index, kernel.now);
         }
         for die in 0..self.dies.len() as u32 {
-            self.reset_die(kernel, die);
+            self.reset_die(kernel, Die(die));
         }
         self.queues.fill(PlaneQueues::EMPTY);
     }
 
     /// Drops what a die does and what waits for it.
-    fn reset_die(&mut self, kernel: &mut Kernel, die: u32) {
+    fn reset_die(&mut self, kernel: &mut Kernel, die: Die) {
         let now = kernel.now;
         let lane = self.lane(die);
         kernel.observe.ledger().forget_blocked(lane);
         let busy = kernel.observe.ledger().release_lane(lane, now);
-        self.dies[die as usize].busy += busy;
+        self.dies[die].busy += busy;
         self.chip_busy.fill(false);
-        let state = &mut self.dies[die as usize];
+        let state = &mut self.dies[die];
         state.operation = None;
         state.transfers = 0;
         state.load = Load::default();
         state.interruptible = false;
         state.idle_since = now;
-        if let Some(hold) = self.holds.get_mut(die as usize) {
+        if let Some(hold) = self.holds.get_mut(die.index()) {
             hold.clear();
         }
     }
@@ -116,10 +117,10 @@ impl Flash {
     }
 
     /// What has been taken out of the queues of a failed die was perhaps the last.
-    pub(crate) fn forget_if_empty(&mut self, die: u32) {
-        let Die { channel, bit, .. } = self.dies[die as usize];
-        if self.dies[die as usize].load.is_empty() {
-            self.channels[channel as usize].ready &= !bit;
+    pub(crate) fn forget_if_empty(&mut self, die: Die) {
+        let DieState { channel, bit, .. } = self.dies[die];
+        if self.dies[die].load.is_empty() {
+            self.channels[channel].ready &= !bit;
         }
         self.mark_channel(channel);
     }

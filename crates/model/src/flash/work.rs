@@ -7,6 +7,7 @@
 
 use crate::ftl::token::Token;
 use crate::kernel::pool::{Linked, NONE};
+use crate::number::{Die, Plane};
 use crate::observe::blame::HolderIndex;
 use mynah_stamp::Time;
 
@@ -41,9 +42,9 @@ pub(crate) struct Work {
     /// It has failed once already.
     pub(crate) failed: bool,
     pub(crate) token: Token,
-    pub(crate) plane: u32,
+    pub(crate) plane: Plane,
     /// The plane's die; known once it is queued.
-    pub(super) die: u32,
+    pub(super) die: Die,
     /// First slot of the page, or of the block.
     pub(crate) slot: u32,
     pub(crate) bytes: u32,
@@ -66,7 +67,7 @@ pub(crate) struct Work {
 /// A page or a block, and how many bytes of it are wanted.
 #[derive(Clone, Copy)]
 pub(crate) struct Extent {
-    pub(crate) plane: u32,
+    pub(crate) plane: Plane,
     /// Its first slot.
     pub(crate) slot: u32,
     pub(crate) bytes: u32,
@@ -92,7 +93,7 @@ impl Work {
             failed: false,
             token,
             plane,
-            die: NONE,
+            die: Die(NONE),
             slot,
             bytes,
             next: NONE,
@@ -117,7 +118,7 @@ impl Work {
 
 impl Default for Work {
     fn default() -> Self {
-        let extent = Extent { plane: 0, slot: 0, bytes: 0 };
+        let extent = Extent { plane: Plane(0), slot: 0, bytes: 0 };
         Work::new(WorkKind::Erase, 0, 0, Token::Erase { block: NONE }, extent, Time::ZERO)
     }
 }

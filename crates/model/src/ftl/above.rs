@@ -13,31 +13,31 @@ use crate::flash::work::{Work, WorkKind};
 use crate::kernel::Kernel;
 use crate::kernel::event::Event;
 use crate::kernel::pool::{Linked, List, NONE};
+use crate::number::{Plane, Planes};
 use mynah_stamp::{Span, Time};
-use std::ops::Range;
 
 impl Above for Ftl {
     #[inline(always)]
-    fn page_order(&self, kernel: &Kernel, plane: u32, class: u8) -> Option<u64> {
+    fn page_order(&self, kernel: &Kernel, plane: Plane, class: u8) -> Option<u64> {
         if self.goes_by_heat() {
             self.stream_by_heat(kernel, plane, class)?;
             let head = self.first_by_heat(kernel, plane, class);
             return Some(self.units[head].order);
         }
-        let head = self.planes[plane as usize].queues.writes[usize::from(class)].head;
+        let head = self.planes[plane].queues.writes[usize::from(class)].head;
         (head != NONE && self.can_program_waiting(plane, class)).then(|| self.units[head].order)
     }
 
     #[inline]
-    fn page_first(&self, kernel: &Kernel, plane: u32, class: u8) -> u32 {
+    fn page_first(&self, kernel: &Kernel, plane: Plane, class: u8) -> u32 {
         if self.goes_by_heat() {
             return self.first_by_heat(kernel, plane, class);
         }
-        self.planes[plane as usize].queues.writes[usize::from(class)].head
+        self.planes[plane].queues.writes[usize::from(class)].head
     }
 
-    fn waiting(&self, plane: u32, class: u8) -> (u32, u32) {
-        let list = self.planes[plane as usize].queues.writes[usize::from(class)];
+    fn waiting(&self, plane: Plane, class: u8) -> (u32, u32) {
+        let list = self.planes[plane].queues.writes[usize::from(class)];
         (list.head, list.tail)
     }
 
@@ -58,25 +58,25 @@ impl Above for Ftl {
     }
 
     #[inline]
-    fn plane_waited_for(&self, part: u32) -> Option<u32> {
+    fn plane_waited_for(&self, part: u32) -> Option<Plane> {
         let unit = &self.units[part];
         (unit.state == UnitState::Queued).then_some(unit.plane)
     }
 
-    fn reorder(&mut self, planes: Range<u32>, class: u8, parts: impl Iterator<Item = (u32, u64)>) {
+    fn reorder(&mut self, planes: Planes, class: u8, parts: impl Iterator<Item = (u32, u64)>) {
         let class = usize::from(class);
         for plane in planes {
-            self.planes[plane as usize].queues.writes[class] = List::EMPTY;
+            self.planes[plane].queues.writes[class] = List::EMPTY;
         }
         for (part, order) in parts {
             let unit = &mut self.units[part];
             unit.order = order;
-            let list = &mut self.planes[unit.plane as usize].queues.writes[class];
+            let list = &mut self.planes[unit.plane].queues.writes[class];
             self.units.push_back(list, part);
         }
     }
 
-    fn is_without_place(&self, plane: u32, class: u8) -> bool {
+    fn is_without_place(&self, plane: Plane, class: u8) -> bool {
         let stream = match class {
             CLASS_TABLES => Stream::Translation,
             _ => Stream::Host,
@@ -93,17 +93,17 @@ impl Above for Ftl {
     }
 
     #[inline(always)]
-    fn is_urgent(&self, plane: u32) -> bool {
+    fn is_urgent(&self, plane: Plane) -> bool {
         self.blocks.is_urgent(plane)
     }
 
     #[inline(always)]
-    fn is_move_due(&self, plane: u32) -> bool {
-        self.paced && self.planes[plane as usize].collection.is_due()
+    fn is_move_due(&self, plane: Plane) -> bool {
+        self.paced && self.planes[plane].collection.is_due()
     }
 
-    fn moves_left(&self, plane: u32) -> u32 {
-        self.planes[plane as usize].collection.moves_left(self.shape.units_per_page)
+    fn moves_left(&self, plane: Plane) -> u32 {
+        self.planes[plane].collection.moves_left(self.shape.units_per_page)
     }
 
     #[inline(always)]
@@ -158,12 +158,12 @@ impl Above for Ftl {
 
     /// Looks again at planes that can be collected while their die rests.
     #[cold]
-    fn die_rests(&mut self, kernel: &mut Kernel, planes: Range<u32>) {
+    fn die_rests(&mut self, kernel: &mut Kernel, planes: Planes) {
         let Some(idle_after) = self.idle_after else { return };
         for plane in planes {
-            let scheduled = self.planes[plane as usize].idle_check;
+            let scheduled = self.planes[plane].idle_check;
             if !scheduled && self.blocks.free_blocks(plane) < self.idle_blocks {
-                self.planes[plane as usize].idle_check = true;
+                self.planes[plane].idle_check = true;
                 kernel.events.push(kernel.now + idle_after, Event::IdleCheck { plane });
             }
         }
@@ -190,8 +190,8 @@ impl Ftl {
     /// are programmed in the order of their queue: enough to fill the page or a reason not to wait,
     /// and a place for it.
     #[inline(always)]
-    pub(super) fn can_program_waiting(&self, plane: u32, class: u8) -> bool {
-        let state = &self.planes[plane as usize];
+    pub(super) fn can_program_waiting(&self, plane: Plane, class: u8) -> bool {
+        let state = &self.planes[plane];
         let units_per_page = self.shape.units_per_program;
         let (full, stream) = match class {
             CLASS_TABLES => (true, Stream::Translation),

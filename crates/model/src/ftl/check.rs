@@ -8,6 +8,7 @@ use crate::config::Placement;
 use crate::drive::Drive;
 use crate::flash::queues::CLASS_COLLECTION;
 use crate::kernel::pool::{Linked, List, NONE};
+use crate::number::Plane;
 
 impl Ftl {
     /// Whether both mapping directions, valid counts and free blocks fit together.
@@ -49,7 +50,8 @@ impl Ftl {
         }
         if placement != Placement::Static {
             for (plane, blocks) in valid.chunks(self.shape.blocks_per_plane as usize).enumerate() {
-                let (counted, kept) = (blocks.iter().sum(), self.blocks.in_plane(plane as u32));
+                let (counted, kept) =
+                    (blocks.iter().sum(), self.blocks.in_plane(Plane(plane as u32)));
                 hold(kept == counted, || {
                     format!("plane {plane} has {counted} valid units, but {kept} are counted")
                 })?;
@@ -66,11 +68,11 @@ impl Ftl {
 
     fn check_blocks(&self) -> Result<(), BrokenInvariant> {
         let (blocks, table) = (self.shape.blocks_per_plane, &self.mapping.table);
-        for plane in 0..self.shape.planes {
+        for plane in self.shape.all_planes() {
             // Free, open, being collected, retired or collectable: exactly one of these.
             let mut seen = vec![0u8; blocks as usize];
-            let first = plane * blocks;
-            for &block in &self.blocks.free[plane as usize] {
+            let first = plane.0 * blocks;
+            for &block in &self.blocks.free[plane] {
                 hold(self.shape.plane_of_block(block) == plane, || {
                     format!("block {block} is free in the wrong plane {plane}")
                 })?;
@@ -79,7 +81,7 @@ impl Ftl {
                 })?;
                 seen[(block - first) as usize] += 1;
             }
-            for frontier in self.blocks.frontiers_of(plane as usize) {
+            for frontier in self.blocks.frontiers_of(plane.index()) {
                 if frontier.block == NONE {
                     continue;
                 }
@@ -94,7 +96,7 @@ impl Ftl {
             for block in self.scheme.blocks_taken(plane) {
                 seen[(block - first) as usize] += 1;
             }
-            let collection = &self.planes[plane as usize].collection;
+            let collection = &self.planes[plane].collection;
             let victim = collection.victim;
             if victim != NONE {
                 seen[(victim - first) as usize] += 1;
@@ -154,13 +156,13 @@ impl Drive {
             count
         };
         self.flash.check(|plane, class| {
-            let hot = self.ftl.hot_queues.get(plane as usize);
+            let hot = self.ftl.hot_queues.get(plane.index());
             let hot = hot.map_or(0, |queues| count(&queues.writes[usize::from(class)]));
-            let queues = &self.ftl.planes[plane as usize].queues;
+            let queues = &self.ftl.planes[plane].queues;
             count(&queues.writes[usize::from(class)]) + hot
         })?;
-        for plane in (0..self.shape.planes).filter(|_| self.ftl.hotness.is_some()) {
-            let queues = &self.ftl.hot_queues[plane as usize];
+        for plane in self.shape.all_planes().filter(|_| self.ftl.hotness.is_some()) {
+            let queues = &self.ftl.hot_queues[plane];
             let mut units = [0; 2];
             for (class, list) in queues.writes.iter().enumerate() {
                 let mut at = list.head;

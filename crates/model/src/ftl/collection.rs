@@ -16,6 +16,7 @@ use crate::ftl::unit::WriteUnit;
 use crate::ftl::waiting::ProgramQueues;
 use crate::kernel::event::Event;
 use crate::kernel::pool::{List, NONE};
+use crate::number::{Die, Plane};
 use crate::observe::blame::GARBAGE_COLLECTION;
 use mynah_stamp::Span;
 
@@ -144,7 +145,7 @@ impl Ftl {
     pub(super) fn pages_moved(&mut self, slots: &[u32]) {
         for &slot in slots {
             let plane = self.shape.plane_of_slot(slot);
-            let due = &mut self.planes[plane as usize].collection.due;
+            let due = &mut self.planes[plane].collection.due;
             *due = due.saturating_sub(MOVE);
         }
     }
@@ -157,15 +158,15 @@ impl Drive {
     }
 
     /// The page that a die has read to program it elsewhere is not needed.
-    pub(super) fn free_die(&mut self, die: u32) {
+    pub(super) fn free_die(&mut self, die: Die) {
         self.flash.copyback_ends(&mut self.kernel, &mut self.ftl, die);
     }
 
     /// Starts to collect a block of `plane` if it has too few free blocks.
     #[inline(always)]
-    pub(crate) fn collect_if_needed(&mut self, plane: u32) {
+    pub(crate) fn collect_if_needed(&mut self, plane: Plane) {
         if self.ftl.blocks.free_blocks(plane) < self.ftl.blocks.start
-            && self.ftl.planes[plane as usize].collection.victim == NONE
+            && self.ftl.planes[plane].collection.victim == NONE
         {
             self.collect_if_allowed(plane);
         }
@@ -173,7 +174,7 @@ impl Drive {
 
     /// A drive without spare blocks wears no more of them out than it has to.
     #[inline(never)]
-    fn collect_if_allowed(&mut self, plane: u32) {
+    fn collect_if_allowed(&mut self, plane: Plane) {
         if !self.ftl.write_protected || self.is_starving(plane) {
             self.collect(plane);
         }
@@ -181,17 +182,17 @@ impl Drive {
 
     /// Whether nothing of the host, or of the mapping that waits, can be programmed in `plane`.
     #[cold]
-    fn is_starving(&self, plane: u32) -> bool {
+    fn is_starving(&self, plane: Plane) -> bool {
         !self.ftl.blocks.can_program_host(plane) || self.is_mapping_starving(plane)
     }
 
-    fn is_mapping_starving(&self, plane: u32) -> bool {
-        let waiting = &self.ftl.planes[plane as usize].queues.writes[usize::from(CLASS_TABLES)];
+    fn is_mapping_starving(&self, plane: Plane) -> bool {
+        let waiting = &self.ftl.planes[plane].queues.writes[usize::from(CLASS_TABLES)];
         !waiting.is_empty() && !self.ftl.blocks.can_program(plane, Stream::Translation)
     }
 
     /// Chooses a victim in `plane` and starts to move what is valid in it.
-    fn collect(&mut self, plane: u32) {
+    fn collect(&mut self, plane: Plane) {
         if self.flash.is_dead(plane) {
             return;
         }
@@ -205,7 +206,7 @@ impl Drive {
     }
 
     /// Nothing in `plane` is worth collecting.
-    fn nothing_to_collect(&mut self, plane: u32) {
+    fn nothing_to_collect(&mut self, plane: Plane) {
         // Without anything to win, writes can only go on while there are free pages.
         if !self.ftl.blocks.can_program_host(plane) {
             self.give_up(plane);
@@ -213,7 +214,7 @@ impl Drive {
             if self.ftl.write_protected {
                 // No host write will make anything to win: the old translation pages stay.
                 self.fail_writes_of(plane, CLASS_TABLES);
-            } else if self.ftl.blocks.retired_of(plane) > self.ftl.spare_blocks[plane as usize] {
+            } else if self.ftl.blocks.retired_of(plane) > self.ftl.spare_blocks[plane] {
                 // So many blocks are gone that none may ever be won again. This fails them, too.
                 self.protect();
             }
@@ -222,15 +223,15 @@ impl Drive {
 
     /// Chooses a superblock with a block in `plane`, and starts to empty its blocks, if no other
     /// is being emptied. A plane on a dead die stays as it is for ever.
-    fn collect_superblock(&mut self, plane: u32) {
+    fn collect_superblock(&mut self, plane: Plane) {
         if self.is_collecting() {
             return;
         }
-        let works = |at: u32| {
+        let works = |at: Plane| {
             let dead = self.flash.is_dead(at);
-            !dead && (at == plane || !self.ftl.planes[at as usize].read_only)
+            !dead && (at == plane || !self.ftl.planes[at].read_only)
         };
-        let usable: Vec<bool> = (0..self.shape.planes).map(works).collect();
+        let usable: Vec<bool> = self.shape.all_planes().map(works).collect();
         match self.ftl.blocks.take_superblock(plane, &usable) {
             Some(blocks) => {
                 for block in blocks {
@@ -243,9 +244,9 @@ impl Drive {
 
     /// Whether any plane empties a block.
     fn is_collecting(&self) -> bool {
-        (0..self.shape.planes).any(|plane| {
-            !self.ftl.planes[plane as usize].collection.is_over() && !self.flash.is_dead(plane)
-        })
+        self.shape
+            .all_planes()
+            .any(|plane| !self.ftl.planes[plane].collection.is_over() && !self.flash.is_dead(plane))
     }
 
     /// A plane has emptied its block, or died: if it was the last of a superblock, another may
@@ -254,20 +255,20 @@ impl Drive {
         if self.ftl.blocks.superblocks.is_none() {
             return;
         }
-        for plane in 0..self.shape.planes {
+        for plane in self.shape.all_planes() {
             if self.is_collecting() {
                 return;
             }
             // A plane that was given up has been tried.
-            if !self.ftl.planes[plane as usize].read_only {
+            if !self.ftl.planes[plane].read_only {
                 self.collect_if_needed(plane);
             }
         }
     }
 
     /// Starts to move what is valid in `victim`, which has been marked.
-    pub(crate) fn collect_block(&mut self, plane: u32, victim: u32) {
-        let mut pages = std::mem::take(&mut self.ftl.planes[plane as usize].collection.pages);
+    pub(crate) fn collect_block(&mut self, plane: Plane, victim: u32) {
+        let mut pages = std::mem::take(&mut self.ftl.planes[plane].collection.pages);
         let units_per_page = self.shape.units_per_page;
         let first = self.shape.first_slot_of_block(victim);
         if self.ftl.blocks.valid(victim) > 0 {
@@ -284,7 +285,7 @@ impl Drive {
                 }
             }
         }
-        let collection = &mut self.ftl.planes[plane as usize].collection;
+        let collection = &mut self.ftl.planes[plane].collection;
         let valid = self.ftl.blocks.valid(victim).div_ceil(units_per_page);
         let won = (self.shape.pages_per_block - valid).max(1);
         collection.pace = ((valid + 1) * MOVE).div_ceil(won);
@@ -296,27 +297,27 @@ impl Drive {
     }
 
     /// Goes on with a collection of `plane` that was stopped, at the pace that it had.
-    pub(crate) fn resume_collection(&mut self, plane: u32) {
-        let &Collection { victim, pace, due, .. } = &self.ftl.planes[plane as usize].collection;
+    pub(crate) fn resume_collection(&mut self, plane: Plane) {
+        let &Collection { victim, pace, due, .. } = &self.ftl.planes[plane].collection;
         if victim != NONE {
             self.collect_block(plane, victim);
-            let collection = &mut self.ftl.planes[plane as usize].collection;
+            let collection = &mut self.ftl.planes[plane].collection;
             (collection.pace, collection.due) = (pace, due);
         }
     }
 
     /// The collection of `plane` has ended; returns the block that it was of.
-    fn end_collection(&mut self, plane: u32) -> u32 {
+    fn end_collection(&mut self, plane: Plane) -> u32 {
         self.flash.end_collection(plane);
-        if let Some(levelling) = self.ftl.blocks.levelling.get_mut(plane as usize) {
+        if let Some(levelling) = self.ftl.blocks.levelling.get_mut(plane.index()) {
             *levelling = false;
         }
-        std::mem::replace(&mut self.ftl.planes[plane as usize].collection.victim, NONE)
+        std::mem::replace(&mut self.ftl.planes[plane].collection.victim, NONE)
     }
 
     /// Reads the next pages of the victim, or erases it when everything has been moved.
     #[inline]
-    fn collect_on(&mut self, plane: u32) {
+    fn collect_on(&mut self, plane: Plane) {
         if self.may_collect_more(plane) {
             self.collect_more(plane);
         }
@@ -324,16 +325,16 @@ impl Drive {
 
     /// Whether fewer pages of the victim are on their way than may be.
     #[inline]
-    fn may_collect_more(&self, plane: u32) -> bool {
-        let collection = &self.ftl.planes[plane as usize].collection;
+    fn may_collect_more(&self, plane: Plane) -> bool {
+        let collection = &self.ftl.planes[plane].collection;
         collection.reading + self.shape.pages_of(collection.units) < self.ftl.pages_in_flight
     }
 
     #[inline(never)]
-    fn collect_more(&mut self, plane: u32) {
+    fn collect_more(&mut self, plane: Plane) {
         let units_per_page = self.shape.units_per_page;
         loop {
-            let collection = &mut self.ftl.planes[plane as usize].collection;
+            let collection = &mut self.ftl.planes[plane].collection;
             let Some(slot) = collection.pages.pop() else { break };
             if let Some(&next) = collection.pages.last() {
                 self.ftl.mapping.table.prefetch_content(next);
@@ -353,13 +354,13 @@ impl Drive {
                 true => (WorkKind::Copyback, NO_DATA),
                 false => (WorkKind::CollectionRead, bytes),
             };
-            self.ftl.planes[plane as usize].collection.reading += 1;
+            self.ftl.planes[plane].collection.reading += 1;
             self.ask_collection(kind, Token::Collect { plane }, Extent { plane, slot, bytes });
             if !self.may_collect_more(plane) {
                 return;
             }
         }
-        let collection = &mut self.ftl.planes[plane as usize].collection;
+        let collection = &mut self.ftl.planes[plane].collection;
         if collection.broken {
             if collection.reading == 0 && collection.units == 0 {
                 collection.broken = false;
@@ -387,8 +388,8 @@ impl Drive {
     /// that could not be erased or pages that could not be programmed have used up the
     /// reserve. What was not moved stays where it is.
     #[inline(always)]
-    pub(crate) fn break_off_if_stuck(&mut self, plane: u32) {
-        if self.ftl.planes[plane as usize].queues.collected_units > 0
+    pub(crate) fn break_off_if_stuck(&mut self, plane: Plane) {
+        if self.ftl.planes[plane].queues.collected_units > 0
             && !self.ftl.blocks.can_program(plane, Stream::Collected)
         {
             self.break_off(plane);
@@ -397,8 +398,8 @@ impl Drive {
 
     #[cold]
     #[inline(never)]
-    fn break_off(&mut self, plane: u32) {
-        let state = &mut self.ftl.planes[plane as usize];
+    fn break_off(&mut self, plane: Plane) {
+        let state = &mut self.ftl.planes[plane];
         state.collection.broken = true;
         state.collection.pages.clear();
         self.fail_writes_of(plane, CLASS_COLLECTION);
@@ -406,8 +407,8 @@ impl Drive {
 
     /// A page of the victim has been read: what is still valid goes to the collected
     /// pages' open block.
-    pub(crate) fn page_collected(&mut self, plane: u32, slot: u32) {
-        let collection = &mut self.ftl.planes[plane as usize].collection;
+    pub(crate) fn page_collected(&mut self, plane: Plane, slot: u32) {
+        let collection = &mut self.ftl.planes[plane].collection;
         collection.reading -= 1;
         if collection.broken {
             return self.collect_on(plane);
@@ -419,7 +420,7 @@ impl Drive {
             let u = &mut self.ftl.units[unit];
             *u = WriteUnit::new(content, CLASS_COLLECTION, GARBAGE_COLLECTION, self.kernel.now);
             (u.from, u.hot) = (slot, hot);
-            self.ftl.planes[plane as usize].collection.units += 1;
+            self.ftl.planes[plane].collection.units += 1;
             self.enqueue_unit(unit, plane);
         }
         self.break_off_if_stuck(plane);
@@ -428,15 +429,15 @@ impl Drive {
 
     /// A page of the victim is in its die's register, and the command to program it has been
     /// sent: what is still valid goes to the collected pages' open block.
-    pub(crate) fn program_copyback(&mut self, die: u32, plane: u32, from: u32) {
-        let collection = &mut self.ftl.planes[plane as usize].collection;
+    pub(crate) fn program_copyback(&mut self, die: Die, plane: Plane, from: u32) {
+        let collection = &mut self.ftl.planes[plane].collection;
         collection.reading -= 1;
         let units_per_page = self.shape.units_per_page;
         let valid = (from..from + units_per_page)
             .any(|slot| self.ftl.mapping.table.content(slot).is_some());
         let stream = self.ftl.stream_of_copyback(from);
         let room = self.ftl.blocks.can_program(plane, stream);
-        let collection = &mut self.ftl.planes[plane as usize].collection;
+        let collection = &mut self.ftl.planes[plane].collection;
         if collection.broken || self.flash.is_dead(plane) || !valid || !room {
             let stuck = valid && !room;
             collection.broken |= stuck;
@@ -467,15 +468,15 @@ impl Drive {
         for place in count..units_per_page {
             self.ftl.mapping.table.clear_slot(to + place);
         }
-        self.ftl.planes[plane as usize].collection.units += count;
+        self.ftl.planes[plane].collection.units += count;
         self.flash.program_copyback(&mut self.kernel, die, units.head, to);
         self.ftl.pages_moved(&[to]);
         self.break_off_if_stuck(plane);
     }
 
     /// A collected unit has been programmed, or is void.
-    pub(crate) fn collected_unit_done(&mut self, plane: u32) {
-        self.ftl.planes[plane as usize].collection.units -= 1;
+    pub(crate) fn collected_unit_done(&mut self, plane: Plane) {
+        self.ftl.planes[plane].collection.units -= 1;
         self.collect_on(plane);
     }
 
@@ -508,8 +509,8 @@ impl Drive {
     }
 
     /// The block that `plane` has collected is erased.
-    pub(super) fn collection_ends(&mut self, plane: u32) {
-        self.ftl.planes[plane as usize].collection.erasing = false;
+    pub(super) fn collection_ends(&mut self, plane: Plane) {
+        self.ftl.planes[plane].collection.erasing = false;
         self.end_collection(plane);
         if !self.level_if_needed(plane) {
             self.collect_if_needed(plane);
@@ -520,13 +521,13 @@ impl Drive {
 
     /// No block of `plane` can be won back: what waits to be written there fails. Where nothing
     /// else takes it, the drive takes no more writes, rather than lose what it says it has.
-    pub(crate) fn give_up(&mut self, plane: u32) {
-        self.ftl.planes[plane as usize].read_only = true;
+    pub(crate) fn give_up(&mut self, plane: Plane) {
+        self.ftl.planes[plane].read_only = true;
         self.fail_writes(plane);
-        let dead = |plane: u32| self.flash.is_dead(plane);
-        let full = |plane: u32| dead(plane) || self.ftl.planes[plane as usize].read_only;
+        let dead = |plane: Plane| self.flash.is_dead(plane);
+        let full = |plane: Plane| dead(plane) || self.ftl.planes[plane].read_only;
         let nowhere =
-            self.config.placement == Placement::Static || (0..self.shape.planes).all(full);
+            self.config.placement == Placement::Static || self.shape.all_planes().all(full);
         if nowhere && !dead(plane) {
             self.protect();
         }
@@ -535,18 +536,18 @@ impl Drive {
     /// Collects a block if the plane's die has been idle since the check was scheduled.
     #[cold]
     #[inline(never)]
-    pub(crate) fn idle_check(&mut self, plane: u32) {
+    pub(crate) fn idle_check(&mut self, plane: Plane) {
         let Some(idle_after) = self.config.gc.idle_after else { return };
         let idle = self.flash.idle_since(plane);
         let due = idle.map(|since| since + idle_after);
         let later = due.filter(|&due| due > self.kernel.now);
-        self.ftl.planes[plane as usize].idle_check = later.is_some();
+        self.ftl.planes[plane].idle_check = later.is_some();
         if let Some(due) = later {
             // It has worked since the check was scheduled.
             self.kernel.events.push(due, Event::IdleCheck { plane });
         } else if idle.is_some()
-            && self.ftl.planes[plane as usize].collection.victim == NONE
-            && !self.ftl.planes[plane as usize].read_only
+            && self.ftl.planes[plane].collection.victim == NONE
+            && !self.ftl.planes[plane].read_only
             && self.ftl.blocks.free_blocks(plane) < self.ftl.idle_blocks
         {
             self.collect(plane);

@@ -12,6 +12,7 @@ use crate::ftl::program::classes_of_program;
 use crate::ftl::unit::WriteUnit;
 use crate::kernel::Kernel;
 use crate::kernel::pool::{Linked, List, NONE, Pool};
+use crate::number::Plane;
 
 /// Pages of each plane that may go before host units that somebody waits for and that do not
 /// fill a page, because they themselves are full. An estimate: enough for units of the rarer
@@ -82,9 +83,9 @@ impl Ftl {
 
     /// Puts a hot unit into its plane's queue.
     #[cold]
-    pub(crate) fn enqueue_hot(&mut self, unit: u32, plane: u32) {
+    pub(crate) fn enqueue_hot(&mut self, unit: u32, plane: Plane) {
         let class = self.units[unit].class;
-        let queues = &mut self.hot_queues[plane as usize];
+        let queues = &mut self.hot_queues[plane];
         match class {
             CLASS_COLLECTION => queues.collected_units += 1,
             _ => queues.host_units += 1,
@@ -94,8 +95,8 @@ impl Ftl {
 
     /// Puts hot units of `class` where cold ones wait, of which there are none left; false if
     /// there are no hot ones either.
-    pub(crate) fn take_hot_list(&mut self, plane: u32, class: u8) -> bool {
-        let Some(queues) = self.hot_queues.get_mut(plane as usize) else { return false };
+    pub(crate) fn take_hot_list(&mut self, plane: Plane, class: u8) -> bool {
+        let Some(queues) = self.hot_queues.get_mut(plane.index()) else { return false };
         let list = std::mem::replace(&mut queues.writes[usize::from(class)], List::EMPTY);
         let mut at = list.head;
         while at != NONE {
@@ -105,14 +106,14 @@ impl Ftl {
             }
             at = self.units[at].next();
         }
-        self.planes[plane as usize].queues.writes[usize::from(class)] = list;
+        self.planes[plane].queues.writes[usize::from(class)] = list;
         !list.is_empty()
     }
 
     /// Takes the first unit of `class` out of the queues of `plane`, whether hot or cold.
-    pub(crate) fn take_waiting(&mut self, plane: u32, class: u8) -> Option<u32> {
+    pub(crate) fn take_waiting(&mut self, plane: Plane, class: u8) -> Option<u32> {
         loop {
-            let queues = &mut self.planes[plane as usize].queues;
+            let queues = &mut self.planes[plane].queues;
             let list = &mut queues.writes[usize::from(class)];
             if let Some(unit) = self.units.pop_front(list) {
                 let u = &self.units[unit];
@@ -134,18 +135,18 @@ impl Ftl {
     }
 
     /// The first cold and the first hot unit of `class` that wait for `plane`.
-    fn heads(&self, plane: u32, class: u8) -> [u32; 2] {
+    fn heads(&self, plane: Plane, class: u8) -> [u32; 2] {
         let class = usize::from(class);
-        let cold = &self.planes[plane as usize].queues.writes[class];
-        [cold.head, self.hot_queues[plane as usize].writes[class].head]
+        let cold = &self.planes[plane].queues.writes[class];
+        [cold.head, self.hot_queues[plane].writes[class].head]
     }
 
     /// Of which heat the next page of `class` in `plane` is, if one can be programmed now. Full
     /// pages go first, the one whose first unit has waited longest before the other; then what
     /// must not wait.
-    fn heat_to_program(&self, kernel: &Kernel, plane: u32, class: u8) -> Option<usize> {
+    fn heat_to_program(&self, kernel: &Kernel, plane: Plane, class: u8) -> Option<usize> {
         let heads = self.heads(plane, class);
-        let (state, hot) = (&self.planes[plane as usize], &self.hot_queues[plane as usize]);
+        let (state, hot) = (&self.planes[plane], &self.hot_queues[plane]);
         let (units, is_due) = match class {
             CLASS_COLLECTION => {
                 let hot = hot.collected_units;
@@ -187,9 +188,14 @@ impl Ftl {
     /// Which blocks the next page of `class` in `plane` goes to, if one can be programmed now.
     #[cold]
     #[inline(never)]
-    pub(crate) fn stream_by_heat(&self, kernel: &Kernel, plane: u32, class: u8) -> Option<Stream> {
+    pub(crate) fn stream_by_heat(
+        &self,
+        kernel: &Kernel,
+        plane: Plane,
+        class: u8,
+    ) -> Option<Stream> {
         if class == CLASS_TABLES {
-            let waits = !self.planes[plane as usize].queues.writes[usize::from(class)].is_empty();
+            let waits = !self.planes[plane].queues.writes[usize::from(class)].is_empty();
             let can = waits && self.blocks.can_program(plane, Stream::Translation);
             return can.then_some(Stream::Translation);
         }
@@ -199,7 +205,7 @@ impl Ftl {
     /// The first unit of the next page of `class` in `plane`.
     #[cold]
     #[inline(never)]
-    pub(crate) fn first_by_heat(&self, kernel: &Kernel, plane: u32, class: u8) -> u32 {
+    pub(crate) fn first_by_heat(&self, kernel: &Kernel, plane: Plane, class: u8) -> u32 {
         let heat = match class {
             CLASS_TABLES => 0,
             _ => self.heat_to_program(kernel, plane, class).unwrap_or(0),
@@ -215,7 +221,7 @@ impl Drive {
     #[inline(never)]
     pub(super) fn take_units_by_heat(
         &mut self,
-        plane: u32,
+        plane: Plane,
         class: u8,
         stream: Stream,
         capacity: u32,

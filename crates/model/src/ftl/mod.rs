@@ -24,6 +24,7 @@ use crate::config::{Config, WriteFrontiers};
 use crate::fault::Faults;
 use crate::io::NamespaceId;
 use crate::kernel::pool::Pool;
+use crate::number::Plane;
 use crate::validate::Plan;
 use blocks::Blocks;
 use collection::PlaneState;
@@ -146,7 +147,7 @@ impl Ftl {
 
     /// The plane that `content` belongs to for ever.
     #[inline]
-    pub(crate) fn plane_of(&self, content: Content) -> u32 {
+    pub(crate) fn plane_of(&self, content: Content) -> Plane {
         match content {
             Content::Unit(unit) => {
                 let space = self.space_of(unit);
@@ -284,16 +285,16 @@ impl Ftl {
     }
 
     /// Units of hosts that wait to be programmed in `plane`.
-    pub(crate) fn host_units_waiting(&self, plane: u32) -> u32 {
-        self.planes[plane as usize].queues.host_units
+    pub(crate) fn host_units_waiting(&self, plane: Plane) -> u32 {
+        self.planes[plane].queues.host_units
     }
 
     /// One of them must not wait any longer for others to fill its page.
-    pub(crate) fn force(&mut self, plane: u32) {
-        self.planes[plane as usize].queues.forced += 1;
+    pub(crate) fn force(&mut self, plane: Plane) {
+        self.planes[plane].queues.forced += 1;
     }
 
-    pub(crate) fn free_blocks(&self, plane: u32) -> usize {
+    pub(crate) fn free_blocks(&self, plane: Plane) -> usize {
         self.blocks.free_blocks(plane)
     }
 

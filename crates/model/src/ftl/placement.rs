@@ -6,6 +6,7 @@
 
 use crate::config::Placement;
 use crate::drive::Drive;
+use crate::number::Plane;
 
 /// Where the writes of one namespace go.
 #[derive(Clone, Copy, Default)]
@@ -18,7 +19,7 @@ pub(crate) struct Stripe {
 
 impl Drive {
     /// The plane for a unit that sets out for flash.
-    pub(crate) fn place(&mut self, unit: u32) -> u32 {
+    pub(crate) fn place(&mut self, unit: u32) -> Plane {
         let namespace = self.ftl.namespace_index(unit);
         let Stripe { at, left } = self.ftl.stripes[namespace];
         let planes = &self.ftl.namespaces[namespace].planes;
@@ -41,24 +42,24 @@ impl Drive {
     }
 
     /// Units that a plane holds or will hold.
-    fn held(&self, plane: u32) -> u32 {
-        self.ftl.blocks.in_plane(plane) + self.ftl.planes[plane as usize].queues.host_units
+    fn held(&self, plane: Plane) -> u32 {
+        self.ftl.blocks.in_plane(plane) + self.ftl.planes[plane].queues.host_units
     }
 
     /// Whether a plane can take more data and still collect garbage.
-    fn has_room(&self, plane: u32) -> bool {
+    fn has_room(&self, plane: Plane) -> bool {
         self.takes_data(plane)
             && self.held(plane) + self.shape.units_per_page <= self.ftl.plane_room
     }
 
-    fn takes_data(&self, plane: u32) -> bool {
+    fn takes_data(&self, plane: Plane) -> bool {
         let dead = self.flash.is_dead(plane);
-        !dead && !self.ftl.planes[plane as usize].read_only
+        !dead && !self.ftl.planes[plane].read_only
     }
 
     /// The next plane after the one at `at` that has room; without any, the emptiest of those that
     /// take data at all.
-    fn next_with_room(&self, planes: &[u32], at: u32) -> u32 {
+    fn next_with_room(&self, planes: &[Plane], at: u32) -> u32 {
         let count = planes.len() as u32;
         let after = || (1..=count).map(|step| (at + step) % count);
         after()
@@ -75,13 +76,13 @@ impl Drive {
     /// The plane with room for which the fewest full pages wait, from the one after `at` on; among
     /// those, one whose die is idle. (Units that do not fill a page wait for others: a plane that
     /// has some must not be passed over for that.)
-    fn least_loaded(&self, planes: &[u32], at: u32) -> u32 {
+    fn least_loaded(&self, planes: &[Plane], at: u32) -> u32 {
         const NOTHING: (u32, bool) = (0, false);
         let (first, second) = planes.split_at(at as usize + 1);
         let after = (at + 1..).zip(second).chain((0..).zip(first));
         let mut best = None;
         for (at, &plane) in after {
-            let waiting = self.ftl.planes[plane as usize].queues.host_units;
+            let waiting = self.ftl.planes[plane].queues.host_units;
             let load = (waiting / self.shape.units_per_page, !self.flash.is_idle(plane));
             if best.is_none_or(|(least, _)| load < least) && self.has_room(plane) {
                 best = Some((load, at));

@@ -13,6 +13,7 @@ use crate::flash::queues::{CLASS_COLLECTION, CLASS_HOST, CLASS_TABLES};
 use crate::flash::scheduler::{Dropped, LaneAndChannel};
 use crate::kernel::Kernel;
 use crate::kernel::pool::{Linked, List, NONE};
+use crate::number::{Channel, Plane};
 use crate::observe::blame::HolderIndex;
 use mynah_stamp::Span;
 use std::hint::cold_path;
@@ -48,7 +49,7 @@ pub(super) fn classes_of_program(class: u8) -> impl Iterator<Item = u8> + Clone 
 impl Ftl {
     /// The page offset that the next program of `class` in `plane` has.
     #[inline(always)]
-    fn next_page(&self, plane: u32, class: u8, stream: Stream) -> u32 {
+    fn next_page(&self, plane: Plane, class: u8, stream: Stream) -> u32 {
         if self.plain_programs {
             return self.blocks.next_page(plane, stream);
         }
@@ -89,11 +90,11 @@ impl Ftl {
     }
 
     /// Whether a page of `class` that fills blocks of `stream` can be programmed in `plane` now.
-    fn can_join(&self, kernel: &Kernel, plane: u32, class: u8, stream: Stream) -> bool {
+    fn can_join(&self, kernel: &Kernel, plane: Plane, class: u8, stream: Stream) -> bool {
         if self.goes_by_heat() {
             return self.stream_by_heat(kernel, plane, class) == Some(stream);
         }
-        !self.planes[plane as usize].queues.writes[usize::from(class)].is_empty()
+        !self.planes[plane].queues.writes[usize::from(class)].is_empty()
             && self.can_program_waiting(plane, class)
     }
 }
@@ -102,7 +103,7 @@ impl Drive {
     /// A die of a channel can take a program: its page is filled, and those of other planes that
     /// may join it. Then the channel goes on, perhaps with another program.
     #[inline(never)]
-    pub(crate) fn start_program(&mut self, channel: u32, turn: ProgramTurn) {
+    pub(crate) fn start_program(&mut self, channel: Channel, turn: ProgramTurn) {
         self.fill_program(turn);
         if let Some(turn) = self.flash.grant_on(&mut self.kernel, &mut self.ftl, channel) {
             cold_path();
@@ -173,7 +174,7 @@ impl Drive {
     /// Takes units out of a plane's queue, gives them the plane's next page and maps them
     /// to it. Units that have become void on the way are dropped; if none is left no page
     /// is taken.
-    fn fill_page(&mut self, filling: &mut Filling, plane: u32) {
+    fn fill_page(&mut self, filling: &mut Filling, plane: Plane) {
         let (class, stream) = (filling.class, filling.stream);
         let pages = match self.ftl.plain_programs {
             true => 1,
@@ -214,7 +215,7 @@ impl Drive {
             if stream.is_host() && !whole_page {
                 self.kernel.observe.count().padded_units += u64::from(capacity - count);
                 if self.ftl.paced {
-                    self.ftl.planes[plane as usize].collection.host_page_programmed();
+                    self.ftl.planes[plane].collection.host_page_programmed();
                 }
             }
             if self.ftl.plain_programs || !self.ftl.scheme.is_in_place() {
@@ -237,7 +238,7 @@ impl Drive {
 
     /// Takes what a program carries out of its plane's queue; how many units.
     #[inline(always)]
-    fn take_units(&mut self, plane: u32, class: u8, capacity: u32) -> (List, u32) {
+    fn take_units(&mut self, plane: Plane, class: u8, capacity: u32) -> (List, u32) {
         let (mut chosen, mut count, mut used) = (List::EMPTY, 0, 0);
         'classes: for class in classes_of_program(class) {
             loop {
@@ -245,7 +246,7 @@ impl Drive {
                     break 'classes;
                 }
                 let ftl = &self.ftl;
-                let list = ftl.planes[plane as usize].queues.writes[usize::from(class)];
+                let list = ftl.planes[plane].queues.writes[usize::from(class)];
                 if list.is_empty() {
                     break;
                 }
@@ -272,11 +273,11 @@ impl Drive {
     /// Takes the first unit out of one of a plane's queues, which has one. `None`: it has become
     /// void on the way, and is dropped.
     #[inline(always)]
-    pub(super) fn take_first(&mut self, plane: u32, class: u8, hot: bool) -> Option<u32> {
+    pub(super) fn take_first(&mut self, plane: Plane, class: u8, hot: bool) -> Option<u32> {
         let ftl = &mut self.ftl;
-        let queues = &mut ftl.planes[plane as usize].queues;
+        let queues = &mut ftl.planes[plane].queues;
         let unit = match hot {
-            true => ftl.hot_queues[plane as usize].take(class, &mut ftl.units),
+            true => ftl.hot_queues[plane].take(class, &mut ftl.units),
             false => ftl.units.pop_front(&mut queues.writes[usize::from(class)]),
         };
         let unit = unit.expect("a unit");

@@ -11,6 +11,7 @@
 //! commands take and for what is counted.
 
 use crate::config::{Config, Dimension, Namespace};
+use crate::number::{Die, Plane, Planes};
 
 /// The flash array's shape in units.
 #[derive(Clone, Copy, Debug)]
@@ -103,14 +104,25 @@ impl Shape {
         self.planes as usize * self.units_per_plane as usize
     }
 
+    /// Every plane of the drive.
     #[inline]
-    pub(crate) fn die_of_plane(&self, plane: u32) -> u32 {
-        self.by_die.divide(plane)
+    pub(crate) fn all_planes(&self) -> Planes {
+        Planes::new(Plane(0), self.planes)
     }
 
     #[inline]
-    pub(crate) fn plane_of_slot(&self, slot: u32) -> u32 {
-        self.by_plane.divide(slot)
+    pub(crate) fn planes_of_die(&self, die: Die) -> Planes {
+        Planes::new(Plane(die.0 * self.planes_per_die), self.planes_per_die)
+    }
+
+    #[inline]
+    pub(crate) fn die_of_plane(&self, plane: Plane) -> Die {
+        Die(self.by_die.divide(plane.0))
+    }
+
+    #[inline]
+    pub(crate) fn plane_of_slot(&self, slot: u32) -> Plane {
+        Plane(self.by_plane.divide(slot))
     }
 
     /// Pages that so many units fill, the last perhaps in part.
@@ -165,8 +177,8 @@ impl Shape {
     }
 
     #[inline]
-    pub(crate) fn plane_of_block(&self, block: u32) -> u32 {
-        block / self.blocks_per_plane
+    pub(crate) fn plane_of_block(&self, block: u32) -> Plane {
+        Plane(block / self.blocks_per_plane)
     }
 }
 
@@ -210,7 +222,7 @@ pub(crate) struct NamespaceSpace {
     /// Its first translation page.
     pub(crate) translation_base: u32,
     /// Planes that successive pages' worth of units belong to, repeating.
-    pub(crate) planes: Vec<u32>,
+    pub(crate) planes: Vec<Plane>,
     /// Whether the data cache takes its writes, and holds what was read of it.
     pub(crate) caches_writes: bool,
     pub(crate) caches_reads: bool,
@@ -222,7 +234,7 @@ pub(crate) struct NamespaceSpace {
 impl NamespaceSpace {
     /// The plane of a unit counted from the namespace's start.
     #[inline]
-    pub(crate) fn plane_of(&self, unit: u32, units_per_page: u32) -> u32 {
+    pub(crate) fn plane_of(&self, unit: u32, units_per_page: u32) -> Plane {
         // A page holds a power of two of units.
         let group = unit >> units_per_page.trailing_zeros();
         self.planes[(group % self.planes.len() as u32) as usize]
@@ -233,12 +245,12 @@ impl NamespaceSpace {
     pub(crate) fn home_of(&self, unit: u32, shape: &Shape) -> u32 {
         let planes = self.planes.len() as u32;
         let at = (unit % planes) as usize;
-        self.planes[at] * shape.units_per_plane + self.offsets[at] + unit / planes
+        self.planes[at].0 * shape.units_per_plane + self.offsets[at] + unit / planes
     }
 }
 
 /// The planes a namespace may use, in the order in which pages are spread over them.
-pub(crate) fn planes_in_order(config: &Config, namespace: &Namespace) -> Vec<u32> {
+pub(crate) fn planes_in_order(config: &Config, namespace: &Namespace) -> Vec<Plane> {
     let g = config.geometry;
     let or_all = |ids: &[u32], count: u32| match ids {
         [] => (0..count).collect(),
@@ -269,8 +281,8 @@ pub(crate) fn planes_in_order(config: &Config, namespace: &Namespace) -> Vec<u32
                     Dimension::Plane => plane = id,
                 }
             }
-            ((channel * g.chips_per_channel + chip) * g.dies_per_chip + die) * g.planes_per_die
-                + plane
+            let die = (channel * g.chips_per_channel + chip) * g.dies_per_chip + die;
+            Plane(die * g.planes_per_die + plane)
         })
         .collect()
 }

@@ -5,6 +5,7 @@ use super::mapping::table::Content;
 use super::placement::Stripe;
 use super::unit::WriteUnit;
 use crate::config::Placement;
+use crate::number::Plane;
 use crate::observe::account::StateHash;
 use crate::state::{Reader, StateError, Writer, generator};
 use rand::Rng;
@@ -19,18 +20,24 @@ impl Ftl {
     }
 
     /// Whether a unit of the host may wait to be programmed in `plane`.
-    pub(crate) fn may_wait(&self, unit: u32, plane: u32, hot: bool, placement: Placement) -> bool {
+    pub(crate) fn may_wait(
+        &self,
+        unit: u32,
+        plane: Plane,
+        hot: bool,
+        placement: Placement,
+    ) -> bool {
         let fits = match placement {
             Placement::Static => plane == self.plane_of(Content::Unit(unit)),
             _ => self.space_of(unit).planes.contains(&plane),
         };
-        fits && !self.planes[plane as usize].read_only && (!hot || self.hotness.is_some())
+        fits && !self.planes[plane].read_only && (!hot || self.hotness.is_some())
     }
 
     /// Puts a unit of the host that waited, and nobody waits for, where it waited.
     pub(crate) fn queue_restored(&mut self, at: u32) {
         let &WriteUnit { plane, class, hot, .. } = self.unit(at);
-        let queues = &mut self.planes[plane as usize].queues;
+        let queues = &mut self.planes[plane].queues;
         queues.host_units += 1;
         self.full_pages.added(queues.host_units);
         if hot {

@@ -12,6 +12,7 @@ use crate::flash::queues::{CLASS_COLLECTION, CLASSES};
 use crate::flash::scheduler::Dropped;
 use crate::flash::work::UNSET;
 use crate::kernel::pool::{Linked, NONE};
+use crate::number::Plane;
 use mynah_stamp::Time;
 
 impl Ftl {
@@ -35,8 +36,8 @@ impl Ftl {
     }
 
     /// What a stop leaves of the collection of `plane`.
-    fn stop_collection(&mut self, plane: u32, keep: Keep) {
-        let state = &mut self.planes[plane as usize];
+    fn stop_collection(&mut self, plane: Plane, keep: Keep) {
+        let state = &mut self.planes[plane];
         let read_only = state.read_only;
         let stopped = std::mem::replace(state, PlaneState { read_only, ..PlaneState::default() });
         let stopped = stopped.collection;
@@ -47,10 +48,10 @@ impl Ftl {
                 let block = |slot| self.shape.block_of_slot(slot);
                 let slot = |unit| self.mapping.table.slot(unit);
                 let has_left = |unit| slot(unit).is_none_or(|slot| block(slot) != victim);
-                self.planes[plane as usize].collection = stopped.stop(has_left);
+                self.planes[plane].collection = stopped.stop(has_left);
             }
             Keep::Flash | Keep::WriteCache => {
-                if let Some(levelling) = self.blocks.levelling.get_mut(plane as usize) {
+                if let Some(levelling) = self.blocks.levelling.get_mut(plane.index()) {
                     *levelling = false;
                 }
                 if !stopped.is_over() {
@@ -69,7 +70,7 @@ impl Drive {
             Keep::Everything => self.ftl.mapping.stop(),
             Keep::Flash | Keep::WriteCache => self.ftl.mapping.power_cut(),
         }
-        for plane in 0..self.shape.planes {
+        for plane in self.shape.all_planes() {
             self.ftl.stop_collection(plane, keep);
             self.stop_moves(plane);
         }
@@ -77,7 +78,7 @@ impl Drive {
     }
 
     /// Fails every program that waits in `plane`.
-    pub(crate) fn fail_writes(&mut self, plane: u32) {
+    pub(crate) fn fail_writes(&mut self, plane: Plane) {
         for class in 0..CLASSES as u8 {
             if class != CLASS_COLLECTION || self.flash.is_dead(plane) {
                 self.fail_writes_of(plane, class);
@@ -86,7 +87,7 @@ impl Drive {
     }
 
     /// Fails every program of `class` that waits in `plane`.
-    pub(crate) fn fail_writes_of(&mut self, plane: u32, class: u8) {
+    pub(crate) fn fail_writes_of(&mut self, plane: Plane, class: u8) {
         while let Some(unit) = self.ftl.take_waiting(plane, class) {
             self.flash.program_taken(plane, class);
             self.ftl.units[unit].state = UnitState::Mapping;

@@ -1,5 +1,7 @@
 //! Whose flash work is: it goes to the flash with the work and comes back with its end.
 
+use crate::number::Plane;
+
 /// What becomes of the end of a flash read or erase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Token {
@@ -8,7 +10,7 @@ pub(crate) enum Token {
     /// The rest of a write unit that was overwritten in part.
     Rest { unit: u32 },
     /// A page that the collection of a plane moves.
-    Collect { plane: u32 },
+    Collect { plane: Plane },
     /// A translation page for those who miss one of its entries.
     Load { page: u32 },
     /// A translation page that is to be changed.

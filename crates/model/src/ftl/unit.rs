@@ -5,6 +5,7 @@ use crate::flash::work::UNSET;
 use crate::ftl::mapping::table::Content;
 use crate::kernel::pool::{Linked, NONE};
 use crate::kernel::recency::{Neighbours, Recent};
+use crate::number::Plane;
 use crate::observe::blame::HolderIndex;
 use mynah_stamp::{Span, Time};
 
@@ -67,7 +68,7 @@ pub(crate) struct WriteUnit {
     pub(crate) before: u32,
     pub(crate) order: u64,
     /// The plane in whose queue it is, or was last.
-    pub(crate) plane: u32,
+    pub(crate) plane: Plane,
     /// When a command brought its latest data; [`UNSET`]: before the drive's clock began.
     pub(crate) created: Time,
     pub(crate) queued: Time,
@@ -112,7 +113,7 @@ impl WriteUnit {
             from: NONE,
             before: 0,
             order: 0,
-            plane: NONE,
+            plane: Plane(NONE),
             created,
             queued: UNSET,
             started: UNSET,

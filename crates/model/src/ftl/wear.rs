@@ -6,6 +6,7 @@ use crate::drive::Drive;
 use crate::ftl::Ftl;
 use crate::kernel::Kernel;
 use crate::kernel::event::Event;
+use crate::number::Plane;
 use crate::observe::stats::WearState;
 use mynah_stamp::Span;
 use rand::Rng;
@@ -37,12 +38,12 @@ impl Ftl {
 impl Drive {
     /// How worn the drive is.
     pub(crate) fn wear_state(&self) -> WearState {
-        let ranges = || (0..self.shape.planes).map(|plane| self.ftl.blocks.wear_range(plane));
+        let ranges = || self.shape.all_planes().map(|plane| self.ftl.blocks.wear_range(plane));
         let spares = self
             .ftl
             .spare_blocks
             .iter()
-            .zip(0..)
+            .zip((0..).map(Plane))
             .map(|(&new, plane)| (new.saturating_sub(self.ftl.blocks.retired_of(plane)), new));
         // The smallest share; a plane that never had spare blocks has none to lose.
         let share = |(left, new): &(u32, u32)| match new {
@@ -74,13 +75,13 @@ impl Drive {
     /// free blocks are short, and a plane empties no more blocks than it has before the host
     /// writes again: what levelling itself causes could otherwise keep it going for ever.
     /// Returns whether levelling has begun.
-    pub(crate) fn level_if_needed(&mut self, plane: u32) -> bool {
+    pub(crate) fn level_if_needed(&mut self, plane: Plane) -> bool {
         let Some(threshold) = self.config.wear.static_threshold else { return false };
-        let state = &self.ftl.planes[plane as usize];
-        let turn = !std::mem::take(&mut self.ftl.levelled_last[plane as usize])
+        let state = &self.ftl.planes[plane];
+        let turn = !std::mem::take(&mut self.ftl.levelled_last[plane])
             || self.ftl.blocks.free_blocks(plane) >= self.ftl.blocks.start;
         let written = self.kernel.observe.counted().host_units_written;
-        let (at, count) = self.ftl.levelled[plane as usize];
+        let (at, count) = self.ftl.levelled[plane];
         let count = if at == written { count + 1 } else { 1 };
         let rests = count > self.shape.blocks_per_plane || self.ftl.write_protected;
         if !turn
@@ -95,19 +96,19 @@ impl Drive {
         self.kernel.observe.count().wear_levelling_runs += u64::from(self.shape.flash_planes);
         self.kernel.observe.count().levelling_units_moved +=
             u64::from(self.ftl.blocks.valid(block));
-        self.ftl.levelled_last[plane as usize] = true;
-        self.ftl.levelled[plane as usize] = (written, count);
-        self.ftl.blocks.levelling[plane as usize] = true;
+        self.ftl.levelled_last[plane] = true;
+        self.ftl.levelled[plane] = (written, count);
+        self.ftl.blocks.levelling[plane] = true;
         self.collect_block(plane, block);
         true
     }
 
     /// Whether `plane` cannot do without one more block: it has no spare ones left, or so many have
     /// gone one after the other that what is in the cache would soon find no free one.
-    pub(crate) fn needs_every_block(&self, plane: u32) -> bool {
+    pub(crate) fn needs_every_block(&self, plane: Plane) -> bool {
         let limited = self.config.wear.endurance.is_some();
         let no_spares =
-            limited && self.ftl.blocks.retired_of(plane) >= self.ftl.spare_blocks[plane as usize];
+            limited && self.ftl.blocks.retired_of(plane) >= self.ftl.spare_blocks[plane];
         let few_are_free = !self.ftl.scheme.moves_first()
             && self.ftl.blocks.free_blocks(plane) < self.blocks_for_cache();
         no_spares || few_are_free
@@ -126,7 +127,7 @@ impl Drive {
     /// are retired for their wear.
     pub(crate) fn protect(&mut self) {
         if !std::mem::replace(&mut self.ftl.write_protected, true) {
-            for plane in 0..self.shape.planes {
+            for plane in self.shape.all_planes() {
                 self.collect_if_needed(plane);
             }
         }

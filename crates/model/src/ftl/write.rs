@@ -11,6 +11,7 @@ use crate::flash::queues::{CLASS_COLLECTION, CLASS_TABLES};
 use crate::flash::scheduler::Dropped;
 use crate::io::Status;
 use crate::kernel::pool::{Linked, NONE};
+use crate::number::Plane;
 use crate::observe::blame::GARBAGE_COLLECTION;
 use mynah_stamp::{Span, Stage};
 
@@ -281,7 +282,7 @@ impl Drive {
     }
 
     /// Puts a unit into its plane's queue of programs.
-    pub(crate) fn enqueue_unit(&mut self, unit: u32, plane: u32) {
+    pub(crate) fn enqueue_unit(&mut self, unit: u32, plane: Plane) {
         let order = self.kernel.next_order();
         let now = self.kernel.now;
         let u = &mut self.ftl.units[unit];
@@ -289,7 +290,7 @@ impl Drive {
         u.queued = now;
         u.plane = plane;
         let (class, watched) = (u.class, u.watched);
-        let full = self.ftl.planes[plane as usize].read_only && class != CLASS_COLLECTION;
+        let full = self.ftl.planes[plane].read_only && class != CLASS_COLLECTION;
         let die = self.shape.die_of_plane(plane);
         if self.flash.is_dead_die(die) || full {
             self.flash.drop_later(Dropped::Unplaced(unit));
@@ -300,7 +301,7 @@ impl Drive {
         let u = &mut ftl.units[unit];
         u.state = UnitState::Queued;
         let forced = !u.cached || u.through;
-        let queues = &mut ftl.planes[plane as usize].queues;
+        let queues = &mut ftl.planes[plane].queues;
         match class {
             CLASS_TABLES => {}
             CLASS_COLLECTION => queues.collected_units += 1,

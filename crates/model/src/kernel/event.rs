@@ -8,6 +8,7 @@
 //! Lists of a slot are sorted by time and then by a sequence number, so events that come
 //! from the heap stand where they would have stood.
 
+use crate::number::{Channel, Die, Plane};
 use mynah_stamp::Time;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -36,13 +37,13 @@ pub(crate) enum Event {
     /// A unit's data have left the cache's DRAM for the flash.
     UnitOutOfDram { unit: u32 },
     /// What the channel carried is across.
-    ChannelDone { channel: u32 },
+    ChannelDone { channel: Channel },
     /// A die's array operation is done.
-    ArrayDone { die: u32 },
+    ArrayDone { die: Die },
     /// A page that was transferred has been decoded.
     Decoded { work: u32 },
     /// The same for one that could be suspended; it was if the die is at another number.
-    LongArrayDone { number: u16, die: u32 },
+    LongArrayDone { number: u16, die: Die },
     /// Read data has reached the host; only reported, never acted on.
     DataOutArrived { piece: u32 },
     /// A completion queue entry is visible to the host.
@@ -56,7 +57,7 @@ pub(crate) enum Event {
     /// A TRIM or format goes on with its next slice.
     TrimStep { command: u32 },
     /// A plane may have been idle long enough for idle garbage collection.
-    IdleCheck { plane: u32 },
+    IdleCheck { plane: Plane },
     /// An injected fault takes effect.
     Fault { index: u32 },
     /// The drive accepts commands again after a power cut.
@@ -400,7 +401,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn event(n: usize) -> Event {
-        Event::ArrayDone { die: n as u32 }
+        Event::ArrayDone { die: Die(n as u32) }
     }
 
     proptest! {

@@ -3,6 +3,7 @@
 
 use crate::drive::Drive;
 use crate::io::FlowId;
+use crate::number::Channel;
 use crate::observe::Observe;
 use crate::observe::blame::holder;
 use crate::observe::stats::Holder;
@@ -71,10 +72,10 @@ impl Observe {
     /// A channel is about to be free, from `at` on.
     #[cold]
     #[inline(never)]
-    pub(crate) fn note_channel(&mut self, channel: u32, at: Time) {
-        if let Some((by, start)) = self.ledger.channel_tenant(channel as usize) {
+    pub(crate) fn note_channel(&mut self, channel: Channel, at: Time) {
+        if let Some((by, start)) = self.ledger.channel_tenant(channel.index()) {
             let kind = ActivityKind::Transfer;
-            self.note(Activity { kind, index: channel, holder: holder(by), start, end: at });
+            self.note(Activity { kind, index: channel.0, holder: holder(by), start, end: at });
         }
     }
 

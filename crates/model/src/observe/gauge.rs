@@ -55,8 +55,8 @@ impl Drive {
     pub fn gauges(&self) -> Gauges {
         let free = |plane| self.ftl.free_blocks(plane);
         let mut gauges = Gauges {
-            free_blocks: (0..self.shape.planes).map(|plane| free(plane) as u64).sum(),
-            free_blocks_min: (0..self.shape.planes).map(free).min().unwrap_or(0) as u32,
+            free_blocks: self.shape.all_planes().map(|plane| free(plane) as u64).sum(),
+            free_blocks_min: self.shape.all_planes().map(free).min().unwrap_or(0) as u32,
             commands: self.host.commands_inside() as u32,
             cached_units: self.cache.as_ref().map_or(0, |cache| cache.len() as u32),
             ..Gauges::default()

@@ -4,6 +4,7 @@
 
 use crate::drive::Drive;
 use crate::ftl::space::Shape;
+use crate::number::Plane;
 use crate::observe::stats::Counters;
 
 /// Most marks that are kept. When there are as many, every other one is dropped.
@@ -106,8 +107,8 @@ impl TurnoverBooks {
         }
     }
 
-    fn collected(&mut self, plane: u32, counters: &Counters) {
-        self.collected[plane as usize] += 1;
+    fn collected(&mut self, plane: Plane, counters: &Counters) {
+        self.collected[plane] += 1;
         self.all += 1;
         if self.all >= self.next {
             self.marks.push(self.since(mark(counters, self.all)));
@@ -147,7 +148,7 @@ impl Drive {
         let books = &self.kernel.observe.turnover;
         let planes = books.free_before.iter().zip(&books.collected).enumerate();
         let planes = planes.map(|(plane, (&before, &collected))| {
-            let free = self.ftl.free_blocks(plane as u32) as u64;
+            let free = self.ftl.free_blocks(Plane(plane as u32)) as u64;
             let filled = (u64::from(before) + collected).saturating_sub(free);
             PlaneTurnover { filled, collected }
         });
@@ -156,7 +157,7 @@ impl Drive {
             planes,
             free_blocks: [
                 books.free_before.iter().map(|&free| u64::from(free)).sum(),
-                (0..self.shape.planes).map(|plane| self.ftl.free_blocks(plane) as u64).sum(),
+                self.shape.all_planes().map(|plane| self.ftl.free_blocks(plane) as u64).sum(),
             ],
             marks: books.marks.clone(),
             now: books.since(mark(&self.kernel.observe.counters, books.all)),
@@ -169,14 +170,14 @@ impl Drive {
     }
 
     pub(crate) fn restart_turnover(&mut self) {
-        let free = (0..self.shape.planes).map(|plane| self.ftl.free_blocks(plane) as u32);
+        let free = self.shape.all_planes().map(|plane| self.ftl.free_blocks(plane) as u32);
         self.kernel.observe.turnover =
             TurnoverBooks::new(free.collect(), &self.kernel.observe.counters, &self.shape);
     }
 
     /// A block of `plane` has been emptied, and is free again.
     #[inline]
-    pub(crate) fn count_turnover(&mut self, plane: u32) {
+    pub(crate) fn count_turnover(&mut self, plane: Plane) {
         self.kernel.observe.turnover.collected(plane, &self.kernel.observe.counters);
     }
 }
@@ -194,7 +195,7 @@ mod tests {
         for block in 0..10_000u64 {
             counters.flash_units_programmed += 30;
             counters.gc_units_moved += 20;
-            books.collected((block % 8) as u32, &counters);
+            books.collected(Plane((block % 8) as u32), &counters);
         }
         assert!((MARKS_MAX / 2 - 1..MARKS_MAX).contains(&books.marks.len()));
         let apart = |pair: &[Mark]| pair[1].collected - pair[0].collected;

@@ -7,6 +7,7 @@ mod superblock;
 use crate::config::{CollectionUnit, Gc, Wear, WriteFrontiers};
 use crate::ftl::space::Shape;
 use crate::kernel::pool::NONE;
+use crate::number::Plane;
 use crate::victim::{Choice, Declaration, Few, worth};
 use mynah_memory::prefetch;
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -148,8 +149,8 @@ impl Blocks {
     ) -> Blocks {
         let blocks = shape.planes * shape.blocks_per_plane;
         let (start, urgent) = gc.thresholds(shape.blocks_per_plane);
-        let free = |plane| {
-            let first = plane * shape.blocks_per_plane;
+        let free = |plane: Plane| {
+            let first = plane.0 * shape.blocks_per_plane;
             (first..first + shape.blocks_per_plane).collect()
         };
         let closed = Frontier { block: NONE, next_page: shape.pages_per_block };
@@ -165,7 +166,7 @@ impl Blocks {
             shape,
             valid: vec![INELIGIBLE; blocks as usize],
             erases: vec![wear.initial; blocks as usize],
-            free: (0..shape.planes).map(free).collect(),
+            free: shape.all_planes().map(free).collect(),
             frontiers: vec![[closed; STREAMS]; shape.planes as usize],
             read_frontiers: Vec::new(),
             cursor: vec![0; shape.planes as usize],
@@ -198,7 +199,7 @@ impl Blocks {
     }
 
     #[inline]
-    fn frontier_index(&self, plane: u32, stream: Stream) -> usize {
+    fn frontier_index(&self, plane: Plane, stream: Stream) -> usize {
         match self.sharing {
             Sharing::None => stream as usize,
             Sharing::All => 0,
@@ -210,30 +211,30 @@ impl Blocks {
     /// other open block where the right one is full and none is free: it has to go somewhere.
     #[cold]
     #[inline(never)]
-    fn index_by_heat(&self, plane: u32, stream: Stream) -> usize {
+    fn index_by_heat(&self, plane: Plane, stream: Stream) -> usize {
         let index = match stream {
             Stream::Host | Stream::Collected => 0,
             Stream::HotHost | Stream::HotCollected => 1,
             Stream::Translation => return 2,
         };
-        let frontiers = &self.frontiers[plane as usize];
+        let frontiers = &self.frontiers[plane];
         let is_full = |index: usize| frontiers[index].next_page == self.shape.pages_per_block;
         let elsewhere = stream.is_collected()
             && is_full(index)
-            && self.free[plane as usize].is_empty()
+            && self.free[plane].is_empty()
             && !is_full(1 - index);
         if elsewhere { 1 - index } else { index }
     }
 
     /// The block that `stream` fills in `plane`.
     #[inline]
-    pub(crate) fn frontier(&self, plane: u32, stream: Stream) -> Frontier {
-        self.frontiers[plane as usize][self.frontier_index(plane, stream)]
+    pub(crate) fn frontier(&self, plane: Plane, stream: Stream) -> Frontier {
+        self.frontiers[plane][self.frontier_index(plane, stream)]
     }
 
     /// The page offset that the next program of `stream` in `plane` would have.
     #[inline]
-    pub(crate) fn next_page(&self, plane: u32, stream: Stream) -> u32 {
+    pub(crate) fn next_page(&self, plane: Plane, stream: Stream) -> u32 {
         match self.frontier(plane, stream).next_page {
             page if page == self.shape.pages_per_block => 0,
             page => page,
@@ -244,7 +245,7 @@ impl Blocks {
     /// for collection; where both fill the same block, host writes may not use what
     /// collection took from the reserve.
     #[inline]
-    pub(crate) fn can_program(&self, plane: u32, stream: Stream) -> bool {
+    pub(crate) fn can_program(&self, plane: Plane, stream: Stream) -> bool {
         let (index, shared) = match self.sharing {
             Sharing::None => (stream as usize, false),
             Sharing::All => (0, true),
@@ -255,16 +256,16 @@ impl Blocks {
 
     #[cold]
     #[inline(never)]
-    fn can_program_by_heat(&self, plane: u32, stream: Stream) -> bool {
+    fn can_program_by_heat(&self, plane: Plane, stream: Stream) -> bool {
         let index = self.index_by_heat(plane, stream);
         self.has_room(plane, stream, index, stream != Stream::Translation)
     }
 
     /// Whether `stream` has room in the open block with this index, or may open another.
     #[inline(always)]
-    fn has_room(&self, plane: u32, stream: Stream, index: usize, shared: bool) -> bool {
-        let free = self.free[plane as usize].len();
-        let room = self.frontiers[plane as usize][index].next_page < self.shape.pages_per_block;
+    fn has_room(&self, plane: Plane, stream: Stream, index: usize, shared: bool) -> bool {
+        let free = self.free[plane].len();
+        let room = self.frontiers[plane][index].next_page < self.shape.pages_per_block;
         match (stream.is_collected(), room) {
             (true, true) => true,
             (true, false) => free >= 1,
@@ -274,19 +275,19 @@ impl Blocks {
     }
 
     /// Whether the host's data, whichever they are, can be programmed in `plane` now.
-    pub(crate) fn can_program_host(&self, plane: u32) -> bool {
+    pub(crate) fn can_program_host(&self, plane: Plane) -> bool {
         self.can_program(plane, Stream::Host)
             && (self.sharing != Sharing::Heat || self.can_program(plane, Stream::HotHost))
     }
 
     /// Takes the next page for `stream`; returns its first slot. Opens a block if needed.
     #[inline]
-    pub(crate) fn take_page(&mut self, plane: u32, stream: Stream) -> u32 {
+    pub(crate) fn take_page(&mut self, plane: Plane, stream: Stream) -> u32 {
         let index = self.frontier_index(plane, stream);
-        if self.frontiers[plane as usize][index].next_page == self.shape.pages_per_block {
+        if self.frontiers[plane][index].next_page == self.shape.pages_per_block {
             self.open_next(plane, stream);
         }
-        let frontier = &mut self.frontiers[plane as usize][index];
+        let frontier = &mut self.frontiers[plane][index];
         let slot = frontier.block * self.shape.units_per_block
             + frontier.next_page * self.shape.units_per_page;
         frontier.next_page += 1;
@@ -297,34 +298,34 @@ impl Blocks {
     /// Closes the full block of a frontier and opens a free one.
     #[cold]
     #[inline(never)]
-    fn open_next(&mut self, plane: u32, stream: Stream) {
+    fn open_next(&mut self, plane: Plane, stream: Stream) {
         let index = self.frontier_index(plane, stream);
-        let full = self.frontiers[plane as usize][index].block;
+        let full = self.frontiers[plane][index].block;
         if full != NONE {
             self.valid[full as usize] &= !INELIGIBLE;
             if stream == Stream::Translation && self.sharing != Sharing::All {
-                self.of_tables[plane as usize].push(full);
+                self.of_tables[plane].push(full);
             }
             if let Some(stamp) = self.stamps.get_mut(full as usize) {
                 *stamp = self.clock;
             }
         }
         let block = self.take_free_for(plane, stream).expect("a free block");
-        self.frontiers[plane as usize][index] = Frontier { block, next_page: 0 };
+        self.frontiers[plane][index] = Frontier { block, next_page: 0 };
         if let Some(superblocks) = &mut self.superblocks {
             superblocks.join(plane, index, block);
         }
     }
 
-    fn take_free_for(&mut self, plane: u32, stream: Stream) -> Option<u32> {
+    fn take_free_for(&mut self, plane: Plane, stream: Stream) -> Option<u32> {
         match self.dynamic || !self.levelling.is_empty() {
-            false => self.free[plane as usize].pop_front(),
+            false => self.free[plane].pop_front(),
             true => self.take_free_by_wear(plane, stream),
         }
     }
 
     /// Takes a free block of `plane`, if there is one.
-    pub(crate) fn take_free(&mut self, plane: u32) -> Option<u32> {
+    pub(crate) fn take_free(&mut self, plane: Plane) -> Option<u32> {
         self.take_free_for(plane, Stream::Host)
     }
 
@@ -335,10 +336,10 @@ impl Blocks {
 
     /// The free block to open where wear is levelled.
     #[cold]
-    fn take_free_by_wear(&mut self, plane: u32, stream: Stream) -> Option<u32> {
-        let free = &mut self.free[plane as usize];
+    fn take_free_by_wear(&mut self, plane: Plane, stream: Stream) -> Option<u32> {
+        let free = &mut self.free[plane];
         let wear = |at: &usize| self.erases[free[*at] as usize];
-        let levels = self.levelling.get(plane as usize).is_some_and(|&levels| levels);
+        let levels = self.levelling.get(plane.index()).is_some_and(|&levels| levels);
         // Nothing is worn less than a block that was never erased: the plane of a new drive has
         // thousands of them.
         let is_worn = free.front().is_some_and(|&block| self.erases[block as usize] > 0);
@@ -353,9 +354,9 @@ impl Blocks {
     }
 
     /// The least and the most erases of the blocks of `plane` that are not retired.
-    pub(crate) fn wear_range(&self, plane: u32) -> (u32, u32) {
+    pub(crate) fn wear_range(&self, plane: Plane) -> (u32, u32) {
         let blocks = self.shape.blocks_per_plane;
-        let all = (plane * blocks..(plane + 1) * blocks)
+        let all = (plane.0 * blocks..(plane.0 + 1) * blocks)
             .map(|block| (block, self.erases[block as usize]));
         let used = all.filter(|(block, _)| !self.is_retired(*block)).map(|(_, erases)| erases);
         used.fold((u32::MAX, 0), |(least, most), erases| (least.min(erases), most.max(erases)))
@@ -363,13 +364,13 @@ impl Blocks {
 
     /// If the wear of `plane` is about to differ by more than `threshold`: the least worn
     /// block with data, marked as the one to be collected.
-    pub(crate) fn take_least_worn(&mut self, plane: u32, threshold: u32) -> Option<u32> {
+    pub(crate) fn take_least_worn(&mut self, plane: Plane, threshold: u32) -> Option<u32> {
         let (least, most) = self.wear_range(plane);
         if least > most || most - least + 1 < threshold {
             return None;
         }
         let blocks = self.shape.blocks_per_plane;
-        let all = plane * blocks..(plane + 1) * blocks;
+        let all = plane.0 * blocks..(plane.0 + 1) * blocks;
         let with_data = all.filter(|&block| self.is_collectable(block));
         let coldest = with_data.min_by_key(|&block| self.erases[block as usize])?;
         if self.erases[coldest as usize] + threshold > most + 1 {
@@ -386,8 +387,8 @@ impl Blocks {
     }
 
     /// Valid units of a plane, where they are counted.
-    pub(crate) fn in_plane(&self, plane: u32) -> u32 {
-        self.in_plane[plane as usize]
+    pub(crate) fn in_plane(&self, plane: Plane) -> u32 {
+        self.in_plane[plane]
     }
 
     /// Whether an erase of `block` is one more than it endures.
@@ -400,16 +401,16 @@ impl Blocks {
         self.gone.get(block as usize).is_some_and(|&gone| gone)
     }
 
-    pub(crate) fn retired_of(&self, plane: u32) -> u32 {
+    pub(crate) fn retired_of(&self, plane: Plane) -> u32 {
         let of_plane = |block: &&u32| self.shape.plane_of_block(**block) == plane;
         self.retired.iter().filter(of_plane).count() as u32
     }
 
     /// Takes the next page for an address of `namespace` that is read without having been
     /// written, if there is one. As in MQSim, each namespace fills blocks of its own.
-    pub(crate) fn take_page_for_read(&mut self, plane: u32, namespace: usize) -> Option<u32> {
+    pub(crate) fn take_page_for_read(&mut self, plane: Plane, namespace: usize) -> Option<u32> {
         let planes = self.shape.planes as usize;
-        let at = namespace.checked_sub(1).map(|before| before * planes + plane as usize);
+        let at = namespace.checked_sub(1).map(|before| before * planes + plane.index());
         if let Some(at) = at {
             if self.read_frontiers.len() <= at {
                 let closed = Frontier { block: NONE, next_page: self.shape.pages_per_block };
@@ -425,9 +426,9 @@ impl Blocks {
         slot
     }
 
-    fn swap_read_frontier(&mut self, plane: u32, at: usize) {
+    fn swap_read_frontier(&mut self, plane: Plane, at: usize) {
         let index = self.frontier_index(plane, Stream::Host);
-        let host = &mut self.frontiers[plane as usize][index];
+        let host = &mut self.frontiers[plane][index];
         std::mem::swap(host, &mut self.read_frontiers[at]);
     }
 
@@ -476,7 +477,7 @@ impl Blocks {
     #[cold]
     #[inline(never)]
     fn follow(&mut self, block: u32, units: i64) {
-        if let Some(count) = self.in_plane.get_mut(self.shape.plane_of_block(block) as usize) {
+        if let Some(count) = self.in_plane.get_mut(self.shape.plane_of_block(block).index()) {
             *count = (i64::from(*count) + units) as u32;
         }
         if units < 0 && self.policy.follows_changes() {
@@ -489,7 +490,7 @@ impl Blocks {
     pub(crate) fn set_written(&mut self, block: u32, valid: u32, open: bool) {
         if !self.in_plane.is_empty() {
             let before = self.valid(block);
-            let plane = self.shape.plane_of_block(block) as usize;
+            let plane = self.shape.plane_of_block(block);
             self.in_plane[plane] = self.in_plane[plane] + valid - before;
         }
         self.valid[block as usize] = valid as u16 | if open { INELIGIBLE } else { 0 };
@@ -503,14 +504,14 @@ impl Blocks {
     }
 
     /// Makes a block the one that `stream` fills. One that is open already is closed.
-    pub(crate) fn open(&mut self, plane: u32, stream: Stream, frontier: Frontier) {
+    pub(crate) fn open(&mut self, plane: Plane, stream: Stream, frontier: Frontier) {
         let index = self.frontier_index(plane, stream);
         if let Some(superblocks) = &mut self.superblocks
-            && self.frontiers[plane as usize][index].block != frontier.block
+            && self.frontiers[plane][index].block != frontier.block
         {
             superblocks.join(plane, index, frontier.block);
         }
-        let before = std::mem::replace(&mut self.frontiers[plane as usize][index], frontier);
+        let before = std::mem::replace(&mut self.frontiers[plane][index], frontier);
         if before.block != NONE {
             self.valid[before.block as usize] &= !INELIGIBLE;
         }
@@ -530,9 +531,9 @@ impl Blocks {
 
     /// Chooses the block to collect in `plane` and marks it; `None` if no block would free
     /// a page.
-    pub(crate) fn take_victim(&mut self, plane: u32) -> Option<u32> {
+    pub(crate) fn take_victim(&mut self, plane: Plane) -> Option<u32> {
         let blocks = self.shape.blocks_per_plane;
-        let first = plane * blocks;
+        let first = plane.0 * blocks;
         if let Some(block) = self.spent_table_block(plane) {
             self.valid[block as usize] |= INELIGIBLE;
             return Some(block);
@@ -556,7 +557,7 @@ impl Blocks {
                 return None;
             }
         }
-        self.cursor[plane as usize] = (best + 1) % blocks;
+        self.cursor[plane] = (best + 1) % blocks;
         self.valid[block as usize] |= INELIGIBLE;
         Some(block)
     }
@@ -565,9 +566,9 @@ impl Blocks {
     /// first, whatever the policy. There are few such blocks, all their pages are rewritten soon,
     /// and a controller knows where those are; policies that draw blocks would leave them full of
     /// garbage for long.
-    fn spent_table_block(&self, plane: u32) -> Option<u32> {
+    fn spent_table_block(&self, plane: Plane) -> Option<u32> {
         let most = self.shape.units_per_block / SPENT_TABLE_BLOCK;
-        let of_tables = self.of_tables[plane as usize].iter().copied();
+        let of_tables = self.of_tables[plane].iter().copied();
         let least = of_tables.min_by_key(|&block| self.valid[block as usize])?;
         (u32::from(self.valid[least as usize]) <= most).then_some(least)
     }
@@ -576,11 +577,11 @@ impl Blocks {
     /// units if it takes none, or if nothing can be won of any.
     fn unless_all_valid(
         &mut self,
-        plane: u32,
+        plane: Plane,
         choose: impl FnOnce(&mut Blocks) -> Option<u32>,
     ) -> u32 {
         let least = self.least_valid(plane);
-        let first = plane * self.shape.blocks_per_plane;
+        let first = plane.0 * self.shape.blocks_per_plane;
         if u32::from(self.valid[(first + least) as usize]) >= self.valid_too_many() {
             return least;
         }
@@ -588,13 +589,13 @@ impl Blocks {
     }
 
     /// Valid units of the blocks of a plane.
-    fn counts(&self, plane: u32) -> &[u16] {
+    fn counts(&self, plane: Plane) -> &[u16] {
         let blocks = self.shape.blocks_per_plane as usize;
-        &self.valid[plane as usize * blocks..][..blocks]
+        &self.valid[plane.index() * blocks..][..blocks]
     }
 
     /// A block drawn among those with few enough valid units.
-    fn drawn(&mut self, plane: u32, few: Few) -> Option<u32> {
+    fn drawn(&mut self, plane: Plane, few: Few) -> Option<u32> {
         let too_many = self.valid_too_many();
         let limit = match few {
             Few::Any => u32::from(INELIGIBLE),
@@ -612,19 +613,19 @@ impl Blocks {
     }
 
     /// The block with the least stamp.
-    fn oldest(&self, plane: u32) -> Option<u32> {
-        let first = (plane * self.shape.blocks_per_plane) as usize;
+    fn oldest(&self, plane: Plane) -> Option<u32> {
+        let first = (plane.0 * self.shape.blocks_per_plane) as usize;
         let candidates = self.counts(plane).iter().zip(&self.stamps[first..]).zip(0..);
         let collectable = candidates.filter(|((valid, _), _)| **valid & INELIGIBLE == 0);
         collectable.min_by_key(|((_, stamp), _)| **stamp).map(|(_, block)| block)
     }
 
     /// The block that is worth most; the first from the cursor of equals.
-    fn most_worth(&self, plane: u32) -> Option<u32> {
+    fn most_worth(&self, plane: Plane) -> Option<u32> {
         let (units, too_many) = (self.shape.units_per_block, self.valid_too_many());
         let blocks = self.shape.blocks_per_plane;
-        let (first, counts) = ((plane * blocks) as usize, self.counts(plane));
-        let start = self.cursor[plane as usize];
+        let (first, counts) = ((plane.0 * blocks) as usize, self.counts(plane));
+        let start = self.cursor[plane];
         let (mut best, mut most) = (None, -1.0);
         for block in (start..blocks).chain(0..start) {
             let valid = u32::from(counts[block as usize]);
@@ -640,35 +641,35 @@ impl Blocks {
 
     /// A block drawn among those with less than `limit` valid units, counted from the plane's
     /// first; `None` if there is none.
-    fn random_with_less(&mut self, plane: u32, limit: u32) -> Option<u32> {
+    fn random_with_less(&mut self, plane: Plane, limit: u32) -> Option<u32> {
         let blocks = self.shape.blocks_per_plane;
         let fits = |valid: &u16| u32::from(*valid) < limit;
-        let counts = &self.valid[(plane * blocks) as usize..][..blocks as usize];
+        let counts = &self.valid[(plane.0 * blocks) as usize..][..blocks as usize];
         let candidates = counts.iter().filter(|valid| fits(valid)).count() as u32;
         if candidates == 0 {
             return None;
         }
         let drawn = self.draw(candidates);
-        let counts = &self.valid[(plane * blocks) as usize..][..blocks as usize];
+        let counts = &self.valid[(plane.0 * blocks) as usize..][..blocks as usize];
         let mut fitting = (0..blocks).filter(|&block| fits(&counts[block as usize]));
         fitting.nth(drawn as usize)
     }
 
     /// The block with the fewest valid units, counted from the plane's first.
-    fn least_valid(&self, plane: u32) -> u32 {
+    fn least_valid(&self, plane: Plane) -> u32 {
         let blocks = self.shape.blocks_per_plane as usize;
-        let counts = &self.valid[plane as usize * blocks..][..blocks];
+        let counts = &self.valid[plane.index() * blocks..][..blocks];
         let least = counts.iter().copied().min().unwrap_or(INELIGIBLE);
-        let (before, after) = counts.split_at(self.cursor[plane as usize] as usize);
+        let (before, after) = counts.split_at(self.cursor[plane] as usize);
         let found = after.iter().position(|&v| v == least).map(|at| at + before.len());
         found.or_else(|| before.iter().position(|&v| v == least)).unwrap_or(0) as u32
     }
 
     /// The best of `d` collectable blocks drawn at random; `None` if that many could not be
     /// found or none of them would free a page.
-    fn best_of_draws(&mut self, plane: u32, d: u32) -> Option<u32> {
+    fn best_of_draws(&mut self, plane: Plane, d: u32) -> Option<u32> {
         let blocks = self.shape.blocks_per_plane;
-        let first = plane * blocks;
+        let first = plane.0 * blocks;
         let (mut found, mut best) = (0, None);
         let mut least = self.valid_too_many() as u16;
         for _ in 0..16 * d + 64 {
@@ -700,7 +701,7 @@ impl Blocks {
         self.leave_superblock(block);
         self.leave_tables(block);
         self.erases[block as usize] += 1;
-        self.free[self.shape.plane_of_block(block) as usize].push_back(block);
+        self.free[self.shape.plane_of_block(block)].push_back(block);
     }
 
     fn leave_superblock(&mut self, block: u32) {
@@ -710,13 +711,13 @@ impl Blocks {
     }
 
     /// Blocks of `plane` that were filled with translation pages alone, for the invariants' check.
-    pub(crate) fn of_tables(&self, plane: u32) -> &[u32] {
-        &self.of_tables[plane as usize]
+    pub(crate) fn of_tables(&self, plane: Plane) -> &[u32] {
+        &self.of_tables[plane]
     }
 
     /// A block does not hold translation pages any more.
     fn leave_tables(&mut self, block: u32) {
-        self.of_tables[self.shape.plane_of_block(block) as usize].retain(|&it| it != block);
+        self.of_tables[self.shape.plane_of_block(block)].retain(|&it| it != block);
     }
 
     /// Takes a block out of use for ever.
@@ -735,16 +736,16 @@ impl Blocks {
     }
 
     pub(crate) fn is_free(&self, block: u32) -> bool {
-        self.free[self.shape.plane_of_block(block) as usize].contains(&block)
+        self.free[self.shape.plane_of_block(block)].contains(&block)
     }
 
-    pub(crate) fn free_blocks(&self, plane: u32) -> usize {
-        self.free[plane as usize].len()
+    pub(crate) fn free_blocks(&self, plane: Plane) -> usize {
+        self.free[plane].len()
     }
 
     /// Whether collection in `plane` goes before host I/O.
     #[inline]
-    pub(crate) fn is_urgent(&self, plane: u32) -> bool {
-        self.free[plane as usize].len() < self.urgent
+    pub(crate) fn is_urgent(&self, plane: Plane) -> bool {
+        self.free[plane].len() < self.urgent
     }
 }

@@ -2,6 +2,7 @@
 
 use super::{Blocks, Frontier, INELIGIBLE};
 use crate::kernel::pool::NONE;
+use crate::number::Plane;
 use crate::state::{Reader, StateError, Writer, generator};
 use rand::Rng;
 use std::collections::VecDeque;
@@ -54,14 +55,14 @@ impl Blocks {
         let damaged = |what: &str| Err(StateError::Damaged(what.into()));
         for plane in 0..planes {
             let free = input.numbers("free blocks", self.shape.blocks_per_plane as usize, last)?;
-            if free.iter().any(|&block| self.shape.plane_of_block(block) as usize != plane) {
+            if free.iter().any(|&block| self.shape.plane_of_block(block).index() != plane) {
                 return damaged("a free block of another plane");
             }
             self.free[plane] = VecDeque::from(free);
         }
         // What a drive has where no block is open; 0 where none ever is.
         let closed = self.frontiers.first().map_or(0, |streams| streams[0].next_page);
-        type PlaneOf<'a> = &'a dyn Fn(usize) -> u32;
+        type PlaneOf<'a> = &'a dyn Fn(usize) -> Plane;
         let mut frontiers = |count: usize, exact: bool, plane_of: PlaneOf<'_>| {
             let pages = self.shape.pages_per_block + 1;
             let blocks = input.numbers("open blocks", count, last + 1)?;
@@ -80,9 +81,9 @@ impl Blocks {
             open.collect::<Result<Vec<Frontier>, StateError>>()
         };
         let streams = self.frontiers.first().map_or(0, |streams| streams.len());
-        let open = frontiers(planes * streams, true, &|at| (at / streams) as u32)?;
+        let open = frontiers(planes * streams, true, &|at| Plane((at / streams) as u32))?;
         // One for each namespace after the first.
-        let reads = frontiers(planes << 16, false, &|at| (at % planes) as u32)?;
+        let reads = frontiers(planes << 16, false, &|at| Plane((at % planes) as u32))?;
         for (plane, open) in self.frontiers.iter_mut().zip(open.chunks(streams.max(1))) {
             plane.copy_from_slice(open);
         }
@@ -99,7 +100,7 @@ impl Blocks {
         for plane in 0..planes {
             let most = self.shape.blocks_per_plane as usize;
             let of_tables = input.numbers("blocks of tables", most, last)?;
-            if of_tables.iter().any(|&block| self.shape.plane_of_block(block) as usize != plane) {
+            if of_tables.iter().any(|&block| self.shape.plane_of_block(block).index() != plane) {
                 return damaged("a block of tables of another plane");
             }
             self.of_tables[plane] = of_tables;

@@ -8,6 +8,7 @@
 
 use super::{Blocks, INELIGIBLE, STREAMS};
 use crate::kernel::pool::NONE;
+use crate::number::Plane;
 use crate::observe::account::StateHash;
 use crate::state::{Reader, StateError, Writer};
 use crate::victim::{Choice, Few, worth};
@@ -66,10 +67,10 @@ impl Superblocks {
     }
 
     /// `block` is opened for frontier `index` of `plane`.
-    pub(super) fn join(&mut self, plane: u32, index: usize, block: u32) {
+    pub(super) fn join(&mut self, plane: Plane, index: usize, block: u32) {
         let first = self.first[index];
-        let turn = self.turns[plane as usize][index].max(first);
-        self.turns[plane as usize][index] = turn + 1;
+        let turn = self.turns[plane][index].max(first);
+        self.turns[plane][index] = turn + 1;
         let at = (turn - first) as usize;
         if at == self.open[index].len() {
             let planes = self.turns.len();
@@ -85,7 +86,7 @@ impl Superblocks {
             self.open[index].push_back(id);
         }
         let id = self.open[index][at];
-        self.all[id as usize].blocks[plane as usize] = block;
+        self.all[id as usize].blocks[plane] = block;
         self.of_block[block as usize] = id;
         while let Some(&id) = self.open[index].front() {
             let first = self.first[index];
@@ -101,10 +102,10 @@ impl Superblocks {
     }
 
     /// `block` of `plane` is free, or retired.
-    pub(super) fn leave(&mut self, plane: u32, block: u32) {
+    pub(super) fn leave(&mut self, plane: Plane, block: u32) {
         let id = std::mem::replace(&mut self.of_block[block as usize], NONE);
         if id != NONE {
-            self.all[id as usize].blocks[plane as usize] = NONE;
+            self.all[id as usize].blocks[plane] = NONE;
             self.drop_if_empty(id);
         }
     }
@@ -119,7 +120,7 @@ impl Superblocks {
 
     /// Puts blocks that were written before any turn into superblocks: those of all planes with
     /// the same `number`.
-    pub(super) fn put_together(&mut self, numbered: impl Iterator<Item = (u32, u32, u32)>) {
+    pub(super) fn put_together(&mut self, numbered: impl Iterator<Item = (u32, Plane, u32)>) {
         let before = self.all.len() as u32;
         for (number, plane, block) in numbered {
             let id = before + number;
@@ -127,7 +128,7 @@ impl Superblocks {
                 let blocks = vec![NONE; self.turns.len()];
                 self.all.push(Superblock { blocks, is_open: false });
             }
-            self.all[id as usize].blocks[plane as usize] = block;
+            self.all[id as usize].blocks[plane] = block;
             self.of_block[block as usize] = id;
         }
         (before..self.all.len() as u32).for_each(|id| self.drop_if_empty(id));
@@ -246,7 +247,7 @@ impl Blocks {
     /// Chooses a superblock with a block in `plane` and marks its blocks in the planes that are
     /// `usable`; returns them, or `None` if none of these superblocks would free a page. One
     /// whose blocks have all been filled goes before one that planes still fill.
-    pub(crate) fn take_superblock(&mut self, plane: u32, usable: &[bool]) -> Option<Vec<u32>> {
+    pub(crate) fn take_superblock(&mut self, plane: Plane, usable: &[bool]) -> Option<Vec<u32>> {
         let complete = self.candidates(plane, usable, true);
         let chosen = match self.choose_superblock(&complete) {
             None => {
@@ -260,7 +261,7 @@ impl Blocks {
         for &block in &blocks {
             self.valid[block as usize] |= INELIGIBLE;
         }
-        self.cursor[plane as usize] = (blocks[0] + 1) % self.shape.blocks_per_plane;
+        self.cursor[plane] = (blocks[0] + 1) % self.shape.blocks_per_plane;
         Some(blocks)
     }
 
@@ -278,16 +279,16 @@ impl Blocks {
 
     /// The superblocks with a block in `plane` of which something can be won, those that are
     /// `complete` or all.
-    fn candidates(&self, plane: u32, usable: &[bool], complete: bool) -> Vec<Candidate> {
+    fn candidates(&self, plane: Plane, usable: &[bool], complete: bool) -> Vec<Candidate> {
         let Some(superblocks) = &self.superblocks else { return vec![] };
         let count = self.shape.blocks_per_plane;
-        let first = plane * count;
+        let first = plane.0 * count;
         let units = self.shape.units_per_block;
         let program = self.shape.units_per_page * self.shape.pages_per_program;
         let mut all = vec![];
         // From the cursor on, so that ties take turns.
         for at in 0..count {
-            let block = first + (self.cursor[plane as usize] + at) % count;
+            let block = first + (self.cursor[plane] + at) % count;
             let id = superblocks.of_block[block as usize];
             if id == NONE || !self.is_collectable(block) {
                 continue;
@@ -372,7 +373,7 @@ impl Blocks {
     /// order given: the first of all planes together, and so on.
     pub(crate) fn put_together(&mut self, planes: &[Vec<u32>]) {
         if let Some(superblocks) = &mut self.superblocks {
-            let numbered = (0..).zip(planes).flat_map(|(plane, blocks)| {
+            let numbered = (0..).map(Plane).zip(planes).flat_map(|(plane, blocks)| {
                 (0..).zip(blocks).map(move |(number, &block)| (number, plane, block))
             });
             superblocks.put_together(numbered);

@@ -24,6 +24,7 @@ use crate::ftl::space::{Divisor, Shape};
 use crate::ftl::token::Token;
 use crate::ftl::unit::WriteUnit;
 use crate::kernel::pool::NONE;
+use crate::number::Plane;
 use crate::observe::blame::MAPPING_TABLE;
 use crate::state::{Reader, StateError, Writer};
 use crate::validate::Plan;
@@ -229,7 +230,7 @@ impl Ftl {
     }
 
     /// Puts one translation page into `plane` without taking any time.
-    pub(crate) fn place_translation_page(&mut self, page: u32, plane: u32) {
+    pub(crate) fn place_translation_page(&mut self, page: u32, plane: Plane) {
         let slot = self.blocks.take_page(plane, Stream::Translation);
         let weight = self.shape.units_per_page;
         if let Some(before) = self.mapping.table.map(Content::TranslationPage(page), slot) {
@@ -255,7 +256,7 @@ impl Ftl {
         let mut pages = vec![vec![]; self.shape.planes as usize];
         for page in 0..self.mapping.table.translation_pages() {
             if let Some(slot) = self.mapping.table.translation_slot(page) {
-                pages[self.shape.plane_of_slot(slot) as usize].push((page, slot));
+                pages[self.shape.plane_of_slot(slot)].push((page, slot));
             }
         }
         for mut pages in pages {
@@ -386,7 +387,7 @@ impl Drive {
         let Some(cached) = &self.ftl.mapping.cached else { return };
         if cached.config.write_back {
             let plane = self.shape.plane_of_slot(self.ftl.units[at].from);
-            self.ftl.planes[plane as usize].collection.moved.push(unit);
+            self.ftl.planes[plane].collection.moved.push(unit);
             return;
         }
         // MQSim caches each entry as it moves the page (GC_and_WL_Unit_Page_Level.cpp calls
@@ -404,8 +405,8 @@ impl Drive {
 
     /// All that the collection of `plane` moves has been moved: the cached tables learn of it,
     /// translation page by translation page. Returns how many of those are to be written.
-    pub(crate) fn tables_follow(&mut self, plane: u32) -> u32 {
-        let collection = &mut self.ftl.planes[plane as usize].collection;
+    pub(crate) fn tables_follow(&mut self, plane: Plane) -> u32 {
+        let collection = &mut self.ftl.planes[plane].collection;
         if collection.moved.is_empty() {
             return 0;
         }
@@ -426,7 +427,7 @@ impl Drive {
             rest = others;
         }
         moved.clear();
-        self.ftl.planes[plane as usize].collection.moved = moved;
+        self.ftl.planes[plane].collection.moved = moved;
         writes
     }
 
@@ -640,7 +641,7 @@ mod tests {
             let pages: BTreeSet<u32> =
                 moved.iter().map(|&unit| drive.ftl.translation_page(unit, by_page)).collect();
             drive.ftl.planes[0].collection.moved = moved.clone();
-            let writes = drive.tables_follow(0);
+            let writes = drive.tables_follow(Plane(0));
             prop_assert!(writes as usize <= pages.len(), "{writes} for {} pages", pages.len());
             let cached = drive.ftl.mapping.cached.as_mut().expect("a cached table");
             prop_assert!(cached.flights.len() <= writes as usize);
@@ -667,6 +668,6 @@ mod tests {
         assert!(held > 32, "{held}");
         // 128 units of two translation pages, which would displace as many dirty entries.
         drive.ftl.planes[0].collection.moved = (5056..5184).collect();
-        assert!(drive.tables_follow(0) <= 3);
+        assert!(drive.tables_follow(Plane(0)) <= 3);
     }
 }

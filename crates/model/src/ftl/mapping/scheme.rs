@@ -8,6 +8,7 @@ use crate::drive::Drive;
 use crate::ftl::Ftl;
 use crate::ftl::blocks::{Blocks, Stream};
 use crate::ftl::space::{NamespaceSpace, Shape};
+use crate::number::{Die, Plane};
 use crate::observe::account::StateHash;
 use crate::state::{Reader, StateError, Writer};
 
@@ -87,7 +88,7 @@ impl Scheme {
     }
 
     /// The blocks of a plane that the mapping itself has taken.
-    pub(crate) fn blocks_taken(&self, plane: u32) -> Vec<u32> {
+    pub(crate) fn blocks_taken(&self, plane: Plane) -> Vec<u32> {
         self.hybrid().map_or(vec![], |hybrid| hybrid.used_in(plane))
     }
 
@@ -124,7 +125,7 @@ impl Ftl {
     /// Whether there is a place now for the first of what waits in `plane` in `class`, which fills
     /// blocks of `stream`.
     #[inline]
-    pub(crate) fn has_place(&self, plane: u32, class: u8, stream: Stream) -> bool {
+    pub(crate) fn has_place(&self, plane: Plane, class: u8, stream: Stream) -> bool {
         match &self.scheme {
             Scheme::Page | Scheme::InPlace => self.blocks.can_program(plane, stream),
             Scheme::Hybrid(hybrid) => self.can_program_in_pool(hybrid, plane, class),
@@ -133,11 +134,11 @@ impl Ftl {
 
     /// The page offset of its program.
     #[inline(never)]
-    pub(crate) fn next_page_otherwise(&self, plane: u32, class: u8, stream: Stream) -> u32 {
+    pub(crate) fn next_page_otherwise(&self, plane: Plane, class: u8, stream: Stream) -> u32 {
         match &self.scheme {
             Scheme::Page => self.blocks.next_page(plane, stream),
             Scheme::InPlace => {
-                let list = self.planes[plane as usize].queues.writes[usize::from(class)];
+                let list = self.planes[plane].queues.writes[usize::from(class)];
                 self.shape.page_of_slot(self.home_of(self.units[list.head].content))
             }
             Scheme::Hybrid(hybrid) => self.next_page_in_pool(hybrid, plane, class),
@@ -148,7 +149,7 @@ impl Ftl {
     #[inline(never)]
     pub(crate) fn take_pages(
         &mut self,
-        plane: u32,
+        plane: Plane,
         class: u8,
         stream: Stream,
         first: u32,
@@ -169,7 +170,7 @@ impl Ftl {
 
     /// The place of a unit that is laid down without taking any time, where that is not for open
     /// blocks to say.
-    pub(crate) fn place_at_once(&mut self, unit: u32, plane: u32) -> Option<u32> {
+    pub(crate) fn place_at_once(&mut self, unit: u32, plane: Plane) -> Option<u32> {
         match &mut self.scheme {
             Scheme::Page => None,
             Scheme::InPlace => Some(self.home_of(Content::Unit(unit))),
@@ -181,7 +182,7 @@ impl Ftl {
 impl Drive {
     /// The first of what waits in `plane` to be programmed may have changed.
     #[inline]
-    pub(crate) fn first_to_program_changed(&mut self, plane: u32) {
+    pub(crate) fn first_to_program_changed(&mut self, plane: Plane) {
         if self.ftl.scheme.hybrid().is_some() {
             self.merge_if_needed(plane);
         }
@@ -189,7 +190,7 @@ impl Drive {
 
     /// A page that is moved has been read.
     #[inline]
-    pub(crate) fn moved_page_read(&mut self, plane: u32, slot: u32) {
+    pub(crate) fn moved_page_read(&mut self, plane: Plane, slot: u32) {
         match self.ftl.scheme {
             Scheme::Page | Scheme::InPlace => self.page_collected(plane, slot),
             Scheme::Hybrid(_) => self.source_read(plane, slot),
@@ -197,7 +198,7 @@ impl Drive {
     }
 
     /// A page that is moved is in its die's register, and the command to program it has been sent.
-    pub(crate) fn moved_page_in_register(&mut self, die: u32, work: u32) {
+    pub(crate) fn moved_page_in_register(&mut self, die: Die, work: u32) {
         let (plane, from) = (self.flash.work(work).plane, self.flash.work(work).slot);
         self.flash.give_back(work);
         match self.ftl.scheme {
@@ -208,7 +209,7 @@ impl Drive {
 
     /// A unit that is moved has been programmed, or is void.
     #[inline]
-    pub(crate) fn moved_unit_done(&mut self, plane: u32) {
+    pub(crate) fn moved_unit_done(&mut self, plane: Plane) {
         match self.ftl.scheme {
             Scheme::Page | Scheme::InPlace => self.collected_unit_done(plane),
             Scheme::Hybrid(_) => self.copied(plane),
@@ -216,7 +217,7 @@ impl Drive {
     }
 
     /// A unit that is moved could not be programmed; false if it is to be tried again.
-    pub(crate) fn move_failed(&mut self, plane: u32, unit: u32) -> bool {
+    pub(crate) fn move_failed(&mut self, plane: Plane, unit: u32) -> bool {
         match self.ftl.scheme {
             Scheme::Page | Scheme::InPlace => false,
             Scheme::Hybrid(_) => {
@@ -235,7 +236,7 @@ impl Drive {
     }
 
     /// A block of `plane` has been erased.
-    pub(crate) fn block_is_won(&mut self, plane: u32) {
+    pub(crate) fn block_is_won(&mut self, plane: Plane) {
         match self.ftl.scheme {
             Scheme::Page | Scheme::InPlace => self.collection_ends(plane),
             Scheme::Hybrid(_) => self.erased_in_pool(plane),
@@ -243,12 +244,12 @@ impl Drive {
     }
 
     /// A die has failed: what was to be moved in it beside collections stays as it is.
-    pub(crate) fn abandon_moves(&mut self, plane: u32) {
+    pub(crate) fn abandon_moves(&mut self, plane: Plane) {
         self.abandon_merge(plane);
     }
 
     /// A stop: what was being moved beside collections is where it was.
-    pub(crate) fn stop_moves(&mut self, plane: u32) {
+    pub(crate) fn stop_moves(&mut self, plane: Plane) {
         self.stop_merge(plane);
     }
 }

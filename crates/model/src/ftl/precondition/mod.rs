@@ -18,6 +18,7 @@ use crate::ftl::blocks::{Frontier, Stream};
 use crate::ftl::mapping::table::Content;
 use crate::io::NamespaceId;
 use crate::kernel::pool::NONE;
+use crate::number::Plane;
 use crate::steady::analytic::MAX_UNITS_PER_BLOCK;
 use crate::steady::ordered::{Kind, Ordered};
 pub use crate::steady::pool::Order;
@@ -210,7 +211,7 @@ impl Drive {
         let together = self.config.gc.unit == CollectionUnit::Superblock;
         let alike = random.clone();
         let mut full_blocks = vec![vec![]; self.shape.planes as usize];
-        for plane in 0..self.shape.planes {
+        for plane in self.shape.all_planes() {
             let here = self.classes_of_plane(plane, classes, heats);
             if here.is_empty() {
                 continue;
@@ -260,7 +261,7 @@ impl Drive {
                 random = drawn;
             }
             let ordered = state.ordered.as_ref();
-            full_blocks[plane as usize] = self.realise(
+            full_blocks[plane] = self.realise(
                 plane,
                 &here,
                 heats,
@@ -394,7 +395,7 @@ impl Drive {
     }
 
     /// Maps `unit` to the next page of its plane's open block.
-    fn lay_down(&mut self, unit: u32, plane: u32) {
+    fn lay_down(&mut self, unit: u32, plane: Plane) {
         if let Some(slot) = self.ftl.place_at_once(unit, plane) {
             self.ftl.mapping.table.map(Content::Unit(unit), slot);
             self.ftl.blocks.add_valid(self.shape.block_of_slot(slot), 1);
@@ -421,7 +422,7 @@ impl Drive {
 
     pub(in crate::ftl) fn classes_of_plane(
         &self,
-        plane: u32,
+        plane: Plane,
         classes: &[DriveClass],
         heats: &[(NamespaceId, Heat)],
     ) -> Vec<PlaneClass> {
@@ -447,7 +448,7 @@ impl Drive {
     /// Calls `each` for every run of units of `class` that belong to `plane`, in order.
     pub(in crate::ftl) fn groups_on_plane(
         &self,
-        plane: u32,
+        plane: Plane,
         class: PlaneClass,
         mut each: impl FnMut(u32, u32),
     ) {
@@ -465,7 +466,12 @@ impl Drive {
         }
     }
 
-    fn units_on_plane(&self, plane: u32, class: PlaneClass, heats: &[(NamespaceId, Heat)]) -> u64 {
+    fn units_on_plane(
+        &self,
+        plane: Plane,
+        class: PlaneClass,
+        heats: &[(NamespaceId, Heat)],
+    ) -> u64 {
         if class.heat.is_some() {
             let mut count = 0;
             self.groups_on_plane(plane, class, |from, to| {
@@ -487,7 +493,7 @@ impl Drive {
     }
 
     /// The abstract pool that behaves as `plane` does.
-    fn pool_of_plane(&self, plane: u32, classes: &[PlaneClass], counts: &[u64]) -> Pool {
+    fn pool_of_plane(&self, plane: Plane, classes: &[PlaneClass], counts: &[u64]) -> Pool {
         // A block whose collection keeps pace with writes is neither free nor full all the while.
         let free = match self.config.gc.paced {
             true => self.ftl.blocks.start,
@@ -541,10 +547,10 @@ impl Drive {
         let mut pages = vec![vec![]; self.shape.planes as usize];
         for page in 0..self.ftl.mapping.table.translation_pages() {
             if let Some(slot) = self.ftl.mapping.table.translation_slot(page) {
-                pages[self.shape.plane_of_slot(slot) as usize].push(page);
+                pages[self.shape.plane_of_slot(slot)].push(page);
             }
         }
-        for (plane, pages) in (0..).zip(pages).filter(|(_, pages)| !pages.is_empty()) {
+        for (plane, pages) in (0..).map(Plane).zip(pages).filter(|(_, pages)| !pages.is_empty()) {
             let rewritten = below(random, self.shape.pages_per_block) as usize;
             for &page in pages.iter().cycle().take(rewritten) {
                 self.ftl.place_translation_page(page, plane);
@@ -555,7 +561,7 @@ impl Drive {
     /// Gives `plane` blocks of the given compositions; returns those that are full, in order.
     fn realise(
         &mut self,
-        plane: u32,
+        plane: Plane,
         classes: &[PlaneClass],
         heats: &[(NamespaceId, Heat)],
         (compositions, ordered): (&[BlockComposition], Option<&Ordered>),
@@ -566,7 +572,7 @@ impl Drive {
         scratch.slots.iter_mut().for_each(Vec::clear);
         scratch.slots.resize(classes.len(), Vec::new());
         for composition in compositions {
-            let Some(block) = self.ftl.blocks.free[plane as usize].pop_front() else { break };
+            let Some(block) = self.ftl.blocks.free[plane].pop_front() else { break };
             let written = u32::from(composition.written);
             let stream = match composition.role {
                 BlockRole::Full => None,

@@ -9,6 +9,7 @@ use super::{CLASSES_MAX, PlaneClass, Scratch, below};
 use crate::drive::Drive;
 use crate::ftl::mapping::table::Content;
 use crate::io::NamespaceId;
+use crate::number::Plane;
 use crate::steady::ordered::{Kind, Ordered, Part};
 use crate::steady::pool::BlockComposition;
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -93,7 +94,7 @@ impl Drive {
     /// Maps the units of a class that is rewritten in order, by their addresses.
     pub(super) fn map_in_order(
         &mut self,
-        plane: u32,
+        plane: Plane,
         class: PlaneClass,
         at: usize,
         heats: &[(NamespaceId, super::Heat)],

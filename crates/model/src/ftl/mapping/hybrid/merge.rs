@@ -22,6 +22,7 @@ use crate::ftl::mapping::table::Content;
 use crate::ftl::token::Token;
 use crate::ftl::unit::WriteUnit;
 use crate::kernel::pool::NONE;
+use crate::number::{Die, Plane};
 use crate::observe::blame::GARBAGE_COLLECTION;
 use mynah_stamp::Span;
 use std::collections::VecDeque;
@@ -29,8 +30,8 @@ use std::collections::VecDeque;
 impl Ftl {
     /// Where the first of what waits in `plane` to be programmed goes, and which page of its
     /// block that is. What has become void is dropped: it has no page.
-    fn place_of_first(&self, hybrid: &Hybrid, plane: u32, class: u8) -> (Place, u32) {
-        let unit = self.planes[plane as usize].queues.writes[usize::from(class)].head;
+    fn place_of_first(&self, hybrid: &Hybrid, plane: Plane, class: u8) -> (Place, u32) {
+        let unit = self.planes[plane].queues.writes[usize::from(class)].head;
         if unit == NONE {
             return (Place::Nowhere, NONE);
         }
@@ -41,7 +42,7 @@ impl Ftl {
         if class == CLASS_COLLECTION {
             return (Place::Data, hybrid.split(home).1);
         }
-        if hybrid.pools[plane as usize].merge.is_some() {
+        if hybrid.pools[plane].merge.is_some() {
             return (Place::AfterRandom, NONE);
         }
         hybrid.place(home, self.blocks.free_blocks(plane))
@@ -53,7 +54,7 @@ impl Ftl {
     pub(in crate::ftl::mapping) fn can_program_in_pool(
         &self,
         hybrid: &Hybrid,
-        plane: u32,
+        plane: Plane,
         class: u8,
     ) -> bool {
         self.place_of_first(hybrid, plane, class).0.is_now()
@@ -63,7 +64,7 @@ impl Ftl {
     pub(in crate::ftl::mapping) fn next_page_in_pool(
         &self,
         hybrid: &Hybrid,
-        plane: u32,
+        plane: Plane,
         class: u8,
     ) -> u32 {
         self.place_of_first(hybrid, plane, class).1
@@ -72,7 +73,7 @@ impl Ftl {
     /// Gives a page that is about to be programmed in `plane` its slot.
     pub(in crate::ftl::mapping) fn take_page_in_pool(
         &mut self,
-        plane: u32,
+        plane: Plane,
         class: u8,
         unit: u32,
     ) -> u32 {
@@ -81,11 +82,11 @@ impl Ftl {
         let Some(hybrid) = self.scheme.hybrid_mut() else { return NONE };
         if class == CLASS_COLLECTION {
             let page = hybrid.split(home).1;
-            let merge = hybrid.pools[plane as usize].merge.as_ref();
+            let merge = hybrid.pools[plane].merge.as_ref();
             let block = merge.and_then(|merge| merge.copy.as_ref()).map_or(NONE, |copy| copy.block);
             return self.shape.first_slot_of_block(block) + page;
         }
-        hybrid.pools[plane as usize].programs += 1;
+        hybrid.pools[plane].programs += 1;
         let free = blocks.free_blocks(plane);
         hybrid.take(home, free, || blocks.take_free(plane).expect("a free block"))
     }
@@ -93,7 +94,7 @@ impl Ftl {
 
 impl Ftl {
     /// Gives a unit its slot without taking any time.
-    pub(in crate::ftl::mapping) fn lay_down_in_pool(&mut self, unit: u32, plane: u32) -> u32 {
+    pub(in crate::ftl::mapping) fn lay_down_in_pool(&mut self, unit: u32, plane: Plane) -> u32 {
         let home = self.home_of(Content::Unit(unit));
         let blocks = &mut self.blocks;
         let Some(hybrid) = self.scheme.hybrid_mut() else { return NONE };
@@ -103,11 +104,11 @@ impl Ftl {
 }
 
 impl Drive {
-    fn pool(&mut self, plane: u32) -> Option<&mut Pool> {
-        self.ftl.scheme.hybrid_mut().and_then(|hybrid| hybrid.pools.get_mut(plane as usize))
+    fn pool(&mut self, plane: Plane) -> Option<&mut Pool> {
+        self.ftl.scheme.hybrid_mut().and_then(|hybrid| hybrid.pools.get_mut(plane.index()))
     }
 
-    fn copy(&mut self, plane: u32) -> Option<&mut Copy> {
+    fn copy(&mut self, plane: Plane) -> Option<&mut Copy> {
         self.pool(plane)?.merge.as_mut()?.copy.as_mut()
     }
 
@@ -115,11 +116,11 @@ impl Drive {
     /// full, or because of the write that has waited longest.
     #[cold]
     #[inline(never)]
-    pub(in crate::ftl::mapping) fn merge_if_needed(&mut self, plane: u32) {
+    pub(in crate::ftl::mapping) fn merge_if_needed(&mut self, plane: Plane) {
         let dead = self.flash.is_dead(plane);
         let Some(hybrid) = self.ftl.scheme.hybrid() else { return };
-        let pool = &hybrid.pools[plane as usize];
-        let state = &self.ftl.planes[plane as usize];
+        let pool = &hybrid.pools[plane];
+        let state = &self.ftl.planes[plane];
         if dead || state.read_only || pool.merge.is_some() || pool.programs > 0 {
             return;
         }
@@ -146,7 +147,7 @@ impl Drive {
         self.merge_on(plane);
     }
 
-    fn end_merge(&mut self, plane: u32) {
+    fn end_merge(&mut self, plane: Plane) {
         if let Some(pool) = self.pool(plane) {
             pool.merge = None;
         }
@@ -155,7 +156,7 @@ impl Drive {
     }
 
     /// Goes on with the merge of `plane`.
-    fn merge_on(&mut self, plane: u32) {
+    fn merge_on(&mut self, plane: Plane) {
         if self.flash.is_dead(plane) {
             return;
         }
@@ -221,9 +222,9 @@ impl Drive {
     }
 
     /// Begins to copy a logical block; false if there is no block for it.
-    fn begin_copy(&mut self, plane: u32, logical: u32) -> bool {
+    fn begin_copy(&mut self, plane: Plane, logical: u32) -> bool {
         let Some(hybrid) = self.ftl.scheme.hybrid() else { return false };
-        let log = hybrid.pools[plane as usize].sequential;
+        let log = hybrid.pools[plane].sequential;
         let log = log.filter(|log| log.owner == logical && !log.spoiled);
         let first = log.map_or(0, |log| log.next);
         let source = |page| {
@@ -260,7 +261,7 @@ impl Drive {
     }
 
     /// Reads the next pages to copy.
-    fn read_sources(&mut self, plane: u32) {
+    fn read_sources(&mut self, plane: Plane) {
         let most = self.ftl.pages_in_flight;
         loop {
             let Some(copy) = self.copy(plane) else { return };
@@ -285,14 +286,14 @@ impl Drive {
 
     /// A page has been read to be copied: it is programmed when those before it are on their
     /// way.
-    pub(in crate::ftl::mapping) fn source_read(&mut self, plane: u32, slot: u32) {
+    pub(in crate::ftl::mapping) fn source_read(&mut self, plane: Plane, slot: u32) {
         if self.flash.is_dead(plane) {
             return;
         }
         let content = self.ftl.mapping.table.content(slot);
         let now = self.kernel.now;
         let Some(hybrid) = self.ftl.scheme.hybrid_mut() else { return };
-        let Some(merge) = &mut hybrid.pools[plane as usize].merge else { return };
+        let Some(merge) = &mut hybrid.pools[plane].merge else { return };
         let retried = merge.again;
         let Some(copy) = &mut merge.copy else { return };
         let read = match content.filter(|_| !copy.broken) {
@@ -326,8 +327,8 @@ impl Drive {
     /// those before it have been programmed.
     pub(in crate::ftl::mapping) fn program_copyback_in_pool(
         &mut self,
-        die: u32,
-        plane: u32,
+        die: Die,
+        plane: Plane,
         from: u32,
     ) {
         let content = self.ftl.mapping.table.content(from);
@@ -358,7 +359,7 @@ impl Drive {
     }
 
     /// A copied page has been programmed, or holds nothing any more.
-    pub(in crate::ftl::mapping) fn copied(&mut self, plane: u32) {
+    pub(in crate::ftl::mapping) fn copied(&mut self, plane: Plane) {
         if let Some(copy) = self.copy(plane) {
             copy.units -= 1;
         }
@@ -366,7 +367,7 @@ impl Drive {
     }
 
     /// A copied page could not be programmed: the block that it was for is of no use.
-    pub(in crate::ftl::mapping) fn copy_failed(&mut self, plane: u32, unit: u32) {
+    pub(in crate::ftl::mapping) fn copy_failed(&mut self, plane: Plane, unit: u32) {
         self.ftl.units.remove(unit);
         if let Some(copy) = self.copy(plane) {
             copy.broken = true;
@@ -375,9 +376,9 @@ impl Drive {
     }
 
     /// All pages of a logical block have been copied, or one could not be.
-    fn end_copy(&mut self, plane: u32) {
+    fn end_copy(&mut self, plane: Plane) {
         let Some(hybrid) = self.ftl.scheme.hybrid_mut() else { return };
-        let Some(merge) = &mut hybrid.pools[plane as usize].merge else { return };
+        let Some(merge) = &mut hybrid.pools[plane].merge else { return };
         let Some(copy) = merge.copy.take() else { return };
         merge.again = copy.broken;
         if copy.broken {
@@ -385,7 +386,7 @@ impl Drive {
         }
         let copied = copy.sources.len() as u32;
         let old = hybrid.replace(copy.logical, copy.block, copy.first + copied);
-        hybrid.pools[plane as usize].erases.extend(old);
+        hybrid.pools[plane].erases.extend(old);
         let counters = self.kernel.observe.count();
         *match (copy.partial, copied) {
             (true, 0) => &mut counters.switch_merges,
@@ -395,7 +396,7 @@ impl Drive {
     }
 
     /// What has been copied is where it was before.
-    fn undo_copy(&mut self, plane: u32, copy: &Copy) {
+    fn undo_copy(&mut self, plane: Plane, copy: &Copy) {
         let Some(hybrid) = self.ftl.scheme.hybrid_mut() else { return };
         let table = &mut self.ftl.mapping.table;
         for (page, &source) in (copy.first..).zip(&copy.sources) {
@@ -413,18 +414,18 @@ impl Drive {
         if copy.partial {
             hybrid.spoil(copy.block);
         } else if copy.block != NONE {
-            hybrid.pools[plane as usize].erases.push(copy.block);
+            hybrid.pools[plane].erases.push(copy.block);
         }
     }
 
-    fn erase_in_pool(&mut self, plane: u32, block: u32) {
+    fn erase_in_pool(&mut self, plane: Plane, block: u32) {
         let slot = self.shape.first_slot_of_block(block);
         let extent = Extent { plane, slot, bytes: 0 };
         self.ask_collection(WorkKind::Erase, Token::Erase { block }, extent);
     }
 
     /// A block of `plane` has been erased.
-    pub(in crate::ftl::mapping) fn erased_in_pool(&mut self, plane: u32) {
+    pub(in crate::ftl::mapping) fn erased_in_pool(&mut self, plane: Plane) {
         if let Some(pool) = self.pool(plane) {
             pool.erasing = None;
         }
@@ -438,7 +439,7 @@ impl Drive {
         let plane = self.shape.plane_of_slot(slot);
         let block = self.shape.block_of_slot(slot);
         let Some(hybrid) = self.ftl.scheme.hybrid_mut() else { return };
-        hybrid.pools[plane as usize].programs -= 1;
+        hybrid.pools[plane].programs -= 1;
         if fails {
             hybrid.spoil(block);
         }
@@ -446,7 +447,7 @@ impl Drive {
     }
 
     /// A die has failed: what it was to merge stays as it is.
-    pub(in crate::ftl::mapping) fn abandon_merge(&mut self, plane: u32) {
+    pub(in crate::ftl::mapping) fn abandon_merge(&mut self, plane: Plane) {
         let Some(copy) = self.copy(plane) else { return };
         let reads = std::mem::take(&mut copy.reads);
         for (_, read) in reads {
@@ -457,7 +458,7 @@ impl Drive {
     }
 
     /// The power fails: a copy that was not complete is void, an erase has to be repeated.
-    pub(in crate::ftl::mapping) fn stop_merge(&mut self, plane: u32) {
+    pub(in crate::ftl::mapping) fn stop_merge(&mut self, plane: Plane) {
         let Some(pool) = self.pool(plane) else { return };
         pool.programs = 0;
         pool.erases.extend(pool.erasing.take());

@@ -20,6 +20,7 @@ mod settled;
 use crate::config::Config;
 use crate::ftl::space::{NamespaceSpace, Shape};
 use crate::kernel::pool::NONE;
+use crate::number::Plane;
 use crate::observe::account::StateHash;
 use crate::state::{Reader, StateError, Writer};
 use std::collections::VecDeque;
@@ -157,12 +158,7 @@ impl Hybrid {
             let stride = space.planes.len() as u32;
             for (at, (&plane, &first)) in (0..).zip(space.planes.iter().zip(&space.offsets)) {
                 let units = (space.units + stride - 1 - at) / stride;
-                extents[plane as usize].push(Extent {
-                    first,
-                    unit: space.base + at,
-                    units,
-                    stride,
-                });
+                extents[plane].push(Extent { first, unit: space.base + at, units, stride });
             }
         }
         Hybrid {
@@ -171,7 +167,7 @@ impl Hybrid {
             random_blocks: log_blocks as usize - 1,
             data: vec![NONE; blocks],
             next: vec![0; blocks],
-            pools: (0..shape.planes).map(|_| Pool::default()).collect(),
+            pools: shape.all_planes().map(|_| Pool::default()).collect(),
             extents,
         }
     }
@@ -182,15 +178,15 @@ impl Hybrid {
         (home / self.pages_per_block, home % self.pages_per_block)
     }
 
-    pub(super) fn plane_of(&self, logical: u32) -> u32 {
-        logical / self.blocks_per_plane
+    pub(super) fn plane_of(&self, logical: u32) -> Plane {
+        Plane(logical / self.blocks_per_plane)
     }
 
     /// The unit whose place is `page` of a logical block.
     pub(super) fn unit_at(&self, logical: u32, page: u32) -> Option<u32> {
-        let (plane, block) = (logical / self.blocks_per_plane, logical % self.blocks_per_plane);
+        let (plane, block) = (self.plane_of(logical), logical % self.blocks_per_plane);
         let place = block * self.pages_per_block + page;
-        let extents = &self.extents[plane as usize];
+        let extents = &self.extents[plane];
         let at = extents.partition_point(|extent| extent.first <= place).checked_sub(1)?;
         let Extent { first, unit, units, stride } = extents[at];
         (place - first < units).then(|| unit + (place - first) * stride)
@@ -200,7 +196,7 @@ impl Hybrid {
     /// of the plane are. The last free block is for merges.
     pub(super) fn place(&self, home: u32, free: usize) -> (Place, u32) {
         let (logical, page) = self.split(home);
-        let pool = &self.pools[self.plane_of(logical) as usize];
+        let pool = &self.pools[self.plane_of(logical)];
         let spare = free >= 2;
         let owned = pool.sequential.as_ref().filter(|log| log.owner == logical);
         if owned.is_some_and(|log| page < log.next) {
@@ -241,7 +237,7 @@ impl Hybrid {
     pub(super) fn take(&mut self, home: u32, free: usize, open: impl FnOnce() -> u32) -> u32 {
         let (logical, page) = self.split(home);
         let (place, at) = self.place(home, free);
-        let plane = self.plane_of(logical) as usize;
+        let plane = self.plane_of(logical);
         let pool = &mut self.pools[plane];
         let block = match place {
             Place::Data => {
@@ -271,7 +267,7 @@ impl Hybrid {
 
     /// A page of `block` could not be programmed, or not to its end.
     pub(super) fn spoil(&mut self, block: u32) {
-        let plane = self.plane_of(block) as usize;
+        let plane = self.plane_of(block);
         if let Some(log) = &mut self.pools[plane].sequential {
             log.spoiled |= log.block == block;
         }
@@ -285,7 +281,7 @@ impl Hybrid {
         block: u32,
         pages: u32,
     ) -> impl Iterator<Item = u32> + use<> {
-        let plane = self.plane_of(logical) as usize;
+        let plane = self.plane_of(logical);
         let log = self.pools[plane].sequential.take_if(|log| log.owner == logical);
         let log = log.map(|log| log.block).filter(|&old| old != block);
         let old = std::mem::replace(&mut self.data[logical as usize], block);
@@ -297,7 +293,7 @@ impl Hybrid {
     pub(super) fn may_hold(&self, slot: u32, home: u32) -> bool {
         let (logical, page) = self.split(home);
         let (block, at) = self.split(slot);
-        let pool = &self.pools[self.plane_of(logical) as usize];
+        let pool = &self.pools[self.plane_of(logical)];
         // What has come to a sequential log is not in the data block any more.
         let logged = pool.sequential.as_ref().is_some_and(|log| {
             log.owner == logical && page < log.next && !log.spoiled && log.block != block
@@ -327,11 +323,11 @@ impl Hybrid {
     }
 
     /// The blocks of `plane` that are something.
-    pub(super) fn used_in(&self, plane: u32) -> Vec<u32> {
-        let first = (plane * self.blocks_per_plane) as usize;
+    pub(super) fn used_in(&self, plane: Plane) -> Vec<u32> {
+        let first = (plane.0 * self.blocks_per_plane) as usize;
         let data = self.data[first..first + self.blocks_per_plane as usize].iter().copied();
         let data = data.filter(|&block| block != NONE);
-        data.chain(self.pools[plane as usize].used()).collect()
+        data.chain(self.pools[plane].used()).collect()
     }
 
     /// Adds which blocks are something, and how far logs are filled.
@@ -389,7 +385,7 @@ impl Hybrid {
         for (pool, next) in self.pools.iter_mut().zip(next) {
             pool.random_next = next;
         }
-        for (plane, pool) in (0..).zip(&self.pools) {
+        for (plane, pool) in (0..).map(Plane).zip(&self.pools) {
             let owner = pool.sequential.iter().map(|log| log.owner);
             if pool.used().chain(owner).any(|block| self.plane_of(block) != plane) {
                 return damaged("a log block of another plane");

@@ -9,6 +9,7 @@ use crate::ftl::precondition::{
     DriveClass, Heat, Occupancy, Order, PreconditionError, Preconditioned, below, random_share,
 };
 use crate::io::NamespaceId;
+use crate::number::Plane;
 use crate::steady::log::Log;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::SeedableRng;
@@ -29,7 +30,7 @@ impl Drive {
         let classes = self.drive_classes(ranges, heats)?;
         let mut random = Xoshiro256PlusPlus::seed_from_u64(self.config.seed ^ 0x6c6f_6773);
         let (mut waf, mut planes) = (0.0, 0);
-        for plane in 0..self.shape.planes {
+        for plane in self.shape.all_planes() {
             if let Some((log, here)) = self.settle_log(plane, &classes, heats, &mut random) {
                 self.realise_log(plane, &log);
                 waf += here;
@@ -45,13 +46,13 @@ impl Drive {
     /// nothing is written there.
     fn settle_log(
         &self,
-        plane: u32,
+        plane: Plane,
         classes: &[DriveClass],
         heats: &[(NamespaceId, Heat)],
         random: &mut Xoshiro256PlusPlus,
     ) -> Option<(Log, f64)> {
         let hybrid = self.ftl.scheme.hybrid()?;
-        let first = plane * self.shape.units_per_plane;
+        let first = plane.0 * self.shape.units_per_plane;
         let mut mapped = vec![false; self.shape.units_per_plane as usize];
         let (mut pages, mut upto) = (Vec::new(), Vec::new());
         let mut orders: Vec<(Order, usize)> = Vec::new();
@@ -113,13 +114,13 @@ impl Drive {
     }
 
     /// Puts into `plane` what its logs hold.
-    fn realise_log(&mut self, plane: u32, log: &Log) {
+    fn realise_log(&mut self, plane: Plane, log: &Log) {
         let mut places = Vec::new();
         let Some(hybrid) = self.ftl.scheme.hybrid_mut() else { return };
         for pages in log.blocks() {
             let Some(block) = self.ftl.blocks.take_free(plane) else { break };
             let slot = self.shape.first_slot_of_block(block);
-            let pool = &mut hybrid.pools[plane as usize];
+            let pool = &mut hybrid.pools[plane];
             pool.random.push_back(block);
             pool.random_next = pages.len() as u32;
             places.extend(
@@ -130,14 +131,14 @@ impl Drive {
             && let Some(block) = self.ftl.blocks.take_free(plane)
         {
             let slot = self.shape.first_slot_of_block(block);
-            let owner = plane * self.shape.blocks_per_plane + logical;
-            hybrid.pools[plane as usize].sequential =
+            let owner = plane.0 * self.shape.blocks_per_plane + logical;
+            hybrid.pools[plane].sequential =
                 Some(Sequential { block, owner, next, spoiled: false });
             let pages = logical * self.shape.pages_per_block..;
             places.extend(pages.zip(slot..slot + next));
         }
         for (page, slot) in places {
-            let (logical, page) = hybrid.split(plane * self.shape.units_per_plane + page);
+            let (logical, page) = hybrid.split(plane.0 * self.shape.units_per_plane + page);
             let Some(unit) = hybrid.unit_at(logical, page) else { continue };
             let before = self.ftl.mapping.table.map(Content::Unit(unit), slot);
             self.ftl.blocks.add_valid(self.shape.block_of_slot(slot), 1);
