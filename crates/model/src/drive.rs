@@ -13,7 +13,7 @@ use crate::host::Host;
 use crate::io::{Brief, Output, QueueId, Tag};
 use crate::kernel::Kernel;
 use crate::kernel::event::Event;
-use crate::number::{Channel, Die};
+use crate::number::{Channel, Die, WorkIndex};
 use crate::observe::Observe;
 use crate::observe::blame::flow_holder;
 use crate::observe::stats::{Blame, Counters};
@@ -356,7 +356,7 @@ impl Drive {
 
     /// A read has failed, and perhaps some of those after it in its operation.
     #[cold]
-    fn reads_failed(&mut self, die: Die, work: u32, next: u32) {
+    fn reads_failed(&mut self, die: Die, work: WorkIndex, next: u32) {
         let mut failed = ArrayEnd::Failed { work, next };
         while let ArrayEnd::Failed { work, next } = failed {
             self.read_failed(work);
@@ -369,8 +369,8 @@ impl Drive {
     fn blocks_changed(&mut self, operation: &DieOperation) {
         for at in 0..usize::from(operation.planes) {
             match operation.kind {
-                OperationKind::Erase => self.block_erased(operation.items[at]),
-                _ => self.page_programmed(operation.items[at], operation.slots[at]),
+                OperationKind::Erase => self.block_erased(operation.work_at(at)),
+                _ => self.page_programmed(operation.part_at(at), operation.slots[at]),
             }
         }
     }

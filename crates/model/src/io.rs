@@ -1,6 +1,7 @@
 //! What goes into the model and what comes out of it.
 
 use crate::config::{Priority, Weights};
+use crate::number::CommandIndex;
 use mynah_stamp::{StageSpans, Time};
 
 /// Identifies a queue pair; chosen by the host, 0 to 65,535.
@@ -218,7 +219,7 @@ pub enum Brief {
 /// Stands for a completion that [`Drive::completion`](crate::Drive::completion) shows until
 /// the drive is given an input or asked for its next output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Completed(pub(crate) u32);
+pub struct Completed(pub(crate) CommandIndex);
 
 impl Output {
     /// The modelled time of this output.

@@ -4,26 +4,33 @@
 //! Which of them follows from which is said by [`Shape`](crate::ftl::space::Shape). What lies
 //! behind a number is kept by the part that has the table.
 
+use crate::kernel::pool::{NONE, PoolIndex};
 use std::fmt;
 use std::ops::{Add, Index, IndexMut, Range};
 
-/// A number that stands for one of some kind of thing, all of the drive counted through.
 macro_rules! number {
     ($(#[$doc:meta])* $name:ident) => {
         $(#[$doc])*
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
         pub(crate) struct $name(pub(crate) u32);
 
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.0.fmt(f)
+            }
+        }
+    };
+}
+
+/// Numbers counted through the whole drive, for which tables have an entry each.
+macro_rules! number_of_entry {
+    ($(#[$doc:meta])* $name:ident) => {
+        number!($(#[$doc])* $name);
+
         impl $name {
             #[inline(always)]
             pub(crate) fn index(self) -> usize {
                 self.0 as usize
-            }
-        }
-
-        impl fmt::Display for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                self.0.fmt(f)
             }
         }
 
@@ -35,26 +42,45 @@ macro_rules! number {
                 $name(self.0 + further)
             }
         }
-    };
-}
-
-/// The same, where tables have an entry for each.
-macro_rules! number_of_entry {
-    ($(#[$doc:meta])* $name:ident) => {
-        number!($(#[$doc])* $name);
 
         impl<T> Index<$name> for Vec<T> {
             type Output = T;
             #[inline(always)]
             fn index(&self, number: $name) -> &T {
-                &self[number.index()]
+                &self[number.0 as usize]
             }
         }
 
         impl<T> IndexMut<$name> for Vec<T> {
             #[inline(always)]
             fn index_mut(&mut self, number: $name) -> &mut T {
-                &mut self[number.index()]
+                &mut self[number.0 as usize]
+            }
+        }
+    };
+}
+
+/// Places in a [`Pool`](crate::kernel::pool::Pool).
+macro_rules! number_in_pool {
+    ($(#[$doc:meta])* $name:ident) => {
+        number!($(#[$doc])* $name);
+
+        impl $name {
+            /// It stands for nothing.
+            pub(crate) const NONE: $name = $name(NONE);
+        }
+
+        impl PoolIndex for $name {
+            const NONE: $name = $name::NONE;
+
+            #[inline(always)]
+            fn of_place(place: usize) -> $name {
+                $name(place as u32)
+            }
+
+            #[inline(always)]
+            fn index(self) -> usize {
+                self.0 as usize
             }
         }
     };
@@ -71,6 +97,22 @@ number_of_entry! {
 number_of_entry! {
     /// A plane.
     Plane
+}
+number_in_pool! {
+    /// A command in the controller, or in a queue that the drive reads by itself.
+    CommandIndex
+}
+number_in_pool! {
+    /// A part of a read's data on its way to the host.
+    PieceIndex
+}
+number_in_pool! {
+    /// A read or an erase that the flash is asked for.
+    WorkIndex
+}
+number_in_pool! {
+    /// Something that is to be programmed, or is being programmed.
+    WriteIndex
 }
 
 /// Planes that follow one another, such as those of a die.

@@ -11,6 +11,8 @@
 
 use crate::config::{self, DramTraffic, RowPolicy};
 use crate::kernel::fifo::{Booking, Fifo};
+use crate::kernel::pool::PoolIndex;
+use crate::number::WriteIndex;
 use crate::observe::blame::HolderIndex;
 use crate::state::{Reader, StateError, Writer};
 use mynah_stamp::{Span, Time};
@@ -164,16 +166,16 @@ impl Places {
         self.free.push_back(place);
     }
 
-    pub(crate) fn put(&mut self, write: u32, place: u32) {
-        let index = write as usize;
+    pub(crate) fn put(&mut self, write: WriteIndex, place: u32) {
+        let index = write.index();
         if index >= self.of_write.len() {
             self.of_write.resize(index + 1, 0);
         }
         self.of_write[index] = place;
     }
 
-    pub(crate) fn of_write(&self, write: u32) -> u32 {
-        self.of_write[write as usize]
+    pub(crate) fn of_write(&self, write: WriteIndex) -> u32 {
+        self.of_write[write.index()]
     }
 
     pub(crate) fn clear(&mut self) {

@@ -18,6 +18,7 @@ use crate::ftl::space::Shape;
 use crate::kernel::index::Index;
 use crate::kernel::pool::NONE;
 use crate::kernel::recency::Recency;
+use crate::number::{CommandIndex, WriteIndex};
 use crate::observe::blame::{FIRST_FLOW, HolderIndex};
 use hashbrown::HashMap;
 use mynah_stamp::{Span, Time};
@@ -49,9 +50,9 @@ pub(crate) struct Cache {
     dirty: VecDeque<u32>,
     epoch_base: u32,
     /// Commands that wait until what they wrote to a cached unit is on flash.
-    through_waiters: HashMap<u32, Vec<ThroughWaiter>, FxBuildHasher>,
+    through_waiters: HashMap<WriteIndex, Vec<ThroughWaiter>, FxBuildHasher>,
     /// Flush commands, oldest first.
-    flushes: VecDeque<u32>,
+    flushes: VecDeque<CommandIndex>,
     /// Everything is to be written to flash.
     draining: bool,
     /// Every write goes through it, and fills the same part.
@@ -72,7 +73,7 @@ pub(crate) struct Part {
     /// Those of them that are not on their way to the flash.
     resting: Recency,
     /// Commands that wait for room, oldest first.
-    waiting: VecDeque<u32>,
+    waiting: VecDeque<CommandIndex>,
 }
 
 impl Part {
@@ -305,19 +306,19 @@ impl Cache {
 
     /// Asks for what will be changed when unit `unit`, which is at `at`, leaves.
     #[inline]
-    pub(crate) fn prefetch_leaving(&self, unit: u32, at: u32) {
+    pub(crate) fn prefetch_leaving(&self, unit: u32, at: WriteIndex) {
         self.index.prefetch(unit);
-        self.index.prefetch_place(at);
+        self.index.prefetch_place(at.0);
     }
 
     #[inline]
-    pub(crate) fn find(&self, unit: u32) -> Option<u32> {
-        self.index.get(unit)
+    pub(crate) fn find(&self, unit: u32) -> Option<WriteIndex> {
+        self.index.get(unit).map(WriteIndex)
     }
 
     #[inline]
-    pub(crate) fn add(&mut self, unit: u32, at: u32, holder: HolderIndex, part: usize) {
-        self.index.insert(unit, at);
+    pub(crate) fn add(&mut self, unit: u32, at: WriteIndex, holder: HolderIndex, part: usize) {
+        self.index.insert(unit, at.0);
         let p = &mut self.parts[part];
         p.count(holder, 1);
         p.dirty += 1;
@@ -336,7 +337,7 @@ impl Cache {
         part: usize,
         keep: Option<u64>,
     ) {
-        let at = self.index.remove(unit);
+        let at = self.index.remove(unit).map(WriteIndex);
         let p = &mut self.parts[part];
         p.count(holder, -1);
         p.dirty -= 1;
@@ -347,7 +348,7 @@ impl Cache {
 
     /// The place of a unit that has left: its data stay there, or it is free.
     #[inline(never)]
-    fn keep_or_free(&mut self, unit: u32, at: Option<u32>, part: usize, keep: Option<u64>) {
+    fn keep_or_free(&mut self, unit: u32, at: Option<WriteIndex>, part: usize, keep: Option<u64>) {
         let place = match (&self.places, at) {
             (Some(places), Some(at)) => places.of_write(at),
             _ => NONE,
@@ -396,7 +397,7 @@ impl Cache {
     }
 
     /// A command waits for room in a part; whether it is the first.
-    pub(crate) fn wait(&mut self, part: usize, command: u32) -> bool {
+    pub(crate) fn wait(&mut self, part: usize, command: CommandIndex) -> bool {
         self.waiting += 1;
         self.parts[part].waiting.push_back(command);
         self.parts[part].waiting.len() == 1
@@ -404,7 +405,7 @@ impl Cache {
 
     /// The command that has waited longest for room in a part.
     #[inline]
-    pub(crate) fn first_waiting(&self, part: usize) -> Option<u32> {
+    pub(crate) fn first_waiting(&self, part: usize) -> Option<CommandIndex> {
         self.parts[part].waiting.front().copied()
     }
 
@@ -420,7 +421,10 @@ impl Cache {
     }
 
     /// The first command that waits and is `wanted` stops waiting: the command, its part.
-    pub(crate) fn abandon_wait(&mut self, wanted: impl Fn(u32) -> bool) -> Option<(u32, usize)> {
+    pub(crate) fn abandon_wait(
+        &mut self,
+        wanted: impl Fn(CommandIndex) -> bool,
+    ) -> Option<(CommandIndex, usize)> {
         for (index, part) in self.parts.iter_mut().enumerate() {
             if let Some(at) = part.waiting.iter().position(|&command| wanted(command)) {
                 self.waiting -= 1;
@@ -457,7 +461,7 @@ impl Cache {
 
     /// Where in the DRAM a unit lies, if that matters.
     #[inline]
-    pub(crate) fn place(&self, at: u32) -> Option<u32> {
+    pub(crate) fn place(&self, at: WriteIndex) -> Option<u32> {
         self.places.as_ref().map(|places| places.of_write(at))
     }
 
@@ -563,8 +567,9 @@ impl Cache {
     }
 
     /// What in it is dirty, as (logical unit, write unit).
-    pub(crate) fn contents(&self) -> Vec<(u32, u32)> {
-        let mut contents: Vec<_> = self.index.iter().collect();
+    pub(crate) fn contents(&self) -> Vec<(u32, WriteIndex)> {
+        let all = self.index.iter().map(|(unit, at)| (unit, WriteIndex(at)));
+        let mut contents: Vec<_> = all.collect();
         contents.sort_unstable();
         contents
     }
@@ -639,7 +644,7 @@ mod tests {
         assert_eq!(left, [2, 4, 6, 8]);
         for unit in 10..14 {
             assert!(cache.make_room(0));
-            cache.add(unit, unit, FIRST_FLOW, 0);
+            cache.add(unit, WriteIndex(unit), FIRST_FLOW, 0);
         }
         assert!(!cache.make_room(0) && !cache.fill(20, u64::MAX, 0));
         assert!(cache.make_room(1));

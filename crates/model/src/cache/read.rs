@@ -3,12 +3,18 @@
 use crate::drive::Drive;
 use crate::ftl::token::Token;
 use crate::kernel::event::Event;
+use crate::number::{CommandIndex, WorkIndex};
 use crate::observe::stats::Resource;
 use mynah_stamp::Stage;
 
 impl Drive {
     /// Whether the cache has all that the command wants of `unit`.
-    pub(crate) fn read_from_cache(&mut self, command: u32, unit: u32, sectors: &mut u32) -> bool {
+    pub(crate) fn read_from_cache(
+        &mut self,
+        command: CommandIndex,
+        unit: u32,
+        sectors: &mut u32,
+    ) -> bool {
         self.kernel.observe.count().cache_lookups += 1;
         let overlap = self.overlap(command, unit);
         let wanted = needed_mask(self.shape.unit_sectors, overlap.within, overlap.sectors);
@@ -45,7 +51,7 @@ impl Drive {
     /// Data that a host read has brought from the flash stay in the cache.
     #[cold]
     #[inline(never)]
-    pub(crate) fn fill_cache(&mut self, work: u32) {
+    pub(crate) fn fill_cache(&mut self, work: WorkIndex) {
         let w = self.flash.work(work);
         let Token::Read { command } = w.token else { return };
         let (page, from, sectors) = (w.slot, w.first_sector, w.sectors);
@@ -83,7 +89,7 @@ impl Drive {
     }
 
     /// Books the DRAM for the bytes that a command has put into or takes out of the cache.
-    pub(crate) fn access_cache(&mut self, command: u32) {
+    pub(crate) fn access_cache(&mut self, command: CommandIndex) {
         let flow = self.host.command(command).flow;
         let bytes = std::mem::take(&mut self.host.command_mut(command).admitted_bytes);
         let cache = self.cache.as_mut().expect("a cache");
@@ -95,7 +101,7 @@ impl Drive {
         self.kernel.events.push(booking.end, Event::CacheAccessDone { command });
     }
 
-    pub(crate) fn cache_access_done(&mut self, command: u32) {
+    pub(crate) fn cache_access_done(&mut self, command: CommandIndex) {
         let span = self.kernel.now.since(self.host.command(command).mark);
         for (first_sector, sectors) in std::mem::take(&mut self.host.command_mut(command).pieces) {
             self.send_piece(command, first_sector, sectors);

@@ -14,7 +14,7 @@ use crate::flash::work::UNSET;
 use crate::ftl::mapping::table::Content;
 use crate::ftl::unit::{UnitState, WriteUnit};
 use crate::kernel::pool::Pool;
-use crate::number::Plane;
+use crate::number::{Plane, WriteIndex};
 use crate::observe::account::StateHash;
 use crate::observe::blame::FIRST_FLOW;
 use crate::observe::stats::Counters;
@@ -80,7 +80,7 @@ impl Cache {
     /// Whether nothing that is in it is on its way, and nobody waits for it.
     pub(crate) fn is_at_rest(&self, units: &Pool<WriteUnit>) -> bool {
         let rests = |(_, at): (u32, u32)| {
-            let unit = &units[at];
+            let unit = &units[WriteIndex(at)];
             matches!(unit.state, UnitState::Cached | UnitState::Queued) && !unit.through
         };
         self.flushes.is_empty()
@@ -113,20 +113,21 @@ impl Cache {
     }
 
     /// Dirty units that wait for their plane, in the order in which they came.
-    fn queued(&self, units: &Pool<WriteUnit>) -> Vec<u32> {
+    fn queued(&self, units: &Pool<WriteUnit>) -> Vec<WriteIndex> {
         let all = self.contents().into_iter().map(|(_, at)| at);
-        let mut queued: Vec<u32> = all.filter(|&at| units[at].state == UnitState::Queued).collect();
+        let mut queued: Vec<WriteIndex> =
+            all.filter(|&at| units[at].state == UnitState::Queued).collect();
         queued.sort_unstable_by_key(|&at| units[at].order);
         queued
     }
 
     fn save(&self, units: &Pool<WriteUnit>, out: &mut Writer<'_>) {
-        let place_of = |at: &u32| self.places.as_ref().map(|places| places.of_write(*at));
+        let place_of = |at: &WriteIndex| self.places.as_ref().map(|places| places.of_write(*at));
         out.number(self.parts.len() as u64);
         self.dram.save(out);
         for part in &self.parts {
-            let resting: Vec<u32> =
-                part.resting.oldest_first(units.as_slice()).map(|(at, _)| at).collect();
+            let resting: Vec<WriteIndex> =
+                part.resting.oldest_first(units.as_slice()).map(|(at, _)| WriteIndex(at)).collect();
             Dirty::save(out, &resting.iter().map(|&at| &units[at]).collect::<Vec<_>>());
             let places: Vec<u32> = resting.iter().filter_map(place_of).collect();
             out.numbers(places.into_iter());
@@ -179,14 +180,14 @@ impl Cache {
     fn restore_dirty(
         &mut self,
         of: &Dirty,
-        at: u32,
+        at: WriteIndex,
         part: usize,
         place: Option<&u32>,
     ) -> Result<(), StateError> {
         if self.held() >= self.capacity || self.index.contains(of.unit) {
             return damaged("more is cached than fits, or twice");
         }
-        self.index.insert(of.unit, at);
+        self.index.insert(of.unit, at.0);
         self.parts[part].count(of.holder, 1);
         self.parts[part].dirty += 1;
         self.dirtied();
@@ -299,7 +300,10 @@ impl Drive {
     }
 
     /// Fills the cache; returns the dirty units that wait for their planes.
-    fn restore_dirty_and_clean(&mut self, input: &mut Reader<'_>) -> Result<Vec<u32>, StateError> {
+    fn restore_dirty_and_clean(
+        &mut self,
+        input: &mut Reader<'_>,
+    ) -> Result<Vec<WriteIndex>, StateError> {
         let parts = input.number()?;
         let Some(cache) = &mut self.cache else { return Ok(vec![]) };
         if parts != cache.parts.len() as u64 {
@@ -365,7 +369,7 @@ impl Drive {
         dirty: &Dirty,
         part: usize,
         place: Option<&u32>,
-    ) -> Result<u32, StateError> {
+    ) -> Result<WriteIndex, StateError> {
         if !self.may_fill(dirty.unit, part) {
             return damaged("a unit in another part of the cache");
         }
@@ -380,7 +384,7 @@ impl Drive {
     /// Puts a dirty unit where it waited.
     fn queue_restored(
         &mut self,
-        at: u32,
+        at: WriteIndex,
         plane: Plane,
         flags: u32,
         order: u64,

@@ -4,6 +4,7 @@ use crate::drive::Drive;
 use crate::fault::Keep;
 use crate::ftl::mapping::table::Content;
 use crate::ftl::unit::{UnitState, WriteUnit};
+use crate::number::WriteIndex;
 use hashbrown::HashMap;
 use mynah_stamp::Time;
 
@@ -19,7 +20,7 @@ impl Drive {
         let mut lost = vec![];
         if let Some(cache) = &self.cache {
             // Least recently written first; before them what was on its way.
-            let age: HashMap<u32, usize> =
+            let age: HashMap<WriteIndex, usize> =
                 self.cached_by_age().enumerate().map(|(age, at)| (at, age + 1)).collect();
             for (unit, at) in cache.contents() {
                 let u = self.ftl.unit(at);
@@ -63,10 +64,10 @@ impl Drive {
     }
 
     /// Units that stay in the cache, least recently written of each part first.
-    fn cached_by_age(&self) -> impl Iterator<Item = u32> {
+    fn cached_by_age(&self) -> impl Iterator<Item = WriteIndex> {
         let parts = self.cache.iter().flat_map(|cache| &cache.parts);
         parts.flat_map(|part| {
-            part.resting.oldest_first(self.ftl.units().as_slice()).map(|(at, _)| at)
+            part.resting.oldest_first(self.ftl.units().as_slice()).map(|(at, _)| WriteIndex(at))
         })
     }
 

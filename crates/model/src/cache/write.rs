@@ -8,7 +8,7 @@ use crate::ftl::mapping::table::Content;
 use crate::ftl::unit::{UnitState, WriteUnit};
 use crate::io::{Operation, Status};
 use crate::kernel::event::Event;
-use crate::kernel::pool::NONE;
+use crate::number::{CommandIndex, WriteIndex};
 use crate::observe::stats::Resource;
 use mynah_stamp::{Span, Stage, StageSpans, Time};
 
@@ -18,13 +18,13 @@ const TRIM_STEP_UNITS: u32 = 4096;
 /// A command that waits until what it wrote to a cached unit is on flash.
 #[derive(Clone, Copy)]
 pub(crate) struct ThroughWaiter {
-    pub(crate) command: u32,
+    pub(crate) command: CommandIndex,
     /// It wrote while an earlier state of the unit was being programmed.
     pub(crate) rewrote: bool,
 }
 
 impl Drive {
-    pub(crate) fn begin_write(&mut self, command: u32) {
+    pub(crate) fn begin_write(&mut self, command: CommandIndex) {
         let c = self.host.command_mut(command);
         if self.ftl.is_write_protected() {
             c.completion.status = Status::WriteProtected;
@@ -55,7 +55,7 @@ impl Drive {
     }
 
     #[inline]
-    fn new_unit(&mut self, command: u32, unit: u32, cached: bool) -> u32 {
+    fn new_unit(&mut self, command: CommandIndex, unit: u32, cached: bool) -> WriteIndex {
         let mask = complete_mask(self.shape.unit_sectors, self.unit_mask(command, unit));
         let c = self.host.command(command);
         let at = self.ftl.units_mut().insert_any();
@@ -63,7 +63,7 @@ impl Drive {
         *u = WriteUnit::new(Content::Unit(unit), c.class, c.flow, self.kernel.now);
         (u.cached, u.watched) = (cached, !cached);
         (u.mask, u.written) = (mask, mask);
-        u.command = if cached { NONE } else { command };
+        u.command = if cached { CommandIndex::NONE } else { command };
         at
     }
 
@@ -113,7 +113,7 @@ impl Drive {
     }
 
     /// Puts one unit into a part of the cache; false if there is no room.
-    fn admit_unit(&mut self, command: u32, unit: u32, part: usize) -> bool {
+    fn admit_unit(&mut self, command: CommandIndex, unit: u32, part: usize) -> bool {
         let cache = self.cache.as_mut().expect("a cache");
         if cache.is_backed_up(part) {
             return false;
@@ -164,7 +164,7 @@ impl Drive {
     }
 
     /// Tells the cache where a write touches its DRAM, if that matters.
-    fn touch_places(&mut self, command: u32) {
+    fn touch_places(&mut self, command: CommandIndex) {
         if !self.host.command(command).pieces.is_empty() {
             let places = std::mem::take(&mut self.host.command_mut(command).pieces);
             for (unit, (place, _)) in (self.host.command(command).first_unit..).zip(places) {
@@ -177,7 +177,7 @@ impl Drive {
     }
 
     /// New data for a unit that is in the cache.
-    fn overwrite(&mut self, command: u32, unit: u32, at: u32) {
+    fn overwrite(&mut self, command: CommandIndex, unit: u32, at: WriteIndex) {
         let added = self.unit_mask(command, unit);
         let holder = self.host.command(command).flow;
         let cache = self.cache.as_mut().expect("a cache");
@@ -210,7 +210,7 @@ impl Drive {
     /// A unit has become dirty in the cache: it leaves at once, or when it is the least
     /// recently written and the cache is full enough.
     #[inline]
-    fn cached(&mut self, at: u32) {
+    fn cached(&mut self, at: WriteIndex) {
         let cache = self.cache.as_ref().expect("a cache");
         let part = usize::from(self.ftl.unit(at).part);
         match cache.parts[part].high {
@@ -229,7 +229,7 @@ impl Drive {
     /// A unit counts as on its way to the flash, by so many sectors.
     #[cold]
     #[inline(never)]
-    pub(crate) fn set_out(&mut self, at: u32, sectors: u32) {
+    pub(crate) fn set_out(&mut self, at: WriteIndex, sectors: u32) {
         let u = self.ftl.unit_mut(at);
         u.under_way = sectors as u16;
         if let Some(cache) = &mut self.cache {
@@ -293,25 +293,25 @@ impl Drive {
         }
     }
 
-    pub(crate) fn link_newest_cached(&mut self, at: u32) {
+    pub(crate) fn link_newest_cached(&mut self, at: WriteIndex) {
         let part = usize::from(self.ftl.unit(at).part);
         let cache = self.cache.as_mut().expect("a cache");
-        cache.parts[part].resting.add(self.ftl.units_mut().as_mut_slice(), at);
+        cache.parts[part].resting.add(self.ftl.units_mut().as_mut_slice(), at.0);
     }
 
-    pub(crate) fn unlink_cached(&mut self, at: u32) {
+    pub(crate) fn unlink_cached(&mut self, at: WriteIndex) {
         let part = usize::from(self.ftl.unit(at).part);
         let cache = self.cache.as_mut().expect("a cache");
-        cache.parts[part].resting.remove(self.ftl.units_mut().as_mut_slice(), at);
+        cache.parts[part].resting.remove(self.ftl.units_mut().as_mut_slice(), at.0);
     }
 
     /// The least recently written unit of a part of the cache that is not on its way to the flash.
-    pub(crate) fn oldest_dirty(&self, part: usize) -> Option<u32> {
-        self.cache.as_ref().and_then(|cache| cache.parts[part].resting.oldest())
+    pub(crate) fn oldest_dirty(&self, part: usize) -> Option<WriteIndex> {
+        self.cache.as_ref().and_then(|cache| cache.parts[part].resting.oldest()).map(WriteIndex)
     }
 
     /// A command waits until a unit is on flash.
-    fn write_through(&mut self, command: u32, at: u32) {
+    fn write_through(&mut self, command: CommandIndex, at: WriteIndex) {
         let rewrote = self.ftl.unit(at).rewritten;
         let waiter = ThroughWaiter { command, rewrote };
         let cache = self.cache.as_mut().expect("a cache");
@@ -332,7 +332,7 @@ impl Drive {
     }
 
     #[inline]
-    pub(crate) fn queue_unit(&mut self, at: u32) {
+    pub(crate) fn queue_unit(&mut self, at: WriteIndex) {
         if self.ftl.unit(at).cached
             && self.cache.as_ref().is_some_and(|cache| cache.dram.takes_all())
         {
@@ -343,7 +343,7 @@ impl Drive {
 
     /// A unit's data leave the cache's DRAM for the flash.
     #[inline(never)]
-    fn take_out_of_dram(&mut self, at: u32) {
+    fn take_out_of_dram(&mut self, at: WriteIndex) {
         let now = self.kernel.now;
         let u = self.ftl.unit_mut(at);
         u.state = UnitState::Leaving;
@@ -370,7 +370,7 @@ impl Drive {
 
     /// Host data is on flash.
     #[inline(always)]
-    pub(crate) fn unit_programmed(&mut self, at: u32) {
+    pub(crate) fn unit_programmed(&mut self, at: WriteIndex) {
         let now = self.kernel.now;
         if !self.ftl.unit(at).cached {
             let u = self.ftl.unit(at);
@@ -392,7 +392,7 @@ impl Drive {
     /// What a cached unit held is on flash, or (not `programmed`) need not be. If it was
     /// overwritten meanwhile it starts again; otherwise it leaves the cache, or is clean if
     /// reads may find it there.
-    pub(crate) fn unit_clean(&mut self, at: u32, programmed: bool) {
+    pub(crate) fn unit_clean(&mut self, at: WriteIndex, programmed: bool) {
         let u = self.ftl.unit_mut(at);
         if !u.cached {
             // A write without a cache that was trimmed before it was programmed.
@@ -459,7 +459,7 @@ impl Drive {
     }
 
     /// Commands that wait until a unit is on flash will wait in vain: they fail.
-    pub(crate) fn fail_waiters(&mut self, at: u32) {
+    pub(crate) fn fail_waiters(&mut self, at: WriteIndex) {
         let Some(cache) = &self.cache else { return };
         for waiter in cache.through_waiters.get(&at).into_iter().flatten() {
             self.host.command_mut(waiter.command).completion.status = Status::WriteFault;
@@ -499,7 +499,7 @@ impl Drive {
     }
 
     #[inline(never)]
-    pub(crate) fn begin_flush(&mut self, command: u32) {
+    pub(crate) fn begin_flush(&mut self, command: CommandIndex) {
         let volatile = self.cache.as_mut().filter(|cache| !cache.protected);
         let epoch = volatile.and_then(|cache| cache.end_epoch());
         self.host.command_mut(command).parts = 1;
@@ -528,7 +528,7 @@ impl Drive {
     }
 
     #[inline(never)]
-    pub(crate) fn begin_trim(&mut self, command: u32) {
+    pub(crate) fn begin_trim(&mut self, command: CommandIndex) {
         self.host.command_mut(command).parts = 1;
         self.trim_step(command);
     }
@@ -536,7 +536,7 @@ impl Drive {
     /// Deallocates some units, and the rest in later steps.
     #[cold]
     #[inline(never)]
-    pub(crate) fn trim_step(&mut self, command: u32) {
+    pub(crate) fn trim_step(&mut self, command: CommandIndex) {
         let c = self.host.command(command);
         let first = c.cursor;
         let end = c.end_unit.min(first.saturating_add(TRIM_STEP_UNITS));

@@ -2,7 +2,7 @@
 
 use super::work::Work;
 use crate::kernel::Kernel;
-use crate::number::{Plane, Planes};
+use crate::number::{Plane, Planes, WriteIndex};
 use crate::observe::blame::HolderIndex;
 use mynah_stamp::{Span, Time};
 
@@ -26,29 +26,34 @@ pub(crate) trait Above {
     fn page_order(&self, kernel: &Kernel, plane: Plane, class: u8) -> Option<u64>;
 
     /// The first part of that page.
-    fn page_first(&self, kernel: &Kernel, plane: Plane, class: u8) -> u32;
+    fn page_first(&self, kernel: &Kernel, plane: Plane, class: u8) -> WriteIndex;
 
     /// The first and the last of what waits for `plane` in `class`, or `NONE`.
-    fn waiting(&self, plane: Plane, class: u8) -> (u32, u32);
+    fn waiting(&self, plane: Plane, class: u8) -> (WriteIndex, WriteIndex);
 
     /// What comes after it in its queue, or in the page that is being programmed; or `NONE`.
-    fn next(&self, part: u32) -> u32;
+    fn next(&self, part: WriteIndex) -> WriteIndex;
 
     /// What is known of a part.
-    fn part(&self, part: u32) -> Programmed;
+    fn part(&self, part: WriteIndex) -> Programmed;
 
     /// The plane whose queue a part is in, if it still waits.
-    fn plane_waited_for(&self, part: u32) -> Option<Plane>;
+    fn plane_waited_for(&self, part: WriteIndex) -> Option<Plane>;
 
     /// Puts the queues of `class` of some planes into another order: each of `parts` has the place
     /// given with it.
-    fn reorder(&mut self, planes: Planes, class: u8, parts: impl Iterator<Item = (u32, u64)>);
+    fn reorder(
+        &mut self,
+        planes: Planes,
+        class: u8,
+        parts: impl Iterator<Item = (WriteIndex, u64)>,
+    );
 
     /// Whether what waits first for `plane` in `class` has no place to go.
     fn is_without_place(&self, plane: Plane, class: u8) -> bool;
 
     /// The array time of the page that begins with `part` begins.
-    fn array_begins(&mut self, part: u32, at: Time);
+    fn array_begins(&mut self, part: WriteIndex, at: Time);
 
     /// Whether collection in `plane` goes before all else.
     fn is_urgent(&self, plane: Plane) -> bool;

@@ -10,8 +10,8 @@ use super::work::WorkKind;
 use crate::config::BusArbitration;
 use crate::kernel::Kernel;
 use crate::kernel::event::{Event, Key};
-use crate::kernel::pool::{List, NONE};
-use crate::number::{Channel, Die, Plane};
+use crate::kernel::pool::List;
+use crate::number::{Channel, Die, Plane, WorkIndex};
 use crate::observe::blame::Waiting;
 use mynah_stamp::{Span, Time};
 use std::hint::cold_path;
@@ -27,7 +27,7 @@ pub(super) enum Carrying {
         announced: bool,
     },
     Data {
-        work: u32,
+        work: WorkIndex,
     },
 }
 
@@ -41,7 +41,7 @@ pub(super) struct ChannelState {
     pub(super) blocked: u64,
     pub(super) first_die: Die,
     /// Read data waiting in dies: mapping table, host, collection.
-    pub(super) data: [List; 3],
+    pub(super) data: [List<WorkIndex>; 3],
     pub(super) data_waiting: u32,
     /// Chip whose turn it is (data first).
     pub(super) turn: u32,
@@ -64,10 +64,10 @@ pub(crate) enum Arrived {
     /// A command is in its die.
     Command,
     /// The data of a read have left their die. Go on with [`Flash::look_again`].
-    Data { work: u32 },
+    Data { work: WorkIndex },
     /// A page that stays in its die is to be programmed now, or the die to be freed with
     /// [`Flash::copyback_ends`].
-    Copyback { work: u32, die: Die },
+    Copyback { work: WorkIndex, die: Die },
 }
 
 impl ChannelState {
@@ -286,7 +286,7 @@ impl Flash {
     ) -> Option<ProgramTurn> {
         let state = &self.channels[channel];
         let first_die = state.first_die;
-        let data = if state.data_waiting == 0 { NONE } else { self.oldest_data(state) };
+        let data = if state.data_waiting == 0 { WorkIndex::NONE } else { self.oldest_data(state) };
         let mut ready = state.ready;
         let mut best: Option<(u8, Die, Pick)> = None;
         while ready != 0 {
@@ -308,10 +308,10 @@ impl Flash {
             }
         }
         match best {
-            Some((rank, die, pick)) if rank == 0 || data == NONE => {
+            Some((rank, die, pick)) if rank == 0 || data == WorkIndex::NONE => {
                 return self.start(kernel, above, die, pick);
             }
-            _ if data != NONE => self.start_transfer(kernel, above, channel, data),
+            _ if data != WorkIndex::NONE => self.start_transfer(kernel, above, channel, data),
             _ => {}
         }
         None
@@ -319,8 +319,8 @@ impl Flash {
 
     /// The read data that has waited longest for a channel; some waits.
     #[inline]
-    fn oldest_data(&self, state: &ChannelState) -> u32 {
-        let (mut oldest, mut least) = (NONE, u64::MAX);
+    fn oldest_data(&self, state: &ChannelState) -> WorkIndex {
+        let (mut oldest, mut least) = (WorkIndex::NONE, u64::MAX);
         for list in state.data {
             if !list.is_empty() {
                 let order = self.works[list.head].order;
@@ -376,7 +376,7 @@ impl Flash {
         kernel: &mut Kernel,
         above: &mut impl Above,
         channel: Channel,
-        work: u32,
+        work: WorkIndex,
     ) {
         let now = kernel.now;
         let kind = data_list(self.works[work].kind);

@@ -3,8 +3,8 @@
 use super::Flash;
 use super::queues::CLASSES;
 use crate::check::{BrokenInvariant, hold};
-use crate::kernel::pool::{Linked, NONE};
-use crate::number::{Die, Plane};
+use crate::kernel::pool::Linked;
+use crate::number::{Die, Plane, WorkIndex};
 
 impl Flash {
     /// Whether each die counts what waits for it, and is listed if it can start something.
@@ -34,7 +34,7 @@ impl Flash {
 
     fn reads_waiting(&self, plane: Plane, class: u8) -> u32 {
         let (mut count, mut at) = (0, self.queues[plane].reads[usize::from(class)].head);
-        while at != NONE {
+        while at != WorkIndex::NONE {
             count += 1;
             at = self.works[at].next();
         }

@@ -11,8 +11,7 @@ use super::queues::{
 };
 use crate::config::Precedence;
 use crate::kernel::Kernel;
-use crate::kernel::pool::NONE;
-use crate::number::{Die, Plane, Planes};
+use crate::number::{Die, Plane, Planes, WorkIndex};
 
 /// What a die would do next.
 #[derive(Clone, Copy)]
@@ -175,7 +174,7 @@ impl Flash {
         let planes = &self.queues[first_plane.index()..][..self.shape.planes_per_die as usize];
         for (plane, queues) in (first_plane.0..).zip(planes) {
             let head = queues.reads[usize::from(class)].head;
-            if head != NONE {
+            if head != WorkIndex::NONE {
                 let order = self.works[head].order;
                 if order < least {
                     least = order;
@@ -244,7 +243,7 @@ impl Flash {
 
     /// Whether a read of a plane that was queued before one of its erases still waits: it may
     /// be of this block.
-    pub(super) fn is_read_before(&self, plane: Plane, erase: u32) -> bool {
+    pub(super) fn is_read_before(&self, plane: Plane, erase: WorkIndex) -> bool {
         let reads = &self.queues[plane].reads;
         if self.flin.is_some() {
             // The order of reads is not that of their coming.
@@ -258,7 +257,7 @@ impl Flash {
         Planes::new(first_plane, self.shape.planes_per_die)
             .filter_map(|plane| {
                 let head = self.queues[plane].erases.head;
-                if head == NONE {
+                if head == WorkIndex::NONE {
                     return None;
                 }
                 let order = self.works[head].order;

@@ -3,7 +3,7 @@
 use super::queues::{CLASS_HOST, HOST_CLASSES, Load, WRITES};
 use super::timing::PLANES_MAX;
 use crate::kernel::pool::NONE;
-use crate::number::{Channel, Plane};
+use crate::number::{Channel, Plane, WorkIndex, WriteIndex};
 use mynah_stamp::{Span, Time};
 
 /// Turns of urgent, high, medium and low priority before the next round. Urgent work has no need
@@ -28,8 +28,9 @@ pub(crate) enum OperationKind {
 pub(crate) struct DieOperation {
     pub(crate) kind: OperationKind,
     pub(crate) planes: u8,
-    /// Reads or erases, or the first part of each plane's page.
-    pub(crate) items: [u32; PLANES_MAX],
+    /// Reads or erases, or the first part of each plane's page: see [`DieOperation::work_at`] and
+    /// [`DieOperation::part_at`].
+    pub(super) items: [u32; PLANES_MAX],
     pub(crate) slots: [u32; PLANES_MAX],
     /// Whether it is a part of a collection.
     pub(crate) collects: bool,
@@ -46,6 +47,45 @@ impl DieOperation {
             slots: [NONE; PLANES_MAX],
             collects: false,
         }
+    }
+
+    /// A read or an erase of it, by its place among the planes.
+    #[inline(always)]
+    pub(crate) fn work_at(&self, at: usize) -> WorkIndex {
+        WorkIndex(self.items[at])
+    }
+
+    /// The first part of one of the pages of a program.
+    #[inline(always)]
+    pub(crate) fn part_at(&self, at: usize) -> WriteIndex {
+        WriteIndex(self.items[at])
+    }
+
+    /// All its reads or erases.
+    #[inline(always)]
+    pub(super) fn works(&self) -> impl Iterator<Item = WorkIndex> {
+        self.items[..usize::from(self.planes)].iter().map(|&item| WorkIndex(item))
+    }
+
+    /// The first parts of all pages of a program.
+    #[inline(always)]
+    pub(crate) fn parts(&self) -> impl Iterator<Item = WriteIndex> {
+        self.items[..usize::from(self.planes)].iter().map(|&item| WriteIndex(item))
+    }
+
+    /// Adds a read or an erase.
+    #[inline(always)]
+    pub(super) fn add_work(&mut self, work: WorkIndex) {
+        self.items[usize::from(self.planes)] = work.0;
+        self.planes += 1;
+    }
+
+    /// Adds the program of a page that begins with the part `first`, to `slot`.
+    #[inline(always)]
+    pub(crate) fn add_page(&mut self, first: WriteIndex, slot: u32) {
+        let at = usize::from(self.planes);
+        (self.items[at], self.slots[at]) = (first.0, slot);
+        self.planes += 1;
     }
 }
 

@@ -28,13 +28,13 @@ mod state;
 use super::Flash;
 use super::above::{Above, Programmed};
 use super::choice::Pick;
-use super::die::OperationKind;
+use super::die::{DieOperation, OperationKind};
 use super::queues::{CLASS_COLLECTION, CLASS_HOST, CLASS_TABLES};
 use super::work::{UNSET, WorkKind};
 use crate::config;
 use crate::kernel::Kernel;
-use crate::kernel::pool::{Linked, List, NONE};
-use crate::number::{Channel, Die, Plane};
+use crate::kernel::pool::{Linked, List};
+use crate::number::{Channel, Die, Plane, WorkIndex, WriteIndex};
 use crate::observe::blame::HolderIndex;
 use mynah_stamp::{Span, Time};
 
@@ -432,7 +432,7 @@ fn is_host(class: u8) -> bool {
 impl Flash {
     /// How long a read keeps its die where `active` dies of its channel read: where the
     /// channel is the bottleneck, until all of them have had it.
-    fn read_service(&self, work: u32, active: u64) -> Span {
+    fn read_service(&self, work: WorkIndex, active: u64) -> Span {
         let w = &self.works[work];
         let array = self.times.read(self.shape.page_of_slot(w.slot));
         let transfer = self.times.transfer(w.bytes);
@@ -444,17 +444,17 @@ impl Flash {
         Span::from_ps(page.as_ps() / u64::from(self.shape.slots_per_page()))
     }
 
-    fn read_entry(&self, flin: &Flin, now: Time, work: u32) -> Entry {
+    fn read_entry(&self, flin: &Flin, now: Time, work: WorkIndex) -> Entry {
         let w = &self.works[work];
         let waited = now.saturating_since(w.queued);
         let service = self.read_service(work, flin.active_dies(None, w.die));
-        flin.entry(READS, work, w.order, w.holder, waited, service)
+        flin.entry(READS, work.0, w.order, w.holder, waited, service)
     }
 
-    fn part_entry(&self, flin: &Flin, above: &impl Above, now: Time, part: u32) -> Entry {
+    fn part_entry(&self, flin: &Flin, above: &impl Above, now: Time, part: WriteIndex) -> Entry {
         let Programmed { order, holder, queued, .. } = above.part(part);
         let waited = now.saturating_since(queued);
-        flin.entry(WRITES, part, order, holder, waited, self.part_service())
+        flin.entry(WRITES, part.0, order, holder, waited, self.part_service())
     }
 
     /// An estimate of how long a die stays busy with what it does.
@@ -464,16 +464,19 @@ impl Flash {
             UNSET => array,
             begins => (begins + array).saturating_since(now),
         };
-        let item = operation.items[0];
         match operation.kind {
             OperationKind::Read => {
-                let w = &self.works[item];
+                let w = &self.works[operation.work_at(0)];
                 debug_assert_eq!(w.die, die, "the first of a die's reads has left it");
                 let page = self.shape.page_of_slot(w.slot);
                 left(w.array, self.times.read(page)) + self.times.transfer(w.bytes)
             }
-            OperationKind::Program => left(above.part(item).array, self.times.program_mean),
-            OperationKind::Erase => left(self.works[item].started, self.times.erase),
+            OperationKind::Program => {
+                left(above.part(operation.part_at(0)).array, self.times.program_mean)
+            }
+            OperationKind::Erase => {
+                left(self.works[operation.work_at(0)].started, self.times.erase)
+            }
             OperationKind::Suspension => Span::ZERO,
         }
     }
@@ -488,10 +491,11 @@ impl Flash {
         (die, holder): (Die, HolderIndex),
     ) -> Option<u64> {
         let operation = self.dies[die].operation.as_ref()?;
-        let item = operation.items[0];
         let entry = match (kind, operation.kind) {
-            (READS, OperationKind::Read) => self.read_entry(flin, now, item),
-            (WRITES, OperationKind::Program) => self.part_entry(flin, above, now, item),
+            (READS, OperationKind::Read) => self.read_entry(flin, now, operation.work_at(0)),
+            (WRITES, OperationKind::Program) => {
+                self.part_entry(flin, above, now, operation.part_at(0))
+            }
             _ => return None,
         };
         (entry.holder == holder).then(|| entry.alone_behind())
@@ -500,19 +504,19 @@ impl Flash {
     /// The last in order of the reads that a die has queued in a class; `NONE` if there are none.
     #[cold]
     #[inline(never)]
-    pub(super) fn last_read(&self, die: Die, class: usize) -> u32 {
+    pub(super) fn last_read(&self, die: Die, class: usize) -> WorkIndex {
         let tails = self.planes_of(die).map(|plane| self.queues[plane].reads[class].tail);
-        let queued = tails.filter(|&tail| tail != NONE);
-        queued.max_by_key(|&tail| self.works[tail].order).unwrap_or(NONE)
+        let queued = tails.filter(|&tail| tail != WorkIndex::NONE);
+        queued.max_by_key(|&tail| self.works[tail].order).unwrap_or(WorkIndex::NONE)
     }
 
     /// The same of the parts of pages that wait to be programmed.
     #[cold]
     #[inline(never)]
-    pub(super) fn last_part(&self, above: &impl Above, die: Die, class: u8) -> u32 {
+    pub(super) fn last_part(&self, above: &impl Above, die: Die, class: u8) -> WriteIndex {
         let tails = self.planes_of(die).map(|plane| above.waiting(plane, class).1);
-        let queued = tails.filter(|&tail| tail != NONE);
-        queued.max_by_key(|&tail| above.part(tail).order).unwrap_or(NONE)
+        let queued = tails.filter(|&tail| tail != WriteIndex::NONE);
+        queued.max_by_key(|&tail| above.part(tail).order).unwrap_or(WriteIndex::NONE)
     }
 
     /// Gives a read that was just queued its place; `last` was the last before it.
@@ -521,8 +525,8 @@ impl Flash {
         &mut self,
         kernel: &Kernel,
         above: &impl Above,
-        work: u32,
-        last: u32,
+        work: WorkIndex,
+        last: WorkIndex,
     ) {
         let now = kernel.now;
         let w = &self.works[work];
@@ -534,9 +538,9 @@ impl Flash {
         flin.share(holder, READS, die).bytes += u64::from(bytes);
         flin.count(holder, die, true);
         let alone = self.read_service(work, flin.active_dies(Some(holder), die));
-        if last != NONE {
+        if last != WorkIndex::NONE {
             let last = self.read_entry(&flin, now, last);
-            if flin.stays_last(READS, die, now, last, (work, holder, alone)) {
+            if flin.stays_last(READS, die, now, last, (work.0, holder, alone)) {
                 self.flin = Some(flin);
                 return;
             }
@@ -545,7 +549,7 @@ impl Flash {
         queue.clear();
         for plane in self.planes_of(die) {
             let mut at = self.queues[plane].reads[class].head;
-            while at != NONE {
+            while at != WorkIndex::NONE {
                 queue.push(self.read_entry(&flin, now, at));
                 at = self.works[at].next();
             }
@@ -560,10 +564,11 @@ impl Flash {
                 self.queues[plane].reads[class] = List::EMPTY;
             }
             for entry in &flin.queue {
-                self.works[entry.index].order = entry.order;
-                let plane = self.works[entry.index].plane;
+                let work = WorkIndex(entry.index);
+                self.works[work].order = entry.order;
+                let plane = self.works[work].plane;
                 let list = &mut self.queues[plane].reads[class];
-                self.works.push_back(list, entry.index);
+                self.works.push_back(list, work);
             }
         }
         self.flin = Some(flin);
@@ -575,9 +580,9 @@ impl Flash {
         &mut self,
         kernel: &Kernel,
         above: &mut impl Above,
-        part: u32,
+        part: WriteIndex,
         die: Die,
-        last: u32,
+        last: WriteIndex,
     ) {
         let now = kernel.now;
         let Programmed { class, holder, .. } = above.part(part);
@@ -586,9 +591,9 @@ impl Flash {
         }
         let Some(mut flin) = self.flin.take() else { return };
         flin.share(holder, WRITES, die).bytes += u64::from(self.shape.slot_bytes());
-        if last != NONE {
+        if last != WriteIndex::NONE {
             let (last, alone) = (self.part_entry(&flin, above, now, last), self.part_service());
-            if flin.stays_last(WRITES, die, now, last, (part, holder, alone)) {
+            if flin.stays_last(WRITES, die, now, last, (part.0, holder, alone)) {
                 self.flin = Some(flin);
                 return;
             }
@@ -598,7 +603,7 @@ impl Flash {
         let planes = self.planes_of(die);
         for plane in planes.clone() {
             let mut at = above.waiting(plane, class).0;
-            while at != NONE {
+            while at != WriteIndex::NONE {
                 queue.push(self.part_entry(&flin, above, now, at));
                 at = above.next(at);
             }
@@ -608,7 +613,7 @@ impl Flash {
         let busy = self.busy_left(above, now, die).as_ps();
         let running = self.running_alone(&flin, above, now, WRITES, (die, holder));
         if flin.place(WRITES, die, now, busy, (running, self.part_service())) {
-            let places = flin.queue.iter().map(|entry| (entry.index, entry.order));
+            let places = flin.queue.iter().map(|entry| (WriteIndex(entry.index), entry.order));
             above.reorder(planes, class, places);
         }
         self.flin = Some(flin);
@@ -616,7 +621,7 @@ impl Flash {
 
     /// A read has left its die.
     #[inline(never)]
-    pub(super) fn read_has_left(&mut self, work: u32) {
+    pub(super) fn read_has_left(&mut self, work: WorkIndex) {
         let w = &self.works[work];
         let Some(flin) = &mut self.flin else { return };
         if is_host(w.class) {
@@ -626,7 +631,7 @@ impl Flash {
         let state = &mut self.dies[w.die];
         let held = usize::from(state.transfers);
         if let Some(operation) = &mut state.operation
-            && let Some(at) = operation.items[..held].iter().position(|&item| item == work)
+            && let Some(at) = operation.items[..held].iter().position(|&item| item == work.0)
         {
             operation.items.swap(at, held - 1);
         }
@@ -634,9 +639,14 @@ impl Flash {
 
     /// Notes how much reads that start now were slowed down.
     #[inline(never)]
-    pub(super) fn note_slowdowns_of_reads(&mut self, kernel: &Kernel, die: Die, items: &[u32]) {
+    pub(super) fn note_slowdowns_of_reads(
+        &mut self,
+        kernel: &Kernel,
+        die: Die,
+        operation: &DieOperation,
+    ) {
         let Some(mut flin) = self.flin.take() else { return };
-        for &item in items {
+        for item in operation.works() {
             if is_host(self.works[item].class) {
                 let entry = self.read_entry(&flin, kernel.now, item);
                 flin.add_slowdown(READS, die, entry);
@@ -652,12 +662,12 @@ impl Flash {
         kernel: &Kernel,
         above: &impl Above,
         die: Die,
-        items: &[u32],
+        operation: &DieOperation,
     ) {
         let Some(mut flin) = self.flin.take() else { return };
-        for &first in items {
+        for first in operation.parts() {
             let mut at = first;
-            while at != NONE {
+            while at != WriteIndex::NONE {
                 if is_host(above.part(at).class) {
                     let entry = self.part_entry(&flin, above, kernel.now, at);
                     flin.add_slowdown(WRITES, die, entry);
@@ -747,14 +757,14 @@ impl Flash {
 
     /// The first of what waits for a die and has no place to be programmed in, but for what is
     /// collected.
-    fn part_without_place(&self, above: &impl Above, die: Die) -> Option<u32> {
+    fn part_without_place(&self, above: &impl Above, die: Die) -> Option<WriteIndex> {
         let mut oldest = None;
         for plane in self.planes_of(die) {
             for class in CLASS_TABLES..CLASS_COLLECTION {
                 let head = above.waiting(plane, class).0;
-                if head != NONE && above.is_without_place(plane, class) {
+                if head != WriteIndex::NONE && above.is_without_place(plane, class) {
                     let order = above.part(head).order;
-                    oldest = Some((order, head)).min(oldest.or(Some((u64::MAX, NONE))));
+                    oldest = Some((order, head)).min(oldest.or(Some((u64::MAX, WriteIndex::NONE))));
                 }
             }
         }
@@ -766,7 +776,7 @@ impl Flash {
         let block = self.shape.block_of_slot(slot);
         self.queues[plane].reads.iter().any(|list| {
             let mut at = list.head;
-            while at != NONE {
+            while at != WorkIndex::NONE {
                 if self.shape.block_of_slot(self.works[at].slot) == block {
                     return true;
                 }
@@ -783,9 +793,9 @@ impl Flash {
         const HOST_DATA: usize = 1;
         let list = self.channels[channel].data[HOST_DATA];
         let Some(flin) = self.flin.take() else { return };
-        let (mut worst, mut found, mut found_before) = (-1.0, NONE, NONE);
-        let (mut before, mut at) = (NONE, list.head);
-        while at != NONE {
+        let (mut worst, mut found, mut found_before) = (-1.0, WorkIndex::NONE, WorkIndex::NONE);
+        let (mut before, mut at) = (WorkIndex::NONE, list.head);
+        while at != WorkIndex::NONE {
             let w = &self.works[at];
             let transfer = self.times.transfer(w.bytes).as_ps();
             let own = self.read_entry(&flin, kernel.now, at).slowdown(transfer);
@@ -795,7 +805,7 @@ impl Flash {
             }
             (before, at) = (at, self.works[at].next());
         }
-        if found_before != NONE {
+        if found_before != WorkIndex::NONE {
             let list = &mut self.channels[channel].data[HOST_DATA];
             self.works.unlink(list, found_before, found);
             let head = std::mem::replace(&mut list.head, found);

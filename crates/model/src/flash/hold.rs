@@ -180,7 +180,7 @@ impl Flash {
         let held = kernel.observe.ledger().pass_lane(lane, holder, kernel.now);
         self.dies[die].busy += held;
         let begins = ready.max(kernel.now);
-        for &first in &operation.items[..usize::from(operation.planes)] {
+        for first in operation.parts() {
             above.array_begins(first, begins);
         }
         let present = Timed { holder, begins, ends: begins + array, suspensions: 0 };

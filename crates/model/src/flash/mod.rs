@@ -20,7 +20,7 @@ pub(crate) mod work;
 use crate::config::{self, Config, Precedence};
 use crate::ftl::space::Shape;
 use crate::kernel::pool::Pool;
-use crate::number::{Channel, Die, Plane};
+use crate::number::{Channel, Die, Plane, WorkIndex, WriteIndex};
 use channel::ChannelState;
 use die::{DieOperation, DieState};
 use flin::Flin;
@@ -53,8 +53,8 @@ pub(crate) struct Flash {
     /// with at the end of each event. `unsettled` if there is any of it.
     unsettled: bool,
     stale_channels: Vec<Channel>,
-    fresh_works: Vec<u32>,
-    fresh_programs: Vec<u32>,
+    fresh_works: Vec<WorkIndex>,
+    fresh_programs: Vec<WriteIndex>,
     dropped: Vec<Dropped>,
     /// Dies of the channel that is being granted whose next page may still be moved to them, if
     /// they are being asked.
@@ -131,25 +131,25 @@ impl Flash {
 
     /// A read or erase, as long as it has not been given back.
     #[inline]
-    pub(crate) fn work(&self, index: u32) -> &Work {
+    pub(crate) fn work(&self, index: WorkIndex) -> &Work {
         &self.works[index]
     }
 
     #[inline]
-    pub(crate) fn work_mut(&mut self, index: u32) -> &mut Work {
+    pub(crate) fn work_mut(&mut self, index: WorkIndex) -> &mut Work {
         &mut self.works[index]
     }
 
     /// A place for work, which the caller fills before it is queued.
     #[inline]
-    pub(crate) fn new_work(&mut self) -> (u32, &mut Work) {
+    pub(crate) fn new_work(&mut self) -> (WorkIndex, &mut Work) {
         let index = self.works.insert_any();
         (index, &mut self.works[index])
     }
 
     /// Work that has ended is not needed any more.
     #[inline]
-    pub(crate) fn give_back(&mut self, index: u32) {
+    pub(crate) fn give_back(&mut self, index: WorkIndex) {
         self.works.remove(index);
     }
 

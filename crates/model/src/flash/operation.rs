@@ -10,8 +10,8 @@ use super::queues::{CLASS_COLLECTION, CLASS_TABLES};
 use super::work::WorkKind;
 use crate::kernel::Kernel;
 use crate::kernel::event::Event;
-use crate::kernel::pool::{Linked, NONE};
-use crate::number::{Channel, Die, Plane, Planes};
+use crate::kernel::pool::Linked;
+use crate::number::{Channel, Die, Plane, Planes, WorkIndex, WriteIndex};
 use crate::observe::activity::{Activity, ActivityKind};
 use crate::observe::blame::{HolderIndex, holder};
 use mynah_stamp::{Span, Time};
@@ -36,7 +36,7 @@ pub(crate) enum ArrayEnd {
     Reads,
     /// Of reads of which this one has failed. Go on with [`Flash::reads_ready`] from place `next`
     /// on.
-    Failed { work: u32, next: u32 },
+    Failed { work: WorkIndex, next: u32 },
     /// Of a program or an erase. Go on with [`Flash::block_changed`].
     Change,
 }
@@ -112,8 +112,7 @@ impl Flash {
         let list = &mut self.queues[pick.plane].reads[class];
         let first = self.works.pop_front(list).expect("a picked read");
         let mut operation = DieOperation::new(OperationKind::Read);
-        operation.planes = 1;
-        operation.items[0] = first;
+        operation.add_work(first);
         let page = self.shape.page_of_slot(self.works[first].slot);
         if self.scheduler.multi_plane && self.dies[die].load.reads(pick.class) > 1 {
             self.join_reads(&mut operation, pick, page);
@@ -128,16 +127,16 @@ impl Flash {
         };
         let command = self.times.read_command(pages);
         if self.flin.is_some() {
-            self.note_slowdowns_of_reads(kernel, die, &operation.items[..planes]);
+            self.note_slowdowns_of_reads(kernel, die, &operation);
         }
         let holder = self.read_starts(kernel, above, first, lane, channel, command);
         for &other in &operation.items[1..planes] {
-            self.read_starts(kernel, above, other, lane, channel, command);
+            self.read_starts(kernel, above, WorkIndex(other), lane, channel, command);
         }
         kernel.observe.count().flash_reads += planes as u64;
         let mut array = self.times.read(page);
         if above.varies_reads() {
-            let slots = operation.items[..planes].iter().map(|&work| self.works[work].slot);
+            let slots = operation.works().map(|work| self.works[work].slot);
             array += above.longer_read(kernel, slots);
         }
         self.occupy(kernel, die, holder, operation, command, array);
@@ -155,7 +154,7 @@ impl Flash {
     ) -> usize {
         let counters = kernel.observe.count();
         let mut pages = 0;
-        for &work in &operation.items[..usize::from(operation.planes)] {
+        for work in operation.works() {
             let work = &self.works[work];
             let count = above.pages_wanted(work);
             let others = u64::from(count - 1);
@@ -173,7 +172,7 @@ impl Flash {
         &mut self,
         kernel: &mut Kernel,
         above: &impl Above,
-        work: u32,
+        work: WorkIndex,
         lane: usize,
         channel: usize,
         command: Span,
@@ -192,7 +191,7 @@ impl Flash {
     /// Adds reads at the same page offset of other planes of the die.
     #[inline(never)]
     fn join_reads(&mut self, operation: &mut DieOperation, pick: Pick, page: u32) {
-        if self.works[operation.items[0]].kind == WorkKind::Copyback {
+        if self.works[operation.work_at(0)].kind == WorkKind::Copyback {
             // It goes on with a program of its own.
             return;
         }
@@ -203,9 +202,9 @@ impl Flash {
                 continue;
             }
             let list = self.queues[plane].reads[class];
-            let (mut before, mut at) = (NONE, list.head);
+            let (mut before, mut at) = (WorkIndex::NONE, list.head);
             for _ in 0..self.scheduler.multi_plane_window {
-                if at == NONE {
+                if at == WorkIndex::NONE {
                     break;
                 }
                 let w = &self.works[at];
@@ -215,8 +214,7 @@ impl Flash {
                 {
                     let list = &mut self.queues[plane].reads[class];
                     self.works.unlink(list, before, at);
-                    operation.items[usize::from(operation.planes)] = at;
-                    operation.planes += 1;
+                    operation.add_work(at);
                     break;
                 }
                 (before, at) = (at, self.works[at].next());
@@ -277,7 +275,7 @@ impl Flash {
         let planes = usize::from(operation.planes);
         let array = self.times.program(page);
         if self.flin.is_some() {
-            self.note_slowdowns_of_programs(kernel, above, die, &operation.items[..planes]);
+            self.note_slowdowns_of_programs(kernel, above, die, operation);
         }
         let moved = planes as u64 * u64::from(pages);
         let programs = moved * u64::from(self.shape.flash_planes);
@@ -307,7 +305,7 @@ impl Flash {
         &mut self,
         kernel: &mut Kernel,
         die: Die,
-        first: u32,
+        first: WriteIndex,
         slot: u32,
     ) {
         let pages = u64::from(self.shape.flash_planes);
@@ -322,9 +320,8 @@ impl Flash {
         let state = &mut self.dies[die];
         state.transfers = 0;
         let mut operation = DieOperation::new(OperationKind::Program);
-        operation.planes = 1;
         operation.collects = true;
-        (operation.items[0], operation.slots[0]) = (first, slot);
+        operation.add_page(first, slot);
         state.operation = Some(operation);
         kernel.events.push(kernel.now + state.array_time(time), Event::ArrayDone { die });
     }
@@ -341,22 +338,20 @@ impl Flash {
         let work = self.works.pop_front(list).expect("a picked erase");
         self.dies[die].load.take_erase();
         let mut operation = DieOperation::new(OperationKind::Erase);
-        operation.planes = 1;
         operation.collects = true;
-        operation.items[0] = work;
+        operation.add_work(work);
         if self.scheduler.multi_plane && self.dies[die].load.erases > 0 {
             for plane in self.planes_of(die) {
                 if self.can_erase(plane) {
                     let list = &mut self.queues[plane].erases;
                     let other = self.works.pop_front(list).expect("an erase");
                     self.dies[die].load.take_erase();
-                    operation.items[usize::from(operation.planes)] = other;
-                    operation.planes += 1;
+                    operation.add_work(other);
                 }
             }
         }
         let planes = usize::from(operation.planes);
-        for &item in &operation.items[..planes] {
+        for item in operation.works() {
             self.works[item].started = now;
         }
         if let Some(flin) = &mut self.flin {
@@ -375,7 +370,7 @@ impl Flash {
 
     fn can_erase(&self, plane: Plane) -> bool {
         let head = self.queues[plane].erases.head;
-        head != NONE && !self.is_read_before(plane, head)
+        head != WorkIndex::NONE && !self.is_read_before(plane, head)
     }
 
     /// One of the pages a die has read has left it.
@@ -427,7 +422,7 @@ impl Flash {
         };
         state.transfers = operation.planes;
         if let DieOperation { planes: 1, items: [work, ..], .. } = *operation {
-            let channel = state.channel;
+            let (channel, work) = (state.channel, WorkIndex(work));
             if !self.read_ready(kernel, above, die, channel, work) {
                 cold_path();
                 return ArrayEnd::Failed { work, next: 1 };
@@ -470,7 +465,7 @@ impl Flash {
     ) -> ArrayEnd {
         let channel = self.dies[die].channel;
         for at in from..u32::from(operation.planes) {
-            let work = operation.items[at as usize];
+            let work = operation.work_at(at as usize);
             if !self.read_ready(kernel, above, die, channel, work) {
                 self.interrupted = Some(Box::new(*operation));
                 return ArrayEnd::Failed { work, next: at + 1 };
@@ -513,7 +508,7 @@ impl Flash {
         above: &mut impl Above,
         die: Die,
         channel: Channel,
-        work: u32,
+        work: WorkIndex,
     ) -> bool {
         let now = kernel.now;
         let order = kernel.next_order();

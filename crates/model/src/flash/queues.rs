@@ -2,6 +2,7 @@
 //! class.
 
 use crate::kernel::pool::List;
+use crate::number::WorkIndex;
 
 /// Classes of reads and of writes: the mapping table, the four priorities of host I/O, and
 /// garbage collection.
@@ -13,8 +14,8 @@ pub(crate) const CLASS_COLLECTION: u8 = 5;
 /// Reads and erases that wait for a plane.
 #[derive(Clone)]
 pub(crate) struct PlaneQueues {
-    pub(super) reads: [List; CLASSES],
-    pub(super) erases: List,
+    pub(super) reads: [List<WorkIndex>; CLASSES],
+    pub(super) erases: List<WorkIndex>,
 }
 
 impl PlaneQueues {

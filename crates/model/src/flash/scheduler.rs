@@ -6,8 +6,7 @@ use super::above::Above;
 use super::die::DieState;
 use super::work::{UNSET, WorkKind};
 use crate::kernel::Kernel;
-use crate::kernel::pool::NONE;
-use crate::number::{Channel, Die, Plane};
+use crate::number::{Channel, Die, Plane, WorkIndex, WriteIndex};
 use crate::observe::blame::{GARBAGE_COLLECTION, HolderIndex, Waiting};
 use crate::observe::stats::Resource;
 use mynah_stamp::{Span, Time};
@@ -18,11 +17,11 @@ use std::hint::cold_path;
 #[derive(Clone, Copy)]
 pub(crate) enum Dropped {
     /// A part of a page that need not be programmed any more.
-    Void(u32),
+    Void(WriteIndex),
     /// One that cannot be programmed.
-    Unplaced(u32),
+    Unplaced(WriteIndex),
     /// A read or an erase of a die that is dead.
-    Work(u32),
+    Work(WorkIndex),
 }
 
 /// A lane of the ledger and its channel.
@@ -76,7 +75,7 @@ impl Flash {
 
     /// Puts a read or erase into its plane's queue.
     #[inline(always)]
-    pub(crate) fn enqueue(&mut self, kernel: &mut Kernel, above: &mut impl Above, work: u32) {
+    pub(crate) fn enqueue(&mut self, kernel: &mut Kernel, above: &mut impl Above, work: WorkIndex) {
         let order = kernel.next_order();
         let w = &mut self.works[work];
         w.order = order;
@@ -93,7 +92,7 @@ impl Flash {
         }
         let last = match self.flin {
             Some(_) => self.last_read(die, usize::from(class)),
-            None => NONE,
+            None => WorkIndex::NONE,
         };
         let state = &mut self.dies[die];
         let queues = &mut self.queues[plane];
@@ -128,8 +127,8 @@ impl Flash {
         &mut self,
         kernel: &mut Kernel,
         above: &mut impl Above,
-        work: u32,
-        last: u32,
+        work: WorkIndex,
+        last: WorkIndex,
     ) {
         let die = self.works[work].die;
         if self.dies[die].interruptible {
@@ -143,10 +142,10 @@ impl Flash {
     /// The last part that waits to be programmed by `die` in `class`, where that matters to what is
     /// queued next.
     #[inline(always)]
-    pub(crate) fn last_program(&self, above: &impl Above, die: Die, class: u8) -> u32 {
+    pub(crate) fn last_program(&self, above: &impl Above, die: Die, class: u8) -> WriteIndex {
         match self.flin {
             Some(_) => self.last_part(above, die, class),
-            None => NONE,
+            None => WriteIndex::NONE,
         }
     }
 
@@ -157,9 +156,9 @@ impl Flash {
         &mut self,
         kernel: &mut Kernel,
         above: &mut impl Above,
-        (part, watched): (u32, bool),
+        (part, watched): (WriteIndex, bool),
         (die, class): (Die, u8),
-        last: u32,
+        last: WriteIndex,
     ) {
         self.dies[die].load.add_write(class);
         if watched {
@@ -179,9 +178,9 @@ impl Flash {
         &mut self,
         kernel: &mut Kernel,
         above: &mut impl Above,
-        part: u32,
+        part: WriteIndex,
         die: Die,
-        last: u32,
+        last: WriteIndex,
     ) {
         if self.dies[die].interruptible {
             self.want_channel(die);
@@ -252,7 +251,7 @@ impl Flash {
 
     /// Notes the beginning of a work's wait, if it waits.
     #[inline(always)]
-    fn note_wait(&mut self, kernel: &mut Kernel, work: u32) {
+    fn note_wait(&mut self, kernel: &mut Kernel, work: WorkIndex) {
         let w = &self.works[work];
         let waits_for_die = w.started == UNSET;
         let waits_for_channel = w.ready != UNSET && w.transfer == UNSET;
@@ -288,7 +287,7 @@ impl Flash {
     pub(super) fn charge_die_wait(
         &mut self,
         kernel: &mut Kernel,
-        work: u32,
+        work: WorkIndex,
         lane: usize,
         channel: usize,
     ) {
@@ -321,7 +320,7 @@ impl Flash {
     pub(crate) fn charge_program_wait(
         &self,
         kernel: &mut Kernel,
-        part: u32,
+        part: WriteIndex,
         (lane, channel): LaneAndChannel,
         holder: HolderIndex,
         queued: Time,

@@ -3,7 +3,7 @@
 use super::Flash;
 use super::queues::{CLASS_COLLECTION, CLASSES};
 use crate::kernel::Kernel;
-use crate::number::{Channel, Plane};
+use crate::number::{Channel, Plane, WriteIndex};
 use crate::observe::gauge::Gauges;
 use crate::observe::stats::Counters;
 use crate::state::{Reader, StateError, Writer};
@@ -72,7 +72,7 @@ impl Flash {
     }
 
     /// Writes what is known of flows; `waiting` are the parts of pages that wait to be programmed.
-    pub(crate) fn save_flows(&mut self, now: Time, waiting: &[u32], out: &mut Writer<'_>) {
+    pub(crate) fn save_flows(&mut self, now: Time, waiting: &[WriteIndex], out: &mut Writer<'_>) {
         // The next ones have the numbers that they would have in a restored drive.
         self.works.clear();
         if let Some(flin) = &mut self.flin {
@@ -84,7 +84,7 @@ impl Flash {
     pub(crate) fn restore_flows(
         &mut self,
         now: Time,
-        waiting: &[u32],
+        waiting: &[WriteIndex],
         input: &mut Reader<'_>,
     ) -> Result<(), StateError> {
         match &mut self.flin {

@@ -5,7 +5,7 @@ use super::die::{DieOperation, DieState, OperationKind};
 use super::queues::{Load, PlaneQueues};
 use super::scheduler::Dropped;
 use crate::kernel::Kernel;
-use crate::number::{Channel, Die, Plane};
+use crate::number::{Channel, Die, Plane, WorkIndex};
 use mynah_stamp::Time;
 
 impl Flash {
@@ -39,7 +39,7 @@ impl Flash {
     }
 
     /// A read or erase of a die that is dead ends here.
-    pub(crate) fn fail_work(&mut self, kernel: &Kernel, work: u32) {
+    pub(crate) fn fail_work(&mut self, kernel: &Kernel, work: WorkIndex) {
         if self.flin.is_some() {
             self.read_has_left(work);
         }

@@ -6,8 +6,8 @@
 //! ([`Above`](super::above::Above)).
 
 use crate::ftl::token::Token;
-use crate::kernel::pool::{Linked, NONE};
-use crate::number::{Die, Plane};
+use crate::kernel::pool::{Linked, NONE, Pooled};
+use crate::number::{Die, Plane, WorkIndex};
 use crate::observe::blame::HolderIndex;
 use mynah_stamp::Time;
 
@@ -48,7 +48,7 @@ pub(crate) struct Work {
     /// First slot of the page, or of the block.
     pub(crate) slot: u32,
     pub(crate) bytes: u32,
-    next: u32,
+    next: WorkIndex,
     /// Place in the order of all flash operations.
     pub(super) order: u64,
     /// For a host's read: first sector and sectors within the command.
@@ -96,7 +96,7 @@ impl Work {
             die: Die(NONE),
             slot,
             bytes,
-            next: NONE,
+            next: WorkIndex::NONE,
             order: 0,
             first_sector: 0,
             sectors: 0,
@@ -123,13 +123,17 @@ impl Default for Work {
     }
 }
 
+impl Pooled for Work {
+    type Index = WorkIndex;
+}
+
 impl Linked for Work {
     #[inline]
-    fn next(&self) -> u32 {
+    fn next(&self) -> WorkIndex {
         self.next
     }
     #[inline]
-    fn set_next(&mut self, next: u32) {
+    fn set_next(&mut self, next: WorkIndex) {
         self.next = next;
     }
 }

@@ -12,8 +12,8 @@ use crate::flash::queues::{CLASS_COLLECTION, CLASS_TABLES};
 use crate::flash::work::{Work, WorkKind};
 use crate::kernel::Kernel;
 use crate::kernel::event::Event;
-use crate::kernel::pool::{Linked, List, NONE};
-use crate::number::{Plane, Planes};
+use crate::kernel::pool::{Linked, List};
+use crate::number::{Plane, Planes, WriteIndex};
 use mynah_stamp::{Span, Time};
 
 impl Above for Ftl {
@@ -25,28 +25,29 @@ impl Above for Ftl {
             return Some(self.units[head].order);
         }
         let head = self.planes[plane].queues.writes[usize::from(class)].head;
-        (head != NONE && self.can_program_waiting(plane, class)).then(|| self.units[head].order)
+        (head != WriteIndex::NONE && self.can_program_waiting(plane, class))
+            .then(|| self.units[head].order)
     }
 
     #[inline]
-    fn page_first(&self, kernel: &Kernel, plane: Plane, class: u8) -> u32 {
+    fn page_first(&self, kernel: &Kernel, plane: Plane, class: u8) -> WriteIndex {
         if self.goes_by_heat() {
             return self.first_by_heat(kernel, plane, class);
         }
         self.planes[plane].queues.writes[usize::from(class)].head
     }
 
-    fn waiting(&self, plane: Plane, class: u8) -> (u32, u32) {
+    fn waiting(&self, plane: Plane, class: u8) -> (WriteIndex, WriteIndex) {
         let list = self.planes[plane].queues.writes[usize::from(class)];
         (list.head, list.tail)
     }
 
-    fn next(&self, part: u32) -> u32 {
+    fn next(&self, part: WriteIndex) -> WriteIndex {
         self.units[part].next()
     }
 
     #[inline]
-    fn part(&self, part: u32) -> Programmed {
+    fn part(&self, part: WriteIndex) -> Programmed {
         let unit = &self.units[part];
         Programmed {
             class: unit.class,
@@ -58,12 +59,17 @@ impl Above for Ftl {
     }
 
     #[inline]
-    fn plane_waited_for(&self, part: u32) -> Option<Plane> {
+    fn plane_waited_for(&self, part: WriteIndex) -> Option<Plane> {
         let unit = &self.units[part];
         (unit.state == UnitState::Queued).then_some(unit.plane)
     }
 
-    fn reorder(&mut self, planes: Planes, class: u8, parts: impl Iterator<Item = (u32, u64)>) {
+    fn reorder(
+        &mut self,
+        planes: Planes,
+        class: u8,
+        parts: impl Iterator<Item = (WriteIndex, u64)>,
+    ) {
         let class = usize::from(class);
         for plane in planes {
             self.planes[plane].queues.writes[class] = List::EMPTY;
@@ -84,9 +90,9 @@ impl Above for Ftl {
         !self.blocks.can_program(plane, stream)
     }
 
-    fn array_begins(&mut self, part: u32, at: Time) {
+    fn array_begins(&mut self, part: WriteIndex, at: Time) {
         let mut unit = part;
-        while unit != NONE {
+        while unit != WriteIndex::NONE {
             self.units[unit].array = at;
             unit = self.units[unit].next();
         }
@@ -213,7 +219,7 @@ impl Ftl {
     }
 
     /// Pages of the flash that have something a partly written unit lacks; at least one.
-    fn pages_missing(&self, unit: u32) -> u32 {
+    fn pages_missing(&self, unit: WriteIndex) -> u32 {
         let mask = self.units[unit].mask;
         let sectors = self.shape.unit_sectors / self.shape.flash_planes;
         let lacks = |page: &u32| {

@@ -8,7 +8,7 @@ use crate::config::Placement;
 use crate::drive::Drive;
 use crate::flash::queues::CLASS_COLLECTION;
 use crate::kernel::pool::{Linked, List, NONE};
-use crate::number::Plane;
+use crate::number::{Plane, WriteIndex};
 
 impl Ftl {
     /// Whether both mapping directions, valid counts and free blocks fit together.
@@ -147,9 +147,9 @@ impl Ftl {
 
 impl Drive {
     pub(crate) fn check_queues(&self) -> Result<(), BrokenInvariant> {
-        let count = |list: &List| {
+        let count = |list: &List<WriteIndex>| {
             let (mut count, mut at) = (0, list.head);
-            while at != NONE {
+            while at != WriteIndex::NONE {
                 count += 1;
                 at = self.ftl.units[at].next();
             }
@@ -166,7 +166,7 @@ impl Drive {
             let mut units = [0; 2];
             for (class, list) in queues.writes.iter().enumerate() {
                 let mut at = list.head;
-                while at != NONE {
+                while at != WriteIndex::NONE {
                     hold(self.ftl.units[at].hot, || format!("cold unit {at} waits with hot ones"))?;
                     let collected = class == usize::from(CLASS_COLLECTION);
                     units[usize::from(collected)] += 1;

@@ -16,7 +16,7 @@ use crate::ftl::unit::WriteUnit;
 use crate::ftl::waiting::ProgramQueues;
 use crate::kernel::event::Event;
 use crate::kernel::pool::{List, NONE};
-use crate::number::{Die, Plane};
+use crate::number::{Die, Plane, WorkIndex};
 use crate::observe::blame::GARBAGE_COLLECTION;
 use mynah_stamp::Span;
 
@@ -481,7 +481,7 @@ impl Drive {
     }
 
     /// The victim has been erased.
-    pub(crate) fn block_erased(&mut self, work: u32) {
+    pub(crate) fn block_erased(&mut self, work: WorkIndex) {
         let w = self.flash.work(work);
         let (plane, block) = (w.plane, self.shape.block_of_slot(w.slot));
         self.flash.give_back(work);

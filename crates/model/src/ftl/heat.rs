@@ -11,8 +11,8 @@ use crate::ftl::mapping::table::Content;
 use crate::ftl::program::classes_of_program;
 use crate::ftl::unit::WriteUnit;
 use crate::kernel::Kernel;
-use crate::kernel::pool::{Linked, List, NONE, Pool};
-use crate::number::Plane;
+use crate::kernel::pool::{Linked, List, Pool};
+use crate::number::{Plane, WriteIndex};
 
 /// Pages of each plane that may go before host units that somebody waits for and that do not
 /// fill a page, because they themselves are full. An estimate: enough for units of the rarer
@@ -22,7 +22,7 @@ const PATIENCE: u64 = 16;
 /// Hot units that wait for a plane.
 #[derive(Clone)]
 pub(crate) struct HotQueues {
-    pub(crate) writes: [List; CLASSES],
+    pub(crate) writes: [List<WriteIndex>; CLASSES],
     /// Those of hosts, and those that are collected.
     pub(crate) host_units: u32,
     pub(crate) collected_units: u32,
@@ -36,7 +36,7 @@ impl Default for HotQueues {
 
 impl HotQueues {
     /// Takes the first unit of a class.
-    pub(crate) fn take(&mut self, class: u8, units: &mut Pool<WriteUnit>) -> Option<u32> {
+    pub(crate) fn take(&mut self, class: u8, units: &mut Pool<WriteUnit>) -> Option<WriteIndex> {
         let unit = units.pop_front(&mut self.writes[usize::from(class)])?;
         match class {
             CLASS_COLLECTION => self.collected_units -= 1,
@@ -83,7 +83,7 @@ impl Ftl {
 
     /// Puts a hot unit into its plane's queue.
     #[cold]
-    pub(crate) fn enqueue_hot(&mut self, unit: u32, plane: Plane) {
+    pub(crate) fn enqueue_hot(&mut self, unit: WriteIndex, plane: Plane) {
         let class = self.units[unit].class;
         let queues = &mut self.hot_queues[plane];
         match class {
@@ -99,7 +99,7 @@ impl Ftl {
         let Some(queues) = self.hot_queues.get_mut(plane.index()) else { return false };
         let list = std::mem::replace(&mut queues.writes[usize::from(class)], List::EMPTY);
         let mut at = list.head;
-        while at != NONE {
+        while at != WriteIndex::NONE {
             match class {
                 CLASS_COLLECTION => queues.collected_units -= 1,
                 _ => queues.host_units -= 1,
@@ -111,7 +111,7 @@ impl Ftl {
     }
 
     /// Takes the first unit of `class` out of the queues of `plane`, whether hot or cold.
-    pub(crate) fn take_waiting(&mut self, plane: Plane, class: u8) -> Option<u32> {
+    pub(crate) fn take_waiting(&mut self, plane: Plane, class: u8) -> Option<WriteIndex> {
         loop {
             let queues = &mut self.planes[plane].queues;
             let list = &mut queues.writes[usize::from(class)];
@@ -135,7 +135,7 @@ impl Ftl {
     }
 
     /// The first cold and the first hot unit of `class` that wait for `plane`.
-    fn heads(&self, plane: Plane, class: u8) -> [u32; 2] {
+    fn heads(&self, plane: Plane, class: u8) -> [WriteIndex; 2] {
         let class = usize::from(class);
         let cold = &self.planes[plane].queues.writes[class];
         [cold.head, self.hot_queues[plane].writes[class].head]
@@ -158,9 +158,9 @@ impl Ftl {
             }
         };
         let older = match heads {
-            [NONE, NONE] => return None,
-            [cold, NONE] => (cold, 0),
-            [NONE, hot] => (hot, 1),
+            [WriteIndex::NONE, WriteIndex::NONE] => return None,
+            [cold, WriteIndex::NONE] => (cold, 0),
+            [WriteIndex::NONE, hot] => (hot, 1),
             [cold, hot] if self.units[cold].order < self.units[hot].order => (cold, 0),
             [_, hot] => (hot, 1),
         };
@@ -168,7 +168,7 @@ impl Ftl {
         let other = 1 - older;
         let is_full = |heat: usize| units[heat] >= self.shape.units_per_program;
         let can = |heat: usize| {
-            heads[heat] != NONE && self.blocks.can_program(plane, streams(class)[heat])
+            heads[heat] != WriteIndex::NONE && self.blocks.can_program(plane, streams(class)[heat])
         };
         let since = kernel.order() - self.units[head].order;
         let program = u64::from(self.shape.planes) * u64::from(self.shape.units_per_program);
@@ -205,7 +205,7 @@ impl Ftl {
     /// The first unit of the next page of `class` in `plane`.
     #[cold]
     #[inline(never)]
-    pub(crate) fn first_by_heat(&self, kernel: &Kernel, plane: Plane, class: u8) -> u32 {
+    pub(crate) fn first_by_heat(&self, kernel: &Kernel, plane: Plane, class: u8) -> WriteIndex {
         let heat = match class {
             CLASS_TABLES => 0,
             _ => self.heat_to_program(kernel, plane, class).unwrap_or(0),
@@ -225,14 +225,14 @@ impl Drive {
         class: u8,
         stream: Stream,
         capacity: u32,
-    ) -> (List, u32) {
+    ) -> (List<WriteIndex>, u32) {
         let is_hot = matches!(stream, Stream::HotHost | Stream::HotCollected);
         let (mut chosen, mut count, mut used) = (List::EMPTY, 0, 0);
         for hot in [is_hot, !is_hot] {
             for class in classes_of_program(class) {
                 loop {
                     let head = self.ftl.heads(plane, class)[usize::from(hot)];
-                    if head == NONE {
+                    if head == WriteIndex::NONE {
                         break;
                     }
                     let (_, after) = self.ftl.place_in_program(self.ftl.units[head].content, used);

@@ -24,7 +24,7 @@ use crate::config::{Config, WriteFrontiers};
 use crate::fault::Faults;
 use crate::io::NamespaceId;
 use crate::kernel::pool::Pool;
-use crate::number::Plane;
+use crate::number::{Plane, WriteIndex};
 use crate::validate::Plan;
 use blocks::Blocks;
 use collection::PlaneState;
@@ -225,12 +225,12 @@ impl Ftl {
     }
 
     #[inline]
-    pub(crate) fn unit(&self, at: u32) -> &WriteUnit {
+    pub(crate) fn unit(&self, at: WriteIndex) -> &WriteUnit {
         &self.units[at]
     }
 
     #[inline]
-    pub(crate) fn unit_mut(&mut self, at: u32) -> &mut WriteUnit {
+    pub(crate) fn unit_mut(&mut self, at: WriteIndex) -> &mut WriteUnit {
         &mut self.units[at]
     }
 

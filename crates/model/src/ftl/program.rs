@@ -12,8 +12,8 @@ use crate::flash::operation::Program;
 use crate::flash::queues::{CLASS_COLLECTION, CLASS_HOST, CLASS_TABLES};
 use crate::flash::scheduler::{Dropped, LaneAndChannel};
 use crate::kernel::Kernel;
-use crate::kernel::pool::{Linked, List, NONE};
-use crate::number::{Channel, Plane};
+use crate::kernel::pool::{Linked, List, PoolIndex};
+use crate::number::{Channel, Plane, WriteIndex};
 use crate::observe::blame::HolderIndex;
 use mynah_stamp::Span;
 use std::hint::cold_path;
@@ -73,8 +73,8 @@ impl Ftl {
     /// Asks for what the program of the unit that is now first in its queue will change, and for
     /// the unit behind it.
     #[inline(always)]
-    fn prefetch_next_to_program(&self, unit: u32) {
-        if let Some(unit) = self.units.as_slice().get(unit as usize) {
+    fn prefetch_next_to_program(&self, unit: WriteIndex) {
+        if let Some(unit) = self.units.as_slice().get(unit.index()) {
             if let Content::Unit(unit) = unit.content {
                 self.mapping.table.prefetch(unit);
             }
@@ -83,7 +83,7 @@ impl Ftl {
     }
 
     /// Bytes that change in a unit that is overwritten in place.
-    fn bytes_changed(&self, unit: u32) -> u32 {
+    fn bytes_changed(&self, unit: WriteIndex) -> u32 {
         let bits = self.shape.unit_sectors.min(64);
         let changed = self.units[unit].mask.count_ones().min(bits);
         self.shape.unit_bytes / bits * changed
@@ -141,14 +141,14 @@ impl Drive {
         };
         let planes = usize::from(operation.planes);
         let transfer = match !self.ftl.plain_programs && self.ftl.scheme.is_in_place() {
-            true => Some(self.changes_of(&operation.items[..planes])),
+            true => Some(self.changes_of(operation)),
             false => None,
         };
         let command = self.flash.program_command(planes, pages, transfer);
         let now = self.kernel.now;
-        for &first in &operation.items[..planes] {
+        for first in operation.parts() {
             let mut unit = first;
-            while unit != NONE {
+            while unit != WriteIndex::NONE {
                 let u = &mut self.ftl.units[unit];
                 (u.started, u.array) = (now, now + command);
                 if let (true, Content::Unit(key), Some(cache)) = (u.cached, u.content, &self.cache)
@@ -166,9 +166,9 @@ impl Drive {
     }
 
     /// Transfer time of what changes in units that are overwritten in place.
-    fn changes_of(&self, units: &[u32]) -> Span {
+    fn changes_of(&self, operation: &DieOperation) -> Span {
         let times = self.flash.times();
-        units.iter().map(|&unit| times.transfer(self.ftl.bytes_changed(unit))).sum()
+        operation.parts().map(|unit| times.transfer(self.ftl.bytes_changed(unit))).sum()
     }
 
     /// Takes units out of a plane's queue, gives them the plane's next page and maps them
@@ -190,10 +190,7 @@ impl Drive {
                 true => self.ftl.blocks.take_page(plane, stream),
                 false => self.ftl.take_pages(plane, class, stream, chosen.head, pages),
             };
-            let operation = &mut filling.operation;
-            let at = usize::from(operation.planes);
-            (operation.items[at], operation.slots[at]) = (chosen.head, slot);
-            operation.planes += 1;
+            filling.operation.add_page(chosen.head, slot);
             let first = &self.ftl.units[chosen.head];
             filling.holder.get_or_insert(first.holder);
             let whole_page = matches!(first.content, Content::TranslationPage(_));
@@ -228,7 +225,7 @@ impl Drive {
     /// Charges the wait of a unit whose program starts now; returns the part of it in which it
     /// waited for a free block.
     #[inline(always)]
-    fn charge_unit_wait(&mut self, unit: u32, waited_for: LaneAndChannel) -> Span {
+    fn charge_unit_wait(&mut self, unit: WriteIndex, waited_for: LaneAndChannel) -> Span {
         let u = &self.ftl.units[unit];
         if !u.watched || u.queued == self.kernel.now {
             return Span::ZERO;
@@ -238,7 +235,7 @@ impl Drive {
 
     /// Takes what a program carries out of its plane's queue; how many units.
     #[inline(always)]
-    fn take_units(&mut self, plane: Plane, class: u8, capacity: u32) -> (List, u32) {
+    fn take_units(&mut self, plane: Plane, class: u8, capacity: u32) -> (List<WriteIndex>, u32) {
         let (mut chosen, mut count, mut used) = (List::EMPTY, 0, 0);
         'classes: for class in classes_of_program(class) {
             loop {
@@ -273,7 +270,7 @@ impl Drive {
     /// Takes the first unit out of one of a plane's queues, which has one. `None`: it has become
     /// void on the way, and is dropped.
     #[inline(always)]
-    pub(super) fn take_first(&mut self, plane: Plane, class: u8, hot: bool) -> Option<u32> {
+    pub(super) fn take_first(&mut self, plane: Plane, class: u8, hot: bool) -> Option<WriteIndex> {
         let ftl = &mut self.ftl;
         let queues = &mut ftl.planes[plane].queues;
         let unit = match hot {
@@ -304,9 +301,15 @@ impl Drive {
 
     /// Maps units to their places in the pages from `slot` on.
     #[inline(never)]
-    fn map_word_line(&mut self, first: u32, waited_for: LaneAndChannel, slot: u32, capacity: u32) {
+    fn map_word_line(
+        &mut self,
+        first: WriteIndex,
+        waited_for: LaneAndChannel,
+        slot: u32,
+        capacity: u32,
+    ) {
         let (mut unit, mut used, mut filled) = (first, 0, 0);
-        while unit != NONE {
+        while unit != WriteIndex::NONE {
             let rest = self.charge_unit_wait(unit, waited_for);
             let (place, after) = self.ftl.place_in_program(self.ftl.units[unit].content, used);
             for place in filled..place {

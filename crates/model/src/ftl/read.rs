@@ -8,7 +8,7 @@ use crate::drive::Drive;
 use crate::flash::queues::CLASS_HOST;
 use crate::flash::work::{Extent, Work, WorkKind};
 use crate::io::Status;
-use crate::kernel::pool::NONE;
+use crate::number::{CommandIndex, WorkIndex, WriteIndex};
 use crate::observe::blame::{GARBAGE_COLLECTION, HolderIndex, MAPPING_TABLE};
 use crate::observe::stats::Resource;
 use mynah_stamp::Stage;
@@ -34,7 +34,12 @@ impl Drive {
     /// follow one another are one read: `last` is the work that may take the unit.
     /// Returns the work that has it.
     #[inline(always)]
-    pub(crate) fn read_unit(&mut self, command: u32, unit: u32, last: u32) -> u32 {
+    pub(crate) fn read_unit(
+        &mut self,
+        command: CommandIndex,
+        unit: u32,
+        last: WorkIndex,
+    ) -> WorkIndex {
         let overlap = self.overlap(command, unit);
         let slot = match self.ftl.mapping.table.slot(unit) {
             Some(slot) => slot,
@@ -54,7 +59,7 @@ impl Drive {
         // The flash counts sectors from the first unit's start.
         let c = self.host.command_mut(command);
         let first_sector = c.into_first + overlap.first_sector;
-        if last != NONE {
+        if last != WorkIndex::NONE {
             let w = self.flash.work_mut(last);
             if w.slot == page && w.first_sector + w.sectors == first_sector {
                 w.bytes += bytes;
@@ -99,7 +104,7 @@ impl Drive {
 
     /// The data of a read has left its die.
     #[inline(always)]
-    pub(crate) fn read_done(&mut self, work: u32) {
+    pub(crate) fn read_done(&mut self, work: WorkIndex) {
         let w = self.flash.work(work);
         let slot = w.slot;
         match w.token {
@@ -145,7 +150,7 @@ impl Drive {
 
     /// A read came back spoilt. A host read ends in an error; the drive's own reads are
     /// repeated, and then succeed.
-    pub(crate) fn read_failed(&mut self, work: u32) {
+    pub(crate) fn read_failed(&mut self, work: WorkIndex) {
         let w = self.flash.work_mut(work);
         let Token::Read { command } = w.token else {
             w.repeat();
@@ -165,7 +170,7 @@ impl Drive {
 
     /// Work whose die is dead: host reads end in an error, the drive's own are given up or rebuilt
     /// elsewhere.
-    pub(crate) fn fail_work(&mut self, work: u32) {
+    pub(crate) fn fail_work(&mut self, work: WorkIndex) {
         self.flash.fail_work(&self.kernel, work);
         match self.flash.work(work).token {
             Token::Read { .. } => self.read_failed(work),
@@ -177,7 +182,7 @@ impl Drive {
     }
 
     /// Reads what a partly written unit lacks.
-    pub(crate) fn read_rest(&mut self, unit: u32, slot: u32) {
+    pub(crate) fn read_rest(&mut self, unit: WriteIndex, slot: u32) {
         let u = &mut self.ftl.units[unit];
         u.state = UnitState::Merging;
         let granules = 64 - u.mask.count_zeros();

@@ -5,7 +5,7 @@ use super::mapping::table::Content;
 use super::placement::Stripe;
 use super::unit::WriteUnit;
 use crate::config::Placement;
-use crate::number::Plane;
+use crate::number::{Plane, WriteIndex};
 use crate::observe::account::StateHash;
 use crate::state::{Reader, StateError, Writer, generator};
 use rand::Rng;
@@ -35,7 +35,7 @@ impl Ftl {
     }
 
     /// Puts a unit of the host that waited, and nobody waits for, where it waited.
-    pub(crate) fn queue_restored(&mut self, at: u32) {
+    pub(crate) fn queue_restored(&mut self, at: WriteIndex) {
         let &WriteUnit { plane, class, hot, .. } = self.unit(at);
         let queues = &mut self.planes[plane].queues;
         queues.host_units += 1;

@@ -12,7 +12,7 @@ use crate::flash::queues::{CLASS_COLLECTION, CLASSES};
 use crate::flash::scheduler::Dropped;
 use crate::flash::work::UNSET;
 use crate::kernel::pool::{Linked, NONE};
-use crate::number::Plane;
+use crate::number::{Plane, WriteIndex};
 use mynah_stamp::Time;
 
 impl Ftl {
@@ -110,9 +110,9 @@ impl Drive {
 
     /// The pages of a program that never finished hold nothing. What was rewritten in the cache
     /// meanwhile has later data, which are dealt with there.
-    pub(crate) fn undo_program(&mut self, first: u32, slot: u32, keep: Keep) {
+    pub(crate) fn undo_program(&mut self, first: WriteIndex, slot: u32, keep: Keep) {
         let (mut at, mut used) = (first, 0);
-        while at != NONE {
+        while at != WriteIndex::NONE {
             let u = &self.ftl.units[at];
             let place;
             (place, used) = self.ftl.place_in_program(u.content, used);
@@ -154,7 +154,7 @@ impl Drive {
     /// What was being overwritten in place is neither old nor new.
     fn undo_overwrite(
         &mut self,
-        at: u32,
+        at: WriteIndex,
         content: Content,
         place: u32,
         before: Option<u32>,
@@ -171,7 +171,7 @@ impl Drive {
     }
 
     /// Whether a unit is in the cache, and that is kept.
-    fn is_kept(&self, at: u32, keep: Keep) -> bool {
+    fn is_kept(&self, at: WriteIndex, keep: Keep) -> bool {
         self.ftl.units[at].cached && keep >= Keep::WriteCache
     }
 }

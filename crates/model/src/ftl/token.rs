@@ -1,14 +1,14 @@
 //! Whose flash work is: it goes to the flash with the work and comes back with its end.
 
-use crate::number::Plane;
+use crate::number::{CommandIndex, Plane, WriteIndex};
 
 /// What becomes of the end of a flash read or erase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Token {
     /// Data of a host's read.
-    Read { command: u32 },
+    Read { command: CommandIndex },
     /// The rest of a write unit that was overwritten in part.
-    Rest { unit: u32 },
+    Rest { unit: WriteIndex },
     /// A page that the collection of a plane moves.
     Collect { plane: Plane },
     /// A translation page for those who miss one of its entries.

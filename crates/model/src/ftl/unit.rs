@@ -3,9 +3,9 @@
 
 use crate::flash::work::UNSET;
 use crate::ftl::mapping::table::Content;
-use crate::kernel::pool::{Linked, NONE};
+use crate::kernel::pool::{Linked, NONE, Pooled};
 use crate::kernel::recency::{Neighbours, Recent};
-use crate::number::Plane;
+use crate::number::{CommandIndex, Plane, WriteIndex};
 use crate::observe::blame::HolderIndex;
 use mynah_stamp::{Span, Time};
 
@@ -51,8 +51,8 @@ pub(crate) struct WriteUnit {
     /// Sectors by which it counts as on its way, where that is bounded.
     pub(crate) under_way: u16,
     /// The command that waits for it (no cache), or `NONE`.
-    pub(crate) command: u32,
-    pub(crate) next: u32,
+    pub(crate) command: CommandIndex,
+    pub(crate) next: WriteIndex,
     /// Among what is dirty in its part of the cache.
     pub(crate) neighbours: Neighbours,
     /// Sectors of the unit that are here; all bits set for a whole unit.
@@ -103,8 +103,8 @@ impl WriteUnit {
             part: 0,
             watched: false,
             under_way: 0,
-            command: NONE,
-            next: NONE,
+            command: CommandIndex::NONE,
+            next: WriteIndex::NONE,
             neighbours: Neighbours::NONE,
             mask: u64::MAX,
             written: u64::MAX,
@@ -141,13 +141,17 @@ impl Recent for WriteUnit {
     }
 }
 
+impl Pooled for WriteUnit {
+    type Index = WriteIndex;
+}
+
 impl Linked for WriteUnit {
     #[inline]
-    fn next(&self) -> u32 {
+    fn next(&self) -> WriteIndex {
         self.next
     }
     #[inline]
-    fn set_next(&mut self, next: u32) {
+    fn set_next(&mut self, next: WriteIndex) {
         self.next = next;
     }
 }

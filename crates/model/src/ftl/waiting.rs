@@ -2,12 +2,13 @@
 
 use crate::flash::queues::CLASSES;
 use crate::kernel::pool::List;
+use crate::number::WriteIndex;
 
 /// Parts of pages that wait to be programmed in a plane.
 #[derive(Clone)]
 pub(crate) struct ProgramQueues {
     /// Write units.
-    pub(crate) writes: [List; CLASSES],
+    pub(crate) writes: [List<WriteIndex>; CLASSES],
     /// Host units in `writes`.
     pub(crate) host_units: u32,
     /// Host units in `writes` that must not wait for others to fill the page.

@@ -6,7 +6,7 @@ use crate::drive::Drive;
 use crate::ftl::Ftl;
 use crate::kernel::Kernel;
 use crate::kernel::event::Event;
-use crate::number::Plane;
+use crate::number::{Plane, WorkIndex};
 use crate::observe::stats::WearState;
 use mynah_stamp::Span;
 use rand::Rng;
@@ -135,7 +135,7 @@ impl Drive {
 
     /// A page has crossed the channel, and is decoded.
     #[cold]
-    pub(crate) fn decode(&mut self, work: u32) {
+    pub(crate) fn decode(&mut self, work: WorkIndex) {
         let block = self.shape.block_of_slot(self.flash.work(work).slot);
         let erases = self.ftl.blocks.erases[block as usize];
         let time = self.ftl.worn_reads.as_ref().map_or(Span::ZERO, |reads| reads.decode.at(erases));

@@ -11,13 +11,13 @@ use crate::flash::queues::{CLASS_COLLECTION, CLASS_TABLES};
 use crate::flash::scheduler::Dropped;
 use crate::io::Status;
 use crate::kernel::pool::{Linked, NONE};
-use crate::number::Plane;
+use crate::number::{Plane, WriteIndex};
 use crate::observe::blame::GARBAGE_COLLECTION;
 use mynah_stamp::{Span, Stage};
 
 impl Ftl {
     /// Whether a queued unit need not be programmed any more.
-    pub(crate) fn is_void(&self, at: u32) -> bool {
+    pub(crate) fn is_void(&self, at: WriteIndex) -> bool {
         let u = &self.units[at];
         if u.holder == GARBAGE_COLLECTION && u.from != NONE {
             return match u.content {
@@ -34,7 +34,7 @@ impl Ftl {
 impl Drive {
     /// A unit sets out for flash: first its mapping entry has to be known.
     #[inline]
-    pub(crate) fn send_to_flash(&mut self, at: u32) {
+    pub(crate) fn send_to_flash(&mut self, at: WriteIndex) {
         let Content::Unit(unit) = self.ftl.units[at].content else {
             return self.queue_unit(at);
         };
@@ -46,7 +46,7 @@ impl Drive {
 
     /// The mapping entry of a unit on its way to flash is known.
     #[inline]
-    pub(crate) fn unit_mapping_known(&mut self, at: u32) {
+    pub(crate) fn unit_mapping_known(&mut self, at: WriteIndex) {
         let u = &self.ftl.units[at];
         let Content::Unit(unit) = u.content else { return };
         if u.mask != u64::MAX {
@@ -64,13 +64,13 @@ impl Drive {
     }
 
     /// The rest of a unit's data has been read.
-    pub(crate) fn merged(&mut self, at: u32) {
+    pub(crate) fn merged(&mut self, at: WriteIndex) {
         self.ftl.units[at].mask = u64::MAX;
         self.queue_unit(at);
     }
 
     /// A unit's data are in the controller, and can go to the flash.
-    pub(crate) fn queue_for_plane(&mut self, at: u32) {
+    pub(crate) fn queue_for_plane(&mut self, at: WriteIndex) {
         let content = self.ftl.units[at].content;
         if let (Some(hotness), Content::Unit(unit)) = (&mut self.ftl.hotness, content) {
             self.ftl.units[at].hot = hotness.write(unit);
@@ -83,7 +83,7 @@ impl Drive {
     }
 
     /// A unit that became void in its queue.
-    pub(crate) fn drop_void_unit(&mut self, at: u32) {
+    pub(crate) fn drop_void_unit(&mut self, at: WriteIndex) {
         let u = &self.ftl.units[at];
         let plane = u.plane;
         if u.holder == GARBAGE_COLLECTION && u.from != NONE {
@@ -103,7 +103,7 @@ impl Drive {
 
     /// A unit's program starts: its data will be at `slot`.
     #[inline(always)]
-    pub(crate) fn map_unit(&mut self, at: u32, slot: u32, block_wait: Span) {
+    pub(crate) fn map_unit(&mut self, at: WriteIndex, slot: u32, block_wait: Span) {
         let u = &mut self.ftl.units[at];
         u.block_wait = block_wait;
         u.state = UnitState::Programming;
@@ -139,13 +139,13 @@ impl Drive {
 
     /// A page has been programmed: `first` is the first of its units, `slot` where it is.
     #[inline(always)]
-    pub(crate) fn page_programmed(&mut self, first: u32, slot: u32) {
+    pub(crate) fn page_programmed(&mut self, first: WriteIndex, slot: u32) {
         let fails = self.ftl.faults.any_programs && self.program_fails(first);
         // A copy may end its merge.
         let of_host = !self.ftl.plain_programs && self.ftl.units[first].from == NONE;
         let mut at = first;
         let mut used = 0;
-        while at != NONE {
+        while at != WriteIndex::NONE {
             let next = self.ftl.units[at].next();
             let u = &self.ftl.units[at];
             let place;
@@ -183,11 +183,11 @@ impl Drive {
     }
 
     /// Whether an injected fault spoils the program of a page.
-    fn program_fails(&mut self, first: u32) -> bool {
+    fn program_fails(&mut self, first: WriteIndex) -> bool {
         let mut retried = false;
         let mut units = vec![];
         let mut at = first;
-        while at != NONE {
+        while at != WriteIndex::NONE {
             retried |= self.ftl.units[at].retried;
             if let Content::Unit(unit) = self.ftl.units[at].content {
                 units.push(unit);
@@ -205,7 +205,7 @@ impl Drive {
 
     /// The program of a unit failed: its data, still in the controller, is programmed to
     /// another page.
-    fn program_again(&mut self, at: u32) {
+    fn program_again(&mut self, at: WriteIndex) {
         let u = &mut self.ftl.units[at];
         u.retried = true;
         u.dram = Span::ZERO;
@@ -229,7 +229,7 @@ impl Drive {
     }
 
     /// A unit cannot be programmed: its die is dead or its plane has no space left.
-    pub(crate) fn unit_failed(&mut self, at: u32) {
+    pub(crate) fn unit_failed(&mut self, at: WriteIndex) {
         let now = self.kernel.now;
         let u = &self.ftl.units[at];
         if u.from != NONE {
@@ -282,7 +282,7 @@ impl Drive {
     }
 
     /// Puts a unit into its plane's queue of programs.
-    pub(crate) fn enqueue_unit(&mut self, unit: u32, plane: Plane) {
+    pub(crate) fn enqueue_unit(&mut self, unit: WriteIndex, plane: Plane) {
         let order = self.kernel.next_order();
         let now = self.kernel.now;
         let u = &mut self.ftl.units[unit];

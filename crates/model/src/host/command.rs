@@ -1,7 +1,8 @@
 //! Commands inside the controller and the parts of their data that move separately.
 
 use crate::io::{Completion, NamespaceId, Operation, QueueId, Request, Status, Tag};
-use crate::kernel::pool::{Linked, NONE};
+use crate::kernel::pool::{Linked, Pooled};
+use crate::number::{CommandIndex, PieceIndex};
 use crate::observe::blame::HolderIndex;
 use mynah_stamp::{Stage, StageSpans, Time};
 
@@ -23,7 +24,7 @@ pub(crate) struct Command {
     /// When its current stage began.
     pub(crate) mark: Time,
     /// Behind it in its queue, while it is not in the controller.
-    pub(crate) next: u32,
+    pub(crate) next: CommandIndex,
     /// First and one past the last unit it touches, numbered over the whole drive.
     pub(crate) first_unit: u32,
     pub(crate) end_unit: u32,
@@ -43,9 +44,9 @@ pub(crate) struct Command {
 }
 
 /// A part of a read's data on its way to the host.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy)]
 pub(crate) struct Piece {
-    pub(crate) command: u32,
+    pub(crate) command: CommandIndex,
     pub(crate) first_sector: u32,
     pub(crate) sectors: u32,
 }
@@ -75,7 +76,7 @@ impl Default for Command {
                 stages: StageSpans::default(),
             },
             mark: Time::ZERO,
-            next: NONE,
+            next: CommandIndex::NONE,
             first_unit: 0,
             end_unit: 0,
             into_first: 0,
@@ -132,13 +133,27 @@ impl Command {
     }
 }
 
+impl Pooled for Command {
+    type Index = CommandIndex;
+}
+
+impl Default for Piece {
+    fn default() -> Self {
+        Piece { command: CommandIndex::NONE, first_sector: 0, sectors: 0 }
+    }
+}
+
+impl Pooled for Piece {
+    type Index = PieceIndex;
+}
+
 impl Linked for Command {
     #[inline]
-    fn next(&self) -> u32 {
+    fn next(&self) -> CommandIndex {
         self.next
     }
     #[inline]
-    fn set_next(&mut self, next: u32) {
+    fn set_next(&mut self, next: CommandIndex) {
         self.next = next;
     }
 }

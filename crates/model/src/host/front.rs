@@ -11,6 +11,7 @@ use crate::io::{
 };
 use crate::kernel::event::Event;
 use crate::kernel::fifo::Booking;
+use crate::number::{CommandIndex, PieceIndex};
 use crate::observe::blame::HolderIndex;
 use crate::observe::stats::Resource;
 use mynah_stamp::{Span, Stage, StageSpans, Time};
@@ -35,7 +36,7 @@ pub(crate) enum Step {
     /// A command whose entry the drive has read itself begins.
     Begin { queue: u16 },
     /// The data of a write are here, and nobody wants to see them.
-    Data { command: u32 },
+    Data { command: CommandIndex },
 }
 
 /// Translates the address of a command; says why not if it cannot.
@@ -165,7 +166,7 @@ impl Drive {
 
     /// A command is in the controller.
     #[inline(always)]
-    pub(crate) fn begin_command(&mut self, index: u32) {
+    pub(crate) fn begin_command(&mut self, index: CommandIndex) {
         let now = self.kernel.now;
         let c = &mut self.host.commands[index];
         let pair = &self.host.interface.queues[usize::from(c.queue)];
@@ -202,14 +203,14 @@ impl Drive {
     }
 
     #[inline(never)]
-    fn request_prp_list(&mut self, command: u32) {
+    fn request_prp_list(&mut self, command: CommandIndex) {
         let flow = self.host.commands[command].flow;
         let booking = self.book_up(self.host.link.read_request, flow);
         self.kernel.events.push(booking.end, Event::PrpRequestAtHost { command });
     }
 
     #[inline(never)]
-    pub(crate) fn return_prp_list(&mut self, command: u32) {
+    pub(crate) fn return_prp_list(&mut self, command: CommandIndex) {
         let c = &self.host.commands[command];
         let length = self.host.link.data(self.host.link.prp_list_bytes(c.bytes()));
         let booking = self.book_down(length, c.flow);
@@ -217,7 +218,7 @@ impl Drive {
     }
 
     #[inline(never)]
-    pub(crate) fn prp_list_arrived(&mut self, command: u32) {
+    pub(crate) fn prp_list_arrived(&mut self, command: CommandIndex) {
         let now = self.kernel.now;
         self.host.commands[command].end_stage(Stage::CommandFetch, now);
         self.take_data(command);
@@ -226,7 +227,7 @@ impl Drive {
 
     /// Fetches a write's data; everything else goes straight to the firmware.
     #[inline(always)]
-    fn take_data(&mut self, command: u32) {
+    fn take_data(&mut self, command: CommandIndex) {
         let c = &self.host.commands[command];
         let writes = matches!(c.request.operation, Operation::Write | Operation::WriteThrough);
         if c.linked && writes {
@@ -237,14 +238,14 @@ impl Drive {
         }
     }
 
-    pub(crate) fn return_data(&mut self, command: u32) {
+    pub(crate) fn return_data(&mut self, command: CommandIndex) {
         let c = &self.host.commands[command];
         let length = self.host.link.sectors(c.request.sectors);
         let booking = self.book_down(length, c.flow);
         self.kernel.events.push(booking.end, Event::DataInArrived { command });
     }
 
-    pub(crate) fn data_in_arrived(&mut self, command: u32) {
+    pub(crate) fn data_in_arrived(&mut self, command: CommandIndex) {
         let c = &self.host.commands[command];
         if self.host.report_moves && !c.orphan {
             let (tag, sectors) = (c.request.tag, c.request.sectors);
@@ -280,7 +281,7 @@ impl Drive {
         }
     }
 
-    pub(crate) fn data_is_here(&mut self, command: u32) {
+    pub(crate) fn data_is_here(&mut self, command: CommandIndex) {
         let now = self.kernel.now;
         self.host.commands[command].end_stage(Stage::DataIn, now);
         match self.host.commands[command].request.operation {
@@ -291,7 +292,7 @@ impl Drive {
 
     /// What the command stands for is done elsewhere.
     #[inline(never)]
-    fn wait_for_host(&mut self, command: u32) {
+    fn wait_for_host(&mut self, command: CommandIndex) {
         let c = &self.host.commands[command];
         if c.orphan {
             return self.finish(command);
@@ -301,7 +302,7 @@ impl Drive {
 
     /// Runs the firmware on a command.
     #[inline(always)]
-    fn process(&mut self, command: u32) {
+    fn process(&mut self, command: CommandIndex) {
         let c = &self.host.commands[command];
         let cost = match c.request.operation {
             Operation::Read => self.config.firmware.read,
@@ -317,7 +318,7 @@ impl Drive {
         self.book_firmware(command, cost);
     }
 
-    fn book_firmware(&mut self, command: u32, cost: Span) {
+    fn book_firmware(&mut self, command: CommandIndex, cost: Span) {
         let flow = self.host.commands[command].flow;
         // Of those that are free, it does not matter which.
         let free = self.host.cores.iter().position(|core| core.free_at() <= self.kernel.now);
@@ -333,14 +334,14 @@ impl Drive {
     }
 
     #[inline(never)]
-    pub(crate) fn firmware_done(&mut self, command: u32) {
+    pub(crate) fn firmware_done(&mut self, command: CommandIndex) {
         let now = self.kernel.now;
         self.host.commands[command].end_stage(Stage::Firmware, now);
         self.execute(command);
     }
 
     #[inline(always)]
-    fn execute(&mut self, command: u32) {
+    fn execute(&mut self, command: CommandIndex) {
         match self.host.commands[command].request.operation {
             Operation::Read => self.begin_read(command),
             Operation::Write | Operation::WriteThrough => self.begin_write(command),
@@ -353,7 +354,7 @@ impl Drive {
     /// One part of a command is done; `add` adds where its time went since the parts began.
     /// The last part's way is the command's.
     #[inline(always)]
-    pub(crate) fn part_done(&mut self, command: u32, add: impl FnOnce(&mut StageSpans)) {
+    pub(crate) fn part_done(&mut self, command: CommandIndex, add: impl FnOnce(&mut StageSpans)) {
         let now = self.kernel.now;
         let c = &mut self.host.commands[command];
         c.parts -= 1;
@@ -374,7 +375,7 @@ impl Drive {
     /// Sends read data that has come out of the flash or the cache to the host, if it goes
     /// piece by piece.
     #[inline(always)]
-    pub(crate) fn send_piece(&mut self, command: u32, first_sector: u32, sectors: u32) {
+    pub(crate) fn send_piece(&mut self, command: CommandIndex, first_sector: u32, sectors: u32) {
         if self.config.link.stream_data || !self.host.commands[command].linked {
             self.send_data(command, first_sector, sectors);
         }
@@ -382,7 +383,7 @@ impl Drive {
 
     /// Moves read data to the host; returns when it is there.
     #[inline(always)]
-    fn send_data(&mut self, command: u32, first_sector: u32, sectors: u32) -> Time {
+    fn send_data(&mut self, command: CommandIndex, first_sector: u32, sectors: u32) -> Time {
         let c = &self.host.commands[command];
         if sectors == 0 || c.orphan {
             return self.kernel.now;
@@ -408,13 +409,18 @@ impl Drive {
 
     /// Read data has reached the host, who wants to know.
     #[cold]
-    pub(crate) fn data_out_arrived(&mut self, piece: u32) {
+    pub(crate) fn data_out_arrived(&mut self, piece: PieceIndex) {
         let Piece { command, first_sector, sectors } = self.host.pieces_out[piece];
         self.host.pieces_out.remove(piece);
         self.report_data_out(command, first_sector, sectors);
     }
 
-    pub(crate) fn report_data_out(&mut self, command: u32, first_sector: u32, sectors: u32) {
+    pub(crate) fn report_data_out(
+        &mut self,
+        command: CommandIndex,
+        first_sector: u32,
+        sectors: u32,
+    ) {
         let c = &self.host.commands[command];
         if c.orphan || c.done {
             return;
@@ -432,13 +438,13 @@ impl Drive {
     /// The drive has done what the command asked: it leaves the controller and its
     /// completion goes out.
     #[inline(never)]
-    pub(crate) fn finish(&mut self, command: u32) {
+    pub(crate) fn finish(&mut self, command: CommandIndex) {
         self.finish_here(command);
     }
 
     /// The same in place, for where it pays.
     #[inline(always)]
-    fn finish_here(&mut self, command: u32) {
+    fn finish_here(&mut self, command: CommandIndex) {
         let now = self.kernel.now;
         let c = &mut self.host.commands[command];
         self.host.interface.release(c.queue);
@@ -473,7 +479,7 @@ impl Drive {
     /// The end of a command that nobody waits for any more, or whose completion does not
     /// cross the link.
     #[inline(never)]
-    fn finish_off_the_link(&mut self, command: u32) {
+    fn finish_off_the_link(&mut self, command: CommandIndex) {
         let c = &mut self.host.commands[command];
         c.done = c.orphan;
         if c.orphan {
@@ -487,7 +493,7 @@ impl Drive {
 
     /// Sends the completion; whether what it waits for is charged to its flow.
     #[inline(always)]
-    fn post_completion(&mut self, command: u32, charged: bool) {
+    fn post_completion(&mut self, command: CommandIndex, charged: bool) {
         let flow = self.host.commands[command].flow;
         let entry = self.host.link.completion_entry;
         let booking = match charged {
@@ -528,7 +534,7 @@ impl Drive {
 
     #[cold]
     #[inline(never)]
-    pub(crate) fn completion_at_adapter(&mut self, command: u32) {
+    pub(crate) fn completion_at_adapter(&mut self, command: CommandIndex) {
         let flow = self.host.commands[command].flow;
         let visible = self.book_adapter(flow, 1) + self.config.link.interrupt;
         self.kernel.events.push(visible, Event::CompletionVisible { command });
@@ -582,7 +588,7 @@ impl Drive {
     }
 
     #[inline(always)]
-    pub(crate) fn completion_visible(&mut self, command: u32) {
+    pub(crate) fn completion_visible(&mut self, command: CommandIndex) {
         let now = self.kernel.now;
         let c = &mut self.host.commands[command];
         c.end_stage(Stage::Completion, now);

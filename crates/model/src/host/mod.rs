@@ -13,6 +13,7 @@ use crate::io::Tag;
 use crate::kernel::fifo::Fifo;
 use crate::kernel::pool::Pool;
 use crate::kernel::ring::Ring;
+use crate::number::CommandIndex;
 use command::{Command, Piece};
 use front::{Said, Step};
 use hashbrown::HashMap;
@@ -32,7 +33,7 @@ pub(crate) struct Host {
     commands: Pool<Command>,
     /// Read data on its way to the host whose arrival is reported.
     pieces_out: Pool<Piece>,
-    awaiting_data: HashMap<Tag, u32, FxBuildHasher>,
+    awaiting_data: HashMap<Tag, CommandIndex, FxBuildHasher>,
     /// Commands that have ended after their queue had gone, and commands that were answered when it
     /// went, before they had ended.
     orphans_ended: u64,
@@ -104,12 +105,12 @@ impl Host {
     }
 
     #[inline]
-    pub(crate) fn command(&self, index: u32) -> &Command {
+    pub(crate) fn command(&self, index: CommandIndex) -> &Command {
         &self.commands[index]
     }
 
     #[inline]
-    pub(crate) fn command_mut(&mut self, index: u32) -> &mut Command {
+    pub(crate) fn command_mut(&mut self, index: CommandIndex) -> &mut Command {
         &mut self.commands[index]
     }
 

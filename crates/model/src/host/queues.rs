@@ -8,8 +8,9 @@
 use crate::config::{Arbitration, Priority, Queues, Weights};
 use crate::host::command::Command;
 use crate::io::{Queue, QueueId, QueueKind};
-use crate::kernel::pool::{List, NONE, Pool};
+use crate::kernel::pool::{List, Pool};
 use crate::kernel::ring::Ring;
+use crate::number::CommandIndex;
 use crate::observe::blame::{HolderIndex, flow_holder};
 use mynah_stamp::{Stage, Time};
 use std::collections::VecDeque;
@@ -37,8 +38,8 @@ pub(crate) struct QueuePair {
     pub(crate) unanswered: u32,
     /// Commands whose entries the drive reads by itself, from the one to be taken into the
     /// controller next, and the first of them that is not being fetched.
-    submitted: List,
-    to_fetch: u32,
+    submitted: List<CommandIndex>,
+    to_fetch: CommandIndex,
     /// Commands in the controller, those being fetched included.
     pub(crate) in_flight: u32,
     /// Completion queue entries that the host has not freed, as far as the drive knows.
@@ -46,7 +47,7 @@ pub(crate) struct QueuePair {
     /// Frees on their way over the link: when they arrive, and how many.
     frees: Ring<(Time, u32)>,
     /// Completed commands that wait for room in the completion queue.
-    pub(crate) blocked: VecDeque<u32>,
+    pub(crate) blocked: VecDeque<CommandIndex>,
     /// Whether an event for the next free is scheduled.
     pub(crate) watching_frees: bool,
 }
@@ -168,7 +169,7 @@ impl HostInterface {
             fetching: VecDeque::new(),
             unanswered: 0,
             submitted: List::EMPTY,
-            to_fetch: NONE,
+            to_fetch: CommandIndex::NONE,
             in_flight: 0,
             completion_used: 0,
             frees: Ring::default(),
@@ -210,7 +211,7 @@ impl HostInterface {
             }
         }
         // Those that are being fetched stay until they arrive.
-        let mut left = std::mem::replace(&mut pair.to_fetch, NONE);
+        let mut left = std::mem::replace(&mut pair.to_fetch, CommandIndex::NONE);
         let mut kept = List::EMPTY;
         while let Some(command) = commands.pop_front(&mut pair.submitted) {
             if command == left {
@@ -234,11 +235,16 @@ impl HostInterface {
 
     /// The host has rung for one command that the drive reads by itself.
     #[inline]
-    pub(crate) fn submit(&mut self, queue: u16, commands: &mut Pool<Command>, command: u32) {
+    pub(crate) fn submit(
+        &mut self,
+        queue: u16,
+        commands: &mut Pool<Command>,
+        command: CommandIndex,
+    ) {
         let pair = &mut self.queues[usize::from(queue)];
         pair.doorbells += 1;
         commands.push_back(&mut pair.submitted, command);
-        if pair.to_fetch == NONE {
+        if pair.to_fetch == CommandIndex::NONE {
             pair.to_fetch = command;
         }
     }
@@ -249,7 +255,7 @@ impl HostInterface {
         &mut self,
         queue: u16,
         commands: &mut Pool<Command>,
-    ) -> Option<u32> {
+    ) -> Option<CommandIndex> {
         let pair = &mut self.queues[usize::from(queue)];
         pair.unanswered = pair.unanswered.checked_sub(1)?;
         commands.pop_front(&mut pair.submitted)
@@ -339,7 +345,7 @@ impl HostInterface {
         self.waiting -= u64::from(count);
         pair.in_flight += count;
         for _ in 0..count {
-            if pair.to_fetch != NONE {
+            if pair.to_fetch != CommandIndex::NONE {
                 let command = &mut commands[pair.to_fetch];
                 command.end_stage(Stage::SubmissionQueue, now);
                 pair.to_fetch = command.next;

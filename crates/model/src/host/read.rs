@@ -3,7 +3,7 @@
 use crate::cache::read::sector_mask;
 use crate::drive::Drive;
 use crate::ftl::mapping::cached::Waiter;
-use crate::kernel::pool::NONE;
+use crate::number::{CommandIndex, WorkIndex};
 
 /// The sectors of a command that lie in one unit.
 pub(crate) struct Overlap {
@@ -16,7 +16,7 @@ pub(crate) struct Overlap {
 
 impl Drive {
     #[inline(always)]
-    pub(crate) fn overlap(&self, command: u32, unit: u32) -> Overlap {
+    pub(crate) fn overlap(&self, command: CommandIndex, unit: u32) -> Overlap {
         let c = &self.host.commands[command];
         let unit_sectors = u64::from(self.shape.unit_sectors);
         let unit_start = u64::from(unit - c.first_unit) * unit_sectors;
@@ -31,20 +31,20 @@ impl Drive {
     }
 
     /// Sectors of a unit as the bits of its mask.
-    pub(crate) fn unit_mask(&self, command: u32, unit: u32) -> u64 {
+    pub(crate) fn unit_mask(&self, command: CommandIndex, unit: u32) -> u64 {
         let overlap = self.overlap(command, unit);
         sector_mask(self.shape.unit_sectors, overlap.within, overlap.sectors)
     }
 
     #[inline(always)]
-    pub(crate) fn begin_read(&mut self, command: u32) {
+    pub(crate) fn begin_read(&mut self, command: CommandIndex) {
         let c = &self.host.commands[command];
         let (first, end) = (c.first_unit, c.end_unit);
         let cached = self.cache.as_ref().is_some_and(|cache| !cache.is_useless());
         let mut from_cache = 0;
         // One part stands for the whole until everything has been looked at.
         self.host.commands[command].parts = 1;
-        let mut last = NONE;
+        let mut last = WorkIndex::NONE;
         for unit in first..end {
             if cached && self.read_from_cache(command, unit, &mut from_cache) {
                 continue;

@@ -8,7 +8,7 @@
 //! Lists of a slot are sorted by time and then by a sequence number, so events that come
 //! from the heap stand where they would have stood.
 
-use crate::number::{Channel, Die, Plane};
+use crate::number::{Channel, CommandIndex, Die, PieceIndex, Plane, WorkIndex, WriteIndex};
 use mynah_stamp::Time;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -23,39 +23,39 @@ pub(crate) enum Event {
     /// Submission queue entries have reached the controller.
     EntriesArrived { queue: u16, count: u32 },
     /// The request for a PRP list has reached host memory.
-    PrpRequestAtHost { command: u32 },
+    PrpRequestAtHost { command: CommandIndex },
     /// A PRP list has reached the controller.
-    PrpArrived { command: u32 },
+    PrpArrived { command: CommandIndex },
     /// The request for write data has reached host memory.
-    DataRequestAtHost { command: u32 },
+    DataRequestAtHost { command: CommandIndex },
     /// Write data has reached the controller.
-    DataInArrived { command: u32 },
+    DataInArrived { command: CommandIndex },
     /// The firmware has processed a command.
-    FirmwareDone { command: u32 },
+    FirmwareDone { command: CommandIndex },
     /// A DRAM access for a command is done.
-    CacheAccessDone { command: u32 },
+    CacheAccessDone { command: CommandIndex },
     /// A unit's data have left the cache's DRAM for the flash.
-    UnitOutOfDram { unit: u32 },
+    UnitOutOfDram { unit: WriteIndex },
     /// What the channel carried is across.
     ChannelDone { channel: Channel },
     /// A die's array operation is done.
     ArrayDone { die: Die },
     /// A page that was transferred has been decoded.
-    Decoded { work: u32 },
+    Decoded { work: WorkIndex },
     /// The same for one that could be suspended; it was if the die is at another number.
     LongArrayDone { number: u16, die: Die },
     /// Read data has reached the host; only reported, never acted on.
-    DataOutArrived { piece: u32 },
+    DataOutArrived { piece: PieceIndex },
     /// A completion queue entry is visible to the host.
-    CompletionVisible { command: u32 },
+    CompletionVisible { command: CommandIndex },
     /// A completion has reached the host bus adapter.
-    CompletionAtAdapter { command: u32 },
+    CompletionAtAdapter { command: CommandIndex },
     /// Commands have passed the host bus adapter.
     DoorbellAtHost { queue: u16, count: u32 },
     /// A completion queue doorbell that someone waits for has crossed the link.
     CompletionDoorbell { queue: u16 },
     /// A TRIM or format goes on with its next slice.
-    TrimStep { command: u32 },
+    TrimStep { command: CommandIndex },
     /// A plane may have been idle long enough for idle garbage collection.
     IdleCheck { plane: Plane },
     /// An injected fault takes effect.

@@ -1,25 +1,40 @@
-//! A table of things with stable indices and reuse of freed places.
+//! A table of things with stable indices and reuse of freed places. Each kind of thing has indices
+//! of a type of its own.
 
 use mynah_memory::prefetch;
 
 /// Index that stands for nothing.
 pub(crate) const NONE: u32 = u32::MAX;
 
-pub(crate) struct Pool<T> {
-    items: Vec<T>,
-    free: Vec<u32>,
+/// An index of some kind of thing.
+pub(crate) trait PoolIndex: Copy + PartialEq {
+    /// It stands for nothing.
+    const NONE: Self;
+
+    fn of_place(place: usize) -> Self;
+    fn index(self) -> usize;
 }
 
-impl<T> Default for Pool<T> {
+/// Things that lie in a [`Pool`].
+pub(crate) trait Pooled {
+    type Index: PoolIndex;
+}
+
+pub(crate) struct Pool<T: Pooled> {
+    items: Vec<T>,
+    free: Vec<T::Index>,
+}
+
+impl<T: Pooled> Default for Pool<T> {
     fn default() -> Self {
         Pool { items: Vec::new(), free: Vec::new() }
     }
 }
 
-impl<T: Default> Pool<T> {
+impl<T: Pooled + Default> Pool<T> {
     /// Stores `item`; returns its index.
     #[inline]
-    pub(crate) fn insert(&mut self, item: T) -> u32 {
+    pub(crate) fn insert(&mut self, item: T) -> T::Index {
         let index = self.insert_any();
         self[index] = item;
         index
@@ -28,7 +43,7 @@ impl<T: Default> Pool<T> {
     /// Stores something, whatever was there before, for the caller to fill in place; returns
     /// its index.
     #[inline]
-    pub(crate) fn insert_any(&mut self) -> u32 {
+    pub(crate) fn insert_any(&mut self) -> T::Index {
         match self.free.pop() {
             Some(index) => index,
             None => self.add_place(),
@@ -37,23 +52,23 @@ impl<T: Default> Pool<T> {
 
     #[cold]
     #[inline(never)]
-    fn add_place(&mut self) -> u32 {
+    fn add_place(&mut self) -> T::Index {
         self.items.push(T::default());
-        (self.items.len() - 1) as u32
+        T::Index::of_place(self.items.len() - 1)
     }
 }
 
-impl<T> Pool<T> {
+impl<T: Pooled> Pool<T> {
     /// Gives the place at `index` back. What it held stays readable until it is reused.
     #[inline]
-    pub(crate) fn remove(&mut self, index: u32) {
+    pub(crate) fn remove(&mut self, index: T::Index) {
         self.free.push(index);
     }
 
     /// Asks for what is at `index`, which will soon be looked at; nothing if that is `NONE`.
     #[inline]
-    pub(crate) fn prefetch(&self, index: u32) {
-        if let Some(item) = self.items.get(index as usize) {
+    pub(crate) fn prefetch(&self, index: T::Index) {
+        if let Some(item) = self.items.get(index.index()) {
             let first = std::ptr::from_ref(item).cast::<u8>();
             prefetch(first);
             prefetch(first.wrapping_add(size_of::<T>() - 1));
@@ -77,12 +92,13 @@ impl<T> Pool<T> {
     }
 
     /// Indices of everything stored, in order.
-    pub(crate) fn indices(&self) -> Vec<u32> {
+    pub(crate) fn indices(&self) -> Vec<T::Index> {
         let mut stored = vec![true; self.items.len()];
-        for &free in &self.free {
-            stored[free as usize] = false;
+        for free in &self.free {
+            stored[free.index()] = false;
         }
-        (0..self.items.len() as u32).filter(|&index| stored[index as usize]).collect()
+        let all = 0..self.items.len();
+        all.filter(|&place| stored[place]).map(T::Index::of_place).collect()
     }
 
     /// Forgets everything.
@@ -92,76 +108,78 @@ impl<T> Pool<T> {
     }
 }
 
-impl<T> std::ops::Index<u32> for Pool<T> {
+impl<T: Pooled> std::ops::Index<T::Index> for Pool<T> {
     type Output = T;
     #[inline]
-    fn index(&self, index: u32) -> &T {
-        &self.items[index as usize]
+    fn index(&self, index: T::Index) -> &T {
+        &self.items[index.index()]
     }
 }
 
-impl<T> std::ops::IndexMut<u32> for Pool<T> {
+impl<T: Pooled> std::ops::IndexMut<T::Index> for Pool<T> {
     #[inline]
-    fn index_mut(&mut self, index: u32) -> &mut T {
-        &mut self.items[index as usize]
+    fn index_mut(&mut self, index: T::Index) -> &mut T {
+        &mut self.items[index.index()]
     }
 }
 
 /// A first-in first-out list threaded through the `next` fields of pooled items.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct List {
-    pub(crate) head: u32,
-    pub(crate) tail: u32,
+pub(crate) struct List<I> {
+    pub(crate) head: I,
+    pub(crate) tail: I,
 }
 
-impl List {
-    pub(crate) const EMPTY: List = List { head: NONE, tail: NONE };
+impl<I: PoolIndex> List<I> {
+    pub(crate) const EMPTY: List<I> = List { head: I::NONE, tail: I::NONE };
 
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
-        self.head == NONE
+        self.head == I::NONE
     }
 }
 
 /// Items that can stand in a [`List`].
-pub(crate) trait Linked {
-    fn next(&self) -> u32;
-    fn set_next(&mut self, next: u32);
+pub(crate) trait Linked: Pooled {
+    fn next(&self) -> Self::Index;
+    fn set_next(&mut self, next: Self::Index);
 }
 
 impl<T: Linked> Pool<T> {
     /// Puts `item` at the end of `list`.
     #[inline]
-    pub(crate) fn push_back(&mut self, list: &mut List, item: u32) {
-        self[item].set_next(NONE);
-        match list.tail {
-            NONE => list.head = item,
-            tail => self[tail].set_next(item),
+    pub(crate) fn push_back(&mut self, list: &mut List<T::Index>, item: T::Index) {
+        self[item].set_next(T::Index::NONE);
+        if list.tail == T::Index::NONE {
+            list.head = item;
+        } else {
+            self[list.tail].set_next(item);
         }
         list.tail = item;
     }
 
     /// Takes the first item of `list`.
     #[inline]
-    pub(crate) fn pop_front(&mut self, list: &mut List) -> Option<u32> {
+    pub(crate) fn pop_front(&mut self, list: &mut List<T::Index>) -> Option<T::Index> {
         let item = list.head;
-        if item == NONE {
+        if item == T::Index::NONE {
             return None;
         }
         list.head = self[item].next();
-        if list.head == NONE {
-            list.tail = NONE;
+        if list.head == T::Index::NONE {
+            list.tail = T::Index::NONE;
         }
         Some(item)
     }
 
     /// Takes `item`, whose predecessor is `before` (or `NONE`), out of `list`.
     #[inline]
-    pub(crate) fn unlink(&mut self, list: &mut List, before: u32, item: u32) {
+    pub(crate) fn unlink(&mut self, list: &mut List<T::Index>, before: T::Index, item: T::Index) {
         let next = self[item].next();
-        match before {
-            NONE => list.head = next,
-            before => self[before].set_next(next),
+        if before == T::Index::NONE {
+            list.head = next;
+        } else {
+            self[before].set_next(next);
         }
         if list.tail == item {
             list.tail = before;

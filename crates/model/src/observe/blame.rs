@@ -7,6 +7,8 @@
 //! to the wait exactly.
 
 use crate::io::FlowId;
+use crate::kernel::pool::PoolIndex;
+use crate::number::{WorkIndex, WriteIndex};
 use crate::observe::stats::{Blame, Holder, Resource};
 use mynah_stamp::{Span, Time};
 
@@ -189,16 +191,16 @@ type Tenant = Option<(HolderIndex, Time)>;
 /// Whose wait is noted.
 #[derive(Clone, Copy)]
 pub(crate) enum Waiting {
-    Work(u32),
-    Program(u32),
+    Work(WorkIndex),
+    Program(WriteIndex),
 }
 
 impl Waiting {
     #[inline]
     fn place(self) -> (usize, usize) {
         match self {
-            Waiting::Work(index) => (0, index as usize),
-            Waiting::Program(index) => (1, index as usize),
+            Waiting::Work(index) => (0, index.index()),
+            Waiting::Program(index) => (1, index.index()),
         }
     }
 }
@@ -498,7 +500,7 @@ mod tests {
         ledger.grow(3);
         matrix.grow(3);
         let at = Time::from_ns;
-        let (wait, data) = (Waiting::Work(3), Waiting::Program(5));
+        let (wait, data) = (Waiting::Work(WorkIndex(3)), Waiting::Program(WriteIndex(5)));
         ledger.take_lane(0, 0, 2, at(0));
         ledger.note_lane(wait, 0, 0, at(10));
         ledger.note_channel(data, 0, at(10));
@@ -526,7 +528,7 @@ mod tests {
         ledger.grow(5);
         matrix.grow(5);
         let at = Time::from_ns;
-        let wait = Waiting::Work(3);
+        let wait = Waiting::Work(WorkIndex(3));
         ledger.take_lane(0, 0, 2, at(0));
         ledger.release_channel(0, at(1));
         ledger.note_lane(wait, 0, 0, at(10));

@@ -3,6 +3,7 @@
 //! is judged when the drive is saved.
 
 use super::{Flin, Note, Owed, READS, Share, WRITES};
+use crate::number::WriteIndex;
 use crate::state::{Reader, StateError, Writer};
 use mynah_stamp::{Span, Time};
 
@@ -12,7 +13,12 @@ const MOST: u64 = 1 << 60;
 
 impl Flin {
     /// `queued` are the parts of pages that wait, which have their estimates.
-    pub(in crate::flash) fn save(&mut self, now: Time, queued: &[u32], out: &mut Writer<'_>) {
+    pub(in crate::flash) fn save(
+        &mut self,
+        now: Time,
+        queued: &[WriteIndex],
+        out: &mut Writer<'_>,
+    ) {
         self.classify(now);
         // Of reads there are none, and what comes next finds nothing of those before.
         self.notes[READS].clear();
@@ -31,7 +37,7 @@ impl Flin {
             );
         }
         for &part in queued {
-            let note = self.note(WRITES, part);
+            let note = self.note(WRITES, part.0);
             out.number(note.alone.as_ps());
             out.number(note.alone_service.as_ps());
             out.number(u64::from(note.intensive) | u64::from(note.moved) << 1);
@@ -41,7 +47,7 @@ impl Flin {
     pub(in crate::flash) fn restore(
         &mut self,
         now: Time,
-        queued: &[u32],
+        queued: &[WriteIndex],
         input: &mut Reader<'_>,
     ) -> Result<(), StateError> {
         let damaged = |what: &str| Err(StateError::Damaged(what.into()));
@@ -88,7 +94,7 @@ impl Flin {
                 intensive: flags & 1 != 0,
                 moved: flags & 2 != 0,
             };
-            self.set_note(WRITES, part, note);
+            self.set_note(WRITES, part.0, note);
         }
         Ok(())
     }

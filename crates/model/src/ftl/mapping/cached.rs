@@ -23,8 +23,7 @@ use crate::ftl::mapping::table::{Content, Table};
 use crate::ftl::space::{Divisor, Shape};
 use crate::ftl::token::Token;
 use crate::ftl::unit::WriteUnit;
-use crate::kernel::pool::NONE;
-use crate::number::Plane;
+use crate::number::{CommandIndex, Plane, WorkIndex, WriteIndex};
 use crate::observe::blame::MAPPING_TABLE;
 use crate::state::{Reader, StateError, Writer};
 use crate::validate::Plan;
@@ -36,9 +35,9 @@ use rustc_hash::FxBuildHasher;
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Waiter {
     /// A command wants to read a logical unit.
-    Read { command: u32, unit: u32 },
+    Read { command: CommandIndex, unit: u32 },
     /// A write unit wants to be programmed.
-    Write { unit: u32 },
+    Write { unit: WriteIndex },
 }
 
 /// What is going on with a translation page.
@@ -346,13 +345,13 @@ impl Drive {
         if again {
             self.update_translation_page(page, true);
         }
-        let (mut last, mut last_command) = (NONE, NONE);
+        let (mut last, mut last_command) = (WorkIndex::NONE, CommandIndex::NONE);
         for waiter in waiters.drain(..) {
             match waiter {
                 Waiter::Read { command, unit } => {
                     self.remember(unit, page, false);
                     if command != last_command {
-                        last = NONE;
+                        last = WorkIndex::NONE;
                     }
                     last = self.read_unit(command, unit, last);
                     last_command = command;
@@ -383,7 +382,7 @@ impl Drive {
 
     /// Garbage collection is moving `unit`, by write unit `at`.
     #[inline]
-    pub(crate) fn collected_mapping_changed(&mut self, unit: u32, at: u32) {
+    pub(crate) fn collected_mapping_changed(&mut self, unit: u32, at: WriteIndex) {
         let Some(cached) = &self.ftl.mapping.cached else { return };
         if cached.config.write_back {
             let plane = self.shape.plane_of_slot(self.ftl.units[at].from);

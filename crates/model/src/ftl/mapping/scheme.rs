@@ -8,7 +8,7 @@ use crate::drive::Drive;
 use crate::ftl::Ftl;
 use crate::ftl::blocks::{Blocks, Stream};
 use crate::ftl::space::{NamespaceSpace, Shape};
-use crate::number::{Die, Plane};
+use crate::number::{Die, Plane, WorkIndex, WriteIndex};
 use crate::observe::account::StateHash;
 use crate::state::{Reader, StateError, Writer};
 
@@ -152,7 +152,7 @@ impl Ftl {
         plane: Plane,
         class: u8,
         stream: Stream,
-        first: u32,
+        first: WriteIndex,
         pages: u32,
     ) -> u32 {
         match self.scheme {
@@ -198,7 +198,7 @@ impl Drive {
     }
 
     /// A page that is moved is in its die's register, and the command to program it has been sent.
-    pub(crate) fn moved_page_in_register(&mut self, die: Die, work: u32) {
+    pub(crate) fn moved_page_in_register(&mut self, die: Die, work: WorkIndex) {
         let (plane, from) = (self.flash.work(work).plane, self.flash.work(work).slot);
         self.flash.give_back(work);
         match self.ftl.scheme {
@@ -217,7 +217,7 @@ impl Drive {
     }
 
     /// A unit that is moved could not be programmed; false if it is to be tried again.
-    pub(crate) fn move_failed(&mut self, plane: Plane, unit: u32) -> bool {
+    pub(crate) fn move_failed(&mut self, plane: Plane, unit: WriteIndex) -> bool {
         match self.ftl.scheme {
             Scheme::Page | Scheme::InPlace => false,
             Scheme::Hybrid(_) => {

@@ -22,7 +22,7 @@ use crate::ftl::mapping::table::Content;
 use crate::ftl::token::Token;
 use crate::ftl::unit::WriteUnit;
 use crate::kernel::pool::NONE;
-use crate::number::{Die, Plane};
+use crate::number::{Die, Plane, WriteIndex};
 use crate::observe::blame::GARBAGE_COLLECTION;
 use mynah_stamp::Span;
 use std::collections::VecDeque;
@@ -32,7 +32,7 @@ impl Ftl {
     /// block that is. What has become void is dropped: it has no page.
     fn place_of_first(&self, hybrid: &Hybrid, plane: Plane, class: u8) -> (Place, u32) {
         let unit = self.planes[plane].queues.writes[usize::from(class)].head;
-        if unit == NONE {
+        if unit == WriteIndex::NONE {
             return (Place::Nowhere, NONE);
         }
         if self.is_void(unit) {
@@ -75,7 +75,7 @@ impl Ftl {
         &mut self,
         plane: Plane,
         class: u8,
-        unit: u32,
+        unit: WriteIndex,
     ) -> u32 {
         let home = self.home_of(self.units[unit].content);
         let blocks = &mut self.blocks;
@@ -367,7 +367,7 @@ impl Drive {
     }
 
     /// A copied page could not be programmed: the block that it was for is of no use.
-    pub(in crate::ftl::mapping) fn copy_failed(&mut self, plane: Plane, unit: u32) {
+    pub(in crate::ftl::mapping) fn copy_failed(&mut self, plane: Plane, unit: WriteIndex) {
         self.ftl.units.remove(unit);
         if let Some(copy) = self.copy(plane) {
             copy.broken = true;

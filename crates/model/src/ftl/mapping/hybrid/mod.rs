@@ -20,7 +20,7 @@ mod settled;
 use crate::config::Config;
 use crate::ftl::space::{NamespaceSpace, Shape};
 use crate::kernel::pool::NONE;
-use crate::number::Plane;
+use crate::number::{Plane, WriteIndex};
 use crate::observe::account::StateHash;
 use crate::state::{Reader, StateError, Writer};
 use std::collections::VecDeque;
@@ -107,7 +107,7 @@ pub(super) enum Read {
     Waits,
     /// It holds nothing any more.
     Void,
-    Unit(u32),
+    Unit(WriteIndex),
 }
 
 /// Units that follow one another in a plane.
