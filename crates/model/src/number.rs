@@ -6,7 +6,13 @@
 
 use crate::kernel::pool::{NONE, PoolIndex};
 use std::fmt;
+use std::marker::PhantomData;
 use std::ops::{Add, Index, IndexMut, Range};
+
+/// What a [`Run`] is of.
+pub(crate) trait Number {
+    fn from_u32(number: u32) -> Self;
+}
 
 macro_rules! number {
     ($(#[$doc:meta])* $name:ident) => {
@@ -60,6 +66,31 @@ macro_rules! number_of_entry {
     };
 }
 
+impl Ppn {
+    /// It stands for nothing.
+    pub(crate) const NONE: Ppn = Ppn(NONE);
+}
+
+/// Numbers that things next to one another have.
+macro_rules! runs_of {
+    ($name:ident) => {
+        impl $name {
+            /// This one and those after it, so many in all.
+            #[inline(always)]
+            pub(crate) fn run(self, count: u32) -> Run<$name> {
+                Run { numbers: self.0..self.0 + count, of: PhantomData }
+            }
+        }
+
+        impl Number for $name {
+            #[inline(always)]
+            fn from_u32(number: u32) -> $name {
+                $name(number)
+            }
+        }
+    };
+}
+
 /// Places in a [`Pool`](crate::kernel::pool::Pool).
 macro_rules! number_in_pool {
     ($(#[$doc:meta])* $name:ident) => {
@@ -98,6 +129,13 @@ number_of_entry! {
     /// A plane.
     Plane
 }
+runs_of!(Plane);
+number_of_entry! {
+    /// A physical page number, of mapping units: the place on flash of one unit, counted by plane,
+    /// block, page and place in the page. That of a page, or of a block, is the first in it.
+    Ppn
+}
+runs_of!(Ppn);
 number_in_pool! {
     /// A command in the controller, or in a queue that the drive reads by itself.
     CommandIndex
@@ -115,29 +153,30 @@ number_in_pool! {
     WriteIndex
 }
 
-/// Planes that follow one another, such as those of a die.
+/// Numbers that follow one another, such as those of the units of a page.
 #[derive(Clone)]
-pub(crate) struct Planes(Range<u32>);
-
-impl Planes {
-    pub(crate) const NONE: Planes = Planes(0..0);
-
-    #[inline(always)]
-    pub(crate) fn new(first: Plane, count: u32) -> Planes {
-        Planes(first.0..first.0 + count)
-    }
+pub(crate) struct Run<N> {
+    numbers: Range<u32>,
+    of: PhantomData<N>,
 }
 
-impl Iterator for Planes {
-    type Item = Plane;
+impl<N> Run<N> {
+    pub(crate) const EMPTY: Run<N> = Run { numbers: 0..0, of: PhantomData };
+}
+
+impl<N: Number> Iterator for Run<N> {
+    type Item = N;
 
     #[inline(always)]
-    fn next(&mut self) -> Option<Plane> {
-        self.0.next().map(Plane)
+    fn next(&mut self) -> Option<N> {
+        self.numbers.next().map(N::from_u32)
     }
 
     #[inline(always)]
     fn size_hint(&self) -> (usize, Option<usize>) {
-        self.0.size_hint()
+        self.numbers.size_hint()
     }
 }
+
+/// Planes that follow one another, such as those of a die.
+pub(crate) type Planes = Run<Plane>;

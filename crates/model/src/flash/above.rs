@@ -2,7 +2,7 @@
 
 use super::work::Work;
 use crate::kernel::Kernel;
-use crate::number::{Plane, Planes, WriteIndex};
+use crate::number::{Plane, Planes, Ppn, WriteIndex};
 use crate::observe::blame::HolderIndex;
 use mynah_stamp::{Span, Time};
 
@@ -74,7 +74,7 @@ pub(crate) trait Above {
     fn varies_reads(&self) -> bool;
 
     /// How much longer a die is occupied by a read of the pages at `slots` for that.
-    fn longer_read(&mut self, kernel: &mut Kernel, slots: impl Iterator<Item = u32>) -> Span;
+    fn longer_read(&mut self, kernel: &mut Kernel, slots: impl Iterator<Item = Ppn>) -> Span;
 
     /// Whether some reads fail.
     fn spoils_reads(&self) -> bool;
@@ -90,6 +90,6 @@ pub(crate) trait Above {
 
     /// A page that is to be moved is being read, or crosses the channel: what it holds will soon be
     /// looked at.
-    fn prefetch_read(&self, slot: u32);
-    fn prefetch_moved(&self, slot: u32);
+    fn prefetch_read(&self, slot: Ppn);
+    fn prefetch_moved(&self, slot: Ppn);
 }

@@ -11,7 +11,7 @@ use super::queues::{
 };
 use crate::config::Precedence;
 use crate::kernel::Kernel;
-use crate::number::{Die, Plane, Planes, WorkIndex};
+use crate::number::{Die, Plane, WorkIndex};
 
 /// What a die would do next.
 #[derive(Clone, Copy)]
@@ -39,7 +39,7 @@ impl Flash {
     fn pick_among_all(&mut self, kernel: &Kernel, above: &impl Above, die: Die) -> Option<Pick> {
         let state = &mut self.dies[die];
         let first = state.first_plane;
-        let planes = Planes::new(first, self.shape.planes_per_die);
+        let planes = first.run(self.shape.planes_per_die);
         if state.load.some & (SUSPENDED | EXCLUSIVE) != 0 {
             return match state.load.some & SUSPENDED != 0 {
                 true => self.pick_beside_suspended(kernel, above, die),
@@ -230,7 +230,7 @@ impl Flash {
     ) -> Option<Pick> {
         let mut best = None;
         let mut least = u64::MAX;
-        for plane in Planes::new(first_plane, self.shape.planes_per_die) {
+        for plane in first_plane.run(self.shape.planes_per_die) {
             if let Some(order) = above.page_order(kernel, plane, class)
                 && order < least
             {
@@ -254,7 +254,8 @@ impl Flash {
     }
 
     fn pick_erase(&self, first_plane: Plane) -> Option<Pick> {
-        Planes::new(first_plane, self.shape.planes_per_die)
+        first_plane
+            .run(self.shape.planes_per_die)
             .filter_map(|plane| {
                 let head = self.queues[plane].erases.head;
                 if head == WorkIndex::NONE {

@@ -3,7 +3,7 @@
 use super::queues::{CLASS_HOST, HOST_CLASSES, Load, WRITES};
 use super::timing::PLANES_MAX;
 use crate::kernel::pool::NONE;
-use crate::number::{Channel, Plane, WorkIndex, WriteIndex};
+use crate::number::{Channel, Plane, Ppn, WorkIndex, WriteIndex};
 use mynah_stamp::{Span, Time};
 
 /// Turns of urgent, high, medium and low priority before the next round. Urgent work has no need
@@ -31,7 +31,7 @@ pub(crate) struct DieOperation {
     /// Reads or erases, or the first part of each plane's page: see [`DieOperation::work_at`] and
     /// [`DieOperation::part_at`].
     pub(super) items: [u32; PLANES_MAX],
-    pub(crate) slots: [u32; PLANES_MAX],
+    pub(crate) slots: [Ppn; PLANES_MAX],
     /// Whether it is a part of a collection.
     pub(crate) collects: bool,
 }
@@ -44,7 +44,7 @@ impl DieOperation {
             kind,
             planes: 0,
             items: [NONE; PLANES_MAX],
-            slots: [NONE; PLANES_MAX],
+            slots: [Ppn(NONE); PLANES_MAX],
             collects: false,
         }
     }
@@ -82,7 +82,7 @@ impl DieOperation {
 
     /// Adds the program of a page that begins with the part `first`, to `slot`.
     #[inline(always)]
-    pub(crate) fn add_page(&mut self, first: WriteIndex, slot: u32) {
+    pub(crate) fn add_page(&mut self, first: WriteIndex, slot: Ppn) {
         let at = usize::from(self.planes);
         (self.items[at], self.slots[at]) = (first.0, slot);
         self.planes += 1;

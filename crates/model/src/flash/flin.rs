@@ -34,7 +34,7 @@ use super::work::{UNSET, WorkKind};
 use crate::config;
 use crate::kernel::Kernel;
 use crate::kernel::pool::{Linked, List};
-use crate::number::{Channel, Die, Plane, WorkIndex, WriteIndex};
+use crate::number::{Channel, Die, Plane, Ppn, WorkIndex, WriteIndex};
 use crate::observe::blame::HolderIndex;
 use mynah_stamp::{Span, Time};
 
@@ -772,7 +772,7 @@ impl Flash {
     }
 
     /// Whether a read of the block that begins with `slot` waits in `plane`.
-    pub(super) fn is_block_read(&self, plane: Plane, slot: u32) -> bool {
+    pub(super) fn is_block_read(&self, plane: Plane, slot: Ppn) -> bool {
         let block = self.shape.block_of_slot(slot);
         self.queues[plane].reads.iter().any(|list| {
             let mut at = list.head;

@@ -15,7 +15,7 @@ use super::queues::{AWAITED_READS, CLASS_COLLECTION, CLASS_HOST, EXCLUSIVE};
 use crate::config::{Config, Suspension};
 use crate::kernel::Kernel;
 use crate::kernel::event::Event;
-use crate::number::{Channel, Die};
+use crate::number::{Channel, Die, Ppn};
 use crate::observe::blame::HolderIndex;
 use mynah_stamp::{Span, Time};
 
@@ -334,7 +334,7 @@ impl Flash {
         self.programs_page(operation, self.works[head].slot)
     }
 
-    fn programs_page(&self, operation: &DieOperation, slot: u32) -> bool {
+    fn programs_page(&self, operation: &DieOperation, slot: Ppn) -> bool {
         operation.kind == OperationKind::Program
             && operation.slots[..usize::from(operation.planes)].iter().any(|&first| {
                 let pages = self.shape.pages_in_program(self.shape.page_of_slot(first));
@@ -344,7 +344,7 @@ impl Flash {
 
     /// Whether the page at `slot` is being programmed by what its die has suspended.
     #[inline]
-    pub(super) fn is_being_programmed(&self, die: Die, slot: u32) -> bool {
+    pub(super) fn is_being_programmed(&self, die: Die, slot: Ppn) -> bool {
         let Some(hold) = self.holds.get(die.index()) else { return false };
         hold.suspended.as_ref().is_some_and(|held| self.programs_page(&held.operation, slot))
     }

@@ -11,7 +11,7 @@ use super::work::WorkKind;
 use crate::kernel::Kernel;
 use crate::kernel::event::Event;
 use crate::kernel::pool::Linked;
-use crate::number::{Channel, Die, Plane, Planes, WorkIndex, WriteIndex};
+use crate::number::{Channel, Die, Plane, Planes, Ppn, WorkIndex, WriteIndex};
 use crate::observe::activity::{Activity, ActivityKind};
 use crate::observe::blame::{HolderIndex, holder};
 use mynah_stamp::{Span, Time};
@@ -224,7 +224,7 @@ impl Flash {
 
     #[inline]
     pub(super) fn planes_of(&self, die: Die) -> Planes {
-        Planes::new(self.dies[die].first_plane, self.shape.planes_per_die)
+        self.dies[die].first_plane.run(self.shape.planes_per_die)
     }
 
     /// The planes of a die whose programs may be joined: none where programs are not, or no other
@@ -233,7 +233,7 @@ impl Flash {
     pub(crate) fn planes_to_join(&self, die: Die, class: u8) -> Planes {
         match self.scheduler.multi_plane && self.dies[die].load.writes(class) > 0 {
             true => self.planes_of(die),
-            false => Planes::NONE,
+            false => Planes::EMPTY,
         }
     }
 
@@ -306,7 +306,7 @@ impl Flash {
         kernel: &mut Kernel,
         die: Die,
         first: WriteIndex,
-        slot: u32,
+        slot: Ppn,
     ) {
         let pages = u64::from(self.shape.flash_planes);
         let counters = kernel.observe.count();

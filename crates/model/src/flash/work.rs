@@ -7,7 +7,7 @@
 
 use crate::ftl::token::Token;
 use crate::kernel::pool::{Linked, NONE, Pooled};
-use crate::number::{Die, Plane, WorkIndex};
+use crate::number::{Die, Plane, Ppn, WorkIndex};
 use crate::observe::blame::HolderIndex;
 use mynah_stamp::Time;
 
@@ -46,7 +46,7 @@ pub(crate) struct Work {
     /// The plane's die; known once it is queued.
     pub(super) die: Die,
     /// First slot of the page, or of the block.
-    pub(crate) slot: u32,
+    pub(crate) slot: Ppn,
     pub(crate) bytes: u32,
     next: WorkIndex,
     /// Place in the order of all flash operations.
@@ -69,7 +69,7 @@ pub(crate) struct Work {
 pub(crate) struct Extent {
     pub(crate) plane: Plane,
     /// Its first slot.
-    pub(crate) slot: u32,
+    pub(crate) slot: Ppn,
     pub(crate) bytes: u32,
 }
 
@@ -118,7 +118,7 @@ impl Work {
 
 impl Default for Work {
     fn default() -> Self {
-        let extent = Extent { plane: Plane(0), slot: 0, bytes: 0 };
+        let extent = Extent { plane: Plane(0), slot: Ppn(0), bytes: 0 };
         Work::new(WorkKind::Erase, 0, 0, Token::Erase { block: NONE }, extent, Time::ZERO)
     }
 }

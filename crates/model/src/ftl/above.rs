@@ -13,7 +13,7 @@ use crate::flash::work::{Work, WorkKind};
 use crate::kernel::Kernel;
 use crate::kernel::event::Event;
 use crate::kernel::pool::{Linked, List};
-use crate::number::{Plane, Planes, WriteIndex};
+use crate::number::{Plane, Planes, Ppn, WriteIndex};
 use mynah_stamp::{Span, Time};
 
 impl Above for Ftl {
@@ -136,7 +136,7 @@ impl Above for Ftl {
     }
 
     #[cold]
-    fn longer_read(&mut self, kernel: &mut Kernel, slots: impl Iterator<Item = u32>) -> Span {
+    fn longer_read(&mut self, kernel: &mut Kernel, slots: impl Iterator<Item = Ppn>) -> Span {
         self.retries_of(kernel, slots)
     }
 
@@ -153,7 +153,7 @@ impl Above for Ftl {
         let (slot, table) = (work.slot, &self.mapping.table);
         let units = self.shape.units_per_page;
         let fails = self.faults.strikes(MediaOperation::Read, |first, last| {
-            (slot..slot + units).any(|slot| match table.written(slot) {
+            slot.run(units).any(|slot| match table.written(slot) {
                 Some(Content::Unit(unit)) => (first..=last).contains(&unit),
                 _ => false,
             })
@@ -181,12 +181,12 @@ impl Above for Ftl {
     }
 
     #[inline(always)]
-    fn prefetch_read(&self, slot: u32) {
+    fn prefetch_read(&self, slot: Ppn) {
         self.mapping.table.prefetch_slot(slot);
     }
 
     #[inline(always)]
-    fn prefetch_moved(&self, slot: u32) {
+    fn prefetch_moved(&self, slot: Ppn) {
         self.mapping.table.prefetch_content(slot);
     }
 }

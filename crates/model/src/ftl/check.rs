@@ -86,10 +86,10 @@ impl Ftl {
                     continue;
                 }
                 seen[(frontier.block - first) as usize] += 1;
-                let slots = frontier.block * self.shape.units_per_block;
-                let left = slots + frontier.next_page * self.shape.units_per_page
-                    ..slots + self.shape.units_per_block;
-                if let Some(slot) = left.into_iter().find(|&it| table.content(it).is_some()) {
+                let used = frontier.next_page * self.shape.units_per_page;
+                let slots = self.shape.first_slot_of_block(frontier.block);
+                let mut left = (slots + used).run(self.shape.units_per_block - used);
+                if let Some(slot) = left.find(|&it| table.content(it).is_some()) {
                     return Err(BrokenInvariant(format!("slot {slot} holds data too early")));
                 }
             }

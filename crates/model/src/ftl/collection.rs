@@ -16,7 +16,7 @@ use crate::ftl::unit::WriteUnit;
 use crate::ftl::waiting::ProgramQueues;
 use crate::kernel::event::Event;
 use crate::kernel::pool::{List, NONE};
-use crate::number::{Die, Plane, WorkIndex};
+use crate::number::{Die, Plane, Ppn, WorkIndex};
 use crate::observe::blame::GARBAGE_COLLECTION;
 use mynah_stamp::Span;
 
@@ -65,7 +65,7 @@ pub(crate) struct Collection {
     /// The block, or `NONE`.
     pub(crate) victim: u32,
     /// First slots of its pages that held something valid, to be read from the end.
-    pages: Vec<u32>,
+    pages: Vec<Ppn>,
     /// Pages being read, units waiting or being programmed.
     reading: u32,
     units: u32,
@@ -142,7 +142,7 @@ impl Collection {
 
 impl Ftl {
     /// Pages of collected units are being programmed at `slots`.
-    pub(super) fn pages_moved(&mut self, slots: &[u32]) {
+    pub(super) fn pages_moved(&mut self, slots: &[Ppn]) {
         for &slot in slots {
             let plane = self.shape.plane_of_slot(slot);
             let due = &mut self.planes[plane].collection.due;
@@ -277,8 +277,9 @@ impl Drive {
                 self.ftl
                     .mapping
                     .table
-                    .prefetch_content(slot.wrapping_sub(PAGES_AHEAD * units_per_page));
-                let valid = (slot..slot + units_per_page)
+                    .prefetch_content(Ppn(slot.0.wrapping_sub(PAGES_AHEAD * units_per_page)));
+                let valid = slot
+                    .run(units_per_page)
                     .any(|slot| self.ftl.mapping.table.content(slot).is_some());
                 if valid {
                     pages.push(slot);
@@ -340,7 +341,7 @@ impl Drive {
                 self.ftl.mapping.table.prefetch_content(next);
             }
             let mut bytes = 0;
-            for slot in slot..slot + units_per_page {
+            for slot in slot.run(units_per_page) {
                 bytes += match self.ftl.mapping.table.content(slot) {
                     Some(Content::Unit(_)) => self.shape.unit_bytes,
                     Some(Content::TranslationPage(_)) => self.shape.page_bytes,
@@ -407,13 +408,13 @@ impl Drive {
 
     /// A page of the victim has been read: what is still valid goes to the collected
     /// pages' open block.
-    pub(crate) fn page_collected(&mut self, plane: Plane, slot: u32) {
+    pub(crate) fn page_collected(&mut self, plane: Plane, slot: Ppn) {
         let collection = &mut self.ftl.planes[plane].collection;
         collection.reading -= 1;
         if collection.broken {
             return self.collect_on(plane);
         }
-        for slot in slot..slot + self.shape.units_per_page {
+        for slot in slot.run(self.shape.units_per_page) {
             let Some(content) = self.ftl.mapping.table.content(slot) else { continue };
             let hot = self.ftl.is_hot(content);
             let unit = self.ftl.units.insert_any();
@@ -429,12 +430,12 @@ impl Drive {
 
     /// A page of the victim is in its die's register, and the command to program it has been
     /// sent: what is still valid goes to the collected pages' open block.
-    pub(crate) fn program_copyback(&mut self, die: Die, plane: Plane, from: u32) {
+    pub(crate) fn program_copyback(&mut self, die: Die, plane: Plane, from: Ppn) {
         let collection = &mut self.ftl.planes[plane].collection;
         collection.reading -= 1;
         let units_per_page = self.shape.units_per_page;
-        let valid = (from..from + units_per_page)
-            .any(|slot| self.ftl.mapping.table.content(slot).is_some());
+        let valid =
+            from.run(units_per_page).any(|slot| self.ftl.mapping.table.content(slot).is_some());
         let stream = self.ftl.stream_of_copyback(from);
         let room = self.ftl.blocks.can_program(plane, stream);
         let collection = &mut self.ftl.planes[plane].collection;
@@ -451,7 +452,7 @@ impl Drive {
         let now = self.kernel.now;
         let mut units = List::EMPTY;
         let mut count = 0;
-        for slot in from..from + units_per_page {
+        for slot in from.run(units_per_page) {
             let Some(content) = self.ftl.mapping.table.content(slot) else { continue };
             let unit = self.ftl.units.insert(WriteUnit {
                 from: slot,

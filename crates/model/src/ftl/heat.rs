@@ -12,7 +12,7 @@ use crate::ftl::program::classes_of_program;
 use crate::ftl::unit::WriteUnit;
 use crate::kernel::Kernel;
 use crate::kernel::pool::{Linked, List, Pool};
-use crate::number::{Plane, WriteIndex};
+use crate::number::{Plane, Ppn, WriteIndex};
 
 /// Pages of each plane that may go before host units that somebody waits for and that do not
 /// fill a page, because they themselves are full. An estimate: enough for units of the rarer
@@ -71,11 +71,11 @@ impl Ftl {
     }
 
     /// Where the page at `slot`, which is moved as it is, belongs: with most of its units.
-    pub(crate) fn stream_of_copyback(&self, slot: u32) -> Stream {
+    pub(crate) fn stream_of_copyback(&self, slot: Ppn) -> Stream {
         if self.hotness.is_none() {
             return Stream::Collected;
         }
-        let units = slot..slot + self.shape.units_per_page;
+        let units = slot.run(self.shape.units_per_page);
         let valid = units.filter_map(|slot| self.mapping.table.content(slot));
         let (hot, cold): (Vec<Content>, Vec<Content>) = valid.partition(|&it| self.is_hot(it));
         if hot.len() > cold.len() { Stream::HotCollected } else { Stream::Collected }

@@ -24,7 +24,7 @@ use crate::config::{Config, WriteFrontiers};
 use crate::fault::Faults;
 use crate::io::NamespaceId;
 use crate::kernel::pool::Pool;
-use crate::number::{Plane, WriteIndex};
+use crate::number::{Plane, Ppn, WriteIndex};
 use crate::validate::Plan;
 use blocks::Blocks;
 use collection::PlaneState;
@@ -167,7 +167,7 @@ impl Ftl {
     }
 
     /// Where something is for ever that is overwritten in place.
-    pub(crate) fn home_of(&self, content: Content) -> u32 {
+    pub(crate) fn home_of(&self, content: Content) -> Ppn {
         let Content::Unit(unit) = content else { unreachable!("there are no tables in it") };
         let space = self.space_of(unit);
         space.home_of(unit - space.base, &self.shape)
@@ -236,7 +236,7 @@ impl Ftl {
 
     /// Where a unit is on flash.
     #[inline]
-    pub(crate) fn slot(&self, unit: u32) -> Option<u32> {
+    pub(crate) fn slot(&self, unit: u32) -> Option<Ppn> {
         self.mapping.table.slot(unit)
     }
 

@@ -13,7 +13,7 @@ use crate::flash::queues::{CLASS_COLLECTION, CLASS_HOST, CLASS_TABLES};
 use crate::flash::scheduler::{Dropped, LaneAndChannel};
 use crate::kernel::Kernel;
 use crate::kernel::pool::{Linked, List, PoolIndex};
-use crate::number::{Channel, Plane, WriteIndex};
+use crate::number::{Channel, Plane, Ppn, WriteIndex};
 use crate::observe::blame::HolderIndex;
 use mynah_stamp::Span;
 use std::hint::cold_path;
@@ -305,7 +305,7 @@ impl Drive {
         &mut self,
         first: WriteIndex,
         waited_for: LaneAndChannel,
-        slot: u32,
+        slot: Ppn,
         capacity: u32,
     ) {
         let (mut unit, mut used, mut filled) = (first, 0, 0);

@@ -8,7 +8,7 @@ use crate::drive::Drive;
 use crate::flash::queues::CLASS_HOST;
 use crate::flash::work::{Extent, Work, WorkKind};
 use crate::io::Status;
-use crate::number::{CommandIndex, WorkIndex, WriteIndex};
+use crate::number::{CommandIndex, Ppn, WorkIndex, WriteIndex};
 use crate::observe::blame::{GARBAGE_COLLECTION, HolderIndex, MAPPING_TABLE};
 use crate::observe::stats::Resource;
 use mynah_stamp::Stage;
@@ -87,7 +87,7 @@ impl Drive {
 
     /// As MQSim: a read of an address that was never written gets a page of its own in the
     /// plane it belongs to, which is then read without ever having been programmed.
-    fn allocate_for_read(&mut self, unit: u32) -> Option<u32> {
+    fn allocate_for_read(&mut self, unit: u32) -> Option<Ppn> {
         let plane = self.ftl.plane_of(Content::Unit(unit));
         let base = self.ftl.space_of(unit).base;
         let namespace = self.ftl.namespaces.iter().position(|space| space.base == base)?;
@@ -182,13 +182,13 @@ impl Drive {
     }
 
     /// Reads what a partly written unit lacks.
-    pub(crate) fn read_rest(&mut self, unit: WriteIndex, slot: u32) {
+    pub(crate) fn read_rest(&mut self, unit: WriteIndex, slot: Ppn) {
         let u = &mut self.ftl.units[unit];
         u.state = UnitState::Merging;
         let granules = 64 - u.mask.count_zeros();
         let bits = self.shape.unit_sectors.min(64);
         let missing = self.shape.unit_bytes / bits * (bits - granules.min(bits));
-        let page = slot - slot % self.shape.units_per_page;
+        let page = self.shape.page_start(slot);
         let plane = self.shape.plane_of_slot(slot);
         let holder = if u.holder == GARBAGE_COLLECTION { GARBAGE_COLLECTION } else { u.holder };
         let extent = Extent { plane, slot: page, bytes: missing.max(512) };

@@ -11,7 +11,7 @@
 //! commands take and for what is counted.
 
 use crate::config::{Config, Dimension, Namespace};
-use crate::number::{Die, Plane, Planes};
+use crate::number::{Die, Plane, Planes, Ppn};
 
 /// The flash array's shape in units.
 #[derive(Clone, Copy, Debug)]
@@ -84,9 +84,9 @@ impl Shape {
 
     /// The first slot of the page that `slot` is in.
     #[inline]
-    pub(crate) fn page_start(&self, slot: u32) -> u32 {
+    pub(crate) fn page_start(&self, slot: Ppn) -> Ppn {
         // Blocks and planes hold whole pages, and a page a power of two of units.
-        slot & !(self.units_per_page - 1)
+        Ppn(slot.0 & !(self.units_per_page - 1))
     }
 
     /// Units that `sectors` sectors fill, and the sectors left over.
@@ -107,12 +107,12 @@ impl Shape {
     /// Every plane of the drive.
     #[inline]
     pub(crate) fn all_planes(&self) -> Planes {
-        Planes::new(Plane(0), self.planes)
+        Plane(0).run(self.planes)
     }
 
     #[inline]
     pub(crate) fn planes_of_die(&self, die: Die) -> Planes {
-        Planes::new(Plane(die.0 * self.planes_per_die), self.planes_per_die)
+        Plane(die.0 * self.planes_per_die).run(self.planes_per_die)
     }
 
     #[inline]
@@ -121,8 +121,8 @@ impl Shape {
     }
 
     #[inline]
-    pub(crate) fn plane_of_slot(&self, slot: u32) -> Plane {
-        Plane(self.by_plane.divide(slot))
+    pub(crate) fn plane_of_slot(&self, slot: Ppn) -> Plane {
+        Plane(self.by_plane.divide(slot.0))
     }
 
     /// Pages that so many units fill, the last perhaps in part.
@@ -154,26 +154,26 @@ impl Shape {
 
     /// The slots of `pages` pages that begin with `first`.
     #[inline]
-    pub(crate) fn slots_of_pages(&self, first: u32, pages: u32) -> std::ops::Range<u32> {
+    pub(crate) fn slots_of_pages(&self, first: Ppn, pages: u32) -> std::ops::Range<Ppn> {
         first..first + self.units_per_page * pages
     }
 
     /// Index of a block among all of the drive.
     #[inline]
-    pub(crate) fn block_of_slot(&self, slot: u32) -> u32 {
-        self.by_block.divide(slot)
+    pub(crate) fn block_of_slot(&self, slot: Ppn) -> u32 {
+        self.by_block.divide(slot.0)
     }
 
     /// The page within its block.
     #[inline]
-    pub(crate) fn page_of_slot(&self, slot: u32) -> u32 {
-        let within = slot - self.block_of_slot(slot) * self.units_per_block;
+    pub(crate) fn page_of_slot(&self, slot: Ppn) -> u32 {
+        let within = slot.0 - self.block_of_slot(slot) * self.units_per_block;
         within >> self.units_per_page.trailing_zeros()
     }
 
     #[inline]
-    pub(crate) fn first_slot_of_block(&self, block: u32) -> u32 {
-        block * self.units_per_block
+    pub(crate) fn first_slot_of_block(&self, block: u32) -> Ppn {
+        Ppn(block * self.units_per_block)
     }
 
     #[inline]
@@ -242,10 +242,10 @@ impl NamespaceSpace {
 
     /// The slot of a unit counted from the namespace's start that is a page and has its place
     /// for ever.
-    pub(crate) fn home_of(&self, unit: u32, shape: &Shape) -> u32 {
+    pub(crate) fn home_of(&self, unit: u32, shape: &Shape) -> Ppn {
         let planes = self.planes.len() as u32;
         let at = (unit % planes) as usize;
-        self.planes[at].0 * shape.units_per_plane + self.offsets[at] + unit / planes
+        Ppn(self.planes[at].0 * shape.units_per_plane + self.offsets[at] + unit / planes)
     }
 }
 

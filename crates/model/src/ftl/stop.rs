@@ -11,8 +11,8 @@ use crate::fault::Keep;
 use crate::flash::queues::{CLASS_COLLECTION, CLASSES};
 use crate::flash::scheduler::Dropped;
 use crate::flash::work::UNSET;
-use crate::kernel::pool::{Linked, NONE};
-use crate::number::{Plane, WriteIndex};
+use crate::kernel::pool::Linked;
+use crate::number::{Plane, Ppn, WriteIndex};
 use mynah_stamp::Time;
 
 impl Ftl {
@@ -110,14 +110,14 @@ impl Drive {
 
     /// The pages of a program that never finished hold nothing. What was rewritten in the cache
     /// meanwhile has later data, which are dealt with there.
-    pub(crate) fn undo_program(&mut self, first: WriteIndex, slot: u32, keep: Keep) {
+    pub(crate) fn undo_program(&mut self, first: WriteIndex, slot: Ppn, keep: Keep) {
         let (mut at, mut used) = (first, 0);
         while at != WriteIndex::NONE {
             let u = &self.ftl.units[at];
             let place;
             (place, used) = self.ftl.place_in_program(u.content, used);
             let place = slot + place;
-            let (content, before, next) = (u.content, u.before.checked_sub(1), u.next());
+            let (content, before, next) = (u.content, u.before.checked_sub(1).map(Ppn), u.next());
             let weight = match content {
                 Content::Unit(_) => 1,
                 Content::TranslationPage(_) => self.shape.units_per_page,
@@ -136,7 +136,7 @@ impl Drive {
                     self.ftl.blocks.add_valid(self.shape.block_of_slot(old), weight);
                 }
                 if let Content::Unit(unit) = content
-                    && self.ftl.units[at].from == NONE
+                    && self.ftl.units[at].from == Ppn::NONE
                     && !self.ftl.units[at].rewritten
                     && !self.is_kept(at, keep)
                 {
@@ -156,8 +156,8 @@ impl Drive {
         &mut self,
         at: WriteIndex,
         content: Content,
-        place: u32,
-        before: Option<u32>,
+        place: Ppn,
+        before: Option<Ppn>,
         keep: Keep,
     ) {
         if let Content::Unit(unit) = content {

@@ -5,7 +5,7 @@ use crate::flash::work::UNSET;
 use crate::ftl::mapping::table::Content;
 use crate::kernel::pool::{Linked, NONE, Pooled};
 use crate::kernel::recency::{Neighbours, Recent};
-use crate::number::{CommandIndex, Plane, WriteIndex};
+use crate::number::{CommandIndex, Plane, Ppn, WriteIndex};
 use crate::observe::blame::HolderIndex;
 use mynah_stamp::{Span, Time};
 
@@ -63,7 +63,7 @@ pub(crate) struct WriteUnit {
     /// Epoch of the rewrite, if `rewritten`.
     pub(crate) rewrite_epoch: u32,
     /// Slot that a collected unit came from, or where the program went.
-    pub(crate) from: u32,
+    pub(crate) from: Ppn,
     /// Slot before this program, plus one, for power cuts.
     pub(crate) before: u32,
     pub(crate) order: u64,
@@ -110,7 +110,7 @@ impl WriteUnit {
             written: u64::MAX,
             epoch: 0,
             rewrite_epoch: 0,
-            from: NONE,
+            from: Ppn::NONE,
             before: 0,
             order: 0,
             plane: Plane(NONE),

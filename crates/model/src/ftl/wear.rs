@@ -6,7 +6,7 @@ use crate::drive::Drive;
 use crate::ftl::Ftl;
 use crate::kernel::Kernel;
 use crate::kernel::event::Event;
-use crate::number::{Plane, WorkIndex};
+use crate::number::{Plane, Ppn, WorkIndex};
 use crate::observe::stats::WearState;
 use mynah_stamp::Span;
 use rand::Rng;
@@ -18,7 +18,7 @@ impl Ftl {
     pub(super) fn retries_of(
         &mut self,
         kernel: &mut Kernel,
-        slots: impl Iterator<Item = u32>,
+        slots: impl Iterator<Item = Ppn>,
     ) -> Span {
         let Some(reads) = &self.worn_reads else { return Span::ZERO };
         let mut most = 0;

@@ -10,8 +10,8 @@ use crate::drive::Drive;
 use crate::flash::queues::{CLASS_COLLECTION, CLASS_TABLES};
 use crate::flash::scheduler::Dropped;
 use crate::io::Status;
-use crate::kernel::pool::{Linked, NONE};
-use crate::number::{Plane, WriteIndex};
+use crate::kernel::pool::Linked;
+use crate::number::{Plane, Ppn, WriteIndex};
 use crate::observe::blame::GARBAGE_COLLECTION;
 use mynah_stamp::{Span, Stage};
 
@@ -19,7 +19,7 @@ impl Ftl {
     /// Whether a queued unit need not be programmed any more.
     pub(crate) fn is_void(&self, at: WriteIndex) -> bool {
         let u = &self.units[at];
-        if u.holder == GARBAGE_COLLECTION && u.from != NONE {
+        if u.holder == GARBAGE_COLLECTION && u.from != Ppn::NONE {
             return match u.content {
                 Content::Unit(unit) => self.mapping.table.slot(unit) != Some(u.from),
                 Content::TranslationPage(page) => {
@@ -86,7 +86,7 @@ impl Drive {
     pub(crate) fn drop_void_unit(&mut self, at: WriteIndex) {
         let u = &self.ftl.units[at];
         let plane = u.plane;
-        if u.holder == GARBAGE_COLLECTION && u.from != NONE {
+        if u.holder == GARBAGE_COLLECTION && u.from != Ppn::NONE {
             let plane = self.shape.plane_of_slot(u.from);
             self.ftl.units.remove(at);
             self.moved_unit_done(plane);
@@ -103,11 +103,11 @@ impl Drive {
 
     /// A unit's program starts: its data will be at `slot`.
     #[inline(always)]
-    pub(crate) fn map_unit(&mut self, at: WriteIndex, slot: u32, block_wait: Span) {
+    pub(crate) fn map_unit(&mut self, at: WriteIndex, slot: Ppn, block_wait: Span) {
         let u = &mut self.ftl.units[at];
         u.block_wait = block_wait;
         u.state = UnitState::Programming;
-        let (content, from_collection) = (u.content, u.from != NONE);
+        let (content, from_collection) = (u.content, u.from != Ppn::NONE);
         let weight = match content {
             Content::Unit(_) => 1,
             Content::TranslationPage(_) => self.shape.units_per_page,
@@ -118,7 +118,7 @@ impl Drive {
         }
         self.ftl.blocks.add_valid(self.shape.block_of_slot(slot), weight);
         let u = &mut self.ftl.units[at];
-        u.before = before.map_or(0, |before| before + 1);
+        u.before = before.map_or(0, |before| before.0 + 1);
         if let Content::Unit(unit) = content {
             self.kernel.observe.count().flash_units_programmed += 1;
             if u.written != u64::MAX {
@@ -139,10 +139,10 @@ impl Drive {
 
     /// A page has been programmed: `first` is the first of its units, `slot` where it is.
     #[inline(always)]
-    pub(crate) fn page_programmed(&mut self, first: WriteIndex, slot: u32) {
+    pub(crate) fn page_programmed(&mut self, first: WriteIndex, slot: Ppn) {
         let fails = self.ftl.faults.any_programs && self.program_fails(first);
         // A copy may end its merge.
-        let of_host = !self.ftl.plain_programs && self.ftl.units[first].from == NONE;
+        let of_host = !self.ftl.plain_programs && self.ftl.units[first].from == Ppn::NONE;
         let mut at = first;
         let mut used = 0;
         while at != WriteIndex::NONE {
@@ -152,7 +152,7 @@ impl Drive {
             (place, used) = self.ftl.place_in_program(u.content, used);
             let Content::Unit(unit) = u.content else {
                 let Content::TranslationPage(page) = u.content else { unreachable!() };
-                let collected = u.from != NONE;
+                let collected = u.from != Ppn::NONE;
                 self.ftl.units.remove(at);
                 if collected {
                     self.moved_unit_done(self.shape.plane_of_slot(slot));
@@ -164,7 +164,7 @@ impl Drive {
             };
             if fails {
                 self.program_again(at);
-            } else if u.from != NONE {
+            } else if u.from != Ppn::NONE {
                 self.ftl.units.remove(at);
                 self.moved_unit_done(self.shape.plane_of_slot(slot));
             } else {
@@ -209,12 +209,12 @@ impl Drive {
         let u = &mut self.ftl.units[at];
         u.retried = true;
         u.dram = Span::ZERO;
-        let (plane, moved) = (u.plane, u.from != NONE);
+        let (plane, moved) = (u.plane, u.from != Ppn::NONE);
         if moved && self.move_failed(plane, at) {
             return;
         }
         let u = &mut self.ftl.units[at];
-        if u.from != NONE
+        if u.from != Ppn::NONE
             && let Content::Unit(unit) = u.content
             && let Some(slot) = self.ftl.mapping.table.slot(unit)
         {
@@ -232,7 +232,7 @@ impl Drive {
     pub(crate) fn unit_failed(&mut self, at: WriteIndex) {
         let now = self.kernel.now;
         let u = &self.ftl.units[at];
-        if u.from != NONE {
+        if u.from != Ppn::NONE {
             let plane = self.shape.plane_of_slot(u.from);
             self.ftl.units.remove(at);
             self.moved_unit_done(plane);

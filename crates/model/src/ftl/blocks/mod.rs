@@ -7,7 +7,7 @@ mod superblock;
 use crate::config::{CollectionUnit, Gc, Wear, WriteFrontiers};
 use crate::ftl::space::Shape;
 use crate::kernel::pool::NONE;
-use crate::number::Plane;
+use crate::number::{Plane, Ppn};
 use crate::victim::{Choice, Declaration, Few, worth};
 use mynah_memory::prefetch;
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -282,13 +282,13 @@ impl Blocks {
 
     /// Takes the next page for `stream`; returns its first slot. Opens a block if needed.
     #[inline]
-    pub(crate) fn take_page(&mut self, plane: Plane, stream: Stream) -> u32 {
+    pub(crate) fn take_page(&mut self, plane: Plane, stream: Stream) -> Ppn {
         let index = self.frontier_index(plane, stream);
         if self.frontiers[plane][index].next_page == self.shape.pages_per_block {
             self.open_next(plane, stream);
         }
         let frontier = &mut self.frontiers[plane][index];
-        let slot = frontier.block * self.shape.units_per_block
+        let slot = self.shape.first_slot_of_block(frontier.block)
             + frontier.next_page * self.shape.units_per_page;
         frontier.next_page += 1;
         self.clock += 1;
@@ -408,7 +408,7 @@ impl Blocks {
 
     /// Takes the next page for an address of `namespace` that is read without having been
     /// written, if there is one. As in MQSim, each namespace fills blocks of its own.
-    pub(crate) fn take_page_for_read(&mut self, plane: Plane, namespace: usize) -> Option<u32> {
+    pub(crate) fn take_page_for_read(&mut self, plane: Plane, namespace: usize) -> Option<Ppn> {
         let planes = self.shape.planes as usize;
         let at = namespace.checked_sub(1).map(|before| before * planes + plane.index());
         if let Some(at) = at {

@@ -23,7 +23,7 @@ use crate::ftl::mapping::table::{Content, Table};
 use crate::ftl::space::{Divisor, Shape};
 use crate::ftl::token::Token;
 use crate::ftl::unit::WriteUnit;
-use crate::number::{CommandIndex, Plane, WorkIndex, WriteIndex};
+use crate::number::{CommandIndex, Plane, Ppn, WorkIndex, WriteIndex};
 use crate::observe::blame::MAPPING_TABLE;
 use crate::state::{Reader, StateError, Writer};
 use crate::validate::Plan;
@@ -260,7 +260,7 @@ impl Ftl {
         }
         for mut pages in pages {
             // Blocks of a plane that has not been used are opened in the order of their addresses.
-            let mut slots: Vec<u32> = pages.iter().map(|&(_, slot)| slot).collect();
+            let mut slots: Vec<Ppn> = pages.iter().map(|&(_, slot)| slot).collect();
             slots.sort_unstable();
             pages.sort_by_key(|&(page, slot)| (written[page as usize], slot));
             for ((page, _), slot) in pages.into_iter().zip(slots) {

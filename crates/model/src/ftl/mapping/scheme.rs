@@ -8,7 +8,7 @@ use crate::drive::Drive;
 use crate::ftl::Ftl;
 use crate::ftl::blocks::{Blocks, Stream};
 use crate::ftl::space::{NamespaceSpace, Shape};
-use crate::number::{Die, Plane, WorkIndex, WriteIndex};
+use crate::number::{Die, Plane, Ppn, WorkIndex, WriteIndex};
 use crate::observe::account::StateHash;
 use crate::state::{Reader, StateError, Writer};
 
@@ -83,7 +83,7 @@ impl Scheme {
     }
 
     /// Whether a unit whose place is `home` may be in `slot`.
-    pub(crate) fn may_hold(&self, slot: u32, home: impl FnOnce() -> u32) -> bool {
+    pub(crate) fn may_hold(&self, slot: Ppn, home: impl FnOnce() -> Ppn) -> bool {
         self.hybrid().is_none_or(|hybrid| hybrid.may_hold(slot, home()))
     }
 
@@ -154,7 +154,7 @@ impl Ftl {
         stream: Stream,
         first: WriteIndex,
         pages: u32,
-    ) -> u32 {
+    ) -> Ppn {
         match self.scheme {
             Scheme::Page => {
                 let slot = self.blocks.take_page(plane, stream);
@@ -170,7 +170,7 @@ impl Ftl {
 
     /// The place of a unit that is laid down without taking any time, where that is not for open
     /// blocks to say.
-    pub(crate) fn place_at_once(&mut self, unit: u32, plane: Plane) -> Option<u32> {
+    pub(crate) fn place_at_once(&mut self, unit: u32, plane: Plane) -> Option<Ppn> {
         match &mut self.scheme {
             Scheme::Page => None,
             Scheme::InPlace => Some(self.home_of(Content::Unit(unit))),
@@ -190,7 +190,7 @@ impl Drive {
 
     /// A page that is moved has been read.
     #[inline]
-    pub(crate) fn moved_page_read(&mut self, plane: Plane, slot: u32) {
+    pub(crate) fn moved_page_read(&mut self, plane: Plane, slot: Ppn) {
         match self.ftl.scheme {
             Scheme::Page | Scheme::InPlace => self.page_collected(plane, slot),
             Scheme::Hybrid(_) => self.source_read(plane, slot),
@@ -229,7 +229,7 @@ impl Drive {
 
     /// A page of the host has been programmed to `slot`, or could not be.
     #[cold]
-    pub(crate) fn host_page_done(&mut self, slot: u32, fails: bool) {
+    pub(crate) fn host_page_done(&mut self, slot: Ppn, fails: bool) {
         if self.ftl.scheme.hybrid().is_some() {
             self.programmed_in_pool(slot, fails);
         }

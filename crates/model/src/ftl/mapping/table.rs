@@ -3,6 +3,7 @@
 //! known to the controller, never what they say.
 
 use crate::ftl::space::Shape;
+use crate::number::Ppn;
 use crate::state::{Reader, StateError, Writer};
 use mynah_memory::prefetch;
 
@@ -45,33 +46,33 @@ impl Table {
 
     /// The slot that holds `unit`.
     #[inline]
-    pub(crate) fn slot(&self, unit: u32) -> Option<u32> {
-        self.physical[unit as usize].checked_sub(1)
+    pub(crate) fn slot(&self, unit: u32) -> Option<Ppn> {
+        self.physical[unit as usize].checked_sub(1).map(Ppn)
     }
 
     /// The first slot of the page that holds translation page `page`.
     #[inline]
-    pub(crate) fn translation_slot(&self, page: u32) -> Option<u32> {
-        self.translation[page as usize].checked_sub(1)
+    pub(crate) fn translation_slot(&self, page: u32) -> Option<Ppn> {
+        self.translation[page as usize].checked_sub(1).map(Ppn)
     }
 
     /// What was written to `slot` last, valid or not.
     #[inline]
-    pub(crate) fn written(&self, slot: u32) -> Option<Content> {
-        let code = self.logical[slot as usize].checked_sub(1)?;
+    pub(crate) fn written(&self, slot: Ppn) -> Option<Content> {
+        let code = self.logical[slot].checked_sub(1)?;
         Some(match code.checked_sub(self.units) {
             None => Content::Unit(code),
             Some(page) => Content::TranslationPage(page),
         })
     }
 
-    fn is_written(&self, slot: u32) -> bool {
-        self.logical[slot as usize] != 0
+    fn is_written(&self, slot: Ppn) -> bool {
+        self.logical[slot] != 0
     }
 
     /// What `slot` holds, if that is still where the mapping says it is.
     #[inline]
-    pub(crate) fn content(&self, slot: u32) -> Option<Content> {
+    pub(crate) fn content(&self, slot: Ppn) -> Option<Content> {
         let content = self.written(slot)?;
         let current = match content {
             Content::Unit(unit) => self.slot(unit),
@@ -90,43 +91,43 @@ impl Table {
 
     /// Asks for what says what `slot` holds.
     #[inline]
-    pub(crate) fn prefetch_slot(&self, slot: u32) {
-        if let Some(code) = self.logical.get(slot as usize) {
+    pub(crate) fn prefetch_slot(&self, slot: Ppn) {
+        if let Some(code) = self.logical.get(slot.index()) {
             prefetch(code);
         }
     }
 
     /// Asks for the entry of what `slot` holds, when the slot itself is near.
     #[inline]
-    pub(crate) fn prefetch_content(&self, slot: u32) {
-        if let Some(code) = self.logical.get(slot as usize) {
+    pub(crate) fn prefetch_content(&self, slot: Ppn) {
+        if let Some(code) = self.logical.get(slot.index()) {
             self.prefetch(code.wrapping_sub(1));
         }
     }
 
     /// Maps `content` to `slot`; returns where it was before.
     #[inline]
-    pub(crate) fn map(&mut self, content: Content, slot: u32) -> Option<u32> {
+    pub(crate) fn map(&mut self, content: Content, slot: Ppn) -> Option<Ppn> {
         let (entry, code) = match content {
             Content::Unit(unit) => (&mut self.physical[unit as usize], unit),
             Content::TranslationPage(page) => {
                 (&mut self.translation[page as usize], self.units + page)
             }
         };
-        let before = std::mem::replace(entry, slot + 1);
-        self.logical[slot as usize] = code + 1;
-        before.checked_sub(1)
+        let before = std::mem::replace(entry, slot.0 + 1);
+        self.logical[slot] = code + 1;
+        before.checked_sub(1).map(Ppn)
     }
 
     /// Forgets where `unit` is; returns where it was.
     #[inline]
-    pub(crate) fn unmap(&mut self, unit: u32) -> Option<u32> {
-        std::mem::take(&mut self.physical[unit as usize]).checked_sub(1)
+    pub(crate) fn unmap(&mut self, unit: u32) -> Option<Ppn> {
+        std::mem::take(&mut self.physical[unit as usize]).checked_sub(1).map(Ppn)
     }
 
     /// Puts a mapping back after a program that never finished.
-    pub(crate) fn restore(&mut self, content: Content, slot: Option<u32>) {
-        let stored = slot.map_or(0, |slot| slot + 1);
+    pub(crate) fn restore(&mut self, content: Content, slot: Option<Ppn>) {
+        let stored = slot.map_or(0, |slot| slot.0 + 1);
         match content {
             Content::Unit(unit) => self.physical[unit as usize] = stored,
             Content::TranslationPage(page) => self.translation[page as usize] = stored,
@@ -135,8 +136,8 @@ impl Table {
 
     /// Marks a slot as holding nothing.
     #[inline]
-    pub(crate) fn clear_slot(&mut self, slot: u32) {
-        self.logical[slot as usize] = 0;
+    pub(crate) fn clear_slot(&mut self, slot: Ppn) {
+        self.logical[slot] = 0;
     }
 
     /// Writes both tables; the other direction follows from them.
@@ -159,8 +160,8 @@ impl Table {
         let mut valid = vec![0u16; (shape.planes * shape.blocks_per_plane) as usize];
         let twice = || StateError::Damaged("a place on flash holds two things".into());
         for (code, entry) in self.physical.iter().chain(&self.translation).enumerate() {
-            let Some(slot) = entry.checked_sub(1) else { continue };
-            let place = &mut self.logical[slot as usize];
+            let Some(slot) = entry.checked_sub(1).map(Ppn) else { continue };
+            let place = &mut self.logical[slot];
             if std::mem::replace(place, code as u32 + 1) != 0 {
                 return Err(twice());
             }
@@ -174,7 +175,9 @@ impl Table {
         }
         for slot in self.translation.iter().filter_map(|entry| entry.checked_sub(1)) {
             let rest = slot + 1..(slot + shape.units_per_page).min(slots);
-            if slot % shape.units_per_page != 0 || rest.into_iter().any(|it| self.is_written(it)) {
+            if slot % shape.units_per_page != 0
+                || rest.into_iter().any(|it| self.is_written(Ppn(it)))
+            {
                 return Err(twice());
             }
         }

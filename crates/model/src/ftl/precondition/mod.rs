@@ -18,7 +18,7 @@ use crate::ftl::blocks::{Frontier, Stream};
 use crate::ftl::mapping::table::Content;
 use crate::io::NamespaceId;
 use crate::kernel::pool::NONE;
-use crate::number::Plane;
+use crate::number::{Plane, Ppn};
 use crate::steady::analytic::MAX_UNITS_PER_BLOCK;
 use crate::steady::ordered::{Kind, Ordered};
 pub use crate::steady::pool::Order;
@@ -412,7 +412,7 @@ impl Drive {
             }
             slot + place
         } else {
-            frontier.block * self.shape.units_per_block
+            self.shape.first_slot_of_block(frontier.block)
                 + (frontier.next_page - 1) * self.shape.units_per_page
                 + place
         };
@@ -757,7 +757,7 @@ const WARMING_ENTRIES_MAX: u64 = 1 << 20;
 #[derive(Default)]
 struct Scratch {
     /// Slots that each class gets.
-    slots: Vec<Vec<u32>>,
+    slots: Vec<Vec<Ppn>>,
     /// What of them follows one another.
     parts: ordered::Parts,
     runs: Vec<(u32, u32)>,

@@ -9,7 +9,7 @@ use super::{CLASSES_MAX, PlaneClass, Scratch, below};
 use crate::drive::Drive;
 use crate::ftl::mapping::table::Content;
 use crate::io::NamespaceId;
-use crate::number::Plane;
+use crate::number::{Plane, Ppn};
 use crate::steady::ordered::{Kind, Ordered, Part};
 use crate::steady::pool::BlockComposition;
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -34,7 +34,7 @@ impl Drive {
     /// and notes them in `scratch`.
     pub(super) fn lay_out(
         &self,
-        first: u32,
+        first: Ppn,
         composition: &BlockComposition,
         ordered: &Ordered,
         scratch: &mut Scratch,

@@ -22,7 +22,7 @@ use crate::ftl::mapping::table::Content;
 use crate::ftl::token::Token;
 use crate::ftl::unit::WriteUnit;
 use crate::kernel::pool::NONE;
-use crate::number::{Die, Plane, WriteIndex};
+use crate::number::{Die, Plane, Ppn, WriteIndex};
 use crate::observe::blame::GARBAGE_COLLECTION;
 use mynah_stamp::Span;
 use std::collections::VecDeque;
@@ -76,10 +76,10 @@ impl Ftl {
         plane: Plane,
         class: u8,
         unit: WriteIndex,
-    ) -> u32 {
+    ) -> Ppn {
         let home = self.home_of(self.units[unit].content);
         let blocks = &mut self.blocks;
-        let Some(hybrid) = self.scheme.hybrid_mut() else { return NONE };
+        let Some(hybrid) = self.scheme.hybrid_mut() else { return Ppn::NONE };
         if class == CLASS_COLLECTION {
             let page = hybrid.split(home).1;
             let merge = hybrid.pools[plane].merge.as_ref();
@@ -94,10 +94,10 @@ impl Ftl {
 
 impl Ftl {
     /// Gives a unit its slot without taking any time.
-    pub(in crate::ftl::mapping) fn lay_down_in_pool(&mut self, unit: u32, plane: Plane) -> u32 {
+    pub(in crate::ftl::mapping) fn lay_down_in_pool(&mut self, unit: u32, plane: Plane) -> Ppn {
         let home = self.home_of(Content::Unit(unit));
         let blocks = &mut self.blocks;
-        let Some(hybrid) = self.scheme.hybrid_mut() else { return NONE };
+        let Some(hybrid) = self.scheme.hybrid_mut() else { return Ppn::NONE };
         let free = blocks.free_blocks(plane);
         hybrid.take(home, free, || blocks.take_free(plane).expect("a free block"))
     }
@@ -216,7 +216,7 @@ impl Drive {
             return None;
         }
         let first = self.shape.first_slot_of_block(block);
-        let mut slots = first..first + self.shape.units_per_block;
+        let mut slots = first.run(self.shape.units_per_block);
         let content = slots.find_map(|slot| self.ftl.mapping.table.content(slot))?;
         self.ftl.scheme.hybrid().map(|hybrid| hybrid.split(self.ftl.home_of(content)).0)
     }
@@ -229,11 +229,11 @@ impl Drive {
         let first = log.map_or(0, |log| log.next);
         let source = |page| {
             let unit = hybrid.unit_at(logical, page);
-            unit.and_then(|unit| self.ftl.mapping.table.slot(unit)).unwrap_or(NONE)
+            unit.and_then(|unit| self.ftl.mapping.table.slot(unit)).unwrap_or(Ppn::NONE)
         };
-        let mut sources: Vec<u32> = (first..self.shape.pages_per_block).map(source).collect();
+        let mut sources: Vec<Ppn> = (first..self.shape.pages_per_block).map(source).collect();
         // Behind the last page that holds something the block can still be written.
-        let held = sources.iter().rposition(|&slot| slot != NONE).map_or(0, |last| last + 1);
+        let held = sources.iter().rposition(|&slot| slot != Ppn::NONE).map_or(0, |last| last + 1);
         sources.truncate(held);
         let block = match log {
             Some(log) => log.block,
@@ -270,7 +270,7 @@ impl Drive {
             }
             let Some(&slot) = copy.sources.get(copy.looked) else { return };
             copy.looked += 1;
-            if slot == NONE || self.ftl.mapping.table.content(slot).is_none() {
+            if slot == Ppn::NONE || self.ftl.mapping.table.content(slot).is_none() {
                 continue;
             }
             if let Some(copy) = self.copy(plane) {
@@ -286,7 +286,7 @@ impl Drive {
 
     /// A page has been read to be copied: it is programmed when those before it are on their
     /// way.
-    pub(in crate::ftl::mapping) fn source_read(&mut self, plane: Plane, slot: u32) {
+    pub(in crate::ftl::mapping) fn source_read(&mut self, plane: Plane, slot: Ppn) {
         if self.flash.is_dead(plane) {
             return;
         }
@@ -329,7 +329,7 @@ impl Drive {
         &mut self,
         die: Die,
         plane: Plane,
-        from: u32,
+        from: Ppn,
     ) {
         let content = self.ftl.mapping.table.content(from);
         let dead = self.flash.is_dead(plane);
@@ -345,7 +345,7 @@ impl Drive {
         };
         copy.units += 1;
         let page = self.shape.pages_per_block;
-        let to = self.shape.first_slot_of_block(block) + self.ftl.home_of(content) % page;
+        let to = self.shape.first_slot_of_block(block) + self.ftl.home_of(content).0 % page;
         let unit = self.ftl.units.insert(WriteUnit {
             from,
             plane,
@@ -401,7 +401,7 @@ impl Drive {
         let table = &mut self.ftl.mapping.table;
         for (page, &source) in (copy.first..).zip(&copy.sources) {
             let slot = self.shape.first_slot_of_block(copy.block) + page;
-            if source == NONE {
+            if source == Ppn::NONE {
                 continue;
             }
             if let Some(content) = table.content(slot) {
@@ -435,7 +435,7 @@ impl Drive {
     /// A page of the host has been programmed to `slot`, or could not be.
     #[cold]
     #[inline(never)]
-    pub(in crate::ftl::mapping) fn programmed_in_pool(&mut self, slot: u32, fails: bool) {
+    pub(in crate::ftl::mapping) fn programmed_in_pool(&mut self, slot: Ppn, fails: bool) {
         let plane = self.shape.plane_of_slot(slot);
         let block = self.shape.block_of_slot(slot);
         let Some(hybrid) = self.ftl.scheme.hybrid_mut() else { return };

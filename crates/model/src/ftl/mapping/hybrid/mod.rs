@@ -20,7 +20,7 @@ mod settled;
 use crate::config::Config;
 use crate::ftl::space::{NamespaceSpace, Shape};
 use crate::kernel::pool::NONE;
-use crate::number::{Plane, WriteIndex};
+use crate::number::{Plane, Ppn, WriteIndex};
 use crate::observe::account::StateHash;
 use crate::state::{Reader, StateError, Writer};
 use std::collections::VecDeque;
@@ -90,11 +90,11 @@ pub(super) struct Copy {
     pub(super) partial: bool,
     /// First page that is copied, and where that and those after it are (or `NONE`).
     pub(super) first: u32,
-    pub(super) sources: Vec<u32>,
+    pub(super) sources: Vec<Ppn>,
     /// How many of them have been looked at.
     pub(super) looked: usize,
     /// Sources that are being read, or have been and wait for those before them.
-    pub(super) reads: VecDeque<(u32, Read)>,
+    pub(super) reads: VecDeque<(Ppn, Read)>,
     /// Pages that wait to be programmed or are being programmed.
     pub(super) units: u32,
     /// A page could not be programmed: all goes back to where it was.
@@ -174,8 +174,8 @@ impl Hybrid {
 
     /// The logical block of something whose place is `home`, and the page in it.
     #[inline]
-    pub(super) fn split(&self, home: u32) -> (u32, u32) {
-        (home / self.pages_per_block, home % self.pages_per_block)
+    pub(super) fn split(&self, home: Ppn) -> (u32, u32) {
+        (home.0 / self.pages_per_block, home.0 % self.pages_per_block)
     }
 
     pub(super) fn plane_of(&self, logical: u32) -> Plane {
@@ -194,7 +194,7 @@ impl Hybrid {
 
     /// Where the page at `home` goes, and which page of its block that is, when `free` blocks
     /// of the plane are. The last free block is for merges.
-    pub(super) fn place(&self, home: u32, free: usize) -> (Place, u32) {
+    pub(super) fn place(&self, home: Ppn, free: usize) -> (Place, u32) {
         let (logical, page) = self.split(home);
         let pool = &self.pools[self.plane_of(logical)];
         let spare = free >= 2;
@@ -234,7 +234,7 @@ impl Hybrid {
     }
 
     /// Gives the page at `home` its place; returns the slot. `open` takes a free block.
-    pub(super) fn take(&mut self, home: u32, free: usize, open: impl FnOnce() -> u32) -> u32 {
+    pub(super) fn take(&mut self, home: Ppn, free: usize, open: impl FnOnce() -> u32) -> Ppn {
         let (logical, page) = self.split(home);
         let (place, at) = self.place(home, free);
         let plane = self.plane_of(logical);
@@ -262,7 +262,7 @@ impl Hybrid {
                 *pool.random.back().unwrap_or(&NONE)
             }
         };
-        block * self.pages_per_block + at
+        Ppn(block * self.pages_per_block + at)
     }
 
     /// A page of `block` could not be programmed, or not to its end.
@@ -290,7 +290,7 @@ impl Hybrid {
     }
 
     /// Whether what has its place at `home` may be in `slot`.
-    pub(super) fn may_hold(&self, slot: u32, home: u32) -> bool {
+    pub(super) fn may_hold(&self, slot: Ppn, home: Ppn) -> bool {
         let (logical, page) = self.split(home);
         let (block, at) = self.split(slot);
         let pool = &self.pools[self.plane_of(logical)];

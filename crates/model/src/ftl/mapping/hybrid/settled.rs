@@ -9,7 +9,7 @@ use crate::ftl::precondition::{
     DriveClass, Heat, Occupancy, Order, PreconditionError, Preconditioned, below, random_share,
 };
 use crate::io::NamespaceId;
-use crate::number::Plane;
+use crate::number::{Plane, Ppn};
 use crate::steady::log::Log;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::SeedableRng;
@@ -60,7 +60,7 @@ impl Drive {
             let mut here = Vec::new();
             self.groups_on_plane(plane, class, |from, to| {
                 for unit in (from..to).filter(|&unit| self.is_of(unit, class.heat, heats)) {
-                    let page = self.ftl.home_of(Content::Unit(unit)) - first;
+                    let page = self.ftl.home_of(Content::Unit(unit)).0 - first;
                     mapped[page as usize] = true;
                     here.push(page);
                 }
@@ -123,8 +123,9 @@ impl Drive {
             let pool = &mut hybrid.pools[plane];
             pool.random.push_back(block);
             pool.random_next = pages.len() as u32;
+            let slots = slot.run(self.shape.units_per_block);
             places.extend(
-                pages.into_iter().zip(slot..).filter_map(|(page, slot)| Some((page?, slot))),
+                pages.into_iter().zip(slots).filter_map(|(page, slot)| Some((page?, slot))),
             );
         }
         if let Some((logical, next)) = log.sequential()
@@ -135,10 +136,10 @@ impl Drive {
             hybrid.pools[plane].sequential =
                 Some(Sequential { block, owner, next, spoiled: false });
             let pages = logical * self.shape.pages_per_block..;
-            places.extend(pages.zip(slot..slot + next));
+            places.extend(pages.zip(slot.run(next)));
         }
         for (page, slot) in places {
-            let (logical, page) = hybrid.split(plane.0 * self.shape.units_per_plane + page);
+            let (logical, page) = hybrid.split(Ppn(plane.0 * self.shape.units_per_plane + page));
             let Some(unit) = hybrid.unit_at(logical, page) else { continue };
             let before = self.ftl.mapping.table.map(Content::Unit(unit), slot);
             self.ftl.blocks.add_valid(self.shape.block_of_slot(slot), 1);
