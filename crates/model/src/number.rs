@@ -66,6 +66,11 @@ macro_rules! number_of_entry {
     };
 }
 
+impl Block {
+    /// It stands for nothing.
+    pub(crate) const NONE: Block = Block(NONE);
+}
+
 impl Ppn {
     /// It stands for nothing.
     pub(crate) const NONE: Ppn = Ppn(NONE);
@@ -130,6 +135,11 @@ number_of_entry! {
     Plane
 }
 runs_of!(Plane);
+number_of_entry! {
+    /// A block, of all of the drive.
+    Block
+}
+runs_of!(Block);
 number_of_entry! {
     /// A physical page number, of mapping units: the place on flash of one unit, counted by plane,
     /// block, page and place in the page. That of a page, or of a block, is the first in it.

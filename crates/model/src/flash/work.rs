@@ -7,7 +7,7 @@
 
 use crate::ftl::token::Token;
 use crate::kernel::pool::{Linked, NONE, Pooled};
-use crate::number::{Die, Plane, Ppn, WorkIndex};
+use crate::number::{Block, Die, Plane, Ppn, WorkIndex};
 use crate::observe::blame::HolderIndex;
 use mynah_stamp::Time;
 
@@ -119,7 +119,7 @@ impl Work {
 impl Default for Work {
     fn default() -> Self {
         let extent = Extent { plane: Plane(0), slot: Ppn(0), bytes: 0 };
-        Work::new(WorkKind::Erase, 0, 0, Token::Erase { block: NONE }, extent, Time::ZERO)
+        Work::new(WorkKind::Erase, 0, 0, Token::Erase { block: Block::NONE }, extent, Time::ZERO)
     }
 }
 

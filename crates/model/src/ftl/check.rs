@@ -7,8 +7,8 @@ use crate::check::{BrokenInvariant, hold};
 use crate::config::Placement;
 use crate::drive::Drive;
 use crate::flash::queues::CLASS_COLLECTION;
-use crate::kernel::pool::{Linked, List, NONE};
-use crate::number::{Plane, WriteIndex};
+use crate::kernel::pool::{Linked, List};
+use crate::number::{Block, Plane, WriteIndex};
 
 impl Ftl {
     /// Whether both mapping directions, valid counts and free blocks fit together.
@@ -39,14 +39,14 @@ impl Ftl {
             hold(self.scheme.may_hold(slot, home), || {
                 format!("unit {unit} with place {} is in slot {slot}", home())
             })?;
-            valid[self.shape.block_of_slot(slot) as usize] += 1;
+            valid[self.shape.block_of_slot(slot)] += 1;
         }
         for page in 0..table.translation_pages() {
             let Some(slot) = table.translation_slot(page) else { continue };
             hold(table.written(slot) == Some(Content::TranslationPage(page)), || {
                 format!("translation page {page} is not in its slot {slot}")
             })?;
-            valid[self.shape.block_of_slot(slot) as usize] += self.shape.units_per_page;
+            valid[self.shape.block_of_slot(slot)] += self.shape.units_per_page;
         }
         if placement != Placement::Static {
             for (plane, blocks) in valid.chunks(self.shape.blocks_per_plane as usize).enumerate() {
@@ -58,7 +58,7 @@ impl Ftl {
             }
         }
         for (block, &counted) in valid.iter().enumerate() {
-            let kept = self.blocks.valid(block as u32);
+            let kept = self.blocks.valid(Block(block as u32));
             hold(counted == kept, || {
                 format!("block {block} has {counted} valid units, but {kept} are counted")
             })?;
@@ -71,7 +71,8 @@ impl Ftl {
         for plane in self.shape.all_planes() {
             // Free, open, being collected, retired or collectable: exactly one of these.
             let mut seen = vec![0u8; blocks as usize];
-            let first = plane.0 * blocks;
+            let first = self.shape.first_block_of_plane(plane);
+            let within = |block: Block| block.index() - first.index();
             for &block in &self.blocks.free[plane] {
                 hold(self.shape.plane_of_block(block) == plane, || {
                     format!("block {block} is free in the wrong plane {plane}")
@@ -79,13 +80,13 @@ impl Ftl {
                 hold(self.blocks.valid(block) == 0, || {
                     format!("free block {block} holds valid units")
                 })?;
-                seen[(block - first) as usize] += 1;
+                seen[within(block)] += 1;
             }
             for frontier in self.blocks.frontiers_of(plane.index()) {
-                if frontier.block == NONE {
+                if frontier.block == Block::NONE {
                     continue;
                 }
-                seen[(frontier.block - first) as usize] += 1;
+                seen[within(frontier.block)] += 1;
                 let used = frontier.next_page * self.shape.units_per_page;
                 let slots = self.shape.first_slot_of_block(frontier.block);
                 let mut left = (slots + used).run(self.shape.units_per_block - used);
@@ -94,15 +95,15 @@ impl Ftl {
                 }
             }
             for block in self.scheme.blocks_taken(plane) {
-                seen[(block - first) as usize] += 1;
+                seen[within(block)] += 1;
             }
             let collection = &self.planes[plane].collection;
             let victim = collection.victim;
-            if victim != NONE {
-                seen[(victim - first) as usize] += 1;
+            if victim != Block::NONE {
+                seen[within(victim)] += 1;
             }
             // What the tables are to learn of has left the block that is collected.
-            hold(victim != NONE || collection.moved.is_empty(), || {
+            hold(victim != Block::NONE || collection.moved.is_empty(), || {
                 format!("plane {plane} has moved units, but collects nothing")
             })?;
             for &unit in &collection.moved {
@@ -112,7 +113,7 @@ impl Ftl {
             }
             for &block in &self.blocks.retired {
                 if self.shape.plane_of_block(block) == plane {
-                    seen[(block - first) as usize] += 1;
+                    seen[within(block)] += 1;
                 }
             }
             for &block in self.blocks.of_tables(plane) {
@@ -121,8 +122,8 @@ impl Ftl {
                     || format!("block {block} of tables is free, or not of plane {plane}"),
                 )?;
             }
-            for block in first..first + blocks {
-                seen[(block - first) as usize] += u8::from(self.blocks.is_collectable(block));
+            for block in first.run(blocks) {
+                seen[within(block)] += u8::from(self.blocks.is_collectable(block));
             }
             if let Some(at) = seen.iter().position(|&n| n != 1) {
                 return Err(BrokenInvariant(format!(

@@ -15,8 +15,8 @@ use crate::ftl::token::Token;
 use crate::ftl::unit::WriteUnit;
 use crate::ftl::waiting::ProgramQueues;
 use crate::kernel::event::Event;
-use crate::kernel::pool::{List, NONE};
-use crate::number::{Die, Plane, Ppn, WorkIndex};
+use crate::kernel::pool::List;
+use crate::number::{Block, Die, Plane, Ppn, WorkIndex};
 use crate::observe::blame::GARBAGE_COLLECTION;
 use mynah_stamp::Span;
 
@@ -63,7 +63,7 @@ impl Default for PlaneState {
 #[derive(Clone)]
 pub(crate) struct Collection {
     /// The block, or `NONE`.
-    pub(crate) victim: u32,
+    pub(crate) victim: Block,
     /// First slots of its pages that held something valid, to be read from the end.
     pages: Vec<Ppn>,
     /// Pages being read, units waiting or being programmed.
@@ -87,7 +87,7 @@ const MOVE: u32 = 256;
 impl Default for Collection {
     fn default() -> Self {
         Collection {
-            victim: NONE,
+            victim: Block::NONE,
             pages: Vec::new(),
             reading: 0,
             units: 0,
@@ -103,7 +103,7 @@ impl Default for Collection {
 impl Collection {
     /// Whether no collection is under way.
     pub(crate) fn is_over(&self) -> bool {
-        self.victim == NONE
+        self.victim == Block::NONE
     }
 
     /// What is left of it when everything under way is dropped: its block, its pace, and which
@@ -122,14 +122,14 @@ impl Collection {
     /// About how many moves it takes to win the block back, the erase included.
     pub(crate) fn moves_left(&self, units_per_page: u32) -> u32 {
         match self.victim {
-            NONE => 0,
+            Block::NONE => 0,
             _ => self.pages.len() as u32 + self.reading + self.units.div_ceil(units_per_page) + 1,
         }
     }
 
     /// The host has programmed a page of its plane.
     pub(crate) fn host_page_programmed(&mut self) {
-        if self.victim != NONE {
+        if self.victim != Block::NONE {
             self.due = self.due.saturating_add(self.pace);
         }
     }
@@ -166,7 +166,7 @@ impl Drive {
     #[inline(always)]
     pub(crate) fn collect_if_needed(&mut self, plane: Plane) {
         if self.ftl.blocks.free_blocks(plane) < self.ftl.blocks.start
-            && self.ftl.planes[plane].collection.victim == NONE
+            && self.ftl.planes[plane].collection.victim == Block::NONE
         {
             self.collect_if_allowed(plane);
         }
@@ -267,7 +267,7 @@ impl Drive {
     }
 
     /// Starts to move what is valid in `victim`, which has been marked.
-    pub(crate) fn collect_block(&mut self, plane: Plane, victim: u32) {
+    pub(crate) fn collect_block(&mut self, plane: Plane, victim: Block) {
         let mut pages = std::mem::take(&mut self.ftl.planes[plane].collection.pages);
         let units_per_page = self.shape.units_per_page;
         let first = self.shape.first_slot_of_block(victim);
@@ -300,7 +300,7 @@ impl Drive {
     /// Goes on with a collection of `plane` that was stopped, at the pace that it had.
     pub(crate) fn resume_collection(&mut self, plane: Plane) {
         let &Collection { victim, pace, due, .. } = &self.ftl.planes[plane].collection;
-        if victim != NONE {
+        if victim != Block::NONE {
             self.collect_block(plane, victim);
             let collection = &mut self.ftl.planes[plane].collection;
             (collection.pace, collection.due) = (pace, due);
@@ -308,12 +308,12 @@ impl Drive {
     }
 
     /// The collection of `plane` has ended; returns the block that it was of.
-    fn end_collection(&mut self, plane: Plane) -> u32 {
+    fn end_collection(&mut self, plane: Plane) -> Block {
         self.flash.end_collection(plane);
         if let Some(levelling) = self.ftl.blocks.levelling.get_mut(plane.index()) {
             *levelling = false;
         }
-        std::mem::replace(&mut self.ftl.planes[plane].collection.victim, NONE)
+        std::mem::replace(&mut self.ftl.planes[plane].collection.victim, Block::NONE)
     }
 
     /// Reads the next pages of the victim, or erases it when everything has been moved.
@@ -547,7 +547,7 @@ impl Drive {
             // It has worked since the check was scheduled.
             self.kernel.events.push(due, Event::IdleCheck { plane });
         } else if idle.is_some()
-            && self.ftl.planes[plane].collection.victim == NONE
+            && self.ftl.planes[plane].collection.victim == Block::NONE
             && !self.ftl.planes[plane].read_only
             && self.ftl.blocks.free_blocks(plane) < self.ftl.idle_blocks
         {

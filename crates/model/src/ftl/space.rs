@@ -11,7 +11,7 @@
 //! commands take and for what is counted.
 
 use crate::config::{Config, Dimension, Namespace};
-use crate::number::{Die, Plane, Planes, Ppn};
+use crate::number::{Block, Die, Plane, Planes, Ppn, Run};
 
 /// The flash array's shape in units.
 #[derive(Clone, Copy, Debug)]
@@ -160,25 +160,36 @@ impl Shape {
 
     /// Index of a block among all of the drive.
     #[inline]
-    pub(crate) fn block_of_slot(&self, slot: Ppn) -> u32 {
-        self.by_block.divide(slot.0)
+    pub(crate) fn block_of_slot(&self, slot: Ppn) -> Block {
+        Block(self.by_block.divide(slot.0))
     }
 
     /// The page within its block.
     #[inline]
     pub(crate) fn page_of_slot(&self, slot: Ppn) -> u32 {
-        let within = slot.0 - self.block_of_slot(slot) * self.units_per_block;
+        let within = slot.0 - self.block_of_slot(slot).0 * self.units_per_block;
         within >> self.units_per_page.trailing_zeros()
     }
 
     #[inline]
-    pub(crate) fn first_slot_of_block(&self, block: u32) -> Ppn {
-        Ppn(block * self.units_per_block)
+    pub(crate) fn first_slot_of_block(&self, block: Block) -> Ppn {
+        Ppn(block.0 * self.units_per_block)
     }
 
     #[inline]
-    pub(crate) fn plane_of_block(&self, block: u32) -> Plane {
-        Plane(block / self.blocks_per_plane)
+    pub(crate) fn first_block_of_plane(&self, plane: Plane) -> Block {
+        Block(plane.0 * self.blocks_per_plane)
+    }
+
+    /// Every block of a plane.
+    #[inline]
+    pub(crate) fn blocks_of_plane(&self, plane: Plane) -> Run<Block> {
+        self.first_block_of_plane(plane).run(self.blocks_per_plane)
+    }
+
+    #[inline]
+    pub(crate) fn plane_of_block(&self, block: Block) -> Plane {
+        Plane(block.0 / self.blocks_per_plane)
     }
 }
 

@@ -52,10 +52,10 @@ impl Ftl {
         self.mapping.table.hash(hash);
         for plane in 0..self.shape.planes as usize {
             for &block in &self.blocks.free[plane] {
-                hash.add(block);
+                hash.add(block.0);
             }
             for frontier in self.blocks.frontiers_of(plane) {
-                hash.add(frontier.block);
+                hash.add(frontier.block.0);
                 hash.add(frontier.next_page);
             }
         }

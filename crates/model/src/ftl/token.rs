@@ -1,6 +1,6 @@
 //! Whose flash work is: it goes to the flash with the work and comes back with its end.
 
-use crate::number::{CommandIndex, Plane, WriteIndex};
+use crate::number::{Block, CommandIndex, Plane, WriteIndex};
 
 /// What becomes of the end of a flash read or erase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,5 +16,5 @@ pub(crate) enum Token {
     /// A translation page that is to be changed.
     Update { page: u32 },
     /// A block.
-    Erase { block: u32 },
+    Erase { block: Block },
 }

@@ -24,7 +24,7 @@ impl Ftl {
         let mut most = 0;
         for slot in slots {
             let block = self.shape.block_of_slot(slot);
-            let mean = reads.retries.at(self.blocks.erases[block as usize]);
+            let mean = reads.retries.at(self.blocks.erases[block]);
             let share = (self.retries.next_u64() >> 11) as f64 / (1u64 << 53) as f64;
             let whole = mean as u64;
             let retries = whole + u64::from(share < mean - whole as f64);
@@ -137,7 +137,7 @@ impl Drive {
     #[cold]
     pub(crate) fn decode(&mut self, work: WorkIndex) {
         let block = self.shape.block_of_slot(self.flash.work(work).slot);
-        let erases = self.ftl.blocks.erases[block as usize];
+        let erases = self.ftl.blocks.erases[block];
         let time = self.ftl.worn_reads.as_ref().map_or(Span::ZERO, |reads| reads.decode.at(erases));
         if time.is_zero() {
             self.read_done(work);

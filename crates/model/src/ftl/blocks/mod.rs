@@ -6,8 +6,7 @@ mod superblock;
 
 use crate::config::{CollectionUnit, Gc, Wear, WriteFrontiers};
 use crate::ftl::space::Shape;
-use crate::kernel::pool::NONE;
-use crate::number::{Plane, Ppn};
+use crate::number::{Block, Plane, Ppn};
 use crate::victim::{Choice, Declaration, Few, worth};
 use mynah_memory::prefetch;
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -57,7 +56,7 @@ enum Sharing {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Frontier {
     /// Index among all blocks, or `NONE`.
-    pub(crate) block: u32,
+    pub(crate) block: Block,
     pub(crate) next_page: u32,
 }
 
@@ -76,7 +75,7 @@ pub(crate) struct Blocks {
     /// Valid units of each block, with [`INELIGIBLE`] as a flag.
     valid: Vec<u16>,
     pub(crate) erases: Vec<u32>,
-    pub(crate) free: Vec<VecDeque<u32>>,
+    pub(crate) free: Vec<VecDeque<Block>>,
     pub(crate) frontiers: Vec<[Frontier; STREAMS]>,
     /// Blocks that reads of unmapped addresses fill, for the namespaces after the first: of
     /// namespace `n` in each plane from `(n - 1) * planes` on. Made when needed.
@@ -93,7 +92,7 @@ pub(crate) struct Blocks {
     reserve: usize,
     pub(crate) start: usize,
     pub(crate) urgent: usize,
-    pub(crate) retired: Vec<u32>,
+    pub(crate) retired: Vec<Block>,
     /// Whether each block is retired; empty as long as none is.
     gone: Vec<bool>,
     /// Valid units of each plane; empty where a unit's address says its plane.
@@ -110,7 +109,7 @@ pub(crate) struct Blocks {
     /// Which blocks are collected together, if not each alone.
     pub(crate) superblocks: Option<Box<Superblocks>>,
     /// Blocks of each plane that were filled with translation pages alone and not erased since.
-    of_tables: Vec<Vec<u32>>,
+    of_tables: Vec<Vec<Block>>,
 }
 
 /// A draw from (very nearly) the standard normal distribution: the sum of twelve uniform ones.
@@ -135,7 +134,7 @@ impl Blocks {
     /// is collected. There is always a place for what is written.
     pub(crate) fn without_open_blocks(mut self) -> Blocks {
         (self.start, self.urgent) = (0, 0);
-        self.frontiers.fill([Frontier { block: NONE, next_page: 0 }; STREAMS]);
+        self.frontiers.fill([Frontier { block: Block::NONE, next_page: 0 }; STREAMS]);
         self.sharing = Sharing::None;
         self
     }
@@ -149,11 +148,8 @@ impl Blocks {
     ) -> Blocks {
         let blocks = shape.planes * shape.blocks_per_plane;
         let (start, urgent) = gc.thresholds(shape.blocks_per_plane);
-        let free = |plane: Plane| {
-            let first = plane.0 * shape.blocks_per_plane;
-            (first..first + shape.blocks_per_plane).collect()
-        };
-        let closed = Frontier { block: NONE, next_page: shape.pages_per_block };
+        let free = |plane: Plane| shape.blocks_of_plane(plane).collect();
+        let closed = Frontier { block: Block::NONE, next_page: shape.pages_per_block };
         let policy = gc.victim.declaration();
         let endurance = match wear.endurance {
             None => vec![],
@@ -301,12 +297,12 @@ impl Blocks {
     fn open_next(&mut self, plane: Plane, stream: Stream) {
         let index = self.frontier_index(plane, stream);
         let full = self.frontiers[plane][index].block;
-        if full != NONE {
-            self.valid[full as usize] &= !INELIGIBLE;
+        if full != Block::NONE {
+            self.valid[full] &= !INELIGIBLE;
             if stream == Stream::Translation && self.sharing != Sharing::All {
                 self.of_tables[plane].push(full);
             }
-            if let Some(stamp) = self.stamps.get_mut(full as usize) {
+            if let Some(stamp) = self.stamps.get_mut(full.index()) {
                 *stamp = self.clock;
             }
         }
@@ -317,7 +313,7 @@ impl Blocks {
         }
     }
 
-    fn take_free_for(&mut self, plane: Plane, stream: Stream) -> Option<u32> {
+    fn take_free_for(&mut self, plane: Plane, stream: Stream) -> Option<Block> {
         match self.dynamic || !self.levelling.is_empty() {
             false => self.free[plane].pop_front(),
             true => self.take_free_by_wear(plane, stream),
@@ -325,7 +321,7 @@ impl Blocks {
     }
 
     /// Takes a free block of `plane`, if there is one.
-    pub(crate) fn take_free(&mut self, plane: Plane) -> Option<u32> {
+    pub(crate) fn take_free(&mut self, plane: Plane) -> Option<Block> {
         self.take_free_for(plane, Stream::Host)
     }
 
@@ -336,13 +332,13 @@ impl Blocks {
 
     /// The free block to open where wear is levelled.
     #[cold]
-    fn take_free_by_wear(&mut self, plane: Plane, stream: Stream) -> Option<u32> {
+    fn take_free_by_wear(&mut self, plane: Plane, stream: Stream) -> Option<Block> {
         let free = &mut self.free[plane];
-        let wear = |at: &usize| self.erases[free[*at] as usize];
+        let wear = |at: &usize| self.erases[free[*at]];
         let levels = self.levelling.get(plane.index()).is_some_and(|&levels| levels);
         // Nothing is worn less than a block that was never erased: the plane of a new drive has
         // thousands of them.
-        let is_worn = free.front().is_some_and(|&block| self.erases[block as usize] > 0);
+        let is_worn = free.front().is_some_and(|&block| self.erases[block] > 0);
         let at = if levels && stream.is_collected() {
             (0..free.len()).max_by_key(wear)
         } else if self.dynamic && is_worn {
@@ -355,28 +351,25 @@ impl Blocks {
 
     /// The least and the most erases of the blocks of `plane` that are not retired.
     pub(crate) fn wear_range(&self, plane: Plane) -> (u32, u32) {
-        let blocks = self.shape.blocks_per_plane;
-        let all = (plane.0 * blocks..(plane.0 + 1) * blocks)
-            .map(|block| (block, self.erases[block as usize]));
+        let all = self.shape.blocks_of_plane(plane).map(|block| (block, self.erases[block]));
         let used = all.filter(|(block, _)| !self.is_retired(*block)).map(|(_, erases)| erases);
         used.fold((u32::MAX, 0), |(least, most), erases| (least.min(erases), most.max(erases)))
     }
 
     /// If the wear of `plane` is about to differ by more than `threshold`: the least worn
     /// block with data, marked as the one to be collected.
-    pub(crate) fn take_least_worn(&mut self, plane: Plane, threshold: u32) -> Option<u32> {
+    pub(crate) fn take_least_worn(&mut self, plane: Plane, threshold: u32) -> Option<Block> {
         let (least, most) = self.wear_range(plane);
         if least > most || most - least + 1 < threshold {
             return None;
         }
-        let blocks = self.shape.blocks_per_plane;
-        let all = plane.0 * blocks..(plane.0 + 1) * blocks;
+        let all = self.shape.blocks_of_plane(plane);
         let with_data = all.filter(|&block| self.is_collectable(block));
-        let coldest = with_data.min_by_key(|&block| self.erases[block as usize])?;
-        if self.erases[coldest as usize] + threshold > most + 1 {
+        let coldest = with_data.min_by_key(|&block| self.erases[block])?;
+        if self.erases[coldest] + threshold > most + 1 {
             return None;
         }
-        self.valid[coldest as usize] |= INELIGIBLE;
+        self.valid[coldest] |= INELIGIBLE;
         Some(coldest)
     }
 
@@ -392,17 +385,17 @@ impl Blocks {
     }
 
     /// Whether an erase of `block` is one more than it endures.
-    pub(crate) fn is_worn_out(&self, block: u32) -> bool {
-        let endured = self.endurance.get(block as usize);
-        endured.is_some_and(|&cycles| self.erases[block as usize] >= cycles)
+    pub(crate) fn is_worn_out(&self, block: Block) -> bool {
+        let endured = self.endurance.get(block.index());
+        endured.is_some_and(|&cycles| self.erases[block] >= cycles)
     }
 
-    fn is_retired(&self, block: u32) -> bool {
-        self.gone.get(block as usize).is_some_and(|&gone| gone)
+    fn is_retired(&self, block: Block) -> bool {
+        self.gone.get(block.index()).is_some_and(|&gone| gone)
     }
 
     pub(crate) fn retired_of(&self, plane: Plane) -> u32 {
-        let of_plane = |block: &&u32| self.shape.plane_of_block(**block) == plane;
+        let of_plane = |block: &&Block| self.shape.plane_of_block(**block) == plane;
         self.retired.iter().filter(of_plane).count() as u32
     }
 
@@ -413,7 +406,7 @@ impl Blocks {
         let at = namespace.checked_sub(1).map(|before| before * planes + plane.index());
         if let Some(at) = at {
             if self.read_frontiers.len() <= at {
-                let closed = Frontier { block: NONE, next_page: self.shape.pages_per_block };
+                let closed = Frontier { block: Block::NONE, next_page: self.shape.pages_per_block };
                 self.read_frontiers.resize((at / planes + 1) * planes, closed);
             }
             self.swap_read_frontier(plane, at);
@@ -440,34 +433,34 @@ impl Blocks {
 
     /// Valid units of a block.
     #[inline]
-    pub(crate) fn valid(&self, block: u32) -> u32 {
-        u32::from(self.valid[block as usize] & !INELIGIBLE)
+    pub(crate) fn valid(&self, block: Block) -> u32 {
+        u32::from(self.valid[block] & !INELIGIBLE)
     }
 
     /// Asks for how often a block was erased, which will soon be looked at.
     #[inline]
-    pub(crate) fn prefetch_erases(&self, block: u32) {
-        prefetch(&self.erases[block as usize]);
+    pub(crate) fn prefetch_erases(&self, block: Block) {
+        prefetch(&self.erases[block]);
     }
 
     /// Asks for a block's count of valid units, which will soon change.
     #[inline]
-    pub(crate) fn prefetch_valid(&self, block: u32) {
-        prefetch(&self.valid[block as usize]);
+    pub(crate) fn prefetch_valid(&self, block: Block) {
+        prefetch(&self.valid[block]);
     }
 
     #[inline]
-    pub(crate) fn add_valid(&mut self, block: u32, units: u32) {
-        self.valid[block as usize] += units as u16;
+    pub(crate) fn add_valid(&mut self, block: Block, units: u32) {
+        self.valid[block] += units as u16;
         if self.follows {
             self.follow(block, i64::from(units));
         }
     }
 
     #[inline]
-    pub(crate) fn remove_valid(&mut self, block: u32, units: u32) {
+    pub(crate) fn remove_valid(&mut self, block: Block, units: u32) {
         debug_assert!(self.valid(block) >= units, "block {block} has no valid unit to lose");
-        self.valid[block as usize] -= units as u16;
+        self.valid[block] -= units as u16;
         if self.follows {
             self.follow(block, -i64::from(units));
         }
@@ -476,29 +469,29 @@ impl Blocks {
     /// Keeps what only some policies ask for: a plane has won or lost valid units.
     #[cold]
     #[inline(never)]
-    fn follow(&mut self, block: u32, units: i64) {
+    fn follow(&mut self, block: Block, units: i64) {
         if let Some(count) = self.in_plane.get_mut(self.shape.plane_of_block(block).index()) {
             *count = (i64::from(*count) + units) as u32;
         }
         if units < 0 && self.policy.follows_changes() {
-            self.stamps[block as usize] = self.clock;
+            self.stamps[block] = self.clock;
         }
     }
 
     /// A block was written before counting began: it holds `valid` units, and is open or
     /// may be collected.
-    pub(crate) fn set_written(&mut self, block: u32, valid: u32, open: bool) {
+    pub(crate) fn set_written(&mut self, block: Block, valid: u32, open: bool) {
         if !self.in_plane.is_empty() {
             let before = self.valid(block);
             let plane = self.shape.plane_of_block(block);
             self.in_plane[plane] = self.in_plane[plane] + valid - before;
         }
-        self.valid[block as usize] = valid as u16 | if open { INELIGIBLE } else { 0 };
+        self.valid[block] = valid as u16 | if open { INELIGIBLE } else { 0 };
     }
 
     /// The same block was filled, or last changed, `pages` programmed pages ago.
-    pub(crate) fn set_age(&mut self, block: u32, pages: u64) {
-        if let Some(stamp) = self.stamps.get_mut(block as usize) {
+    pub(crate) fn set_age(&mut self, block: Block, pages: u64) {
+        if let Some(stamp) = self.stamps.get_mut(block.index()) {
             *stamp = self.clock - pages.min(CLOCK_START);
         }
     }
@@ -512,13 +505,13 @@ impl Blocks {
             superblocks.join(plane, index, frontier.block);
         }
         let before = std::mem::replace(&mut self.frontiers[plane][index], frontier);
-        if before.block != NONE {
-            self.valid[before.block as usize] &= !INELIGIBLE;
+        if before.block != Block::NONE {
+            self.valid[before.block] &= !INELIGIBLE;
         }
     }
 
-    pub(crate) fn is_collectable(&self, block: u32) -> bool {
-        self.valid[block as usize] & INELIGIBLE == 0
+    pub(crate) fn is_collectable(&self, block: Block) -> bool {
+        self.valid[block] & INELIGIBLE == 0
     }
 
     /// Fewest units of a block that are not worth collecting: without a program's worth of
@@ -531,11 +524,11 @@ impl Blocks {
 
     /// Chooses the block to collect in `plane` and marks it; `None` if no block would free
     /// a page.
-    pub(crate) fn take_victim(&mut self, plane: Plane) -> Option<u32> {
+    pub(crate) fn take_victim(&mut self, plane: Plane) -> Option<Block> {
         let blocks = self.shape.blocks_per_plane;
-        let first = plane.0 * blocks;
+        let first = self.shape.first_block_of_plane(plane);
         if let Some(block) = self.spent_table_block(plane) {
-            self.valid[block as usize] |= INELIGIBLE;
+            self.valid[block] |= INELIGIBLE;
             return Some(block);
         }
         let best = match self.policy.choice {
@@ -548,17 +541,16 @@ impl Blocks {
             Choice::MostWorth => self.unless_all_valid(plane, |blocks| blocks.most_worth(plane)),
         };
         let block = first + best;
-        if u32::from(self.valid[block as usize]) >= self.valid_too_many() {
+        if u32::from(self.valid[block]) >= self.valid_too_many() {
             // Some take what comes, once some other block is worth collecting.
             if !self.policy.takes_what_comes
-                || u32::from(self.valid[(first + self.least_valid(plane)) as usize])
-                    >= self.valid_too_many()
+                || u32::from(self.valid[first + self.least_valid(plane)]) >= self.valid_too_many()
             {
                 return None;
             }
         }
         self.cursor[plane] = (best + 1) % blocks;
-        self.valid[block as usize] |= INELIGIBLE;
+        self.valid[block] |= INELIGIBLE;
         Some(block)
     }
 
@@ -566,11 +558,11 @@ impl Blocks {
     /// first, whatever the policy. There are few such blocks, all their pages are rewritten soon,
     /// and a controller knows where those are; policies that draw blocks would leave them full of
     /// garbage for long.
-    fn spent_table_block(&self, plane: Plane) -> Option<u32> {
+    fn spent_table_block(&self, plane: Plane) -> Option<Block> {
         let most = self.shape.units_per_block / SPENT_TABLE_BLOCK;
         let of_tables = self.of_tables[plane].iter().copied();
-        let least = of_tables.min_by_key(|&block| self.valid[block as usize])?;
-        (u32::from(self.valid[least as usize]) <= most).then_some(least)
+        let least = of_tables.min_by_key(|&block| self.valid[block])?;
+        (u32::from(self.valid[least]) <= most).then_some(least)
     }
 
     /// What `choose` takes, counted from the plane's first block; the block with the fewest valid
@@ -581,8 +573,8 @@ impl Blocks {
         choose: impl FnOnce(&mut Blocks) -> Option<u32>,
     ) -> u32 {
         let least = self.least_valid(plane);
-        let first = plane.0 * self.shape.blocks_per_plane;
-        if u32::from(self.valid[(first + least) as usize]) >= self.valid_too_many() {
+        let first = self.shape.first_block_of_plane(plane);
+        if u32::from(self.valid[first + least]) >= self.valid_too_many() {
             return least;
         }
         choose(self).unwrap_or(least)
@@ -614,7 +606,7 @@ impl Blocks {
 
     /// The block with the least stamp.
     fn oldest(&self, plane: Plane) -> Option<u32> {
-        let first = (plane.0 * self.shape.blocks_per_plane) as usize;
+        let first = self.shape.first_block_of_plane(plane).index();
         let candidates = self.counts(plane).iter().zip(&self.stamps[first..]).zip(0..);
         let collectable = candidates.filter(|((valid, _), _)| **valid & INELIGIBLE == 0);
         collectable.min_by_key(|((_, stamp), _)| **stamp).map(|(_, block)| block)
@@ -624,7 +616,7 @@ impl Blocks {
     fn most_worth(&self, plane: Plane) -> Option<u32> {
         let (units, too_many) = (self.shape.units_per_block, self.valid_too_many());
         let blocks = self.shape.blocks_per_plane;
-        let (first, counts) = ((plane.0 * blocks) as usize, self.counts(plane));
+        let (first, counts) = (self.shape.first_block_of_plane(plane).index(), self.counts(plane));
         let start = self.cursor[plane];
         let (mut best, mut most) = (None, -1.0);
         for block in (start..blocks).chain(0..start) {
@@ -644,13 +636,13 @@ impl Blocks {
     fn random_with_less(&mut self, plane: Plane, limit: u32) -> Option<u32> {
         let blocks = self.shape.blocks_per_plane;
         let fits = |valid: &u16| u32::from(*valid) < limit;
-        let counts = &self.valid[(plane.0 * blocks) as usize..][..blocks as usize];
+        let counts = self.counts(plane);
         let candidates = counts.iter().filter(|valid| fits(valid)).count() as u32;
         if candidates == 0 {
             return None;
         }
         let drawn = self.draw(candidates);
-        let counts = &self.valid[(plane.0 * blocks) as usize..][..blocks as usize];
+        let counts = self.counts(plane);
         let mut fitting = (0..blocks).filter(|&block| fits(&counts[block as usize]));
         fitting.nth(drawn as usize)
     }
@@ -669,12 +661,12 @@ impl Blocks {
     /// found or none of them would free a page.
     fn best_of_draws(&mut self, plane: Plane, d: u32) -> Option<u32> {
         let blocks = self.shape.blocks_per_plane;
-        let first = plane.0 * blocks;
+        let first = self.shape.first_block_of_plane(plane);
         let (mut found, mut best) = (0, None);
         let mut least = self.valid_too_many() as u16;
         for _ in 0..16 * d + 64 {
             let drawn = self.draw(blocks);
-            let count = self.valid[(first + drawn) as usize];
+            let count = self.valid[first + drawn];
             if count & INELIGIBLE != 0 {
                 continue;
             }
@@ -695,47 +687,47 @@ impl Blocks {
     }
 
     /// Gives an erased block back.
-    pub(crate) fn put_free(&mut self, block: u32) {
+    pub(crate) fn put_free(&mut self, block: Block) {
         debug_assert_eq!(self.valid(block), 0, "block {block} holds valid units");
-        self.valid[block as usize] = INELIGIBLE;
+        self.valid[block] = INELIGIBLE;
         self.leave_superblock(block);
         self.leave_tables(block);
-        self.erases[block as usize] += 1;
+        self.erases[block] += 1;
         self.free[self.shape.plane_of_block(block)].push_back(block);
     }
 
-    fn leave_superblock(&mut self, block: u32) {
+    fn leave_superblock(&mut self, block: Block) {
         if let Some(superblocks) = &mut self.superblocks {
             superblocks.leave(self.shape.plane_of_block(block), block);
         }
     }
 
     /// Blocks of `plane` that were filled with translation pages alone, for the invariants' check.
-    pub(crate) fn of_tables(&self, plane: Plane) -> &[u32] {
+    pub(crate) fn of_tables(&self, plane: Plane) -> &[Block] {
         &self.of_tables[plane]
     }
 
     /// A block does not hold translation pages any more.
-    fn leave_tables(&mut self, block: u32) {
+    fn leave_tables(&mut self, block: Block) {
         self.of_tables[self.shape.plane_of_block(block)].retain(|&it| it != block);
     }
 
     /// Takes a block out of use for ever.
-    pub(crate) fn retire(&mut self, block: u32) {
-        self.valid[block as usize] = INELIGIBLE;
+    pub(crate) fn retire(&mut self, block: Block) {
+        self.valid[block] = INELIGIBLE;
         self.leave_superblock(block);
         self.leave_tables(block);
         self.retired.push(block);
         self.gone.resize(self.valid.len(), false);
-        self.gone[block as usize] = true;
+        self.gone[block] = true;
     }
 
     /// A collection was broken off: the block may be collected again.
-    pub(crate) fn put_back(&mut self, block: u32) {
-        self.valid[block as usize] &= !INELIGIBLE;
+    pub(crate) fn put_back(&mut self, block: Block) {
+        self.valid[block] &= !INELIGIBLE;
     }
 
-    pub(crate) fn is_free(&self, block: u32) -> bool {
+    pub(crate) fn is_free(&self, block: Block) -> bool {
         self.free[self.shape.plane_of_block(block)].contains(&block)
     }
 

@@ -1,8 +1,7 @@
 //! Blocks as bytes.
 
 use super::{Blocks, Frontier, INELIGIBLE};
-use crate::kernel::pool::NONE;
-use crate::number::Plane;
+use crate::number::{Block, Plane};
 use crate::state::{Reader, StateError, Writer, generator};
 use rand::Rng;
 use std::collections::VecDeque;
@@ -11,19 +10,19 @@ impl Blocks {
     pub(crate) fn save(&mut self, out: &mut Writer<'_>) {
         out.numbers(self.erases.iter().copied());
         for free in &self.free {
-            out.numbers(free.iter().copied());
+            out.numbers(free.iter().map(|block| block.0));
         }
         let frontiers: Vec<Frontier> = self.frontiers.iter().flatten().copied().collect();
         for frontiers in [&frontiers, &self.read_frontiers] {
-            out.numbers(frontiers.iter().map(|frontier| frontier.block.wrapping_add(1)));
+            out.numbers(frontiers.iter().map(|frontier| frontier.block.0.wrapping_add(1)));
             out.numbers(frontiers.iter().map(|frontier| frontier.next_page));
         }
         out.numbers(self.cursor.iter().copied());
-        out.numbers(self.retired.iter().copied());
+        out.numbers(self.retired.iter().map(|block| block.0));
         out.numbers(self.endurance.iter().copied());
         out.numbers(self.levelling.iter().map(|&levelling| u32::from(levelling)));
         for of_tables in &self.of_tables {
-            out.numbers(of_tables.iter().copied());
+            out.numbers(of_tables.iter().map(|block| block.0));
         }
         for half in [0, 32] {
             out.numbers(self.stamps.iter().map(|stamp| (stamp >> half) as u32));
@@ -55,10 +54,11 @@ impl Blocks {
         let damaged = |what: &str| Err(StateError::Damaged(what.into()));
         for plane in 0..planes {
             let free = input.numbers("free blocks", self.shape.blocks_per_plane as usize, last)?;
+            let free: VecDeque<Block> = free.into_iter().map(Block).collect();
             if free.iter().any(|&block| self.shape.plane_of_block(block).index() != plane) {
                 return damaged("a free block of another plane");
             }
-            self.free[plane] = VecDeque::from(free);
+            self.free[plane] = free;
         }
         // What a drive has where no block is open; 0 where none ever is.
         let closed = self.frontiers.first().map_or(0, |streams| streams[0].next_page);
@@ -71,9 +71,9 @@ impl Blocks {
             }
             let next = input.all("pages of open blocks", blocks.len(), pages)?;
             let open = blocks.into_iter().zip(next).enumerate().map(|(at, (block, next_page))| {
-                let open = Frontier { block: block.wrapping_sub(1), next_page };
+                let open = Frontier { block: Block(block.wrapping_sub(1)), next_page };
                 let fits = match open.block {
-                    NONE => next_page == closed,
+                    Block::NONE => next_page == closed,
                     block => closed > 0 && self.shape.plane_of_block(block) == plane_of(at),
                 };
                 fits.then_some(open).ok_or(StateError::Damaged("an open block".into()))
@@ -89,10 +89,11 @@ impl Blocks {
         }
         self.read_frontiers = reads;
         self.cursor = input.all("cursors", planes, self.shape.blocks_per_plane)?;
-        self.retired = input.numbers("retired blocks", blocks, last)?;
+        let retired = input.numbers("retired blocks", blocks, last)?;
+        self.retired = retired.into_iter().map(Block).collect();
         self.gone = if self.retired.is_empty() { vec![] } else { vec![false; blocks] };
         for &block in &self.retired {
-            self.gone[block as usize] = true;
+            self.gone[block] = true;
         }
         self.endurance = input.words("blocks' lives", self.endurance.len())?;
         let levelling = input.all("levelled planes", self.levelling.len(), 2)?;
@@ -100,6 +101,7 @@ impl Blocks {
         for plane in 0..planes {
             let most = self.shape.blocks_per_plane as usize;
             let of_tables = input.numbers("blocks of tables", most, last)?;
+            let of_tables: Vec<Block> = of_tables.into_iter().map(Block).collect();
             if of_tables.iter().any(|&block| self.shape.plane_of_block(block).index() != plane) {
                 return damaged("a block of tables of another plane");
             }
@@ -117,15 +119,15 @@ impl Blocks {
         if let Some(superblocks) = &mut self.superblocks {
             let mut in_use = vec![true; blocks];
             for &block in self.free.iter().flatten().chain(&self.retired) {
-                in_use[block as usize] = false;
+                in_use[block] = false;
             }
             superblocks.restore(self.shape.blocks_per_plane, &in_use, input)?;
         }
         let open = self.frontiers.iter().flatten().chain(&self.read_frontiers);
-        let open = open.map(|frontier| frontier.block).filter(|block| *block != NONE);
+        let open = open.map(|frontier| frontier.block).filter(|block| *block != Block::NONE);
         let free = self.free.iter().flatten().copied();
         for block in open.chain(free).chain(self.retired.iter().copied()).collect::<Vec<_>>() {
-            self.valid[block as usize] |= INELIGIBLE;
+            self.valid[block] |= INELIGIBLE;
         }
         Ok(())
     }

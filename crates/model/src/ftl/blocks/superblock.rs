@@ -8,7 +8,7 @@
 
 use super::{Blocks, INELIGIBLE, STREAMS};
 use crate::kernel::pool::NONE;
-use crate::number::Plane;
+use crate::number::{Block, Plane};
 use crate::observe::account::StateHash;
 use crate::state::{Reader, StateError, Writer};
 use crate::victim::{Choice, Few, worth};
@@ -21,7 +21,7 @@ const TURNS_BEHIND: usize = 8;
 /// A superblock: its block in each plane, or `NONE`.
 #[derive(Clone, Debug, Default)]
 struct Superblock {
-    blocks: Vec<u32>,
+    blocks: Vec<Block>,
     /// Some planes' turns have not come yet.
     is_open: bool,
 }
@@ -67,14 +67,14 @@ impl Superblocks {
     }
 
     /// `block` is opened for frontier `index` of `plane`.
-    pub(super) fn join(&mut self, plane: Plane, index: usize, block: u32) {
+    pub(super) fn join(&mut self, plane: Plane, index: usize, block: Block) {
         let first = self.first[index];
         let turn = self.turns[plane][index].max(first);
         self.turns[plane][index] = turn + 1;
         let at = (turn - first) as usize;
         if at == self.open[index].len() {
             let planes = self.turns.len();
-            let superblock = Superblock { blocks: vec![NONE; planes], is_open: true };
+            let superblock = Superblock { blocks: vec![Block::NONE; planes], is_open: true };
             let id = match self.unused.pop() {
                 Some(id) => id,
                 None => {
@@ -87,7 +87,7 @@ impl Superblocks {
         }
         let id = self.open[index][at];
         self.all[id as usize].blocks[plane] = block;
-        self.of_block[block as usize] = id;
+        self.of_block[block] = id;
         while let Some(&id) = self.open[index].front() {
             let first = self.first[index];
             let is_late = self.open[index].len() > TURNS_BEHIND;
@@ -102,17 +102,17 @@ impl Superblocks {
     }
 
     /// `block` of `plane` is free, or retired.
-    pub(super) fn leave(&mut self, plane: Plane, block: u32) {
-        let id = std::mem::replace(&mut self.of_block[block as usize], NONE);
+    pub(super) fn leave(&mut self, plane: Plane, block: Block) {
+        let id = std::mem::replace(&mut self.of_block[block], NONE);
         if id != NONE {
-            self.all[id as usize].blocks[plane] = NONE;
+            self.all[id as usize].blocks[plane] = Block::NONE;
             self.drop_if_empty(id);
         }
     }
 
     fn drop_if_empty(&mut self, id: u32) {
         let superblock = &mut self.all[id as usize];
-        if !superblock.is_open && superblock.blocks.iter().all(|&block| block == NONE) {
+        if !superblock.is_open && superblock.blocks.iter().all(|&block| block == Block::NONE) {
             superblock.blocks = vec![];
             self.unused.push(id);
         }
@@ -120,16 +120,16 @@ impl Superblocks {
 
     /// Puts blocks that were written before any turn into superblocks: those of all planes with
     /// the same `number`.
-    pub(super) fn put_together(&mut self, numbered: impl Iterator<Item = (u32, Plane, u32)>) {
+    pub(super) fn put_together(&mut self, numbered: impl Iterator<Item = (u32, Plane, Block)>) {
         let before = self.all.len() as u32;
         for (number, plane, block) in numbered {
             let id = before + number;
             while self.all.len() <= id as usize {
-                let blocks = vec![NONE; self.turns.len()];
+                let blocks = vec![Block::NONE; self.turns.len()];
                 self.all.push(Superblock { blocks, is_open: false });
             }
             self.all[id as usize].blocks[plane] = block;
-            self.of_block[block as usize] = id;
+            self.of_block[block] = id;
         }
         (before..self.all.len() as u32).for_each(|id| self.drop_if_empty(id));
     }
@@ -138,11 +138,12 @@ impl Superblocks {
     pub(crate) fn check(&self) -> Result<(), String> {
         for (block, &id) in self.of_block.iter().enumerate().filter(|(_, id)| **id != NONE) {
             let superblock = &self.all[id as usize];
-            if superblock.blocks.iter().filter(|&&it| it as usize == block).count() != 1 {
+            if superblock.blocks.iter().filter(|&&it| it.index() == block).count() != 1 {
                 return Err(format!("block {block} is not once in its superblock {id}"));
             }
         }
-        let members = self.all.iter().flat_map(|it| &it.blocks).filter(|&&it| it != NONE).count();
+        let members =
+            self.all.iter().flat_map(|it| &it.blocks).filter(|&&it| it != Block::NONE).count();
         let in_some = self.of_block.iter().filter(|&&id| id != NONE).count();
         if members != in_some {
             return Err(format!("{members} blocks in superblocks, {in_some} know theirs"));
@@ -202,12 +203,12 @@ impl Superblocks {
             }
             let superblock = self.all.get_mut(id as usize).ok_or_else(damaged)?;
             // Members have room where there are any, so that numbers alone take none.
-            superblock.blocks.resize(planes, NONE);
+            superblock.blocks.resize(planes, Block::NONE);
             let place = &mut superblock.blocks[block / blocks_per_plane as usize];
-            if *place != NONE {
+            if *place != Block::NONE {
                 return Err(damaged());
             }
-            *place = block as u32;
+            *place = Block(block as u32);
         }
         self.first = [0; STREAMS];
         for index in 0..STREAMS {
@@ -215,8 +216,8 @@ impl Superblocks {
             let turns = input.all("turns", planes, open.len() as u32 + 1)?;
             for (turn, &id) in (0..).zip(&open) {
                 let superblock = &mut self.all[id as usize];
-                superblock.blocks.resize(planes, NONE);
-                let early = |(block, next): (&u32, &u32)| *block != NONE && *next <= turn;
+                superblock.blocks.resize(planes, Block::NONE);
+                let early = |(block, next): (&Block, &u32)| *block != Block::NONE && *next <= turn;
                 let members = superblock.blocks.iter().zip(&turns);
                 if superblock.is_open || members.into_iter().any(early) {
                     return Err(damaged());
@@ -230,7 +231,7 @@ impl Superblocks {
         }
         let is_none = |id: &u32| {
             self.all.get(*id as usize).is_some_and(|superblock| {
-                !superblock.is_open && superblock.blocks.iter().all(|&block| block == NONE)
+                !superblock.is_open && superblock.blocks.iter().all(|&block| block == Block::NONE)
             })
         };
         let mut unused = self.unused.clone();
@@ -247,7 +248,7 @@ impl Blocks {
     /// Chooses a superblock with a block in `plane` and marks its blocks in the planes that are
     /// `usable`; returns them, or `None` if none of these superblocks would free a page. One
     /// whose blocks have all been filled goes before one that planes still fill.
-    pub(crate) fn take_superblock(&mut self, plane: Plane, usable: &[bool]) -> Option<Vec<u32>> {
+    pub(crate) fn take_superblock(&mut self, plane: Plane, usable: &[bool]) -> Option<Vec<Block>> {
         let complete = self.candidates(plane, usable, true);
         let chosen = match self.choose_superblock(&complete) {
             None => {
@@ -257,11 +258,11 @@ impl Blocks {
             chosen => chosen?,
         };
         let superblocks = self.superblocks.as_ref()?;
-        let blocks: Vec<u32> = self.eligible(superblocks, chosen, usable).collect();
+        let blocks: Vec<Block> = self.eligible(superblocks, chosen, usable).collect();
         for &block in &blocks {
-            self.valid[block as usize] |= INELIGIBLE;
+            self.valid[block] |= INELIGIBLE;
         }
-        self.cursor[plane] = (blocks[0] + 1) % self.shape.blocks_per_plane;
+        self.cursor[plane] = (blocks[0].0 + 1) % self.shape.blocks_per_plane;
         Some(blocks)
     }
 
@@ -271,9 +272,9 @@ impl Blocks {
         superblocks: &'a Superblocks,
         id: u32,
         usable: &'a [bool],
-    ) -> impl Iterator<Item = u32> + 'a {
+    ) -> impl Iterator<Item = Block> + 'a {
         let blocks = superblocks.all[id as usize].blocks.iter().zip(usable);
-        let there = blocks.filter(|(block, usable)| **usable && **block != NONE);
+        let there = blocks.filter(|(block, usable)| **usable && **block != Block::NONE);
         there.map(|(block, _)| *block).filter(|&block| self.is_collectable(block))
     }
 
@@ -282,20 +283,20 @@ impl Blocks {
     fn candidates(&self, plane: Plane, usable: &[bool], complete: bool) -> Vec<Candidate> {
         let Some(superblocks) = &self.superblocks else { return vec![] };
         let count = self.shape.blocks_per_plane;
-        let first = plane.0 * count;
+        let first = self.shape.first_block_of_plane(plane);
         let units = self.shape.units_per_block;
         let program = self.shape.units_per_page * self.shape.pages_per_program;
         let mut all = vec![];
         // From the cursor on, so that ties take turns.
         for at in 0..count {
             let block = first + (self.cursor[plane] + at) % count;
-            let id = superblocks.of_block[block as usize];
+            let id = superblocks.of_block[block];
             if id == NONE || !self.is_collectable(block) {
                 continue;
             }
             let superblock = &superblocks.all[id as usize];
-            let waits = |(block, usable): (&u32, &bool)| {
-                *usable && *block != NONE && !self.is_collectable(*block)
+            let waits = |(block, usable): (&Block, &bool)| {
+                *usable && *block != Block::NONE && !self.is_collectable(*block)
             };
             if complete && (superblock.is_open || superblock.blocks.iter().zip(usable).any(waits)) {
                 continue;
@@ -312,7 +313,7 @@ impl Blocks {
                 candidate.valid += self.valid(block);
                 candidate.units += units;
                 won += (units - self.valid(block)) / program;
-                if let Some(&stamp) = self.stamps.get(block as usize) {
+                if let Some(&stamp) = self.stamps.get(block.index()) {
                     candidate.stamp = match newest {
                         true => candidate.stamp.max(stamp),
                         false => candidate.stamp.min(stamp),
@@ -371,7 +372,7 @@ impl Blocks {
 
     /// Puts the full blocks of preconditioned planes into superblocks, each plane's in the
     /// order given: the first of all planes together, and so on.
-    pub(crate) fn put_together(&mut self, planes: &[Vec<u32>]) {
+    pub(crate) fn put_together(&mut self, planes: &[Vec<Block>]) {
         if let Some(superblocks) = &mut self.superblocks {
             let numbered = (0..).map(Plane).zip(planes).flat_map(|(plane, blocks)| {
                 (0..).zip(blocks).map(move |(number, &block)| (number, plane, block))

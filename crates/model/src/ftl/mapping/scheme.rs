@@ -8,7 +8,7 @@ use crate::drive::Drive;
 use crate::ftl::Ftl;
 use crate::ftl::blocks::{Blocks, Stream};
 use crate::ftl::space::{NamespaceSpace, Shape};
-use crate::number::{Die, Plane, Ppn, WorkIndex, WriteIndex};
+use crate::number::{Block, Die, Plane, Ppn, WorkIndex, WriteIndex};
 use crate::observe::account::StateHash;
 use crate::state::{Reader, StateError, Writer};
 
@@ -88,12 +88,12 @@ impl Scheme {
     }
 
     /// The blocks of a plane that the mapping itself has taken.
-    pub(crate) fn blocks_taken(&self, plane: Plane) -> Vec<u32> {
+    pub(crate) fn blocks_taken(&self, plane: Plane) -> Vec<Block> {
         self.hybrid().map_or(vec![], |hybrid| hybrid.used_in(plane))
     }
 
     /// A page of `block` was not programmed to its end.
-    pub(crate) fn spoil(&mut self, block: u32) {
+    pub(crate) fn spoil(&mut self, block: Block) {
         if let Some(hybrid) = self.hybrid_mut() {
             hybrid.spoil(block);
         }

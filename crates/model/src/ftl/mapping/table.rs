@@ -166,7 +166,7 @@ impl Table {
                 return Err(twice());
             }
             let units = if code < self.physical.len() { 1 } else { shape.units_per_page };
-            let block = &mut valid[shape.block_of_slot(slot) as usize];
+            let block = &mut valid[shape.block_of_slot(slot)];
             let sum = u32::from(*block) + units;
             if sum > shape.units_per_block {
                 return Err(twice());

@@ -17,8 +17,7 @@ use crate::drive::Drive;
 use crate::ftl::blocks::{Frontier, Stream};
 use crate::ftl::mapping::table::Content;
 use crate::io::NamespaceId;
-use crate::kernel::pool::NONE;
-use crate::number::{Plane, Ppn};
+use crate::number::{Block, Plane, Ppn};
 use crate::steady::analytic::MAX_UNITS_PER_BLOCK;
 use crate::steady::ordered::{Kind, Ordered};
 pub use crate::steady::pool::Order;
@@ -405,7 +404,7 @@ impl Drive {
         let base = self.ftl.space_of(unit).base;
         let place = (unit - base) % self.shape.units_per_page;
         let frontier = self.ftl.blocks.frontier(plane, Stream::Host);
-        let slot = if place == 0 || frontier.block == NONE {
+        let slot = if place == 0 || frontier.block == Block::NONE {
             let slot = self.ftl.blocks.take_page(plane, Stream::Host);
             for place in 0..self.shape.units_per_page {
                 self.ftl.mapping.table.clear_slot(slot + place);
@@ -567,7 +566,7 @@ impl Drive {
         (compositions, ordered): (&[BlockComposition], Option<&Ordered>),
         scratch: &mut Scratch,
         random: &mut Xoshiro256PlusPlus,
-    ) -> Vec<u32> {
+    ) -> Vec<Block> {
         let mut full = vec![];
         scratch.slots.iter_mut().for_each(Vec::clear);
         scratch.slots.resize(classes.len(), Vec::new());

@@ -22,7 +22,7 @@ use crate::ftl::mapping::table::Content;
 use crate::ftl::token::Token;
 use crate::ftl::unit::WriteUnit;
 use crate::kernel::pool::NONE;
-use crate::number::{Die, Plane, Ppn, WriteIndex};
+use crate::number::{Block, Die, Plane, Ppn, WriteIndex};
 use crate::observe::blame::GARBAGE_COLLECTION;
 use mynah_stamp::Span;
 use std::collections::VecDeque;
@@ -83,7 +83,8 @@ impl Ftl {
         if class == CLASS_COLLECTION {
             let page = hybrid.split(home).1;
             let merge = hybrid.pools[plane].merge.as_ref();
-            let block = merge.and_then(|merge| merge.copy.as_ref()).map_or(NONE, |copy| copy.block);
+            let block =
+                merge.and_then(|merge| merge.copy.as_ref()).map_or(Block::NONE, |copy| copy.block);
             return self.shape.first_slot_of_block(block) + page;
         }
         hybrid.pools[plane].programs += 1;
@@ -132,10 +133,12 @@ impl Drive {
             });
         let place = first.map(|class| self.ftl.place_of_first(hybrid, plane, class).0);
         let (victim, sequential) = match place {
-            _ if full => (NONE, true),
-            _ if !pool.erases.is_empty() => (NONE, false),
-            Some(Place::AfterSequential) => (NONE, true),
-            Some(Place::AfterRandom) => (pool.random.front().copied().unwrap_or(NONE), false),
+            _ if full => (Block::NONE, true),
+            _ if !pool.erases.is_empty() => (Block::NONE, false),
+            Some(Place::AfterSequential) => (Block::NONE, true),
+            Some(Place::AfterRandom) => {
+                (pool.random.front().copied().unwrap_or(Block::NONE), false)
+            }
             Some(Place::Nowhere) => return self.give_up(plane),
             _ => return,
         };
@@ -180,13 +183,13 @@ impl Drive {
                 return self.erase_in_pool(plane, block);
             }
             let victim = merge.victim;
-            let logical = if victim != NONE {
+            let logical = if victim != Block::NONE {
                 let logical = self.first_logical_of(victim);
                 if logical.is_none() {
                     if let Some(pool) = self.pool(plane) {
                         pool.random.retain(|&block| block != victim);
                         pool.erases.push(victim);
-                        pool.merge.iter_mut().for_each(|merge| merge.victim = NONE);
+                        pool.merge.iter_mut().for_each(|merge| merge.victim = Block::NONE);
                     }
                     continue;
                 }
@@ -211,7 +214,7 @@ impl Drive {
     }
 
     /// The logical block of the first valid page of a log block.
-    fn first_logical_of(&self, block: u32) -> Option<u32> {
+    fn first_logical_of(&self, block: Block) -> Option<u32> {
         if self.ftl.blocks.valid(block) == 0 {
             return None;
         }
@@ -237,7 +240,7 @@ impl Drive {
         sources.truncate(held);
         let block = match log {
             Some(log) => log.block,
-            None if sources.is_empty() => NONE,
+            None if sources.is_empty() => Block::NONE,
             None => match self.ftl.blocks.take_free(plane) {
                 Some(block) => block,
                 None => return false,
@@ -413,12 +416,12 @@ impl Drive {
         }
         if copy.partial {
             hybrid.spoil(copy.block);
-        } else if copy.block != NONE {
+        } else if copy.block != Block::NONE {
             hybrid.pools[plane].erases.push(copy.block);
         }
     }
 
-    fn erase_in_pool(&mut self, plane: Plane, block: u32) {
+    fn erase_in_pool(&mut self, plane: Plane, block: Block) {
         let slot = self.shape.first_slot_of_block(block);
         let extent = Extent { plane, slot, bytes: 0 };
         self.ask_collection(WorkKind::Erase, Token::Erase { block }, extent);

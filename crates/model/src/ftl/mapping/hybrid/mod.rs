@@ -19,8 +19,7 @@ mod settled;
 
 use crate::config::Config;
 use crate::ftl::space::{NamespaceSpace, Shape};
-use crate::kernel::pool::NONE;
-use crate::number::{Plane, Ppn, WriteIndex};
+use crate::number::{Block, Plane, Ppn, WriteIndex};
 use crate::observe::account::StateHash;
 use crate::state::{Reader, StateError, Writer};
 use std::collections::VecDeque;
@@ -33,7 +32,7 @@ pub(crate) struct Hybrid {
     pub(super) random_blocks: usize,
     /// Data block of each logical block, or `NONE`. Logical blocks are numbered like blocks, by
     /// plane.
-    pub(super) data: Vec<u32>,
+    pub(super) data: Vec<Block>,
     /// First page of each data block that can still be written.
     pub(super) next: Vec<u16>,
     pub(super) pools: Vec<Pool>,
@@ -47,21 +46,21 @@ pub(super) struct Pool {
     /// The log block for sequential writes.
     pub(super) sequential: Option<Sequential>,
     /// Those for all others, the oldest first; the last is being filled.
-    pub(super) random: VecDeque<u32>,
+    pub(super) random: VecDeque<Block>,
     /// The page that comes next in the last of them.
     pub(super) random_next: u32,
     /// Host pages that are being programmed.
     pub(super) programs: u32,
     pub(super) merge: Option<Merge>,
     /// Blocks that hold nothing and have to be erased, and the one that is being erased.
-    pub(super) erases: Vec<u32>,
-    pub(super) erasing: Option<u32>,
+    pub(super) erases: Vec<Block>,
+    pub(super) erasing: Option<Block>,
 }
 
 /// A log block whose pages are those of one logical block, in order from the first on.
 #[derive(Clone, Copy)]
 pub(super) struct Sequential {
-    pub(super) block: u32,
+    pub(super) block: Block,
     /// The logical block.
     pub(super) owner: u32,
     pub(super) next: u32,
@@ -72,7 +71,7 @@ pub(super) struct Sequential {
 /// Logs that are being merged.
 pub(super) struct Merge {
     /// The log block that is to be emptied, or `NONE`.
-    pub(super) victim: u32,
+    pub(super) victim: Block,
     /// Whether the log block for sequential writes is to become a data block.
     pub(super) sequential: bool,
     /// The logical block whose pages are being copied, if any are.
@@ -85,7 +84,7 @@ pub(super) struct Merge {
 pub(super) struct Copy {
     pub(super) logical: u32,
     /// Where to, or `NONE` if there is nothing to copy.
-    pub(super) block: u32,
+    pub(super) block: Block,
     /// Whether that is the log block for sequential writes.
     pub(super) partial: bool,
     /// First page that is copied, and where that and those after it are (or `NONE`).
@@ -165,7 +164,7 @@ impl Hybrid {
             pages_per_block: shape.pages_per_block,
             blocks_per_plane: shape.blocks_per_plane,
             random_blocks: log_blocks as usize - 1,
-            data: vec![NONE; blocks],
+            data: vec![Block::NONE; blocks],
             next: vec![0; blocks],
             pools: shape.all_planes().map(|_| Pool::default()).collect(),
             extents,
@@ -203,7 +202,7 @@ impl Hybrid {
             return (Place::AfterSequential, page);
         }
         let is_free = match self.data[logical as usize] {
-            NONE => spare,
+            Block::NONE => spare,
             _ => page >= u32::from(self.next[logical as usize]),
         };
         if is_free {
@@ -234,7 +233,7 @@ impl Hybrid {
     }
 
     /// Gives the page at `home` its place; returns the slot. `open` takes a free block.
-    pub(super) fn take(&mut self, home: Ppn, free: usize, open: impl FnOnce() -> u32) -> Ppn {
+    pub(super) fn take(&mut self, home: Ppn, free: usize, open: impl FnOnce() -> Block) -> Ppn {
         let (logical, page) = self.split(home);
         let (place, at) = self.place(home, free);
         let plane = self.plane_of(logical);
@@ -243,7 +242,7 @@ impl Hybrid {
             Place::Data => {
                 self.next[logical as usize] = (page + 1) as u16;
                 let block = &mut self.data[logical as usize];
-                if *block == NONE {
+                if *block == Block::NONE {
                     *block = open();
                 }
                 *block
@@ -259,15 +258,15 @@ impl Hybrid {
                     pool.random.push_back(open());
                 }
                 pool.random_next = at + 1;
-                *pool.random.back().unwrap_or(&NONE)
+                *pool.random.back().unwrap_or(&Block::NONE)
             }
         };
-        Ppn(block * self.pages_per_block + at)
+        Ppn(block.0 * self.pages_per_block + at)
     }
 
     /// A page of `block` could not be programmed, or not to its end.
-    pub(super) fn spoil(&mut self, block: u32) {
-        let plane = self.plane_of(block);
+    pub(super) fn spoil(&mut self, block: Block) {
+        let plane = self.plane_of(block.0);
         if let Some(log) = &mut self.pools[plane].sequential {
             log.spoiled |= log.block == block;
         }
@@ -278,21 +277,22 @@ impl Hybrid {
     pub(super) fn replace(
         &mut self,
         logical: u32,
-        block: u32,
+        block: Block,
         pages: u32,
-    ) -> impl Iterator<Item = u32> + use<> {
+    ) -> impl Iterator<Item = Block> + use<> {
         let plane = self.plane_of(logical);
         let log = self.pools[plane].sequential.take_if(|log| log.owner == logical);
         let log = log.map(|log| log.block).filter(|&old| old != block);
         let old = std::mem::replace(&mut self.data[logical as usize], block);
-        self.next[logical as usize] = if block == NONE { 0 } else { pages as u16 };
-        log.into_iter().chain((old != NONE).then_some(old))
+        self.next[logical as usize] = if block == Block::NONE { 0 } else { pages as u16 };
+        log.into_iter().chain((old != Block::NONE).then_some(old))
     }
 
     /// Whether what has its place at `home` may be in `slot`.
     pub(super) fn may_hold(&self, slot: Ppn, home: Ppn) -> bool {
         let (logical, page) = self.split(home);
         let (block, at) = self.split(slot);
+        let block = Block(block);
         let pool = &self.pools[self.plane_of(logical)];
         // What has come to a sequential log is not in the data block any more.
         let logged = pool.sequential.as_ref().is_some_and(|log| {
@@ -309,7 +309,7 @@ impl Hybrid {
         let copy = copy.is_some_and(|copy| {
             copy.block == block && copy.logical == logical && at == page && page >= copy.first
         });
-        let filled = |block: &u32| match pool.random.back() == Some(block) {
+        let filled = |block: &Block| match pool.random.back() == Some(block) {
             true => pool.random_next,
             false => self.pages_per_block,
         };
@@ -323,37 +323,37 @@ impl Hybrid {
     }
 
     /// The blocks of `plane` that are something.
-    pub(super) fn used_in(&self, plane: Plane) -> Vec<u32> {
+    pub(super) fn used_in(&self, plane: Plane) -> Vec<Block> {
         let first = (plane.0 * self.blocks_per_plane) as usize;
         let data = self.data[first..first + self.blocks_per_plane as usize].iter().copied();
-        let data = data.filter(|&block| block != NONE);
+        let data = data.filter(|&block| block != Block::NONE);
         data.chain(self.pools[plane].used()).collect()
     }
 
     /// Adds which blocks are something, and how far logs are filled.
     pub(super) fn hash(&self, hash: &mut StateHash) {
-        self.used().for_each(|block| hash.add(block));
+        self.used().for_each(|block| hash.add(block.0));
         self.pools.iter().for_each(|pool| hash.add(pool.random_next));
     }
 
     /// Every block that is something.
-    pub(super) fn used(&self) -> impl Iterator<Item = u32> + '_ {
-        let data = self.data.iter().copied().filter(|&block| block != NONE);
+    pub(super) fn used(&self) -> impl Iterator<Item = Block> + '_ {
+        let data = self.data.iter().copied().filter(|&block| block != Block::NONE);
         data.chain(self.pools.iter().flat_map(Pool::used))
     }
 
     pub(super) fn save(&self, out: &mut Writer<'_>) {
-        out.numbers(self.data.iter().map(|block| block.wrapping_add(1)));
+        out.numbers(self.data.iter().map(|block| block.0.wrapping_add(1)));
         out.numbers(self.next.iter().map(|&next| next.into()));
         let logs = || self.pools.iter().map(|pool| pool.sequential);
         let of = |get: fn(Sequential) -> u32| logs().map(move |log| log.map_or(0, get));
-        out.numbers(of(|log| log.block + 1));
+        out.numbers(of(|log| log.block.0 + 1));
         out.numbers(of(|log| log.owner));
         out.numbers(of(|log| log.next));
         out.numbers(of(|log| log.spoiled.into()));
         for pool in &self.pools {
-            out.numbers(pool.random.iter().copied());
-            out.numbers(pool.erases.iter().copied());
+            out.numbers(pool.random.iter().map(|block| block.0));
+            out.numbers(pool.erases.iter().map(|block| block.0));
         }
         out.numbers(self.pools.iter().map(|pool| pool.random_next));
     }
@@ -364,7 +364,7 @@ impl Hybrid {
         let (last, pages) = (blocks as u32, self.pages_per_block + 1);
         let damaged = |what: &str| Err(StateError::Damaged(what.into()));
         let data = input.all("data blocks", blocks, last + 1)?;
-        self.data = data.into_iter().map(|block| block.wrapping_sub(1)).collect();
+        self.data = data.into_iter().map(|block| Block(block.wrapping_sub(1))).collect();
         let next = input.all("pages of data blocks", blocks, pages)?;
         self.next = next.into_iter().map(|next| next as u16).collect();
         let block = input.all("log blocks", planes, last + 1)?;
@@ -373,13 +373,15 @@ impl Hybrid {
         let spoiled = input.all("spoiled log blocks", planes, 2)?;
         for (plane, pool) in self.pools.iter_mut().enumerate() {
             pool.sequential = block[plane].checked_sub(1).map(|block| Sequential {
-                block,
+                block: Block(block),
                 owner: owner[plane],
                 next: next[plane],
                 spoiled: spoiled[plane] == 1,
             });
-            pool.random = input.numbers("log blocks", self.random_blocks, last)?.into();
-            pool.erases = input.numbers("used blocks", blocks, last)?;
+            let random = input.numbers("log blocks", self.random_blocks, last)?;
+            pool.random = random.into_iter().map(Block).collect();
+            let erases = input.numbers("used blocks", blocks, last)?;
+            pool.erases = erases.into_iter().map(Block).collect();
         }
         let next = input.all("pages of log blocks", planes, pages)?;
         for (pool, next) in self.pools.iter_mut().zip(next) {
@@ -387,12 +389,17 @@ impl Hybrid {
         }
         for (plane, pool) in (0..).map(Plane).zip(&self.pools) {
             let owner = pool.sequential.iter().map(|log| log.owner);
-            if pool.used().chain(owner).any(|block| self.plane_of(block) != plane) {
+            if pool
+                .used()
+                .map(|block| block.0)
+                .chain(owner)
+                .any(|block| self.plane_of(block) != plane)
+            {
                 return damaged("a log block of another plane");
             }
         }
         for (logical, &block) in (0..).zip(&self.data) {
-            if block != NONE && self.plane_of(block) != self.plane_of(logical) {
+            if block != Block::NONE && self.plane_of(block.0) != self.plane_of(logical) {
                 return damaged("a data block of another plane");
             }
         }
@@ -402,9 +409,10 @@ impl Hybrid {
 
 impl Pool {
     /// Its blocks that are neither data blocks nor free.
-    pub(super) fn used(&self) -> impl Iterator<Item = u32> + '_ {
+    pub(super) fn used(&self) -> impl Iterator<Item = Block> + '_ {
         let copy = self.merge.iter().filter_map(|merge| merge.copy.as_ref());
-        let copy = copy.filter(|copy| !copy.partial && copy.block != NONE).map(|copy| copy.block);
+        let copy =
+            copy.filter(|copy| !copy.partial && copy.block != Block::NONE).map(|copy| copy.block);
         let logs = self.sequential.iter().map(|log| log.block).chain(self.random.iter().copied());
         logs.chain(copy).chain(self.erases.iter().copied()).chain(self.erasing)
     }
