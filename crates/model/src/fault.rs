@@ -3,7 +3,7 @@
 use crate::config::{Config, Fault, FaultExtent, MediaOperation};
 use crate::drive::Drive;
 use crate::kernel::event::Event;
-use crate::number::Die;
+use crate::number::{Die, Lpn};
 use mynah_stamp::{Span, Time};
 use rand::Rng;
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -23,7 +23,7 @@ enum Extent {
     /// An operation fails if a random 64-bit number is below this.
     Below(u64),
     /// First and last logical unit, numbered over the whole drive.
-    Units(u32, u32),
+    Units(Lpn, Lpn),
 }
 
 impl Faults {
@@ -74,7 +74,7 @@ impl Faults {
     pub(crate) fn strikes(
         &mut self,
         operation: MediaOperation,
-        touches: impl Fn(u32, u32) -> bool,
+        touches: impl Fn(Lpn, Lpn) -> bool,
     ) -> bool {
         let mut strikes = false;
         for (which, extent) in &self.media {

@@ -7,7 +7,7 @@
 use crate::kernel::pool::{NONE, PoolIndex};
 use std::fmt;
 use std::marker::PhantomData;
-use std::ops::{Add, Index, IndexMut, Range};
+use std::ops::{Add, Index, IndexMut, Range, Sub};
 
 /// What a [`Run`] is of.
 pub(crate) trait Number {
@@ -64,6 +64,23 @@ macro_rules! number_of_entry {
             }
         }
     };
+}
+
+impl Lpn {
+    /// This one and those after it before `end`.
+    #[inline(always)]
+    pub(crate) fn upto(self, end: Lpn) -> Run<Lpn> {
+        Run { numbers: self.0..end.0, of: PhantomData }
+    }
+}
+
+/// How many lie from one to the other.
+impl Sub for Lpn {
+    type Output = u32;
+    #[inline(always)]
+    fn sub(self, first: Lpn) -> u32 {
+        self.0 - first.0
+    }
 }
 
 impl Block {
@@ -140,6 +157,12 @@ number_of_entry! {
     Block
 }
 runs_of!(Block);
+number_of_entry! {
+    /// A logical page number, of mapping units: what one entry of the mapping table is for, counted
+    /// through all namespaces.
+    Lpn
+}
+runs_of!(Lpn);
 number_of_entry! {
     /// A physical page number, of mapping units: the place on flash of one unit, counted by plane,
     /// block, page and place in the page. That of a page, or of a block, is the first in it.

@@ -10,7 +10,7 @@ use crate::flash::timing::PLANES_MAX;
 use crate::ftl::blocks::UNITS_PER_BLOCK_MAX;
 use crate::ftl::hotness::COUNTERS_PER_WORD;
 use crate::ftl::space::{NamespaceSpace, pages_per_program, planes_in_order};
-use crate::number::Plane;
+use crate::number::{Lpn, Plane};
 
 /// Why a drive cannot be built. `key` is the field at fault, as in `geometry.channels`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -595,7 +595,7 @@ impl Config {
             namespaces.push(NamespaceSpace {
                 caches_writes: cached.is_some_and(CacheMode::writes),
                 caches_reads: cached.is_some_and(CacheMode::reads),
-                base: base as u32,
+                base: Lpn(base as u32),
                 units: units as u32,
                 translation_base: translation_base as u32,
                 planes,
@@ -702,7 +702,7 @@ impl Config {
 }
 
 /// First logical unit of each namespace.
-pub(crate) fn namespace_bases(config: &Config) -> Vec<u32> {
+pub(crate) fn namespace_bases(config: &Config) -> Vec<Lpn> {
     config
         .validate()
         .map(|plan| plan.namespaces.iter().map(|space| space.base).collect())

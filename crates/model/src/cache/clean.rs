@@ -2,20 +2,21 @@
 //! least recently used of a part leaving first.
 
 use crate::kernel::recency::{Neighbours, Recency, Recent};
+use crate::number::Lpn;
 use hashbrown::HashMap;
 use rustc_hash::FxBuildHasher;
 
 /// Units whose data on flash are in the cache as well.
 #[derive(Default)]
 pub(crate) struct Clean {
-    index: HashMap<u32, u32, FxBuildHasher>,
+    index: HashMap<Lpn, u32, FxBuildHasher>,
     entries: Vec<Entry>,
     free: Vec<u32>,
     lists: Vec<List>,
 }
 
 struct Entry {
-    unit: u32,
+    unit: Lpn,
     /// Its place in the DRAM, if that matters.
     place: u32,
     /// Sectors that are here, as in a write unit.
@@ -61,7 +62,7 @@ impl Clean {
     }
 
     /// The place of a unit of which all of `wanted` is here; it becomes the newest.
-    pub(crate) fn read(&mut self, unit: u32, wanted: u64) -> Option<u32> {
+    pub(crate) fn read(&mut self, unit: Lpn, wanted: u64) -> Option<u32> {
         let &at = self.index.get(&unit)?;
         if self.entries[at as usize].mask & wanted != wanted {
             return None;
@@ -71,13 +72,13 @@ impl Clean {
     }
 
     /// The place of a unit that is here.
-    pub(crate) fn place(&self, unit: u32) -> Option<u32> {
+    pub(crate) fn place(&self, unit: Lpn) -> Option<u32> {
         let &at = self.index.get(&unit)?;
         Some(self.entries[at as usize].place)
     }
 
     /// Adds sectors to a unit that is here; false if it is not.
-    pub(crate) fn add(&mut self, unit: u32, mask: u64) -> bool {
+    pub(crate) fn add(&mut self, unit: Lpn, mask: u64) -> bool {
         let Some(&at) = self.index.get(&unit) else { return false };
         self.entries[at as usize].mask |= mask;
         self.renew(at);
@@ -85,7 +86,7 @@ impl Clean {
     }
 
     /// Puts in a unit that is not here.
-    pub(crate) fn insert(&mut self, unit: u32, mask: u64, part: usize, place: u32) {
+    pub(crate) fn insert(&mut self, unit: Lpn, mask: u64, part: usize, place: u32) {
         let neighbours = Neighbours::NONE;
         let entry = Entry { unit, place, mask, neighbours, part: part as u16 };
         let at = match self.free.pop() {
@@ -105,7 +106,7 @@ impl Clean {
     }
 
     /// Takes a unit out, if it is here.
-    pub(crate) fn remove(&mut self, unit: u32) -> Option<Left> {
+    pub(crate) fn remove(&mut self, unit: Lpn) -> Option<Left> {
         let at = self.index.remove(&unit)?;
         self.free.push(at);
         let Entry { place, mask, part, .. } = self.entries[at as usize];
@@ -128,7 +129,7 @@ impl Clean {
     }
 
     /// The units of a part, least recently used first, and what of each is here.
-    pub(crate) fn contents(&self, part: usize) -> impl Iterator<Item = (u32, u64)> {
+    pub(crate) fn contents(&self, part: usize) -> impl Iterator<Item = (Lpn, u64)> {
         let entries = self.lists[part].used.oldest_first(&self.entries);
         entries.map(|(_, entry)| (entry.unit, entry.mask))
     }
@@ -148,18 +149,18 @@ mod tests {
         let mut clean = Clean::default();
         clean.grow(2);
         for unit in 0..3 {
-            clean.insert(unit, 0b11, 0, unit + 10);
+            clean.insert(Lpn(unit), 0b11, 0, unit + 10);
         }
-        clean.insert(9, 0b1, 1, 19);
-        assert_eq!(clean.read(0, 0b10), Some(10));
-        assert_eq!(clean.read(9, 0b10), None);
-        assert!(clean.add(9, 0b10) && !clean.add(8, 1));
-        assert_eq!(clean.read(9, 0b11), Some(19));
+        clean.insert(Lpn(9), 0b1, 1, 19);
+        assert_eq!(clean.read(Lpn(0), 0b10), Some(10));
+        assert_eq!(clean.read(Lpn(9), 0b10), None);
+        assert!(clean.add(Lpn(9), 0b10) && !clean.add(Lpn(8), 1));
+        assert_eq!(clean.read(Lpn(9), 0b11), Some(19));
         assert_eq!(clean.evict(0).map(|left| left.place), Some(11));
-        assert_eq!(clean.remove(2).map(|left| left.place), Some(12));
-        assert_eq!(clean.contents(0).collect::<Vec<_>>(), [(0, 0b11)]);
-        clean.insert(5, 1, 0, 15);
-        assert_eq!(clean.contents(0).map(|(unit, _)| unit).collect::<Vec<_>>(), [0, 5]);
+        assert_eq!(clean.remove(Lpn(2)).map(|left| left.place), Some(12));
+        assert_eq!(clean.contents(0).collect::<Vec<_>>(), [(Lpn(0), 0b11)]);
+        clean.insert(Lpn(5), 1, 0, 15);
+        assert_eq!(clean.contents(0).map(|(unit, _)| unit).collect::<Vec<_>>(), [Lpn(0), Lpn(5)]);
         assert_eq!((clean.len(), clean.len_of(0), clean.len_of(1)), (3, 2, 1));
         assert!(clean.evict(0).is_some() && clean.evict(0).is_some() && clean.evict(0).is_none());
     }

@@ -18,7 +18,7 @@ use crate::ftl::space::Shape;
 use crate::kernel::index::Index;
 use crate::kernel::pool::NONE;
 use crate::kernel::recency::Recency;
-use crate::number::{CommandIndex, WriteIndex};
+use crate::number::{CommandIndex, Lpn, WriteIndex};
 use crate::observe::blame::{FIRST_FLOW, HolderIndex};
 use hashbrown::HashMap;
 use mynah_stamp::{Span, Time};
@@ -297,28 +297,28 @@ impl Cache {
 
     /// Asks for what [`Cache::find`] of each of these will look at.
     #[inline]
-    pub(crate) fn prefetch(&self, units: impl Iterator<Item = u32> + Clone) {
+    pub(crate) fn prefetch(&self, units: impl Iterator<Item = Lpn> + Clone) {
         if !self.index.is_empty() {
-            units.clone().for_each(|unit| self.index.prefetch(unit));
-            units.for_each(|unit| self.index.prefetch_first(unit));
+            units.clone().for_each(|unit| self.index.prefetch(unit.0));
+            units.for_each(|unit| self.index.prefetch_first(unit.0));
         }
     }
 
     /// Asks for what will be changed when unit `unit`, which is at `at`, leaves.
     #[inline]
-    pub(crate) fn prefetch_leaving(&self, unit: u32, at: WriteIndex) {
-        self.index.prefetch(unit);
+    pub(crate) fn prefetch_leaving(&self, unit: Lpn, at: WriteIndex) {
+        self.index.prefetch(unit.0);
         self.index.prefetch_place(at.0);
     }
 
     #[inline]
-    pub(crate) fn find(&self, unit: u32) -> Option<WriteIndex> {
-        self.index.get(unit).map(WriteIndex)
+    pub(crate) fn find(&self, unit: Lpn) -> Option<WriteIndex> {
+        self.index.get(unit.0).map(WriteIndex)
     }
 
     #[inline]
-    pub(crate) fn add(&mut self, unit: u32, at: WriteIndex, holder: HolderIndex, part: usize) {
-        self.index.insert(unit, at.0);
+    pub(crate) fn add(&mut self, unit: Lpn, at: WriteIndex, holder: HolderIndex, part: usize) {
+        self.index.insert(unit.0, at.0);
         let p = &mut self.parts[part];
         p.count(holder, 1);
         p.dirty += 1;
@@ -332,12 +332,12 @@ impl Cache {
     #[inline]
     pub(crate) fn remove(
         &mut self,
-        unit: u32,
+        unit: Lpn,
         holder: HolderIndex,
         part: usize,
         keep: Option<u64>,
     ) {
-        let at = self.index.remove(unit).map(WriteIndex);
+        let at = self.index.remove(unit.0).map(WriteIndex);
         let p = &mut self.parts[part];
         p.count(holder, -1);
         p.dirty -= 1;
@@ -348,7 +348,7 @@ impl Cache {
 
     /// The place of a unit that has left: its data stay there, or it is free.
     #[inline(never)]
-    fn keep_or_free(&mut self, unit: u32, at: Option<WriteIndex>, part: usize, keep: Option<u64>) {
+    fn keep_or_free(&mut self, unit: Lpn, at: Option<WriteIndex>, part: usize, keep: Option<u64>) {
         let place = match (&self.places, at) {
             (Some(places), Some(at)) => places.of_write(at),
             _ => NONE,
@@ -362,7 +362,7 @@ impl Cache {
     }
 
     /// Data that came from the flash, if there is room for them; whether there is.
-    pub(crate) fn fill(&mut self, unit: u32, mask: u64, part: usize) -> bool {
+    pub(crate) fn fill(&mut self, unit: Lpn, mask: u64, part: usize) -> bool {
         let Some(clean) = &mut self.clean else { return false };
         if clean.add(unit, mask) {
             return true;
@@ -382,7 +382,7 @@ impl Cache {
 
     /// What is on flash of a unit will not be what the cache has of it; what that was.
     #[inline]
-    pub(crate) fn forget(&mut self, unit: u32) -> Option<u64> {
+    pub(crate) fn forget(&mut self, unit: Lpn) -> Option<u64> {
         let left = self.clean.as_mut()?.remove(unit)?;
         if let Some(places) = &mut self.places {
             places.give_back(left.place);
@@ -466,7 +466,7 @@ impl Cache {
     }
 
     /// The same of a unit that is clean.
-    pub(crate) fn clean_place(&self, unit: u32) -> Option<u32> {
+    pub(crate) fn clean_place(&self, unit: Lpn) -> Option<u32> {
         self.places.as_ref()?;
         self.clean.as_ref()?.place(unit)
     }
@@ -555,7 +555,7 @@ impl Cache {
     }
 
     /// What is clean in it, as (part, unit, sectors), least recently used first.
-    pub(crate) fn clean_contents(&self) -> Vec<(usize, u32, u64)> {
+    pub(crate) fn clean_contents(&self) -> Vec<(usize, Lpn, u64)> {
         let Some(clean) = &self.clean else { return vec![] };
         let of = |part| clean.contents(part).map(move |(unit, mask)| (part, unit, mask));
         (0..self.parts.len()).flat_map(of).collect()
@@ -567,8 +567,8 @@ impl Cache {
     }
 
     /// What in it is dirty, as (logical unit, write unit).
-    pub(crate) fn contents(&self) -> Vec<(u32, WriteIndex)> {
-        let all = self.index.iter().map(|(unit, at)| (unit, WriteIndex(at)));
+    pub(crate) fn contents(&self) -> Vec<(Lpn, WriteIndex)> {
+        let all = self.index.iter().map(|(unit, at)| (Lpn(unit), WriteIndex(at)));
         let mut contents: Vec<_> = all.collect();
         contents.sort_unstable();
         contents
@@ -594,7 +594,7 @@ impl Cache {
                     return Err(format!("part {part} counts {} clean units", clean.len_of(part)));
                 }
                 for (unit, _) in clean.contents(part) {
-                    if self.index.contains(unit) {
+                    if self.index.contains(unit.0) {
                         return Err(format!("unit {unit} is both clean and dirty"));
                     }
                 }
@@ -636,22 +636,22 @@ mod tests {
         let mut cache = Cache::new(&config, 1, &shape);
         cache.grow(4);
         for unit in 0..8 {
-            assert!(cache.fill(unit, u64::MAX, (unit % 2) as usize));
+            assert!(cache.fill(Lpn(unit), u64::MAX, (unit % 2) as usize));
         }
         // The oldest of its own part makes way.
-        assert!(cache.fill(8, u64::MAX, 0));
-        let left: Vec<u32> = cache.clean.as_ref().unwrap().contents(0).map(|(u, _)| u).collect();
+        assert!(cache.fill(Lpn(8), u64::MAX, 0));
+        let left: Vec<u32> = cache.clean.as_ref().unwrap().contents(0).map(|(u, _)| u.0).collect();
         assert_eq!(left, [2, 4, 6, 8]);
         for unit in 10..14 {
             assert!(cache.make_room(0));
-            cache.add(unit, WriteIndex(unit), FIRST_FLOW, 0);
+            cache.add(Lpn(unit), WriteIndex(unit), FIRST_FLOW, 0);
         }
-        assert!(!cache.make_room(0) && !cache.fill(20, u64::MAX, 0));
+        assert!(!cache.make_room(0) && !cache.fill(Lpn(20), u64::MAX, 0));
         assert!(cache.make_room(1));
         cache.check().unwrap();
         // A third flow: all parts shrink, and what is clean of the largest makes way first.
         cache.grow(5);
-        assert!(cache.fill(30, u64::MAX, 2));
+        assert!(cache.fill(Lpn(30), u64::MAX, 2));
         cache.check().unwrap();
     }
 }

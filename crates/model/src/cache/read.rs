@@ -3,7 +3,7 @@
 use crate::drive::Drive;
 use crate::ftl::token::Token;
 use crate::kernel::event::Event;
-use crate::number::{CommandIndex, WorkIndex};
+use crate::number::{CommandIndex, Lpn, WorkIndex};
 use crate::observe::stats::Resource;
 use mynah_stamp::Stage;
 
@@ -12,7 +12,7 @@ impl Drive {
     pub(crate) fn read_from_cache(
         &mut self,
         command: CommandIndex,
-        unit: u32,
+        unit: Lpn,
         sectors: &mut u32,
     ) -> bool {
         self.kernel.observe.count().cache_lookups += 1;
@@ -62,7 +62,7 @@ impl Drive {
         }
         let first = c.first_unit + from / self.shape.unit_sectors;
         let last = c.first_unit + (from + sectors - 1) / self.shape.unit_sectors;
-        for unit in first..=last {
+        for unit in first.upto(last + 1) {
             // What was overwritten or deallocated since the read began is not filled in.
             let slot = self.ftl.slot(unit);
             if slot.map(|slot| self.shape.page_start(slot)) != Some(page) {

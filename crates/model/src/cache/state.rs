@@ -14,7 +14,7 @@ use crate::flash::work::UNSET;
 use crate::ftl::mapping::table::Content;
 use crate::ftl::unit::{UnitState, WriteUnit};
 use crate::kernel::pool::Pool;
-use crate::number::{Plane, WriteIndex};
+use crate::number::{Lpn, Plane, WriteIndex};
 use crate::observe::account::StateHash;
 use crate::observe::blame::FIRST_FLOW;
 use crate::observe::stats::Counters;
@@ -47,7 +47,7 @@ fn read_masks(input: &mut Reader<'_>, count: usize) -> Result<Vec<u64>, StateErr
 
 /// What is the same of all dirty units.
 struct Dirty {
-    unit: u32,
+    unit: Lpn,
     mask: u64,
     class: u8,
     holder: u16,
@@ -56,7 +56,7 @@ struct Dirty {
 impl Dirty {
     fn save(out: &mut Writer<'_>, units: &[&WriteUnit]) {
         out.numbers(units.iter().map(|unit| match unit.content {
-            Content::Unit(unit) => unit,
+            Content::Unit(unit) => unit.0,
             Content::TranslationPage(_) => unreachable!("the cache holds units"),
         }));
         save_masks(out, &units.iter().map(|unit| unit.mask).collect::<Vec<_>>());
@@ -151,8 +151,8 @@ impl Cache {
         queued.iter().for_each(|unit| out.number(unit.order));
         if let Some(clean) = &self.clean {
             for part in 0..self.parts.len() {
-                let all: Vec<(u32, u64)> = clean.contents(part).collect();
-                out.numbers(all.iter().map(|&(unit, _)| unit));
+                let all: Vec<(Lpn, u64)> = clean.contents(part).collect();
+                out.numbers(all.iter().map(|&(unit, _)| unit.0));
                 save_masks(out, &all.iter().map(|&(_, mask)| mask).collect::<Vec<_>>());
                 let places = all.iter().filter_map(|&(unit, _)| self.clean_place(unit));
                 out.numbers(places.collect::<Vec<_>>().into_iter());
@@ -184,10 +184,10 @@ impl Cache {
         part: usize,
         place: Option<&u32>,
     ) -> Result<(), StateError> {
-        if self.held() >= self.capacity || self.index.contains(of.unit) {
+        if self.held() >= self.capacity || self.index.contains(of.unit.0) {
             return damaged("more is cached than fits, or twice");
         }
-        self.index.insert(of.unit, at.0);
+        self.index.insert(of.unit.0, at.0);
         self.parts[part].count(of.holder, 1);
         self.parts[part].dirty += 1;
         self.dirtied();
@@ -211,8 +211,8 @@ impl Cache {
             let of = input.numbers("cached units", self.capacity, units)?;
             let masks = read_masks(input, of.len())?;
             let mut places = self.read_places(of.len(), taken, input)?.into_iter();
-            for (unit, mask) in of.into_iter().zip(masks) {
-                let full = self.held() >= self.capacity || self.index.contains(unit);
+            for (unit, mask) in of.into_iter().map(Lpn).zip(masks) {
+                let full = self.held() >= self.capacity || self.index.contains(unit.0);
                 let place = places.next().unwrap_or(crate::kernel::pool::NONE);
                 match &mut self.clean {
                     Some(clean) if !full && clean.place(unit).is_none() => {
@@ -270,7 +270,7 @@ impl Drive {
         let masks = read_masks(input, units.len())?;
         let classes = input.all("classes", units.len(), CLASS_COLLECTION.into())?;
         let holders = input.all("holders", units.len(), self.kernel.observe.holders() as u32)?;
-        let all = units.into_iter().zip(masks).zip(classes.into_iter().zip(holders));
+        let all = units.into_iter().map(Lpn).zip(masks).zip(classes.into_iter().zip(holders));
         let dirty = all.map(|((unit, mask), (class, holder))| {
             let sectors = self.shape.unit_sectors;
             let whole = sectors.div_ceil(sectors.div_ceil(64));
@@ -291,7 +291,7 @@ impl Drive {
 
     /// Whether a unit may be in a part of the cache: where flows have their parts it stays in
     /// that of the flow which wrote it first.
-    fn may_fill(&self, unit: u32, part: usize) -> bool {
+    fn may_fill(&self, unit: Lpn, part: usize) -> bool {
         self.cache.as_ref().is_some_and(|cache| match cache.sharing {
             CacheSharing::Shared => part == 0,
             CacheSharing::PerNamespace => part == self.ftl.namespace_index(unit),

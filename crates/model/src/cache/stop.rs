@@ -4,7 +4,7 @@ use crate::drive::Drive;
 use crate::fault::Keep;
 use crate::ftl::mapping::table::Content;
 use crate::ftl::unit::{UnitState, WriteUnit};
-use crate::number::WriteIndex;
+use crate::number::{Lpn, WriteIndex};
 use hashbrown::HashMap;
 use mynah_stamp::Time;
 
@@ -14,7 +14,7 @@ pub(crate) type Kept = (Option<usize>, WriteUnit);
 impl Drive {
     /// Which dirty units stay in the cache, and which are lost, with the times when they were
     /// brought. What is being programmed has been dealt with.
-    pub(crate) fn cache_at_stop(&self, keep: Keep) -> (Vec<Kept>, Vec<(u32, Time)>) {
+    pub(crate) fn cache_at_stop(&self, keep: Keep) -> (Vec<Kept>, Vec<(Lpn, Time)>) {
         // Data that was only in DRAM is lost, if nothing protects it.
         let mut kept = vec![];
         let mut lost = vec![];

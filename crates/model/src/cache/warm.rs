@@ -12,6 +12,7 @@ use crate::ftl::precondition::PreconditionError;
 use crate::ftl::unit::{UnitState, WriteUnit};
 use crate::host::front::SECTORS_MAX;
 use crate::io::{FlowId, NamespaceId, Operation};
+use crate::number::Lpn;
 use crate::observe::blame::{HolderIndex, flow_holder};
 use mynah_stamp::Time;
 
@@ -193,7 +194,7 @@ impl Drive {
         }
     }
 
-    fn warm_dirty(&mut self, unit: u32, mask: u64, holder: HolderIndex, part: usize) {
+    fn warm_dirty(&mut self, unit: Lpn, mask: u64, holder: HolderIndex, part: usize) {
         let Some(cache) = &mut self.cache else { return };
         if !cache.make_room(part) {
             self.age(part);

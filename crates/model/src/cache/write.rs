@@ -8,7 +8,7 @@ use crate::ftl::mapping::table::Content;
 use crate::ftl::unit::{UnitState, WriteUnit};
 use crate::io::{Operation, Status};
 use crate::kernel::event::Event;
-use crate::number::{CommandIndex, WriteIndex};
+use crate::number::{CommandIndex, Lpn, WriteIndex};
 use crate::observe::stats::Resource;
 use mynah_stamp::{Span, Stage, StageSpans, Time};
 
@@ -44,7 +44,7 @@ impl Drive {
                 }
             }
             _ => {
-                for unit in first..end {
+                for unit in first.upto(end) {
                     self.host.command_mut(command).parts += 1;
                     let write = self.new_unit(command, unit, false);
                     self.send_to_flash(write);
@@ -55,7 +55,7 @@ impl Drive {
     }
 
     #[inline]
-    fn new_unit(&mut self, command: CommandIndex, unit: u32, cached: bool) -> WriteIndex {
+    fn new_unit(&mut self, command: CommandIndex, unit: Lpn, cached: bool) -> WriteIndex {
         let mask = complete_mask(self.shape.unit_sectors, self.unit_mask(command, unit));
         let c = self.host.command(command);
         let at = self.ftl.units_mut().insert_any();
@@ -89,7 +89,7 @@ impl Drive {
                 if !self.admit_unit(command, unit, part) {
                     break;
                 }
-                self.host.command_mut(command).cursor += 1;
+                self.host.command_mut(command).cursor = unit + 1;
             }
             if self.host.command(command).cursor < end {
                 break;
@@ -113,7 +113,7 @@ impl Drive {
     }
 
     /// Puts one unit into a part of the cache; false if there is no room.
-    fn admit_unit(&mut self, command: CommandIndex, unit: u32, part: usize) -> bool {
+    fn admit_unit(&mut self, command: CommandIndex, unit: Lpn, part: usize) -> bool {
         let cache = self.cache.as_mut().expect("a cache");
         if cache.is_backed_up(part) {
             return false;
@@ -167,7 +167,8 @@ impl Drive {
     fn touch_places(&mut self, command: CommandIndex) {
         if !self.host.command(command).pieces.is_empty() {
             let places = std::mem::take(&mut self.host.command_mut(command).pieces);
-            for (unit, (place, _)) in (self.host.command(command).first_unit..).zip(places) {
+            let first = self.host.command(command).first_unit;
+            for (unit, (place, _)) in first.run(places.len() as u32).zip(places) {
                 let overlap = self.overlap(command, unit);
                 if let Some(cache) = &mut self.cache {
                     cache.touch(place, overlap.within * 512, overlap.sectors * 512);
@@ -177,7 +178,7 @@ impl Drive {
     }
 
     /// New data for a unit that is in the cache.
-    fn overwrite(&mut self, command: CommandIndex, unit: u32, at: WriteIndex) {
+    fn overwrite(&mut self, command: CommandIndex, unit: Lpn, at: WriteIndex) {
         let added = self.unit_mask(command, unit);
         let holder = self.host.command(command).flow;
         let cache = self.cache.as_mut().expect("a cache");
@@ -362,7 +363,7 @@ impl Drive {
     /// What the cache has of a unit is not what it will be on flash.
     #[cold]
     #[inline(never)]
-    pub(crate) fn forget_clean(&mut self, unit: u32) {
+    pub(crate) fn forget_clean(&mut self, unit: Lpn) {
         if let Some(cache) = &mut self.cache {
             cache.forget(unit);
         }
@@ -385,7 +386,7 @@ impl Drive {
 
     /// Whether a unit that is on flash stays in the cache for reads.
     #[inline]
-    pub(crate) fn stays_when_clean(&self, unit: u32) -> bool {
+    pub(crate) fn stays_when_clean(&self, unit: Lpn) -> bool {
         self.ftl.keeps_reads() && self.ftl.namespaces()[self.ftl.namespace_index(unit)].caches_reads
     }
 
@@ -539,8 +540,8 @@ impl Drive {
     pub(crate) fn trim_step(&mut self, command: CommandIndex) {
         let c = self.host.command(command);
         let first = c.cursor;
-        let end = c.end_unit.min(first.saturating_add(TRIM_STEP_UNITS));
-        for unit in first..end {
+        let end = c.end_unit.min(Lpn(first.0.saturating_add(TRIM_STEP_UNITS)));
+        for unit in first.upto(end) {
             self.trim_unit(unit);
         }
         self.translation_trimmed(first, end);

@@ -8,7 +8,7 @@ use crate::config::Placement;
 use crate::drive::Drive;
 use crate::flash::queues::CLASS_COLLECTION;
 use crate::kernel::pool::{Linked, List};
-use crate::number::{Block, Plane, WriteIndex};
+use crate::number::{Block, Lpn, Plane, WriteIndex};
 
 impl Ftl {
     /// Whether both mapping directions, valid counts and free blocks fit together.
@@ -24,7 +24,7 @@ impl Ftl {
     fn check_mapping(&self, placement: Placement) -> Result<(), BrokenInvariant> {
         let table = &self.mapping.table;
         let mut valid = vec![0u32; (self.shape.planes * self.shape.blocks_per_plane) as usize];
-        for unit in 0..table.units() {
+        for unit in Lpn(0).run(table.units()) {
             let Some(slot) = table.slot(unit) else { continue };
             hold(table.written(slot) == Some(Content::Unit(unit)), || {
                 format!("unit {unit} is mapped to slot {slot}, which holds something else")

@@ -16,7 +16,7 @@ use crate::ftl::unit::WriteUnit;
 use crate::ftl::waiting::ProgramQueues;
 use crate::kernel::event::Event;
 use crate::kernel::pool::List;
-use crate::number::{Block, Die, Plane, Ppn, WorkIndex};
+use crate::number::{Block, Die, Lpn, Plane, Ppn, WorkIndex};
 use crate::observe::blame::GARBAGE_COLLECTION;
 use mynah_stamp::Span;
 
@@ -78,7 +78,7 @@ pub(crate) struct Collection {
     due: u32,
     /// Units moved so far whose cached tables do not know it yet: see
     /// [`Drive::tables_follow`].
-    pub(crate) moved: Vec<u32>,
+    pub(crate) moved: Vec<Lpn>,
 }
 
 /// One move, in the units of [`Collection::pace`].
@@ -108,7 +108,7 @@ impl Collection {
 
     /// What is left of it when everything under way is dropped: its block, its pace, and which
     /// units have left the block.
-    pub(crate) fn stop(self, has_left: impl Fn(u32) -> bool) -> Collection {
+    pub(crate) fn stop(self, has_left: impl Fn(Lpn) -> bool) -> Collection {
         let Collection { victim, pace, due, mut moved, .. } = self;
         moved.retain(|&unit| has_left(unit));
         Collection { victim, pace, due, moved, ..Collection::default() }

@@ -12,6 +12,7 @@
 //! so that no single write has to wait for the whole table.
 
 use crate::config::HotData;
+use crate::number::Lpn;
 use crate::observe::account::StateHash;
 use crate::state::{Reader, StateError, Writer};
 
@@ -69,12 +70,12 @@ impl Hotness {
 
     /// The counters of `unit`, the same one twice where it has one of its own.
     #[inline]
-    fn places(&self, unit: u32) -> [u64; 2] {
+    fn places(&self, unit: Lpn) -> [u64; 2] {
         if !self.hashed {
-            return [unit.into(); 2];
+            return [unit.0.into(); 2];
         }
         SPREAD.map(|odd| {
-            let hash = (u64::from(unit) + 1).wrapping_mul(odd) >> 32;
+            let hash = (u64::from(unit.0) + 1).wrapping_mul(odd) >> 32;
             (hash * self.counters) >> 32
         })
     }
@@ -85,7 +86,7 @@ impl Hotness {
     }
 
     /// `unit` is written: counts that, and says whether it is hot now.
-    pub(crate) fn write(&mut self, unit: u32) -> bool {
+    pub(crate) fn write(&mut self, unit: Lpn) -> bool {
         let [first, second] = self.places(unit);
         self.add(first, 1);
         if second != first {
@@ -109,12 +110,12 @@ impl Hotness {
     }
 
     /// Whether `unit` was written often lately.
-    pub(crate) fn is_hot(&self, unit: u32) -> bool {
+    pub(crate) fn is_hot(&self, unit: Lpn) -> bool {
         self.places(unit).iter().all(|&place| self.count(place) >= self.threshold)
     }
 
     /// Gives `unit`, which has not been counted yet, `count` writes.
-    pub(crate) fn start_with(&mut self, unit: u32, count: u8) {
+    pub(crate) fn start_with(&mut self, unit: Lpn, count: u8) {
         let [first, second] = self.places(unit);
         self.add(first, count);
         if second != first {
@@ -224,13 +225,13 @@ mod tests {
     #[test]
     fn a_unit_is_hot_once_it_was_written_often_and_cools_down() {
         let mut hotness = Hotness::new(&data(None, Some(2000)), 1000);
-        let hot: Vec<bool> = (0..4).map(|_| hotness.write(7)).collect();
+        let hot: Vec<bool> = (0..4).map(|_| hotness.write(Lpn(7))).collect();
         assert_eq!(hot, [false, false, false, true]);
-        assert!(!hotness.is_hot(8));
+        assert!(!hotness.is_hot(Lpn(8)));
         // Every counter is halved within 2,000 writes.
-        (0..2000).for_each(|at| _ = hotness.write(100 + at % 900));
-        assert!(!hotness.is_hot(7));
-        (0..40).for_each(|_| _ = hotness.write(9));
+        (0..2000).for_each(|at| _ = hotness.write(Lpn(100 + at % 900)));
+        assert!(!hotness.is_hot(Lpn(7)));
+        (0..40).for_each(|_| _ = hotness.write(Lpn(9)));
         assert_eq!(hotness.count(9), MOST);
     }
 
@@ -244,7 +245,7 @@ mod tests {
             let kind = usize::from(random.next_u32() % 2 == 0);
             let unit =
                 if kind == 0 { below(&mut random, 800) } else { 800 + below(&mut random, 15_200) };
-            let is_hot = hotness.write(unit);
+            let is_hot = hotness.write(Lpn(unit));
             if at > 16_000 * 20 {
                 written[kind] += 1.0;
                 hot[kind] += f64::from(u8::from(is_hot));
@@ -254,7 +255,7 @@ mod tests {
             let counts = counts(8000.0 / f64::from(end - first));
             assert!((counts.iter().sum::<f64>() - 1.0).abs() < 1e-9);
             let (of_writes, of_units) = hot_shares(&counts, 4);
-            let here = (first..end).filter(|&unit| hotness.is_hot(unit)).count() as f64;
+            let here = (first..end).filter(|&unit| hotness.is_hot(Lpn(unit))).count() as f64;
             let here = here / f64::from(end - first);
             assert!((hot[kind] / written[kind] - of_writes).abs() < 0.01, "{kind}: {of_writes}");
             assert!((here - of_units).abs() < 0.02, "{kind}: {here} and {of_units}");
@@ -269,9 +270,10 @@ mod tests {
         for _ in 0..400_000 {
             let hot = random.next_u32() % 10 > 0;
             let unit = if hot { below(&mut random, 500) } else { 500 + below(&mut random, 99_500) };
-            hotness.write(unit);
+            hotness.write(Lpn(unit));
         }
-        let hot = |units: std::ops::Range<u32>| units.filter(|&unit| hotness.is_hot(unit)).count();
+        let hot =
+            |units: std::ops::Range<u32>| units.filter(|&unit| hotness.is_hot(Lpn(unit))).count();
         assert_eq!(hot(0..500), 500);
         // A counter is one of a hot unit's with probability 1000 / 16,384.
         let mistaken = hot(500..100_000);

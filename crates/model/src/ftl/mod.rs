@@ -24,7 +24,7 @@ use crate::config::{Config, WriteFrontiers};
 use crate::fault::Faults;
 use crate::io::NamespaceId;
 use crate::kernel::pool::Pool;
-use crate::number::{Plane, Ppn, WriteIndex};
+use crate::number::{Lpn, Plane, Ppn, WriteIndex};
 use crate::validate::Plan;
 use blocks::Blocks;
 use collection::PlaneState;
@@ -95,7 +95,7 @@ pub(crate) struct Ftl {
     /// Planes with full ones.
     full_pages: FullPages,
     faults: Faults,
-    lost_units: Vec<u32>,
+    lost_units: Vec<Lpn>,
 }
 
 impl Ftl {
@@ -174,19 +174,19 @@ impl Ftl {
     }
 
     #[inline]
-    pub(crate) fn space_of(&self, unit: u32) -> &NamespaceSpace {
+    pub(crate) fn space_of(&self, unit: Lpn) -> &NamespaceSpace {
         &self.namespaces[self.namespace_index(unit)]
     }
 
     #[inline]
-    pub(crate) fn namespace_index(&self, unit: u32) -> usize {
+    pub(crate) fn namespace_index(&self, unit: Lpn) -> usize {
         if self.namespaces.len() == 1 {
             return 0;
         }
         self.namespaces.partition_point(|space| space.base <= unit) - 1
     }
 
-    pub(crate) fn namespace_of(&self, unit: u32) -> (NamespaceId, u64) {
+    pub(crate) fn namespace_of(&self, unit: Lpn) -> (NamespaceId, u64) {
         let index = self.namespace_index(unit);
         let id = NamespaceId(index as u32 + 1);
         (id, u64::from(unit - self.namespaces[index].base))
@@ -236,7 +236,7 @@ impl Ftl {
 
     /// Where a unit is on flash.
     #[inline]
-    pub(crate) fn slot(&self, unit: u32) -> Option<Ppn> {
+    pub(crate) fn slot(&self, unit: Lpn) -> Option<Ppn> {
         self.mapping.table.slot(unit)
     }
 
@@ -301,7 +301,7 @@ impl Ftl {
     /// Asks for what will be looked at when a unit is overwritten: the count of valid units where
     /// it is.
     #[inline]
-    pub(crate) fn prefetch_valid(&self, unit: u32) {
+    pub(crate) fn prefetch_valid(&self, unit: Lpn) {
         if let Some(slot) = self.slot(unit) {
             self.blocks.prefetch_valid(self.shape.block_of_slot(slot));
         }
@@ -309,13 +309,13 @@ impl Ftl {
 
     /// Asks for the mapping entry of a unit.
     #[inline]
-    pub(crate) fn prefetch_entry(&self, unit: u32) {
+    pub(crate) fn prefetch_entry(&self, unit: Lpn) {
         self.mapping.table.prefetch(unit);
     }
 
     /// Asks for what reads of units will look at beside their mapping entries.
     #[inline]
-    pub(crate) fn prefetch_reads(&self, units: impl Iterator<Item = u32> + Clone) {
+    pub(crate) fn prefetch_reads(&self, units: impl Iterator<Item = Lpn> + Clone) {
         self.prefetch_cached(units.clone());
         if self.worn_reads.is_some() {
             for slot in units.filter_map(|unit| self.slot(unit)) {

@@ -6,7 +6,7 @@
 
 use crate::config::Placement;
 use crate::drive::Drive;
-use crate::number::Plane;
+use crate::number::{Lpn, Plane};
 
 /// Where the writes of one namespace go.
 #[derive(Clone, Copy, Default)]
@@ -19,7 +19,7 @@ pub(crate) struct Stripe {
 
 impl Drive {
     /// The plane for a unit that sets out for flash.
-    pub(crate) fn place(&mut self, unit: u32) -> Plane {
+    pub(crate) fn place(&mut self, unit: Lpn) -> Plane {
         let namespace = self.ftl.namespace_index(unit);
         let Stripe { at, left } = self.ftl.stripes[namespace];
         let planes = &self.ftl.namespaces[namespace].planes;

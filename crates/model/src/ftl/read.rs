@@ -8,7 +8,7 @@ use crate::drive::Drive;
 use crate::flash::queues::CLASS_HOST;
 use crate::flash::work::{Extent, Work, WorkKind};
 use crate::io::Status;
-use crate::number::{CommandIndex, Ppn, WorkIndex, WriteIndex};
+use crate::number::{CommandIndex, Lpn, Ppn, WorkIndex, WriteIndex};
 use crate::observe::blame::{GARBAGE_COLLECTION, HolderIndex, MAPPING_TABLE};
 use crate::observe::stats::Resource;
 use mynah_stamp::Stage;
@@ -37,7 +37,7 @@ impl Drive {
     pub(crate) fn read_unit(
         &mut self,
         command: CommandIndex,
-        unit: u32,
+        unit: Lpn,
         last: WorkIndex,
     ) -> WorkIndex {
         let overlap = self.overlap(command, unit);
@@ -87,7 +87,7 @@ impl Drive {
 
     /// As MQSim: a read of an address that was never written gets a page of its own in the
     /// plane it belongs to, which is then read without ever having been programmed.
-    fn allocate_for_read(&mut self, unit: u32) -> Option<Ppn> {
+    fn allocate_for_read(&mut self, unit: Lpn) -> Option<Ppn> {
         let plane = self.ftl.plane_of(Content::Unit(unit));
         let base = self.ftl.space_of(unit).base;
         let namespace = self.ftl.namespaces.iter().position(|space| space.base == base)?;

@@ -11,7 +11,7 @@
 //! commands take and for what is counted.
 
 use crate::config::{Config, Dimension, Namespace};
-use crate::number::{Block, Die, Plane, Planes, Ppn, Run};
+use crate::number::{Block, Die, Lpn, Plane, Planes, Ppn, Run};
 
 /// The flash array's shape in units.
 #[derive(Clone, Copy, Debug)]
@@ -227,7 +227,7 @@ pub(crate) fn pages_per_program(config: &Config) -> u32 {
 #[derive(Clone, Debug)]
 pub(crate) struct NamespaceSpace {
     /// Its first logical unit.
-    pub(crate) base: u32,
+    pub(crate) base: Lpn,
     /// Its capacity in units.
     pub(crate) units: u32,
     /// Its first translation page.

@@ -5,7 +5,7 @@ use super::mapping::table::Content;
 use super::placement::Stripe;
 use super::unit::WriteUnit;
 use crate::config::Placement;
-use crate::number::{Plane, WriteIndex};
+use crate::number::{Lpn, Plane, WriteIndex};
 use crate::observe::account::StateHash;
 use crate::state::{Reader, StateError, Writer, generator};
 use rand::Rng;
@@ -22,7 +22,7 @@ impl Ftl {
     /// Whether a unit of the host may wait to be programmed in `plane`.
     pub(crate) fn may_wait(
         &self,
-        unit: u32,
+        unit: Lpn,
         plane: Plane,
         hot: bool,
         placement: Placement,

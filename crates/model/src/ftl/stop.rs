@@ -12,7 +12,7 @@ use crate::flash::queues::{CLASS_COLLECTION, CLASSES};
 use crate::flash::scheduler::Dropped;
 use crate::flash::work::UNSET;
 use crate::kernel::pool::Linked;
-use crate::number::{Plane, Ppn, WriteIndex};
+use crate::number::{Lpn, Plane, Ppn, WriteIndex};
 use mynah_stamp::Time;
 
 impl Ftl {
@@ -31,7 +31,7 @@ impl Ftl {
     }
 
     /// Units whose latest data are gone, since this was last asked.
-    pub(crate) fn take_lost_units(&mut self) -> Vec<u32> {
+    pub(crate) fn take_lost_units(&mut self) -> Vec<Lpn> {
         std::mem::take(&mut self.lost_units)
     }
 
@@ -97,7 +97,7 @@ impl Drive {
     }
 
     /// The latest data of a unit are gone, which a command brought when this says.
-    pub(crate) fn lose(&mut self, unit: u32, created: Time) {
+    pub(crate) fn lose(&mut self, unit: Lpn, created: Time) {
         self.kernel.observe.count().units_lost += 1;
         self.kernel.observe.count().units_lost_written += u64::from(created != UNSET);
         self.ftl.lost_units.push(unit);

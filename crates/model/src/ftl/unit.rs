@@ -5,7 +5,7 @@ use crate::flash::work::UNSET;
 use crate::ftl::mapping::table::Content;
 use crate::kernel::pool::{Linked, NONE, Pooled};
 use crate::kernel::recency::{Neighbours, Recent};
-use crate::number::{CommandIndex, Plane, Ppn, WriteIndex};
+use crate::number::{CommandIndex, Lpn, Plane, Ppn, WriteIndex};
 use crate::observe::blame::HolderIndex;
 use mynah_stamp::{Span, Time};
 
@@ -126,7 +126,7 @@ impl WriteUnit {
 
 impl Default for WriteUnit {
     fn default() -> Self {
-        WriteUnit::new(Content::Unit(0), 0, 0, Time::ZERO)
+        WriteUnit::new(Content::Unit(Lpn(0)), 0, 0, Time::ZERO)
     }
 }
 

@@ -11,7 +11,7 @@ use crate::flash::queues::{CLASS_COLLECTION, CLASS_TABLES};
 use crate::flash::scheduler::Dropped;
 use crate::io::Status;
 use crate::kernel::pool::Linked;
-use crate::number::{Plane, Ppn, WriteIndex};
+use crate::number::{Lpn, Plane, Ppn, WriteIndex};
 use crate::observe::blame::GARBAGE_COLLECTION;
 use mynah_stamp::{Span, Stage};
 
@@ -259,14 +259,14 @@ impl Drive {
         }
     }
 
-    fn unmap(&mut self, unit: u32) {
+    fn unmap(&mut self, unit: Lpn) {
         if let Some(slot) = self.ftl.mapping.table.unmap(unit) {
             self.ftl.blocks.remove_valid(self.shape.block_of_slot(slot), 1);
         }
     }
 
     /// Deallocates one unit, in the cache and on flash.
-    pub(crate) fn trim_unit(&mut self, unit: u32) {
+    pub(crate) fn trim_unit(&mut self, unit: Lpn) {
         if let Some(cache) = &mut self.cache {
             cache.forget(unit);
         }

@@ -2,7 +2,7 @@
 
 use crate::io::{Completion, NamespaceId, Operation, QueueId, Request, Status, Tag};
 use crate::kernel::pool::{Linked, Pooled};
-use crate::number::{CommandIndex, PieceIndex};
+use crate::number::{CommandIndex, Lpn, PieceIndex};
 use crate::observe::blame::HolderIndex;
 use mynah_stamp::{Stage, StageSpans, Time};
 
@@ -26,12 +26,12 @@ pub(crate) struct Command {
     /// Behind it in its queue, while it is not in the controller.
     pub(crate) next: CommandIndex,
     /// First and one past the last unit it touches, numbered over the whole drive.
-    pub(crate) first_unit: u32,
-    pub(crate) end_unit: u32,
+    pub(crate) first_unit: Lpn,
+    pub(crate) end_unit: Lpn,
     /// Sectors between the start of the first unit and the first that it wants.
     pub(crate) into_first: u32,
     /// Next unit to admit to the cache, or to trim.
-    pub(crate) cursor: u32,
+    pub(crate) cursor: Lpn,
     /// Parts not finished.
     pub(crate) parts: u32,
     /// Bytes admitted to the cache and not yet written to its DRAM.
@@ -77,10 +77,10 @@ impl Default for Command {
             },
             mark: Time::ZERO,
             next: CommandIndex::NONE,
-            first_unit: 0,
-            end_unit: 0,
+            first_unit: Lpn(0),
+            end_unit: Lpn(0),
             into_first: 0,
-            cursor: 0,
+            cursor: Lpn(0),
             parts: 0,
             admitted_bytes: 0,
             epoch: 0,
@@ -110,10 +110,10 @@ impl Command {
         self.completion.rung = rung;
         self.completion.stages = StageSpans::default();
         self.mark = rung;
-        self.first_unit = 0;
-        self.end_unit = 0;
+        self.first_unit = Lpn(0);
+        self.end_unit = Lpn(0);
         self.into_first = 0;
-        self.cursor = 0;
+        self.cursor = Lpn(0);
         self.parts = 0;
         self.admitted_bytes = 0;
         self.epoch = 0;

@@ -681,7 +681,7 @@ impl Drive {
         let Some(space) = self.ftl.namespace((namespace.0 as usize).wrapping_sub(1)) else {
             return;
         };
-        for unit in space.base..space.base + space.units {
+        for unit in space.base.run(space.units) {
             self.trim_unit(unit);
         }
     }

@@ -3,7 +3,7 @@
 use crate::cache::read::sector_mask;
 use crate::drive::Drive;
 use crate::ftl::mapping::cached::Waiter;
-use crate::number::{CommandIndex, WorkIndex};
+use crate::number::{CommandIndex, Lpn, WorkIndex};
 
 /// The sectors of a command that lie in one unit.
 pub(crate) struct Overlap {
@@ -16,7 +16,7 @@ pub(crate) struct Overlap {
 
 impl Drive {
     #[inline(always)]
-    pub(crate) fn overlap(&self, command: CommandIndex, unit: u32) -> Overlap {
+    pub(crate) fn overlap(&self, command: CommandIndex, unit: Lpn) -> Overlap {
         let c = &self.host.commands[command];
         let unit_sectors = u64::from(self.shape.unit_sectors);
         let unit_start = u64::from(unit - c.first_unit) * unit_sectors;
@@ -31,7 +31,7 @@ impl Drive {
     }
 
     /// Sectors of a unit as the bits of its mask.
-    pub(crate) fn unit_mask(&self, command: CommandIndex, unit: u32) -> u64 {
+    pub(crate) fn unit_mask(&self, command: CommandIndex, unit: Lpn) -> u64 {
         let overlap = self.overlap(command, unit);
         sector_mask(self.shape.unit_sectors, overlap.within, overlap.sectors)
     }
@@ -45,7 +45,7 @@ impl Drive {
         // One part stands for the whole until everything has been looked at.
         self.host.commands[command].parts = 1;
         let mut last = WorkIndex::NONE;
-        for unit in first..end {
+        for unit in first.upto(end) {
             if cached && self.read_from_cache(command, unit, &mut from_cache) {
                 continue;
             }

@@ -23,7 +23,7 @@ use crate::ftl::mapping::table::{Content, Table};
 use crate::ftl::space::{Divisor, Shape};
 use crate::ftl::token::Token;
 use crate::ftl::unit::WriteUnit;
-use crate::number::{CommandIndex, Plane, Ppn, WorkIndex, WriteIndex};
+use crate::number::{CommandIndex, Lpn, Plane, Ppn, WorkIndex, WriteIndex};
 use crate::observe::blame::MAPPING_TABLE;
 use crate::state::{Reader, StateError, Writer};
 use crate::validate::Plan;
@@ -35,7 +35,7 @@ use rustc_hash::FxBuildHasher;
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Waiter {
     /// A command wants to read a logical unit.
-    Read { command: CommandIndex, unit: u32 },
+    Read { command: CommandIndex, unit: Lpn },
     /// A write unit wants to be programmed.
     Write { unit: WriteIndex },
 }
@@ -191,10 +191,10 @@ impl Mapping {
             let of = input.all("pages of cached entries", keys.len(), pages)?;
             let dirty = input.all("dirty entries", keys.len(), 2)?;
             for ((key, page), dirty) in keys.into_iter().zip(of).zip(dirty) {
-                if table.contains(key, page) || by_page && key != page {
+                if table.contains(Lpn(key), page) || by_page && key != page {
                     return Err(StateError::Damaged("an entry is cached twice".into()));
                 }
-                table.insert(key, page, dirty == 1);
+                table.insert(Lpn(key), page, dirty == 1);
             }
         }
         let departing = input.all("departing pages", cached.departing.len(), 2)?;
@@ -212,7 +212,7 @@ impl Ftl {
     /// Asks for what is looked at when the mapping entries of units, all of one namespace, are
     /// used.
     #[inline]
-    pub(crate) fn prefetch_cached(&self, units: impl Iterator<Item = u32> + Clone) {
+    pub(crate) fn prefetch_cached(&self, units: impl Iterator<Item = Lpn> + Clone) {
         let Some(cached) = &self.mapping.cached else { return };
         let Some(first) = units.clone().next() else { return };
         let table = &cached.tables[cached.place_of(self.namespace_index(first))];
@@ -243,7 +243,7 @@ impl Ftl {
 
     /// The translation page that has the entry of `unit`.
     #[inline]
-    fn translation_page(&self, unit: u32, by_page: Divisor) -> u32 {
+    fn translation_page(&self, unit: Lpn, by_page: Divisor) -> u32 {
         let space = self.space_of(unit);
         space.translation_base + by_page.divide(unit - space.base)
     }
@@ -274,14 +274,14 @@ impl Drive {
     /// Whether the mapping entry of `unit` is known now. If not, `waiter` is called when it
     /// is.
     #[inline(always)]
-    pub(crate) fn mapping_known(&mut self, unit: u32, waiter: Waiter) -> bool {
+    pub(crate) fn mapping_known(&mut self, unit: Lpn, waiter: Waiter) -> bool {
         match &self.ftl.mapping.cached {
             None => true,
             Some(_) => self.mapping_cached(unit, waiter),
         }
     }
 
-    fn mapping_cached(&mut self, unit: u32, waiter: Waiter) -> bool {
+    fn mapping_cached(&mut self, unit: Lpn, waiter: Waiter) -> bool {
         let namespace = self.ftl.namespace_index(unit);
         let Some(cached) = &self.ftl.mapping.cached else { return true };
         let page = self.ftl.translation_page(unit, cached.by_page);
@@ -323,7 +323,7 @@ impl Drive {
     }
 
     /// Caches the entry of `unit`; evicts another if there is no room.
-    fn remember(&mut self, unit: u32, page: u32, dirty: bool) {
+    fn remember(&mut self, unit: Lpn, page: u32, dirty: bool) {
         let namespace = self.ftl.namespace_index(unit);
         let Some(cached) = &mut self.ftl.mapping.cached else { return };
         if let Some(evicted) = cached.table_of(namespace).insert(unit, page, dirty) {
@@ -373,7 +373,7 @@ impl Drive {
 
     /// The controller has changed the entry of `unit`.
     #[inline]
-    pub(crate) fn mapping_changed(&mut self, unit: u32) {
+    pub(crate) fn mapping_changed(&mut self, unit: Lpn) {
         if let Some(cached) = &self.ftl.mapping.cached {
             let page = self.ftl.translation_page(unit, cached.by_page);
             self.remember(unit, page, true);
@@ -382,7 +382,7 @@ impl Drive {
 
     /// Garbage collection is moving `unit`, by write unit `at`.
     #[inline]
-    pub(crate) fn collected_mapping_changed(&mut self, unit: u32, at: WriteIndex) {
+    pub(crate) fn collected_mapping_changed(&mut self, unit: Lpn, at: WriteIndex) {
         let Some(cached) = &self.ftl.mapping.cached else { return };
         if cached.config.write_back {
             let plane = self.shape.plane_of_slot(self.ftl.units[at].from);
@@ -434,7 +434,7 @@ impl Drive {
     /// those that are cached become dirty, and so do the others if room for them costs no more
     /// than one write of a translation page. Otherwise it is theirs that is written, with all of
     /// it that is dirty in the cache. Whether one is to be written.
-    fn page_follows(&mut self, page: u32, units: &mut [u32]) -> bool {
+    fn page_follows(&mut self, page: u32, units: &mut [Lpn]) -> bool {
         let namespace = self.ftl.namespace_index(units[0]);
         let Some(cached) = &mut self.ftl.mapping.cached else { return false };
         let by_entry = cached.config.granularity == CmtGranularity::Entry;
@@ -466,20 +466,20 @@ impl Drive {
     }
 
     /// Units `first..end` have been deallocated.
-    pub(crate) fn translation_trimmed(&mut self, first: u32, end: u32) {
+    pub(crate) fn translation_trimmed(&mut self, first: Lpn, end: Lpn) {
         let Some(cached) = &self.ftl.mapping.cached else { return };
         if first >= end {
             return;
         }
         let by_page = cached.by_page;
         let namespace = self.ftl.namespace_index(first);
-        for unit in first..end {
+        for unit in first.upto(end) {
             let page = self.ftl.translation_page(unit, by_page);
             if let Some(cached) = &mut self.ftl.mapping.cached {
                 cached.table_of(namespace).forget(unit, page);
             }
         }
-        let last = self.ftl.translation_page(end - 1, by_page);
+        let last = self.ftl.translation_page(Lpn(end.0 - 1), by_page);
         for page in self.ftl.translation_page(first, by_page)..=last {
             if self.ftl.mapping.table.translation_slot(page).is_some() {
                 self.update_translation_page(page, false);
@@ -553,7 +553,7 @@ impl Drive {
 
     /// Caches the entry of `unit` as if it had just been used. What has to leave is written
     /// in no time: the translation page, if one is.
-    pub(crate) fn warm_cmt(&mut self, unit: u32, dirty: bool) -> Option<u32> {
+    pub(crate) fn warm_cmt(&mut self, unit: Lpn, dirty: bool) -> Option<u32> {
         let namespace = self.ftl.namespace_index(unit);
         let cached = self.ftl.mapping.cached.as_ref()?;
         let page = self.ftl.translation_page(unit, cached.by_page);
@@ -563,7 +563,7 @@ impl Drive {
 
     /// The same where a collection has moved `unit`. Where whole translation pages are cached, it
     /// caches none.
-    pub(crate) fn warm_cmt_moved(&mut self, unit: u32) -> Option<u32> {
+    pub(crate) fn warm_cmt_moved(&mut self, unit: Lpn) -> Option<u32> {
         let namespace = self.ftl.namespace_index(unit);
         let cached = self.ftl.mapping.cached.as_ref()?;
         let page = self.ftl.translation_page(unit, cached.by_page);
@@ -632,10 +632,10 @@ mod tests {
             let mut drive = filled(granularity, bytes);
             let units = drive.ftl.mapping.table.units();
             for (unit, dirty) in cached {
-                drive.warm_cmt(unit % units, dirty);
+                drive.warm_cmt(Lpn(unit % units), dirty);
             }
-            let moved: Vec<u32> =
-                moved.into_iter().map(|draw| (first + draw % (spread * 8)) % units).collect();
+            let moved: Vec<Lpn> =
+                moved.into_iter().map(|draw| Lpn((first + draw % (spread * 8)) % units)).collect();
             let by_page = drive.ftl.mapping.cached.as_ref().expect("a cached table").by_page;
             let pages: BTreeSet<u32> =
                 moved.iter().map(|&unit| drive.ftl.translation_page(unit, by_page)).collect();
@@ -645,9 +645,9 @@ mod tests {
             let cached = drive.ftl.mapping.cached.as_mut().expect("a cached table");
             prop_assert!(cached.flights.len() <= writes as usize);
             for unit in moved {
-                let page = unit / 64;
+                let page = unit.0 / 64;
                 let dirty = cached.tables[0].entries().iter().any(|&(key, of, dirty)| {
-                    dirty && of == page && (key == unit || granularity == CmtGranularity::Page)
+                    dirty && of == page && (key == unit.0 || granularity == CmtGranularity::Page)
                 });
                 prop_assert!(dirty || cached.flights.contains_key(&page), "unit {unit}");
             }
@@ -660,13 +660,13 @@ mod tests {
         let mut drive = filled(CmtGranularity::Entry, 8192);
         // A full cache of dirty entries, each of another translation page.
         for unit in (0..5000).step_by(64) {
-            drive.warm_cmt(unit, true);
+            drive.warm_cmt(Lpn(unit), true);
         }
         let held =
             drive.ftl.mapping.cached.as_ref().map_or(0, |cached| cached.tables[0].entries().len());
         assert!(held > 32, "{held}");
         // 128 units of two translation pages, which would displace as many dirty entries.
-        drive.ftl.planes[0].collection.moved = (5056..5184).collect();
+        drive.ftl.planes[0].collection.moved = (5056..5184).map(Lpn).collect();
         assert!(drive.tables_follow(Plane(0)) <= 3);
     }
 }

@@ -7,6 +7,7 @@ use crate::config::CmtGranularity;
 use crate::kernel::index::Index;
 use crate::kernel::pool::NONE;
 use crate::kernel::recency::{Neighbours, Recency, Recent};
+use crate::number::Lpn;
 use hashbrown::HashMap;
 use mynah_memory::prefetch;
 use rustc_hash::FxBuildHasher;
@@ -125,9 +126,9 @@ impl Cmt {
         self.capacity
     }
 
-    fn key(&self, unit: u32, translation_page: u32) -> u32 {
+    fn key(&self, unit: Lpn, translation_page: u32) -> u32 {
         match self.granularity {
-            CmtGranularity::Entry => unit,
+            CmtGranularity::Entry => unit.0,
             CmtGranularity::Page => translation_page,
         }
     }
@@ -135,7 +136,7 @@ impl Cmt {
     /// Whether the entry of `unit`, which lies in `translation_page`, is cached. If so it
     /// becomes the most recently used.
     #[inline]
-    pub(crate) fn lookup(&mut self, unit: u32, translation_page: u32) -> bool {
+    pub(crate) fn lookup(&mut self, unit: Lpn, translation_page: u32) -> bool {
         match self.index.get(self.key(unit, translation_page)) {
             Some(at) => {
                 self.used.renew(&mut self.entries, at);
@@ -148,7 +149,7 @@ impl Cmt {
     /// Asks for what [`Cmt::lookup`] of each of these, a unit and its translation page, will read
     /// and change, for the first 32 of them.
     #[inline]
-    pub(crate) fn prefetch(&self, wanted: impl Iterator<Item = (u32, u32)> + Clone) {
+    pub(crate) fn prefetch(&self, wanted: impl Iterator<Item = (Lpn, u32)> + Clone) {
         let keys = wanted.map(|(unit, page)| self.key(unit, page));
         keys.clone().for_each(|key| self.index.prefetch(key));
         keys.clone().for_each(|key| self.index.prefetch_first(key));
@@ -166,13 +167,13 @@ impl Cmt {
     }
 
     /// Whether the entry of `unit` is cached; does not count as a use.
-    pub(crate) fn contains(&self, unit: u32, translation_page: u32) -> bool {
+    pub(crate) fn contains(&self, unit: Lpn, translation_page: u32) -> bool {
         self.index.get(self.key(unit, translation_page)).is_some()
     }
 
     /// Caches the entry of `unit`; `dirty` if it differs from flash. Returns the translation
     /// page of a dirty entry that had to leave: it has to be written.
-    pub(crate) fn insert(&mut self, unit: u32, translation_page: u32, dirty: bool) -> Option<u32> {
+    pub(crate) fn insert(&mut self, unit: Lpn, translation_page: u32, dirty: bool) -> Option<u32> {
         let key = self.key(unit, translation_page);
         let mut evicted = None;
         let at = match self.index.get(key) {
@@ -215,7 +216,7 @@ impl Cmt {
 
     /// The entry of `unit` differs from flash, if it is cached; whether it is. Does not count as
     /// a use.
-    pub(crate) fn make_dirty(&mut self, unit: u32, translation_page: u32) -> bool {
+    pub(crate) fn make_dirty(&mut self, unit: Lpn, translation_page: u32) -> bool {
         let found = self.index.get(self.key(unit, translation_page));
         if let Some(at) = found {
             self.set_dirty(at, translation_page);
@@ -246,9 +247,9 @@ impl Cmt {
 
     /// Forgets the entry of `unit` (of a whole translation page with granularity page: it
     /// is kept, since other units share it).
-    pub(crate) fn forget(&mut self, unit: u32, translation_page: u32) {
+    pub(crate) fn forget(&mut self, unit: Lpn, translation_page: u32) {
         if self.granularity == CmtGranularity::Entry
-            && let Some(at) = self.index.remove(unit)
+            && let Some(at) = self.index.remove(unit.0)
         {
             if self.entries[at as usize].dirty {
                 self.set_clean(at, translation_page);

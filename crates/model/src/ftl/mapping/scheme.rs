@@ -8,7 +8,7 @@ use crate::drive::Drive;
 use crate::ftl::Ftl;
 use crate::ftl::blocks::{Blocks, Stream};
 use crate::ftl::space::{NamespaceSpace, Shape};
-use crate::number::{Block, Die, Plane, Ppn, WorkIndex, WriteIndex};
+use crate::number::{Block, Die, Lpn, Plane, Ppn, WorkIndex, WriteIndex};
 use crate::observe::account::StateHash;
 use crate::state::{Reader, StateError, Writer};
 
@@ -170,7 +170,7 @@ impl Ftl {
 
     /// The place of a unit that is laid down without taking any time, where that is not for open
     /// blocks to say.
-    pub(crate) fn place_at_once(&mut self, unit: u32, plane: Plane) -> Option<Ppn> {
+    pub(crate) fn place_at_once(&mut self, unit: Lpn, plane: Plane) -> Option<Ppn> {
         match &mut self.scheme {
             Scheme::Page => None,
             Scheme::InPlace => Some(self.home_of(Content::Unit(unit))),

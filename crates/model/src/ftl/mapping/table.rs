@@ -3,14 +3,14 @@
 //! known to the controller, never what they say.
 
 use crate::ftl::space::Shape;
-use crate::number::Ppn;
+use crate::number::{Lpn, Ppn};
 use crate::state::{Reader, StateError, Writer};
 use mynah_memory::prefetch;
 
 /// What a slot holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Content {
-    Unit(u32),
+    Unit(Lpn),
     TranslationPage(u32),
 }
 
@@ -46,8 +46,8 @@ impl Table {
 
     /// The slot that holds `unit`.
     #[inline]
-    pub(crate) fn slot(&self, unit: u32) -> Option<Ppn> {
-        self.physical[unit as usize].checked_sub(1).map(Ppn)
+    pub(crate) fn slot(&self, unit: Lpn) -> Option<Ppn> {
+        self.physical[unit].checked_sub(1).map(Ppn)
     }
 
     /// The first slot of the page that holds translation page `page`.
@@ -61,7 +61,7 @@ impl Table {
     pub(crate) fn written(&self, slot: Ppn) -> Option<Content> {
         let code = self.logical[slot].checked_sub(1)?;
         Some(match code.checked_sub(self.units) {
-            None => Content::Unit(code),
+            None => Content::Unit(Lpn(code)),
             Some(page) => Content::TranslationPage(page),
         })
     }
@@ -83,8 +83,8 @@ impl Table {
 
     /// Asks for the entry of `unit`, which will soon be looked at.
     #[inline]
-    pub(crate) fn prefetch(&self, unit: u32) {
-        if let Some(entry) = self.physical.get(unit as usize) {
+    pub(crate) fn prefetch(&self, unit: Lpn) {
+        if let Some(entry) = self.physical.get(unit.index()) {
             prefetch(entry);
         }
     }
@@ -101,7 +101,7 @@ impl Table {
     #[inline]
     pub(crate) fn prefetch_content(&self, slot: Ppn) {
         if let Some(code) = self.logical.get(slot.index()) {
-            self.prefetch(code.wrapping_sub(1));
+            self.prefetch(Lpn(code.wrapping_sub(1)));
         }
     }
 
@@ -109,7 +109,7 @@ impl Table {
     #[inline]
     pub(crate) fn map(&mut self, content: Content, slot: Ppn) -> Option<Ppn> {
         let (entry, code) = match content {
-            Content::Unit(unit) => (&mut self.physical[unit as usize], unit),
+            Content::Unit(unit) => (&mut self.physical[unit], unit.0),
             Content::TranslationPage(page) => {
                 (&mut self.translation[page as usize], self.units + page)
             }
@@ -121,15 +121,15 @@ impl Table {
 
     /// Forgets where `unit` is; returns where it was.
     #[inline]
-    pub(crate) fn unmap(&mut self, unit: u32) -> Option<Ppn> {
-        std::mem::take(&mut self.physical[unit as usize]).checked_sub(1).map(Ppn)
+    pub(crate) fn unmap(&mut self, unit: Lpn) -> Option<Ppn> {
+        std::mem::take(&mut self.physical[unit]).checked_sub(1).map(Ppn)
     }
 
     /// Puts a mapping back after a program that never finished.
     pub(crate) fn restore(&mut self, content: Content, slot: Option<Ppn>) {
         let stored = slot.map_or(0, |slot| slot.0 + 1);
         match content {
-            Content::Unit(unit) => self.physical[unit as usize] = stored,
+            Content::Unit(unit) => self.physical[unit] = stored,
             Content::TranslationPage(page) => self.translation[page as usize] = stored,
         }
     }

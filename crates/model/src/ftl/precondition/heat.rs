@@ -23,7 +23,7 @@ impl Drive {
         let total: f64 = classes.iter().map(|class| class.class.weight).sum();
         let mut random = Xoshiro256PlusPlus::seed_from_u64(self.config.seed ^ 0x6865_6174);
         for of in classes {
-            let range = of.first..of.first + of.class.units as u32;
+            let range = of.first.run(of.class.units as u32);
             let units = match of.heat {
                 None => of.class.units,
                 Some(_) => {

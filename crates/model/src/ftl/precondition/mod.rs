@@ -17,7 +17,7 @@ use crate::drive::Drive;
 use crate::ftl::blocks::{Frontier, Stream};
 use crate::ftl::mapping::table::Content;
 use crate::io::NamespaceId;
-use crate::number::{Block, Plane, Ppn};
+use crate::number::{Block, Lpn, Plane, Ppn};
 use crate::steady::analytic::MAX_UNITS_PER_BLOCK;
 use crate::steady::ordered::{Kind, Ordered};
 pub use crate::steady::pool::Order;
@@ -79,7 +79,7 @@ pub struct Heat {
 #[derive(Clone, Copy)]
 pub(in crate::ftl) struct DriveClass {
     /// The first unit of its range.
-    pub(in crate::ftl) first: u32,
+    pub(in crate::ftl) first: Lpn,
     /// The range and how it is rewritten.
     pub(in crate::ftl) class: UpdateClass,
     /// Which units of the range, if not all.
@@ -130,14 +130,14 @@ pub struct Preconditioned {
 }
 
 /// What makes two planes' classes the same: their ranges, and which units of them.
-type ClassKey = (u32, u32, Option<u8>);
+type ClassKey = (Lpn, Lpn, Option<u8>);
 
 /// A class as one plane sees it: its units are every `stride`-th group.
 #[derive(Clone, Copy)]
 pub(in crate::ftl) struct PlaneClass {
     /// First and end unit over the whole drive.
-    pub(in crate::ftl) first: u32,
-    pub(in crate::ftl) end: u32,
+    pub(in crate::ftl) first: Lpn,
+    pub(in crate::ftl) end: Lpn,
     pub(in crate::ftl) weight: f64,
     pub(in crate::ftl) order: Order,
     pub(in crate::ftl) saturated: bool,
@@ -158,7 +158,7 @@ impl Drive {
         let classes = self.begin_precondition(occupancy)?;
         let mut units = 0;
         for (first, class) in &classes {
-            for unit in *first..*first + class.units as u32 {
+            for unit in first.run(class.units as u32) {
                 let plane = self.ftl.plane_of(Content::Unit(unit));
                 self.lay_down(unit, plane);
                 units += 1;
@@ -279,7 +279,7 @@ impl Drive {
     /// The classes of all units: those of ranges, or those of their heat.
     pub(in crate::ftl) fn drive_classes(
         &self,
-        ranges: Vec<(u32, UpdateClass)>,
+        ranges: Vec<(Lpn, UpdateClass)>,
         heats: &[(NamespaceId, Heat)],
     ) -> Result<Vec<DriveClass>, PreconditionError> {
         let mut classes: Vec<DriveClass> = Vec::new();
@@ -304,7 +304,7 @@ impl Drive {
     /// The heat of the namespace that `first` belongs to.
     fn heat_of<'h>(
         &self,
-        first: u32,
+        first: Lpn,
         heats: &'h [(NamespaceId, Heat)],
     ) -> Result<Option<&'h Heat>, PreconditionError> {
         let index = self.ftl.namespace_index(first);
@@ -327,7 +327,7 @@ impl Drive {
     #[inline]
     pub(in crate::ftl) fn is_of(
         &self,
-        unit: u32,
+        unit: Lpn,
         id: Option<u8>,
         heats: &[(NamespaceId, Heat)],
     ) -> bool {
@@ -344,14 +344,14 @@ impl Drive {
     pub(in crate::ftl) fn begin_precondition(
         &mut self,
         occupancy: &[Occupancy],
-    ) -> Result<Vec<(u32, UpdateClass)>, PreconditionError> {
+    ) -> Result<Vec<(Lpn, UpdateClass)>, PreconditionError> {
         if self.kernel.now != Time::ZERO
             || self.kernel.observe.counted().commands > 0
             || self.host.commands_inside() > 0
         {
             return Err(PreconditionError::Used);
         }
-        let mut classes: Vec<(u32, UpdateClass)> = Vec::new();
+        let mut classes: Vec<(Lpn, UpdateClass)> = Vec::new();
         for Occupancy { namespace, classes: ranges } in occupancy {
             let problem = |class: &UpdateClass, problem| PreconditionError::Range {
                 namespace: namespace.0,
@@ -373,11 +373,11 @@ impl Drive {
         }
         classes.sort_by_key(|(first, _)| *first);
         for pair in classes.windows(2) {
-            if u64::from(pair[0].0) + pair[0].1.units > u64::from(pair[1].0) {
+            if u64::from(pair[0].0.0) + pair[0].1.units > u64::from(pair[1].0.0) {
                 return Err(PreconditionError::Range {
                     namespace: 0,
-                    first: pair[1].0.into(),
-                    last: u64::from(pair[0].0) + pair[0].1.units - 1,
+                    first: pair[1].0.0.into(),
+                    last: u64::from(pair[0].0.0) + pair[0].1.units - 1,
                     problem: "two ranges overlap",
                 });
             }
@@ -394,7 +394,7 @@ impl Drive {
     }
 
     /// Maps `unit` to the next page of its plane's open block.
-    fn lay_down(&mut self, unit: u32, plane: Plane) {
+    fn lay_down(&mut self, unit: Lpn, plane: Plane) {
         if let Some(slot) = self.ftl.place_at_once(unit, plane) {
             self.ftl.mapping.table.map(Content::Unit(unit), slot);
             self.ftl.blocks.add_valid(self.shape.block_of_slot(slot), 1);
@@ -449,17 +449,17 @@ impl Drive {
         &self,
         plane: Plane,
         class: PlaneClass,
-        mut each: impl FnMut(u32, u32),
+        mut each: impl FnMut(Lpn, Lpn),
     ) {
         let space = self.ftl.space_of(class.first);
         let Some(position) = space.planes.iter().position(|&p| p == plane) else { return };
         let (group, stride) = (self.shape.units_per_page, space.planes.len() as u64);
         let first_group = u64::from((class.first - space.base) / group);
         let behind = (stride + position as u64 - first_group % stride) % stride;
-        let mut at = u64::from(space.base) + (first_group + behind) * u64::from(group);
-        while at < u64::from(class.end) {
-            let from = (at as u32).max(class.first);
-            let to = (at + u64::from(group)).min(u64::from(class.end)) as u32;
+        let mut at = u64::from(space.base.0) + (first_group + behind) * u64::from(group);
+        while at < u64::from(class.end.0) {
+            let from = Lpn(at as u32).max(class.first);
+            let to = Lpn((at + u64::from(group)).min(u64::from(class.end.0)) as u32);
             each(from, to);
             at += stride * u64::from(group);
         }
@@ -474,7 +474,7 @@ impl Drive {
         if class.heat.is_some() {
             let mut count = 0;
             self.groups_on_plane(plane, class, |from, to| {
-                let of = (from..to).filter(|&unit| self.is_of(unit, class.heat, heats));
+                let of = from.upto(to).filter(|&unit| self.is_of(unit, class.heat, heats));
                 count += of.count() as u64;
             });
             return count;
@@ -487,8 +487,8 @@ impl Drive {
             let (rounds, rest) = (unit / (group * stride), unit % (group * stride));
             rounds * group + rest.saturating_sub(position as u64 * group).min(group)
         };
-        let base = u64::from(space.base);
-        below(u64::from(class.end) - base) - below(u64::from(class.first) - base)
+        let base = u64::from(space.base.0);
+        below(u64::from(class.end.0) - base) - below(u64::from(class.first.0) - base)
     }
 
     /// The abstract pool that behaves as `plane` does.
@@ -633,7 +633,7 @@ impl Drive {
             runs.clear();
             self.groups_on_plane(plane, *class, |from, to| runs.push((from, to)));
             for &(from, to) in &runs {
-                for unit in from..to {
+                for unit in from.upto(to) {
                     if !self.is_of(unit, class.heat, heats) {
                         continue;
                     }
@@ -657,7 +657,7 @@ impl Drive {
         waf: f64,
         random: &mut Xoshiro256PlusPlus,
     ) {
-        let mut units_of: Vec<Option<Vec<u32>>> = vec![None; classes.len()];
+        let mut units_of: Vec<Option<Vec<Lpn>>> = vec![None; classes.len()];
         // When each translation page was written, in uses.
         let mut written = vec![0; self.ftl.mapping.table.translation_pages() as usize];
         let follows = self.ftl.mapping.tables_follow_collections();
@@ -705,7 +705,7 @@ impl Drive {
                     let mut at = u64::from(below(random, held as u32));
                     for (_, DriveClass { first, class, .. }) in &ours {
                         if at < class.units {
-                            let left = self.warm_cmt_moved(first + at as u32);
+                            let left = self.warm_cmt_moved(*first + at as u32);
                             left.into_iter().for_each(|page| written[page as usize] = now);
                             break;
                         }
@@ -727,7 +727,7 @@ impl Drive {
                     None => first + below(random, class.units as u32),
                     Some(_) => {
                         let units = units_of[at].get_or_insert_with(|| {
-                            let all = first..first + class.units as u32;
+                            let all = first.run(class.units as u32);
                             all.filter(|&unit| self.is_of(unit, heat, heats)).collect()
                         });
                         match units.len() {
@@ -759,7 +759,7 @@ struct Scratch {
     slots: Vec<Vec<Ppn>>,
     /// What of them follows one another.
     parts: ordered::Parts,
-    runs: Vec<(u32, u32)>,
+    runs: Vec<(Lpn, Lpn)>,
 }
 
 /// A uniform number below `n`, `n` at least 1 (Lemire's multiplication, bias below 2^-32 n).

@@ -111,7 +111,7 @@ impl Drive {
         runs.clear();
         self.groups_on_plane(plane, class, |from, to| runs.push((from, to)));
         for &(from, to) in runs.iter() {
-            for unit in from..to {
+            for unit in from.upto(to) {
                 if self.is_of(unit, class.heat, heats)
                     && let Some(slot) = next.next()
                 {

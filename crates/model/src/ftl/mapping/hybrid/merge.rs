@@ -22,7 +22,7 @@ use crate::ftl::mapping::table::Content;
 use crate::ftl::token::Token;
 use crate::ftl::unit::WriteUnit;
 use crate::kernel::pool::NONE;
-use crate::number::{Block, Die, Plane, Ppn, WriteIndex};
+use crate::number::{Block, Die, Lpn, Plane, Ppn, WriteIndex};
 use crate::observe::blame::GARBAGE_COLLECTION;
 use mynah_stamp::Span;
 use std::collections::VecDeque;
@@ -95,7 +95,7 @@ impl Ftl {
 
 impl Ftl {
     /// Gives a unit its slot without taking any time.
-    pub(in crate::ftl::mapping) fn lay_down_in_pool(&mut self, unit: u32, plane: Plane) -> Ppn {
+    pub(in crate::ftl::mapping) fn lay_down_in_pool(&mut self, unit: Lpn, plane: Plane) -> Ppn {
         let home = self.home_of(Content::Unit(unit));
         let blocks = &mut self.blocks;
         let Some(hybrid) = self.scheme.hybrid_mut() else { return Ppn::NONE };

@@ -19,7 +19,7 @@ mod settled;
 
 use crate::config::Config;
 use crate::ftl::space::{NamespaceSpace, Shape};
-use crate::number::{Block, Plane, Ppn, WriteIndex};
+use crate::number::{Block, Lpn, Plane, Ppn, WriteIndex};
 use crate::observe::account::StateHash;
 use crate::state::{Reader, StateError, Writer};
 use std::collections::VecDeque;
@@ -115,7 +115,7 @@ struct Extent {
     /// Place of the first in the plane.
     first: u32,
     /// The first unit, how many there are, and how far they are apart.
-    unit: u32,
+    unit: Lpn,
     units: u32,
     stride: u32,
 }
@@ -182,7 +182,7 @@ impl Hybrid {
     }
 
     /// The unit whose place is `page` of a logical block.
-    pub(super) fn unit_at(&self, logical: u32, page: u32) -> Option<u32> {
+    pub(super) fn unit_at(&self, logical: u32, page: u32) -> Option<Lpn> {
         let (plane, block) = (self.plane_of(logical), logical % self.blocks_per_plane);
         let place = block * self.pages_per_block + page;
         let extents = &self.extents[plane];

@@ -59,7 +59,7 @@ impl Drive {
         for class in self.classes_of_plane(plane, classes, heats) {
             let mut here = Vec::new();
             self.groups_on_plane(plane, class, |from, to| {
-                for unit in (from..to).filter(|&unit| self.is_of(unit, class.heat, heats)) {
+                for unit in from.upto(to).filter(|&unit| self.is_of(unit, class.heat, heats)) {
                     let page = self.ftl.home_of(Content::Unit(unit)).0 - first;
                     mapped[page as usize] = true;
                     here.push(page);
