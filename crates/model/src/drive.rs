@@ -150,7 +150,7 @@ impl Drive {
     /// When something will next happen inside the drive by itself.
     #[inline]
     pub fn next_at(&self) -> Option<Time> {
-        match self.host.has_said_all() {
+        match self.host.has_nothing_pending() {
             true => self.kernel.events.next_at(),
             false => Some(self.kernel.now),
         }
@@ -160,13 +160,13 @@ impl Drive {
     /// outputs with [`Drive::poll`], answer them, and call again.
     pub fn advance(&mut self, to: Time) {
         loop {
-            let limit = if self.host.has_said_all() { to } else { self.kernel.now };
+            let limit = if self.host.has_nothing_pending() { to } else { self.kernel.now };
             if let Some((at, event)) = self.kernel.events.pop(limit) {
                 self.kernel.now = at;
                 self.kernel.observe.count().events += 1;
                 self.handle(event);
                 self.settle_here();
-            } else if let Some(step) = self.host.own_step() {
+            } else if let Some(step) = self.host.pending_step() {
                 self.kernel.events.end_instant();
                 self.take(step);
                 self.settle_here();
@@ -175,7 +175,7 @@ impl Drive {
             }
         }
         self.kernel.events.end_instant();
-        if self.host.has_said_all() && to != Time::MAX {
+        if self.host.has_nothing_pending() && to != Time::MAX {
             self.kernel.now = self.kernel.now.max(to);
         }
     }
@@ -266,7 +266,7 @@ impl Drive {
         if at < self.kernel.now {
             return Err(InputError::Past { at, now: self.kernel.now });
         }
-        if at > self.kernel.now && !self.host.has_said_all() {
+        if at > self.kernel.now && !self.host.has_nothing_pending() {
             return Err(InputError::NotAdvanced { at });
         }
         self.advance(at);

@@ -23,11 +23,11 @@ pub(crate) const SECTORS_MAX: u32 = 1 << 21;
 
 /// Something of the present instant that waits for its turn among the host's inputs.
 #[derive(Clone, Copy)]
-pub(crate) enum Said {
-    /// An output.
-    Brief(Brief),
-    /// The drive goes on by itself, where a host could have had a say.
-    Own(Step),
+pub(crate) enum Pending {
+    /// An output, until it is polled.
+    Output(Brief),
+    /// A step that the drive takes by itself, where a host could have had a say.
+    Step(Step),
 }
 
 /// What stands for a host's answer.
@@ -137,14 +137,14 @@ impl Drive {
         if !pair.deleted && self.host.powered {
             let id = pair.queue.id;
             let known = self.host.interface.is_submitted_to(queue);
-            if known && count == 1 && self.host.outputs.is_empty() {
+            if known && count == 1 && self.host.pending.is_empty() {
                 self.fetch();
                 return self.begin_if_next(queue);
             }
             for _ in 0..count {
-                self.host.outputs.push(match known {
-                    true => Said::Own(Step::Begin { queue }),
-                    false => Said::Brief(Brief::Fetch { queue: id }),
+                self.host.pending.push(match known {
+                    true => Pending::Step(Step::Begin { queue }),
+                    false => Pending::Output(Brief::Fetch { queue: id }),
                 });
             }
         }
@@ -157,7 +157,7 @@ impl Drive {
     fn begin_if_next(&mut self, queue: u16) {
         let step = Step::Begin { queue };
         if !self.flash.is_settled() || self.kernel.events.is_due(self.kernel.now) {
-            self.host.outputs.push(Said::Own(step));
+            self.host.pending.push(Pending::Step(step));
         } else {
             self.kernel.events.end_instant();
             self.take(step);
@@ -251,7 +251,7 @@ impl Drive {
             let (tag, sectors) = (c.request.tag, c.request.sectors);
             let queue = self.queue_id(c.queue);
             self.host.awaiting_data.insert(tag, command);
-            self.host.outputs.push(Said::Brief(Brief::Move {
+            self.host.pending.push(Pending::Output(Brief::Move {
                 tag,
                 queue,
                 first_sector: 0,
@@ -261,7 +261,7 @@ impl Drive {
         } else if c.orphan {
             self.data_is_here(command);
         } else {
-            self.host.outputs.push(Said::Own(Step::Data { command }));
+            self.host.pending.push(Pending::Step(Step::Data { command }));
         }
     }
 
@@ -426,7 +426,7 @@ impl Drive {
             return;
         }
         let queue = self.queue_id(c.queue);
-        self.host.outputs.push(Said::Brief(Brief::Move {
+        self.host.pending.push(Pending::Output(Brief::Move {
             tag: c.request.tag,
             queue,
             first_sector,
@@ -600,7 +600,7 @@ impl Drive {
         } else {
             c.completion.at = now;
             self.kernel.observe.count().commands += 1;
-            self.host.outputs.push(Said::Brief(Brief::Complete(Completed(command))));
+            self.host.pending.push(Pending::Output(Brief::Complete(Completed(command))));
         }
     }
 
@@ -639,7 +639,7 @@ impl Drive {
                 let answer = self.host.commands.insert_any();
                 let c = &mut self.host.commands[answer];
                 (c.completion, c.done) = (completion, true);
-                self.host.outputs.push(Said::Brief(Brief::Complete(Completed(answer))));
+                self.host.pending.push(Pending::Output(Brief::Complete(Completed(answer))));
             }
         }
         for command in waiting_for_data {

@@ -1,6 +1,6 @@
 //! What the host gives the drive and takes from it: doorbells, commands, data, completions.
 
-use super::front::{Said, Step};
+use super::front::{Pending, Step};
 use crate::drive::{Drive, FLOW_MAX, InputError};
 use crate::io::{Brief, Completed, Completion, Control, QueueId, QueueKind, Request, Tag};
 use crate::kernel::event::Event;
@@ -188,14 +188,14 @@ impl Drive {
     #[inline]
     pub fn poll_brief(&mut self) -> Option<Brief> {
         loop {
-            match self.host.outputs.pop()? {
-                Said::Brief(brief) => {
+            match self.host.pending.pop()? {
+                Pending::Output(brief) => {
                     if let Brief::Complete(Completed(command)) = brief {
                         self.host.commands.remove(command);
                     }
                     return Some(brief);
                 }
-                Said::Own(step) => {
+                Pending::Step(step) => {
                     self.take_late(step);
                 }
             }

@@ -15,7 +15,7 @@ use crate::kernel::pool::Pool;
 use crate::kernel::ring::Ring;
 use crate::number::CommandIndex;
 use command::{Command, Piece};
-use front::{Said, Step};
+use front::{Pending, Step};
 use hashbrown::HashMap;
 use link::Link;
 use mynah_stamp::{Span, Time};
@@ -24,8 +24,8 @@ use rustc_hash::FxBuildHasher;
 
 /// Queues, link and firmware, and the commands in the controller.
 pub(crate) struct Host {
-    /// What the host has not taken of what the drive says at the present instant.
-    outputs: Ring<Said>,
+    /// Outputs that have not been polled, and steps not taken, of the present instant.
+    pending: Ring<Pending>,
     report_moves: bool,
     interface: HostInterface,
     link: Link,
@@ -45,7 +45,7 @@ pub(crate) struct Host {
 impl Host {
     pub(crate) fn new(config: &Config) -> Host {
         Host {
-            outputs: Ring::default(),
+            pending: Ring::default(),
             report_moves: false,
             interface: HostInterface::new(config.queues),
             link: Link::new(config.link),
@@ -61,7 +61,7 @@ impl Host {
 
     /// Everything is dropped that is on the link or in the controller.
     pub(crate) fn stop(&mut self, now: Time) {
-        self.outputs.clear();
+        self.pending.clear();
         self.interface.power_cut();
         self.commands.clear();
         self.pieces_out.clear();
@@ -75,17 +75,17 @@ impl Host {
         self.cores.iter_mut().for_each(|core| core.clear(now));
     }
 
-    /// Whether the host has taken all that the drive has to say at the present instant.
+    /// Whether no output or step of the present instant is left.
     #[inline]
-    pub(crate) fn has_said_all(&self) -> bool {
-        self.outputs.is_empty()
+    pub(crate) fn has_nothing_pending(&self) -> bool {
+        self.pending.is_empty()
     }
 
     /// What the drive does next by itself at the present instant, if that is what is next.
     #[inline]
-    pub(crate) fn own_step(&mut self) -> Option<Step> {
-        let Some(Said::Own(step)) = self.outputs.front() else { return None };
-        self.outputs.pop();
+    pub(crate) fn pending_step(&mut self) -> Option<Step> {
+        let Some(Pending::Step(step)) = self.pending.front() else { return None };
+        self.pending.pop();
         Some(step)
     }
 
@@ -114,12 +114,12 @@ impl Host {
         &mut self.commands[index]
     }
 
-    /// Whether nothing is inside, on the link or in the firmware, and nothing to be said.
+    /// Whether nothing is inside, on the link or in the firmware, and nothing pending.
     pub(crate) fn is_at_rest(&self, now: Time) -> bool {
         let mut first_come = self.cores.iter().chain([&self.link.down, &self.link.up]);
         first_come.all(|fifo| fifo.free_at() <= now)
             && self.commands.len() == 0
-            && self.outputs.is_empty()
+            && self.pending.is_empty()
             && self.powered
     }
 
