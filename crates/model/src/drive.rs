@@ -224,7 +224,7 @@ impl Drive {
         };
         let unit = space.base + unit as u32;
         let cached = self.cache.as_ref().and_then(|cache| cache.find(unit));
-        cached.is_some_and(|at| !self.ftl.unit(at).trimmed) || self.ftl.slot(unit).is_some()
+        cached.is_some_and(|at| !self.ftl.unit(at).trimmed) || self.ftl.ppn(unit).is_some()
     }
 
     /// Asks for what reads and writes at `sectors` will soon look at. Changes nothing but speed,
@@ -370,7 +370,7 @@ impl Drive {
         for at in 0..usize::from(operation.planes) {
             match operation.kind {
                 OperationKind::Erase => self.block_erased(operation.work_at(at)),
-                _ => self.page_programmed(operation.part_at(at), operation.slots[at]),
+                _ => self.page_programmed(operation.part_at(at), operation.ppns[at]),
             }
         }
     }

@@ -163,7 +163,7 @@ impl Drive {
         // again, if it is still there.
         for operation in self.flash.programs_under_way().collect::<Vec<_>>() {
             for at in 0..usize::from(operation.planes) {
-                self.undo_program(operation.part_at(at), operation.slots[at], keep);
+                self.undo_program(operation.part_at(at), operation.ppns[at], keep);
             }
         }
         let (kept, lost) = self.cache_at_stop(keep);

@@ -21,7 +21,7 @@ impl Drive {
         }
         if let Some(clean) = &cache.clean {
             for (unit, _) in (0..cache.parts.len()).flat_map(|part| clean.contents(part)) {
-                hold(self.ftl.slot(unit).is_some(), || {
+                hold(self.ftl.ppn(unit).is_some(), || {
                     format!("unit {unit} is clean in the cache, but not on flash")
                 })?;
                 hold(self.stays_when_clean(unit), || {

@@ -54,7 +54,7 @@ impl Drive {
     pub(crate) fn fill_cache(&mut self, work: WorkIndex) {
         let w = self.flash.work(work);
         let Token::Read { command } = w.token else { return };
-        let (page, from, sectors) = (w.slot, w.first_sector, w.sectors);
+        let (page, from, sectors) = (w.ppn, w.first_sector, w.sectors);
         let c = self.host.command(command);
         let (flow, namespace) = (c.flow, c.request.namespace.0 as usize - 1);
         if !self.ftl.namespaces()[namespace].caches_reads {
@@ -64,8 +64,8 @@ impl Drive {
         let last = c.first_unit + (from + sectors - 1) / self.shape.unit_sectors;
         for unit in first.upto(last + 1) {
             // What was overwritten or deallocated since the read began is not filled in.
-            let slot = self.ftl.slot(unit);
-            if slot.map(|slot| self.shape.page_start(slot)) != Some(page) {
+            let ppn = self.ftl.ppn(unit);
+            if ppn.map(|ppn| self.shape.page_start(ppn)) != Some(page) {
                 continue;
             }
             let overlap = self.overlap(command, unit);

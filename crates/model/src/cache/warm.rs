@@ -163,7 +163,7 @@ impl Drive {
             let unit = base + unit as u32;
             let dirty = self.cache.as_ref().and_then(|cache| cache.find(unit));
             match access.operation {
-                _ if self.ftl.slot(unit).is_none() || mask == 0 => {}
+                _ if self.ftl.ppn(unit).is_none() || mask == 0 => {}
                 Operation::Read if reads && dirty.is_none() => {
                     if let Some(cache) = &mut self.cache {
                         cache.fill(unit, mask, part);

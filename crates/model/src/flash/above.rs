@@ -73,8 +73,8 @@ pub(crate) trait Above {
     /// Whether reads of some blocks take longer than those of others.
     fn varies_reads(&self) -> bool;
 
-    /// How much longer a die is occupied by a read of the pages at `slots` for that.
-    fn longer_read(&mut self, kernel: &mut Kernel, slots: impl Iterator<Item = Ppn>) -> Span;
+    /// How much longer a die is occupied by a read of the pages at `ppns` for that.
+    fn longer_read(&mut self, kernel: &mut Kernel, ppns: impl Iterator<Item = Ppn>) -> Span;
 
     /// Whether some reads fail.
     fn spoils_reads(&self) -> bool;
@@ -90,6 +90,6 @@ pub(crate) trait Above {
 
     /// A page that is to be moved is being read, or crosses the channel: what it holds will soon be
     /// looked at.
-    fn prefetch_read(&self, slot: Ppn);
-    fn prefetch_moved(&self, slot: Ppn);
+    fn prefetch_read(&self, ppn: Ppn);
+    fn prefetch_moved(&self, ppn: Ppn);
 }

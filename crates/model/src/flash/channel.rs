@@ -390,7 +390,7 @@ impl Flash {
         let (holder, bytes) = (w.holder, w.bytes);
         let (watched, ready) = (w.watched, w.ready);
         if w.kind == WorkKind::CollectionRead {
-            above.prefetch_moved(w.slot);
+            above.prefetch_moved(w.ppn);
         }
         let observe = &mut kernel.observe;
         if watched && ready < now {

@@ -247,7 +247,7 @@ impl Flash {
         let reads = &self.queues[plane].reads;
         if self.flin.is_some() {
             // The order of reads is not that of their coming.
-            return self.is_block_read(plane, self.works[erase].slot);
+            return self.is_block_read(plane, self.works[erase].ppn);
         }
         let order = self.works[erase].order;
         reads.iter().any(|list| !list.is_empty() && self.works[list.head].order < order)

@@ -31,7 +31,7 @@ pub(crate) struct DieOperation {
     /// Reads or erases, or the first part of each plane's page: see [`DieOperation::work_at`] and
     /// [`DieOperation::part_at`].
     pub(super) items: [u32; PLANES_MAX],
-    pub(crate) slots: [Ppn; PLANES_MAX],
+    pub(crate) ppns: [Ppn; PLANES_MAX],
     /// Whether it is a part of a collection.
     pub(crate) collects: bool,
 }
@@ -44,7 +44,7 @@ impl DieOperation {
             kind,
             planes: 0,
             items: [NONE; PLANES_MAX],
-            slots: [Ppn(NONE); PLANES_MAX],
+            ppns: [Ppn(NONE); PLANES_MAX],
             collects: false,
         }
     }
@@ -80,11 +80,11 @@ impl DieOperation {
         self.planes += 1;
     }
 
-    /// Adds the program of a page that begins with the part `first`, to `slot`.
+    /// Adds the program of a page that begins with the part `first`, to `ppn`.
     #[inline(always)]
-    pub(crate) fn add_page(&mut self, first: WriteIndex, slot: Ppn) {
+    pub(crate) fn add_page(&mut self, first: WriteIndex, ppn: Ppn) {
         let at = usize::from(self.planes);
-        (self.items[at], self.slots[at]) = (first.0, slot);
+        (self.items[at], self.ppns[at]) = (first.0, ppn);
         self.planes += 1;
     }
 }

@@ -434,14 +434,14 @@ impl Flash {
     /// channel is the bottleneck, until all of them have had it.
     fn read_service(&self, work: WorkIndex, active: u64) -> Span {
         let w = &self.works[work];
-        let array = self.times.read(self.shape.page_of_slot(w.slot));
+        let array = self.times.read(self.shape.page_of_ppn(w.ppn));
         let transfer = self.times.transfer(w.bytes);
         (self.times.read_command(1) + array + transfer).max(transfer.times(active))
     }
 
     fn part_service(&self) -> Span {
         let page = self.times.program_mean + self.times.page_transfer;
-        Span::from_ps(page.as_ps() / u64::from(self.shape.slots_per_page()))
+        Span::from_ps(page.as_ps() / u64::from(self.shape.ppns_per_page()))
     }
 
     fn read_entry(&self, flin: &Flin, now: Time, work: WorkIndex) -> Entry {
@@ -468,7 +468,7 @@ impl Flash {
             OperationKind::Read => {
                 let w = &self.works[operation.work_at(0)];
                 debug_assert_eq!(w.die, die, "the first of a die's reads has left it");
-                let page = self.shape.page_of_slot(w.slot);
+                let page = self.shape.page_of_ppn(w.ppn);
                 left(w.array, self.times.read(page)) + self.times.transfer(w.bytes)
             }
             OperationKind::Program => {
@@ -590,7 +590,7 @@ impl Flash {
             return;
         }
         let Some(mut flin) = self.flin.take() else { return };
-        flin.share(holder, WRITES, die).bytes += u64::from(self.shape.slot_bytes());
+        flin.share(holder, WRITES, die).bytes += u64::from(self.shape.ppn_bytes());
         if last != WriteIndex::NONE {
             let (last, alone) = (self.part_entry(&flin, above, now, last), self.part_service());
             if flin.stays_last(WRITES, die, now, last, (part.0, holder, alone)) {
@@ -771,13 +771,13 @@ impl Flash {
         oldest.map(|(_, head)| head)
     }
 
-    /// Whether a read of the block that begins with `slot` waits in `plane`.
-    pub(super) fn is_block_read(&self, plane: Plane, slot: Ppn) -> bool {
-        let block = self.shape.block_of_slot(slot);
+    /// Whether a read of the block that begins with `ppn` waits in `plane`.
+    pub(super) fn is_block_read(&self, plane: Plane, ppn: Ppn) -> bool {
+        let block = self.shape.block_of_ppn(ppn);
         self.queues[plane].reads.iter().any(|list| {
             let mut at = list.head;
             while at != WorkIndex::NONE {
-                if self.shape.block_of_slot(self.works[at].slot) == block {
+                if self.shape.block_of_ppn(self.works[at].ppn) == block {
                     return true;
                 }
                 at = self.works[at].next();

@@ -331,22 +331,22 @@ impl Flash {
     fn reads_page_of(&self, read: Pick, operation: &DieOperation) -> bool {
         let queues = &self.queues[read.plane];
         let head = queues.reads[usize::from(read.class)].head;
-        self.programs_page(operation, self.works[head].slot)
+        self.programs_page(operation, self.works[head].ppn)
     }
 
-    fn programs_page(&self, operation: &DieOperation, slot: Ppn) -> bool {
+    fn programs_page(&self, operation: &DieOperation, ppn: Ppn) -> bool {
         operation.kind == OperationKind::Program
-            && operation.slots[..usize::from(operation.planes)].iter().any(|&first| {
-                let pages = self.shape.pages_in_program(self.shape.page_of_slot(first));
-                self.shape.slots_of_pages(first, pages).contains(&slot)
+            && operation.ppns[..usize::from(operation.planes)].iter().any(|&first| {
+                let pages = self.shape.pages_in_program(self.shape.page_of_ppn(first));
+                self.shape.ppns_of_pages(first, pages).contains(&ppn)
             })
     }
 
-    /// Whether the page at `slot` is being programmed by what its die has suspended.
+    /// Whether the page at `ppn` is being programmed by what its die has suspended.
     #[inline]
-    pub(super) fn is_being_programmed(&self, die: Die, slot: Ppn) -> bool {
+    pub(super) fn is_being_programmed(&self, die: Die, ppn: Ppn) -> bool {
         let Some(hold) = self.holds.get(die.index()) else { return false };
-        hold.suspended.as_ref().is_some_and(|held| self.programs_page(&held.operation, slot))
+        hold.suspended.as_ref().is_some_and(|held| self.programs_page(&held.operation, ppn))
     }
 
     fn suspend(&mut self, kernel: &mut Kernel, die: Die) {

@@ -113,7 +113,7 @@ impl Flash {
         let first = self.works.pop_front(list).expect("a picked read");
         let mut operation = DieOperation::new(OperationKind::Read);
         operation.add_work(first);
-        let page = self.shape.page_of_slot(self.works[first].slot);
+        let page = self.shape.page_of_ppn(self.works[first].ppn);
         if self.scheduler.multi_plane && self.dies[die].load.reads(pick.class) > 1 {
             self.join_reads(&mut operation, pick, page);
         }
@@ -136,8 +136,8 @@ impl Flash {
         kernel.observe.count().flash_reads += planes as u64;
         let mut array = self.times.read(page);
         if above.varies_reads() {
-            let slots = operation.works().map(|work| self.works[work].slot);
-            array += above.longer_read(kernel, slots);
+            let ppns = operation.works().map(|work| self.works[work].ppn);
+            array += above.longer_read(kernel, ppns);
         }
         self.occupy(kernel, die, holder, operation, command, array);
     }
@@ -183,7 +183,7 @@ impl Flash {
         w.array = kernel.now + command;
         kernel.observe.count().count_reads(w.kind, 1);
         if matches!(w.kind, WorkKind::CollectionRead | WorkKind::Copyback) {
-            above.prefetch_read(w.slot);
+            above.prefetch_read(w.ppn);
         }
         w.holder
     }
@@ -208,9 +208,9 @@ impl Flash {
                     break;
                 }
                 let w = &self.works[at];
-                if self.shape.page_of_slot(w.slot) == page
+                if self.shape.page_of_ppn(w.ppn) == page
                     && w.kind != WorkKind::Copyback
-                    && !self.is_being_programmed(die, w.slot)
+                    && !self.is_being_programmed(die, w.ppn)
                 {
                     let list = &mut self.queues[plane].reads[class];
                     self.works.unlink(list, before, at);
@@ -300,13 +300,13 @@ impl Flash {
         }
     }
 
-    /// The page that begins with the part `first` is programmed to `slot` from its die's register.
+    /// The page that begins with the part `first` is programmed to `ppn` from its die's register.
     pub(crate) fn program_copyback(
         &mut self,
         kernel: &mut Kernel,
         die: Die,
         first: WriteIndex,
-        slot: Ppn,
+        ppn: Ppn,
     ) {
         let pages = u64::from(self.shape.flash_planes);
         let counters = kernel.observe.count();
@@ -316,12 +316,12 @@ impl Flash {
         if let Some(flin) = &mut self.flin {
             flin.collected(die, 1);
         }
-        let time = self.times.program(self.shape.page_of_slot(slot));
+        let time = self.times.program(self.shape.page_of_ppn(ppn));
         let state = &mut self.dies[die];
         state.transfers = 0;
         let mut operation = DieOperation::new(OperationKind::Program);
         operation.collects = true;
-        operation.add_page(first, slot);
+        operation.add_page(first, ppn);
         state.operation = Some(operation);
         kernel.events.push(kernel.now + state.array_time(time), Event::ArrayDone { die });
     }

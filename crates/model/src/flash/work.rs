@@ -45,8 +45,8 @@ pub(crate) struct Work {
     pub(crate) plane: Plane,
     /// The plane's die; known once it is queued.
     pub(super) die: Die,
-    /// First slot of the page, or of the block.
-    pub(crate) slot: Ppn,
+    /// First PPN of the page, or of the block.
+    pub(crate) ppn: Ppn,
     pub(crate) bytes: u32,
     next: WorkIndex,
     /// Place in the order of all flash operations.
@@ -68,8 +68,8 @@ pub(crate) struct Work {
 #[derive(Clone, Copy)]
 pub(crate) struct Extent {
     pub(crate) plane: Plane,
-    /// Its first slot.
-    pub(crate) slot: Ppn,
+    /// Its first PPN.
+    pub(crate) ppn: Ppn,
     pub(crate) bytes: u32,
 }
 
@@ -84,7 +84,7 @@ impl Work {
         extent: Extent,
         created: Time,
     ) -> Work {
-        let Extent { plane, slot, bytes } = extent;
+        let Extent { plane, ppn, bytes } = extent;
         Work {
             kind,
             class,
@@ -94,7 +94,7 @@ impl Work {
             token,
             plane,
             die: Die(NONE),
-            slot,
+            ppn,
             bytes,
             next: WorkIndex::NONE,
             order: 0,
@@ -118,7 +118,7 @@ impl Work {
 
 impl Default for Work {
     fn default() -> Self {
-        let extent = Extent { plane: Plane(0), slot: Ppn(0), bytes: 0 };
+        let extent = Extent { plane: Plane(0), ppn: Ppn(0), bytes: 0 };
         Work::new(WorkKind::Erase, 0, 0, Token::Erase { block: Block::NONE }, extent, Time::ZERO)
     }
 }

@@ -136,8 +136,8 @@ impl Above for Ftl {
     }
 
     #[cold]
-    fn longer_read(&mut self, kernel: &mut Kernel, slots: impl Iterator<Item = Ppn>) -> Span {
-        self.retries_of(kernel, slots)
+    fn longer_read(&mut self, kernel: &mut Kernel, ppns: impl Iterator<Item = Ppn>) -> Span {
+        self.retries_of(kernel, ppns)
     }
 
     #[inline(always)]
@@ -150,10 +150,10 @@ impl Above for Ftl {
         if work.failed {
             return false;
         }
-        let (slot, table) = (work.slot, &self.mapping.table);
+        let (ppn, table) = (work.ppn, &self.mapping.table);
         let units = self.shape.units_per_page;
         let fails = self.faults.strikes(MediaOperation::Read, |first, last| {
-            slot.run(units).any(|slot| match table.written(slot) {
+            ppn.run(units).any(|ppn| match table.written(ppn) {
                 Some(Content::Unit(unit)) => (first..=last).contains(&unit),
                 _ => false,
             })
@@ -181,13 +181,13 @@ impl Above for Ftl {
     }
 
     #[inline(always)]
-    fn prefetch_read(&self, slot: Ppn) {
-        self.mapping.table.prefetch_slot(slot);
+    fn prefetch_read(&self, ppn: Ppn) {
+        self.mapping.table.prefetch_ppn(ppn);
     }
 
     #[inline(always)]
-    fn prefetch_moved(&self, slot: Ppn) {
-        self.mapping.table.prefetch_content(slot);
+    fn prefetch_moved(&self, ppn: Ppn) {
+        self.mapping.table.prefetch_content(ppn);
     }
 }
 

@@ -25,28 +25,28 @@ impl Ftl {
         let table = &self.mapping.table;
         let mut valid = vec![0u32; (self.shape.planes * self.shape.blocks_per_plane) as usize];
         for unit in Lpn(0).run(table.units()) {
-            let Some(slot) = table.slot(unit) else { continue };
-            hold(table.written(slot) == Some(Content::Unit(unit)), || {
-                format!("unit {unit} is mapped to slot {slot}, which holds something else")
+            let Some(ppn) = table.ppn(unit) else { continue };
+            hold(table.written(ppn) == Some(Content::Unit(unit)), || {
+                format!("unit {unit} is mapped to slot {ppn}, which holds something else")
             })?;
-            let plane = self.shape.plane_of_slot(slot);
+            let plane = self.shape.plane_of_ppn(ppn);
             let fits = match placement {
                 Placement::Static => plane == self.plane_of(Content::Unit(unit)),
                 _ => self.space_of(unit).planes.contains(&plane),
             };
-            hold(fits, || format!("unit {unit} is in slot {slot} of plane {plane}"))?;
+            hold(fits, || format!("unit {unit} is in slot {ppn} of plane {plane}"))?;
             let home = || self.home_of(Content::Unit(unit));
-            hold(self.scheme.may_hold(slot, home), || {
-                format!("unit {unit} with place {} is in slot {slot}", home())
+            hold(self.scheme.may_hold(ppn, home), || {
+                format!("unit {unit} with place {} is in slot {ppn}", home())
             })?;
-            valid[self.shape.block_of_slot(slot)] += 1;
+            valid[self.shape.block_of_ppn(ppn)] += 1;
         }
         for page in 0..table.translation_pages() {
-            let Some(slot) = table.translation_slot(page) else { continue };
-            hold(table.written(slot) == Some(Content::TranslationPage(page)), || {
-                format!("translation page {page} is not in its slot {slot}")
+            let Some(ppn) = table.translation_ppn(page) else { continue };
+            hold(table.written(ppn) == Some(Content::TranslationPage(page)), || {
+                format!("translation page {page} is not in its slot {ppn}")
             })?;
-            valid[self.shape.block_of_slot(slot)] += self.shape.units_per_page;
+            valid[self.shape.block_of_ppn(ppn)] += self.shape.units_per_page;
         }
         if placement != Placement::Static {
             for (plane, blocks) in valid.chunks(self.shape.blocks_per_plane as usize).enumerate() {
@@ -88,10 +88,10 @@ impl Ftl {
                 }
                 seen[within(frontier.block)] += 1;
                 let used = frontier.next_page * self.shape.units_per_page;
-                let slots = self.shape.first_slot_of_block(frontier.block);
-                let mut left = (slots + used).run(self.shape.units_per_block - used);
-                if let Some(slot) = left.find(|&it| table.content(it).is_some()) {
-                    return Err(BrokenInvariant(format!("slot {slot} holds data too early")));
+                let ppns = self.shape.first_ppn_of_block(frontier.block);
+                let mut left = (ppns + used).run(self.shape.units_per_block - used);
+                if let Some(ppn) = left.find(|&it| table.content(it).is_some()) {
+                    return Err(BrokenInvariant(format!("slot {ppn} holds data too early")));
                 }
             }
             for block in self.scheme.blocks_taken(plane) {
@@ -107,8 +107,7 @@ impl Ftl {
                 format!("plane {plane} has moved units, but collects nothing")
             })?;
             for &unit in &collection.moved {
-                let stays =
-                    table.slot(unit).is_some_and(|it| self.shape.block_of_slot(it) == victim);
+                let stays = table.ppn(unit).is_some_and(|it| self.shape.block_of_ppn(it) == victim);
                 hold(!stays, || format!("unit {unit} was moved, but is in block {victim}"))?;
             }
             for &block in &self.blocks.retired {

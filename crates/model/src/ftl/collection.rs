@@ -64,7 +64,7 @@ impl Default for PlaneState {
 pub(crate) struct Collection {
     /// The block, or `NONE`.
     pub(crate) victim: Block,
-    /// First slots of its pages that held something valid, to be read from the end.
+    /// First PPNs of its pages that held something valid, to be read from the end.
     pages: Vec<Ppn>,
     /// Pages being read, units waiting or being programmed.
     reading: u32,
@@ -141,10 +141,10 @@ impl Collection {
 }
 
 impl Ftl {
-    /// Pages of collected units are being programmed at `slots`.
-    pub(super) fn pages_moved(&mut self, slots: &[Ppn]) {
-        for &slot in slots {
-            let plane = self.shape.plane_of_slot(slot);
+    /// Pages of collected units are being programmed at `ppns`.
+    pub(super) fn pages_moved(&mut self, ppns: &[Ppn]) {
+        for &ppn in ppns {
+            let plane = self.shape.plane_of_ppn(ppn);
             let due = &mut self.planes[plane].collection.due;
             *due = due.saturating_sub(MOVE);
         }
@@ -270,19 +270,19 @@ impl Drive {
     pub(crate) fn collect_block(&mut self, plane: Plane, victim: Block) {
         let mut pages = std::mem::take(&mut self.ftl.planes[plane].collection.pages);
         let units_per_page = self.shape.units_per_page;
-        let first = self.shape.first_slot_of_block(victim);
+        let first = self.shape.first_ppn_of_block(victim);
         if self.ftl.blocks.valid(victim) > 0 {
             for page in (0..self.shape.pages_per_block).rev() {
-                let slot = first + page * units_per_page;
+                let ppn = first + page * units_per_page;
                 self.ftl
                     .mapping
                     .table
-                    .prefetch_content(Ppn(slot.0.wrapping_sub(PAGES_AHEAD * units_per_page)));
-                let valid = slot
+                    .prefetch_content(Ppn(ppn.0.wrapping_sub(PAGES_AHEAD * units_per_page)));
+                let valid = ppn
                     .run(units_per_page)
-                    .any(|slot| self.ftl.mapping.table.content(slot).is_some());
+                    .any(|ppn| self.ftl.mapping.table.content(ppn).is_some());
                 if valid {
-                    pages.push(slot);
+                    pages.push(ppn);
                 }
             }
         }
@@ -336,13 +336,13 @@ impl Drive {
         let units_per_page = self.shape.units_per_page;
         loop {
             let collection = &mut self.ftl.planes[plane].collection;
-            let Some(slot) = collection.pages.pop() else { break };
+            let Some(ppn) = collection.pages.pop() else { break };
             if let Some(&next) = collection.pages.last() {
                 self.ftl.mapping.table.prefetch_content(next);
             }
             let mut bytes = 0;
-            for slot in slot.run(units_per_page) {
-                bytes += match self.ftl.mapping.table.content(slot) {
+            for ppn in ppn.run(units_per_page) {
+                bytes += match self.ftl.mapping.table.content(ppn) {
                     Some(Content::Unit(_)) => self.shape.unit_bytes,
                     Some(Content::TranslationPage(_)) => self.shape.page_bytes,
                     None => 0,
@@ -356,7 +356,7 @@ impl Drive {
                 false => (WorkKind::CollectionRead, bytes),
             };
             self.ftl.planes[plane].collection.reading += 1;
-            self.ask_collection(kind, Token::Collect { plane }, Extent { plane, slot, bytes });
+            self.ask_collection(kind, Token::Collect { plane }, Extent { plane, ppn, bytes });
             if !self.may_collect_more(plane) {
                 return;
             }
@@ -376,8 +376,8 @@ impl Drive {
             collection.erasing = true;
             let victim = collection.victim;
             self.tables_follow(plane);
-            let slot = self.shape.first_slot_of_block(victim);
-            let extent = Extent { plane, slot, bytes: 0 };
+            let ppn = self.shape.first_ppn_of_block(victim);
+            let extent = Extent { plane, ppn, bytes: 0 };
             self.ask_collection(WorkKind::Erase, Token::Erase { block: victim }, extent);
         } else if collection.units > 0 {
             // The last page may be programmed without being full.
@@ -408,19 +408,19 @@ impl Drive {
 
     /// A page of the victim has been read: what is still valid goes to the collected
     /// pages' open block.
-    pub(crate) fn page_collected(&mut self, plane: Plane, slot: Ppn) {
+    pub(crate) fn page_collected(&mut self, plane: Plane, ppn: Ppn) {
         let collection = &mut self.ftl.planes[plane].collection;
         collection.reading -= 1;
         if collection.broken {
             return self.collect_on(plane);
         }
-        for slot in slot.run(self.shape.units_per_page) {
-            let Some(content) = self.ftl.mapping.table.content(slot) else { continue };
+        for ppn in ppn.run(self.shape.units_per_page) {
+            let Some(content) = self.ftl.mapping.table.content(ppn) else { continue };
             let hot = self.ftl.is_hot(content);
             let unit = self.ftl.units.insert_any();
             let u = &mut self.ftl.units[unit];
             *u = WriteUnit::new(content, CLASS_COLLECTION, GARBAGE_COLLECTION, self.kernel.now);
-            (u.from, u.hot) = (slot, hot);
+            (u.from, u.hot) = (ppn, hot);
             self.ftl.planes[plane].collection.units += 1;
             self.enqueue_unit(unit, plane);
         }
@@ -435,7 +435,7 @@ impl Drive {
         collection.reading -= 1;
         let units_per_page = self.shape.units_per_page;
         let valid =
-            from.run(units_per_page).any(|slot| self.ftl.mapping.table.content(slot).is_some());
+            from.run(units_per_page).any(|ppn| self.ftl.mapping.table.content(ppn).is_some());
         let stream = self.ftl.stream_of_copyback(from);
         let room = self.ftl.blocks.can_program(plane, stream);
         let collection = &mut self.ftl.planes[plane].collection;
@@ -452,10 +452,10 @@ impl Drive {
         let now = self.kernel.now;
         let mut units = List::EMPTY;
         let mut count = 0;
-        for slot in from.run(units_per_page) {
-            let Some(content) = self.ftl.mapping.table.content(slot) else { continue };
+        for ppn in from.run(units_per_page) {
+            let Some(content) = self.ftl.mapping.table.content(ppn) else { continue };
             let unit = self.ftl.units.insert(WriteUnit {
-                from: slot,
+                from: ppn,
                 plane,
                 started: now,
                 array: now,
@@ -467,7 +467,7 @@ impl Drive {
             count += 1;
         }
         for place in count..units_per_page {
-            self.ftl.mapping.table.clear_slot(to + place);
+            self.ftl.mapping.table.clear_ppn(to + place);
         }
         self.ftl.planes[plane].collection.units += count;
         self.flash.program_copyback(&mut self.kernel, die, units.head, to);
@@ -484,7 +484,7 @@ impl Drive {
     /// The victim has been erased.
     pub(crate) fn block_erased(&mut self, work: WorkIndex) {
         let w = self.flash.work(work);
-        let (plane, block) = (w.plane, self.shape.block_of_slot(w.slot));
+        let (plane, block) = (w.plane, self.shape.block_of_ppn(w.ppn));
         self.flash.give_back(work);
         let failed = self.ftl.faults.any_erases
             && self.ftl.faults.strikes(MediaOperation::Erase, |_, _| false);

@@ -70,13 +70,13 @@ impl Ftl {
         }
     }
 
-    /// Where the page at `slot`, which is moved as it is, belongs: with most of its units.
-    pub(crate) fn stream_of_copyback(&self, slot: Ppn) -> Stream {
+    /// Where the page at `ppn`, which is moved as it is, belongs: with most of its units.
+    pub(crate) fn stream_of_copyback(&self, ppn: Ppn) -> Stream {
         if self.hotness.is_none() {
             return Stream::Collected;
         }
-        let units = slot.run(self.shape.units_per_page);
-        let valid = units.filter_map(|slot| self.mapping.table.content(slot));
+        let units = ppn.run(self.shape.units_per_page);
+        let valid = units.filter_map(|ppn| self.mapping.table.content(ppn));
         let (hot, cold): (Vec<Content>, Vec<Content>) = valid.partition(|&it| self.is_hot(it));
         if hot.len() > cold.len() { Stream::HotCollected } else { Stream::Collected }
     }

@@ -236,8 +236,8 @@ impl Ftl {
 
     /// Where a unit is on flash.
     #[inline]
-    pub(crate) fn slot(&self, unit: Lpn) -> Option<Ppn> {
-        self.mapping.table.slot(unit)
+    pub(crate) fn ppn(&self, unit: Lpn) -> Option<Ppn> {
+        self.mapping.table.ppn(unit)
     }
 
     /// Mapping units of all namespaces.
@@ -302,8 +302,8 @@ impl Ftl {
     /// it is.
     #[inline]
     pub(crate) fn prefetch_valid(&self, unit: Lpn) {
-        if let Some(slot) = self.slot(unit) {
-            self.blocks.prefetch_valid(self.shape.block_of_slot(slot));
+        if let Some(ppn) = self.ppn(unit) {
+            self.blocks.prefetch_valid(self.shape.block_of_ppn(ppn));
         }
     }
 
@@ -318,8 +318,8 @@ impl Ftl {
     pub(crate) fn prefetch_reads(&self, units: impl Iterator<Item = Lpn> + Clone) {
         self.prefetch_cached(units.clone());
         if self.worn_reads.is_some() {
-            for slot in units.filter_map(|unit| self.slot(unit)) {
-                self.blocks.prefetch_erases(self.shape.block_of_slot(slot));
+            for ppn in units.filter_map(|unit| self.ppn(unit)) {
+                self.blocks.prefetch_erases(self.shape.block_of_ppn(ppn));
             }
         }
     }

@@ -56,7 +56,7 @@ impl Ftl {
         self.next_page_otherwise(plane, class, stream)
     }
 
-    /// Where something goes in a program whose first `used` slots are taken, and the slots
+    /// Where something goes in a program whose first `used` places are taken, and the places
     /// that are taken then: a translation page has a page of its own.
     #[inline]
     pub(crate) fn place_in_program(&self, content: Content, used: u32) -> (u32, u32) {
@@ -159,7 +159,7 @@ impl Drive {
             }
         }
         if class == CLASS_COLLECTION && self.ftl.paced {
-            self.ftl.pages_moved(&operation.slots[..planes]);
+            self.ftl.pages_moved(&operation.ppns[..planes]);
         }
         let program = Program { class, holder, pages, page, command };
         self.flash.program(&mut self.kernel, &self.ftl, die, operation, program);
@@ -186,11 +186,11 @@ impl Drive {
             false => self.take_units(plane, class, capacity),
         };
         if count > 0 {
-            let slot = match self.ftl.plain_programs {
+            let ppn = match self.ftl.plain_programs {
                 true => self.ftl.blocks.take_page(plane, stream),
                 false => self.ftl.take_pages(plane, class, stream, chosen.head, pages),
             };
-            filling.operation.add_page(chosen.head, slot);
+            filling.operation.add_page(chosen.head, ppn);
             let first = &self.ftl.units[chosen.head];
             filling.holder.get_or_insert(first.holder);
             let whole_page = matches!(first.content, Content::TranslationPage(_));
@@ -199,15 +199,15 @@ impl Drive {
                 let mut unit = chosen.head;
                 for at in 0..count {
                     let rest = self.charge_unit_wait(unit, place);
-                    self.map_unit(unit, slot + at, rest);
+                    self.map_unit(unit, ppn + at, rest);
                     unit = self.ftl.units[unit].next();
                 }
                 // The rest of the page stays empty.
                 for place in count..self.shape.units_per_page {
-                    self.ftl.mapping.table.clear_slot(slot + place);
+                    self.ftl.mapping.table.clear_ppn(ppn + place);
                 }
             } else {
-                self.map_word_line(chosen.head, place, slot, capacity);
+                self.map_word_line(chosen.head, place, ppn, capacity);
             }
             if stream.is_host() && !whole_page {
                 self.kernel.observe.count().padded_units += u64::from(capacity - count);
@@ -299,13 +299,13 @@ impl Drive {
         None
     }
 
-    /// Maps units to their places in the pages from `slot` on.
+    /// Maps units to their places in the pages from `ppn` on.
     #[inline(never)]
     fn map_word_line(
         &mut self,
         first: WriteIndex,
         waited_for: LaneAndChannel,
-        slot: Ppn,
+        ppn: Ppn,
         capacity: u32,
     ) {
         let (mut unit, mut used, mut filled) = (first, 0, 0);
@@ -313,15 +313,15 @@ impl Drive {
             let rest = self.charge_unit_wait(unit, waited_for);
             let (place, after) = self.ftl.place_in_program(self.ftl.units[unit].content, used);
             for place in filled..place {
-                self.ftl.mapping.table.clear_slot(slot + place);
+                self.ftl.mapping.table.clear_ppn(ppn + place);
             }
-            self.map_unit(unit, slot + place, rest);
+            self.map_unit(unit, ppn + place, rest);
             (filled, used) = (place + 1, after);
             unit = self.ftl.units[unit].next();
         }
         // The rest stays empty.
         for place in filled..capacity {
-            self.ftl.mapping.table.clear_slot(slot + place);
+            self.ftl.mapping.table.clear_ppn(ppn + place);
         }
     }
 }

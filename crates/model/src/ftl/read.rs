@@ -41,36 +41,36 @@ impl Drive {
         last: WorkIndex,
     ) -> WorkIndex {
         let overlap = self.overlap(command, unit);
-        let slot = match self.ftl.mapping.table.slot(unit) {
-            Some(slot) => slot,
+        let ppn = match self.ftl.mapping.table.ppn(unit) {
+            Some(ppn) => ppn,
             None => match self.config.mapping.unmapped_reads {
                 UnmappedReads::Zeroes => {
                     self.send_piece(command, overlap.first_sector, overlap.sectors);
                     return last;
                 }
                 UnmappedReads::Allocate => {
-                    let Some(slot) = self.allocate_for_read(unit) else { return last };
-                    slot
+                    let Some(ppn) = self.allocate_for_read(unit) else { return last };
+                    ppn
                 }
             },
         };
-        let page = self.shape.page_start(slot);
+        let page = self.shape.page_start(ppn);
         let bytes = overlap.sectors * 512;
         // The flash counts sectors from the first unit's start.
         let c = self.host.command_mut(command);
         let first_sector = c.into_first + overlap.first_sector;
         if last != WorkIndex::NONE {
             let w = self.flash.work_mut(last);
-            if w.slot == page && w.first_sector + w.sectors == first_sector {
+            if w.ppn == page && w.first_sector + w.sectors == first_sector {
                 w.bytes += bytes;
                 w.sectors += overlap.sectors;
                 return last;
             }
         }
-        let plane = self.shape.plane_of_slot(slot);
+        let plane = self.shape.plane_of_ppn(ppn);
         c.parts += 1;
         let (holder, class, created) = (c.flow, c.class, c.mark);
-        let extent = Extent { plane, slot: page, bytes };
+        let extent = Extent { plane, ppn: page, bytes };
         let token = Token::Read { command };
         let (work, w) = self.flash.new_work();
         *w = Work::new(WorkKind::HostRead, class, holder, token, extent, created);
@@ -91,22 +91,22 @@ impl Drive {
         let plane = self.ftl.plane_of(Content::Unit(unit));
         let base = self.ftl.space_of(unit).base;
         let namespace = self.ftl.namespaces.iter().position(|space| space.base == base)?;
-        let slot = self.ftl.blocks.take_page_for_read(plane, namespace)?;
-        self.ftl.mapping.table.map(Content::Unit(unit), slot);
+        let ppn = self.ftl.blocks.take_page_for_read(plane, namespace)?;
+        self.ftl.mapping.table.map(Content::Unit(unit), ppn);
         for other in 1..self.shape.units_per_page {
-            self.ftl.mapping.table.clear_slot(slot + other);
+            self.ftl.mapping.table.clear_ppn(ppn + other);
         }
-        self.ftl.blocks.add_valid(self.shape.block_of_slot(slot), 1);
+        self.ftl.blocks.add_valid(self.shape.block_of_ppn(ppn), 1);
         self.mapping_changed(unit);
         self.collect_if_needed(plane);
-        Some(slot)
+        Some(ppn)
     }
 
     /// The data of a read has left its die.
     #[inline(always)]
     pub(crate) fn read_done(&mut self, work: WorkIndex) {
         let w = self.flash.work(work);
-        let slot = w.slot;
+        let ppn = w.ppn;
         match w.token {
             Token::Read { command } => {
                 let sectors = w.sectors;
@@ -134,7 +134,7 @@ impl Drive {
             }
             Token::Collect { plane } => {
                 self.flash.give_back(work);
-                self.moved_page_read(plane, slot);
+                self.moved_page_read(plane, ppn);
             }
             Token::Load { page } => {
                 self.flash.give_back(work);
@@ -182,16 +182,16 @@ impl Drive {
     }
 
     /// Reads what a partly written unit lacks.
-    pub(crate) fn read_rest(&mut self, unit: WriteIndex, slot: Ppn) {
+    pub(crate) fn read_rest(&mut self, unit: WriteIndex, ppn: Ppn) {
         let u = &mut self.ftl.units[unit];
         u.state = UnitState::Merging;
         let granules = 64 - u.mask.count_zeros();
         let bits = self.shape.unit_sectors.min(64);
         let missing = self.shape.unit_bytes / bits * (bits - granules.min(bits));
-        let page = self.shape.page_start(slot);
-        let plane = self.shape.plane_of_slot(slot);
+        let page = self.shape.page_start(ppn);
+        let plane = self.shape.plane_of_ppn(ppn);
         let holder = if u.holder == GARBAGE_COLLECTION { GARBAGE_COLLECTION } else { u.holder };
-        let extent = Extent { plane, slot: page, bytes: missing.max(512) };
+        let extent = Extent { plane, ppn: page, bytes: missing.max(512) };
         let (class, token) = (u.class.max(CLASS_HOST), Token::Rest { unit });
         self.ask_flash(WorkKind::RestRead, class, holder, token, extent);
     }

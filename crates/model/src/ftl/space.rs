@@ -1,8 +1,8 @@
-//! Addresses: namespaces, logical units and the planes they belong to, physical slots.
+//! Addresses: namespaces, logical units and the planes they belong to, places on flash.
 //!
 //! A *unit* is what one mapping entry covers. Logical units of all namespaces are numbered
-//! through; physical units are *slots*, numbered by plane, block, page and place in the
-//! page. A logical unit belongs to one plane for ever: units of one page's worth are spread
+//! through by their LPN ([`Lpn`]); their places on flash by the PPN ([`Ppn`]): by plane, block,
+//! page and place in the page. A logical unit belongs to one plane for ever: units of one page's worth are spread
 //! over the namespace's planes in the order of [`PlaneOrder`](crate::config::PlaneOrder)
 //! (static allocation).
 //!
@@ -82,11 +82,11 @@ impl Shape {
         }
     }
 
-    /// The first slot of the page that `slot` is in.
+    /// The first PPN of the page that `ppn` is in.
     #[inline]
-    pub(crate) fn page_start(&self, slot: Ppn) -> Ppn {
+    pub(crate) fn page_start(&self, ppn: Ppn) -> Ppn {
         // Blocks and planes hold whole pages, and a page a power of two of units.
-        Ppn(slot.0 & !(self.units_per_page - 1))
+        Ppn(ppn.0 & !(self.units_per_page - 1))
     }
 
     /// Units that `sectors` sectors fill, and the sectors left over.
@@ -100,7 +100,7 @@ impl Shape {
         }
     }
 
-    pub(crate) fn slots(&self) -> usize {
+    pub(crate) fn ppns(&self) -> usize {
         self.planes as usize * self.units_per_plane as usize
     }
 
@@ -121,8 +121,8 @@ impl Shape {
     }
 
     #[inline]
-    pub(crate) fn plane_of_slot(&self, slot: Ppn) -> Plane {
-        Plane(self.by_plane.divide(slot.0))
+    pub(crate) fn plane_of_ppn(&self, ppn: Ppn) -> Plane {
+        Plane(self.by_plane.divide(ppn.0))
     }
 
     /// Pages that so many units fill, the last perhaps in part.
@@ -141,38 +141,38 @@ impl Shape {
         }
     }
 
-    /// Slots of a page, and the bytes of one.
+    /// Places for units in a page, and the bytes of one.
     #[inline]
-    pub(crate) fn slots_per_page(&self) -> u32 {
+    pub(crate) fn ppns_per_page(&self) -> u32 {
         self.units_per_page
     }
 
     #[inline]
-    pub(crate) fn slot_bytes(&self) -> u32 {
+    pub(crate) fn ppn_bytes(&self) -> u32 {
         self.unit_bytes
     }
 
-    /// The slots of `pages` pages that begin with `first`.
+    /// The PPNs of `pages` pages that begin with `first`.
     #[inline]
-    pub(crate) fn slots_of_pages(&self, first: Ppn, pages: u32) -> std::ops::Range<Ppn> {
+    pub(crate) fn ppns_of_pages(&self, first: Ppn, pages: u32) -> std::ops::Range<Ppn> {
         first..first + self.units_per_page * pages
     }
 
     /// Index of a block among all of the drive.
     #[inline]
-    pub(crate) fn block_of_slot(&self, slot: Ppn) -> Block {
-        Block(self.by_block.divide(slot.0))
+    pub(crate) fn block_of_ppn(&self, ppn: Ppn) -> Block {
+        Block(self.by_block.divide(ppn.0))
     }
 
     /// The page within its block.
     #[inline]
-    pub(crate) fn page_of_slot(&self, slot: Ppn) -> u32 {
-        let within = slot.0 - self.block_of_slot(slot).0 * self.units_per_block;
+    pub(crate) fn page_of_ppn(&self, ppn: Ppn) -> u32 {
+        let within = ppn.0 - self.block_of_ppn(ppn).0 * self.units_per_block;
         within >> self.units_per_page.trailing_zeros()
     }
 
     #[inline]
-    pub(crate) fn first_slot_of_block(&self, block: Block) -> Ppn {
+    pub(crate) fn first_ppn_of_block(&self, block: Block) -> Ppn {
         Ppn(block.0 * self.units_per_block)
     }
 
@@ -251,7 +251,7 @@ impl NamespaceSpace {
         self.planes[(group % self.planes.len() as u32) as usize]
     }
 
-    /// The slot of a unit counted from the namespace's start that is a page and has its place
+    /// The PPN of a unit counted from the namespace's start that is a page and has its place
     /// for ever.
     pub(crate) fn home_of(&self, unit: u32, shape: &Shape) -> Ppn {
         let planes = self.planes.len() as u32;

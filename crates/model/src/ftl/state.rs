@@ -81,7 +81,7 @@ impl Ftl {
     /// Writes where everything is, and which planes take no more.
     pub(crate) fn save_tables(&mut self, out: &mut Writer<'_>) {
         let table = &self.mapping.table;
-        out.number(self.shape.slots() as u64);
+        out.number(self.shape.ppns() as u64);
         out.number(table.units().into());
         out.number(table.translation_pages().into());
         table.save(out);
@@ -120,7 +120,7 @@ impl Ftl {
     pub(crate) fn restore_tables(&mut self, input: &mut Reader<'_>) -> Result<(), StateError> {
         let table = &self.mapping.table;
         for (what, here) in [
-            ("places on flash", self.shape.slots() as u64),
+            ("places on flash", self.shape.ppns() as u64),
             ("mapping units", table.units().into()),
             ("translation pages", table.translation_pages().into()),
         ] {

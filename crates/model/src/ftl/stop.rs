@@ -45,9 +45,9 @@ impl Ftl {
             // Its collection goes on with the same block.
             Keep::Everything => {
                 let victim = stopped.victim;
-                let block = |slot| self.shape.block_of_slot(slot);
-                let slot = |unit| self.mapping.table.slot(unit);
-                let has_left = |unit| slot(unit).is_none_or(|slot| block(slot) != victim);
+                let block = |ppn| self.shape.block_of_ppn(ppn);
+                let ppn = |unit| self.mapping.table.ppn(unit);
+                let has_left = |unit| ppn(unit).is_none_or(|ppn| block(ppn) != victim);
                 self.planes[plane].collection = stopped.stop(has_left);
             }
             Keep::Flash | Keep::WriteCache => {
@@ -110,13 +110,13 @@ impl Drive {
 
     /// The pages of a program that never finished hold nothing. What was rewritten in the cache
     /// meanwhile has later data, which are dealt with there.
-    pub(crate) fn undo_program(&mut self, first: WriteIndex, slot: Ppn, keep: Keep) {
+    pub(crate) fn undo_program(&mut self, first: WriteIndex, ppn: Ppn, keep: Keep) {
         let (mut at, mut used) = (first, 0);
         while at != WriteIndex::NONE {
             let u = &self.ftl.units[at];
             let place;
             (place, used) = self.ftl.place_in_program(u.content, used);
-            let place = slot + place;
+            let place = ppn + place;
             let (content, before, next) = (u.content, u.before.checked_sub(1).map(Ppn), u.next());
             let weight = match content {
                 Content::Unit(_) => 1,
@@ -125,15 +125,15 @@ impl Drive {
             if self.ftl.scheme.is_in_place() {
                 self.undo_overwrite(at, content, place, before, keep);
             } else if self.ftl.mapping.table.content(place) == Some(content) {
-                self.ftl.blocks.remove_valid(self.shape.block_of_slot(place), weight);
+                self.ftl.blocks.remove_valid(self.shape.block_of_ppn(place), weight);
                 // The old copy counts unless its block has been erased or used again.
                 let old = before.filter(|&old| {
                     self.ftl.mapping.table.written(old) == Some(content)
-                        && !self.ftl.blocks.is_free(self.shape.block_of_slot(old))
+                        && !self.ftl.blocks.is_free(self.shape.block_of_ppn(old))
                 });
                 self.ftl.mapping.table.restore(content, old);
                 if let Some(old) = old {
-                    self.ftl.blocks.add_valid(self.shape.block_of_slot(old), weight);
+                    self.ftl.blocks.add_valid(self.shape.block_of_ppn(old), weight);
                 }
                 if let Content::Unit(unit) = content
                     && self.ftl.units[at].from == Ppn::NONE
@@ -144,9 +144,9 @@ impl Drive {
                 }
             }
             if !self.ftl.scheme.is_in_place() {
-                self.ftl.mapping.table.clear_slot(place);
+                self.ftl.mapping.table.clear_ppn(place);
             }
-            self.ftl.scheme.spoil(self.shape.block_of_slot(place));
+            self.ftl.scheme.spoil(self.shape.block_of_ppn(place));
             at = next;
         }
     }
@@ -162,7 +162,7 @@ impl Drive {
     ) {
         if let Content::Unit(unit) = content {
             if before.is_none() && self.ftl.mapping.table.unmap(unit).is_some() {
-                self.ftl.blocks.remove_valid(self.shape.block_of_slot(place), 1);
+                self.ftl.blocks.remove_valid(self.shape.block_of_ppn(place), 1);
             }
             if !self.ftl.units[at].rewritten && !self.is_kept(at, keep) {
                 self.lose(unit, self.ftl.units[at].created);

@@ -62,9 +62,9 @@ pub(crate) struct WriteUnit {
     pub(crate) epoch: u32,
     /// Epoch of the rewrite, if `rewritten`.
     pub(crate) rewrite_epoch: u32,
-    /// Slot that a collected unit came from, or where the program went.
+    /// PPN that a collected unit came from, or where the program went.
     pub(crate) from: Ppn,
-    /// Slot before this program, plus one, for power cuts.
+    /// PPN before this program, plus one, for power cuts.
     pub(crate) before: u32,
     pub(crate) order: u64,
     /// The plane in whose queue it is, or was last.

@@ -18,12 +18,12 @@ impl Ftl {
     pub(super) fn retries_of(
         &mut self,
         kernel: &mut Kernel,
-        slots: impl Iterator<Item = Ppn>,
+        ppns: impl Iterator<Item = Ppn>,
     ) -> Span {
         let Some(reads) = &self.worn_reads else { return Span::ZERO };
         let mut most = 0;
-        for slot in slots {
-            let block = self.shape.block_of_slot(slot);
+        for ppn in ppns {
+            let block = self.shape.block_of_ppn(ppn);
             let mean = reads.retries.at(self.blocks.erases[block]);
             let share = (self.retries.next_u64() >> 11) as f64 / (1u64 << 53) as f64;
             let whole = mean as u64;
@@ -136,7 +136,7 @@ impl Drive {
     /// A page has crossed the channel, and is decoded.
     #[cold]
     pub(crate) fn decode(&mut self, work: WorkIndex) {
-        let block = self.shape.block_of_slot(self.flash.work(work).slot);
+        let block = self.shape.block_of_ppn(self.flash.work(work).ppn);
         let erases = self.ftl.blocks.erases[block];
         let time = self.ftl.worn_reads.as_ref().map_or(Span::ZERO, |reads| reads.decode.at(erases));
         if time.is_zero() {

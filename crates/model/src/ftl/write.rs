@@ -21,9 +21,9 @@ impl Ftl {
         let u = &self.units[at];
         if u.holder == GARBAGE_COLLECTION && u.from != Ppn::NONE {
             return match u.content {
-                Content::Unit(unit) => self.mapping.table.slot(unit) != Some(u.from),
+                Content::Unit(unit) => self.mapping.table.ppn(unit) != Some(u.from),
                 Content::TranslationPage(page) => {
-                    self.mapping.table.translation_slot(page) != Some(u.from)
+                    self.mapping.table.translation_ppn(page) != Some(u.from)
                 }
             };
         }
@@ -50,12 +50,12 @@ impl Drive {
         let u = &self.ftl.units[at];
         let Content::Unit(unit) = u.content else { return };
         if u.mask != u64::MAX {
-            if let Some(slot) = self.ftl.mapping.table.slot(unit) {
+            if let Some(ppn) = self.ftl.mapping.table.ppn(unit) {
                 if self.ftl.scheme.is_in_place() {
                     // Only what changes is written.
                     return self.queue_unit(at);
                 }
-                return self.read_rest(at, slot);
+                return self.read_rest(at, ppn);
             }
             // What was never written reads as zeros.
             self.ftl.units[at].mask = u64::MAX;
@@ -87,7 +87,7 @@ impl Drive {
         let u = &self.ftl.units[at];
         let plane = u.plane;
         if u.holder == GARBAGE_COLLECTION && u.from != Ppn::NONE {
-            let plane = self.shape.plane_of_slot(u.from);
+            let plane = self.shape.plane_of_ppn(u.from);
             self.ftl.units.remove(at);
             self.moved_unit_done(plane);
         } else if u.trimmed {
@@ -101,9 +101,9 @@ impl Drive {
         self.first_to_program_changed(plane);
     }
 
-    /// A unit's program starts: its data will be at `slot`.
+    /// A unit's program starts: its data will be at `ppn`.
     #[inline(always)]
-    pub(crate) fn map_unit(&mut self, at: WriteIndex, slot: Ppn, block_wait: Span) {
+    pub(crate) fn map_unit(&mut self, at: WriteIndex, ppn: Ppn, block_wait: Span) {
         let u = &mut self.ftl.units[at];
         u.block_wait = block_wait;
         u.state = UnitState::Programming;
@@ -112,11 +112,11 @@ impl Drive {
             Content::Unit(_) => 1,
             Content::TranslationPage(_) => self.shape.units_per_page,
         };
-        let before = self.ftl.mapping.table.map(content, slot);
+        let before = self.ftl.mapping.table.map(content, ppn);
         if let Some(before) = before {
-            self.ftl.blocks.remove_valid(self.shape.block_of_slot(before), weight);
+            self.ftl.blocks.remove_valid(self.shape.block_of_ppn(before), weight);
         }
-        self.ftl.blocks.add_valid(self.shape.block_of_slot(slot), weight);
+        self.ftl.blocks.add_valid(self.shape.block_of_ppn(ppn), weight);
         let u = &mut self.ftl.units[at];
         u.before = before.map_or(0, |before| before.0 + 1);
         if let Content::Unit(unit) = content {
@@ -137,9 +137,9 @@ impl Drive {
         }
     }
 
-    /// A page has been programmed: `first` is the first of its units, `slot` where it is.
+    /// A page has been programmed: `first` is the first of its units, `ppn` where it is.
     #[inline(always)]
-    pub(crate) fn page_programmed(&mut self, first: WriteIndex, slot: Ppn) {
+    pub(crate) fn page_programmed(&mut self, first: WriteIndex, ppn: Ppn) {
         let fails = self.ftl.faults.any_programs && self.program_fails(first);
         // A copy may end its merge.
         let of_host = !self.ftl.plain_programs && self.ftl.units[first].from == Ppn::NONE;
@@ -155,7 +155,7 @@ impl Drive {
                 let collected = u.from != Ppn::NONE;
                 self.ftl.units.remove(at);
                 if collected {
-                    self.moved_unit_done(self.shape.plane_of_slot(slot));
+                    self.moved_unit_done(self.shape.plane_of_ppn(ppn));
                 } else {
                     self.translation_programmed(page);
                 }
@@ -166,10 +166,10 @@ impl Drive {
                 self.program_again(at);
             } else if u.from != Ppn::NONE {
                 self.ftl.units.remove(at);
-                self.moved_unit_done(self.shape.plane_of_slot(slot));
+                self.moved_unit_done(self.shape.plane_of_ppn(ppn));
             } else {
                 if self.ftl.units[at].trimmed
-                    && self.ftl.mapping.table.slot(unit) == Some(slot + place)
+                    && self.ftl.mapping.table.ppn(unit) == Some(ppn + place)
                 {
                     self.unmap(unit);
                 }
@@ -178,7 +178,7 @@ impl Drive {
             at = next;
         }
         if of_host {
-            self.host_page_done(slot, fails);
+            self.host_page_done(ppn, fails);
         }
     }
 
@@ -216,10 +216,10 @@ impl Drive {
         let u = &mut self.ftl.units[at];
         if u.from != Ppn::NONE
             && let Content::Unit(unit) = u.content
-            && let Some(slot) = self.ftl.mapping.table.slot(unit)
+            && let Some(ppn) = self.ftl.mapping.table.ppn(unit)
         {
             // The copy to void is the one just made; there is none if the unit was trimmed.
-            u.from = slot;
+            u.from = ppn;
         }
         let (plane, part) = (self.ftl.units[at].plane, usize::from(self.ftl.units[at].part));
         self.enqueue_unit(at, plane);
@@ -233,7 +233,7 @@ impl Drive {
         let now = self.kernel.now;
         let u = &self.ftl.units[at];
         if u.from != Ppn::NONE {
-            let plane = self.shape.plane_of_slot(u.from);
+            let plane = self.shape.plane_of_ppn(u.from);
             self.ftl.units.remove(at);
             self.moved_unit_done(plane);
             return;
@@ -260,8 +260,8 @@ impl Drive {
     }
 
     fn unmap(&mut self, unit: Lpn) {
-        if let Some(slot) = self.ftl.mapping.table.unmap(unit) {
-            self.ftl.blocks.remove_valid(self.shape.block_of_slot(slot), 1);
+        if let Some(ppn) = self.ftl.mapping.table.unmap(unit) {
+            self.ftl.blocks.remove_valid(self.shape.block_of_ppn(ppn), 1);
         }
     }
 

@@ -276,7 +276,7 @@ impl Blocks {
             && (self.sharing != Sharing::Heat || self.can_program(plane, Stream::HotHost))
     }
 
-    /// Takes the next page for `stream`; returns its first slot. Opens a block if needed.
+    /// Takes the next page for `stream`; returns its first PPN. Opens a block if needed.
     #[inline]
     pub(crate) fn take_page(&mut self, plane: Plane, stream: Stream) -> Ppn {
         let index = self.frontier_index(plane, stream);
@@ -284,11 +284,11 @@ impl Blocks {
             self.open_next(plane, stream);
         }
         let frontier = &mut self.frontiers[plane][index];
-        let slot = self.shape.first_slot_of_block(frontier.block)
+        let ppn = self.shape.first_ppn_of_block(frontier.block)
             + frontier.next_page * self.shape.units_per_page;
         frontier.next_page += 1;
         self.clock += 1;
-        slot
+        ppn
     }
 
     /// Closes the full block of a frontier and opens a free one.
@@ -412,11 +412,11 @@ impl Blocks {
             self.swap_read_frontier(plane, at);
         }
         let can = self.can_program(plane, Stream::Host);
-        let slot = can.then(|| self.take_page(plane, Stream::Host));
+        let ppn = can.then(|| self.take_page(plane, Stream::Host));
         if let Some(at) = at {
             self.swap_read_frontier(plane, at);
         }
-        slot
+        ppn
     }
 
     fn swap_read_frontier(&mut self, plane: Plane, at: usize) {

@@ -230,15 +230,15 @@ impl Ftl {
 
     /// Puts one translation page into `plane` without taking any time.
     pub(crate) fn place_translation_page(&mut self, page: u32, plane: Plane) {
-        let slot = self.blocks.take_page(plane, Stream::Translation);
+        let ppn = self.blocks.take_page(plane, Stream::Translation);
         let weight = self.shape.units_per_page;
-        if let Some(before) = self.mapping.table.map(Content::TranslationPage(page), slot) {
-            self.blocks.remove_valid(self.shape.block_of_slot(before), weight);
+        if let Some(before) = self.mapping.table.map(Content::TranslationPage(page), ppn) {
+            self.blocks.remove_valid(self.shape.block_of_ppn(before), weight);
         }
         for other in 1..weight {
-            self.mapping.table.clear_slot(slot + other);
+            self.mapping.table.clear_ppn(ppn + other);
         }
-        self.blocks.add_valid(self.shape.block_of_slot(slot), weight);
+        self.blocks.add_valid(self.shape.block_of_ppn(ppn), weight);
     }
 
     /// The translation page that has the entry of `unit`.
@@ -254,17 +254,17 @@ impl Ftl {
     pub(crate) fn order_translation_pages(&mut self, written: &[u64]) {
         let mut pages = vec![vec![]; self.shape.planes as usize];
         for page in 0..self.mapping.table.translation_pages() {
-            if let Some(slot) = self.mapping.table.translation_slot(page) {
-                pages[self.shape.plane_of_slot(slot)].push((page, slot));
+            if let Some(ppn) = self.mapping.table.translation_ppn(page) {
+                pages[self.shape.plane_of_ppn(ppn)].push((page, ppn));
             }
         }
         for mut pages in pages {
             // Blocks of a plane that has not been used are opened in the order of their addresses.
-            let mut slots: Vec<Ppn> = pages.iter().map(|&(_, slot)| slot).collect();
-            slots.sort_unstable();
-            pages.sort_by_key(|&(page, slot)| (written[page as usize], slot));
-            for ((page, _), slot) in pages.into_iter().zip(slots) {
-                self.mapping.table.map(Content::TranslationPage(page), slot);
+            let mut ppns: Vec<Ppn> = pages.iter().map(|&(_, ppn)| ppn).collect();
+            ppns.sort_unstable();
+            pages.sort_by_key(|&(page, ppn)| (written[page as usize], ppn));
+            for ((page, _), ppn) in pages.into_iter().zip(ppns) {
+                self.mapping.table.map(Content::TranslationPage(page), ppn);
             }
         }
     }
@@ -291,7 +291,7 @@ impl Drive {
             self.kernel.observe.count().cmt_hits += 1;
             return true;
         }
-        let location = self.ftl.mapping.table.translation_slot(page);
+        let location = self.ftl.mapping.table.translation_ppn(page);
         let flight = cached.flights.get_mut(&page);
         // A page that is being updated, or was never written, is in DRAM.
         let updating = flight.as_ref().is_some_and(|flight| flight.updating && !flight.loading);
@@ -317,8 +317,8 @@ impl Drive {
     }
 
     fn read_translation_page(&mut self, token: Token, page: u32, bytes: u32) {
-        let Some(slot) = self.ftl.mapping.table.translation_slot(page) else { return };
-        let extent = Extent { plane: self.shape.plane_of_slot(slot), slot, bytes };
+        let Some(ppn) = self.ftl.mapping.table.translation_ppn(page) else { return };
+        let extent = Extent { plane: self.shape.plane_of_ppn(ppn), ppn, bytes };
         self.ask_flash(WorkKind::TableRead, CLASS_TABLES, MAPPING_TABLE, token, extent);
     }
 
@@ -385,7 +385,7 @@ impl Drive {
     pub(crate) fn collected_mapping_changed(&mut self, unit: Lpn, at: WriteIndex) {
         let Some(cached) = &self.ftl.mapping.cached else { return };
         if cached.config.write_back {
-            let plane = self.shape.plane_of_slot(self.ftl.units[at].from);
+            let plane = self.shape.plane_of_ppn(self.ftl.units[at].from);
             self.ftl.planes[plane].collection.moved.push(unit);
             return;
         }
@@ -413,7 +413,7 @@ impl Drive {
         // A unit whose program failed was moved twice.
         moved.sort_unstable();
         moved.dedup();
-        moved.retain(|&unit| self.ftl.mapping.table.slot(unit).is_some());
+        moved.retain(|&unit| self.ftl.mapping.table.ppn(unit).is_some());
         let mut writes = 0;
         let mut rest = &mut moved[..];
         while let (Some(&first), Some(cached)) = (rest.first(), &self.ftl.mapping.cached) {
@@ -481,7 +481,7 @@ impl Drive {
         }
         let last = self.ftl.translation_page(Lpn(end.0 - 1), by_page);
         for page in self.ftl.translation_page(first, by_page)..=last {
-            if self.ftl.mapping.table.translation_slot(page).is_some() {
+            if self.ftl.mapping.table.translation_ppn(page).is_some() {
                 self.update_translation_page(page, false);
             }
         }
@@ -490,7 +490,7 @@ impl Drive {
     /// Reads (where only single entries are cached), changes and programs a translation
     /// page. `known`: it has just been read.
     fn update_translation_page(&mut self, page: u32, known: bool) {
-        let location = self.ftl.mapping.table.translation_slot(page);
+        let location = self.ftl.mapping.table.translation_ppn(page);
         let Some(cached) = &mut self.ftl.mapping.cached else { return };
         if !cached.config.write_back {
             cached.departing[page as usize] = true;

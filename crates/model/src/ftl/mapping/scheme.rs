@@ -82,9 +82,9 @@ impl Scheme {
         self.hybrid().is_none_or(Hybrid::merges_are_over)
     }
 
-    /// Whether a unit whose place is `home` may be in `slot`.
-    pub(crate) fn may_hold(&self, slot: Ppn, home: impl FnOnce() -> Ppn) -> bool {
-        self.hybrid().is_none_or(|hybrid| hybrid.may_hold(slot, home()))
+    /// Whether a unit whose place is `home` may be in `ppn`.
+    pub(crate) fn may_hold(&self, ppn: Ppn, home: impl FnOnce() -> Ppn) -> bool {
+        self.hybrid().is_none_or(|hybrid| hybrid.may_hold(ppn, home()))
     }
 
     /// The blocks of a plane that the mapping itself has taken.
@@ -139,13 +139,13 @@ impl Ftl {
             Scheme::Page => self.blocks.next_page(plane, stream),
             Scheme::InPlace => {
                 let list = self.planes[plane].queues.writes[usize::from(class)];
-                self.shape.page_of_slot(self.home_of(self.units[list.head].content))
+                self.shape.page_of_ppn(self.home_of(self.units[list.head].content))
             }
             Scheme::Hybrid(hybrid) => self.next_page_in_pool(hybrid, plane, class),
         }
     }
 
-    /// The place of a program of `pages` pages that begins with the unit `first`: its first slot.
+    /// The place of a program of `pages` pages that begins with the unit `first`: its first PPN.
     #[inline(never)]
     pub(crate) fn take_pages(
         &mut self,
@@ -157,11 +157,11 @@ impl Ftl {
     ) -> Ppn {
         match self.scheme {
             Scheme::Page => {
-                let slot = self.blocks.take_page(plane, stream);
+                let ppn = self.blocks.take_page(plane, stream);
                 for _ in 1..pages {
                     self.blocks.take_page(plane, stream);
                 }
-                slot
+                ppn
             }
             Scheme::InPlace => self.home_of(self.units[first].content),
             Scheme::Hybrid(_) => self.take_page_in_pool(plane, class, first),
@@ -190,16 +190,16 @@ impl Drive {
 
     /// A page that is moved has been read.
     #[inline]
-    pub(crate) fn moved_page_read(&mut self, plane: Plane, slot: Ppn) {
+    pub(crate) fn moved_page_read(&mut self, plane: Plane, ppn: Ppn) {
         match self.ftl.scheme {
-            Scheme::Page | Scheme::InPlace => self.page_collected(plane, slot),
-            Scheme::Hybrid(_) => self.source_read(plane, slot),
+            Scheme::Page | Scheme::InPlace => self.page_collected(plane, ppn),
+            Scheme::Hybrid(_) => self.source_read(plane, ppn),
         }
     }
 
     /// A page that is moved is in its die's register, and the command to program it has been sent.
     pub(crate) fn moved_page_in_register(&mut self, die: Die, work: WorkIndex) {
-        let (plane, from) = (self.flash.work(work).plane, self.flash.work(work).slot);
+        let (plane, from) = (self.flash.work(work).plane, self.flash.work(work).ppn);
         self.flash.give_back(work);
         match self.ftl.scheme {
             Scheme::Page | Scheme::InPlace => self.program_copyback(die, plane, from),
@@ -227,11 +227,11 @@ impl Drive {
         }
     }
 
-    /// A page of the host has been programmed to `slot`, or could not be.
+    /// A page of the host has been programmed to `ppn`, or could not be.
     #[cold]
-    pub(crate) fn host_page_done(&mut self, slot: Ppn, fails: bool) {
+    pub(crate) fn host_page_done(&mut self, ppn: Ppn, fails: bool) {
         if self.ftl.scheme.hybrid().is_some() {
-            self.programmed_in_pool(slot, fails);
+            self.programmed_in_pool(ppn, fails);
         }
     }
 

@@ -1,5 +1,5 @@
 //! The mapping tables, complete and exact: where each logical unit and each translation
-//! page is, and what each physical slot holds. A cached table changes when entries are
+//! page is, and what each PPN holds. A cached table changes when entries are
 //! known to the controller, never what they say.
 
 use crate::ftl::space::Shape;
@@ -7,7 +7,7 @@ use crate::number::{Lpn, Ppn};
 use crate::state::{Reader, StateError, Writer};
 use mynah_memory::prefetch;
 
-/// What a slot holds.
+/// What a PPN holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Content {
     Unit(Lpn),
@@ -17,11 +17,11 @@ pub(crate) enum Content {
 /// Both directions. Entries are stored plus one, so that untouched memory (zero) means
 /// "none" and a large drive costs nothing until it is written.
 pub(crate) struct Table {
-    /// Slot of each logical unit.
+    /// PPN of each logical unit.
     physical: Vec<u32>,
-    /// What each slot holds: a logical unit, or beyond their number a translation page.
+    /// What each PPN holds: a logical unit, or beyond their number a translation page.
     logical: Vec<u32>,
-    /// First slot of each translation page.
+    /// First PPN of each translation page.
     translation: Vec<u32>,
     units: u32,
 }
@@ -30,7 +30,7 @@ impl Table {
     pub(crate) fn new(shape: &Shape, units: u32, translation_pages: u32) -> Table {
         Table {
             physical: vec![0; units as usize],
-            logical: vec![0; shape.slots()],
+            logical: vec![0; shape.ppns()],
             translation: vec![0; translation_pages as usize],
             units,
         }
@@ -44,41 +44,41 @@ impl Table {
         self.translation.len() as u32
     }
 
-    /// The slot that holds `unit`.
+    /// The PPN that holds `unit`.
     #[inline]
-    pub(crate) fn slot(&self, unit: Lpn) -> Option<Ppn> {
+    pub(crate) fn ppn(&self, unit: Lpn) -> Option<Ppn> {
         self.physical[unit].checked_sub(1).map(Ppn)
     }
 
-    /// The first slot of the page that holds translation page `page`.
+    /// The first PPN of the page that holds translation page `page`.
     #[inline]
-    pub(crate) fn translation_slot(&self, page: u32) -> Option<Ppn> {
+    pub(crate) fn translation_ppn(&self, page: u32) -> Option<Ppn> {
         self.translation[page as usize].checked_sub(1).map(Ppn)
     }
 
-    /// What was written to `slot` last, valid or not.
+    /// What was written to `ppn` last, valid or not.
     #[inline]
-    pub(crate) fn written(&self, slot: Ppn) -> Option<Content> {
-        let code = self.logical[slot].checked_sub(1)?;
+    pub(crate) fn written(&self, ppn: Ppn) -> Option<Content> {
+        let code = self.logical[ppn].checked_sub(1)?;
         Some(match code.checked_sub(self.units) {
             None => Content::Unit(Lpn(code)),
             Some(page) => Content::TranslationPage(page),
         })
     }
 
-    fn is_written(&self, slot: Ppn) -> bool {
-        self.logical[slot] != 0
+    fn is_written(&self, ppn: Ppn) -> bool {
+        self.logical[ppn] != 0
     }
 
-    /// What `slot` holds, if that is still where the mapping says it is.
+    /// What `ppn` holds, if that is still where the mapping says it is.
     #[inline]
-    pub(crate) fn content(&self, slot: Ppn) -> Option<Content> {
-        let content = self.written(slot)?;
+    pub(crate) fn content(&self, ppn: Ppn) -> Option<Content> {
+        let content = self.written(ppn)?;
         let current = match content {
-            Content::Unit(unit) => self.slot(unit),
-            Content::TranslationPage(page) => self.translation_slot(page),
+            Content::Unit(unit) => self.ppn(unit),
+            Content::TranslationPage(page) => self.translation_ppn(page),
         };
-        (current == Some(slot)).then_some(content)
+        (current == Some(ppn)).then_some(content)
     }
 
     /// Asks for the entry of `unit`, which will soon be looked at.
@@ -89,33 +89,33 @@ impl Table {
         }
     }
 
-    /// Asks for what says what `slot` holds.
+    /// Asks for what says what `ppn` holds.
     #[inline]
-    pub(crate) fn prefetch_slot(&self, slot: Ppn) {
-        if let Some(code) = self.logical.get(slot.index()) {
+    pub(crate) fn prefetch_ppn(&self, ppn: Ppn) {
+        if let Some(code) = self.logical.get(ppn.index()) {
             prefetch(code);
         }
     }
 
-    /// Asks for the entry of what `slot` holds, when the slot itself is near.
+    /// Asks for the entry of what `ppn` holds, when the PPN itself is near.
     #[inline]
-    pub(crate) fn prefetch_content(&self, slot: Ppn) {
-        if let Some(code) = self.logical.get(slot.index()) {
+    pub(crate) fn prefetch_content(&self, ppn: Ppn) {
+        if let Some(code) = self.logical.get(ppn.index()) {
             self.prefetch(Lpn(code.wrapping_sub(1)));
         }
     }
 
-    /// Maps `content` to `slot`; returns where it was before.
+    /// Maps `content` to `ppn`; returns where it was before.
     #[inline]
-    pub(crate) fn map(&mut self, content: Content, slot: Ppn) -> Option<Ppn> {
+    pub(crate) fn map(&mut self, content: Content, ppn: Ppn) -> Option<Ppn> {
         let (entry, code) = match content {
             Content::Unit(unit) => (&mut self.physical[unit], unit.0),
             Content::TranslationPage(page) => {
                 (&mut self.translation[page as usize], self.units + page)
             }
         };
-        let before = std::mem::replace(entry, slot.0 + 1);
-        self.logical[slot] = code + 1;
+        let before = std::mem::replace(entry, ppn.0 + 1);
+        self.logical[ppn] = code + 1;
         before.checked_sub(1).map(Ppn)
     }
 
@@ -126,18 +126,18 @@ impl Table {
     }
 
     /// Puts a mapping back after a program that never finished.
-    pub(crate) fn restore(&mut self, content: Content, slot: Option<Ppn>) {
-        let stored = slot.map_or(0, |slot| slot.0 + 1);
+    pub(crate) fn restore(&mut self, content: Content, ppn: Option<Ppn>) {
+        let stored = ppn.map_or(0, |ppn| ppn.0 + 1);
         match content {
             Content::Unit(unit) => self.physical[unit] = stored,
             Content::TranslationPage(page) => self.translation[page as usize] = stored,
         }
     }
 
-    /// Marks a slot as holding nothing.
+    /// Marks a PPN as holding nothing.
     #[inline]
-    pub(crate) fn clear_slot(&mut self, slot: Ppn) {
-        self.logical[slot] = 0;
+    pub(crate) fn clear_ppn(&mut self, ppn: Ppn) {
+        self.logical[ppn] = 0;
     }
 
     /// Writes both tables; the other direction follows from them.
@@ -152,30 +152,30 @@ impl Table {
         shape: &Shape,
         input: &mut Reader<'_>,
     ) -> Result<Vec<u16>, StateError> {
-        let slots = self.logical.len() as u32;
-        self.physical = input.all("mapping entries", self.physical.len(), slots + 1)?;
+        let ppns = self.logical.len() as u32;
+        self.physical = input.all("mapping entries", self.physical.len(), ppns + 1)?;
         let pages = self.translation.len();
-        self.translation = input.all("translation pages", pages, slots + 1)?;
+        self.translation = input.all("translation pages", pages, ppns + 1)?;
         self.logical.fill(0);
         let mut valid = vec![0u16; (shape.planes * shape.blocks_per_plane) as usize];
         let twice = || StateError::Damaged("a place on flash holds two things".into());
         for (code, entry) in self.physical.iter().chain(&self.translation).enumerate() {
-            let Some(slot) = entry.checked_sub(1).map(Ppn) else { continue };
-            let place = &mut self.logical[slot];
+            let Some(ppn) = entry.checked_sub(1).map(Ppn) else { continue };
+            let place = &mut self.logical[ppn];
             if std::mem::replace(place, code as u32 + 1) != 0 {
                 return Err(twice());
             }
             let units = if code < self.physical.len() { 1 } else { shape.units_per_page };
-            let block = &mut valid[shape.block_of_slot(slot)];
+            let block = &mut valid[shape.block_of_ppn(ppn)];
             let sum = u32::from(*block) + units;
             if sum > shape.units_per_block {
                 return Err(twice());
             }
             *block = sum as u16;
         }
-        for slot in self.translation.iter().filter_map(|entry| entry.checked_sub(1)) {
-            let rest = slot + 1..(slot + shape.units_per_page).min(slots);
-            if slot % shape.units_per_page != 0
+        for ppn in self.translation.iter().filter_map(|entry| entry.checked_sub(1)) {
+            let rest = ppn + 1..(ppn + shape.units_per_page).min(ppns);
+            if ppn % shape.units_per_page != 0
                 || rest.into_iter().any(|it| self.is_written(Ppn(it)))
             {
                 return Err(twice());

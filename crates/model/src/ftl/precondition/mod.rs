@@ -384,7 +384,7 @@ impl Drive {
         }
         if self.ftl.mapping.is_cached() {
             for page in 0..self.ftl.mapping.table.translation_pages() {
-                if self.ftl.mapping.table.translation_slot(page).is_none() {
+                if self.ftl.mapping.table.translation_ppn(page).is_none() {
                     let plane = self.ftl.plane_of(Content::TranslationPage(page));
                     self.ftl.place_translation_page(page, plane);
                 }
@@ -395,28 +395,28 @@ impl Drive {
 
     /// Maps `unit` to the next page of its plane's open block.
     fn lay_down(&mut self, unit: Lpn, plane: Plane) {
-        if let Some(slot) = self.ftl.place_at_once(unit, plane) {
-            self.ftl.mapping.table.map(Content::Unit(unit), slot);
-            self.ftl.blocks.add_valid(self.shape.block_of_slot(slot), 1);
+        if let Some(ppn) = self.ftl.place_at_once(unit, plane) {
+            self.ftl.mapping.table.map(Content::Unit(unit), ppn);
+            self.ftl.blocks.add_valid(self.shape.block_of_ppn(ppn), 1);
             return;
         }
         // Units of one group share a page; the page is taken with the first.
         let base = self.ftl.space_of(unit).base;
         let place = (unit - base) % self.shape.units_per_page;
         let frontier = self.ftl.blocks.frontier(plane, Stream::Host);
-        let slot = if place == 0 || frontier.block == Block::NONE {
-            let slot = self.ftl.blocks.take_page(plane, Stream::Host);
+        let ppn = if place == 0 || frontier.block == Block::NONE {
+            let ppn = self.ftl.blocks.take_page(plane, Stream::Host);
             for place in 0..self.shape.units_per_page {
-                self.ftl.mapping.table.clear_slot(slot + place);
+                self.ftl.mapping.table.clear_ppn(ppn + place);
             }
-            slot + place
+            ppn + place
         } else {
-            self.shape.first_slot_of_block(frontier.block)
+            self.shape.first_ppn_of_block(frontier.block)
                 + (frontier.next_page - 1) * self.shape.units_per_page
                 + place
         };
-        self.ftl.mapping.table.map(Content::Unit(unit), slot);
-        self.ftl.blocks.add_valid(self.shape.block_of_slot(slot), 1);
+        self.ftl.mapping.table.map(Content::Unit(unit), ppn);
+        self.ftl.blocks.add_valid(self.shape.block_of_ppn(ppn), 1);
     }
 
     pub(in crate::ftl) fn classes_of_plane(
@@ -545,8 +545,8 @@ impl Drive {
         }
         let mut pages = vec![vec![]; self.shape.planes as usize];
         for page in 0..self.ftl.mapping.table.translation_pages() {
-            if let Some(slot) = self.ftl.mapping.table.translation_slot(page) {
-                pages[self.shape.plane_of_slot(slot)].push(page);
+            if let Some(ppn) = self.ftl.mapping.table.translation_ppn(page) {
+                pages[self.shape.plane_of_ppn(ppn)].push(page);
             }
         }
         for (plane, pages) in (0..).map(Plane).zip(pages).filter(|(_, pages)| !pages.is_empty()) {
@@ -568,8 +568,8 @@ impl Drive {
         random: &mut Xoshiro256PlusPlus,
     ) -> Vec<Block> {
         let mut full = vec![];
-        scratch.slots.iter_mut().for_each(Vec::clear);
-        scratch.slots.resize(classes.len(), Vec::new());
+        scratch.ppns.iter_mut().for_each(Vec::clear);
+        scratch.ppns.resize(classes.len(), Vec::new());
         for composition in compositions {
             let Some(block) = self.ftl.blocks.free[plane].pop_front() else { break };
             let written = u32::from(composition.written);
@@ -591,17 +591,17 @@ impl Drive {
             let pages = composition.age / u64::from(self.shape.units_per_page);
             self.ftl.blocks.set_age(block, pages * u64::from(self.shape.planes));
             // Which of the written places are valid is drawn without replacement.
-            let first = self.shape.first_slot_of_block(block);
+            let first = self.shape.first_ppn_of_block(block);
             if let Some(ordered) = ordered {
                 self.lay_out(first, composition, ordered, scratch, random);
                 continue;
             }
-            if let [slots] = &mut scratch.slots[..] {
+            if let [ppns] = &mut scratch.ppns[..] {
                 let mut valid = u32::from(composition.valid[0]);
                 for place in 0..written {
                     if below(random, written - place) < valid {
                         valid -= 1;
-                        slots.push(first + place);
+                        ppns.push(first + place);
                     }
                 }
                 continue;
@@ -609,10 +609,10 @@ impl Drive {
             let mut left = composition.valid;
             for place in 0..written {
                 let mut draw = below(random, written - place);
-                for (class, slots) in scratch.slots.iter_mut().enumerate() {
+                for (class, ppns) in scratch.ppns.iter_mut().enumerate() {
                     if draw < u32::from(left[class]) {
                         left[class] -= 1;
-                        slots.push(first + place);
+                        ppns.push(first + place);
                         break;
                     }
                     draw -= u32::from(left[class]);
@@ -624,9 +624,9 @@ impl Drive {
                 self.map_in_order(plane, *class, index, heats, scratch);
                 continue;
             }
-            let slots = &mut scratch.slots[index];
-            for at in (1..slots.len()).rev() {
-                slots.swap(at, below(random, at as u32 + 1) as usize);
+            let ppns = &mut scratch.ppns[index];
+            for at in (1..ppns.len()).rev() {
+                ppns.swap(at, below(random, at as u32 + 1) as usize);
             }
             let mut next = 0;
             let mut runs = std::mem::take(&mut scratch.runs);
@@ -637,12 +637,12 @@ impl Drive {
                     if !self.is_of(unit, class.heat, heats) {
                         continue;
                     }
-                    self.ftl.mapping.table.map(Content::Unit(unit), slots[next]);
+                    self.ftl.mapping.table.map(Content::Unit(unit), ppns[next]);
                     next += 1;
                 }
             }
             scratch.runs = runs;
-            debug_assert_eq!(next, slots.len());
+            debug_assert_eq!(next, ppns.len());
         }
         full
     }
@@ -755,8 +755,8 @@ const WARMING_ENTRIES_MAX: u64 = 1 << 20;
 
 #[derive(Default)]
 struct Scratch {
-    /// Slots that each class gets.
-    slots: Vec<Vec<Ppn>>,
+    /// PPNs that each class gets.
+    ppns: Vec<Vec<Ppn>>,
     /// What of them follows one another.
     parts: ordered::Parts,
     runs: Vec<(Lpn, Lpn)>,

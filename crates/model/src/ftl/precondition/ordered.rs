@@ -14,7 +14,7 @@ use crate::steady::ordered::{Kind, Ordered, Part};
 use crate::steady::pool::BlockComposition;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-/// Where a part of a sequence is: its slots, of all that the class has.
+/// Where a part of a sequence is: its PPNs, of all that the class has.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Placed {
     rank: i64,
@@ -30,7 +30,7 @@ pub(super) struct Parts {
 }
 
 impl Drive {
-    /// Draws which places of a block that begins at the slot `first` are valid, and of which class,
+    /// Draws which places of a block that begins at the PPN `first` are valid, and of which class,
     /// and notes them in `scratch`.
     pub(super) fn lay_out(
         &self,
@@ -40,7 +40,7 @@ impl Drive {
         scratch: &mut Scratch,
         random: &mut Xoshiro256PlusPlus,
     ) {
-        let classes = scratch.slots.len();
+        let classes = scratch.ppns.len();
         let written = u32::from(composition.written);
         // Of units in order those that are valid no more have their places, too.
         let (mut left, mut lost) = ([0u32; CLASSES_MAX], [0u32; CLASSES_MAX]);
@@ -56,7 +56,7 @@ impl Drive {
         }
         scratch.parts.placed.resize(classes, vec![]);
         for class in 0..classes {
-            let mut first = scratch.slots[class].len() as u32;
+            let mut first = scratch.ppns[class].len() as u32;
             ordered.parts(composition, class, &mut scratch.parts.of_block);
             for &Part { rank, units } in &scratch.parts.of_block {
                 scratch.parts.placed[class].push(Placed { rank, first, units });
@@ -83,7 +83,7 @@ impl Drive {
             for _ in 0..if is_whole { page } else { 1 } {
                 left[drawn] -= 1;
                 match lost[drawn] {
-                    0 => scratch.slots[drawn].push(first + place),
+                    0 => scratch.ppns[drawn].push(first + place),
                     _ => lost[drawn] -= 1,
                 }
                 place += 1;
@@ -102,10 +102,10 @@ impl Drive {
     ) {
         let placed = &mut scratch.parts.placed[at];
         placed.sort_unstable();
-        let slots = &scratch.slots[at];
+        let ppns = &scratch.ppns[at];
         let mut next = placed.iter().flat_map(|part| {
             let first = part.first as usize;
-            slots[first..first + part.units as usize].iter().copied()
+            ppns[first..first + part.units as usize].iter().copied()
         });
         let runs = &mut scratch.runs;
         runs.clear();
@@ -113,9 +113,9 @@ impl Drive {
         for &(from, to) in runs.iter() {
             for unit in from.upto(to) {
                 if self.is_of(unit, class.heat, heats)
-                    && let Some(slot) = next.next()
+                    && let Some(ppn) = next.next()
                 {
-                    self.ftl.mapping.table.map(Content::Unit(unit), slot);
+                    self.ftl.mapping.table.map(Content::Unit(unit), ppn);
                 }
             }
         }

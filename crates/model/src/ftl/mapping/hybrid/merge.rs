@@ -70,7 +70,7 @@ impl Ftl {
         self.place_of_first(hybrid, plane, class).1
     }
 
-    /// Gives a page that is about to be programmed in `plane` its slot.
+    /// Gives a page that is about to be programmed in `plane` its PPN.
     pub(in crate::ftl::mapping) fn take_page_in_pool(
         &mut self,
         plane: Plane,
@@ -85,7 +85,7 @@ impl Ftl {
             let merge = hybrid.pools[plane].merge.as_ref();
             let block =
                 merge.and_then(|merge| merge.copy.as_ref()).map_or(Block::NONE, |copy| copy.block);
-            return self.shape.first_slot_of_block(block) + page;
+            return self.shape.first_ppn_of_block(block) + page;
         }
         hybrid.pools[plane].programs += 1;
         let free = blocks.free_blocks(plane);
@@ -94,7 +94,7 @@ impl Ftl {
 }
 
 impl Ftl {
-    /// Gives a unit its slot without taking any time.
+    /// Gives a unit its PPN without taking any time.
     pub(in crate::ftl::mapping) fn lay_down_in_pool(&mut self, unit: Lpn, plane: Plane) -> Ppn {
         let home = self.home_of(Content::Unit(unit));
         let blocks = &mut self.blocks;
@@ -218,9 +218,9 @@ impl Drive {
         if self.ftl.blocks.valid(block) == 0 {
             return None;
         }
-        let first = self.shape.first_slot_of_block(block);
-        let mut slots = first.run(self.shape.units_per_block);
-        let content = slots.find_map(|slot| self.ftl.mapping.table.content(slot))?;
+        let first = self.shape.first_ppn_of_block(block);
+        let mut ppns = first.run(self.shape.units_per_block);
+        let content = ppns.find_map(|ppn| self.ftl.mapping.table.content(ppn))?;
         self.ftl.scheme.hybrid().map(|hybrid| hybrid.split(self.ftl.home_of(content)).0)
     }
 
@@ -232,11 +232,11 @@ impl Drive {
         let first = log.map_or(0, |log| log.next);
         let source = |page| {
             let unit = hybrid.unit_at(logical, page);
-            unit.and_then(|unit| self.ftl.mapping.table.slot(unit)).unwrap_or(Ppn::NONE)
+            unit.and_then(|unit| self.ftl.mapping.table.ppn(unit)).unwrap_or(Ppn::NONE)
         };
         let mut sources: Vec<Ppn> = (first..self.shape.pages_per_block).map(source).collect();
         // Behind the last page that holds something the block can still be written.
-        let held = sources.iter().rposition(|&slot| slot != Ppn::NONE).map_or(0, |last| last + 1);
+        let held = sources.iter().rposition(|&ppn| ppn != Ppn::NONE).map_or(0, |last| last + 1);
         sources.truncate(held);
         let block = match log {
             Some(log) => log.block,
@@ -271,29 +271,29 @@ impl Drive {
             if copy.broken || copy.reads.len() as u32 + copy.units >= most {
                 return;
             }
-            let Some(&slot) = copy.sources.get(copy.looked) else { return };
+            let Some(&ppn) = copy.sources.get(copy.looked) else { return };
             copy.looked += 1;
-            if slot == Ppn::NONE || self.ftl.mapping.table.content(slot).is_none() {
+            if ppn == Ppn::NONE || self.ftl.mapping.table.content(ppn).is_none() {
                 continue;
             }
             if let Some(copy) = self.copy(plane) {
-                copy.reads.push_back((slot, Read::Waits));
+                copy.reads.push_back((ppn, Read::Waits));
             }
             let (kind, bytes) = match self.config.gc.copyback {
                 true => (WorkKind::Copyback, NO_DATA),
                 false => (WorkKind::CollectionRead, self.shape.page_bytes),
             };
-            self.ask_collection(kind, Token::Collect { plane }, Extent { plane, slot, bytes });
+            self.ask_collection(kind, Token::Collect { plane }, Extent { plane, ppn, bytes });
         }
     }
 
     /// A page has been read to be copied: it is programmed when those before it are on their
     /// way.
-    pub(in crate::ftl::mapping) fn source_read(&mut self, plane: Plane, slot: Ppn) {
+    pub(in crate::ftl::mapping) fn source_read(&mut self, plane: Plane, ppn: Ppn) {
         if self.flash.is_dead(plane) {
             return;
         }
-        let content = self.ftl.mapping.table.content(slot);
+        let content = self.ftl.mapping.table.content(ppn);
         let now = self.kernel.now;
         let Some(hybrid) = self.ftl.scheme.hybrid_mut() else { return };
         let Some(merge) = &mut hybrid.pools[plane].merge else { return };
@@ -302,13 +302,13 @@ impl Drive {
         let read = match content.filter(|_| !copy.broken) {
             None => Read::Void,
             Some(content) => Read::Unit(self.ftl.units.insert(WriteUnit {
-                from: slot,
+                from: ppn,
                 retried,
                 ..WriteUnit::new(content, CLASS_COLLECTION, GARBAGE_COLLECTION, now)
             })),
         };
         for (of, state) in &mut copy.reads {
-            if *of == slot {
+            if *of == ppn {
                 *state = read;
             }
         }
@@ -348,7 +348,7 @@ impl Drive {
         };
         copy.units += 1;
         let page = self.shape.pages_per_block;
-        let to = self.shape.first_slot_of_block(block) + self.ftl.home_of(content).0 % page;
+        let to = self.shape.first_ppn_of_block(block) + self.ftl.home_of(content).0 % page;
         let unit = self.ftl.units.insert(WriteUnit {
             from,
             plane,
@@ -403,16 +403,16 @@ impl Drive {
         let Some(hybrid) = self.ftl.scheme.hybrid_mut() else { return };
         let table = &mut self.ftl.mapping.table;
         for (page, &source) in (copy.first..).zip(&copy.sources) {
-            let slot = self.shape.first_slot_of_block(copy.block) + page;
+            let ppn = self.shape.first_ppn_of_block(copy.block) + page;
             if source == Ppn::NONE {
                 continue;
             }
-            if let Some(content) = table.content(slot) {
+            if let Some(content) = table.content(ppn) {
                 table.restore(content, Some(source));
                 self.ftl.blocks.remove_valid(copy.block, 1);
-                self.ftl.blocks.add_valid(self.shape.block_of_slot(source), 1);
+                self.ftl.blocks.add_valid(self.shape.block_of_ppn(source), 1);
             }
-            table.clear_slot(slot);
+            table.clear_ppn(ppn);
         }
         if copy.partial {
             hybrid.spoil(copy.block);
@@ -422,8 +422,8 @@ impl Drive {
     }
 
     fn erase_in_pool(&mut self, plane: Plane, block: Block) {
-        let slot = self.shape.first_slot_of_block(block);
-        let extent = Extent { plane, slot, bytes: 0 };
+        let ppn = self.shape.first_ppn_of_block(block);
+        let extent = Extent { plane, ppn, bytes: 0 };
         self.ask_collection(WorkKind::Erase, Token::Erase { block }, extent);
     }
 
@@ -435,12 +435,12 @@ impl Drive {
         self.merge_on(plane);
     }
 
-    /// A page of the host has been programmed to `slot`, or could not be.
+    /// A page of the host has been programmed to `ppn`, or could not be.
     #[cold]
     #[inline(never)]
-    pub(in crate::ftl::mapping) fn programmed_in_pool(&mut self, slot: Ppn, fails: bool) {
-        let plane = self.shape.plane_of_slot(slot);
-        let block = self.shape.block_of_slot(slot);
+    pub(in crate::ftl::mapping) fn programmed_in_pool(&mut self, ppn: Ppn, fails: bool) {
+        let plane = self.shape.plane_of_ppn(ppn);
+        let block = self.shape.block_of_ppn(ppn);
         let Some(hybrid) = self.ftl.scheme.hybrid_mut() else { return };
         hybrid.pools[plane].programs -= 1;
         if fails {

@@ -232,7 +232,7 @@ impl Hybrid {
         }
     }
 
-    /// Gives the page at `home` its place; returns the slot. `open` takes a free block.
+    /// Gives the page at `home` its place; returns the PPN. `open` takes a free block.
     pub(super) fn take(&mut self, home: Ppn, free: usize, open: impl FnOnce() -> Block) -> Ppn {
         let (logical, page) = self.split(home);
         let (place, at) = self.place(home, free);
@@ -288,10 +288,10 @@ impl Hybrid {
         log.into_iter().chain((old != Block::NONE).then_some(old))
     }
 
-    /// Whether what has its place at `home` may be in `slot`.
-    pub(super) fn may_hold(&self, slot: Ppn, home: Ppn) -> bool {
+    /// Whether what has its place at `home` may be in `ppn`.
+    pub(super) fn may_hold(&self, ppn: Ppn, home: Ppn) -> bool {
         let (logical, page) = self.split(home);
-        let (block, at) = self.split(slot);
+        let (block, at) = self.split(ppn);
         let block = Block(block);
         let pool = &self.pools[self.plane_of(logical)];
         // What has come to a sequential log is not in the data block any more.

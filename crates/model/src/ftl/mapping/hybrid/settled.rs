@@ -119,32 +119,30 @@ impl Drive {
         let Some(hybrid) = self.ftl.scheme.hybrid_mut() else { return };
         for pages in log.blocks() {
             let Some(block) = self.ftl.blocks.take_free(plane) else { break };
-            let slot = self.shape.first_slot_of_block(block);
+            let ppn = self.shape.first_ppn_of_block(block);
             let pool = &mut hybrid.pools[plane];
             pool.random.push_back(block);
             pool.random_next = pages.len() as u32;
-            let slots = slot.run(self.shape.units_per_block);
-            places.extend(
-                pages.into_iter().zip(slots).filter_map(|(page, slot)| Some((page?, slot))),
-            );
+            let ppns = ppn.run(self.shape.units_per_block);
+            places.extend(pages.into_iter().zip(ppns).filter_map(|(page, ppn)| Some((page?, ppn))));
         }
         if let Some((logical, next)) = log.sequential()
             && let Some(block) = self.ftl.blocks.take_free(plane)
         {
-            let slot = self.shape.first_slot_of_block(block);
+            let ppn = self.shape.first_ppn_of_block(block);
             let owner = plane.0 * self.shape.blocks_per_plane + logical;
             hybrid.pools[plane].sequential =
                 Some(Sequential { block, owner, next, spoiled: false });
             let pages = logical * self.shape.pages_per_block..;
-            places.extend(pages.zip(slot.run(next)));
+            places.extend(pages.zip(ppn.run(next)));
         }
-        for (page, slot) in places {
+        for (page, ppn) in places {
             let (logical, page) = hybrid.split(Ppn(plane.0 * self.shape.units_per_plane + page));
             let Some(unit) = hybrid.unit_at(logical, page) else { continue };
-            let before = self.ftl.mapping.table.map(Content::Unit(unit), slot);
-            self.ftl.blocks.add_valid(self.shape.block_of_slot(slot), 1);
+            let before = self.ftl.mapping.table.map(Content::Unit(unit), ppn);
+            self.ftl.blocks.add_valid(self.shape.block_of_ppn(ppn), 1);
             if let Some(before) = before {
-                self.ftl.blocks.remove_valid(self.shape.block_of_slot(before), 1);
+                self.ftl.blocks.remove_valid(self.shape.block_of_ppn(before), 1);
             }
         }
     }
