@@ -212,7 +212,7 @@ impl Drive {
     /// asked. What they read as afterwards is what was on flash before, or zeros.
     pub fn take_lost_units(&mut self) -> Vec<(crate::io::NamespaceId, u64)> {
         let lost = self.ftl.take_lost_units();
-        lost.into_iter().map(|unit| self.ftl.namespace_of(unit)).collect()
+        lost.into_iter().map(|lpn| self.ftl.namespace_of(lpn)).collect()
     }
 
     /// Whether a unit has been written and not deallocated since, in the cache or on flash;
@@ -222,9 +222,9 @@ impl Drive {
         let Some(space) = space.filter(|space| unit < u64::from(space.units)) else {
             return false;
         };
-        let unit = space.base + unit as u32;
-        let cached = self.cache.as_ref().and_then(|cache| cache.find(unit));
-        cached.is_some_and(|at| !self.ftl.unit(at).trimmed) || self.ftl.ppn(unit).is_some()
+        let lpn = space.base + unit as u32;
+        let cached = self.cache.as_ref().and_then(|cache| cache.find(lpn));
+        cached.is_some_and(|at| !self.ftl.unit(at).trimmed) || self.ftl.ppn(lpn).is_some()
     }
 
     /// Asks for what reads and writes at `sectors` will soon look at. Changes nothing but speed,
@@ -243,8 +243,8 @@ impl Drive {
             let (unit, _) = self.shape.split_sectors(sector);
             (unit < u64::from(space.units)).then(|| space.base + unit as u32)
         });
-        for unit in units.clone() {
-            self.ftl.prefetch_entry(unit);
+        for lpn in units.clone() {
+            self.ftl.prefetch_entry(lpn);
         }
         if let Some(cache) = &self.cache {
             cache.prefetch(units.clone());

@@ -20,23 +20,23 @@ impl Drive {
             })?;
         }
         if let Some(clean) = &cache.clean {
-            for (unit, _) in (0..cache.parts.len()).flat_map(|part| clean.contents(part)) {
-                hold(self.ftl.ppn(unit).is_some(), || {
-                    format!("unit {unit} is clean in the cache, but not on flash")
+            for (lpn, _) in (0..cache.parts.len()).flat_map(|part| clean.contents(part)) {
+                hold(self.ftl.ppn(lpn).is_some(), || {
+                    format!("unit {lpn} is clean in the cache, but not on flash")
                 })?;
-                hold(self.stays_when_clean(unit), || {
-                    format!("unit {unit} is clean in the cache, which is not for its reads")
+                hold(self.stays_when_clean(lpn), || {
+                    format!("unit {lpn} is clean in the cache, which is not for its reads")
                 })?;
             }
         }
         let mut dirty = 0;
-        for (unit, at) in contents {
+        for (lpn, at) in contents {
             let u = self.ftl.unit(at);
-            hold(u.content == Content::Unit(unit) && u.cached, || {
-                format!("unit {unit} is cached as something else")
+            hold(u.content == Content::Unit(lpn) && u.cached, || {
+                format!("unit {lpn} is cached as something else")
             })?;
             hold(!u.rewritten || u.retried || u.state == UnitState::Programming, || {
-                format!("unit {unit} was rewritten in state {:?}", u.state)
+                format!("unit {lpn} was rewritten in state {:?}", u.state)
             })?;
             dirty += 1 + u64::from(u.rewritten);
         }

@@ -16,7 +16,7 @@ pub(crate) struct Clean {
 }
 
 struct Entry {
-    unit: Lpn,
+    lpn: Lpn,
     /// Its place in the DRAM, if that matters.
     place: u32,
     /// Sectors that are here, as in a write unit.
@@ -62,8 +62,8 @@ impl Clean {
     }
 
     /// The place of a unit of which all of `wanted` is here; it becomes the newest.
-    pub(crate) fn read(&mut self, unit: Lpn, wanted: u64) -> Option<u32> {
-        let &at = self.index.get(&unit)?;
+    pub(crate) fn read(&mut self, lpn: Lpn, wanted: u64) -> Option<u32> {
+        let &at = self.index.get(&lpn)?;
         if self.entries[at as usize].mask & wanted != wanted {
             return None;
         }
@@ -72,23 +72,23 @@ impl Clean {
     }
 
     /// The place of a unit that is here.
-    pub(crate) fn place(&self, unit: Lpn) -> Option<u32> {
-        let &at = self.index.get(&unit)?;
+    pub(crate) fn place(&self, lpn: Lpn) -> Option<u32> {
+        let &at = self.index.get(&lpn)?;
         Some(self.entries[at as usize].place)
     }
 
     /// Adds sectors to a unit that is here; false if it is not.
-    pub(crate) fn add(&mut self, unit: Lpn, mask: u64) -> bool {
-        let Some(&at) = self.index.get(&unit) else { return false };
+    pub(crate) fn add(&mut self, lpn: Lpn, mask: u64) -> bool {
+        let Some(&at) = self.index.get(&lpn) else { return false };
         self.entries[at as usize].mask |= mask;
         self.renew(at);
         true
     }
 
     /// Puts in a unit that is not here.
-    pub(crate) fn insert(&mut self, unit: Lpn, mask: u64, part: usize, place: u32) {
+    pub(crate) fn insert(&mut self, lpn: Lpn, mask: u64, part: usize, place: u32) {
         let neighbours = Neighbours::NONE;
-        let entry = Entry { unit, place, mask, neighbours, part: part as u16 };
+        let entry = Entry { lpn, place, mask, neighbours, part: part as u16 };
         let at = match self.free.pop() {
             Some(at) => {
                 self.entries[at as usize] = entry;
@@ -99,15 +99,15 @@ impl Clean {
                 self.entries.len() as u32 - 1
             }
         };
-        self.index.insert(unit, at);
+        self.index.insert(lpn, at);
         let list = &mut self.lists[part];
         list.len += 1;
         list.used.add(&mut self.entries, at);
     }
 
     /// Takes a unit out, if it is here.
-    pub(crate) fn remove(&mut self, unit: Lpn) -> Option<Left> {
-        let at = self.index.remove(&unit)?;
+    pub(crate) fn remove(&mut self, lpn: Lpn) -> Option<Left> {
+        let at = self.index.remove(&lpn)?;
         self.free.push(at);
         let Entry { place, mask, part, .. } = self.entries[at as usize];
         let list = &mut self.lists[usize::from(part)];
@@ -119,7 +119,7 @@ impl Clean {
     /// Takes out what was used least recently of a part; its place.
     pub(crate) fn evict(&mut self, part: usize) -> Option<Left> {
         let oldest = self.lists[part].used.oldest()?;
-        self.remove(self.entries[oldest as usize].unit)
+        self.remove(self.entries[oldest as usize].lpn)
     }
 
     pub(crate) fn clear(&mut self) {
@@ -131,7 +131,7 @@ impl Clean {
     /// The units of a part, least recently used first, and what of each is here.
     pub(crate) fn contents(&self, part: usize) -> impl Iterator<Item = (Lpn, u64)> {
         let entries = self.lists[part].used.oldest_first(&self.entries);
-        entries.map(|(_, entry)| (entry.unit, entry.mask))
+        entries.map(|(_, entry)| (entry.lpn, entry.mask))
     }
 
     fn renew(&mut self, at: u32) {
@@ -148,8 +148,8 @@ mod tests {
     fn the_least_recently_used_leaves_first() {
         let mut clean = Clean::default();
         clean.grow(2);
-        for unit in 0..3 {
-            clean.insert(Lpn(unit), 0b11, 0, unit + 10);
+        for lpn in 0..3 {
+            clean.insert(Lpn(lpn), 0b11, 0, lpn + 10);
         }
         clean.insert(Lpn(9), 0b1, 1, 19);
         assert_eq!(clean.read(Lpn(0), 0b10), Some(10));
@@ -160,7 +160,7 @@ mod tests {
         assert_eq!(clean.remove(Lpn(2)).map(|left| left.place), Some(12));
         assert_eq!(clean.contents(0).collect::<Vec<_>>(), [(Lpn(0), 0b11)]);
         clean.insert(Lpn(5), 1, 0, 15);
-        assert_eq!(clean.contents(0).map(|(unit, _)| unit).collect::<Vec<_>>(), [Lpn(0), Lpn(5)]);
+        assert_eq!(clean.contents(0).map(|(lpn, _)| lpn).collect::<Vec<_>>(), [Lpn(0), Lpn(5)]);
         assert_eq!((clean.len(), clean.len_of(0), clean.len_of(1)), (3, 2, 1));
         assert!(clean.evict(0).is_some() && clean.evict(0).is_some() && clean.evict(0).is_none());
     }

@@ -304,21 +304,21 @@ impl Cache {
         }
     }
 
-    /// Asks for what will be changed when unit `unit`, which is at `at`, leaves.
+    /// Asks for what will be changed when unit `lpn`, which is at `at`, leaves.
     #[inline]
-    pub(crate) fn prefetch_leaving(&self, unit: Lpn, at: WriteIndex) {
-        self.index.prefetch(unit.0);
+    pub(crate) fn prefetch_leaving(&self, lpn: Lpn, at: WriteIndex) {
+        self.index.prefetch(lpn.0);
         self.index.prefetch_place(at.0);
     }
 
     #[inline]
-    pub(crate) fn find(&self, unit: Lpn) -> Option<WriteIndex> {
-        self.index.get(unit.0).map(WriteIndex)
+    pub(crate) fn find(&self, lpn: Lpn) -> Option<WriteIndex> {
+        self.index.get(lpn.0).map(WriteIndex)
     }
 
     #[inline]
-    pub(crate) fn add(&mut self, unit: Lpn, at: WriteIndex, holder: HolderIndex, part: usize) {
-        self.index.insert(unit.0, at.0);
+    pub(crate) fn add(&mut self, lpn: Lpn, at: WriteIndex, holder: HolderIndex, part: usize) {
+        self.index.insert(lpn.0, at.0);
         let p = &mut self.parts[part];
         p.count(holder, 1);
         p.dirty += 1;
@@ -330,31 +330,25 @@ impl Cache {
 
     /// A dirty unit leaves; its data stay as those of `keep`, if any.
     #[inline]
-    pub(crate) fn remove(
-        &mut self,
-        unit: Lpn,
-        holder: HolderIndex,
-        part: usize,
-        keep: Option<u64>,
-    ) {
-        let at = self.index.remove(unit.0).map(WriteIndex);
+    pub(crate) fn remove(&mut self, lpn: Lpn, holder: HolderIndex, part: usize, keep: Option<u64>) {
+        let at = self.index.remove(lpn.0).map(WriteIndex);
         let p = &mut self.parts[part];
         p.count(holder, -1);
         p.dirty -= 1;
         if self.places.is_some() || keep.is_some() {
-            self.keep_or_free(unit, at, part, keep);
+            self.keep_or_free(lpn, at, part, keep);
         }
     }
 
     /// The place of a unit that has left: its data stay there, or it is free.
     #[inline(never)]
-    fn keep_or_free(&mut self, unit: Lpn, at: Option<WriteIndex>, part: usize, keep: Option<u64>) {
+    fn keep_or_free(&mut self, lpn: Lpn, at: Option<WriteIndex>, part: usize, keep: Option<u64>) {
         let place = match (&self.places, at) {
             (Some(places), Some(at)) => places.of_write(at),
             _ => NONE,
         };
         if let (Some(clean), Some(mask)) = (&mut self.clean, keep) {
-            return clean.insert(unit, mask, part, place);
+            return clean.insert(lpn, mask, part, place);
         }
         if let Some(places) = &mut self.places {
             places.give_back(place);
@@ -362,9 +356,9 @@ impl Cache {
     }
 
     /// Data that came from the flash, if there is room for them; whether there is.
-    pub(crate) fn fill(&mut self, unit: Lpn, mask: u64, part: usize) -> bool {
+    pub(crate) fn fill(&mut self, lpn: Lpn, mask: u64, part: usize) -> bool {
         let Some(clean) = &mut self.clean else { return false };
-        if clean.add(unit, mask) {
+        if clean.add(lpn, mask) {
             return true;
         }
         if !self.make_room(part) {
@@ -375,15 +369,15 @@ impl Cache {
             None => NONE,
         };
         if let Some(clean) = &mut self.clean {
-            clean.insert(unit, mask, part, place);
+            clean.insert(lpn, mask, part, place);
         }
         true
     }
 
     /// What is on flash of a unit will not be what the cache has of it; what that was.
     #[inline]
-    pub(crate) fn forget(&mut self, unit: Lpn) -> Option<u64> {
-        let left = self.clean.as_mut()?.remove(unit)?;
+    pub(crate) fn forget(&mut self, lpn: Lpn) -> Option<u64> {
+        let left = self.clean.as_mut()?.remove(lpn)?;
         if let Some(places) = &mut self.places {
             places.give_back(left.place);
         }
@@ -466,9 +460,9 @@ impl Cache {
     }
 
     /// The same of a unit that is clean.
-    pub(crate) fn clean_place(&self, unit: Lpn) -> Option<u32> {
+    pub(crate) fn clean_place(&self, lpn: Lpn) -> Option<u32> {
         self.places.as_ref()?;
-        self.clean.as_ref()?.place(unit)
+        self.clean.as_ref()?.place(lpn)
     }
 
     /// Notes that the access at hand touches `bytes` of a place, from its byte `from` on.
@@ -568,7 +562,7 @@ impl Cache {
 
     /// What in it is dirty, as (logical unit, write unit).
     pub(crate) fn contents(&self) -> Vec<(Lpn, WriteIndex)> {
-        let all = self.index.iter().map(|(unit, at)| (Lpn(unit), WriteIndex(at)));
+        let all = self.index.iter().map(|(lpn, at)| (Lpn(lpn), WriteIndex(at)));
         let mut contents: Vec<_> = all.collect();
         contents.sort_unstable();
         contents
@@ -635,16 +629,16 @@ mod tests {
         };
         let mut cache = Cache::new(&config, 1, &shape);
         cache.grow(4);
-        for unit in 0..8 {
-            assert!(cache.fill(Lpn(unit), u64::MAX, (unit % 2) as usize));
+        for lpn in 0..8 {
+            assert!(cache.fill(Lpn(lpn), u64::MAX, (lpn % 2) as usize));
         }
         // The oldest of its own part makes way.
         assert!(cache.fill(Lpn(8), u64::MAX, 0));
         let left: Vec<u32> = cache.clean.as_ref().unwrap().contents(0).map(|(u, _)| u.0).collect();
         assert_eq!(left, [2, 4, 6, 8]);
-        for unit in 10..14 {
+        for lpn in 10..14 {
             assert!(cache.make_room(0));
-            cache.add(Lpn(unit), WriteIndex(unit), FIRST_FLOW, 0);
+            cache.add(Lpn(lpn), WriteIndex(lpn), FIRST_FLOW, 0);
         }
         assert!(!cache.make_room(0) && !cache.fill(Lpn(20), u64::MAX, 0));
         assert!(cache.make_room(1));

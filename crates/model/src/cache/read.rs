@@ -8,18 +8,18 @@ use crate::observe::stats::Resource;
 use mynah_stamp::Stage;
 
 impl Drive {
-    /// Whether the cache has all that the command wants of `unit`.
+    /// Whether the cache has all that the command wants of `lpn`.
     pub(crate) fn read_from_cache(
         &mut self,
         command: CommandIndex,
-        unit: Lpn,
+        lpn: Lpn,
         sectors: &mut u32,
     ) -> bool {
         self.kernel.observe.count().cache_lookups += 1;
-        let overlap = self.overlap(command, unit);
+        let overlap = self.overlap(command, lpn);
         let wanted = needed_mask(self.shape.unit_sectors, overlap.within, overlap.sectors);
         let Some(cache) = &mut self.cache else { return false };
-        let place = match cache.find(unit) {
+        let place = match cache.find(lpn) {
             Some(cached) => {
                 let u = self.ftl.unit(cached);
                 if u.mask & wanted != wanted || u.trimmed {
@@ -28,7 +28,7 @@ impl Drive {
                 }
                 cache.place(cached)
             }
-            None => match cache.clean.as_mut().and_then(|clean| clean.read(unit, wanted)) {
+            None => match cache.clean.as_mut().and_then(|clean| clean.read(lpn, wanted)) {
                 None => return false,
                 place => place,
             },
@@ -62,23 +62,23 @@ impl Drive {
         }
         let first = c.first_unit + from / self.shape.unit_sectors;
         let last = c.first_unit + (from + sectors - 1) / self.shape.unit_sectors;
-        for unit in first.upto(last + 1) {
+        for lpn in first.upto(last + 1) {
             // What was overwritten or deallocated since the read began is not filled in.
-            let ppn = self.ftl.ppn(unit);
+            let ppn = self.ftl.ppn(lpn);
             if ppn.map(|ppn| self.shape.page_start(ppn)) != Some(page) {
                 continue;
             }
-            let overlap = self.overlap(command, unit);
+            let overlap = self.overlap(command, lpn);
             let mask = sector_mask(self.shape.unit_sectors, overlap.within, overlap.sectors);
             let mask = complete_mask(self.shape.unit_sectors, mask);
             let Some(cache) = &mut self.cache else { return };
             let part = cache.part_of(flow, namespace);
-            if mask == 0 || cache.find(unit).is_some() || !cache.fill(unit, mask, part) {
+            if mask == 0 || cache.find(lpn).is_some() || !cache.fill(lpn, mask, part) {
                 continue;
             }
             if cache.dram.takes_all() {
                 let bytes = overlap.sectors * 512;
-                if let Some(place) = cache.clean_place(unit) {
+                if let Some(place) = cache.clean_place(lpn) {
                     cache.touch(place, overlap.within * 512, bytes);
                 }
                 // Nobody waits for this, but others wait behind it.

@@ -47,7 +47,7 @@ fn read_masks(input: &mut Reader<'_>, count: usize) -> Result<Vec<u64>, StateErr
 
 /// What is the same of all dirty units.
 struct Dirty {
-    unit: Lpn,
+    lpn: Lpn,
     mask: u64,
     class: u8,
     holder: u16,
@@ -56,7 +56,7 @@ struct Dirty {
 impl Dirty {
     fn save(out: &mut Writer<'_>, units: &[&WriteUnit]) {
         out.numbers(units.iter().map(|unit| match unit.content {
-            Content::Unit(unit) => unit.0,
+            Content::Unit(lpn) => lpn.0,
             Content::TranslationPage(_) => unreachable!("the cache holds units"),
         }));
         save_masks(out, &units.iter().map(|unit| unit.mask).collect::<Vec<_>>());
@@ -71,7 +71,7 @@ impl Dirty {
             mask: self.mask,
             written: self.mask,
             part: part as u16,
-            ..WriteUnit::new(Content::Unit(self.unit), self.class, self.holder, UNSET)
+            ..WriteUnit::new(Content::Unit(self.lpn), self.class, self.holder, UNSET)
         }
     }
 }
@@ -184,10 +184,10 @@ impl Cache {
         part: usize,
         place: Option<&u32>,
     ) -> Result<(), StateError> {
-        if self.held() >= self.capacity || self.index.contains(of.unit.0) {
+        if self.held() >= self.capacity || self.index.contains(of.lpn.0) {
             return damaged("more is cached than fits, or twice");
         }
-        self.index.insert(of.unit.0, at.0);
+        self.index.insert(of.lpn.0, at.0);
         self.parts[part].count(of.holder, 1);
         self.parts[part].dirty += 1;
         self.dirtied();
@@ -282,7 +282,7 @@ impl Drive {
                 && holder >= u32::from(FIRST_FLOW)
                 && self.ftl.namespaces()[self.ftl.namespace_index(unit)].caches_writes;
             match fits {
-                true => Ok(Dirty { unit, mask, class: class as u8, holder: holder as u16 }),
+                true => Ok(Dirty { lpn: unit, mask, class: class as u8, holder: holder as u16 }),
                 false => damaged("a dirty unit that the cache does not hold so"),
             }
         });
@@ -291,10 +291,10 @@ impl Drive {
 
     /// Whether a unit may be in a part of the cache: where flows have their parts it stays in
     /// that of the flow which wrote it first.
-    fn may_fill(&self, unit: Lpn, part: usize) -> bool {
+    fn may_fill(&self, lpn: Lpn, part: usize) -> bool {
         self.cache.as_ref().is_some_and(|cache| match cache.sharing {
             CacheSharing::Shared => part == 0,
-            CacheSharing::PerNamespace => part == self.ftl.namespace_index(unit),
+            CacheSharing::PerNamespace => part == self.ftl.namespace_index(lpn),
             CacheSharing::PerFlow => part < cache.parts.len(),
         })
     }
@@ -370,7 +370,7 @@ impl Drive {
         part: usize,
         place: Option<&u32>,
     ) -> Result<WriteIndex, StateError> {
-        if !self.may_fill(dirty.unit, part) {
+        if !self.may_fill(dirty.lpn, part) {
             return damaged("a unit in another part of the cache");
         }
         let at = self.ftl.units_mut().insert(dirty.write_unit(part));
@@ -389,9 +389,9 @@ impl Drive {
         flags: u32,
         order: u64,
     ) -> Result<(), StateError> {
-        let Content::Unit(unit) = self.ftl.unit(at).content else { return damaged("a unit") };
+        let Content::Unit(lpn) = self.ftl.unit(at).content else { return damaged("a unit") };
         let [hot, trimmed, rewritten, retried] = [1, 2, 4, 8].map(|bit| flags & bit != 0);
-        let fits = self.ftl.may_wait(unit, plane, hot, self.config.placement);
+        let fits = self.ftl.may_wait(lpn, plane, hot, self.config.placement);
         if !fits || rewritten && !retried {
             return damaged("a unit that waits");
         }

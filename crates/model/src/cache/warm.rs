@@ -194,7 +194,7 @@ impl Drive {
         }
     }
 
-    fn warm_dirty(&mut self, unit: Lpn, mask: u64, holder: HolderIndex, part: usize) {
+    fn warm_dirty(&mut self, lpn: Lpn, mask: u64, holder: HolderIndex, part: usize) {
         let Some(cache) = &mut self.cache else { return };
         if !cache.make_room(part) {
             self.age(part);
@@ -203,7 +203,7 @@ impl Drive {
         if !cache.make_room(part) {
             return;
         }
-        let known = cache.forget(unit).unwrap_or(0);
+        let known = cache.forget(lpn).unwrap_or(0);
         let epoch = cache.dirtied();
         let at = self.ftl.units_mut().insert(WriteUnit {
             cached: true,
@@ -213,14 +213,14 @@ impl Drive {
             epoch,
             part: part as u16,
             ..WriteUnit::new(
-                Content::Unit(unit),
+                Content::Unit(lpn),
                 CLASS_HOST + Priority::default() as u8,
                 holder,
                 UNSET,
             )
         });
         if let Some(cache) = &mut self.cache {
-            cache.add(unit, at, holder, part);
+            cache.add(lpn, at, holder, part);
         }
         self.link_newest_cached(at);
     }
@@ -244,11 +244,11 @@ impl Drive {
         let u = self.ftl.unit(oldest);
         let (content, holder, epoch, mask) = (u.content, u.holder, u.epoch, u.mask);
         self.ftl.units_mut().remove(oldest);
-        let Content::Unit(unit) = content else { return };
-        let reads = self.stays_when_clean(unit);
+        let Content::Unit(lpn) = content else { return };
+        let reads = self.stays_when_clean(lpn);
         if let Some(cache) = &mut self.cache {
             cache.cleaned(epoch);
-            cache.remove(unit, holder, part, reads.then_some(mask));
+            cache.remove(lpn, holder, part, reads.then_some(mask));
         }
     }
 }

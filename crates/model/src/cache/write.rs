@@ -44,9 +44,9 @@ impl Drive {
                 }
             }
             _ => {
-                for unit in first.upto(end) {
+                for lpn in first.upto(end) {
                     self.host.command_mut(command).parts += 1;
-                    let write = self.new_unit(command, unit, false);
+                    let write = self.new_unit(command, lpn, false);
                     self.send_to_flash(write);
                 }
                 self.part_done(command, |_| {});
@@ -55,12 +55,12 @@ impl Drive {
     }
 
     #[inline]
-    fn new_unit(&mut self, command: CommandIndex, unit: Lpn, cached: bool) -> WriteIndex {
-        let mask = complete_mask(self.shape.unit_sectors, self.unit_mask(command, unit));
+    fn new_unit(&mut self, command: CommandIndex, lpn: Lpn, cached: bool) -> WriteIndex {
+        let mask = complete_mask(self.shape.unit_sectors, self.unit_mask(command, lpn));
         let c = self.host.command(command);
         let at = self.ftl.units_mut().insert_any();
         let u = self.ftl.unit_mut(at);
-        *u = WriteUnit::new(Content::Unit(unit), c.class, c.flow, self.kernel.now);
+        *u = WriteUnit::new(Content::Unit(lpn), c.class, c.flow, self.kernel.now);
         (u.cached, u.watched) = (cached, !cached);
         (u.mask, u.written) = (mask, mask);
         u.command = if cached { CommandIndex::NONE } else { command };
@@ -113,7 +113,7 @@ impl Drive {
     }
 
     /// Puts one unit into a part of the cache; false if there is no room.
-    fn admit_unit(&mut self, command: CommandIndex, unit: Lpn, part: usize) -> bool {
+    fn admit_unit(&mut self, command: CommandIndex, lpn: Lpn, part: usize) -> bool {
         let cache = self.cache.as_mut().expect("a cache");
         if cache.is_backed_up(part) {
             return false;
@@ -121,10 +121,10 @@ impl Drive {
         self.kernel.observe.count().cache_lookups += 1;
         let through = self.host.command(command).request.operation == Operation::WriteThrough
             && !cache.protected;
-        let at = match cache.find(unit) {
+        let at = match cache.find(lpn) {
             Some(at) => {
                 self.kernel.observe.count().cache_hits += 1;
-                self.overwrite(command, unit, at);
+                self.overwrite(command, lpn, at);
                 at
             }
             None => {
@@ -133,10 +133,10 @@ impl Drive {
                     self.kernel.observe.count().cache_lookups -= 1;
                     return false;
                 }
-                let known = cache.forget(unit);
+                let known = cache.forget(lpn);
                 let epoch = cache.dirtied();
                 let holder = self.host.command(command).flow;
-                let at = self.new_unit(command, unit, true);
+                let at = self.new_unit(command, lpn, true);
                 let u = self.ftl.unit_mut(at);
                 (u.epoch, u.part) = (epoch, part as u16);
                 if let Some(known) = known {
@@ -145,9 +145,9 @@ impl Drive {
                     self.kernel.observe.count().cache_hits += 1;
                 }
                 let cache = self.cache.as_mut().expect("a cache");
-                cache.add(unit, at, holder, part);
+                cache.add(lpn, at, holder, part);
                 if cache.is_bounded() {
-                    self.set_out(at, self.overlap(command, unit).sectors);
+                    self.set_out(at, self.overlap(command, lpn).sectors);
                 }
                 self.cached(at);
                 at
@@ -178,8 +178,8 @@ impl Drive {
     }
 
     /// New data for a unit that is in the cache.
-    fn overwrite(&mut self, command: CommandIndex, unit: Lpn, at: WriteIndex) {
-        let added = self.unit_mask(command, unit);
+    fn overwrite(&mut self, command: CommandIndex, lpn: Lpn, at: WriteIndex) {
+        let added = self.unit_mask(command, lpn);
         let holder = self.host.command(command).flow;
         let cache = self.cache.as_mut().expect("a cache");
         let u = self.ftl.unit_mut(at);
@@ -256,11 +256,11 @@ impl Drive {
     fn prefetch_next_to_leave(&self, part: usize) {
         let Some(cache) = &self.cache else { return };
         let mut next = cache.parts[part].resting.oldest_first(self.ftl.units().as_slice());
-        if let Some((_, WriteUnit { content: Content::Unit(unit), .. })) = next.next() {
-            self.ftl.prefetch_valid(*unit);
+        if let Some((_, WriteUnit { content: Content::Unit(lpn), .. })) = next.next() {
+            self.ftl.prefetch_valid(*lpn);
         }
-        if let Some((_, WriteUnit { content: Content::Unit(unit), .. })) = next.next() {
-            self.ftl.prefetch_entry(*unit);
+        if let Some((_, WriteUnit { content: Content::Unit(lpn), .. })) = next.next() {
+            self.ftl.prefetch_entry(*lpn);
         }
     }
 
@@ -363,9 +363,9 @@ impl Drive {
     /// What the cache has of a unit is not what it will be on flash.
     #[cold]
     #[inline(never)]
-    pub(crate) fn forget_clean(&mut self, unit: Lpn) {
+    pub(crate) fn forget_clean(&mut self, lpn: Lpn) {
         if let Some(cache) = &mut self.cache {
-            cache.forget(unit);
+            cache.forget(lpn);
         }
     }
 
@@ -386,8 +386,8 @@ impl Drive {
 
     /// Whether a unit that is on flash stays in the cache for reads.
     #[inline]
-    pub(crate) fn stays_when_clean(&self, unit: Lpn) -> bool {
-        self.ftl.keeps_reads() && self.ftl.namespaces()[self.ftl.namespace_index(unit)].caches_reads
+    pub(crate) fn stays_when_clean(&self, lpn: Lpn) -> bool {
+        self.ftl.keeps_reads() && self.ftl.namespaces()[self.ftl.namespace_index(lpn)].caches_reads
     }
 
     /// What a cached unit held is on flash, or (not `programmed`) need not be. If it was
@@ -410,13 +410,13 @@ impl Drive {
         let keep = (programmed && !u.trimmed).then_some(u.mask);
         let cache = self.cache.as_mut().expect("a cache");
         cache.cleaned(epoch);
-        if !again && let Content::Unit(unit) = content {
-            let keep = keep.filter(|_| self.stays_when_clean(unit));
+        if !again && let Content::Unit(lpn) = content {
+            let keep = keep.filter(|_| self.stays_when_clean(lpn));
             let cache = self.cache.as_mut().expect("a cache");
             if cache.is_bounded() {
                 cache.arrived(part, self.ftl.unit(at).under_way);
             }
-            cache.remove(unit, holder, part, keep);
+            cache.remove(lpn, holder, part, keep);
             cache.draining &= !cache.is_clean();
             self.ftl.units_mut().remove(at);
         }
@@ -541,8 +541,8 @@ impl Drive {
         let c = self.host.command(command);
         let first = c.cursor;
         let end = c.end_unit.min(Lpn(first.0.saturating_add(TRIM_STEP_UNITS)));
-        for unit in first.upto(end) {
-            self.trim_unit(unit);
+        for lpn in first.upto(end) {
+            self.trim_unit(lpn);
         }
         self.translation_trimmed(first, end);
         let c = self.host.command_mut(command);

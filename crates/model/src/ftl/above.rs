@@ -154,7 +154,7 @@ impl Above for Ftl {
         let units = self.shape.units_per_page;
         let fails = self.faults.strikes(MediaOperation::Read, |first, last| {
             ppn.run(units).any(|ppn| match table.written(ppn) {
-                Some(Content::Unit(unit)) => (first..=last).contains(&unit),
+                Some(Content::Unit(lpn)) => (first..=last).contains(&lpn),
                 _ => false,
             })
         });

@@ -24,20 +24,20 @@ impl Ftl {
     fn check_mapping(&self, placement: Placement) -> Result<(), BrokenInvariant> {
         let table = &self.mapping.table;
         let mut valid = vec![0u32; (self.shape.planes * self.shape.blocks_per_plane) as usize];
-        for unit in Lpn(0).run(table.units()) {
-            let Some(ppn) = table.ppn(unit) else { continue };
-            hold(table.written(ppn) == Some(Content::Unit(unit)), || {
-                format!("unit {unit} is mapped to slot {ppn}, which holds something else")
+        for lpn in Lpn(0).run(table.units()) {
+            let Some(ppn) = table.ppn(lpn) else { continue };
+            hold(table.written(ppn) == Some(Content::Unit(lpn)), || {
+                format!("unit {lpn} is mapped to slot {ppn}, which holds something else")
             })?;
             let plane = self.shape.plane_of_ppn(ppn);
             let fits = match placement {
-                Placement::Static => plane == self.plane_of(Content::Unit(unit)),
-                _ => self.space_of(unit).planes.contains(&plane),
+                Placement::Static => plane == self.plane_of(Content::Unit(lpn)),
+                _ => self.space_of(lpn).planes.contains(&plane),
             };
-            hold(fits, || format!("unit {unit} is in slot {ppn} of plane {plane}"))?;
-            let home = || self.home_of(Content::Unit(unit));
+            hold(fits, || format!("unit {lpn} is in slot {ppn} of plane {plane}"))?;
+            let home = || self.home_of(Content::Unit(lpn));
             hold(self.scheme.may_hold(ppn, home), || {
-                format!("unit {unit} with place {} is in slot {ppn}", home())
+                format!("unit {lpn} with place {} is in slot {ppn}", home())
             })?;
             valid[self.shape.block_of_ppn(ppn)] += 1;
         }

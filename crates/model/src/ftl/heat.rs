@@ -65,7 +65,7 @@ impl Ftl {
     #[inline]
     pub(crate) fn is_hot(&self, content: Content) -> bool {
         match (&self.hotness, content) {
-            (Some(hotness), Content::Unit(unit)) => hotness.is_hot(unit),
+            (Some(hotness), Content::Unit(lpn)) => hotness.is_hot(lpn),
             _ => false,
         }
     }

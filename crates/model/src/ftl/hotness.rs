@@ -68,14 +68,14 @@ impl Hotness {
         }
     }
 
-    /// The counters of `unit`, the same one twice where it has one of its own.
+    /// The counters of `lpn`, the same one twice where it has one of its own.
     #[inline]
-    fn places(&self, unit: Lpn) -> [u64; 2] {
+    fn places(&self, lpn: Lpn) -> [u64; 2] {
         if !self.hashed {
-            return [unit.0.into(); 2];
+            return [lpn.0.into(); 2];
         }
         SPREAD.map(|odd| {
-            let hash = (u64::from(unit.0) + 1).wrapping_mul(odd) >> 32;
+            let hash = (u64::from(lpn.0) + 1).wrapping_mul(odd) >> 32;
             (hash * self.counters) >> 32
         })
     }
@@ -85,14 +85,14 @@ impl Hotness {
         (self.words[(place / 16) as usize] >> (place % 16 * 4) & 15) as u8
     }
 
-    /// `unit` is written: counts that, and says whether it is hot now.
-    pub(crate) fn write(&mut self, unit: Lpn) -> bool {
-        let [first, second] = self.places(unit);
+    /// `lpn` is written: counts that, and says whether it is hot now.
+    pub(crate) fn write(&mut self, lpn: Lpn) -> bool {
+        let [first, second] = self.places(lpn);
         self.add(first, 1);
         if second != first {
             self.add(second, 1);
         }
-        let hot = self.is_hot(unit);
+        let hot = self.is_hot(lpn);
         self.due += self.words.len() as u64;
         while self.due >= self.decay {
             self.due -= self.decay;
@@ -109,14 +109,14 @@ impl Hotness {
         self.words[(place / 16) as usize] += u64::from(more) << (place % 16 * 4);
     }
 
-    /// Whether `unit` was written often lately.
-    pub(crate) fn is_hot(&self, unit: Lpn) -> bool {
-        self.places(unit).iter().all(|&place| self.count(place) >= self.threshold)
+    /// Whether `lpn` was written often lately.
+    pub(crate) fn is_hot(&self, lpn: Lpn) -> bool {
+        self.places(lpn).iter().all(|&place| self.count(place) >= self.threshold)
     }
 
-    /// Gives `unit`, which has not been counted yet, `count` writes.
-    pub(crate) fn start_with(&mut self, unit: Lpn, count: u8) {
-        let [first, second] = self.places(unit);
+    /// Gives `lpn`, which has not been counted yet, `count` writes.
+    pub(crate) fn start_with(&mut self, lpn: Lpn, count: u8) {
+        let [first, second] = self.places(lpn);
         self.add(first, count);
         if second != first {
             self.add(second, count);
@@ -243,9 +243,9 @@ mod tests {
         let (mut hot, mut written) = ([0.0; 2], [0.0; 2]);
         for at in 0..16_000 * 40 {
             let kind = usize::from(random.next_u32() % 2 == 0);
-            let unit =
+            let lpn =
                 if kind == 0 { below(&mut random, 800) } else { 800 + below(&mut random, 15_200) };
-            let is_hot = hotness.write(Lpn(unit));
+            let is_hot = hotness.write(Lpn(lpn));
             if at > 16_000 * 20 {
                 written[kind] += 1.0;
                 hot[kind] += f64::from(u8::from(is_hot));
@@ -255,7 +255,7 @@ mod tests {
             let counts = counts(8000.0 / f64::from(end - first));
             assert!((counts.iter().sum::<f64>() - 1.0).abs() < 1e-9);
             let (of_writes, of_units) = hot_shares(&counts, 4);
-            let here = (first..end).filter(|&unit| hotness.is_hot(Lpn(unit))).count() as f64;
+            let here = (first..end).filter(|&lpn| hotness.is_hot(Lpn(lpn))).count() as f64;
             let here = here / f64::from(end - first);
             assert!((hot[kind] / written[kind] - of_writes).abs() < 0.01, "{kind}: {of_writes}");
             assert!((here - of_units).abs() < 0.02, "{kind}: {here} and {of_units}");
@@ -269,11 +269,11 @@ mod tests {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(6);
         for _ in 0..400_000 {
             let hot = random.next_u32() % 10 > 0;
-            let unit = if hot { below(&mut random, 500) } else { 500 + below(&mut random, 99_500) };
-            hotness.write(Lpn(unit));
+            let lpn = if hot { below(&mut random, 500) } else { 500 + below(&mut random, 99_500) };
+            hotness.write(Lpn(lpn));
         }
         let hot =
-            |units: std::ops::Range<u32>| units.filter(|&unit| hotness.is_hot(Lpn(unit))).count();
+            |units: std::ops::Range<u32>| units.filter(|&lpn| hotness.is_hot(Lpn(lpn))).count();
         assert_eq!(hot(0..500), 500);
         // A counter is one of a hot unit's with probability 1000 / 16,384.
         let mistaken = hot(500..100_000);

@@ -149,9 +149,9 @@ impl Ftl {
     #[inline]
     pub(crate) fn plane_of(&self, content: Content) -> Plane {
         match content {
-            Content::Unit(unit) => {
-                let space = self.space_of(unit);
-                space.plane_of(unit - space.base, self.shape.units_per_page)
+            Content::Unit(lpn) => {
+                let space = self.space_of(lpn);
+                space.plane_of(lpn - space.base, self.shape.units_per_page)
             }
             Content::TranslationPage(page) => {
                 let space = self
@@ -168,28 +168,28 @@ impl Ftl {
 
     /// Where something is for ever that is overwritten in place.
     pub(crate) fn home_of(&self, content: Content) -> Ppn {
-        let Content::Unit(unit) = content else { unreachable!("there are no tables in it") };
-        let space = self.space_of(unit);
-        space.home_of(unit - space.base, &self.shape)
+        let Content::Unit(lpn) = content else { unreachable!("there are no tables in it") };
+        let space = self.space_of(lpn);
+        space.home_of(lpn - space.base, &self.shape)
     }
 
     #[inline]
-    pub(crate) fn space_of(&self, unit: Lpn) -> &NamespaceSpace {
-        &self.namespaces[self.namespace_index(unit)]
+    pub(crate) fn space_of(&self, lpn: Lpn) -> &NamespaceSpace {
+        &self.namespaces[self.namespace_index(lpn)]
     }
 
     #[inline]
-    pub(crate) fn namespace_index(&self, unit: Lpn) -> usize {
+    pub(crate) fn namespace_index(&self, lpn: Lpn) -> usize {
         if self.namespaces.len() == 1 {
             return 0;
         }
-        self.namespaces.partition_point(|space| space.base <= unit) - 1
+        self.namespaces.partition_point(|space| space.base <= lpn) - 1
     }
 
-    pub(crate) fn namespace_of(&self, unit: Lpn) -> (NamespaceId, u64) {
-        let index = self.namespace_index(unit);
+    pub(crate) fn namespace_of(&self, lpn: Lpn) -> (NamespaceId, u64) {
+        let index = self.namespace_index(lpn);
         let id = NamespaceId(index as u32 + 1);
-        (id, u64::from(unit - self.namespaces[index].base))
+        (id, u64::from(lpn - self.namespaces[index].base))
     }
 
     /// Whether the data cache takes the writes of all namespaces.
@@ -236,8 +236,8 @@ impl Ftl {
 
     /// Where a unit is on flash.
     #[inline]
-    pub(crate) fn ppn(&self, unit: Lpn) -> Option<Ppn> {
-        self.mapping.table.ppn(unit)
+    pub(crate) fn ppn(&self, lpn: Lpn) -> Option<Ppn> {
+        self.mapping.table.ppn(lpn)
     }
 
     /// Mapping units of all namespaces.
@@ -301,16 +301,16 @@ impl Ftl {
     /// Asks for what will be looked at when a unit is overwritten: the count of valid units where
     /// it is.
     #[inline]
-    pub(crate) fn prefetch_valid(&self, unit: Lpn) {
-        if let Some(ppn) = self.ppn(unit) {
+    pub(crate) fn prefetch_valid(&self, lpn: Lpn) {
+        if let Some(ppn) = self.ppn(lpn) {
             self.blocks.prefetch_valid(self.shape.block_of_ppn(ppn));
         }
     }
 
     /// Asks for the mapping entry of a unit.
     #[inline]
-    pub(crate) fn prefetch_entry(&self, unit: Lpn) {
-        self.mapping.table.prefetch(unit);
+    pub(crate) fn prefetch_entry(&self, lpn: Lpn) {
+        self.mapping.table.prefetch(lpn);
     }
 
     /// Asks for what reads of units will look at beside their mapping entries.
@@ -318,7 +318,7 @@ impl Ftl {
     pub(crate) fn prefetch_reads(&self, units: impl Iterator<Item = Lpn> + Clone) {
         self.prefetch_cached(units.clone());
         if self.worn_reads.is_some() {
-            for ppn in units.filter_map(|unit| self.ppn(unit)) {
+            for ppn in units.filter_map(|lpn| self.ppn(lpn)) {
                 self.blocks.prefetch_erases(self.shape.block_of_ppn(ppn));
             }
         }

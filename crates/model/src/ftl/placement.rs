@@ -19,8 +19,8 @@ pub(crate) struct Stripe {
 
 impl Drive {
     /// The plane for a unit that sets out for flash.
-    pub(crate) fn place(&mut self, unit: Lpn) -> Plane {
-        let namespace = self.ftl.namespace_index(unit);
+    pub(crate) fn place(&mut self, lpn: Lpn) -> Plane {
+        let namespace = self.ftl.namespace_index(lpn);
         let Stripe { at, left } = self.ftl.stripes[namespace];
         let planes = &self.ftl.namespaces[namespace].planes;
         if left > 0 {

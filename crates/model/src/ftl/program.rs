@@ -75,8 +75,8 @@ impl Ftl {
     #[inline(always)]
     fn prefetch_next_to_program(&self, unit: WriteIndex) {
         if let Some(unit) = self.units.as_slice().get(unit.index()) {
-            if let Content::Unit(unit) = unit.content {
-                self.mapping.table.prefetch(unit);
+            if let Content::Unit(lpn) = unit.content {
+                self.mapping.table.prefetch(lpn);
             }
             self.units.prefetch(unit.next());
         }

@@ -37,11 +37,11 @@ impl Drive {
     pub(crate) fn read_unit(
         &mut self,
         command: CommandIndex,
-        unit: Lpn,
+        lpn: Lpn,
         last: WorkIndex,
     ) -> WorkIndex {
-        let overlap = self.overlap(command, unit);
-        let ppn = match self.ftl.mapping.table.ppn(unit) {
+        let overlap = self.overlap(command, lpn);
+        let ppn = match self.ftl.mapping.table.ppn(lpn) {
             Some(ppn) => ppn,
             None => match self.config.mapping.unmapped_reads {
                 UnmappedReads::Zeroes => {
@@ -49,7 +49,7 @@ impl Drive {
                     return last;
                 }
                 UnmappedReads::Allocate => {
-                    let Some(ppn) = self.allocate_for_read(unit) else { return last };
+                    let Some(ppn) = self.allocate_for_read(lpn) else { return last };
                     ppn
                 }
             },
@@ -87,17 +87,17 @@ impl Drive {
 
     /// As MQSim: a read of an address that was never written gets a page of its own in the
     /// plane it belongs to, which is then read without ever having been programmed.
-    fn allocate_for_read(&mut self, unit: Lpn) -> Option<Ppn> {
-        let plane = self.ftl.plane_of(Content::Unit(unit));
-        let base = self.ftl.space_of(unit).base;
+    fn allocate_for_read(&mut self, lpn: Lpn) -> Option<Ppn> {
+        let plane = self.ftl.plane_of(Content::Unit(lpn));
+        let base = self.ftl.space_of(lpn).base;
         let namespace = self.ftl.namespaces.iter().position(|space| space.base == base)?;
         let ppn = self.ftl.blocks.take_page_for_read(plane, namespace)?;
-        self.ftl.mapping.table.map(Content::Unit(unit), ppn);
+        self.ftl.mapping.table.map(Content::Unit(lpn), ppn);
         for other in 1..self.shape.units_per_page {
             self.ftl.mapping.table.clear_ppn(ppn + other);
         }
         self.ftl.blocks.add_valid(self.shape.block_of_ppn(ppn), 1);
-        self.mapping_changed(unit);
+        self.mapping_changed(lpn);
         self.collect_if_needed(plane);
         Some(ppn)
     }

@@ -20,16 +20,10 @@ impl Ftl {
     }
 
     /// Whether a unit of the host may wait to be programmed in `plane`.
-    pub(crate) fn may_wait(
-        &self,
-        unit: Lpn,
-        plane: Plane,
-        hot: bool,
-        placement: Placement,
-    ) -> bool {
+    pub(crate) fn may_wait(&self, lpn: Lpn, plane: Plane, hot: bool, placement: Placement) -> bool {
         let fits = match placement {
-            Placement::Static => plane == self.plane_of(Content::Unit(unit)),
-            _ => self.space_of(unit).planes.contains(&plane),
+            Placement::Static => plane == self.plane_of(Content::Unit(lpn)),
+            _ => self.space_of(lpn).planes.contains(&plane),
         };
         fits && !self.planes[plane].read_only && (!hot || self.hotness.is_some())
     }

@@ -97,10 +97,10 @@ impl Drive {
     }
 
     /// The latest data of a unit are gone, which a command brought when this says.
-    pub(crate) fn lose(&mut self, unit: Lpn, created: Time) {
+    pub(crate) fn lose(&mut self, lpn: Lpn, created: Time) {
         self.kernel.observe.count().units_lost += 1;
         self.kernel.observe.count().units_lost_written += u64::from(created != UNSET);
-        self.ftl.lost_units.push(unit);
+        self.ftl.lost_units.push(lpn);
         // Whoever asks may never come, and a unit may be lost again and again.
         if self.ftl.lost_units.len() > 2 * self.ftl.mapping.table.units() as usize {
             self.ftl.lost_units.sort_unstable();
@@ -135,12 +135,12 @@ impl Drive {
                 if let Some(old) = old {
                     self.ftl.blocks.add_valid(self.shape.block_of_ppn(old), weight);
                 }
-                if let Content::Unit(unit) = content
+                if let Content::Unit(lpn) = content
                     && self.ftl.units[at].from == Ppn::NONE
                     && !self.ftl.units[at].rewritten
                     && !self.is_kept(at, keep)
                 {
-                    self.lose(unit, self.ftl.units[at].created);
+                    self.lose(lpn, self.ftl.units[at].created);
                 }
             }
             if !self.ftl.scheme.is_in_place() {
@@ -160,12 +160,12 @@ impl Drive {
         before: Option<Ppn>,
         keep: Keep,
     ) {
-        if let Content::Unit(unit) = content {
-            if before.is_none() && self.ftl.mapping.table.unmap(unit).is_some() {
+        if let Content::Unit(lpn) = content {
+            if before.is_none() && self.ftl.mapping.table.unmap(lpn).is_some() {
                 self.ftl.blocks.remove_valid(self.shape.block_of_ppn(place), 1);
             }
             if !self.ftl.units[at].rewritten && !self.is_kept(at, keep) {
-                self.lose(unit, self.ftl.units[at].created);
+                self.lose(lpn, self.ftl.units[at].created);
             }
         }
     }

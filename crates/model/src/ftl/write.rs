@@ -21,7 +21,7 @@ impl Ftl {
         let u = &self.units[at];
         if u.holder == GARBAGE_COLLECTION && u.from != Ppn::NONE {
             return match u.content {
-                Content::Unit(unit) => self.mapping.table.ppn(unit) != Some(u.from),
+                Content::Unit(lpn) => self.mapping.table.ppn(lpn) != Some(u.from),
                 Content::TranslationPage(page) => {
                     self.mapping.table.translation_ppn(page) != Some(u.from)
                 }
@@ -35,11 +35,11 @@ impl Drive {
     /// A unit sets out for flash: first its mapping entry has to be known.
     #[inline]
     pub(crate) fn send_to_flash(&mut self, at: WriteIndex) {
-        let Content::Unit(unit) = self.ftl.units[at].content else {
+        let Content::Unit(lpn) = self.ftl.units[at].content else {
             return self.queue_unit(at);
         };
         self.ftl.units[at].state = UnitState::Mapping;
-        if self.mapping_known(unit, Waiter::Write { unit: at }) {
+        if self.mapping_known(lpn, Waiter::Write { unit: at }) {
             self.unit_mapping_known(at);
         }
     }
@@ -48,9 +48,9 @@ impl Drive {
     #[inline]
     pub(crate) fn unit_mapping_known(&mut self, at: WriteIndex) {
         let u = &self.ftl.units[at];
-        let Content::Unit(unit) = u.content else { return };
+        let Content::Unit(lpn) = u.content else { return };
         if u.mask != u64::MAX {
-            if let Some(ppn) = self.ftl.mapping.table.ppn(unit) {
+            if let Some(ppn) = self.ftl.mapping.table.ppn(lpn) {
                 if self.ftl.scheme.is_in_place() {
                     // Only what changes is written.
                     return self.queue_unit(at);
@@ -72,12 +72,12 @@ impl Drive {
     /// A unit's data are in the controller, and can go to the flash.
     pub(crate) fn queue_for_plane(&mut self, at: WriteIndex) {
         let content = self.ftl.units[at].content;
-        if let (Some(hotness), Content::Unit(unit)) = (&mut self.ftl.hotness, content) {
-            self.ftl.units[at].hot = hotness.write(unit);
+        if let (Some(hotness), Content::Unit(lpn)) = (&mut self.ftl.hotness, content) {
+            self.ftl.units[at].hot = hotness.write(lpn);
         }
         let plane = match (content, self.config.placement) {
             (Content::TranslationPage(_), _) | (_, Placement::Static) => self.ftl.plane_of(content),
-            (Content::Unit(unit), _) => self.place(unit),
+            (Content::Unit(lpn), _) => self.place(lpn),
         };
         self.enqueue_unit(at, plane);
     }
@@ -119,7 +119,7 @@ impl Drive {
         self.ftl.blocks.add_valid(self.shape.block_of_ppn(ppn), weight);
         let u = &mut self.ftl.units[at];
         u.before = before.map_or(0, |before| before.0 + 1);
-        if let Content::Unit(unit) = content {
+        if let Content::Unit(lpn) = content {
             self.kernel.observe.count().flash_units_programmed += 1;
             if u.written != u64::MAX {
                 self.kernel.observe.count().rest_bytes_programmed +=
@@ -127,11 +127,11 @@ impl Drive {
             }
             if from_collection {
                 self.kernel.observe.count().gc_units_moved += 1;
-                self.collected_mapping_changed(unit, at);
+                self.collected_mapping_changed(lpn, at);
             } else {
-                self.mapping_changed(unit);
+                self.mapping_changed(lpn);
                 if self.ftl.reads_cached {
-                    self.forget_clean(unit);
+                    self.forget_clean(lpn);
                 }
             }
         }
@@ -150,7 +150,7 @@ impl Drive {
             let u = &self.ftl.units[at];
             let place;
             (place, used) = self.ftl.place_in_program(u.content, used);
-            let Content::Unit(unit) = u.content else {
+            let Content::Unit(lpn) = u.content else {
                 let Content::TranslationPage(page) = u.content else { unreachable!() };
                 let collected = u.from != Ppn::NONE;
                 self.ftl.units.remove(at);
@@ -169,9 +169,9 @@ impl Drive {
                 self.moved_unit_done(self.shape.plane_of_ppn(ppn));
             } else {
                 if self.ftl.units[at].trimmed
-                    && self.ftl.mapping.table.ppn(unit) == Some(ppn + place)
+                    && self.ftl.mapping.table.ppn(lpn) == Some(ppn + place)
                 {
-                    self.unmap(unit);
+                    self.unmap(lpn);
                 }
                 self.unit_programmed(at);
             }
@@ -189,15 +189,15 @@ impl Drive {
         let mut at = first;
         while at != WriteIndex::NONE {
             retried |= self.ftl.units[at].retried;
-            if let Content::Unit(unit) = self.ftl.units[at].content {
-                units.push(unit);
+            if let Content::Unit(lpn) = self.ftl.units[at].content {
+                units.push(lpn);
             }
             at = self.ftl.units[at].next();
         }
         let fails = !retried
             && !units.is_empty()
             && self.ftl.faults.strikes(MediaOperation::Program, |first, last| {
-                units.iter().any(|unit| (first..=last).contains(unit))
+                units.iter().any(|lpn| (first..=last).contains(lpn))
             });
         self.kernel.observe.count().media_errors += u64::from(fails);
         fails
@@ -215,8 +215,8 @@ impl Drive {
         }
         let u = &mut self.ftl.units[at];
         if u.from != Ppn::NONE
-            && let Content::Unit(unit) = u.content
-            && let Some(ppn) = self.ftl.mapping.table.ppn(unit)
+            && let Content::Unit(lpn) = u.content
+            && let Some(ppn) = self.ftl.mapping.table.ppn(lpn)
         {
             // The copy to void is the one just made; there is none if the unit was trimmed.
             u.from = ppn;
@@ -243,9 +243,9 @@ impl Drive {
                 self.ftl.units.remove(at);
                 self.translation_programmed(page);
             }
-            Content::Unit(unit) if u.cached => {
+            Content::Unit(lpn) if u.cached => {
                 if !u.trimmed {
-                    self.lose(unit, u.created);
+                    self.lose(lpn, u.created);
                 }
                 self.fail_waiters(at);
                 self.unit_clean(at, false);
@@ -259,18 +259,18 @@ impl Drive {
         }
     }
 
-    fn unmap(&mut self, unit: Lpn) {
-        if let Some(ppn) = self.ftl.mapping.table.unmap(unit) {
+    fn unmap(&mut self, lpn: Lpn) {
+        if let Some(ppn) = self.ftl.mapping.table.unmap(lpn) {
             self.ftl.blocks.remove_valid(self.shape.block_of_ppn(ppn), 1);
         }
     }
 
     /// Deallocates one unit, in the cache and on flash.
-    pub(crate) fn trim_unit(&mut self, unit: Lpn) {
+    pub(crate) fn trim_unit(&mut self, lpn: Lpn) {
         if let Some(cache) = &mut self.cache {
-            cache.forget(unit);
+            cache.forget(lpn);
         }
-        if let Some(at) = self.cache.as_ref().and_then(|cache| cache.find(unit)) {
+        if let Some(at) = self.cache.as_ref().and_then(|cache| cache.find(lpn)) {
             let u = &mut self.ftl.units[at];
             u.trimmed = true;
             if u.state == UnitState::Cached {
@@ -278,7 +278,7 @@ impl Drive {
                 self.unit_clean(at, false);
             }
         }
-        self.unmap(unit);
+        self.unmap(lpn);
     }
 
     /// Puts a unit into its plane's queue of programs.

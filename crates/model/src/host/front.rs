@@ -681,8 +681,8 @@ impl Drive {
         let Some(space) = self.ftl.namespace((namespace.0 as usize).wrapping_sub(1)) else {
             return;
         };
-        for unit in space.base.run(space.units) {
-            self.trim_unit(unit);
+        for lpn in space.base.run(space.units) {
+            self.trim_unit(lpn);
         }
     }
 }

@@ -9,13 +9,13 @@ use crate::observe::stats::Resource;
 use mynah_stamp::{Span, Stage, Time};
 
 impl Drive {
-    /// Asks for [`Output::Move`] outputs, which say when data crosses. Without them data
+    /// Asks for [`Output::Move`](crate::io::Output::Move) outputs, which say when data crosses. Without them data
     /// from the host counts as moved at its time. Ask before the first input.
     pub fn report_moves(&mut self, report: bool) {
         self.host.report_moves = report;
     }
 
-    /// Whether [`Output::Move`] outputs were asked for.
+    /// Whether [`Output::Move`](crate::io::Output::Move) outputs were asked for.
     pub fn reports_moves(&self) -> bool {
         self.host.report_moves
     }
@@ -42,7 +42,7 @@ impl Drive {
 
     /// The host has put `request` into memory queue `queue`, where the drive can read it, and
     /// has written the doorbell. The same as [`Drive::ring`] and, when asked for it with
-    /// [`Output::Fetch`], [`Drive::command`], but that the drive does not ask: the command
+    /// [`Output::Fetch`](crate::io::Output::Fetch), [`Drive::command`], but that the drive does not ask: the command
     /// begins when the outputs before it have been polled. Answer each output before polling
     /// the next.
     ///
@@ -81,7 +81,7 @@ impl Drive {
         self.kernel.events.push(booking.end, Event::Doorbell { queue, count });
     }
 
-    /// The host hands over a command: the answer to [`Output::Fetch`] for a memory queue,
+    /// The host hands over a command: the answer to [`Output::Fetch`](crate::io::Output::Fetch) for a memory queue,
     /// unasked for a fetched one (then with its write data).
     ///
     /// # Errors
@@ -107,7 +107,7 @@ impl Drive {
     }
 
     /// The data of a write has been taken from host memory: the answer to
-    /// [`Output::Move`] from the host.
+    /// [`Output::Move`](crate::io::Output::Move) from the host.
     ///
     /// # Errors
     /// See [`InputError`].

@@ -16,10 +16,10 @@ pub(crate) struct Overlap {
 
 impl Drive {
     #[inline(always)]
-    pub(crate) fn overlap(&self, command: CommandIndex, unit: Lpn) -> Overlap {
+    pub(crate) fn overlap(&self, command: CommandIndex, lpn: Lpn) -> Overlap {
         let c = &self.host.commands[command];
         let unit_sectors = u64::from(self.shape.unit_sectors);
-        let unit_start = u64::from(unit - c.first_unit) * unit_sectors;
+        let unit_start = u64::from(lpn - c.first_unit) * unit_sectors;
         let from = u64::from(c.into_first);
         let start = from.max(unit_start);
         let end = (from + u64::from(c.request.sectors)).min(unit_start + unit_sectors);
@@ -31,8 +31,8 @@ impl Drive {
     }
 
     /// Sectors of a unit as the bits of its mask.
-    pub(crate) fn unit_mask(&self, command: CommandIndex, unit: Lpn) -> u64 {
-        let overlap = self.overlap(command, unit);
+    pub(crate) fn unit_mask(&self, command: CommandIndex, lpn: Lpn) -> u64 {
+        let overlap = self.overlap(command, lpn);
         sector_mask(self.shape.unit_sectors, overlap.within, overlap.sectors)
     }
 
@@ -45,12 +45,12 @@ impl Drive {
         // One part stands for the whole until everything has been looked at.
         self.host.commands[command].parts = 1;
         let mut last = WorkIndex::NONE;
-        for unit in first.upto(end) {
-            if cached && self.read_from_cache(command, unit, &mut from_cache) {
+        for lpn in first.upto(end) {
+            if cached && self.read_from_cache(command, lpn, &mut from_cache) {
                 continue;
             }
-            if self.mapping_known(unit, Waiter::Read { command, unit }) {
-                last = self.read_unit(command, unit, last);
+            if self.mapping_known(lpn, Waiter::Read { command, lpn }) {
+                last = self.read_unit(command, lpn, last);
             } else {
                 self.host.commands[command].parts += 1;
             }

@@ -98,7 +98,7 @@ impl StateHash {
         self.0 = (self.0 ^ u64::from(number)).wrapping_mul(0x0000_0100_0000_01b3).rotate_left(23);
     }
 
-    pub(crate) fn add_cached(&mut self, unit: Lpn, mask: u64) {
-        [unit.0, mask as u32, (mask >> 32) as u32].into_iter().for_each(|number| self.add(number));
+    pub(crate) fn add_cached(&mut self, lpn: Lpn, mask: u64) {
+        [lpn.0, mask as u32, (mask >> 32) as u32].into_iter().for_each(|number| self.add(number));
     }
 }

@@ -35,7 +35,7 @@ use rustc_hash::FxBuildHasher;
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Waiter {
     /// A command wants to read a logical unit.
-    Read { command: CommandIndex, unit: Lpn },
+    Read { command: CommandIndex, lpn: Lpn },
     /// A write unit wants to be programmed.
     Write { unit: WriteIndex },
 }
@@ -241,11 +241,11 @@ impl Ftl {
         self.blocks.add_valid(self.shape.block_of_ppn(ppn), weight);
     }
 
-    /// The translation page that has the entry of `unit`.
+    /// The translation page that has the entry of `lpn`.
     #[inline]
-    fn translation_page(&self, unit: Lpn, by_page: Divisor) -> u32 {
-        let space = self.space_of(unit);
-        space.translation_base + by_page.divide(unit - space.base)
+    fn translation_page(&self, lpn: Lpn, by_page: Divisor) -> u32 {
+        let space = self.space_of(lpn);
+        space.translation_base + by_page.divide(lpn - space.base)
     }
 
     /// Lets the translation pages of each plane change places, so that they lie in the order in
@@ -271,23 +271,23 @@ impl Ftl {
 }
 
 impl Drive {
-    /// Whether the mapping entry of `unit` is known now. If not, `waiter` is called when it
+    /// Whether the mapping entry of `lpn` is known now. If not, `waiter` is called when it
     /// is.
     #[inline(always)]
-    pub(crate) fn mapping_known(&mut self, unit: Lpn, waiter: Waiter) -> bool {
+    pub(crate) fn mapping_known(&mut self, lpn: Lpn, waiter: Waiter) -> bool {
         match &self.ftl.mapping.cached {
             None => true,
-            Some(_) => self.mapping_cached(unit, waiter),
+            Some(_) => self.mapping_cached(lpn, waiter),
         }
     }
 
-    fn mapping_cached(&mut self, unit: Lpn, waiter: Waiter) -> bool {
-        let namespace = self.ftl.namespace_index(unit);
+    fn mapping_cached(&mut self, lpn: Lpn, waiter: Waiter) -> bool {
+        let namespace = self.ftl.namespace_index(lpn);
         let Some(cached) = &self.ftl.mapping.cached else { return true };
-        let page = self.ftl.translation_page(unit, cached.by_page);
+        let page = self.ftl.translation_page(lpn, cached.by_page);
         let Some(cached) = &mut self.ftl.mapping.cached else { return true };
         self.kernel.observe.count().cmt_lookups += 1;
-        if cached.table_of(namespace).lookup(unit, page) {
+        if cached.table_of(namespace).lookup(lpn, page) {
             self.kernel.observe.count().cmt_hits += 1;
             return true;
         }
@@ -296,7 +296,7 @@ impl Drive {
         // A page that is being updated, or was never written, is in DRAM.
         let updating = flight.as_ref().is_some_and(|flight| flight.updating && !flight.loading);
         if location.is_none() || updating || cached.departing[page as usize] {
-            self.remember(unit, page, false);
+            self.remember(lpn, page, false);
             return true;
         }
         if let Some(flight) = flight {
@@ -322,11 +322,11 @@ impl Drive {
         self.ask_flash(WorkKind::TableRead, CLASS_TABLES, MAPPING_TABLE, token, extent);
     }
 
-    /// Caches the entry of `unit`; evicts another if there is no room.
-    fn remember(&mut self, unit: Lpn, page: u32, dirty: bool) {
-        let namespace = self.ftl.namespace_index(unit);
+    /// Caches the entry of `lpn`; evicts another if there is no room.
+    fn remember(&mut self, lpn: Lpn, page: u32, dirty: bool) {
+        let namespace = self.ftl.namespace_index(lpn);
         let Some(cached) = &mut self.ftl.mapping.cached else { return };
-        if let Some(evicted) = cached.table_of(namespace).insert(unit, page, dirty) {
+        if let Some(evicted) = cached.table_of(namespace).insert(lpn, page, dirty) {
             self.update_translation_page(evicted, false);
         }
     }
@@ -348,19 +348,19 @@ impl Drive {
         let (mut last, mut last_command) = (WorkIndex::NONE, CommandIndex::NONE);
         for waiter in waiters.drain(..) {
             match waiter {
-                Waiter::Read { command, unit } => {
-                    self.remember(unit, page, false);
+                Waiter::Read { command, lpn } => {
+                    self.remember(lpn, page, false);
                     if command != last_command {
                         last = WorkIndex::NONE;
                     }
-                    last = self.read_unit(command, unit, last);
+                    last = self.read_unit(command, lpn, last);
                     last_command = command;
                     let span = now.since(self.host.command(command).mark);
                     self.part_done(command, |stages| stages.add(Stage::Mapping, span));
                 }
                 Waiter::Write { unit: at } => {
-                    if let Content::Unit(unit) = self.ftl.units[at].content {
-                        self.remember(unit, page, false);
+                    if let Content::Unit(lpn) = self.ftl.units[at].content {
+                        self.remember(lpn, page, false);
                     }
                     self.unit_mapping_known(at);
                 }
@@ -371,32 +371,32 @@ impl Drive {
         }
     }
 
-    /// The controller has changed the entry of `unit`.
+    /// The controller has changed the entry of `lpn`.
     #[inline]
-    pub(crate) fn mapping_changed(&mut self, unit: Lpn) {
+    pub(crate) fn mapping_changed(&mut self, lpn: Lpn) {
         if let Some(cached) = &self.ftl.mapping.cached {
-            let page = self.ftl.translation_page(unit, cached.by_page);
-            self.remember(unit, page, true);
+            let page = self.ftl.translation_page(lpn, cached.by_page);
+            self.remember(lpn, page, true);
         }
     }
 
-    /// Garbage collection is moving `unit`, by write unit `at`.
+    /// Garbage collection is moving `lpn`, by write unit `at`.
     #[inline]
-    pub(crate) fn collected_mapping_changed(&mut self, unit: Lpn, at: WriteIndex) {
+    pub(crate) fn collected_mapping_changed(&mut self, lpn: Lpn, at: WriteIndex) {
         let Some(cached) = &self.ftl.mapping.cached else { return };
         if cached.config.write_back {
             let plane = self.shape.plane_of_ppn(self.ftl.units[at].from);
-            self.ftl.planes[plane].collection.moved.push(unit);
+            self.ftl.planes[plane].collection.moved.push(lpn);
             return;
         }
         // MQSim caches each entry as it moves the page (GC_and_WL_Unit_Page_Level.cpp calls
         // Allocate_new_page_for_gc of Address_Mapping_Unit_Page_Level.cpp).
-        let page = self.ftl.translation_page(unit, cached.by_page);
-        let namespace = self.ftl.namespace_index(unit);
+        let page = self.ftl.translation_page(lpn, cached.by_page);
+        let namespace = self.ftl.namespace_index(lpn);
         let Some(cached) = &mut self.ftl.mapping.cached else { return };
         let by_entry = cached.config.granularity == CmtGranularity::Entry;
-        if by_entry || cached.table_of(namespace).contains(unit, page) {
-            self.remember(unit, page, true);
+        if by_entry || cached.table_of(namespace).contains(lpn, page) {
+            self.remember(lpn, page, true);
         } else {
             self.update_translation_page(page, false);
         }
@@ -473,10 +473,10 @@ impl Drive {
         }
         let by_page = cached.by_page;
         let namespace = self.ftl.namespace_index(first);
-        for unit in first.upto(end) {
-            let page = self.ftl.translation_page(unit, by_page);
+        for lpn in first.upto(end) {
+            let page = self.ftl.translation_page(lpn, by_page);
             if let Some(cached) = &mut self.ftl.mapping.cached {
-                cached.table_of(namespace).forget(unit, page);
+                cached.table_of(namespace).forget(lpn, page);
             }
         }
         let last = self.ftl.translation_page(Lpn(end.0 - 1), by_page);
@@ -551,28 +551,28 @@ impl Drive {
         }
     }
 
-    /// Caches the entry of `unit` as if it had just been used. What has to leave is written
+    /// Caches the entry of `lpn` as if it had just been used. What has to leave is written
     /// in no time: the translation page, if one is.
-    pub(crate) fn warm_cmt(&mut self, unit: Lpn, dirty: bool) -> Option<u32> {
-        let namespace = self.ftl.namespace_index(unit);
+    pub(crate) fn warm_cmt(&mut self, lpn: Lpn, dirty: bool) -> Option<u32> {
+        let namespace = self.ftl.namespace_index(lpn);
         let cached = self.ftl.mapping.cached.as_ref()?;
-        let page = self.ftl.translation_page(unit, cached.by_page);
+        let page = self.ftl.translation_page(lpn, cached.by_page);
         let cached = self.ftl.mapping.cached.as_mut()?;
-        cached.table_of(namespace).insert(unit, page, dirty)
+        cached.table_of(namespace).insert(lpn, page, dirty)
     }
 
-    /// The same where a collection has moved `unit`. Where whole translation pages are cached, it
+    /// The same where a collection has moved `lpn`. Where whole translation pages are cached, it
     /// caches none.
-    pub(crate) fn warm_cmt_moved(&mut self, unit: Lpn) -> Option<u32> {
-        let namespace = self.ftl.namespace_index(unit);
+    pub(crate) fn warm_cmt_moved(&mut self, lpn: Lpn) -> Option<u32> {
+        let namespace = self.ftl.namespace_index(lpn);
         let cached = self.ftl.mapping.cached.as_ref()?;
-        let page = self.ftl.translation_page(unit, cached.by_page);
+        let page = self.ftl.translation_page(lpn, cached.by_page);
         let cached = self.ftl.mapping.cached.as_mut()?;
         let by_entry = cached.config.granularity == CmtGranularity::Entry;
         let table = cached.table_of(namespace);
-        match table.make_dirty(unit, page) || !by_entry {
+        match table.make_dirty(lpn, page) || !by_entry {
             true => None,
-            false => table.insert(unit, page, true),
+            false => table.insert(lpn, page, true),
         }
     }
 }
@@ -631,25 +631,25 @@ mod tests {
             };
             let mut drive = filled(granularity, bytes);
             let units = drive.ftl.mapping.table.units();
-            for (unit, dirty) in cached {
-                drive.warm_cmt(Lpn(unit % units), dirty);
+            for (lpn, dirty) in cached {
+                drive.warm_cmt(Lpn(lpn % units), dirty);
             }
             let moved: Vec<Lpn> =
                 moved.into_iter().map(|draw| Lpn((first + draw % (spread * 8)) % units)).collect();
             let by_page = drive.ftl.mapping.cached.as_ref().expect("a cached table").by_page;
             let pages: BTreeSet<u32> =
-                moved.iter().map(|&unit| drive.ftl.translation_page(unit, by_page)).collect();
+                moved.iter().map(|&lpn| drive.ftl.translation_page(lpn, by_page)).collect();
             drive.ftl.planes[0].collection.moved = moved.clone();
             let writes = drive.tables_follow(Plane(0));
             prop_assert!(writes as usize <= pages.len(), "{writes} for {} pages", pages.len());
             let cached = drive.ftl.mapping.cached.as_mut().expect("a cached table");
             prop_assert!(cached.flights.len() <= writes as usize);
-            for unit in moved {
-                let page = unit.0 / 64;
+            for lpn in moved {
+                let page = lpn.0 / 64;
                 let dirty = cached.tables[0].entries().iter().any(|&(key, of, dirty)| {
-                    dirty && of == page && (key == unit.0 || granularity == CmtGranularity::Page)
+                    dirty && of == page && (key == lpn.0 || granularity == CmtGranularity::Page)
                 });
-                prop_assert!(dirty || cached.flights.contains_key(&page), "unit {unit}");
+                prop_assert!(dirty || cached.flights.contains_key(&page), "unit {lpn}");
             }
             prop_assert!(drive.ftl.planes[0].collection.moved.is_empty());
         }
@@ -659,8 +659,8 @@ mod tests {
     fn what_a_collection_moves_in_order_costs_one_write_a_translation_page() {
         let mut drive = filled(CmtGranularity::Entry, 8192);
         // A full cache of dirty entries, each of another translation page.
-        for unit in (0..5000).step_by(64) {
-            drive.warm_cmt(Lpn(unit), true);
+        for lpn in (0..5000).step_by(64) {
+            drive.warm_cmt(Lpn(lpn), true);
         }
         let held =
             drive.ftl.mapping.cached.as_ref().map_or(0, |cached| cached.tables[0].entries().len());

@@ -126,18 +126,18 @@ impl Cmt {
         self.capacity
     }
 
-    fn key(&self, unit: Lpn, translation_page: u32) -> u32 {
+    fn key(&self, lpn: Lpn, translation_page: u32) -> u32 {
         match self.granularity {
-            CmtGranularity::Entry => unit.0,
+            CmtGranularity::Entry => lpn.0,
             CmtGranularity::Page => translation_page,
         }
     }
 
-    /// Whether the entry of `unit`, which lies in `translation_page`, is cached. If so it
+    /// Whether the entry of `lpn`, which lies in `translation_page`, is cached. If so it
     /// becomes the most recently used.
     #[inline]
-    pub(crate) fn lookup(&mut self, unit: Lpn, translation_page: u32) -> bool {
-        match self.index.get(self.key(unit, translation_page)) {
+    pub(crate) fn lookup(&mut self, lpn: Lpn, translation_page: u32) -> bool {
+        match self.index.get(self.key(lpn, translation_page)) {
             Some(at) => {
                 self.used.renew(&mut self.entries, at);
                 true
@@ -166,15 +166,15 @@ impl Cmt {
         }
     }
 
-    /// Whether the entry of `unit` is cached; does not count as a use.
-    pub(crate) fn contains(&self, unit: Lpn, translation_page: u32) -> bool {
-        self.index.get(self.key(unit, translation_page)).is_some()
+    /// Whether the entry of `lpn` is cached; does not count as a use.
+    pub(crate) fn contains(&self, lpn: Lpn, translation_page: u32) -> bool {
+        self.index.get(self.key(lpn, translation_page)).is_some()
     }
 
-    /// Caches the entry of `unit`; `dirty` if it differs from flash. Returns the translation
+    /// Caches the entry of `lpn`; `dirty` if it differs from flash. Returns the translation
     /// page of a dirty entry that had to leave: it has to be written.
-    pub(crate) fn insert(&mut self, unit: Lpn, translation_page: u32, dirty: bool) -> Option<u32> {
-        let key = self.key(unit, translation_page);
+    pub(crate) fn insert(&mut self, lpn: Lpn, translation_page: u32, dirty: bool) -> Option<u32> {
+        let key = self.key(lpn, translation_page);
         let mut evicted = None;
         let at = match self.index.get(key) {
             Some(at) => {
@@ -214,10 +214,10 @@ impl Cmt {
         evicted
     }
 
-    /// The entry of `unit` differs from flash, if it is cached; whether it is. Does not count as
+    /// The entry of `lpn` differs from flash, if it is cached; whether it is. Does not count as
     /// a use.
-    pub(crate) fn make_dirty(&mut self, unit: Lpn, translation_page: u32) -> bool {
-        let found = self.index.get(self.key(unit, translation_page));
+    pub(crate) fn make_dirty(&mut self, lpn: Lpn, translation_page: u32) -> bool {
+        let found = self.index.get(self.key(lpn, translation_page));
         if let Some(at) = found {
             self.set_dirty(at, translation_page);
         }
@@ -245,11 +245,11 @@ impl Cmt {
         usize::from(written != NONE)
     }
 
-    /// Forgets the entry of `unit` (of a whole translation page with granularity page: it
+    /// Forgets the entry of `lpn` (of a whole translation page with granularity page: it
     /// is kept, since other units share it).
-    pub(crate) fn forget(&mut self, unit: Lpn, translation_page: u32) {
+    pub(crate) fn forget(&mut self, lpn: Lpn, translation_page: u32) {
         if self.granularity == CmtGranularity::Entry
-            && let Some(at) = self.index.remove(unit.0)
+            && let Some(at) = self.index.remove(lpn.0)
         {
             if self.entries[at as usize].dirty {
                 self.set_clean(at, translation_page);

@@ -170,11 +170,11 @@ impl Ftl {
 
     /// The place of a unit that is laid down without taking any time, where that is not for open
     /// blocks to say.
-    pub(crate) fn place_at_once(&mut self, unit: Lpn, plane: Plane) -> Option<Ppn> {
+    pub(crate) fn place_at_once(&mut self, lpn: Lpn, plane: Plane) -> Option<Ppn> {
         match &mut self.scheme {
             Scheme::Page => None,
-            Scheme::InPlace => Some(self.home_of(Content::Unit(unit))),
-            Scheme::Hybrid(_) => Some(self.lay_down_in_pool(unit, plane)),
+            Scheme::InPlace => Some(self.home_of(Content::Unit(lpn))),
+            Scheme::Hybrid(_) => Some(self.lay_down_in_pool(lpn, plane)),
         }
     }
 }

@@ -44,10 +44,10 @@ impl Table {
         self.translation.len() as u32
     }
 
-    /// The PPN that holds `unit`.
+    /// The PPN that holds `lpn`.
     #[inline]
-    pub(crate) fn ppn(&self, unit: Lpn) -> Option<Ppn> {
-        self.physical[unit].checked_sub(1).map(Ppn)
+    pub(crate) fn ppn(&self, lpn: Lpn) -> Option<Ppn> {
+        self.physical[lpn].checked_sub(1).map(Ppn)
     }
 
     /// The first PPN of the page that holds translation page `page`.
@@ -75,16 +75,16 @@ impl Table {
     pub(crate) fn content(&self, ppn: Ppn) -> Option<Content> {
         let content = self.written(ppn)?;
         let current = match content {
-            Content::Unit(unit) => self.ppn(unit),
+            Content::Unit(lpn) => self.ppn(lpn),
             Content::TranslationPage(page) => self.translation_ppn(page),
         };
         (current == Some(ppn)).then_some(content)
     }
 
-    /// Asks for the entry of `unit`, which will soon be looked at.
+    /// Asks for the entry of `lpn`, which will soon be looked at.
     #[inline]
-    pub(crate) fn prefetch(&self, unit: Lpn) {
-        if let Some(entry) = self.physical.get(unit.index()) {
+    pub(crate) fn prefetch(&self, lpn: Lpn) {
+        if let Some(entry) = self.physical.get(lpn.index()) {
             prefetch(entry);
         }
     }
@@ -109,7 +109,7 @@ impl Table {
     #[inline]
     pub(crate) fn map(&mut self, content: Content, ppn: Ppn) -> Option<Ppn> {
         let (entry, code) = match content {
-            Content::Unit(unit) => (&mut self.physical[unit], unit.0),
+            Content::Unit(lpn) => (&mut self.physical[lpn], lpn.0),
             Content::TranslationPage(page) => {
                 (&mut self.translation[page as usize], self.units + page)
             }
@@ -119,17 +119,17 @@ impl Table {
         before.checked_sub(1).map(Ppn)
     }
 
-    /// Forgets where `unit` is; returns where it was.
+    /// Forgets where `lpn` is; returns where it was.
     #[inline]
-    pub(crate) fn unmap(&mut self, unit: Lpn) -> Option<Ppn> {
-        std::mem::take(&mut self.physical[unit]).checked_sub(1).map(Ppn)
+    pub(crate) fn unmap(&mut self, lpn: Lpn) -> Option<Ppn> {
+        std::mem::take(&mut self.physical[lpn]).checked_sub(1).map(Ppn)
     }
 
     /// Puts a mapping back after a program that never finished.
     pub(crate) fn restore(&mut self, content: Content, ppn: Option<Ppn>) {
         let stored = ppn.map_or(0, |ppn| ppn.0 + 1);
         match content {
-            Content::Unit(unit) => self.physical[unit] = stored,
+            Content::Unit(lpn) => self.physical[lpn] = stored,
             Content::TranslationPage(page) => self.translation[page as usize] = stored,
         }
     }

@@ -27,7 +27,7 @@ impl Drive {
             let units = match of.heat {
                 None => of.class.units,
                 Some(_) => {
-                    range.clone().filter(|&unit| self.is_of(unit, of.heat, heats)).count() as u64
+                    range.clone().filter(|&lpn| self.is_of(lpn, of.heat, heats)).count() as u64
                 }
             };
             if units == 0 || of.class.weight == 0.0 {
@@ -43,12 +43,12 @@ impl Drive {
                     Some(*sum)
                 })
                 .collect();
-            for unit in range {
-                if self.is_of(unit, of.heat, heats) {
+            for lpn in range {
+                if self.is_of(lpn, of.heat, heats) {
                     let share = random_share(&mut random);
                     let count = upto.partition_point(|&sum| sum <= share).min(upto.len() - 1);
                     if let Some(hotness) = &mut self.ftl.hotness {
-                        hotness.start_with(unit, count as u8);
+                        hotness.start_with(lpn, count as u8);
                     }
                 }
             }

@@ -158,9 +158,9 @@ impl Drive {
         let classes = self.begin_precondition(occupancy)?;
         let mut units = 0;
         for (first, class) in &classes {
-            for unit in first.run(class.units as u32) {
-                let plane = self.ftl.plane_of(Content::Unit(unit));
-                self.lay_down(unit, plane);
+            for lpn in first.run(class.units as u32) {
+                let plane = self.ftl.plane_of(Content::Unit(lpn));
+                self.lay_down(lpn, plane);
                 units += 1;
             }
         }
@@ -323,19 +323,19 @@ impl Drive {
         Ok(Some(heat))
     }
 
-    /// Whether `unit` belongs to the class `id` of its namespace's heat, or to a whole range.
+    /// Whether `lpn` belongs to the class `id` of its namespace's heat, or to a whole range.
     #[inline]
     pub(in crate::ftl) fn is_of(
         &self,
-        unit: Lpn,
+        lpn: Lpn,
         id: Option<u8>,
         heats: &[(NamespaceId, Heat)],
     ) -> bool {
         let Some(id) = id else { return true };
-        let index = self.ftl.namespace_index(unit);
+        let index = self.ftl.namespace_index(lpn);
         let found = heats.iter().find(|(namespace, _)| namespace.0 as usize == index + 1);
         found.is_some_and(|(_, heat)| {
-            heat.of_unit[(unit - self.ftl.namespaces[index].base) as usize] == id
+            heat.of_unit[(lpn - self.ftl.namespaces[index].base) as usize] == id
         })
     }
 
@@ -393,16 +393,16 @@ impl Drive {
         Ok(classes)
     }
 
-    /// Maps `unit` to the next page of its plane's open block.
-    fn lay_down(&mut self, unit: Lpn, plane: Plane) {
-        if let Some(ppn) = self.ftl.place_at_once(unit, plane) {
-            self.ftl.mapping.table.map(Content::Unit(unit), ppn);
+    /// Maps `lpn` to the next page of its plane's open block.
+    fn lay_down(&mut self, lpn: Lpn, plane: Plane) {
+        if let Some(ppn) = self.ftl.place_at_once(lpn, plane) {
+            self.ftl.mapping.table.map(Content::Unit(lpn), ppn);
             self.ftl.blocks.add_valid(self.shape.block_of_ppn(ppn), 1);
             return;
         }
         // Units of one group share a page; the page is taken with the first.
-        let base = self.ftl.space_of(unit).base;
-        let place = (unit - base) % self.shape.units_per_page;
+        let base = self.ftl.space_of(lpn).base;
+        let place = (lpn - base) % self.shape.units_per_page;
         let frontier = self.ftl.blocks.frontier(plane, Stream::Host);
         let ppn = if place == 0 || frontier.block == Block::NONE {
             let ppn = self.ftl.blocks.take_page(plane, Stream::Host);
@@ -415,7 +415,7 @@ impl Drive {
                 + (frontier.next_page - 1) * self.shape.units_per_page
                 + place
         };
-        self.ftl.mapping.table.map(Content::Unit(unit), ppn);
+        self.ftl.mapping.table.map(Content::Unit(lpn), ppn);
         self.ftl.blocks.add_valid(self.shape.block_of_ppn(ppn), 1);
     }
 
@@ -474,7 +474,7 @@ impl Drive {
         if class.heat.is_some() {
             let mut count = 0;
             self.groups_on_plane(plane, class, |from, to| {
-                let of = from.upto(to).filter(|&unit| self.is_of(unit, class.heat, heats));
+                let of = from.upto(to).filter(|&lpn| self.is_of(lpn, class.heat, heats));
                 count += of.count() as u64;
             });
             return count;
@@ -483,8 +483,8 @@ impl Drive {
         let (group, stride) = (u64::from(self.shape.units_per_page), space.planes.len() as u64);
         let Some(position) = space.planes.iter().position(|&p| p == plane) else { return 0 };
         // Units of this plane below a unit of the namespace.
-        let below = |unit: u64| {
-            let (rounds, rest) = (unit / (group * stride), unit % (group * stride));
+        let below = |lpn: u64| {
+            let (rounds, rest) = (lpn / (group * stride), lpn % (group * stride));
             rounds * group + rest.saturating_sub(position as u64 * group).min(group)
         };
         let base = u64::from(space.base.0);
@@ -633,11 +633,11 @@ impl Drive {
             runs.clear();
             self.groups_on_plane(plane, *class, |from, to| runs.push((from, to)));
             for &(from, to) in &runs {
-                for unit in from.upto(to) {
-                    if !self.is_of(unit, class.heat, heats) {
+                for lpn in from.upto(to) {
+                    if !self.is_of(lpn, class.heat, heats) {
                         continue;
                     }
-                    self.ftl.mapping.table.map(Content::Unit(unit), ppns[next]);
+                    self.ftl.mapping.table.map(Content::Unit(lpn), ppns[next]);
                     next += 1;
                 }
             }
@@ -718,17 +718,17 @@ impl Drive {
                 let (at, &DriveClass { first, class, heat, .. }) = ours[which];
                 let order = class.order.in_order;
                 let in_order = order == 1.0 || order > 0.0 && random_share(random) < order;
-                let unit = match heat {
+                let lpn = match heat {
                     None if in_order => {
-                        let unit = next[which];
-                        next[which] = (unit + 1) % class.units as u32;
-                        first + unit
+                        let lpn = next[which];
+                        next[which] = (lpn + 1) % class.units as u32;
+                        first + lpn
                     }
                     None => first + below(random, class.units as u32),
                     Some(_) => {
                         let units = units_of[at].get_or_insert_with(|| {
                             let all = first.run(class.units as u32);
-                            all.filter(|&unit| self.is_of(unit, heat, heats)).collect()
+                            all.filter(|&lpn| self.is_of(lpn, heat, heats)).collect()
                         });
                         match units.len() {
                             0 => continue,
@@ -737,7 +737,7 @@ impl Drive {
                     }
                 };
                 let dirty = random_share(random) < class.write_share;
-                let left = self.warm_cmt(unit, dirty);
+                let left = self.warm_cmt(lpn, dirty);
                 left.into_iter().for_each(|page| written[page as usize] = now);
             }
         }

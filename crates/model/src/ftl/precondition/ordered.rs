@@ -111,11 +111,11 @@ impl Drive {
         runs.clear();
         self.groups_on_plane(plane, class, |from, to| runs.push((from, to)));
         for &(from, to) in runs.iter() {
-            for unit in from.upto(to) {
-                if self.is_of(unit, class.heat, heats)
+            for lpn in from.upto(to) {
+                if self.is_of(lpn, class.heat, heats)
                     && let Some(ppn) = next.next()
                 {
-                    self.ftl.mapping.table.map(Content::Unit(unit), ppn);
+                    self.ftl.mapping.table.map(Content::Unit(lpn), ppn);
                 }
             }
         }

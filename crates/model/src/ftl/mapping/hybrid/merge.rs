@@ -95,8 +95,8 @@ impl Ftl {
 
 impl Ftl {
     /// Gives a unit its PPN without taking any time.
-    pub(in crate::ftl::mapping) fn lay_down_in_pool(&mut self, unit: Lpn, plane: Plane) -> Ppn {
-        let home = self.home_of(Content::Unit(unit));
+    pub(in crate::ftl::mapping) fn lay_down_in_pool(&mut self, lpn: Lpn, plane: Plane) -> Ppn {
+        let home = self.home_of(Content::Unit(lpn));
         let blocks = &mut self.blocks;
         let Some(hybrid) = self.scheme.hybrid_mut() else { return Ppn::NONE };
         let free = blocks.free_blocks(plane);

@@ -115,7 +115,7 @@ struct Extent {
     /// Place of the first in the plane.
     first: u32,
     /// The first unit, how many there are, and how far they are apart.
-    unit: Lpn,
+    lpn: Lpn,
     units: u32,
     stride: u32,
 }
@@ -157,7 +157,7 @@ impl Hybrid {
             let stride = space.planes.len() as u32;
             for (at, (&plane, &first)) in (0..).zip(space.planes.iter().zip(&space.offsets)) {
                 let units = (space.units + stride - 1 - at) / stride;
-                extents[plane].push(Extent { first, unit: space.base + at, units, stride });
+                extents[plane].push(Extent { first, lpn: space.base + at, units, stride });
             }
         }
         Hybrid {
@@ -187,8 +187,8 @@ impl Hybrid {
         let place = block * self.pages_per_block + page;
         let extents = &self.extents[plane];
         let at = extents.partition_point(|extent| extent.first <= place).checked_sub(1)?;
-        let Extent { first, unit, units, stride } = extents[at];
-        (place - first < units).then(|| unit + (place - first) * stride)
+        let Extent { first, lpn, units, stride } = extents[at];
+        (place - first < units).then(|| lpn + (place - first) * stride)
     }
 
     /// Where the page at `home` goes, and which page of its block that is, when `free` blocks

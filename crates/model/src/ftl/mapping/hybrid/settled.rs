@@ -59,8 +59,8 @@ impl Drive {
         for class in self.classes_of_plane(plane, classes, heats) {
             let mut here = Vec::new();
             self.groups_on_plane(plane, class, |from, to| {
-                for unit in from.upto(to).filter(|&unit| self.is_of(unit, class.heat, heats)) {
-                    let page = self.ftl.home_of(Content::Unit(unit)).0 - first;
+                for lpn in from.upto(to).filter(|&lpn| self.is_of(lpn, class.heat, heats)) {
+                    let page = self.ftl.home_of(Content::Unit(lpn)).0 - first;
                     mapped[page as usize] = true;
                     here.push(page);
                 }
@@ -138,8 +138,8 @@ impl Drive {
         }
         for (page, ppn) in places {
             let (logical, page) = hybrid.split(Ppn(plane.0 * self.shape.units_per_plane + page));
-            let Some(unit) = hybrid.unit_at(logical, page) else { continue };
-            let before = self.ftl.mapping.table.map(Content::Unit(unit), ppn);
+            let Some(lpn) = hybrid.unit_at(logical, page) else { continue };
+            let before = self.ftl.mapping.table.map(Content::Unit(lpn), ppn);
             self.ftl.blocks.add_valid(self.shape.block_of_ppn(ppn), 1);
             if let Some(before) = before {
                 self.ftl.blocks.remove_valid(self.shape.block_of_ppn(before), 1);
