@@ -49,6 +49,15 @@ macro_rules! number_of_entry {
             }
         }
 
+        /// How far it is from the other.
+        impl Sub for $name {
+            type Output = u32;
+            #[inline(always)]
+            fn sub(self, other: $name) -> u32 {
+                self.0 - other.0
+            }
+        }
+
         impl<T> Index<$name> for Vec<T> {
             type Output = T;
             #[inline(always)]
@@ -71,15 +80,6 @@ impl Lpn {
     #[inline(always)]
     pub(crate) fn upto(self, end: Lpn) -> Run<Lpn> {
         Run { numbers: self.0..end.0, of: PhantomData }
-    }
-}
-
-/// How many lie from one to the other.
-impl Sub for Lpn {
-    type Output = u32;
-    #[inline(always)]
-    fn sub(self, first: Lpn) -> u32 {
-        self.0 - first.0
     }
 }
 
@@ -163,6 +163,11 @@ number_of_entry! {
     Lpn
 }
 runs_of!(Lpn);
+number_of_entry! {
+    /// A translation page: the number of a page of the mapping table, counted through all namespaces.
+    Mvpn
+}
+runs_of!(Mvpn);
 number_of_entry! {
     /// A physical page number, of mapping units: the place on flash of one unit, counted by plane,
     /// block, page and place in the page. That of a page, or of a block, is the first in it.

@@ -10,7 +10,7 @@ use crate::flash::timing::PLANES_MAX;
 use crate::ftl::blocks::UNITS_PER_BLOCK_MAX;
 use crate::ftl::hotness::COUNTERS_PER_WORD;
 use crate::ftl::space::{NamespaceSpace, pages_per_program, planes_in_order};
-use crate::number::{Lpn, Plane};
+use crate::number::{Lpn, Mvpn, Plane};
 
 /// Why a drive cannot be built. `key` is the field at fault, as in `geometry.channels`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -597,7 +597,7 @@ impl Config {
                 caches_reads: cached.is_some_and(CacheMode::reads),
                 base: Lpn(base as u32),
                 units: units as u32,
-                translation_base: translation_base as u32,
+                translation_base: Mvpn(translation_base as u32),
                 planes,
                 offsets,
             });

@@ -8,7 +8,7 @@ use crate::config::Placement;
 use crate::drive::Drive;
 use crate::flash::queues::CLASS_COLLECTION;
 use crate::kernel::pool::{Linked, List};
-use crate::number::{Block, Lpn, Plane, WriteIndex};
+use crate::number::{Block, Lpn, Mvpn, Plane, WriteIndex};
 
 impl Ftl {
     /// Whether both mapping directions, valid counts and free blocks fit together.
@@ -41,7 +41,7 @@ impl Ftl {
             })?;
             valid[self.shape.block_of_ppn(ppn)] += 1;
         }
-        for page in 0..table.translation_pages() {
+        for page in Mvpn(0).run(table.translation_pages()) {
             let Some(ppn) = table.translation_ppn(page) else { continue };
             hold(table.written(ppn) == Some(Content::TranslationPage(page)), || {
                 format!("translation page {page} is not in its slot {ppn}")

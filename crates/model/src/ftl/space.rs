@@ -11,7 +11,7 @@
 //! commands take and for what is counted.
 
 use crate::config::{Config, Dimension, Namespace};
-use crate::number::{Block, Die, Lpn, Plane, Planes, Ppn, Run};
+use crate::number::{Block, Die, Lpn, Mvpn, Plane, Planes, Ppn, Run};
 
 /// The flash array's shape in units.
 #[derive(Clone, Copy, Debug)]
@@ -231,7 +231,7 @@ pub(crate) struct NamespaceSpace {
     /// Its capacity in units.
     pub(crate) units: u32,
     /// Its first translation page.
-    pub(crate) translation_base: u32,
+    pub(crate) translation_base: Mvpn,
     /// Planes that successive pages' worth of units belong to, repeating.
     pub(crate) planes: Vec<Plane>,
     /// Whether the data cache takes its writes, and holds what was read of it.

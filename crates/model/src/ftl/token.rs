@@ -1,6 +1,6 @@
 //! Whose flash work is: it goes to the flash with the work and comes back with its end.
 
-use crate::number::{Block, CommandIndex, Plane, WriteIndex};
+use crate::number::{Block, CommandIndex, Mvpn, Plane, WriteIndex};
 
 /// What becomes of the end of a flash read or erase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,9 +12,9 @@ pub(crate) enum Token {
     /// A page that the collection of a plane moves.
     Collect { plane: Plane },
     /// A translation page for those who miss one of its entries.
-    Load { page: u32 },
+    Load { page: Mvpn },
     /// A translation page that is to be changed.
-    Update { page: u32 },
+    Update { page: Mvpn },
     /// A block.
     Erase { block: Block },
 }

@@ -23,7 +23,7 @@ use crate::ftl::mapping::table::{Content, Table};
 use crate::ftl::space::{Divisor, Shape};
 use crate::ftl::token::Token;
 use crate::ftl::unit::WriteUnit;
-use crate::number::{CommandIndex, Lpn, Plane, Ppn, WorkIndex, WriteIndex};
+use crate::number::{CommandIndex, Lpn, Mvpn, Plane, Ppn, WorkIndex, WriteIndex};
 use crate::observe::blame::MAPPING_TABLE;
 use crate::state::{Reader, StateError, Writer};
 use crate::validate::Plan;
@@ -64,7 +64,7 @@ struct Cached {
     by_page: Divisor,
     /// One table for all, or one for each namespace.
     tables: Vec<Cmt>,
-    flights: HashMap<u32, Flight, FxBuildHasher>,
+    flights: HashMap<Mvpn, Flight, FxBuildHasher>,
     /// Translation pages whose evicted entries stay in DRAM for ever, as in MQSim, which
     /// never programs them.
     departing: Vec<bool>,
@@ -173,7 +173,7 @@ impl Mapping {
         for table in &cached.tables {
             let entries = table.entries();
             out.numbers(entries.iter().map(|entry| entry.0));
-            out.numbers(entries.iter().map(|entry| entry.1));
+            out.numbers(entries.iter().map(|entry| entry.1.0));
             out.numbers(entries.iter().map(|entry| u32::from(entry.2)));
         }
         out.numbers(cached.departing.iter().map(|&departing| u32::from(departing)));
@@ -190,8 +190,9 @@ impl Mapping {
                 input.numbers("cached entries", most, if by_page { pages } else { units })?;
             let of = input.all("pages of cached entries", keys.len(), pages)?;
             let dirty = input.all("dirty entries", keys.len(), 2)?;
+            let of = of.into_iter().map(Mvpn);
             for ((key, page), dirty) in keys.into_iter().zip(of).zip(dirty) {
-                if table.contains(Lpn(key), page) || by_page && key != page {
+                if table.contains(Lpn(key), page) || by_page && key != page.0 {
                     return Err(StateError::Damaged("an entry is cached twice".into()));
                 }
                 table.insert(Lpn(key), page, dirty == 1);
@@ -222,14 +223,14 @@ impl Ftl {
     /// Puts every translation page on flash without taking any time, as MQSim does when it
     /// starts.
     pub(crate) fn place_translation_pages(&mut self) {
-        for page in 0..self.mapping.table.translation_pages() {
+        for page in Mvpn(0).run(self.mapping.table.translation_pages()) {
             let plane = self.plane_of(Content::TranslationPage(page));
             self.place_translation_page(page, plane);
         }
     }
 
     /// Puts one translation page into `plane` without taking any time.
-    pub(crate) fn place_translation_page(&mut self, page: u32, plane: Plane) {
+    pub(crate) fn place_translation_page(&mut self, page: Mvpn, plane: Plane) {
         let ppn = self.blocks.take_page(plane, Stream::Translation);
         let weight = self.shape.units_per_page;
         if let Some(before) = self.mapping.table.map(Content::TranslationPage(page), ppn) {
@@ -243,7 +244,7 @@ impl Ftl {
 
     /// The translation page that has the entry of `lpn`.
     #[inline]
-    fn translation_page(&self, lpn: Lpn, by_page: Divisor) -> u32 {
+    fn translation_page(&self, lpn: Lpn, by_page: Divisor) -> Mvpn {
         let space = self.space_of(lpn);
         space.translation_base + by_page.divide(lpn - space.base)
     }
@@ -253,7 +254,7 @@ impl Ftl {
     /// ones that were written first, and so a block of them loses all its pages soon.
     pub(crate) fn order_translation_pages(&mut self, written: &[u64]) {
         let mut pages = vec![vec![]; self.shape.planes as usize];
-        for page in 0..self.mapping.table.translation_pages() {
+        for page in Mvpn(0).run(self.mapping.table.translation_pages()) {
             if let Some(ppn) = self.mapping.table.translation_ppn(page) {
                 pages[self.shape.plane_of_ppn(ppn)].push((page, ppn));
             }
@@ -262,7 +263,7 @@ impl Ftl {
             // Blocks of a plane that has not been used are opened in the order of their addresses.
             let mut ppns: Vec<Ppn> = pages.iter().map(|&(_, ppn)| ppn).collect();
             ppns.sort_unstable();
-            pages.sort_by_key(|&(page, ppn)| (written[page as usize], ppn));
+            pages.sort_by_key(|&(page, ppn)| (written[page.index()], ppn));
             for ((page, _), ppn) in pages.into_iter().zip(ppns) {
                 self.mapping.table.map(Content::TranslationPage(page), ppn);
             }
@@ -295,7 +296,7 @@ impl Drive {
         let flight = cached.flights.get_mut(&page);
         // A page that is being updated, or was never written, is in DRAM.
         let updating = flight.as_ref().is_some_and(|flight| flight.updating && !flight.loading);
-        if location.is_none() || updating || cached.departing[page as usize] {
+        if location.is_none() || updating || cached.departing[page] {
             self.remember(lpn, page, false);
             return true;
         }
@@ -316,14 +317,14 @@ impl Drive {
         false
     }
 
-    fn read_translation_page(&mut self, token: Token, page: u32, bytes: u32) {
+    fn read_translation_page(&mut self, token: Token, page: Mvpn, bytes: u32) {
         let Some(ppn) = self.ftl.mapping.table.translation_ppn(page) else { return };
         let extent = Extent { plane: self.shape.plane_of_ppn(ppn), ppn, bytes };
         self.ask_flash(WorkKind::TableRead, CLASS_TABLES, MAPPING_TABLE, token, extent);
     }
 
     /// Caches the entry of `lpn`; evicts another if there is no room.
-    fn remember(&mut self, lpn: Lpn, page: u32, dirty: bool) {
+    fn remember(&mut self, lpn: Lpn, page: Mvpn, dirty: bool) {
         let namespace = self.ftl.namespace_index(lpn);
         let Some(cached) = &mut self.ftl.mapping.cached else { return };
         if let Some(evicted) = cached.table_of(namespace).insert(lpn, page, dirty) {
@@ -332,7 +333,7 @@ impl Drive {
     }
 
     /// A translation page has been read for those who wait.
-    pub(crate) fn translation_loaded(&mut self, page: u32) {
+    pub(crate) fn translation_loaded(&mut self, page: Mvpn) {
         let now = self.kernel.now;
         let Some(cached) = &mut self.ftl.mapping.cached else { return };
         let Some(flight) = cached.flights.get_mut(&page) else { return };
@@ -434,7 +435,7 @@ impl Drive {
     /// those that are cached become dirty, and so do the others if room for them costs no more
     /// than one write of a translation page. Otherwise it is theirs that is written, with all of
     /// it that is dirty in the cache. Whether one is to be written.
-    fn page_follows(&mut self, page: u32, units: &mut [Lpn]) -> bool {
+    fn page_follows(&mut self, page: Mvpn, units: &mut [Lpn]) -> bool {
         let namespace = self.ftl.namespace_index(units[0]);
         let Some(cached) = &mut self.ftl.mapping.cached else { return false };
         let by_entry = cached.config.granularity == CmtGranularity::Entry;
@@ -480,7 +481,8 @@ impl Drive {
             }
         }
         let last = self.ftl.translation_page(Lpn(end.0 - 1), by_page);
-        for page in self.ftl.translation_page(first, by_page)..=last {
+        let first = self.ftl.translation_page(first, by_page);
+        for page in first.run(last - first + 1) {
             if self.ftl.mapping.table.translation_ppn(page).is_some() {
                 self.update_translation_page(page, false);
             }
@@ -489,11 +491,11 @@ impl Drive {
 
     /// Reads (where only single entries are cached), changes and programs a translation
     /// page. `known`: it has just been read.
-    fn update_translation_page(&mut self, page: u32, known: bool) {
+    fn update_translation_page(&mut self, page: Mvpn, known: bool) {
         let location = self.ftl.mapping.table.translation_ppn(page);
         let Some(cached) = &mut self.ftl.mapping.cached else { return };
         if !cached.config.write_back {
-            cached.departing[page as usize] = true;
+            cached.departing[page] = true;
             if location.is_some() && !known {
                 self.read_translation_page(Token::Update { page }, page, self.shape.page_bytes);
             }
@@ -514,7 +516,7 @@ impl Drive {
         }
     }
 
-    pub(crate) fn translation_read_for_update(&mut self, page: u32) {
+    pub(crate) fn translation_read_for_update(&mut self, page: Mvpn) {
         let Some(cached) = &self.ftl.mapping.cached else { return };
         if !cached.config.write_back {
             return;
@@ -524,7 +526,7 @@ impl Drive {
         self.translation_loaded(page);
     }
 
-    fn program_translation_page(&mut self, page: u32) {
+    fn program_translation_page(&mut self, page: Mvpn) {
         let unit = self.ftl.units.insert(WriteUnit::new(
             Content::TranslationPage(page),
             CLASS_TABLES,
@@ -538,7 +540,7 @@ impl Drive {
     }
 
     /// A translation page has been programmed.
-    pub(crate) fn translation_programmed(&mut self, page: u32) {
+    pub(crate) fn translation_programmed(&mut self, page: Mvpn) {
         let Some(cached) = &mut self.ftl.mapping.cached else { return };
         let Some(flight) = cached.flights.get_mut(&page) else { return };
         flight.updating = false;
@@ -553,7 +555,7 @@ impl Drive {
 
     /// Caches the entry of `lpn` as if it had just been used. What has to leave is written
     /// in no time: the translation page, if one is.
-    pub(crate) fn warm_cmt(&mut self, lpn: Lpn, dirty: bool) -> Option<u32> {
+    pub(crate) fn warm_cmt(&mut self, lpn: Lpn, dirty: bool) -> Option<Mvpn> {
         let namespace = self.ftl.namespace_index(lpn);
         let cached = self.ftl.mapping.cached.as_ref()?;
         let page = self.ftl.translation_page(lpn, cached.by_page);
@@ -563,7 +565,7 @@ impl Drive {
 
     /// The same where a collection has moved `lpn`. Where whole translation pages are cached, it
     /// caches none.
-    pub(crate) fn warm_cmt_moved(&mut self, lpn: Lpn) -> Option<u32> {
+    pub(crate) fn warm_cmt_moved(&mut self, lpn: Lpn) -> Option<Mvpn> {
         let namespace = self.ftl.namespace_index(lpn);
         let cached = self.ftl.mapping.cached.as_ref()?;
         let page = self.ftl.translation_page(lpn, cached.by_page);
@@ -637,7 +639,7 @@ mod tests {
             let moved: Vec<Lpn> =
                 moved.into_iter().map(|draw| Lpn((first + draw % (spread * 8)) % units)).collect();
             let by_page = drive.ftl.mapping.cached.as_ref().expect("a cached table").by_page;
-            let pages: BTreeSet<u32> =
+            let pages: BTreeSet<Mvpn> =
                 moved.iter().map(|&lpn| drive.ftl.translation_page(lpn, by_page)).collect();
             drive.ftl.planes[0].collection.moved = moved.clone();
             let writes = drive.tables_follow(Plane(0));
@@ -645,7 +647,7 @@ mod tests {
             let cached = drive.ftl.mapping.cached.as_mut().expect("a cached table");
             prop_assert!(cached.flights.len() <= writes as usize);
             for lpn in moved {
-                let page = lpn.0 / 64;
+                let page = Mvpn(lpn.0 / 64);
                 let dirty = cached.tables[0].entries().iter().any(|&(key, of, dirty)| {
                     dirty && of == page && (key == lpn.0 || granularity == CmtGranularity::Page)
                 });

@@ -7,7 +7,7 @@ use crate::config::CmtGranularity;
 use crate::kernel::index::Index;
 use crate::kernel::pool::NONE;
 use crate::kernel::recency::{Neighbours, Recency, Recent};
-use crate::number::Lpn;
+use crate::number::{Lpn, Mvpn};
 use hashbrown::HashMap;
 use mynah_memory::prefetch;
 use rustc_hash::FxBuildHasher;
@@ -16,7 +16,7 @@ use rustc_hash::FxBuildHasher;
 struct Entry {
     /// A unit, or a translation page, by granularity.
     key: u32,
-    translation_page: u32,
+    translation_page: Mvpn,
     neighbours: Neighbours,
     dirty: bool,
     /// Neighbours among the dirty entries of the same translation page.
@@ -106,7 +106,7 @@ pub(crate) struct Cmt {
     free: Vec<u32>,
     used: Recency,
     /// First dirty entry of each translation page that has one.
-    dirty: HashMap<u32, u32, FxBuildHasher>,
+    dirty: HashMap<Mvpn, u32, FxBuildHasher>,
 }
 
 impl Cmt {
@@ -126,17 +126,17 @@ impl Cmt {
         self.capacity
     }
 
-    fn key(&self, lpn: Lpn, translation_page: u32) -> u32 {
+    fn key(&self, lpn: Lpn, translation_page: Mvpn) -> u32 {
         match self.granularity {
             CmtGranularity::Entry => lpn.0,
-            CmtGranularity::Page => translation_page,
+            CmtGranularity::Page => translation_page.0,
         }
     }
 
     /// Whether the entry of `lpn`, which lies in `translation_page`, is cached. If so it
     /// becomes the most recently used.
     #[inline]
-    pub(crate) fn lookup(&mut self, lpn: Lpn, translation_page: u32) -> bool {
+    pub(crate) fn lookup(&mut self, lpn: Lpn, translation_page: Mvpn) -> bool {
         match self.index.get(self.key(lpn, translation_page)) {
             Some(at) => {
                 self.used.renew(&mut self.entries, at);
@@ -149,7 +149,7 @@ impl Cmt {
     /// Asks for what [`Cmt::lookup`] of each of these, a unit and its translation page, will read
     /// and change, for the first 32 of them.
     #[inline]
-    pub(crate) fn prefetch(&self, wanted: impl Iterator<Item = (Lpn, u32)> + Clone) {
+    pub(crate) fn prefetch(&self, wanted: impl Iterator<Item = (Lpn, Mvpn)> + Clone) {
         let keys = wanted.map(|(unit, page)| self.key(unit, page));
         keys.clone().for_each(|key| self.index.prefetch(key));
         keys.clone().for_each(|key| self.index.prefetch_first(key));
@@ -167,13 +167,13 @@ impl Cmt {
     }
 
     /// Whether the entry of `lpn` is cached; does not count as a use.
-    pub(crate) fn contains(&self, lpn: Lpn, translation_page: u32) -> bool {
+    pub(crate) fn contains(&self, lpn: Lpn, translation_page: Mvpn) -> bool {
         self.index.get(self.key(lpn, translation_page)).is_some()
     }
 
     /// Caches the entry of `lpn`; `dirty` if it differs from flash. Returns the translation
     /// page of a dirty entry that had to leave: it has to be written.
-    pub(crate) fn insert(&mut self, lpn: Lpn, translation_page: u32, dirty: bool) -> Option<u32> {
+    pub(crate) fn insert(&mut self, lpn: Lpn, translation_page: Mvpn, dirty: bool) -> Option<Mvpn> {
         let key = self.key(lpn, translation_page);
         let mut evicted = None;
         let at = match self.index.get(key) {
@@ -216,7 +216,7 @@ impl Cmt {
 
     /// The entry of `lpn` differs from flash, if it is cached; whether it is. Does not count as
     /// a use.
-    pub(crate) fn make_dirty(&mut self, lpn: Lpn, translation_page: u32) -> bool {
+    pub(crate) fn make_dirty(&mut self, lpn: Lpn, translation_page: Mvpn) -> bool {
         let found = self.index.get(self.key(lpn, translation_page));
         if let Some(at) = found {
             self.set_dirty(at, translation_page);
@@ -232,22 +232,22 @@ impl Cmt {
         if leave > held {
             return 2;
         }
-        let mut written = NONE;
+        let mut written = None;
         for (_, entry) in self.used.oldest_first(&self.entries).take(leave) {
             // Those of one page leave clean after the first.
-            if entry.dirty && entry.translation_page != written {
-                if written != NONE {
+            if entry.dirty && Some(entry.translation_page) != written {
+                if written.is_some() {
                     return 2;
                 }
-                written = entry.translation_page;
+                written = Some(entry.translation_page);
             }
         }
-        usize::from(written != NONE)
+        usize::from(written.is_some())
     }
 
     /// Forgets the entry of `lpn` (of a whole translation page with granularity page: it
     /// is kept, since other units share it).
-    pub(crate) fn forget(&mut self, lpn: Lpn, translation_page: u32) {
+    pub(crate) fn forget(&mut self, lpn: Lpn, translation_page: Mvpn) {
         if self.granularity == CmtGranularity::Entry
             && let Some(at) = self.index.remove(lpn.0)
         {
@@ -260,7 +260,7 @@ impl Cmt {
     }
 
     /// Marks every entry of `translation_page` as equal to flash.
-    pub(crate) fn clean(&mut self, translation_page: u32) {
+    pub(crate) fn clean(&mut self, translation_page: Mvpn) {
         let mut at = self.dirty.remove(&translation_page).unwrap_or(NONE);
         while at != NONE {
             let entry = &mut self.entries[at as usize];
@@ -272,7 +272,7 @@ impl Cmt {
 
     /// The entries from the least recently used on: key, translation page, and whether it
     /// differs from flash.
-    pub(crate) fn entries(&self) -> Vec<(u32, u32, bool)> {
+    pub(crate) fn entries(&self) -> Vec<(u32, Mvpn, bool)> {
         let entries = self.used.oldest_first(&self.entries);
         entries.map(|(_, entry)| (entry.key, entry.translation_page, entry.dirty)).collect()
     }
@@ -283,7 +283,7 @@ impl Cmt {
     }
 
     /// Removes the least recently used entry; returns its translation page if it was dirty.
-    fn evict(&mut self) -> Option<u32> {
+    fn evict(&mut self) -> Option<Mvpn> {
         let at = self.used.oldest()?;
         let Entry { key, dirty, translation_page, .. } = self.entries[at as usize];
         if dirty {
@@ -312,7 +312,7 @@ impl Cmt {
         }
     }
 
-    fn set_dirty(&mut self, at: u32, translation_page: u32) {
+    fn set_dirty(&mut self, at: u32, translation_page: Mvpn) {
         if self.entries[at as usize].dirty {
             return;
         }
@@ -326,7 +326,7 @@ impl Cmt {
         }
     }
 
-    fn set_clean(&mut self, at: u32, translation_page: u32) {
+    fn set_clean(&mut self, at: u32, translation_page: Mvpn) {
         let Entry { dirty_next, dirty_previous, .. } = self.entries[at as usize];
         if dirty_previous != NONE {
             self.entries[dirty_previous as usize].dirty_next = dirty_next;

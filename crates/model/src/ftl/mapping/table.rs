@@ -3,7 +3,7 @@
 //! known to the controller, never what they say.
 
 use crate::ftl::space::Shape;
-use crate::number::{Lpn, Ppn};
+use crate::number::{Lpn, Mvpn, Ppn};
 use crate::state::{Reader, StateError, Writer};
 use mynah_memory::prefetch;
 
@@ -11,7 +11,7 @@ use mynah_memory::prefetch;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Content {
     Unit(Lpn),
-    TranslationPage(u32),
+    TranslationPage(Mvpn),
 }
 
 /// Both directions. Entries are stored plus one, so that untouched memory (zero) means
@@ -52,8 +52,8 @@ impl Table {
 
     /// The first PPN of the page that holds translation page `page`.
     #[inline]
-    pub(crate) fn translation_ppn(&self, page: u32) -> Option<Ppn> {
-        self.translation[page as usize].checked_sub(1).map(Ppn)
+    pub(crate) fn translation_ppn(&self, page: Mvpn) -> Option<Ppn> {
+        self.translation[page].checked_sub(1).map(Ppn)
     }
 
     /// What was written to `ppn` last, valid or not.
@@ -62,7 +62,7 @@ impl Table {
         let code = self.logical[ppn].checked_sub(1)?;
         Some(match code.checked_sub(self.units) {
             None => Content::Unit(Lpn(code)),
-            Some(page) => Content::TranslationPage(page),
+            Some(page) => Content::TranslationPage(Mvpn(page)),
         })
     }
 
@@ -110,9 +110,7 @@ impl Table {
     pub(crate) fn map(&mut self, content: Content, ppn: Ppn) -> Option<Ppn> {
         let (entry, code) = match content {
             Content::Unit(lpn) => (&mut self.physical[lpn], lpn.0),
-            Content::TranslationPage(page) => {
-                (&mut self.translation[page as usize], self.units + page)
-            }
+            Content::TranslationPage(page) => (&mut self.translation[page], self.units + page.0),
         };
         let before = std::mem::replace(entry, ppn.0 + 1);
         self.logical[ppn] = code + 1;
@@ -130,7 +128,7 @@ impl Table {
         let stored = ppn.map_or(0, |ppn| ppn.0 + 1);
         match content {
             Content::Unit(lpn) => self.physical[lpn] = stored,
-            Content::TranslationPage(page) => self.translation[page as usize] = stored,
+            Content::TranslationPage(page) => self.translation[page] = stored,
         }
     }
 

@@ -17,7 +17,7 @@ use crate::drive::Drive;
 use crate::ftl::blocks::{Frontier, Stream};
 use crate::ftl::mapping::table::Content;
 use crate::io::NamespaceId;
-use crate::number::{Block, Lpn, Plane, Ppn};
+use crate::number::{Block, Lpn, Mvpn, Plane, Ppn};
 use crate::steady::analytic::MAX_UNITS_PER_BLOCK;
 use crate::steady::ordered::{Kind, Ordered};
 pub use crate::steady::pool::Order;
@@ -383,7 +383,7 @@ impl Drive {
             }
         }
         if self.ftl.mapping.is_cached() {
-            for page in 0..self.ftl.mapping.table.translation_pages() {
+            for page in Mvpn(0).run(self.ftl.mapping.table.translation_pages()) {
                 if self.ftl.mapping.table.translation_ppn(page).is_none() {
                     let plane = self.ftl.plane_of(Content::TranslationPage(page));
                     self.ftl.place_translation_page(page, plane);
@@ -544,7 +544,7 @@ impl Drive {
             return;
         }
         let mut pages = vec![vec![]; self.shape.planes as usize];
-        for page in 0..self.ftl.mapping.table.translation_pages() {
+        for page in Mvpn(0).run(self.ftl.mapping.table.translation_pages()) {
             if let Some(ppn) = self.ftl.mapping.table.translation_ppn(page) {
                 pages[self.shape.plane_of_ppn(ppn)].push(page);
             }
@@ -706,7 +706,7 @@ impl Drive {
                     for (_, DriveClass { first, class, .. }) in &ours {
                         if at < class.units {
                             let left = self.warm_cmt_moved(*first + at as u32);
-                            left.into_iter().for_each(|page| written[page as usize] = now);
+                            left.into_iter().for_each(|page| written[page] = now);
                             break;
                         }
                         at -= class.units;
@@ -738,7 +738,7 @@ impl Drive {
                 };
                 let dirty = random_share(random) < class.write_share;
                 let left = self.warm_cmt(lpn, dirty);
-                left.into_iter().for_each(|page| written[page as usize] = now);
+                left.into_iter().for_each(|page| written[page] = now);
             }
         }
         if follows && self.config.gc.frontiers != WriteFrontiers::One {
