@@ -62,14 +62,14 @@ macro_rules! number_of_entry {
             type Output = T;
             #[inline(always)]
             fn index(&self, number: $name) -> &T {
-                &self[number.0 as usize]
+                &self[number.index()]
             }
         }
 
         impl<T> IndexMut<$name> for Vec<T> {
             #[inline(always)]
             fn index_mut(&mut self, number: $name) -> &mut T {
-                &mut self[number.0 as usize]
+                &mut self[number.index()]
             }
         }
     };
@@ -146,6 +146,10 @@ number_of_entry! {
 number_of_entry! {
     /// A die.
     Die
+}
+number_of_entry! {
+    /// What is busy with one operation at a time: a die, or a chip whose dies do not interleave.
+    Lane
 }
 number_of_entry! {
     /// A plane.

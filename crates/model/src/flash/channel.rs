@@ -148,7 +148,7 @@ impl Flash {
         }
         let state = &mut self.channels[channel];
         state.carrying = Carrying::Nothing;
-        state.busy += kernel.observe.ledger().release_channel(channel.index(), at);
+        state.busy += kernel.observe.ledger().release_channel(channel, at);
     }
 
     /// Gives the channel, if it is free, to whoever is next. If that is a program, its page has to
@@ -264,14 +264,14 @@ impl Flash {
         while waiting != 0 {
             let state = &mut self.channels[channel];
             let die = state.first_die + waiting.trailing_zeros();
-            let lane = self.dies[die].lane as usize;
+            let lane = self.dies[die].lane;
             let interleaving = self.scheduler.die_interleaving;
             if interleaving {
                 state.blocked |= waiting & waiting.wrapping_neg();
             }
             // A die that waits for its chip is looked at again.
             if interleaving || !self.chip_busy[lane] {
-                kernel.observe.ledger().begin_blocked(lane, channel.index(), kernel.now);
+                kernel.observe.ledger().begin_blocked(lane, channel, kernel.now);
             }
             waiting &= waiting - 1;
         }
@@ -395,11 +395,10 @@ impl Flash {
         let observe = &mut kernel.observe;
         if watched && ready < now {
             let waiting = Waiting::Work(work);
-            let channel = channel.index();
             observe.charge_channel(waiting, channel, now, holder);
         }
         self.channels[channel].carrying = Carrying::Data { work };
-        observe.ledger().take_channel(channel.index(), holder, now);
+        observe.ledger().take_channel(channel, holder, now);
         kernel.events.push(now + self.times.transfer(bytes), Event::ChannelDone { channel });
     }
 

@@ -3,7 +3,7 @@
 use super::queues::{CLASS_HOST, HOST_CLASSES, Load, WRITES};
 use super::timing::PLANES_MAX;
 use crate::kernel::pool::NONE;
-use crate::number::{Channel, Plane, Ppn, WorkIndex, WriteIndex};
+use crate::number::{Channel, Lane, Plane, Ppn, WorkIndex, WriteIndex};
 use mynah_stamp::{Span, Time};
 
 /// Turns of urgent, high, medium and low priority before the next round. Urgent work has no need
@@ -92,7 +92,7 @@ impl DieOperation {
 pub(super) struct DieState {
     pub(super) channel: Channel,
     /// Its place in the [`Ledger`](crate::observe::blame::Ledger): its own, or its chip's.
-    pub(super) lane: u32,
+    pub(super) lane: Lane,
     /// Its bit in the channel's masks.
     pub(super) bit: u64,
     pub(super) first_plane: Plane,
@@ -116,7 +116,7 @@ pub(super) struct DieState {
 }
 
 impl DieState {
-    pub(super) fn new(channel: Channel, lane: u32, bit: u64, first_plane: Plane) -> DieState {
+    pub(super) fn new(channel: Channel, lane: Lane, bit: u64, first_plane: Plane) -> DieState {
         DieState {
             channel,
             lane,

@@ -111,7 +111,7 @@ impl Flash {
         let state = &mut self.channels[channel];
         state.carrying = Carrying::Command { end, announced: false };
         state.wanted &= !bit;
-        kernel.observe.ledger().take_channel(channel.index(), holder, kernel.now);
+        kernel.observe.ledger().take_channel(channel, holder, kernel.now);
         self.holds[die].next = Some(Next { operation, holder, array, ready: begins });
     }
 

@@ -20,7 +20,7 @@ pub(crate) mod work;
 use crate::config::{self, Config, Precedence};
 use crate::ftl::space::Shape;
 use crate::kernel::pool::Pool;
-use crate::number::{Channel, Die, Plane, WorkIndex, WriteIndex};
+use crate::number::{Channel, Die, Lane, Plane, WorkIndex, WriteIndex};
 use channel::ChannelState;
 use die::{DieOperation, DieState};
 use flin::Flin;
@@ -77,7 +77,7 @@ impl Flash {
                 let bit = 1 << (die % shape.dies_per_channel);
                 let mut die = DieState::new(
                     channel,
-                    die / dies_per_lane,
+                    Lane(die / dies_per_lane),
                     bit,
                     Plane(die * shape.planes_per_die),
                 );

@@ -11,7 +11,7 @@ use super::work::WorkKind;
 use crate::kernel::Kernel;
 use crate::kernel::event::Event;
 use crate::kernel::pool::Linked;
-use crate::number::{Channel, Die, Plane, Planes, Ppn, WorkIndex, WriteIndex};
+use crate::number::{Channel, Die, Lane, Plane, Planes, Ppn, WorkIndex, WriteIndex};
 use crate::observe::activity::{Activity, ActivityKind};
 use crate::observe::blame::{HolderIndex, holder};
 use mynah_stamp::{Span, Time};
@@ -91,14 +91,14 @@ impl Flash {
     ) {
         let now = kernel.now;
         let state = &mut self.dies[die];
-        let (channel, lane, bit) = (state.channel, state.lane as usize, state.bit);
+        let (channel, lane, bit) = (state.channel, state.lane, state.bit);
         state.operation = Some(operation);
         let end = kernel.events.reserve(now + command);
         let state = &mut self.channels[channel];
         state.ready &= !bit;
         state.blocked &= !bit;
         state.carrying = Carrying::Command { end, announced: false };
-        kernel.observe.ledger().take_lane(lane, channel.index(), holder, now);
+        kernel.observe.ledger().take_lane(lane, channel, holder, now);
         if !self.scheduler.die_interleaving {
             self.chip_busy[lane] = true;
         }
@@ -107,7 +107,6 @@ impl Flash {
     #[inline(never)]
     fn start_read(&mut self, kernel: &mut Kernel, above: &mut impl Above, die: Die, pick: Pick) {
         let DieState { channel, lane, .. } = self.dies[die];
-        let (channel, lane) = (channel.index(), lane as usize);
         let class = usize::from(pick.class);
         let list = &mut self.queues[pick.plane].reads[class];
         let first = self.works.pop_front(list).expect("a picked read");
@@ -173,8 +172,8 @@ impl Flash {
         kernel: &mut Kernel,
         above: &impl Above,
         work: WorkIndex,
-        lane: usize,
-        channel: usize,
+        lane: Lane,
+        channel: Channel,
         command: Span,
     ) -> HolderIndex {
         self.charge_die_wait(kernel, work, lane, channel);
@@ -392,7 +391,7 @@ impl Flash {
             self.note_die(kernel, die);
         }
         let state = &mut self.dies[die];
-        let lane = state.lane as usize;
+        let lane = state.lane;
         state.operation = None;
         state.idle_since = now;
         state.busy += kernel.observe.ledger().release_lane(lane, now);

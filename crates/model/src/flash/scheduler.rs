@@ -6,7 +6,7 @@ use super::above::Above;
 use super::die::DieState;
 use super::work::{UNSET, WorkKind};
 use crate::kernel::Kernel;
-use crate::number::{Channel, Die, Plane, WorkIndex, WriteIndex};
+use crate::number::{Channel, Die, Lane, Plane, WorkIndex, WriteIndex};
 use crate::observe::blame::{GARBAGE_COLLECTION, HolderIndex, Waiting};
 use crate::observe::stats::Resource;
 use mynah_stamp::{Span, Time};
@@ -25,12 +25,12 @@ pub(crate) enum Dropped {
 }
 
 /// A lane of the ledger and its channel.
-pub(crate) type LaneAndChannel = (usize, usize);
+pub(crate) type LaneAndChannel = (Lane, Channel);
 
 impl Flash {
     #[inline]
-    pub(super) fn lane(&self, die: Die) -> usize {
-        self.dies[die].lane as usize
+    pub(super) fn lane(&self, die: Die) -> Lane {
+        self.dies[die].lane
     }
 
     /// Whether nothing is left to be dealt with at the end of this event.
@@ -258,7 +258,6 @@ impl Flash {
         if waits_for_die || waits_for_channel {
             let die = w.die;
             let DieState { channel, lane, .. } = self.dies[die];
-            let (channel, lane) = (channel.index(), lane as usize);
             let waiting = Waiting::Work(work);
             let ledger = kernel.observe.ledger();
             if waits_for_die {
@@ -274,7 +273,7 @@ impl Flash {
         while let Some(part) = self.fresh_programs.pop() {
             if let Some(plane) = above.plane_waited_for(part) {
                 let die = self.shape.die_of_plane(plane);
-                let channel = self.dies[die].channel.index();
+                let channel = self.dies[die].channel;
                 let lane = self.lane(die);
                 let ledger = kernel.observe.ledger();
                 ledger.note_lane(Waiting::Program(part), lane, channel, kernel.now);
@@ -288,8 +287,8 @@ impl Flash {
         &mut self,
         kernel: &mut Kernel,
         work: WorkIndex,
-        lane: usize,
-        channel: usize,
+        lane: Lane,
+        channel: Channel,
     ) {
         let now = kernel.now;
         let w = &self.works[work];
@@ -311,7 +310,7 @@ impl Flash {
     #[inline(always)]
     pub(crate) fn lane_and_channel(&self, plane: Plane) -> LaneAndChannel {
         let DieState { channel, lane, .. } = self.dies[self.shape.die_of_plane(plane)];
-        (lane as usize, channel.index())
+        (lane, channel)
     }
 
     /// The same for a part of a page that is programmed now and has waited since `queued`; returns

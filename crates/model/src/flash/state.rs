@@ -32,21 +32,21 @@ impl Flash {
     /// Adds how long channels and dies have been busy up to this moment.
     pub(crate) fn count_busy(&self, kernel: &Kernel, totals: &mut Counters) {
         let ledger = kernel.observe.tenancies();
-        for (index, busy) in totals.channel_busy.iter_mut().enumerate() {
-            let until = match self.silent_end(kernel, Channel(index as u32)) {
+        for (channel, busy) in (0..).map(Channel).zip(&mut totals.channel_busy) {
+            let until = match self.silent_end(kernel, channel) {
                 Some(end) => {
                     totals.events += 1;
                     end
                 }
                 None => kernel.now,
             };
-            *busy = self.channels[index].busy() + ledger.channel_running(index, until);
+            *busy = self.channels[channel].busy() + ledger.channel_running(channel, until);
         }
         for (busy, die) in totals.die_busy.iter_mut().zip(&self.dies) {
             *busy = die.busy;
             // A lane that is a chip's is held by the die of it that works.
             if self.scheduler.die_interleaving || !die.is_idle() {
-                *busy += ledger.lane_running(die.lane as usize, kernel.now);
+                *busy += ledger.lane_running(die.lane, kernel.now);
             }
         }
     }

@@ -79,9 +79,9 @@ impl Flash {
         if let Some(flin) = &mut self.flin {
             flin.clear();
         }
-        for (index, channel) in self.channels.iter_mut().enumerate() {
-            channel.power_cut();
-            kernel.observe.ledger().release_channel(index, kernel.now);
+        for (channel, state) in (0..).map(Channel).zip(&mut self.channels) {
+            state.power_cut();
+            kernel.observe.ledger().release_channel(channel, kernel.now);
         }
         for die in 0..self.dies.len() as u32 {
             self.reset_die(kernel, Die(die));

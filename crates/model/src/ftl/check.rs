@@ -82,7 +82,7 @@ impl Ftl {
                 })?;
                 seen[within(block)] += 1;
             }
-            for frontier in self.blocks.frontiers_of(plane.index()) {
+            for frontier in self.blocks.frontiers_of(plane) {
                 if frontier.block == Block::NONE {
                     continue;
                 }

@@ -44,7 +44,7 @@ impl Ftl {
     /// Adds where everything is, which blocks are what, and which units are hot.
     pub(crate) fn hash(&self, hash: &mut StateHash) {
         self.mapping.table.hash(hash);
-        for plane in 0..self.shape.planes as usize {
+        for plane in self.shape.all_planes() {
             for &block in &self.blocks.free[plane] {
                 hash.add(block.0);
             }

@@ -73,7 +73,7 @@ impl Observe {
     #[cold]
     #[inline(never)]
     pub(crate) fn note_channel(&mut self, channel: Channel, at: Time) {
-        if let Some((by, start)) = self.ledger.channel_tenant(channel.index()) {
+        if let Some((by, start)) = self.ledger.channel_tenant(channel) {
             let kind = ActivityKind::Transfer;
             self.note(Activity { kind, index: channel.0, holder: holder(by), start, end: at });
         }

@@ -8,7 +8,7 @@
 
 use crate::io::FlowId;
 use crate::kernel::pool::PoolIndex;
-use crate::number::{WorkIndex, WriteIndex};
+use crate::number::{Channel, Lane, WorkIndex, WriteIndex};
 use crate::observe::stats::{Blame, Holder, Resource};
 use mynah_stamp::{Span, Time};
 
@@ -136,15 +136,15 @@ impl BlameMatrix {
 /// are no more than four holders: their times stand with the rest of a lane or channel, those
 /// of others in tables of their own.
 pub(crate) struct Ledger {
-    lanes: Vec<Lane>,
-    channels: Vec<Channel>,
+    lanes: Vec<LaneState>,
+    channels: Vec<ChannelState>,
     noted: [Vec<Noted>; 2],
     /// For each four of the other holders.
     others: Vec<Table>,
 }
 
 #[derive(Clone, Copy, Default)]
-struct Lane {
+struct LaneState {
     tenant: Tenant,
     /// It is free but waits for its channel.
     is_blocked: bool,
@@ -152,7 +152,7 @@ struct Lane {
 }
 
 #[derive(Clone, Copy, Default)]
-struct Channel {
+struct ChannelState {
     tenant: Tenant,
     totals: Four,
 }
@@ -225,8 +225,8 @@ fn make_room(noted: &mut Vec<Noted>, index: usize) {
 impl Ledger {
     pub(crate) fn new(lanes: usize, channels: usize) -> Ledger {
         Ledger {
-            lanes: vec![Lane::default(); lanes],
-            channels: vec![Channel::default(); channels],
+            lanes: vec![LaneState::default(); lanes],
+            channels: vec![ChannelState::default(); channels],
             noted: [vec![], vec![]],
             others: vec![],
         }
@@ -246,7 +246,7 @@ impl Ledger {
 
     /// What `holder` has had of a lane.
     #[inline]
-    fn lane_totals(&mut self, lane: usize, holder: HolderIndex) -> (&mut LaneTotals, usize) {
+    fn lane_totals(&mut self, lane: Lane, holder: HolderIndex) -> (&mut LaneTotals, usize) {
         match place(holder) {
             (0, at) => (&mut self.lanes[lane].totals, at),
             (four, at) => (&mut self.others[four - 1].lanes[lane], at),
@@ -257,8 +257,8 @@ impl Ledger {
     #[inline]
     pub(crate) fn take_lane(
         &mut self,
-        lane: usize,
-        channel: usize,
+        lane: Lane,
+        channel: Channel,
         holder: HolderIndex,
         now: Time,
     ) {
@@ -270,14 +270,14 @@ impl Ledger {
 
     /// `holder` takes the free channel.
     #[inline]
-    pub(crate) fn take_channel(&mut self, channel: usize, holder: HolderIndex, now: Time) {
+    pub(crate) fn take_channel(&mut self, channel: Channel, holder: HolderIndex, now: Time) {
         debug_assert!(self.channels[channel].tenant.is_none(), "channel {channel} is taken");
         self.channels[channel].tenant = Some((holder, now));
     }
 
     /// The lane becomes free; returns how long it was held.
     #[inline]
-    pub(crate) fn release_lane(&mut self, lane: usize, now: Time) -> Span {
+    pub(crate) fn release_lane(&mut self, lane: Lane, now: Time) -> Span {
         let Some((holder, since)) = self.lanes[lane].tenant.take() else { return Span::ZERO };
         let span = now.since(since);
         let (totals, at) = self.lane_totals(lane, holder);
@@ -287,7 +287,7 @@ impl Ledger {
 
     /// `holder` takes the lane over without a moment in between; returns how long it was held
     /// before.
-    pub(crate) fn pass_lane(&mut self, lane: usize, holder: HolderIndex, now: Time) -> Span {
+    pub(crate) fn pass_lane(&mut self, lane: Lane, holder: HolderIndex, now: Time) -> Span {
         let held = self.release_lane(lane, now);
         self.lanes[lane].tenant = Some((holder, now));
         held
@@ -295,7 +295,7 @@ impl Ledger {
 
     /// The channel becomes free; returns how long it was held.
     #[inline]
-    pub(crate) fn release_channel(&mut self, channel: usize, now: Time) -> Span {
+    pub(crate) fn release_channel(&mut self, channel: Channel, now: Time) -> Span {
         let state = &mut self.channels[channel];
         let Some((holder, since)) = state.tenant.take() else { return Span::ZERO };
         let span = now.since(since);
@@ -307,32 +307,32 @@ impl Ledger {
     }
 
     /// How long the lane's present holder has had it.
-    pub(crate) fn lane_running(&self, lane: usize, now: Time) -> Span {
+    pub(crate) fn lane_running(&self, lane: Lane, now: Time) -> Span {
         self.lanes[lane].tenant.map_or(Span::ZERO, |(_, since)| now.since(since))
     }
 
     /// Who has the lane, and since when.
-    pub(crate) fn lane_tenant(&self, lane: usize) -> Option<(HolderIndex, Time)> {
+    pub(crate) fn lane_tenant(&self, lane: Lane) -> Option<(HolderIndex, Time)> {
         self.lanes[lane].tenant
     }
 
     /// Who has the channel, and since when.
-    pub(crate) fn channel_tenant(&self, channel: usize) -> Option<(HolderIndex, Time)> {
+    pub(crate) fn channel_tenant(&self, channel: Channel) -> Option<(HolderIndex, Time)> {
         self.channels[channel].tenant
     }
 
     /// How long the channel's present holder has had it.
-    pub(crate) fn channel_running(&self, channel: usize, now: Time) -> Span {
+    pub(crate) fn channel_running(&self, channel: Channel, now: Time) -> Span {
         self.channels[channel].tenant.map_or(Span::ZERO, |(_, since)| now.since(since))
     }
 
     /// The free lane wants to start something, and waits for its channel.
     #[inline(always)]
-    pub(crate) fn begin_blocked(&mut self, lane: usize, channel: usize, now: Time) {
+    pub(crate) fn begin_blocked(&mut self, lane: Lane, channel: Channel, now: Time) {
         let state = &mut self.lanes[lane];
         if !state.is_blocked {
             state.is_blocked = true;
-            let Channel { tenant, totals } = &self.channels[channel];
+            let ChannelState { tenant, totals } = &self.channels[channel];
             state.totals.blocked_from = *totals;
             for table in &mut self.others {
                 table.lanes[lane].blocked_from = table.channels[channel];
@@ -346,17 +346,17 @@ impl Ledger {
 
     /// The lane does not wait for its channel any more.
     #[inline(always)]
-    pub(crate) fn end_blocked(&mut self, lane: usize, channel: usize, now: Time) {
+    pub(crate) fn end_blocked(&mut self, lane: Lane, channel: Channel, now: Time) {
         if self.lanes[lane].is_blocked {
             self.add_blocked(lane, channel, now);
         }
     }
 
     #[inline(never)]
-    fn add_blocked(&mut self, lane: usize, channel: usize, now: Time) {
+    fn add_blocked(&mut self, lane: Lane, channel: Channel, now: Time) {
         let state = &mut self.lanes[lane];
         state.is_blocked = false;
-        let Channel { tenant, totals } = &self.channels[channel];
+        let ChannelState { tenant, totals } = &self.channels[channel];
         state.totals.end_blocked(totals);
         for table in &mut self.others {
             table.lanes[lane].end_blocked(&table.channels[channel]);
@@ -368,13 +368,13 @@ impl Ledger {
     }
 
     /// Forgets that the lane waits for its channel.
-    pub(crate) fn forget_blocked(&mut self, lane: usize) {
+    pub(crate) fn forget_blocked(&mut self, lane: Lane) {
         self.lanes[lane].is_blocked = false;
     }
 
     /// Adds up what a lane has waited for its channel so far.
     #[inline(always)]
-    fn update_blocked(&mut self, lane: usize, channel: usize, now: Time) {
+    fn update_blocked(&mut self, lane: Lane, channel: Channel, now: Time) {
         if self.lanes[lane].is_blocked {
             self.end_blocked(lane, channel, now);
             self.begin_blocked(lane, channel, now);
@@ -395,9 +395,9 @@ impl Ledger {
 
     /// An operation begins to wait for its lane.
     #[inline(always)]
-    pub(crate) fn note_lane(&mut self, waiting: Waiting, lane: usize, channel: usize, now: Time) {
+    pub(crate) fn note_lane(&mut self, waiting: Waiting, lane: Lane, channel: Channel, now: Time) {
         self.update_blocked(lane, channel, now);
-        let Lane { tenant, totals, .. } = &self.lanes[lane];
+        let LaneState { tenant, totals, .. } = &self.lanes[lane];
         *note(&mut self.noted, waiting) = [totals.held, totals.blocked];
         for table in &mut self.others {
             let LaneTotals { held, blocked, .. } = table.lanes[lane];
@@ -408,8 +408,8 @@ impl Ledger {
 
     /// Data begins to wait for the channel.
     #[inline(always)]
-    pub(crate) fn note_channel(&mut self, waiting: Waiting, channel: usize, now: Time) {
-        let Channel { tenant, totals } = &self.channels[channel];
+    pub(crate) fn note_channel(&mut self, waiting: Waiting, channel: Channel, now: Time) {
+        let ChannelState { tenant, totals } = &self.channels[channel];
         note(&mut self.noted, waiting)[0] = *totals;
         for table in &mut self.others {
             note(&mut table.noted, waiting)[0] = table.channels[channel];
@@ -422,8 +422,8 @@ impl Ledger {
     pub(crate) fn charge_lane(
         &mut self,
         waiting: Waiting,
-        lane: usize,
-        channel: usize,
+        lane: Lane,
+        channel: Channel,
         now: Time,
         victim: HolderIndex,
         blame: &mut BlameMatrix,
@@ -455,7 +455,7 @@ impl Ledger {
     pub(crate) fn charge_channel(
         &mut self,
         waiting: Waiting,
-        channel: usize,
+        channel: Channel,
         now: Time,
         victim: HolderIndex,
         blame: &mut BlameMatrix,
@@ -501,16 +501,16 @@ mod tests {
         matrix.grow(3);
         let at = Time::from_ns;
         let (wait, data) = (Waiting::Work(WorkIndex(3)), Waiting::Program(WriteIndex(5)));
-        ledger.take_lane(0, 0, 2, at(0));
-        ledger.note_lane(wait, 0, 0, at(10));
-        ledger.note_channel(data, 0, at(10));
+        ledger.take_lane(Lane(0), Channel(0), 2, at(0));
+        ledger.note_lane(wait, Lane(0), Channel(0), at(10));
+        ledger.note_channel(data, Channel(0), at(10));
         ledger.grow(9);
         matrix.grow(9);
-        ledger.release_channel(0, at(15));
-        ledger.release_lane(0, at(20));
-        ledger.take_lane(0, 0, 8, at(20));
-        ledger.charge_channel(data, 0, at(25), 2, &mut matrix);
-        assert_eq!(ledger.charge_lane(wait, 0, 0, at(50), 2, &mut matrix), 40_000);
+        ledger.release_channel(Channel(0), at(15));
+        ledger.release_lane(Lane(0), at(20));
+        ledger.take_lane(Lane(0), Channel(0), 8, at(20));
+        ledger.charge_channel(data, Channel(0), at(25), 2, &mut matrix);
+        assert_eq!(ledger.charge_lane(wait, Lane(0), Channel(0), at(50), 2, &mut matrix), 40_000);
         let rows = matrix.rows().into_iter();
         let waits: Vec<_> = rows.map(|row| (row.resource, row.wait.as_ps() / 1000)).collect();
         let (die, channel) = (Resource::Die, Resource::Channel);
@@ -529,16 +529,16 @@ mod tests {
         matrix.grow(5);
         let at = Time::from_ns;
         let wait = Waiting::Work(WorkIndex(3));
-        ledger.take_lane(0, 0, 2, at(0));
-        ledger.release_channel(0, at(1));
-        ledger.note_lane(wait, 0, 0, at(10));
-        ledger.release_lane(0, at(30));
+        ledger.take_lane(Lane(0), Channel(0), 2, at(0));
+        ledger.release_channel(Channel(0), at(1));
+        ledger.note_lane(wait, Lane(0), Channel(0), at(10));
+        ledger.release_lane(Lane(0), at(30));
         // The channel, which flow 4 has, keeps the lane from starting until 34.
-        ledger.take_channel(0, 4, at(29));
-        ledger.begin_blocked(0, 0, at(30));
-        ledger.release_channel(0, at(34));
-        ledger.take_lane(0, 0, 3, at(34));
-        let waited = ledger.charge_lane(wait, 0, 0, at(45), 2, &mut matrix);
+        ledger.take_channel(Channel(0), 4, at(29));
+        ledger.begin_blocked(Lane(0), Channel(0), at(30));
+        ledger.release_channel(Channel(0), at(34));
+        ledger.take_lane(Lane(0), Channel(0), 3, at(34));
+        let waited = ledger.charge_lane(wait, Lane(0), Channel(0), at(45), 2, &mut matrix);
         assert_eq!(waited, 35_000);
         let mut rows: Vec<_> = matrix
             .rows()

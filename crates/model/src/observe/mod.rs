@@ -9,6 +9,7 @@ pub mod stats;
 pub mod turnover;
 
 use crate::config::Geometry;
+use crate::number::{Channel, Lane};
 use activity::Activity;
 use blame::{BlameMatrix, HolderIndex, Ledger, Waiting};
 use mynah_stamp::Time;
@@ -94,7 +95,7 @@ impl Observe {
     pub(crate) fn charge_lane(
         &mut self,
         waiting: Waiting,
-        (lane, channel): (usize, usize),
+        (lane, channel): (Lane, Channel),
         now: Time,
         victim: HolderIndex,
     ) -> u64 {
@@ -106,7 +107,7 @@ impl Observe {
     pub(crate) fn charge_channel(
         &mut self,
         waiting: Waiting,
-        channel: usize,
+        channel: Channel,
         now: Time,
         victim: HolderIndex,
     ) {

@@ -426,8 +426,9 @@ impl Blocks {
     }
 
     /// Every frontier of a plane.
-    pub(crate) fn frontiers_of(&self, plane: usize) -> impl Iterator<Item = Frontier> + '_ {
-        let others = self.read_frontiers.iter().skip(plane).step_by(self.shape.planes as usize);
+    pub(crate) fn frontiers_of(&self, plane: Plane) -> impl Iterator<Item = Frontier> + '_ {
+        let others =
+            self.read_frontiers.iter().skip(plane.index()).step_by(self.shape.planes as usize);
         self.frontiers[plane].iter().chain(others).copied()
     }
 
