@@ -139,7 +139,7 @@ impl Drive {
             self.abandon_moves(plane);
             self.flash.drop_works(plane);
         }
-        self.flash.forget_if_empty(die);
+        self.flash.queues_emptied(die);
         self.collect_next_superblock();
     }
 

@@ -236,16 +236,6 @@ impl Flash {
         }
     }
 
-    /// Nothing is left of what was to be programmed.
-    #[cold]
-    pub(crate) fn nothing_to_program(&mut self, die: Die) {
-        let DieState { channel, bit, .. } = self.dies[die];
-        if self.dies[die].load.is_empty() {
-            self.channels[channel].ready &= !bit;
-        }
-        self.mark_channel(channel);
-    }
-
     /// How long commands and data of a program are on the channel; its data take `transfer`, or are
     /// whole pages.
     #[inline(always)]

@@ -196,13 +196,20 @@ impl Flash {
         self.dies[self.shape.die_of_plane(plane)].load.take_write(class);
     }
 
-    /// What has been taken out of the queues of `plane` was perhaps the last for its die.
-    pub(crate) fn forget_if_idle(&mut self, plane: Plane) {
-        let die = self.shape.die_of_plane(plane);
+    /// What has been taken out of a die's queues was perhaps the last of it.
+    #[cold]
+    pub(crate) fn forget_if_empty(&mut self, die: Die) {
         if self.dies[die].load.is_empty() {
             let DieState { channel, bit, .. } = self.dies[die];
             self.channels[channel].ready &= !bit;
         }
+    }
+
+    /// The same, and its channel is looked at again.
+    #[cold]
+    pub(crate) fn queues_emptied(&mut self, die: Die) {
+        self.forget_if_empty(die);
+        self.mark_channel(self.dies[die].channel);
     }
 
     /// Nothing comes between the work of a collection of `plane` any more, if that is the drive's

@@ -1,7 +1,7 @@
 //! The flash when dies fail, power fails, or the drive begins anew.
 
 use super::Flash;
-use super::die::{DieOperation, DieState, OperationKind};
+use super::die::{DieOperation, OperationKind};
 use super::queues::{Load, PlaneQueues};
 use super::scheduler::Dropped;
 use crate::kernel::Kernel;
@@ -114,14 +114,5 @@ impl Flash {
         if let Some(flin) = &mut self.flin {
             flin.begin_anew();
         }
-    }
-
-    /// What has been taken out of the queues of a failed die was perhaps the last.
-    pub(crate) fn forget_if_empty(&mut self, die: Die) {
-        let DieState { channel, bit, .. } = self.dies[die];
-        if self.dies[die].load.is_empty() {
-            self.channels[channel].ready &= !bit;
-        }
-        self.mark_channel(channel);
     }
 }

@@ -137,7 +137,7 @@ impl Drive {
         let Filling { operation, holder, .. } = &filling;
         let Some(holder) = *holder else {
             // Everything that waited had become void.
-            return self.flash.nothing_to_program(die);
+            return self.flash.queues_emptied(die);
         };
         let planes = usize::from(operation.planes);
         let transfer = match !self.ftl.plain_programs && self.ftl.scheme.is_in_place() {

@@ -93,7 +93,7 @@ impl Drive {
             self.ftl.units[unit].state = UnitState::Mapping;
             self.flash.drop_later(Dropped::Unplaced(unit));
         }
-        self.flash.forget_if_idle(plane);
+        self.flash.forget_if_empty(self.shape.die_of_plane(plane));
     }
 
     /// The latest data of a unit are gone, which a command brought when this says.

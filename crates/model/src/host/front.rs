@@ -81,7 +81,7 @@ fn place(
 
 impl Drive {
     #[inline(always)]
-    fn book_down(&mut self, length: Span, flow: HolderIndex) -> Booking {
+    pub(super) fn book_down(&mut self, length: Span, flow: HolderIndex) -> Booking {
         let blame = self.kernel.observe.blame();
         self.host.link.down.book(self.kernel.now, length, flow, |holder, wait| {
             blame.add(flow, Resource::LinkDown, holder, wait);
@@ -544,15 +544,7 @@ impl Drive {
     #[inline(never)]
     pub(crate) fn doorbell_at_host(&mut self, queue: u16, count: u32) {
         let flow = self.host.interface.queues[usize::from(queue)].flow;
-        let blame = self.kernel.observe.blame();
-        let booking = self.host.link.down.book(
-            self.kernel.now,
-            self.host.link.doorbell,
-            flow,
-            |holder, wait| {
-                blame.add(flow, Resource::LinkDown, holder, wait);
-            },
-        );
+        let booking = self.book_down(self.host.link.doorbell, flow);
         self.kernel.events.push(booking.end, Event::Doorbell { queue, count });
     }
 

@@ -9,8 +9,8 @@ use crate::observe::stats::Resource;
 use mynah_stamp::{Span, Stage, Time};
 
 impl Drive {
-    /// Asks for [`Output::Move`](crate::io::Output::Move) outputs, which say when data crosses. Without them data
-    /// from the host counts as moved at its time. Ask before the first input.
+    /// Asks for [`Output::Move`](crate::io::Output::Move) outputs, which say when data crosses.
+    /// Without them data from the host counts as moved at its time. Ask before the first input.
     pub fn report_moves(&mut self, report: bool) {
         self.host.report_moves = report;
     }
@@ -42,9 +42,9 @@ impl Drive {
 
     /// The host has put `request` into memory queue `queue`, where the drive can read it, and
     /// has written the doorbell. The same as [`Drive::ring`] and, when asked for it with
-    /// [`Output::Fetch`](crate::io::Output::Fetch), [`Drive::command`], but that the drive does not ask: the command
-    /// begins when the outputs before it have been polled. Answer each output before polling
-    /// the next.
+    /// [`Output::Fetch`](crate::io::Output::Fetch), [`Drive::command`], but that the drive does not
+    /// ask: the command begins when the outputs before it have been polled. Answer each output
+    /// before polling the next.
     ///
     /// # Errors
     /// See [`InputError`].
@@ -69,20 +69,13 @@ impl Drive {
         if self.host.link.adapter.is_some() {
             return self.send_through_adapter(queue, count, flow);
         }
-        let blame = self.kernel.observe.blame();
-        let booking = self.host.link.down.book(
-            self.kernel.now,
-            self.host.link.doorbell,
-            flow,
-            |holder, wait| {
-                blame.add(flow, Resource::LinkDown, holder, wait);
-            },
-        );
+        let booking = self.book_down(self.host.link.doorbell, flow);
         self.kernel.events.push(booking.end, Event::Doorbell { queue, count });
     }
 
-    /// The host hands over a command: the answer to [`Output::Fetch`](crate::io::Output::Fetch) for a memory queue,
-    /// unasked for a fetched one (then with its write data).
+    /// The host hands over a command: the answer to
+    /// [`Output::Fetch`](crate::io::Output::Fetch) for a memory queue, unasked for a fetched one
+    /// (then with its write data).
     ///
     /// # Errors
     /// See [`InputError`].
