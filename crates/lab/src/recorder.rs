@@ -71,6 +71,7 @@ pub const fn status_name(status: Status) -> &'static str {
         Status::WriteFault => "write_fault",
         Status::Aborted => "aborted",
         Status::WriteProtected => "write_protected",
+        Status::CapacityExceeded => "capacity_exceeded",
     }
 }
 

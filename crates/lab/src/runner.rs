@@ -849,7 +849,8 @@ impl Runner {
             match output {
                 Brief::Fetch { queue } => self.fetch(queue)?,
                 Brief::Complete(completed) => self.complete(completed)?,
-                Brief::Move { .. } => {}
+                // There are no key-value commands here.
+                Brief::Move { .. } | Brief::Decide { .. } => {}
             }
         }
         Ok(())

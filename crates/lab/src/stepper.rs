@@ -150,7 +150,7 @@ impl Stepper {
                     self.drive.cq_freed(completion.at, QUEUE, 1).expect("the queue exists");
                     self.ring();
                 }
-                Output::Move { .. } => {}
+                Output::Move { .. } | Output::Decide { .. } => {}
             }
         }
     }

@@ -4,7 +4,10 @@
 //! messages that point into a file belong to the code that reads drive files; this module
 //! only refuses what the model could not simulate ([`Config::check`]).
 
+mod key_value;
+
 pub use crate::victim::VictimPolicy;
+pub use key_value::{KeyIndex, KeyIndexKind, KeyTime, KeyTimes, KeyValue, NamespaceKind};
 use mynah_stamp::{Span, Time};
 
 /// A drive, complete. [`Config::check`] says whether it can be built.
@@ -42,6 +45,8 @@ pub struct Config {
     pub scheduler: Scheduler,
     /// The namespaces, in order; namespace identifiers start at 1. At least one.
     pub namespaces: Vec<Namespace>,
+    /// How namespaces of pairs work; needed where there are any.
+    pub key_value: Option<KeyValue>,
     /// Faults to inject.
     pub faults: Vec<Fault>,
     /// Seed of every random choice the drive makes.
@@ -844,6 +849,8 @@ pub struct Namespace {
     pub planes: Vec<u32>,
     /// What of it the data cache holds.
     pub caching: Caching,
+    /// What it holds.
+    pub kind: NamespaceKind,
 }
 
 /// What of a namespace the data cache holds.
@@ -866,6 +873,7 @@ impl Namespace {
             dies: vec![],
             planes: vec![],
             caching: Caching::Cache,
+            kind: NamespaceKind::Blocks,
         }
     }
 }

@@ -190,6 +190,7 @@ impl Drive {
             Brief::Move { tag, queue, first_sector, sectors, direction } => {
                 Output::Move { at, tag, queue, first_sector, sectors, direction }
             }
+            Brief::Decide { tag, queue } => Output::Decide { at, tag, queue },
         })
     }
 

@@ -141,6 +141,8 @@ pub enum Status {
     Aborted,
     /// The drive takes no more writes: it has no spare blocks left, or too few free ones.
     WriteProtected,
+    /// There is no room for the pair, or no place for its key in the index.
+    CapacityExceeded,
 }
 
 /// What the model wants done, or says.
@@ -169,6 +171,16 @@ pub enum Output {
         sectors: u32,
         /// Which way.
         direction: Direction,
+    },
+    /// A request manager has taken a key-value command. Answer with
+    /// [`crate::Drive::decided`] at `at`.
+    Decide {
+        /// The modelled time.
+        at: Time,
+        /// Which command.
+        tag: Tag,
+        /// Whose queue.
+        queue: QueueId,
     },
     /// A command is complete: its completion queue entry is visible to the host.
     Complete(Completion),
@@ -212,6 +224,13 @@ pub enum Brief {
         /// Which way.
         direction: Direction,
     },
+    /// See [`Output::Decide`].
+    Decide {
+        /// Which command.
+        tag: Tag,
+        /// Its queue.
+        queue: QueueId,
+    },
     /// See [`Output::Complete`].
     Complete(Completed),
 }
@@ -225,7 +244,7 @@ impl Output {
     /// The modelled time of this output.
     pub fn at(&self) -> Time {
         match self {
-            Output::Fetch { at, .. } | Output::Move { at, .. } => *at,
+            Output::Fetch { at, .. } | Output::Move { at, .. } | Output::Decide { at, .. } => *at,
             Output::Complete(completion) => completion.at,
         }
     }

@@ -12,7 +12,10 @@
 //!      -> plane queue -> channel and die -> read data (Output::Move) -> Output::Complete
 //! ```
 //!
-//! What it does not model: mapping by key, zones, temperature.
+//! Key-value commands are asked about on the way ([`keys`]): when a request manager has taken one,
+//! the host says which pair it is about.
+//!
+//! What it does not model: zones, temperature.
 
 mod cache;
 mod check;
@@ -24,6 +27,7 @@ mod ftl;
 mod host;
 pub mod io;
 mod kernel;
+pub mod keys;
 mod number;
 mod observe;
 mod renewal;

@@ -126,6 +126,7 @@ pub fn small() -> Config {
             flin: None,
         },
         namespaces: vec![Namespace::whole_drive()],
+        key_value: None,
         faults: vec![],
         seed: 1,
     }

@@ -58,6 +58,8 @@ impl Subsystem {
                 io::Output::Fetch { queue, .. } => {
                     self.model.ask(ModelRequest::Fetch { queue: queue.0.into() });
                 }
+                // There are no key-value namespaces here.
+                io::Output::Decide { .. } => {}
                 io::Output::Move { tag, queue, first_sector, sectors, direction, .. } => {
                     let (queue, command) = (queue.0.into(), tag.0);
                     let request =
@@ -230,5 +232,6 @@ fn status_of(status: io::Status) -> Status {
         io::Status::WriteFault => Status::WRITE_FAULT,
         io::Status::Aborted => Status::ABORT_REQUESTED,
         io::Status::WriteProtected => Status::NAMESPACE_WRITE_PROTECTED,
+        io::Status::CapacityExceeded => Status::CAPACITY_EXCEEDED.do_not_retry(),
     }
 }

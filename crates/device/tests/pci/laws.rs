@@ -212,7 +212,7 @@ fn predicted(rings: &[(Time, Vec<Request>)]) -> Vec<(u32, Time)> {
                         let request = waiting.pop_front().expect("it was rung for");
                         drive.command(at, queue, request).expect("it was asked for");
                     }
-                    Output::Move { .. } => {}
+                    Output::Move { .. } | Output::Decide { .. } => {}
                     Output::Complete(completion) => {
                         done.push((completion.tag.0, completion.at));
                         drive.cq_freed(completion.at, queue, 1).expect("a queue");

@@ -111,6 +111,7 @@ pub(super) fn lower(document: &Document<'_>, file: &File) -> Result<Config, Vec<
         energy: check.energy(file),
         scheduler: check.scheduler(file),
         namespaces: check.namespaces(file, &geometry, unit_bytes),
+        key_value: None,
         faults: Vec::new(),
         seed: or(&file.seed, 1),
     };

@@ -186,6 +186,7 @@ pub(super) fn read<'d>(
         gc: ftl::gc(document, &device, geometry.blocks_per_plane, as_mqsim, warnings)?,
         scheduler: back_end::scheduler(&device, &flash, as_mqsim, warnings)?,
         namespaces: Vec::new(),
+        key_value: None,
         faults: Vec::new(),
         seed: device.seed("Seed")?.unwrap_or(123),
     };

@@ -16,7 +16,7 @@ use crate::workload::{
 };
 use mynah_model::config::{
     CacheMode, CacheSharing, CachedTable, Caching, CmtSharing, Config, DataCache, Geometry,
-    MappingTable, Namespace, Priority,
+    MappingTable, Namespace, NamespaceKind, Priority,
 };
 use mynah_model::io::NamespaceId;
 use mynah_stamp::Span;
@@ -377,6 +377,7 @@ fn flow<'d>(
             dies: section.ids("Die_IDs", geometry.dies_per_chip)?,
             planes: section.ids("Plane_IDs", geometry.planes_per_die)?,
             caching: Caching::Cache,
+            kind: NamespaceKind::Blocks,
         },
         reads,
     })

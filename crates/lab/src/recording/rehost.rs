@@ -224,7 +224,7 @@ impl Rehost {
             while let Some(output) = drive.poll() {
                 match output {
                     Output::Fetch { at, queue } => self.answer(recording, drive, at, queue)?,
-                    Output::Move { .. } => {}
+                    Output::Move { .. } | Output::Decide { .. } => {}
                     Output::Complete(completion) => {
                         let go_on = self
                             .completed(drive, &completion, watch)

@@ -327,6 +327,7 @@ impl Host {
                     self.drive.command(at, queue, request).expect("a fetched command");
                 }
             }
+            Output::Decide { .. } => unreachable!("there are no key-value commands"),
             Output::Move { at, tag, direction, .. } => {
                 self.moved.push(output);
                 if direction == Direction::FromHost {

@@ -2,7 +2,7 @@
 //! namespaces.
 
 use super::*;
-use mynah_model::config::{CacheMode, Caching, CollectionUnit, HotData, thresholds};
+use mynah_model::config::{CacheMode, Caching, CollectionUnit, HotData, NamespaceKind, thresholds};
 use schema::{FrontiersName, NamespaceCacheName};
 
 /// Over-provisioning of a drive that says nothing of it.
@@ -705,6 +705,7 @@ impl Check<'_> {
                 dies: self.indices(&name("dies"), &namespace.dies, g.dies_per_chip),
                 planes: self.indices(&name("planes"), &namespace.planes, g.planes_per_die),
                 caching,
+                kind: NamespaceKind::Blocks,
             });
         }
         namespaces

@@ -1,0 +1,73 @@
+//! The contract for key-value commands. Keys themselves stay with the host of the model: it says
+//! which pair a command is about when the model asks, and the model says when things happen.
+
+use crate::io::{NamespaceId, Tag};
+
+/// What a key-value command does (NVMe Key Value Command Set Specification 1.3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum KeyOperation {
+    /// Stores a value under a key.
+    Store,
+    /// Returns the value of a key.
+    Retrieve,
+    /// Removes a key and its value.
+    Delete,
+    /// Says whether there is a key.
+    Exist,
+    /// Returns keys in order.
+    List,
+}
+
+/// A key-value command as the host gives it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct KeyRequest {
+    /// Chosen by the host; unique among outstanding commands.
+    pub tag: Tag,
+    /// What to do.
+    pub operation: KeyOperation,
+    /// Where.
+    pub namespace: NamespaceId,
+    /// Where in the index the key belongs: [`token`] of it.
+    pub token: u64,
+    /// Length of the key.
+    pub key_bytes: u8,
+    /// Bytes of the value (Store) or of the host's buffer (Retrieve, List).
+    pub bytes: u32,
+}
+
+/// Names a pair. Chosen by the host, and small: names of pairs that are gone are used again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PairId(pub u32);
+
+/// What the host says when the model asks with [`crate::io::Output::Decide`]. This instant is the
+/// command's place in the order of all: what it stores or removes is so for whoever comes after.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Decision {
+    /// It is about this pair, which exists, or which a Store makes. `bytes` of data go to the
+    /// host.
+    Pair {
+        /// The pair.
+        pair: PairId,
+        /// What goes to the host (Retrieve).
+        bytes: u32,
+    },
+    /// There is no such key, and nothing to do once that is known.
+    Absent,
+    /// The key exists, and for this reason nothing is done once that is known (Store).
+    Refused {
+        /// The pair.
+        pair: PairId,
+    },
+    /// So many bytes of keys go to the host (List).
+    Keys {
+        /// What goes to the host.
+        bytes: u32,
+    },
+}
+
+/// The token of a key: XXH3 of its bytes.
+#[inline]
+pub fn token(key: &[u8]) -> u64 {
+    twox_hash::XxHash3_64::oneshot(key)
+}
