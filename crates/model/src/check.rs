@@ -19,6 +19,7 @@ impl Drive {
     /// Says which invariant does not hold.
     pub fn check(&self) -> Result<(), BrokenInvariant> {
         self.ftl.check(self.config.placement)?;
+        self.ftl.check_pairs(|lpn| self.cache.as_ref().is_some_and(|it| it.find(lpn).is_some()))?;
         self.check_queues()?;
         self.check_cache()
     }

@@ -55,6 +55,10 @@ pub enum InputError {
     /// Data arrived for a command that does not wait for any.
     #[error("command {0:?} does not wait for data")]
     NoDataExpected(Tag),
+    /// A decision came for a command that does not wait for one, or it does not fit what the
+    /// command does.
+    #[error("command {0:?} does not wait for this decision")]
+    NoDecisionExpected(Tag),
     /// There are too many flows.
     #[error("flow numbers end at {max}")]
     TooManyFlows {
@@ -99,11 +103,12 @@ impl Drive {
             stream
         };
         let (gc, faults, lives, retries) = (stream(), stream(), stream(), stream());
+        let handling = stream();
         let random = Streams { gc, faults, lives, retries };
         let flash = Flash::new(&config, shape);
         let mut drive = Drive {
             kernel: Kernel::new(Observe::new(&config.geometry, flash.lanes())),
-            host: Host::new(&config),
+            host: Host::new(&config, handling),
             cache: config.cache.map(|cache| Cache::new(&cache, plan.namespaces.len(), &shape)),
             ftl: Ftl::new(&config, shape, plan, random),
             flash,
@@ -299,6 +304,7 @@ impl Drive {
             Event::DataRequestAtHost { command } => self.return_data(command),
             Event::DataInArrived { command } => self.data_in_arrived(command),
             Event::FirmwareDone { command } => self.firmware_done(command),
+            Event::KeyStep { command } => self.key_step(command),
             Event::CacheAccessDone { command } => self.cache_access_done(command),
             Event::UnitOutOfDram { unit } => self.queue_for_plane(unit),
             Event::ChannelDone { channel } => self.channel_done(channel),

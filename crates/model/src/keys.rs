@@ -66,6 +66,34 @@ pub enum Decision {
     },
 }
 
+/// A pair to be laid down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PairToFill {
+    /// Its name.
+    pub pair: PairId,
+    /// [`token`] of its key.
+    pub token: u64,
+    /// Length of its key.
+    pub key_bytes: u8,
+    /// Length of its value.
+    pub value_bytes: u32,
+}
+
+/// What key-value namespaces hold.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PairCounts {
+    /// Pairs.
+    pub pairs: u64,
+    /// Mapping units that they take.
+    pub units: u64,
+    /// Mapping units that they may take.
+    pub capacity: u64,
+    /// Pages of the index.
+    pub index_pages: u64,
+    /// Of these, how many fit into its DRAM; `None`: all.
+    pub index_dram_pages: Option<u64>,
+}
+
 /// The token of a key: XXH3 of its bytes.
 #[inline]
 pub fn token(key: &[u8]) -> u64 {

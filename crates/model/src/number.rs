@@ -183,6 +183,10 @@ number_in_pool! {
     CommandIndex
 }
 number_in_pool! {
+    /// What a key-value command is beside a command.
+    KeyCommandIndex
+}
+number_in_pool! {
     /// A part of a read's data on its way to the host.
     PieceIndex
 }
@@ -219,6 +223,9 @@ impl<N: Number> Iterator for Run<N> {
         self.numbers.size_hint()
     }
 }
+
+/// Translation pages that follow one another.
+pub(crate) type Mvpns = Run<Mvpn>;
 
 /// Planes that follow one another, such as those of a die.
 pub(crate) type Planes = Run<Plane>;

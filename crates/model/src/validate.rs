@@ -3,13 +3,14 @@
 
 use crate::config::{
     Arbitration, CacheMode, Caching, CollectionUnit, Config, Fault, FaultExtent, HotData,
-    MappingScheme, MappingTable, MediaOperation, Namespace, Placement, RowPolicy, UnmappedReads,
-    WriteBack, WriteFrontiers,
+    KeyIndexKind, MappingScheme, MappingTable, MediaOperation, Namespace, NamespaceKind, Placement,
+    RowPolicy, UnmappedReads, WriteBack, WriteFrontiers,
 };
 use crate::flash::timing::PLANES_MAX;
 use crate::ftl::blocks::UNITS_PER_BLOCK_MAX;
 use crate::ftl::hotness::COUNTERS_PER_WORD;
-use crate::ftl::space::{NamespaceSpace, pages_per_program, planes_in_order};
+use crate::ftl::pairs::index::Index;
+use crate::ftl::space::{NamespaceSpace, PairRoom, pages_per_program, planes_in_order};
 use crate::number::{Lpn, Mvpn, Plane};
 
 /// Why a drive cannot be built. `key` is the field at fault, as in `geometry.channels`.
@@ -27,6 +28,8 @@ pub(crate) struct Plan {
     pub(crate) namespaces: Vec<NamespaceSpace>,
     pub(crate) units: u32,
     pub(crate) translation_pages: u32,
+    /// The first of them that belongs to an index of keys: those are the last.
+    pub(crate) first_index_page: Mvpn,
     /// Entries in a translation page (1 with an ideal table).
     pub(crate) entries_per_page: u32,
     /// Bytes of a cached mapping entry.
@@ -81,6 +84,10 @@ impl Config {
             if let Fault::Media { extent: FaultExtent::Units { namespace, last, .. }, .. } = *fault
             {
                 let units = plan.namespaces[namespace as usize - 1].units;
+                if units == 0 {
+                    let problem = "a namespace of pairs has no addresses: give a rate";
+                    return fail("fault.units", problem);
+                }
                 if last >= u64::from(units) {
                     let problem = format!("unit {last}: the last is {}", units - 1);
                     return fail("fault.units", problem);
@@ -253,6 +260,7 @@ impl Config {
         self.validate_scheduler()?;
         self.validate_rewritable()?;
         self.validate_hybrid()?;
+        self.validate_pairs()?;
         self.validate_faults()
     }
 
@@ -395,6 +403,88 @@ impl Config {
             return refuse("wear.static_threshold", "a place for each page, so data are not moved");
         }
         Ok(())
+    }
+
+    fn validate_pairs(&self) -> Result<(), ConfigError> {
+        if !self.namespaces.iter().any(|namespace| namespace.kind == NamespaceKind::Pairs) {
+            return Ok(());
+        }
+        let Some(kv) = &self.key_value else {
+            return fail("key_value", "a namespace of pairs needs to know how pairs are kept");
+        };
+        let refuse = |key, what: &str| fail(key, format!("a namespace of pairs has {what}"));
+        within("key_value.managers", kv.managers.into(), 1..=64)?;
+        within("key_value.header_bytes", kv.header_bytes.into(), 0..=4096)?;
+        within("key_value.key_max", kv.key_max.into(), 1..=255)?;
+        within("key_value.key_inline", kv.key_inline.into(), 0..=255)?;
+        within("key_value.value_max", kv.value_max.into(), 0..=32 << 20)?;
+        for (key, time) in kv.times.each() {
+            let sum: f64 = time.fixed.iter().map(|(probability, _)| probability).sum();
+            let each = time.fixed.iter().all(|(probability, _)| (0.0..=1.0).contains(probability));
+            if !each || (sum - 1.0).abs() > 1e-9 {
+                let problem = format!("{key}: the probabilities add up to {sum}, not to 1");
+                return fail("key_value.times", problem);
+            }
+        }
+        let page = u64::from(self.geometry.page_bytes.max(self.mapping.unit_bytes));
+        // Fewer entries to a page, and a page could be too small for keys that happen to be alike.
+        within("key_value.index.entry_bytes", kv.index.entry_bytes.into(), 1..=page / 16)?;
+        if let Some(bytes) = kv.index.dram_bytes {
+            within("key_value.index.dram_bytes", bytes, page..=1 << 40)?;
+        }
+        if let KeyIndexKind::Hash { pages } = kv.index.kind {
+            within("key_value.index.pages", pages.into(), 1..=1 << 30)?;
+        }
+        if kv.index.keys_max == Some(0) {
+            return fail("key_value.index.keys_max", "0 keys are none");
+        }
+        if self.flash.rewritable {
+            return refuse("flash.rewritable", "pairs that are appended, never overwritten");
+        }
+        if self.mapping.scheme != MappingScheme::Page {
+            return refuse("mapping.scheme", "pairs at any place: page mapping");
+        }
+        if self.placement == Placement::Static {
+            return refuse("placement", "no addresses that could say in which plane data belong");
+        }
+        if self.mapping.unmapped_reads != UnmappedReads::Zeroes {
+            return refuse("mapping.unmapped_reads", "nothing to read where nothing was stored");
+        }
+        Ok(())
+    }
+
+    /// Whether only a part of an index of keys is in DRAM.
+    fn has_index_on_flash(&self) -> bool {
+        let pairs = self.namespaces.iter().any(|it| it.kind == NamespaceKind::Pairs);
+        pairs && self.key_value.as_ref().is_some_and(|kv| kv.index.dram_bytes.is_some())
+    }
+
+    /// What a namespace of pairs with a capacity of `units` has room for, and how many pages its
+    /// index has at most.
+    fn room_for_pairs(&self, units: u64) -> Result<(PairRoom, u64), ConfigError> {
+        let Some(kv) = &self.key_value else {
+            return fail("key_value", "a namespace of pairs needs to know how pairs are kept");
+        };
+        let largest = kv.units(self.mapping.unit_bytes, kv.key_max, kv.value_max);
+        if u64::from(largest) > units {
+            let problem = format!(
+                "the largest pair takes {largest} mapping units, the namespace has {units}"
+            );
+            return fail("key_value.value_max", problem);
+        }
+        // A pair that is stored again has two runs for a while. Where runs are of several lengths,
+        // half of the numbers are enough for one to be found, unless sizes change all the time.
+        let cells = match largest {
+            1 => units + units / 8 + 1024,
+            _ => 2 * units + 4 * u64::from(largest),
+        };
+        let entries = self.geometry.page_bytes.max(self.mapping.unit_bytes) / kv.index.entry_bytes;
+        let keys = kv.index.keys_max.unwrap_or(u64::MAX).min(units);
+        let pages = Index::pages_max(&kv.index, keys, entries);
+        if cells + pages > UNITS_MAX {
+            return fail("namespaces", "the namespaces are larger than the drive");
+        }
+        Ok((PairRoom { capacity: units as u32, cells: cells as u32, keys }, pages))
     }
 
     fn validate_scheduler(&self) -> Result<(), ConfigError> {
@@ -549,6 +639,7 @@ impl Config {
             }
         };
         let (mut base, mut translation_base) = (0u64, 0u64);
+        let mut index_pages = Vec::new();
         let mut load = vec![0u64; g.planes() as usize];
         let mut namespaces = Vec::new();
         let rewritable = self.flash.rewritable;
@@ -567,9 +658,14 @@ impl Config {
             }
             let groups = units.div_ceil(units_per_page);
             let stripe = groups.div_ceil(planes.len() as u64);
-            let tables = match self.mapping.table {
-                MappingTable::Ideal => 0,
-                MappingTable::Cached(_) => units.div_ceil(u64::from(entries_per_page)),
+            let pairs = match namespace.kind {
+                NamespaceKind::Blocks => None,
+                NamespaceKind::Pairs => Some(self.room_for_pairs(units)?),
+            };
+            let tables = match (&pairs, self.mapping.table) {
+                (Some((_, index)), _) => *index,
+                (None, MappingTable::Ideal) => 0,
+                (None, MappingTable::Cached(_)) => units.div_ceil(u64::from(entries_per_page)),
             };
             let table_stripe = tables.div_ceil(planes.len() as u64);
             let mut offsets = Vec::new();
@@ -584,7 +680,8 @@ impl Config {
                     *load = load.next_multiple_of(g.pages_per_block.into());
                 }
             }
-            if base + units + translation_base + tables > UNITS_MAX {
+            let numbered = pairs.as_ref().map_or(units, |(room, _)| room.cells.into());
+            if base + numbered + translation_base + tables > UNITS_MAX {
                 return fail("namespaces", "the namespaces are larger than the drive");
             }
             let mode = self.cache.map(|cache| cache.mode);
@@ -596,13 +693,26 @@ impl Config {
                 caches_writes: cached.is_some_and(CacheMode::writes),
                 caches_reads: cached.is_some_and(CacheMode::reads),
                 base: Lpn(base as u32),
-                units: units as u32,
+                units: if pairs.is_some() { 0 } else { units as u32 },
                 translation_base: Mvpn(translation_base as u32),
+                translation_pages: tables as u32,
+                pairs: pairs.map(|(room, _)| room),
                 planes,
                 offsets,
             });
-            base += units;
-            translation_base += tables;
+            base += numbered;
+            match pairs {
+                None => translation_base += tables,
+                Some(_) => index_pages.push((namespaces.len() - 1, tables)),
+            }
+        }
+        let first_index_page = Mvpn(translation_base as u32);
+        for (namespace, pages) in index_pages {
+            namespaces[namespace].translation_base = Mvpn(translation_base as u32);
+            translation_base += pages;
+        }
+        if base + translation_base > UNITS_MAX {
+            return fail("namespaces", "the namespaces are larger than the drive");
         }
         let (spare_blocks, plane_room) =
             if let MappingScheme::Hybrid { log_blocks } = self.mapping.scheme {
@@ -620,6 +730,7 @@ impl Config {
             namespaces,
             units: base as u32,
             translation_pages: translation_base as u32,
+            first_index_page,
             entries_per_page,
             entry_bytes,
             spare_blocks,
@@ -658,8 +769,8 @@ impl Config {
         let open = match self.gc.frontiers {
             WriteFrontiers::One => 1,
             WriteFrontiers::Separate | WriteFrontiers::HotCold(_) => match self.mapping.table {
-                MappingTable::Ideal => 2,
-                MappingTable::Cached(_) => 3,
+                MappingTable::Ideal if !self.has_index_on_flash() => 2,
+                MappingTable::Ideal | MappingTable::Cached(_) => 3,
             },
         };
         // Free blocks that collection keeps, blocks being filled, and one block's worth of

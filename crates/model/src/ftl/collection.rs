@@ -422,6 +422,11 @@ impl Drive {
             *u = WriteUnit::new(content, CLASS_COLLECTION, GARBAGE_COLLECTION, self.kernel.now);
             (u.from, u.hot) = (ppn, hot);
             self.ftl.planes[plane].collection.units += 1;
+            if let (Some(_), Content::Unit(lpn)) = (&self.ftl.pairs, content)
+                && !self.collected_cell_known(lpn, unit)
+            {
+                continue;
+            }
             self.enqueue_unit(unit, plane);
         }
         self.break_off_if_stuck(plane);

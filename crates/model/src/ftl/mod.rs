@@ -7,6 +7,7 @@ pub(crate) mod collection;
 pub(crate) mod heat;
 pub(crate) mod hotness;
 pub(crate) mod mapping;
+pub(crate) mod pairs;
 pub(crate) mod placement;
 pub mod precondition;
 pub(crate) mod program;
@@ -24,7 +25,7 @@ use crate::config::{Config, WriteFrontiers};
 use crate::fault::Faults;
 use crate::io::NamespaceId;
 use crate::kernel::pool::Pool;
-use crate::number::{Lpn, Plane, Ppn, WriteIndex};
+use crate::number::{Lpn, Mvpn, Mvpns, Plane, Ppn, WriteIndex};
 use crate::validate::Plan;
 use blocks::Blocks;
 use collection::PlaneState;
@@ -34,6 +35,7 @@ use mapping::cached::Mapping;
 use mapping::scheme::Scheme;
 use mapping::table::Content;
 use mynah_stamp::Span;
+use pairs::Pairs;
 use placement::Stripe;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use space::{NamespaceSpace, Shape};
@@ -59,6 +61,10 @@ pub(crate) struct Ftl {
     idle_after: Option<Span>,
     idle_blocks: usize,
     mapping: Mapping,
+    /// What key-value namespaces hold, if there are any.
+    pairs: Option<Box<Pairs>>,
+    /// Translation pages of block namespaces; those of indices of keys are behind them.
+    table_pages: u32,
     /// Where what is written goes.
     scheme: Scheme,
     namespaces: Vec<NamespaceSpace>,
@@ -114,6 +120,8 @@ impl Ftl {
             idle_after: gc.idle_after,
             idle_blocks: idle_blocks.max(blocks.start),
             mapping: Mapping::new(config, &shape, &plan),
+            pairs: Pairs::new(config, &plan),
+            table_pages: plan.first_index_page.0,
             blocks,
             worn_reads: wear.reads.as_ref().map(|reads| Box::new(WornReads::new(reads))),
             spare_blocks: plan.spare_blocks,
@@ -157,8 +165,7 @@ impl Ftl {
                 let space = self
                     .namespaces
                     .iter()
-                    .rev()
-                    .find(|space| space.translation_base <= page)
+                    .find(|space| space.has_translation_page(page))
                     .expect("a translation page belongs to a namespace");
                 let local = (page - space.translation_base) as usize;
                 space.planes[local % space.planes.len()]
@@ -200,6 +207,33 @@ impl Ftl {
     /// Counts the valid units of each plane from now on.
     pub(crate) fn count_planes(&mut self) {
         self.blocks.count_planes();
+    }
+
+    /// Translation pages of block namespaces.
+    fn table_pages(&self) -> Mvpns {
+        Mvpn(0).run(self.table_pages)
+    }
+
+    /// What key-value namespaces hold, if there are any.
+    #[inline]
+    pub(crate) fn pairs(&self) -> Option<&Pairs> {
+        self.pairs.as_deref()
+    }
+
+    pub(crate) fn pairs_mut(&mut self) -> Option<&mut Pairs> {
+        self.pairs.as_deref_mut()
+    }
+
+    /// Whether a unit is a cell of a key-value namespace.
+    #[inline]
+    fn is_cell(&self, lpn: Lpn) -> bool {
+        self.space_of(lpn).pairs.is_some()
+    }
+
+    /// Whether a translation page is one of an index of keys.
+    #[inline]
+    fn is_index_page(&self, page: Mvpn) -> bool {
+        page.0 >= self.table_pages
     }
 
     /// Whether only a part of the mapping table is in DRAM.

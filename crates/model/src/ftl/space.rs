@@ -230,8 +230,12 @@ pub(crate) struct NamespaceSpace {
     pub(crate) base: Lpn,
     /// Its capacity in units.
     pub(crate) units: u32,
-    /// Its first translation page.
+    /// Its first translation page, and how many it has at most.
     pub(crate) translation_base: Mvpn,
+    pub(crate) translation_pages: u32,
+    /// What it has room for, if it is one of pairs; its capacity in units is 0 then, as far as
+    /// blocks are concerned.
+    pub(crate) pairs: Option<PairRoom>,
     /// Planes that successive pages' worth of units belong to, repeating.
     pub(crate) planes: Vec<Plane>,
     /// Whether the data cache takes its writes, and holds what was read of it.
@@ -242,7 +246,24 @@ pub(crate) struct NamespaceSpace {
     pub(crate) offsets: Vec<u32>,
 }
 
+/// What a namespace of pairs has room for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PairRoom {
+    /// Mapping units that pairs may have.
+    pub(crate) capacity: u32,
+    /// Mapping units that are numbered: more, so that runs of them are found.
+    pub(crate) cells: u32,
+    /// Keys.
+    pub(crate) keys: u64,
+}
+
 impl NamespaceSpace {
+    /// Whether a translation page is one of its own.
+    pub(crate) fn has_translation_page(&self, page: Mvpn) -> bool {
+        let first = self.translation_base;
+        page >= first && page - first < self.translation_pages
+    }
+
     /// The plane of a unit counted from the namespace's start.
     #[inline]
     pub(crate) fn plane_of(&self, unit: u32, units_per_page: u32) -> Plane {

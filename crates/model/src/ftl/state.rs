@@ -14,7 +14,7 @@ impl Ftl {
     /// Whether nothing is being loaded, updated, collected or merged, and all that is to be
     /// programmed is in the data cache or waits for others to fill a page with.
     pub(crate) fn is_at_rest(&self) -> bool {
-        self.mapping.flights() == 0
+        self.flights() == 0
             && self.planes.iter().all(|plane| plane.collection.is_over())
             && self.scheme.is_at_rest()
     }
@@ -54,6 +54,9 @@ impl Ftl {
             }
         }
         self.scheme.hash(hash);
+        if let Some(pairs) = &self.pairs {
+            pairs.hash(hash);
+        }
         if let Some(hotness) = &self.hotness {
             hotness.hash(hash);
         }
@@ -69,7 +72,7 @@ impl Ftl {
 
     /// Translation pages that are being loaded or updated.
     pub(crate) fn flights(&self) -> usize {
-        self.mapping.flights()
+        self.mapping.flights() + self.pairs.as_ref().map_or(0, |pairs| pairs.flights())
     }
 
     /// Writes where everything is, and which planes take no more.
@@ -105,6 +108,9 @@ impl Ftl {
     /// Writes what blocks are what, and which units are hot, where that is known.
     pub(crate) fn save_kinds(&self, out: &mut Writer<'_>) {
         self.scheme.save(out);
+        if let Some(pairs) = &self.pairs {
+            pairs.save(out);
+        }
         if let Some(hotness) = &self.hotness {
             hotness.save(out);
         }
@@ -159,6 +165,9 @@ impl Ftl {
     pub(crate) fn restore_kinds(&mut self, input: &mut Reader<'_>) -> Result<(), StateError> {
         if self.scheme.restore(input)? {
             self.blocks.forbid_collection();
+        }
+        if let Some(pairs) = &mut self.pairs {
+            pairs.restore(input)?;
         }
         if let Some(hotness) = &mut self.hotness {
             hotness.restore(input)?;

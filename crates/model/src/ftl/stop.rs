@@ -70,6 +70,7 @@ impl Drive {
             Keep::Everything => self.ftl.mapping.stop(),
             Keep::Flash | Keep::WriteCache => self.ftl.mapping.power_cut(),
         }
+        self.stop_pairs(keep != Keep::Everything);
         for plane in self.shape.all_planes() {
             self.ftl.stop_collection(plane, keep);
             self.stop_moves(plane);

@@ -14,6 +14,7 @@ use crate::kernel::pool::Linked;
 use crate::number::{Lpn, Plane, Ppn, WriteIndex};
 use crate::observe::blame::GARBAGE_COLLECTION;
 use mynah_stamp::{Span, Stage};
+use std::hint::cold_path;
 
 impl Ftl {
     /// Whether a queued unit need not be programmed any more.
@@ -125,7 +126,10 @@ impl Drive {
                 self.kernel.observe.count().rest_bytes_programmed +=
                     self.shape.bytes_beside(u.written);
             }
-            if from_collection {
+            if self.ftl.pairs.is_some() && self.ftl.is_cell(lpn) {
+                cold_path();
+                self.cell_moved(lpn, from_collection);
+            } else if from_collection {
                 self.kernel.observe.count().gc_units_moved += 1;
                 self.collected_mapping_changed(lpn, at);
             } else {

@@ -2,13 +2,16 @@
 
 use crate::io::{Completion, NamespaceId, Operation, QueueId, Request, Status, Tag};
 use crate::kernel::pool::{Linked, Pooled};
-use crate::number::{CommandIndex, Lpn, PieceIndex};
+use crate::number::{CommandIndex, KeyCommandIndex, Lpn, PieceIndex};
 use crate::observe::blame::HolderIndex;
 use mynah_stamp::{Stage, StageSpans, Time};
 
 /// A command between its fetch and its completion.
 pub(crate) struct Command {
     pub(crate) request: Request,
+    /// What it is beside that, if it is a key-value command: its operation is
+    /// [`Operation::Other`] then.
+    pub(crate) key: KeyCommandIndex,
     /// Index of its queue in the host interface.
     pub(crate) queue: u16,
     pub(crate) flow: HolderIndex,
@@ -17,6 +20,9 @@ pub(crate) struct Command {
     pub(crate) linked: bool,
     /// Its queue is gone: it finishes silently.
     pub(crate) orphan: bool,
+    /// Its data and its end go another way than those of a read or write: it is an orphan, or a
+    /// key-value command.
+    pub(crate) aside: bool,
     /// Not in the controller: not yet, or no more.
     pub(crate) done: bool,
     /// What the host is told in the end.
@@ -61,11 +67,13 @@ impl Default for Command {
                 sector: 0,
                 sectors: 0,
             },
+            key: KeyCommandIndex::NONE,
             queue: 0,
             flow: 0,
             class: 0,
             linked: false,
             orphan: false,
+            aside: false,
             done: false,
             completion: Completion {
                 at: Time::ZERO,
@@ -101,6 +109,7 @@ impl Command {
         rung: Time,
     ) {
         self.request = request;
+        self.key = KeyCommandIndex::NONE;
         self.queue = queue;
         self.flow = flow;
         self.done = true;

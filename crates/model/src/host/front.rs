@@ -11,7 +11,7 @@ use crate::io::{
 };
 use crate::kernel::event::Event;
 use crate::kernel::fifo::Booking;
-use crate::number::{CommandIndex, PieceIndex};
+use crate::number::{CommandIndex, KeyCommandIndex, PieceIndex};
 use crate::observe::blame::HolderIndex;
 use crate::observe::stats::Resource;
 use mynah_stamp::{Span, Stage, StageSpans, Time};
@@ -89,7 +89,7 @@ impl Drive {
     }
 
     #[inline(always)]
-    fn book_up(&mut self, length: Span, flow: HolderIndex) -> Booking {
+    pub(super) fn book_up(&mut self, length: Span, flow: HolderIndex) -> Booking {
         let blame = self.kernel.observe.blame();
         self.host.link.towards_host().book(self.kernel.now, length, flow, |holder, wait| {
             blame.add(flow, Resource::LinkUp, holder, wait);
@@ -181,6 +181,7 @@ impl Drive {
         c.linked = linked;
         c.done = false;
         c.orphan = !self.host.powered;
+        c.aside = c.orphan;
         c.end_stage(Stage::CommandFetch, now);
         if let Err(status) = place(c, self.ftl.namespaces(), &self.shape) {
             cold_path();
@@ -203,7 +204,7 @@ impl Drive {
     }
 
     #[inline(never)]
-    fn request_prp_list(&mut self, command: CommandIndex) {
+    pub(super) fn request_prp_list(&mut self, command: CommandIndex) {
         let flow = self.host.commands[command].flow;
         let booking = self.book_up(self.host.link.read_request, flow);
         self.kernel.events.push(booking.end, Event::PrpRequestAtHost { command });
@@ -285,15 +286,28 @@ impl Drive {
         let now = self.kernel.now;
         self.host.commands[command].end_stage(Stage::DataIn, now);
         match self.host.commands[command].request.operation {
-            Operation::Other => self.finish(command),
+            Operation::Other => self.other_data_is_here(command),
             _ => self.process(command),
         }
     }
 
-    /// What the command stands for is done elsewhere.
+    /// What the command stands for has been done elsewhere, or the value of a key-value command is
+    /// here.
+    #[cold]
+    fn other_data_is_here(&mut self, command: CommandIndex) {
+        match self.host.commands[command].key {
+            KeyCommandIndex::NONE => self.finish(command),
+            _ => self.process(command),
+        }
+    }
+
+    /// What the command stands for is done elsewhere, or it is a key-value command.
     #[inline(never)]
     fn wait_for_host(&mut self, command: CommandIndex) {
         let c = &self.host.commands[command];
+        if c.key != KeyCommandIndex::NONE {
+            return self.key_goes_on(command);
+        }
         if c.orphan {
             return self.finish(command);
         }
@@ -385,8 +399,9 @@ impl Drive {
     #[inline(always)]
     fn send_data(&mut self, command: CommandIndex, first_sector: u32, sectors: u32) -> Time {
         let c = &self.host.commands[command];
-        if sectors == 0 || c.orphan {
-            return self.kernel.now;
+        if sectors == 0 || c.aside {
+            cold_path();
+            return self.send_otherwise(command, first_sector, sectors);
         }
         if !c.linked {
             cold_path();
@@ -448,9 +463,9 @@ impl Drive {
         let now = self.kernel.now;
         let c = &mut self.host.commands[command];
         self.host.interface.release(c.queue);
-        if c.orphan || !c.linked {
+        if c.aside || !c.linked {
             cold_path();
-            return self.finish_off_the_link(command);
+            return self.finish_otherwise(command);
         }
         let has_data =
             c.request.operation == Operation::Read && c.completion.status == Status::Success;
@@ -463,11 +478,19 @@ impl Drive {
             };
             self.host.commands[command].end_stage(Stage::DataOut, arrived);
         }
+        // What goes before it is what its data waited for, and they themselves.
+        self.complete(command, !has_data);
+    }
+
+    /// Sends the completion when there is a place for it; whether what it waits for is charged to
+    /// its flow.
+    #[inline(always)]
+    pub(super) fn complete(&mut self, command: CommandIndex, charged: bool) {
+        let now = self.kernel.now;
         let queue = self.host.commands[command].queue;
         let pair = &mut self.host.interface.queues[usize::from(queue)];
         if pair.blocked.is_empty() && pair.take_completion_place(now) {
-            // What goes before it is what its data waited for, and they themselves.
-            self.post_completion(command, !has_data);
+            self.post_completion(command, charged);
         } else {
             cold_path();
             pair.blocked.push_back(command);
@@ -479,7 +502,14 @@ impl Drive {
     /// The end of a command that nobody waits for any more, or whose completion does not
     /// cross the link.
     #[inline(never)]
-    fn finish_off_the_link(&mut self, command: CommandIndex) {
+    fn finish_otherwise(&mut self, command: CommandIndex) {
+        if self.host.commands[command].key != KeyCommandIndex::NONE {
+            return self.finish_key(command);
+        }
+        self.finish_off_the_link(command);
+    }
+
+    pub(super) fn finish_off_the_link(&mut self, command: CommandIndex) {
         let c = &mut self.host.commands[command];
         c.done = c.orphan;
         if c.orphan {
@@ -597,7 +627,7 @@ impl Drive {
     }
 
     #[inline]
-    fn queue_id(&self, queue: u16) -> QueueId {
+    pub(super) fn queue_id(&self, queue: u16) -> QueueId {
         self.host.interface.queues[usize::from(queue)].queue.id
     }
 
@@ -605,15 +635,18 @@ impl Drive {
     /// `answer` they complete as aborted now.
     pub(crate) fn orphan_commands(&mut self, queue: Option<u16>, answer: bool) {
         let now = self.kernel.now;
-        let mut waiting_for_data = vec![];
+        let (mut waiting_for_data, mut undecided) = (vec![], vec![]);
         for index in self.host.commands.indices() {
             let c = &mut self.host.commands[index];
             if c.orphan || c.done || queue.is_some_and(|queue| c.queue != queue) {
                 continue;
             }
-            c.orphan = true;
+            (c.orphan, c.aside) = (true, true);
             if self.host.awaiting_data.remove(&c.request.tag).is_some() {
                 waiting_for_data.push(index);
+            }
+            if self.host.keys.forget_decision(c.request.tag, index) {
+                undecided.push(index);
             }
             if answer {
                 let mut stages = c.completion.stages;
@@ -637,6 +670,9 @@ impl Drive {
         for command in waiting_for_data {
             self.finish(command);
         }
+        for command in undecided {
+            self.leave_undecided(command);
+        }
         // Completions that wait for room in a queue that is gone have nowhere to go.
         for pair in self.host.interface.queues.iter_mut().filter(|pair| pair.deleted) {
             for command in std::mem::take(&mut pair.blocked) {
@@ -655,7 +691,9 @@ impl Drive {
         let found = self.cache.as_mut().and_then(|cache| {
             cache.abandon_wait(|index| {
                 let c = &commands[index];
-                c.queue == queue && c.request.tag == tag && c.cursor == c.first_unit
+                // What a Store stores is decided: it cannot be called back.
+                let store = c.key != KeyCommandIndex::NONE;
+                c.queue == queue && c.request.tag == tag && c.cursor == c.first_unit && !store
             })
         });
         if let Some((command, part)) = found {
@@ -673,6 +711,9 @@ impl Drive {
         let Some(space) = self.ftl.namespace((namespace.0 as usize).wrapping_sub(1)) else {
             return;
         };
+        if space.pairs.is_some() {
+            return self.drop_all_pairs(namespace.0 as usize - 1);
+        }
         for lpn in space.base.run(space.units) {
             self.trim_unit(lpn);
         }

@@ -64,7 +64,7 @@ impl Drive {
     }
 
     #[inline(always)]
-    fn send_doorbell(&mut self, queue: u16, count: u32) {
+    pub(super) fn send_doorbell(&mut self, queue: u16, count: u32) {
         let flow = self.host.interface.queues[usize::from(queue)].flow;
         if self.host.link.adapter.is_some() {
             return self.send_through_adapter(queue, count, flow);

@@ -4,7 +4,9 @@
 pub(crate) mod command;
 pub(crate) mod front;
 mod inputs;
+pub(crate) mod key;
 pub(crate) mod link;
+mod managers;
 pub(crate) mod queues;
 pub(crate) mod read;
 
@@ -17,9 +19,11 @@ use crate::number::CommandIndex;
 use command::{Command, Piece};
 use front::{Pending, Step};
 use hashbrown::HashMap;
+use key::KeyCommands;
 use link::Link;
 use mynah_stamp::{Span, Time};
 use queues::HostInterface;
+use rand_xoshiro::Xoshiro256PlusPlus;
 use rustc_hash::FxBuildHasher;
 
 /// Queues, link and firmware, and the commands in the controller.
@@ -33,6 +37,8 @@ pub(crate) struct Host {
     commands: Pool<Command>,
     /// Read data on its way to the host whose arrival is reported.
     pieces_out: Pool<Piece>,
+    /// Key-value commands, and who handles them.
+    keys: KeyCommands,
     awaiting_data: HashMap<Tag, CommandIndex, FxBuildHasher>,
     /// Commands that have ended after their queue had gone, and commands that were answered when it
     /// went, before they had ended.
@@ -43,7 +49,7 @@ pub(crate) struct Host {
 }
 
 impl Host {
-    pub(crate) fn new(config: &Config) -> Host {
+    pub(crate) fn new(config: &Config, handling: Xoshiro256PlusPlus) -> Host {
         Host {
             pending: Ring::default(),
             report_moves: false,
@@ -52,6 +58,7 @@ impl Host {
             cores: (0..config.firmware.cores).map(|_| Fifo::default()).collect(),
             commands: Pool::default(),
             pieces_out: Pool::default(),
+            keys: KeyCommands::new(config, handling),
             awaiting_data: HashMap::default(),
             orphans_ended: 0,
             orphans_answered: 0,
@@ -65,6 +72,7 @@ impl Host {
         self.interface.power_cut();
         self.commands.clear();
         self.pieces_out.clear();
+        self.keys.stop();
         self.awaiting_data.clear();
         self.clear(now);
     }

@@ -32,6 +32,9 @@ pub(crate) enum Event {
     DataInArrived { command: CommandIndex },
     /// The firmware has processed a command.
     FirmwareDone { command: CommandIndex },
+    /// Something that a key-value command waited for at the front end is there: its value's
+    /// request at the host, its key, or the end of its manager's work.
+    KeyStep { command: CommandIndex },
     /// A DRAM access for a command is done.
     CacheAccessDone { command: CommandIndex },
     /// A unit's data have left the cache's DRAM for the flash.

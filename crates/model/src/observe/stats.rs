@@ -120,7 +120,13 @@ pub struct Counters {
     pub partial_merges: u64,
     /// and logical blocks that were copied to another block as a whole.
     pub full_merges: u64,
-    /// Translation pages read.
+    /// Looks at pages of the index of keys,
+    pub index_lookups: u64,
+    /// and those that found the page in DRAM.
+    pub index_hits: u64,
+    /// Time that request managers were busy with key-value commands, all together.
+    pub manager_busy: Span,
+    /// Translation pages read, pages of the index of keys included.
     pub mapping_reads: u64,
     /// Translation pages programmed.
     pub mapping_programs: u64,

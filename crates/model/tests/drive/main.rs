@@ -13,6 +13,7 @@
 //!   the host's side do, in numbers;
 //! - `cache`, `warm_partial`: the cache and its DRAM, in numbers; as it is found;
 //! - `hybrid`, `large_units`: mappings other than by page;
+//! - `pairs`: key-value namespaces: exact times, the index, capacity, and any sequence of commands;
 //! - `refused`: drives that cannot be built.
 
 #![allow(unreachable_pub, missing_docs)]
@@ -31,6 +32,7 @@ mod knobs;
 mod large_units;
 mod laws;
 mod media;
+mod pairs;
 mod refused;
 mod renewal;
 mod scheduling;

@@ -223,7 +223,7 @@ impl Ftl {
     /// Puts every translation page on flash without taking any time, as MQSim does when it
     /// starts.
     pub(crate) fn place_translation_pages(&mut self) {
-        for page in Mvpn(0).run(self.mapping.table.translation_pages()) {
+        for page in self.table_pages() {
             let plane = self.plane_of(Content::TranslationPage(page));
             self.place_translation_page(page, plane);
         }
@@ -284,6 +284,10 @@ impl Drive {
 
     fn mapping_cached(&mut self, lpn: Lpn, waiter: Waiter) -> bool {
         let namespace = self.ftl.namespace_index(lpn);
+        if self.ftl.namespaces[namespace].pairs.is_some() {
+            // Its index page has been looked at.
+            return true;
+        }
         let Some(cached) = &self.ftl.mapping.cached else { return true };
         let page = self.ftl.translation_page(lpn, cached.by_page);
         let Some(cached) = &mut self.ftl.mapping.cached else { return true };
@@ -334,6 +338,9 @@ impl Drive {
 
     /// A translation page has been read for those who wait.
     pub(crate) fn translation_loaded(&mut self, page: Mvpn) {
+        if self.ftl.is_index_page(page) {
+            return self.index_page_loaded(page);
+        }
         let now = self.kernel.now;
         let Some(cached) = &mut self.ftl.mapping.cached else { return };
         let Some(flight) = cached.flights.get_mut(&page) else { return };
@@ -517,6 +524,9 @@ impl Drive {
     }
 
     pub(crate) fn translation_read_for_update(&mut self, page: Mvpn) {
+        if self.ftl.is_index_page(page) {
+            return self.index_page_read_for_update(page);
+        }
         let Some(cached) = &self.ftl.mapping.cached else { return };
         if !cached.config.write_back {
             return;
@@ -541,6 +551,9 @@ impl Drive {
 
     /// A translation page has been programmed.
     pub(crate) fn translation_programmed(&mut self, page: Mvpn) {
+        if self.ftl.is_index_page(page) {
+            return self.index_page_programmed(page);
+        }
         let Some(cached) = &mut self.ftl.mapping.cached else { return };
         let Some(flight) = cached.flights.get_mut(&page) else { return };
         flight.updating = false;

@@ -123,6 +123,11 @@ impl Table {
         std::mem::take(&mut self.physical[lpn]).checked_sub(1).map(Ppn)
     }
 
+    /// Forgets where translation page `page` is; returns where it was.
+    pub(crate) fn forget_translation_page(&mut self, page: Mvpn) -> Option<Ppn> {
+        std::mem::take(&mut self.translation[page]).checked_sub(1).map(Ppn)
+    }
+
     /// Puts a mapping back after a program that never finished.
     pub(crate) fn restore(&mut self, content: Content, ppn: Option<Ppn>) {
         let stored = ppn.map_or(0, |ppn| ppn.0 + 1);

@@ -112,6 +112,20 @@ pub enum PreconditionError {
     /// The steady state could not be computed.
     #[error("the steady state cannot be computed: {0}")]
     Steady(#[from] PoolError),
+    /// Pairs are for namespaces of pairs.
+    #[error("namespace {namespace} is not one of pairs")]
+    NoPairs {
+        /// Namespace identifier.
+        namespace: u32,
+    },
+    /// There is no room for all pairs, or no place in the index.
+    #[error("namespace {namespace} has room for {room} of these pairs")]
+    Pair {
+        /// Namespace identifier.
+        namespace: u32,
+        /// How many fit.
+        room: u64,
+    },
     /// The drive itself is not valid.
     #[error(transparent)]
     Config(#[from] ConfigError),
@@ -383,7 +397,7 @@ impl Drive {
             }
         }
         if self.ftl.mapping.is_cached() {
-            for page in Mvpn(0).run(self.ftl.mapping.table.translation_pages()) {
+            for page in self.ftl.table_pages() {
                 if self.ftl.mapping.table.translation_ppn(page).is_none() {
                     let plane = self.ftl.plane_of(Content::TranslationPage(page));
                     self.ftl.place_translation_page(page, plane);

@@ -1,0 +1,248 @@
+//! What commands make of the set of pairs, at the instant of their decision; and when the cells of
+//! pairs that are gone are free again.
+
+use super::{Cell, Change, Entry, Pairs, Probes, Space};
+use crate::drive::Drive;
+use crate::io::NamespaceId;
+use crate::keys::{PairCounts, PairId};
+
+impl Pairs {
+    /// A Retrieve, Exist or Delete that finds its pair, or a Store that is refused: which pages it
+    /// takes to find it.
+    pub(crate) fn find(&mut self, namespace: usize, pair: PairId) -> Option<Change> {
+        self.probes.clear();
+        let (probes, space) = (&mut self.probes, self.spaces.get_mut(namespace)?.as_mut()?);
+        let entry = space.entry(pair);
+        if entry.is_none() {
+            return None;
+        }
+        space.index.find(entry.token, Some(entry.place()), probes);
+        Some(Change { run: space.run_of(entry), old: Cell::NONE, existed: true })
+    }
+
+    /// A command whose key is not there: which pages it takes to know that.
+    pub(crate) fn miss(&mut self, namespace: usize, token: u64) -> Option<()> {
+        self.probes.clear();
+        let (probes, space) = (&mut self.probes, self.spaces.get_mut(namespace)?.as_mut()?);
+        space.index.find(token, None, probes);
+        Some(())
+    }
+
+    /// A pair of so many bytes is stored, in other cells if it is there already; `None` if there is
+    /// no room for it.
+    pub(crate) fn store(
+        &mut self,
+        namespace: usize,
+        pair: PairId,
+        token: u64,
+        key_bytes: u32,
+        value_bytes: u32,
+    ) -> Option<Change> {
+        self.probes.clear();
+        let units = self.config.units(self.unit_bytes, key_bytes, value_bytes);
+        let (probes, space) = (&mut self.probes, self.spaces.get_mut(namespace)?.as_mut()?);
+        let before = space.entry(pair);
+        let live = space.live - before.units();
+        if u64::from(live) + u64::from(units) > u64::from(space.capacity) {
+            return None;
+        }
+        let first = space.cells.take(units)?;
+        let place = match before.is_none() {
+            false => {
+                space.index.find(before.token, Some(before.place()), probes);
+                let page = space.index.page_of(before.token, before.place());
+                probes.changed.push(page);
+                before.place()
+            }
+            true => {
+                space.index.find(token, None, probes);
+                let Some(place) = space.index.insert(token, probes) else {
+                    space.cells.give_back(first, units);
+                    return None;
+                };
+                place
+            }
+        };
+        let existed = !before.is_none();
+        let token = if existed { before.token } else { token };
+        space.put(pair, Entry::new(token, first, units, place));
+        space.live = live + units;
+        let run = Cell { first: space.base + first, units };
+        Some(Change { run, old: space.run_of(before), existed })
+    }
+
+    /// A pair is removed.
+    pub(crate) fn remove(&mut self, namespace: usize, pair: PairId) -> Option<Change> {
+        self.probes.clear();
+        let (probes, space) = (&mut self.probes, self.spaces.get_mut(namespace)?.as_mut()?);
+        let entry = space.entry(pair);
+        if entry.is_none() {
+            return None;
+        }
+        space.index.find(entry.token, Some(entry.place()), probes);
+        space.index.remove(entry.token, entry.place(), probes);
+        space.live -= entry.units();
+        space.pairs[pair.0 as usize] = Entry::NONE;
+        Some(Change { run: Cell::NONE, old: space.run_of(entry), existed: true })
+    }
+
+    /// All pairs of a namespace are removed. Returns their cells, which are free as soon as they
+    /// are deallocated.
+    pub(crate) fn remove_all(&mut self, namespace: usize) -> Vec<Cell> {
+        let Some(space) = self.space_mut(namespace) else { return vec![] };
+        let entries = std::mem::take(&mut space.pairs);
+        let runs = entries.iter().map(|&entry| space.run_of(entry));
+        let runs: Vec<Cell> = runs.filter(|run| !run.is_none()).collect();
+        space.index.clear();
+        space.live = 0;
+        runs
+    }
+
+    /// The pages that the last of these look at, which `into` gets; and its own go there.
+    pub(crate) fn swap_probes(&mut self, into: &mut Probes) {
+        std::mem::swap(&mut self.probes, into);
+    }
+
+    /// Index page `page` of a namespace, over the whole drive.
+    pub(crate) fn page(&self, namespace: usize, page: u32) -> Option<crate::number::Mvpn> {
+        Some(self.spaces.get(namespace)?.as_ref()?.index_base + page)
+    }
+
+    /// A command is at work on a run: it stays as it is.
+    pub(crate) fn hold(&mut self, namespace: usize, run: Cell) {
+        if let Some(space) = self.space_mut(namespace) {
+            *space.hold_of(run) += 1;
+        }
+    }
+
+    /// A command is done with a run. Returns a run that can go now, if one can: ask again.
+    pub(crate) fn release(&mut self, namespace: usize, run: Cell) {
+        if let Some(space) = self.space_mut(namespace) {
+            *space.hold_of(run) -= 1;
+        }
+    }
+
+    /// A run that was to go when nobody is at work on it, and nobody is.
+    pub(crate) fn next_to_go(&mut self, namespace: usize) -> Option<Cell> {
+        let space = self.space_mut(namespace)?;
+        let at = (0..space.doomed.len()).find(|&at| {
+            let run = space.doomed[at];
+            *space.hold_of(run) == 0
+        })?;
+        Some(space.doomed.swap_remove(at))
+    }
+
+    /// A run is not needed any more; whether it can go at once.
+    fn doom(&mut self, namespace: usize, run: Cell) -> bool {
+        let Some(space) = self.space_mut(namespace) else { return false };
+        let free = *space.hold_of(run) == 0;
+        if !free {
+            space.doomed.push(run);
+        }
+        free
+    }
+
+    /// The cells of a run are free again.
+    fn give_back(&mut self, namespace: usize, run: Cell) {
+        if let Some(space) = self.space_mut(namespace) {
+            space.cells.give_back(run.first - space.base, run.units);
+        }
+    }
+}
+
+impl Space {
+    /// Writes down what a name stands for, and whose cells they are.
+    pub(super) fn put(&mut self, pair: PairId, entry: Entry) {
+        let at = pair.0 as usize;
+        if self.pairs.len() <= at {
+            self.pairs.resize(at + 1, Entry::NONE);
+        }
+        self.pairs[at] = entry;
+        let first = entry.first as usize;
+        self.owner[first..first + entry.units() as usize].fill(pair.0 + 1);
+    }
+}
+
+impl Drive {
+    /// A run is not needed any more: its units are deallocated and its cells free, now or when
+    /// nobody is at work on them any more.
+    pub(crate) fn drop_run(&mut self, namespace: usize, run: Cell) {
+        let Some(pairs) = &mut self.ftl.pairs else { return };
+        if !run.is_none() && pairs.doom(namespace, run) {
+            self.free_run(namespace, run);
+        }
+    }
+
+    fn free_run(&mut self, namespace: usize, run: Cell) {
+        for lpn in run.first.upto(run.end()) {
+            self.trim_unit(lpn);
+        }
+        if let Some(pairs) = &mut self.ftl.pairs {
+            pairs.give_back(namespace, run);
+        }
+    }
+
+    /// A command is done with a run.
+    pub(crate) fn release_run(&mut self, namespace: usize, run: Cell) {
+        let Some(pairs) = &mut self.ftl.pairs else { return };
+        if run.is_none() {
+            return;
+        }
+        pairs.release(namespace, run);
+        while let Some(run) = self.ftl.pairs.as_mut().and_then(|pairs| pairs.next_to_go(namespace))
+        {
+            self.free_run(namespace, run);
+        }
+    }
+
+    /// All pairs of a namespace are gone.
+    pub(crate) fn drop_all_pairs(&mut self, namespace: usize) {
+        let Some(pairs) = &mut self.ftl.pairs else { return };
+        for run in pairs.remove_all(namespace) {
+            self.drop_run(namespace, run);
+        }
+        self.forget_index_pages(namespace);
+    }
+
+    /// Nobody is at work on anything any more. Pairs of which something is neither on flash nor in
+    /// the cache are lost.
+    pub(crate) fn stop_pairs(&mut self, power_cut: bool) {
+        let Some(pairs) = &mut self.ftl.pairs else { return };
+        for run in pairs.stop(power_cut) {
+            let namespace = self.ftl.namespace_index(run.first);
+            self.free_run(namespace, run);
+        }
+        for namespace in 0..self.ftl.namespaces.len() {
+            let Some(pairs) = &self.ftl.pairs else { return };
+            let is_whole = |run: Cell| {
+                run.first.upto(run.end()).all(|lpn| {
+                    let cached = self.cache.as_ref().and_then(|cache| cache.find(lpn));
+                    cached.is_some() || self.ftl.ppn(lpn).is_some()
+                })
+            };
+            let lost = pairs.runs(namespace).filter(|(_, run)| !is_whole(*run));
+            let lost: Vec<PairId> = lost.map(|(pair, _)| pair).collect();
+            for pair in lost {
+                let Some(pairs) = &mut self.ftl.pairs else { return };
+                let change = pairs.remove(namespace, pair);
+                pairs.lost.push((namespace, pair));
+                if let Some(change) = change {
+                    self.drop_run(namespace, change.old);
+                }
+            }
+        }
+    }
+
+    /// Pairs that a power cut has lost, by namespace, since this was last asked: their names are
+    /// free.
+    pub fn take_lost_pairs(&mut self) -> Vec<(NamespaceId, PairId)> {
+        let Some(pairs) = &mut self.ftl.pairs else { return vec![] };
+        let lost = std::mem::take(&mut pairs.lost).into_iter();
+        lost.map(|(namespace, pair)| (NamespaceId(namespace as u32 + 1), pair)).collect()
+    }
+
+    /// What there is in a key-value namespace; `None` if it is not one.
+    pub fn pair_counts(&self, namespace: NamespaceId) -> Option<PairCounts> {
+        self.ftl.pairs()?.counts((namespace.0 as usize).checked_sub(1)?)
+    }
+}

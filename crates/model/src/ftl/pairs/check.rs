@@ -1,0 +1,64 @@
+//! Invariants of pairs and their index, walked in full; for tests.
+
+use super::{Pairs, Space};
+use crate::check::{BrokenInvariant, hold};
+use crate::ftl::Ftl;
+use crate::number::Lpn;
+
+impl Ftl {
+    /// Whether pairs have cells of their own, the index says what there is, and nothing is on
+    /// flash that no pair has.
+    pub(crate) fn check_pairs(
+        &self,
+        is_cached: impl Fn(Lpn) -> bool,
+    ) -> Result<(), BrokenInvariant> {
+        let Some(pairs) = &self.pairs else { return Ok(()) };
+        for space in pairs.spaces.iter().flatten() {
+            let taken = pairs.check_space(space)?;
+            for (cell, taken) in taken.into_iter().enumerate() {
+                let lpn = space.base + cell as u32;
+                hold(taken || self.ppn(lpn).is_none() || is_cached(lpn), || {
+                    format!("cell {lpn} is of no pair, but on flash")
+                })?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Pairs {
+    /// Which cells of a space are of a pair, or held.
+    fn check_space(&self, space: &Space) -> Result<Vec<bool>, BrokenInvariant> {
+        let mut taken = vec![false; space.owner.len()];
+        let mut take = |first: Lpn, units: u32, what: &str| {
+            for cell in (first - space.base) as usize..(first - space.base + units) as usize {
+                hold(!taken[cell] && space.cells.is_taken(cell as u32), || {
+                    format!("cell {cell} of {what} is free, or another's")
+                })?;
+                taken[cell] = true;
+            }
+            Ok(())
+        };
+        let mut live = 0;
+        for (pair, entry) in space.pairs.iter().enumerate().filter(|(_, it)| !it.is_none()) {
+            let run = space.run_of(*entry);
+            live += run.units;
+            take(run.first, run.units, &format!("pair {pair}"))?;
+            let owned = (entry.first..entry.first + run.units)
+                .all(|cell| space.owner[cell as usize] == pair as u32 + 1);
+            hold(owned, || format!("a cell of pair {pair} says that it is another's"))?;
+        }
+        for run in &space.doomed {
+            take(run.first, run.units, "a pair that is gone")?;
+        }
+        let doomed: u32 = space.doomed.iter().map(|run| run.units).sum();
+        hold(live + doomed == space.cells.taken(), || {
+            format!("{live} and {doomed} cells are taken, {} are counted", space.cells.taken())
+        })?;
+        hold(live == space.live, || format!("{live} cells are live, {} are counted", space.live))?;
+        let there = space.pairs.iter().filter(|entry| !entry.is_none());
+        let keys = there.map(|entry| (entry.token, entry.place()));
+        space.index.check(keys).map_err(BrokenInvariant)?;
+        Ok(taken)
+    }
+}

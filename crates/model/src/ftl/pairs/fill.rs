@@ -1,0 +1,118 @@
+//! Pairs laid down in no time, before the first command.
+
+use super::Pairs;
+use crate::drive::Drive;
+use crate::ftl::blocks::Stream;
+use crate::ftl::mapping::table::Content;
+use crate::io::NamespaceId;
+use crate::keys::PairToFill;
+use crate::number::{Lpn, Mvpn, Plane, Ppn};
+use crate::precondition::PreconditionError;
+use mynah_stamp::Time;
+
+impl Drive {
+    /// Lays pairs down in the order in which they are given, and the pages of their index,
+    /// without taking any time. The index pages that were used last are in DRAM then, as they are
+    /// on flash.
+    ///
+    /// # Errors
+    /// [`PreconditionError::Used`] if the drive has been used; [`PreconditionError::Pair`] with
+    /// how many pairs there was room for, if not for all.
+    pub fn fill_pairs(
+        &mut self,
+        namespace: NamespaceId,
+        pairs: impl IntoIterator<Item = PairToFill>,
+    ) -> Result<(), PreconditionError> {
+        if self.kernel.now != Time::ZERO
+            || self.kernel.observe.counted().commands > 0
+            || self.host.commands_inside() > 0
+        {
+            return Err(PreconditionError::Used);
+        }
+        let index = (namespace.0 as usize).wrapping_sub(1);
+        if self.ftl.pairs.as_ref().is_none_or(|pairs| !pairs.has(index)) {
+            return Err(PreconditionError::NoPairs { namespace: namespace.0 });
+        }
+        let mut filler = Filler { turn: 0, next: Ppn::NONE, left: 0 };
+        for (done, pair) in pairs.into_iter().enumerate() {
+            if !self.fill_pair(index, pair, &mut filler) {
+                return Err(PreconditionError::Pair { namespace: namespace.0, room: done as u64 });
+            }
+        }
+        self.lay_index_down(index);
+        self.restart_counters();
+        Ok(())
+    }
+
+    fn fill_pair(&mut self, namespace: usize, pair: PairToFill, filler: &mut Filler) -> bool {
+        let Some(pairs) = &mut self.ftl.pairs else { return false };
+        let PairToFill { pair, token, key_bytes, value_bytes } = pair;
+        let Some(change) = pairs.store(namespace, pair, token, key_bytes.into(), value_bytes)
+        else {
+            return false;
+        };
+        for lpn in change.run.first.upto(change.run.end()) {
+            self.lay_cell_down(namespace, lpn, filler);
+        }
+        self.drop_run(namespace, change.old);
+        true
+    }
+
+    /// Puts a cell into the next place of the pages that are being filled, planes taking turns.
+    fn lay_cell_down(&mut self, namespace: usize, lpn: Lpn, filler: &mut Filler) {
+        if filler.left == 0 {
+            let planes = &self.ftl.namespaces[namespace].planes;
+            let plane = planes[filler.turn % planes.len()];
+            filler.turn += 1;
+            filler.next = self.take_empty_page(plane);
+            filler.left = self.shape.units_per_page;
+        }
+        let ppn = filler.next;
+        (filler.next, filler.left) = (ppn + 1, filler.left - 1);
+        self.ftl.mapping.table.map(Content::Unit(lpn), ppn);
+        self.ftl.blocks.add_valid(self.shape.block_of_ppn(ppn), 1);
+    }
+
+    fn take_empty_page(&mut self, plane: Plane) -> Ppn {
+        let ppn = self.ftl.blocks.take_page(plane, Stream::Host);
+        for place in 0..self.shape.units_per_page {
+            self.ftl.mapping.table.clear_ppn(ppn + place);
+        }
+        ppn
+    }
+
+    /// Puts the pages of an index on flash, and as many as fit into DRAM.
+    fn lay_index_down(&mut self, namespace: usize) {
+        let Some((first, count)) =
+            self.ftl.pairs.as_ref().and_then(|pairs| pairs.index_pages_used(namespace))
+        else {
+            return;
+        };
+        for page in first.run(count) {
+            let plane = self.ftl.plane_of(Content::TranslationPage(page));
+            self.ftl.place_translation_page(page, plane);
+        }
+        if let Some(pairs) = &mut self.ftl.pairs {
+            for page in first.run(count) {
+                pairs.pages.put(page, false);
+            }
+        }
+    }
+}
+
+/// Where cells are being laid down.
+struct Filler {
+    turn: usize,
+    next: Ppn,
+    left: u32,
+}
+
+impl Pairs {
+    /// The first index page of a namespace, and how many there are, if some of them have to be on
+    /// flash.
+    fn index_pages_used(&self, namespace: usize) -> Option<(Mvpn, u32)> {
+        self.pages.capacity()?;
+        let space = self.spaces.get(namespace)?.as_ref()?;
+        Some((space.index_base, space.index.pages()))
+    }
+}

@@ -1,0 +1,250 @@
+//! Key-value namespaces: pairs, each a run of mapping units, and the index of their keys.
+//!
+//! A pair (header, key and value) takes whole mapping units that follow one another, its *cells*. So
+//! whatever reads, writes, caches, packs, collects and levels units does the same for pairs. A pair
+//! that is stored again gets other cells, and the old ones are deallocated: data is appended, never
+//! overwritten. The index's pages are translation pages.
+//!
+//! Which key a pair has is known outside; here it has a number, and a token that says where in the
+//! index its key belongs. The set of keys changes at the instant of the decision
+//! ([`crate::keys::Decision`]), and with it what the index is said to hold; the pages that say so
+//! are then looked at, changed and written as time allows.
+
+mod cells;
+mod change;
+mod check;
+mod dynamic_hash;
+mod fill;
+mod hash;
+pub(crate) mod index;
+mod pages;
+mod state;
+
+use crate::config::{Config, KeyValue};
+use crate::keys::{PairCounts, PairId};
+use crate::number::{Lpn, Mvpn};
+use crate::validate::Plan;
+use cells::Cells;
+use index::{Index, Place, Probes};
+use pages::Pages;
+
+/// Stands for no cells.
+const NOWHERE: u32 = u32::MAX;
+
+/// Cells that follow one another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Cell {
+    pub(crate) first: Lpn,
+    pub(crate) units: u32,
+}
+
+impl Cell {
+    pub(crate) const NONE: Cell = Cell { first: Lpn(0), units: 0 };
+
+    pub(crate) fn is_none(self) -> bool {
+        self.units == 0
+    }
+
+    pub(crate) fn end(self) -> Lpn {
+        self.first + self.units
+    }
+}
+
+/// A pair that there is, or a name that is free.
+#[derive(Clone, Copy)]
+struct Entry {
+    token: u64,
+    /// First cell within the namespace, or [`NOWHERE`].
+    first: u32,
+    /// Number of cells in the lower 24 bits, place in the index in the upper 8.
+    units_and_place: u32,
+}
+
+impl Entry {
+    const NONE: Entry = Entry { token: 0, first: NOWHERE, units_and_place: 0 };
+
+    fn new(token: u64, first: u32, units: u32, place: Place) -> Entry {
+        Entry { token, first, units_and_place: units | u32::from(place) << 24 }
+    }
+
+    fn is_none(self) -> bool {
+        self.first == NOWHERE
+    }
+
+    fn units(self) -> u32 {
+        self.units_and_place & 0x00ff_ffff
+    }
+
+    fn place(self) -> Place {
+        (self.units_and_place >> 24) as Place
+    }
+}
+
+/// Cells that commands still read or write are not given away. Counted by a few bits of the first
+/// cell: those of other runs may wait with them.
+const HOLD_BITS: u32 = 12;
+
+/// A key-value namespace.
+struct Space {
+    /// Its cells over the whole drive.
+    base: Lpn,
+    /// Most cells that pairs may have.
+    capacity: u32,
+    /// Cells of the pairs that there are.
+    live: u32,
+    cells: Cells,
+    pairs: Vec<Entry>,
+    /// The pair that has, or had last, each cell; plus one.
+    owner: Vec<u32>,
+    /// Its first index page over the whole drive.
+    index_base: Mvpn,
+    /// How many there may be.
+    pages_max: u32,
+    index: Index,
+    /// Commands at work on runs, by some bits of their first cell.
+    holds: Vec<u32>,
+    /// Runs that go as soon as nobody is at work on them.
+    doomed: Vec<Cell>,
+}
+
+/// The key-value namespaces of a drive.
+pub(crate) struct Pairs {
+    config: KeyValue,
+    unit_bytes: u32,
+    /// By namespace.
+    spaces: Vec<Option<Box<Space>>>,
+    pages: Pages,
+    /// What the command at hand looks at.
+    probes: Probes,
+    /// Pairs that a stop has lost, by namespace.
+    lost: Vec<(usize, PairId)>,
+}
+
+/// What becomes of the pair that a command is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Change {
+    /// The run that the command reads or writes.
+    pub(crate) run: Cell,
+    /// The run that is not needed any more.
+    pub(crate) old: Cell,
+    /// Whether the pair was there before.
+    pub(crate) existed: bool,
+}
+
+impl Pairs {
+    /// The key-value namespaces of a drive, if it has any.
+    pub(crate) fn new(config: &Config, plan: &Plan) -> Option<Box<Pairs>> {
+        let key_value = config.key_value.as_ref()?;
+        if plan.namespaces.iter().all(|space| space.pairs.is_none()) {
+            return None;
+        }
+        let page_bytes = config.geometry.page_bytes.max(config.mapping.unit_bytes);
+        let entries = page_bytes / key_value.index.entry_bytes;
+        let spaces = plan.namespaces.iter().map(|space| {
+            let pairs = space.pairs?;
+            Some(Box::new(Space {
+                base: space.base,
+                capacity: pairs.capacity,
+                live: 0,
+                cells: Cells::new(pairs.cells),
+                pairs: vec![],
+                owner: vec![0; pairs.cells as usize],
+                index_base: space.translation_base,
+                pages_max: space.translation_pages,
+                index: Index::new(&key_value.index, pairs.keys, entries),
+                holds: vec![0; 1 << HOLD_BITS],
+                doomed: vec![],
+            }))
+        });
+        Some(Box::new(Pairs {
+            unit_bytes: config.mapping.unit_bytes,
+            spaces: spaces.collect(),
+            pages: Pages::new(&key_value.index, page_bytes),
+            probes: Probes::default(),
+            lost: vec![],
+            config: key_value.clone(),
+        }))
+    }
+
+    /// How they work.
+    pub(crate) fn config(&self) -> &KeyValue {
+        &self.config
+    }
+
+    /// Whether a namespace, by its number from 0, is of pairs.
+    pub(crate) fn has(&self, namespace: usize) -> bool {
+        self.spaces.get(namespace).is_some_and(Option::is_some)
+    }
+
+    /// What there is in a namespace.
+    pub(crate) fn counts(&self, namespace: usize) -> Option<PairCounts> {
+        let space = self.spaces.get(namespace)?.as_ref()?;
+        Some(PairCounts {
+            pairs: space.index.keys(),
+            units: space.live.into(),
+            capacity: space.capacity.into(),
+            index_pages: space.index.pages().into(),
+            index_dram_pages: self.pages.capacity().map(|pages| pages as u64),
+        })
+    }
+
+    fn space_mut(&mut self, namespace: usize) -> Option<&mut Space> {
+        self.spaces.get_mut(namespace)?.as_deref_mut()
+    }
+
+    /// The space that a cell is in.
+    fn space_of(&self, cell: Lpn) -> Option<&Space> {
+        let after = |space: &&Space| space.base <= cell && cell - space.base < space.cells_count();
+        self.spaces.iter().flatten().map(|space| &**space).find(after)
+    }
+
+    /// The index page that says where the pair of a cell is, if a pair has it.
+    pub(crate) fn page_of_cell(&self, cell: Lpn) -> Option<Mvpn> {
+        let space = self.space_of(cell)?;
+        let owner = space.owner[(cell - space.base) as usize].checked_sub(1)?;
+        let entry = space.pairs.get(owner as usize).filter(|entry| !entry.is_none())?;
+        let within = (cell - space.base).wrapping_sub(entry.first);
+        (within < entry.units())
+            .then(|| space.index_base + space.index.page_of(entry.token, entry.place()))
+    }
+
+    /// The power is gone, or everything stops: nobody is at work on anything. Returns the runs that
+    /// were to go then.
+    pub(crate) fn stop(&mut self, power_cut: bool) -> Vec<Cell> {
+        let mut doomed = vec![];
+        for space in self.spaces.iter_mut().flatten() {
+            space.holds.fill(0);
+            doomed.append(&mut space.doomed);
+        }
+        self.pages.stop(power_cut);
+        doomed
+    }
+
+    /// Index pages that are being loaded or written.
+    pub(crate) fn flights(&self) -> usize {
+        self.pages.flights()
+    }
+}
+
+impl Space {
+    fn cells_count(&self) -> u32 {
+        self.owner.len() as u32
+    }
+
+    fn run_of(&self, entry: Entry) -> Cell {
+        match entry.is_none() {
+            true => Cell::NONE,
+            false => Cell { first: self.base + entry.first, units: entry.units() },
+        }
+    }
+
+    fn entry(&self, pair: PairId) -> Entry {
+        self.pairs.get(pair.0 as usize).copied().unwrap_or(Entry::NONE)
+    }
+
+    #[inline]
+    fn hold_of(&mut self, run: Cell) -> &mut u32 {
+        let slot = (run.first - self.base) & ((1 << HOLD_BITS) - 1);
+        &mut self.holds[slot as usize]
+    }
+}

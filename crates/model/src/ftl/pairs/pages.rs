@@ -1,0 +1,318 @@
+//! The index pages that are in DRAM, and the others' way there and back: a page that is needed is
+//! read; one that differs from flash is written when it has to leave. A page that changes while it
+//! is not in DRAM is read, changed and written.
+
+use super::Pairs;
+use super::index::Probes;
+use crate::config::{CmtGranularity, KeyIndex};
+use crate::drive::Drive;
+use crate::flash::queues::{CLASS_COLLECTION, CLASS_TABLES};
+use crate::flash::work::{Extent, WorkKind};
+use crate::ftl::mapping::cmt::Cmt;
+use crate::ftl::mapping::table::Content;
+use crate::ftl::token::Token;
+use crate::ftl::unit::WriteUnit;
+use crate::number::{CommandIndex, Lpn, Mvpn, WriteIndex};
+use crate::observe::blame::MAPPING_TABLE;
+use crate::state::{Reader, StateError, Writer};
+use hashbrown::HashMap;
+use rustc_hash::FxBuildHasher;
+
+/// What waits for an index page.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum PageWaiter {
+    /// A command, at its next page.
+    Command(CommandIndex),
+    /// A unit that a collection moves.
+    Collected(WriteIndex),
+}
+
+/// What is going on with an index page.
+#[derive(Default)]
+struct Flight {
+    /// It is being read.
+    loading: bool,
+    /// It is being written.
+    writing: bool,
+    /// It has to be written once more.
+    again: bool,
+    waiters: Vec<PageWaiter>,
+}
+
+/// The index pages in DRAM.
+pub(crate) struct Pages {
+    page_bytes: u32,
+    /// `None`: all are.
+    cached: Option<Cmt>,
+    flights: HashMap<Mvpn, Flight, FxBuildHasher>,
+    spare: Vec<Vec<PageWaiter>>,
+}
+
+impl Pages {
+    pub(super) fn new(config: &KeyIndex, page_bytes: u32) -> Pages {
+        let cached = config.dram_bytes.map(|bytes| {
+            let pages = (bytes / u64::from(page_bytes)).max(1);
+            Cmt::new(CmtGranularity::Page, usize::try_from(pages).unwrap_or(usize::MAX))
+        });
+        Pages { page_bytes, cached, flights: HashMap::default(), spare: vec![] }
+    }
+
+    /// How many can be in DRAM, if not all.
+    pub(super) fn capacity(&self) -> Option<usize> {
+        self.cached.as_ref().map(Cmt::capacity)
+    }
+
+    pub(super) fn flights(&self) -> usize {
+        self.flights.len()
+    }
+
+    /// Drops what is under way, and with the power what is in DRAM.
+    pub(super) fn stop(&mut self, power_cut: bool) {
+        self.flights.clear();
+        if let Some(cached) = self.cached.as_mut().filter(|_| power_cut) {
+            cached.clear();
+        }
+    }
+
+    /// Pages in DRAM, and whether they differ from flash.
+    pub(super) fn held(&self) -> Vec<(Mvpn, bool)> {
+        let entries = self.cached.as_ref().map_or(vec![], Cmt::entries);
+        entries.into_iter().map(|(_, page, dirty)| (page, dirty)).collect()
+    }
+
+    /// Puts a page into DRAM in no time; the page that had to leave and differed from flash.
+    pub(super) fn put(&mut self, page: Mvpn, dirty: bool) -> Option<Mvpn> {
+        self.cached.as_mut()?.insert(Lpn(0), page, dirty)
+    }
+
+    pub(super) fn save(&self, out: &mut Writer<'_>) {
+        let held = self.held();
+        out.numbers(held.iter().map(|held| held.0.0));
+        out.numbers(held.iter().map(|held| u32::from(held.1)));
+    }
+
+    pub(super) fn restore(&mut self, input: &mut Reader<'_>, pages: u32) -> Result<(), StateError> {
+        let most = self.capacity().unwrap_or(0);
+        let held = input.numbers("index pages in DRAM", most, pages)?;
+        let dirty = input.all("index pages that differ", held.len(), 2)?;
+        let Some(cached) = &mut self.cached else { return Ok(()) };
+        for (page, dirty) in held.into_iter().map(Mvpn).zip(dirty) {
+            if cached.contains(Lpn(0), page) {
+                return Err(StateError::Damaged("an index page is twice in DRAM".into()));
+            }
+            cached.insert(Lpn(0), page, dirty == 1);
+        }
+        Ok(())
+    }
+}
+
+impl Drive {
+    /// A command looks at the pages that it needs, from the one at `at` on, and changes those that
+    /// it changes. False if it has to wait for one; it is called again then, at the next.
+    pub(crate) fn probe(
+        &mut self,
+        command: CommandIndex,
+        namespace: usize,
+        probes: &Probes,
+        at: &mut u32,
+    ) -> bool {
+        while let Some(&page) = probes.pages.get(*at as usize) {
+            *at += 1;
+            let Some(page) = self.ftl.pairs.as_ref().and_then(|it| it.page(namespace, page)) else {
+                continue;
+            };
+            if !self.index_page_known(page, PageWaiter::Command(command)) {
+                return false;
+            }
+        }
+        for &page in &probes.changed {
+            if let Some(page) = self.ftl.pairs.as_ref().and_then(|it| it.page(namespace, page)) {
+                self.index_page_changed(page);
+            }
+        }
+        true
+    }
+
+    /// Whether an index page is in DRAM. If not, `waiter` is called when it is.
+    fn index_page_known(&mut self, page: Mvpn, waiter: PageWaiter) -> bool {
+        let Some(pairs) = &mut self.ftl.pairs else { return true };
+        let pages = &mut pairs.pages;
+        self.kernel.observe.count().index_lookups += 1;
+        let known = pages.cached.as_mut().is_none_or(|cached| cached.lookup(Lpn(0), page));
+        if known {
+            self.kernel.observe.count().index_hits += 1;
+            return true;
+        }
+        let location = self.ftl.mapping.table.translation_ppn(page);
+        let flight = pages.flights.get_mut(&page);
+        // A page that is being written, or never was, is in DRAM.
+        let writing = flight.as_ref().is_some_and(|flight| flight.writing && !flight.loading);
+        if location.is_none() || writing {
+            self.kernel.observe.count().index_hits += 1;
+            self.remember_index_page(page);
+            return true;
+        }
+        if let Some(flight) = flight {
+            flight.waiters.push(waiter);
+            return false;
+        }
+        let mut waiters = pages.spare.pop().unwrap_or_default();
+        waiters.push(waiter);
+        pages.flights.insert(page, Flight { loading: true, waiters, ..Flight::default() });
+        self.read_index_page(Token::Load { page }, page);
+        false
+    }
+
+    fn read_index_page(&mut self, token: Token, page: Mvpn) {
+        let Some(pairs) = &self.ftl.pairs else { return };
+        let Some(ppn) = self.ftl.mapping.table.translation_ppn(page) else { return };
+        let bytes = pairs.pages.page_bytes;
+        let extent = Extent { plane: self.shape.plane_of_ppn(ppn), ppn, bytes };
+        self.ask_flash(WorkKind::TableRead, CLASS_TABLES, MAPPING_TABLE, token, extent);
+    }
+
+    /// A page is in DRAM now; another has to leave if there is no room.
+    fn remember_index_page(&mut self, page: Mvpn) {
+        let Some(pairs) = &mut self.ftl.pairs else { return };
+        if let Some(evicted) = pairs.pages.put(page, false) {
+            self.write_index_page(evicted, true);
+        }
+    }
+
+    /// What an index page says is not what it says on flash any more.
+    fn index_page_changed(&mut self, page: Mvpn) {
+        let Some(pairs) = &mut self.ftl.pairs else { return };
+        let Some(cached) = &mut pairs.pages.cached else { return };
+        if !cached.make_dirty(Lpn(0), page) {
+            self.write_index_page(page, false);
+        }
+    }
+
+    /// Writes an index page, once it is `known` here.
+    fn write_index_page(&mut self, page: Mvpn, known: bool) {
+        let location = self.ftl.mapping.table.translation_ppn(page);
+        let Some(pairs) = &mut self.ftl.pairs else { return };
+        let flight = pairs.pages.flights.entry(page).or_default();
+        if flight.writing || flight.loading {
+            flight.again = true;
+            return;
+        }
+        flight.writing = true;
+        if location.is_some() && !known {
+            flight.loading = true;
+            self.read_index_page(Token::Update { page }, page);
+        } else {
+            self.program_index_page(page);
+        }
+    }
+
+    fn program_index_page(&mut self, page: Mvpn) {
+        let content = Content::TranslationPage(page);
+        let unit = WriteUnit::new(content, CLASS_TABLES, MAPPING_TABLE, self.kernel.now);
+        let unit = self.ftl.units.insert(unit);
+        self.send_to_flash(unit);
+        if self.ftl.write_protected {
+            self.collect_if_needed(self.ftl.units[unit].plane);
+        }
+    }
+
+    /// An index page has been read for those who wait.
+    pub(crate) fn index_page_loaded(&mut self, page: Mvpn) {
+        let Some(pairs) = &mut self.ftl.pairs else { return };
+        let Some(flight) = pairs.pages.flights.get_mut(&page) else { return };
+        flight.loading = false;
+        let (mut waiters, again) =
+            (std::mem::take(&mut flight.waiters), std::mem::take(&mut flight.again));
+        if !flight.writing {
+            pairs.pages.flights.remove(&page);
+        }
+        self.remember_index_page(page);
+        if again {
+            self.index_page_changed(page);
+        }
+        for waiter in waiters.drain(..) {
+            match waiter {
+                PageWaiter::Command(command) => self.look_up(command),
+                PageWaiter::Collected(unit) => self.collected_unit_known(unit),
+            }
+        }
+        if let Some(pairs) = &mut self.ftl.pairs {
+            pairs.pages.spare.push(waiters);
+        }
+    }
+
+    pub(crate) fn index_page_read_for_update(&mut self, page: Mvpn) {
+        self.program_index_page(page);
+        // Those who came while it was being read know it now.
+        self.index_page_loaded(page);
+    }
+
+    /// An index page has been programmed.
+    pub(crate) fn index_page_programmed(&mut self, page: Mvpn) {
+        let Some(pairs) = &mut self.ftl.pairs else { return };
+        let Some(flight) = pairs.pages.flights.get_mut(&page) else { return };
+        flight.writing = false;
+        let again = std::mem::take(&mut flight.again);
+        if !flight.loading {
+            pairs.pages.flights.remove(&page);
+        }
+        if again {
+            self.index_page_changed(page);
+        }
+    }
+
+    /// A cell's data are at another place, or will be: the page that says where differs from
+    /// flash.
+    pub(crate) fn cell_moved(&mut self, cell: Lpn, by_collection: bool) {
+        self.kernel.observe.count().gc_units_moved += u64::from(by_collection);
+        if self.ftl.reads_cached && !by_collection {
+            self.forget_clean(cell);
+        }
+        let page = self.ftl.pairs.as_ref().and_then(|pairs| pairs.page_of_cell(cell));
+        if let Some(page) = page {
+            self.index_page_changed(page);
+        }
+    }
+
+    /// Whether the index page that says where a collected unit is is known. If not, the unit waits
+    /// for it: the collection has to look each pair up that it moves.
+    pub(crate) fn collected_cell_known(&mut self, cell: Lpn, unit: WriteIndex) -> bool {
+        match self.ftl.pairs.as_ref().and_then(|pairs| pairs.page_of_cell(cell)) {
+            Some(page) => self.index_page_known(page, PageWaiter::Collected(unit)),
+            None => true,
+        }
+    }
+
+    /// The index page of a collected unit is known: it can be programmed.
+    fn collected_unit_known(&mut self, unit: WriteIndex) {
+        let u = &self.ftl.units[unit];
+        let plane = self.shape.plane_of_ppn(u.from);
+        debug_assert_eq!(u.class, CLASS_COLLECTION);
+        self.enqueue_unit(unit, plane);
+        self.break_off_if_stuck(plane);
+        // It may be the last of a page that waits to be full.
+        self.flash.mark_plane(plane);
+    }
+
+    /// The index pages of a namespace say nothing any more.
+    pub(super) fn forget_index_pages(&mut self, namespace: usize) {
+        let Some((first, end)) = self.ftl.pairs.as_ref().and_then(|it| it.index_pages(namespace))
+        else {
+            return;
+        };
+        for page in first.run(end - first) {
+            if let Some(ppn) = self.ftl.mapping.table.forget_translation_page(page) {
+                let block = self.shape.block_of_ppn(ppn);
+                self.ftl.blocks.remove_valid(block, self.shape.units_per_page);
+            }
+        }
+    }
+}
+
+impl Pairs {
+    /// The first index page of a namespace and one past the last that it may have.
+    fn index_pages(&self, namespace: usize) -> Option<(Mvpn, Mvpn)> {
+        let space = self.spaces.get(namespace)?.as_ref()?;
+        Some((space.index_base, space.index_base + space.pages_max))
+    }
+}

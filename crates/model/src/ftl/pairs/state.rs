@@ -1,0 +1,90 @@
+//! Pairs and their index as bytes, saved and restored.
+
+use super::{Cell, Entry, Pairs};
+use crate::keys::PairId;
+use crate::observe::account::StateHash;
+use crate::state::{Reader, StateError, Writer};
+
+impl Pairs {
+    /// Adds which pairs there are and where.
+    pub(crate) fn hash(&self, hash: &mut StateHash) {
+        for space in self.spaces.iter().flatten() {
+            for entry in &space.pairs {
+                hash.add(entry.token as u32);
+                hash.add((entry.token >> 32) as u32);
+                hash.add(entry.first);
+                hash.add(entry.units_and_place);
+            }
+            hash.add(space.cells.cursor());
+            space.index.hash(hash);
+        }
+    }
+
+    pub(crate) fn save(&self, out: &mut Writer<'_>) {
+        for space in self.spaces.iter().flatten() {
+            let pairs = &space.pairs;
+            out.number(pairs.len() as u64);
+            out.numbers(pairs.iter().map(|entry| entry.token as u32));
+            out.numbers(pairs.iter().map(|entry| (entry.token >> 32) as u32));
+            out.numbers(pairs.iter().map(|entry| entry.first));
+            out.numbers(pairs.iter().map(|entry| entry.units_and_place));
+            out.number(space.cells.cursor().into());
+            space.index.save(out);
+        }
+        self.pages.save(out);
+    }
+
+    /// Takes what [`Pairs::save`] wrote.
+    pub(crate) fn restore(&mut self, input: &mut Reader<'_>) -> Result<(), StateError> {
+        let damaged = |what: &str| StateError::Damaged(what.into());
+        let mut pages = 0;
+        for space in self.spaces.iter_mut().flatten() {
+            let count = input.number()?;
+            // Names are dense: there are no more than cells, but for those that are free.
+            let most = 2 * space.owner.len() as u64 + (1 << 16);
+            let count = usize::try_from(count).ok().filter(|&count| count as u64 <= most);
+            let count = count.ok_or_else(|| damaged("too many pairs"))?;
+            let low = input.words("tokens", count)?;
+            let high = input.words("tokens", count)?;
+            let first = input.words("first cells", count)?;
+            let units = input.words("sizes of pairs", count)?;
+            let cursor = input.number()?;
+            space.pairs.clear();
+            space.cells.clear();
+            space.owner.fill(0);
+            space.live = 0;
+            for pair in 0..count {
+                let token = u64::from(low[pair]) | u64::from(high[pair]) << 32;
+                let (first, units_and_place) = (first[pair], units[pair]);
+                let entry = Entry { token, first, units_and_place };
+                if entry.is_none() {
+                    continue;
+                }
+                if entry.units() == 0 || !space.cells.take_at(first, entry.units()) {
+                    return Err(damaged("a pair's cells"));
+                }
+                space.put(PairId(pair as u32), entry);
+                space.live += entry.units();
+            }
+            space.pairs.resize(count, Entry::NONE);
+            if space.live > space.capacity {
+                return Err(damaged("more pairs than there is room for"));
+            }
+            let cursor = u32::try_from(cursor).ok().filter(|&at| at as usize <= space.owner.len());
+            space.cells.seek(cursor.ok_or_else(|| damaged("where cells are searched"))?);
+            let there = space.pairs.iter().filter(|entry| !entry.is_none());
+            space.index.restore(input, there.map(|entry| (entry.token, entry.place())))?;
+            pages = space.index_base.0 + space.pages_max;
+        }
+        self.pages.restore(input, pages)
+    }
+
+    /// Pairs of a namespace that are there, with their cells.
+    pub(crate) fn runs(&self, namespace: usize) -> impl Iterator<Item = (PairId, Cell)> {
+        let space = self.spaces.get(namespace).and_then(Option::as_ref);
+        space.into_iter().flat_map(|space| {
+            let there = space.pairs.iter().enumerate().filter(|(_, entry)| !entry.is_none());
+            there.map(|(pair, &entry)| (PairId(pair as u32), space.run_of(entry)))
+        })
+    }
+}

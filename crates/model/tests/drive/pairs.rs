@@ -1,0 +1,454 @@
+//! Key-value namespaces.
+
+use crate::support::*;
+use mynah_model::Drive;
+use mynah_model::config::*;
+use mynah_model::io::*;
+use mynah_model::keys::*;
+use mynah_stamp::{Span, Stage, Time};
+use proptest::prelude::*;
+use std::collections::{BTreeMap, HashMap};
+
+/// Pairs over the whole of a small drive: 4 KiB units, all of the index in DRAM, 3 us for every
+/// command.
+fn config(change: impl FnOnce(&mut Config)) -> Config {
+    small_with(|c| {
+        c.namespaces[0].kind = NamespaceKind::Pairs;
+        c.placement = Placement::Striped;
+        c.key_value = Some(KeyValue {
+            managers: 1,
+            times: KeyTimes::all(Span::from_us(3)),
+            index: KeyIndex {
+                kind: KeyIndexKind::DynamicHash,
+                dram_bytes: None,
+                entry_bytes: 16,
+                keys_max: None,
+            },
+            header_bytes: 16,
+            key_max: 16,
+            value_max: 64 << 10,
+            key_inline: 16,
+            key_fetch_holds: true,
+        });
+        change(c);
+    })
+}
+
+fn key_value(config: &mut Config) -> &mut KeyValue {
+    config.key_value.as_mut().expect("settings of pairs")
+}
+
+/// A host with a table of keys, in which keys are numbers.
+struct Host {
+    drive: Drive,
+    key_bytes: u8,
+    /// By key: its pair and the bytes of its value.
+    keys: BTreeMap<u64, (PairId, u32)>,
+    free: Vec<PairId>,
+    next_pair: u32,
+    next_tag: u32,
+    waiting: HashMap<Tag, (u64, KeyRequest)>,
+    /// What was decided, by tag: bytes of the value that a Retrieve is to return.
+    decided: HashMap<Tag, Option<u32>>,
+    done: Vec<Completion>,
+    if_absent: bool,
+}
+
+impl Host {
+    fn new(config: Config, kind: QueueKind) -> Host {
+        let mut drive = Drive::new(config).expect("a valid drive");
+        let queue = Queue { kind, ..memory_queue(1) };
+        drive.control(Time::ZERO, Control::CreateQueue(queue)).expect("a new queue");
+        Host {
+            drive,
+            key_bytes: 16,
+            keys: BTreeMap::new(),
+            free: vec![],
+            next_pair: 0,
+            next_tag: 0,
+            waiting: HashMap::new(),
+            decided: HashMap::new(),
+            done: vec![],
+            if_absent: false,
+        }
+    }
+
+    fn token(key: u64) -> u64 {
+        token(&key.to_be_bytes())
+    }
+
+    /// Lays keys down with values of so many bytes.
+    fn fill(&mut self, keys: std::ops::Range<u64>, value_bytes: u32) {
+        let (first, key_bytes) = (self.next_pair, self.key_bytes);
+        let pairs = keys.clone().enumerate().map(|(at, key)| PairToFill {
+            pair: PairId(first + at as u32),
+            token: Host::token(key),
+            key_bytes,
+            value_bytes,
+        });
+        self.drive.fill_pairs(NAMESPACE, pairs).expect("room");
+        for key in keys {
+            self.keys.insert(key, (PairId(self.next_pair), value_bytes));
+            self.next_pair += 1;
+        }
+    }
+
+    fn send(&mut self, operation: KeyOperation, key: u64, bytes: u32) -> Tag {
+        let tag = Tag(self.next_tag);
+        self.next_tag += 1;
+        let token = Host::token(key);
+        let key_bytes = self.key_bytes;
+        let request = KeyRequest { tag, operation, namespace: NAMESPACE, token, key_bytes, bytes };
+        self.waiting.insert(tag, (key, request));
+        let now = self.drive.now();
+        self.drive.submit_key(now, QUEUE, request).expect("a queue");
+        tag
+    }
+
+    fn decide(&mut self, at: Time, tag: Tag) {
+        let (key, request) = self.waiting[&tag];
+        let found = self.keys.get(&key).copied();
+        let decision = match (request.operation, found) {
+            (KeyOperation::Store, Some((pair, _))) if self.if_absent => Decision::Refused { pair },
+            (KeyOperation::Store, Some((pair, _))) => Decision::Pair { pair, bytes: 0 },
+            (KeyOperation::Store, None) => {
+                let pair = self.free.pop().unwrap_or_else(|| {
+                    self.next_pair += 1;
+                    PairId(self.next_pair - 1)
+                });
+                Decision::Pair { pair, bytes: 0 }
+            }
+            (KeyOperation::List, _) => Decision::Keys { bytes: request.bytes },
+            (_, None) => Decision::Absent,
+            (_, Some((pair, bytes))) => Decision::Pair { pair, bytes: bytes.min(request.bytes) },
+        };
+        let accepted = self.drive.decided(at, tag, decision).expect("a decision");
+        match (request.operation, decision) {
+            (KeyOperation::Store, Decision::Pair { pair, .. }) if accepted => {
+                self.keys.insert(key, (pair, request.bytes));
+            }
+            (KeyOperation::Store, Decision::Pair { pair, .. }) if found.is_none() => {
+                self.free.push(pair);
+            }
+            (KeyOperation::Delete, Decision::Pair { pair, .. }) => {
+                self.keys.remove(&key);
+                self.free.push(pair);
+            }
+            _ => {}
+        }
+        self.decided.insert(tag, found.map(|found| found.1));
+    }
+
+    fn step(&mut self) -> bool {
+        if self.drive.next_at().is_none() {
+            return false;
+        }
+        self.drive.advance(Time::MAX);
+        while let Some(output) = self.drive.poll() {
+            match output {
+                Output::Decide { at, tag, .. } => self.decide(at, tag),
+                Output::Complete(completion) => {
+                    assert_eq!(
+                        completion.stages.total(),
+                        completion.at.since(completion.rung),
+                        "the stages of {completion:?} do not fill its time"
+                    );
+                    let _ = self.drive.cq_freed(completion.at, QUEUE, 1);
+                    self.done.push(completion);
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+        true
+    }
+
+    fn run(&mut self) -> Vec<Completion> {
+        while self.step() {}
+        self.drive.check().expect("invariants");
+        std::mem::take(&mut self.done)
+    }
+
+    fn one(&mut self, operation: KeyOperation, key: u64, bytes: u32) -> Completion {
+        self.send(operation, key, bytes);
+        let done = self.run();
+        assert_eq!(done.len(), 1);
+        done[0]
+    }
+}
+
+#[test]
+fn a_store_and_a_retrieve_are_sums_of_their_parts() {
+    let mut host = Host::new(config(|_| {}), QueueKind::Memory);
+    let stored = host.one(KeyOperation::Store, 7, 4000);
+    assert_eq!(stored.status, Status::Success);
+    // The link is that of the blocks' closed forms: 8 ns for a doorbell, 8 for a request, 23 for an
+    // entry, 11 for a completion. 4000 bytes are 32 packets of 28 bytes more, at 4 B/ns.
+    let value = Span::from_ns((4000 + 32 * 28) / 4);
+    let fetch = Span::from_ns(8 + 8 + 23);
+    // One page of 4 KiB in one with room for two: 4096 bytes at 800 MB/s, and the program.
+    let expected = [
+        (Stage::SubmissionQueue, Span::from_ns(8)),
+        (Stage::CommandFetch, Span::from_ns(8 + 23)),
+        (Stage::DataIn, Span::from_ns(8) + value),
+        (Stage::Firmware, Span::from_us(3)),
+        (Stage::FlashArray, Span::from_us(500)),
+        (Stage::Completion, Span::from_ns(11)),
+    ];
+    for (stage, span) in expected {
+        assert_eq!(stored.stages.get(stage), span, "{stage:?} of a Store");
+    }
+    let read = host.one(KeyOperation::Retrieve, 7, 1 << 20);
+    assert_eq!(read.status, Status::Success);
+    assert_eq!(read.stages.get(Stage::Firmware), Span::from_us(3));
+    assert_eq!(read.stages.get(Stage::FlashArray), Span::from_us(50));
+    assert_eq!(read.stages.get(Stage::DataOut), value);
+    let sum = fetch
+        + Span::from_us(53)
+        + read.stages.get(Stage::FlashCommand)
+        + read.stages.get(Stage::FlashTransfer)
+        + value
+        + Span::from_ns(11);
+    assert_eq!(read.at.since(read.rung), sum);
+    // A buffer that is smaller gets less.
+    let part = host.one(KeyOperation::Retrieve, 7, 100);
+    assert_eq!(part.stages.get(Stage::DataOut), Span::from_ns((100 + 28) / 4));
+    for (operation, key) in
+        [(KeyOperation::Exist, 7), (KeyOperation::Exist, 8), (KeyOperation::Retrieve, 8)]
+    {
+        let looked = host.one(operation, key, 4096);
+        assert_eq!(looked.at.since(looked.rung), fetch + Span::from_us(3) + Span::from_ns(11));
+    }
+    let deleted = host.one(KeyOperation::Delete, 7, 0);
+    assert_eq!(deleted.at.since(deleted.rung), fetch + Span::from_us(3) + Span::from_ns(11));
+    assert_eq!(
+        host.drive.pair_counts(NAMESPACE).map(|counts| (counts.pairs, counts.units)),
+        Some((0, 0))
+    );
+}
+
+#[test]
+fn long_keys_are_fetched_by_themselves() {
+    for (holds, key_bytes, managers) in
+        [(true, 16, 1), (true, 100, 1), (false, 100, 1), (true, 100, 4)]
+    {
+        let config = config(|c| {
+            key_value(c).key_max = 255;
+            key_value(c).key_fetch_holds = holds;
+            key_value(c).managers = managers;
+        });
+        let mut host = Host::new(config, QueueKind::Memory);
+        host.key_bytes = key_bytes;
+        host.fill(0..100, 1000);
+        let one = host.one(KeyOperation::Exist, 7, 0);
+        let long = u64::from(key_bytes > 16);
+        // A request and a packet of 128 bytes.
+        let key = Span::from_ns((8 + (100 + 28) / 4) * long);
+        assert_eq!(one.at.since(one.rung), Span::from_ns(8 + 8 + 23 + 11) + Span::from_us(3) + key);
+        let begin = host.drive.now();
+        for key in 0..100 {
+            host.send(KeyOperation::Exist, key, 0);
+        }
+        let end = host.run().iter().map(|done| done.at).max().expect("completions");
+        let rate = end.since(begin).as_ps() as f64 / 100.0;
+        let each = Span::from_us(3) + if holds { key } else { Span::ZERO };
+        let expected = each.as_ps() as f64 / f64::from(managers);
+        assert!((rate / expected - 1.0).abs() < 0.03, "{rate} ps for {expected}");
+    }
+}
+
+#[test]
+fn an_index_that_does_not_fit_costs_a_read_for_each_miss() {
+    for (kind, share) in [
+        (KeyIndexKind::DynamicHash, 4),
+        (KeyIndexKind::DynamicHash, 2),
+        (KeyIndexKind::Hash { pages: 24 }, 3),
+    ] {
+        let config = config(|c| {
+            c.mapping.unit_bytes = 8192;
+            key_value(c).index.kind = kind;
+            key_value(c).index.entry_bytes = 128;
+            key_value(c).index.dram_bytes = Some(8 * 8192);
+            key_value(c).times = KeyTimes::all(Span::ZERO);
+        });
+        let mut host = Host::new(config, QueueKind::Memory);
+        let keys = match kind {
+            KeyIndexKind::DynamicHash => 8 * 32 * share,
+            KeyIndexKind::Hash { .. } => 1000,
+        };
+        host.fill(0..keys, 4000);
+        let counts = host.drive.pair_counts(NAMESPACE).expect("pairs");
+        let in_dram = 8.0 / counts.index_pages as f64;
+        if kind != KeyIndexKind::DynamicHash {
+            assert_eq!(counts.index_pages, 24, "no overflow");
+        }
+        let mut random = Random(3);
+        let reads = 20_000;
+        for _ in 0..reads {
+            host.send(KeyOperation::Retrieve, random.below(keys), 4096);
+            while host.step() {}
+        }
+        assert_eq!(host.done.len(), reads);
+        let counters = host.drive.counters();
+        let per_read = counters.flash_reads as f64 / reads as f64;
+        // Keys are not spread evenly over pages: full ones are looked at more often, and stay.
+        let expected = 2.0 - in_dram;
+        let hits = counters.index_hits as f64 / counters.index_lookups as f64;
+        assert!((per_read - (2.0 - hits)).abs() < 1e-9);
+        assert!((per_read / expected - 1.0).abs() < 0.01, "{per_read} reads, not {expected}");
+    }
+}
+
+#[test]
+fn a_drive_that_is_full_says_so_and_goes_on() {
+    let mut host = Host::new(config(|c| c.namespaces[0].units = Some(1000)), QueueKind::Fetched);
+    for key in 0..1001 {
+        host.send(KeyOperation::Store, key, 2000);
+    }
+    let done = host.run();
+    let full = done.iter().filter(|done| done.status == Status::CapacityExceeded).count();
+    assert_eq!((full, host.keys.len()), (1, 1000));
+    // What is there can be stored again, even so.
+    for key in 0..1000 {
+        host.send(KeyOperation::Store, key, 3000);
+    }
+    assert!(host.run().iter().all(|done| done.status == Status::Success));
+    assert_eq!(host.one(KeyOperation::Store, 5, 9000).status, Status::CapacityExceeded);
+    assert_eq!(host.one(KeyOperation::Delete, 5, 0).status, Status::Success);
+    assert_eq!(host.one(KeyOperation::Store, 2000, 4000).status, Status::Success);
+    let counts = host.drive.pair_counts(NAMESPACE).expect("pairs");
+    assert_eq!((counts.pairs, counts.units, counts.capacity), (1000, 1000, 1000));
+}
+
+#[test]
+fn pairs_of_one_unit_amplify_writes_as_blocks_do() {
+    // The same drive, of blocks and of pairs; the same draws.
+    let waf = |pairs: bool| {
+        let mut c = config(|c| {
+            c.geometry.page_bytes = 4096;
+            c.over_provisioning = 0.25;
+            key_value(c).times = KeyTimes::all(Span::ZERO);
+            key_value(c).value_max = 4000;
+        });
+        if !pairs {
+            c.namespaces[0].kind = NamespaceKind::Blocks;
+        }
+        let units = 2500;
+        c.namespaces[0].units = Some(units);
+        let mut random = Random(11);
+        let mut host = Host::new(c, QueueKind::Fetched);
+        let mut blocks = 0u32;
+        let mut write = |host: &mut Host, unit: u64| {
+            if pairs {
+                host.send(KeyOperation::Store, unit, 4000);
+            } else {
+                let (operation, sectors) = (Operation::Write, 8);
+                let tag = Tag(blocks);
+                blocks += 1;
+                let sector = unit * 8;
+                let request = Request { tag, operation, namespace: NAMESPACE, sector, sectors };
+                host.drive.command(host.drive.now(), QUEUE, request).expect("a queue");
+            }
+            // A few at a time.
+            while host.next_tag.max(blocks) as usize > host.done.len() + 16 && host.step() {}
+        };
+        (0..units).for_each(|unit| write(&mut host, unit));
+        for _ in 0..6 * units {
+            write(&mut host, random.below(units));
+        }
+        host.drive.restart_counters();
+        for _ in 0..12 * units {
+            write(&mut host, random.below(units));
+        }
+        let counters = host.drive.counters();
+        counters.flash_programs as f64 / counters.host_units_written as f64
+    };
+    let (blocks, pairs) = (waf(false), waf(true));
+    assert!(blocks > 1.3, "{blocks}");
+    assert!((pairs / blocks - 1.0).abs() < 0.02, "pairs {pairs}, blocks {blocks}");
+}
+
+fn any_config() -> impl Strategy<Value = Config> {
+    let kinds = prop_oneof![
+        Just(KeyIndexKind::DynamicHash),
+        (1u32..20).prop_map(|pages| KeyIndexKind::Hash { pages })
+    ];
+    (
+        kinds,
+        prop::option::of(1u64..6),
+        prop::sample::select(vec![16u32, 64, 256]),
+        prop::option::of(prop::sample::select(vec![64u64, 256])),
+        prop::sample::select(vec![1024u32, 4096, 8192]),
+        1u32..5,
+        any::<bool>(),
+    )
+        .prop_map(|(kind, dram, entry, cache, unit, managers, least_loaded)| {
+            config(|c| {
+                c.geometry.blocks_per_plane = 24;
+                c.mapping.unit_bytes = unit;
+                c.over_provisioning = 0.4;
+                if least_loaded {
+                    c.placement = Placement::LeastLoaded;
+                }
+                c.cache =
+                    cache.map(|pages| DataCache { bytes: pages * 8192, ..crate::support::cache() });
+                let kv = key_value(c);
+                kv.index.kind = kind;
+                kv.index.dram_bytes = dram.map(|pages| pages * 8192);
+                kv.index.entry_bytes = entry;
+                kv.managers = managers;
+                kv.value_max = 20_000;
+            })
+        })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    /// Any sequence of commands, many at once: every command completes, the set of pairs is what was
+    /// decided, and everything fits together whenever nothing is under way.
+    #[test]
+    fn any_commands_leave_what_was_decided(
+        config in any_config(),
+        seed: u64,
+        depth in 1usize..64,
+        steps in 100usize..1500,
+        linked: bool,
+        share in 0.2f64..1.2,
+    ) {
+        let unit = config.mapping.unit_bytes;
+        let kind = if linked { QueueKind::Memory } else { QueueKind::Fetched };
+        let mut host = Host::new(config, kind);
+        let capacity = host.drive.pair_counts(NAMESPACE).expect("pairs").capacity;
+        let keys = ((capacity as f64 * share) as u64).max(2) / 3;
+        let mut random = Random(seed);
+        let mut sent = 0usize;
+        for step in 0..steps {
+            let key = random.below(keys);
+            let (operation, bytes) = match random.below(10) {
+                0..=4 => (KeyOperation::Store, random.below(u64::from(unit) * 3) as u32 % 20_001),
+                5 => (KeyOperation::Delete, 0),
+                6 => (KeyOperation::Exist, 0),
+                7 => (KeyOperation::List, 4096),
+                _ => (KeyOperation::Retrieve, 20_000),
+            };
+            host.if_absent = random.chance(0.1);
+            host.send(operation, key, bytes);
+            sent += 1;
+            while sent > host.done.len() + depth && host.step() {}
+            if step % 200 == 0 {
+                host.drive.check().expect("invariants");
+            }
+        }
+        let done = host.run();
+        prop_assert_eq!(done.len(), sent);
+        for done in &done {
+            prop_assert!(matches!(done.status, Status::Success | Status::CapacityExceeded), "{done:?}");
+        }
+        let counts = host.drive.pair_counts(NAMESPACE).expect("pairs");
+        let units: u64 = host.keys.values().map(|(_, bytes)| {
+            u64::from((bytes + 32).div_ceil(unit))
+        }).sum();
+        prop_assert_eq!((counts.pairs, counts.units), (host.keys.len() as u64, units));
+        host.drive.check_quiet().expect("nothing left");
+    }
+}
