@@ -11,8 +11,7 @@ const MOST: usize = 100;
 
 /// A ratchet: what is longer still, by crate and name, with its lines. A number may only become
 /// smaller, and nothing may be added.
-const LONGER: &[(&str, &str, usize)] =
-    &[("model", "Config::lay_out", 146), ("model", "small", 114)];
+const LONGER: &[(&str, &str, usize)] = &[("model", "Config::lay_out", 109)];
 
 #[test]
 fn functions_are_read_in_one_go() {

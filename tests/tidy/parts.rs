@@ -13,15 +13,14 @@ const BELOW: &[(&str, &[&str])] = &[
     (
         "flash",
         &[
-            "check",
             "config",
             "flash",
             "ftl::space",
             "ftl::token",
+            "invariant",
             "kernel",
             "number",
             "observe",
-            "state",
         ],
     ),
     // Plain numbers in, plain numbers out.

@@ -1,15 +1,7 @@
 //! The invariants, walked in full: slow, for tests.
 
 use crate::drive::Drive;
-
-/// A sentence about an invariant that does not hold.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("broken invariant: {0}")]
-pub struct BrokenInvariant(pub String);
-
-pub(crate) fn hold(holds: bool, what: impl FnOnce() -> String) -> Result<(), BrokenInvariant> {
-    if holds { Ok(()) } else { Err(BrokenInvariant(what())) }
-}
+use crate::invariant::{BrokenInvariant, hold};
 
 impl Drive {
     /// Walks the drive's state and checks that it fits together: both mapping directions,

@@ -30,7 +30,7 @@ impl Faults {
     /// Begins random numbers anew, from `seed` or from one that is drawn; which.
     pub(crate) fn reseed(&mut self, seed: Option<u64>) -> u64 {
         let seed = seed.unwrap_or_else(|| self.random.next_u64());
-        self.random = crate::state::generator(seed);
+        self.random = crate::kernel::bytes::generator(seed);
         seed
     }
 

@@ -55,19 +55,7 @@ pub fn small() -> Config {
             transfer_spare: false,
             arbitration: BusArbitration::CommandFirst,
         },
-        link: Link {
-            protocol: LinkProtocol::Pcie,
-            adapter: Span::ZERO,
-            bytes_per_s: 4_000_000_000,
-            lanes: 4,
-            max_payload_bytes: 128,
-            packet_overhead_bytes: 28,
-            submission_entry_bytes: 64,
-            fetch_prp_lists: true,
-            interrupt: Span::ZERO,
-            stream_data: true,
-            truncate_ns: false,
-        },
+        link: plain_link(),
         queues: Queues {
             fetch_size: 1024,
             entries: 1024,
@@ -112,23 +100,45 @@ pub fn small() -> Config {
         },
         wear: Wear::default(),
         energy: None,
-        scheduler: Scheduler {
-            die_interleaving: true,
-            multi_plane: true,
-            multi_plane_window: 8,
-            priority_classes: false,
-            precedence: Precedence::ReadFirst,
-            write_deadline: None,
-            suspend_program: None,
-            suspend_erase: None,
-            suspend_erase_for_writes: None,
-            cache_program: false,
-            flin: None,
-        },
+        scheduler: plain_scheduler(),
         namespaces: vec![Namespace::whole_drive()],
         key_value: None,
         faults: vec![],
         seed: 1,
+    }
+}
+
+/// Four lanes of 1 GB/s.
+fn plain_link() -> Link {
+    Link {
+        protocol: LinkProtocol::Pcie,
+        adapter: Span::ZERO,
+        bytes_per_s: 4_000_000_000,
+        lanes: 4,
+        max_payload_bytes: 128,
+        packet_overhead_bytes: 28,
+        submission_entry_bytes: 64,
+        fetch_prp_lists: true,
+        interrupt: Span::ZERO,
+        stream_data: true,
+        truncate_ns: false,
+    }
+}
+
+/// Reads first, multi-plane operations, nothing suspended.
+fn plain_scheduler() -> Scheduler {
+    Scheduler {
+        die_interleaving: true,
+        multi_plane: true,
+        multi_plane_window: 8,
+        priority_classes: false,
+        precedence: Precedence::ReadFirst,
+        write_deadline: None,
+        suspend_program: None,
+        suspend_erase: None,
+        suspend_erase_for_writes: None,
+        cache_program: false,
+        flin: None,
     }
 }
 

@@ -570,14 +570,9 @@ impl Config {
         64 - n.saturating_sub(1).leading_zeros()
     }
 
-    fn lay_out(&self) -> Result<Plan, ConfigError> {
+    /// The planes that each namespace may use, in order, and how many namespaces may use each plane.
+    fn planes_of_namespaces(&self) -> Result<(Vec<Vec<Plane>>, Vec<u32>), ConfigError> {
         let g = &self.geometry;
-        if self.namespaces.is_empty() || self.namespaces.len() > 1024 {
-            return fail("namespaces", "a drive has 1 to 1024 namespaces");
-        }
-        let units_per_page = u64::from(g.page_bytes / self.mapping.unit_bytes);
-        let units_per_plane =
-            u64::from(g.blocks_per_plane) * u64::from(g.pages_per_block) * units_per_page;
         let mut orders = Vec::new();
         let mut sharing = vec![0u32; g.planes() as usize];
         for namespace in &self.namespaces {
@@ -608,9 +603,15 @@ impl Config {
             planes.iter().for_each(|&plane| sharing[plane] += 1);
             orders.push(planes);
         }
+        Ok((orders, sharing))
+    }
+
+    /// Bytes of a cached mapping entry, and entries in a translation page.
+    fn entry_sizes(&self, units_per_plane: u64) -> Result<(u32, u32), ConfigError> {
+        let g = &self.geometry;
         // Like MQSim's entries: two physical addresses and a bit for each sector when
         // cached, one address and the bits in a translation page.
-        let (entry_bytes, entries_per_page) = match self.mapping.table {
+        Ok(match self.mapping.table {
             MappingTable::Ideal => (0, 1),
             MappingTable::Cached(cached) => {
                 let slots = u64::from(g.planes()) * units_per_plane;
@@ -637,7 +638,19 @@ impl Config {
                 }
                 (entry, g.page_bytes / stored)
             }
-        };
+        })
+    }
+
+    fn lay_out(&self) -> Result<Plan, ConfigError> {
+        let g = &self.geometry;
+        if self.namespaces.is_empty() || self.namespaces.len() > 1024 {
+            return fail("namespaces", "a drive has 1 to 1024 namespaces");
+        }
+        let units_per_page = u64::from(g.page_bytes / self.mapping.unit_bytes);
+        let units_per_plane =
+            u64::from(g.blocks_per_plane) * u64::from(g.pages_per_block) * units_per_page;
+        let (orders, sharing) = self.planes_of_namespaces()?;
+        let (entry_bytes, entries_per_page) = self.entry_sizes(units_per_plane)?;
         let (mut base, mut translation_base) = (0u64, 0u64);
         let mut index_pages = Vec::new();
         let mut load = vec![0u64; g.planes() as usize];

@@ -1,9 +1,9 @@
 //! Invariants of the data cache, walked in full; for tests.
 
-use crate::check::{BrokenInvariant, hold};
 use crate::drive::Drive;
 use crate::ftl::mapping::table::Content;
 use crate::ftl::unit::UnitState;
+use crate::invariant::{BrokenInvariant, hold};
 
 impl Drive {
     pub(crate) fn check_cache(&self) -> Result<(), BrokenInvariant> {

@@ -10,11 +10,12 @@
 //! one bank while another bank moves data.
 
 use crate::config::{self, DramTraffic, RowPolicy};
+use crate::kernel::bytes::StateError;
+use crate::kernel::bytes::{Reader, Writer};
 use crate::kernel::fifo::{Booking, Fifo};
 use crate::kernel::pool::PoolIndex;
 use crate::number::WriteIndex;
 use crate::observe::blame::HolderIndex;
-use crate::state::{Reader, StateError, Writer};
 use mynah_stamp::{Span, Time};
 
 /// No row is open.

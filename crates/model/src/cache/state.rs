@@ -13,12 +13,13 @@ use crate::flash::queues::{CLASS_COLLECTION, CLASS_HOST};
 use crate::flash::work::UNSET;
 use crate::ftl::mapping::table::Content;
 use crate::ftl::unit::{UnitState, WriteUnit};
+use crate::kernel::bytes::StateError;
+use crate::kernel::bytes::{Reader, Writer};
 use crate::kernel::pool::Pool;
 use crate::number::{Lpn, Plane, WriteIndex};
 use crate::observe::account::StateHash;
 use crate::observe::blame::FIRST_FLOW;
 use crate::observe::stats::Counters;
-use crate::state::{Reader, StateError, Writer};
 use mynah_stamp::Time;
 
 /// The highest place that any unit has had in the queues: no drive comes near it.

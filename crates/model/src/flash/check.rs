@@ -2,7 +2,7 @@
 
 use super::Flash;
 use super::queues::CLASSES;
-use crate::check::{BrokenInvariant, hold};
+use crate::invariant::{BrokenInvariant, hold};
 use crate::kernel::pool::Linked;
 use crate::number::{Die, Plane, WorkIndex};
 

@@ -3,10 +3,11 @@
 use super::Flash;
 use super::queues::{CLASS_COLLECTION, CLASSES};
 use crate::kernel::Kernel;
+use crate::kernel::bytes::StateError;
+use crate::kernel::bytes::{Reader, Writer};
 use crate::number::{Channel, Plane, WriteIndex};
 use crate::observe::gauge::Gauges;
 use crate::observe::stats::Counters;
-use crate::state::{Reader, StateError, Writer};
 use mynah_stamp::Time;
 
 impl Flash {

@@ -3,10 +3,10 @@
 
 use super::Ftl;
 use super::mapping::table::Content;
-use crate::check::{BrokenInvariant, hold};
 use crate::config::Placement;
 use crate::drive::Drive;
 use crate::flash::queues::CLASS_COLLECTION;
+use crate::invariant::{BrokenInvariant, hold};
 use crate::kernel::pool::{Linked, List};
 use crate::number::{Block, Lpn, Mvpn, Plane, WriteIndex};
 

@@ -12,9 +12,10 @@
 //! so that no single write has to wait for the whole table.
 
 use crate::config::HotData;
+use crate::kernel::bytes::StateError;
+use crate::kernel::bytes::{Reader, Writer};
 use crate::number::Lpn;
 use crate::observe::account::StateHash;
-use crate::state::{Reader, StateError, Writer};
 
 /// The largest count.
 const MOST: u8 = 15;

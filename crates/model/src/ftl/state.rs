@@ -5,9 +5,10 @@ use super::mapping::table::Content;
 use super::placement::Stripe;
 use super::unit::WriteUnit;
 use crate::config::Placement;
+use crate::kernel::bytes::StateError;
+use crate::kernel::bytes::{Reader, Writer, generator};
 use crate::number::{Lpn, Plane, WriteIndex};
 use crate::observe::account::StateHash;
-use crate::state::{Reader, StateError, Writer, generator};
 use rand::Rng;
 
 impl Ftl {

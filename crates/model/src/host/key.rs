@@ -446,7 +446,7 @@ impl Drive {
             }
             _ => return None,
         };
-        if !change.run.is_none() {
+        if !change.run.is_nowhere() {
             pairs.hold(namespace, change.run);
         }
         let key = self.key(command);

@@ -1,6 +1,7 @@
 //! The event core: time, the queue of events, and the tables, queues and resources that all parts
 //! of the drive are made of. Nothing here knows what a drive does.
 
+pub(crate) mod bytes;
 pub(crate) mod event;
 pub(crate) mod fifo;
 pub(crate) mod index;

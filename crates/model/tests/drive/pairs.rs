@@ -7,7 +7,7 @@ use mynah_model::io::*;
 use mynah_model::keys::*;
 use mynah_stamp::{Span, Stage, Time};
 use proptest::prelude::*;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 /// Pairs over the whole of a small drive: 4 KiB units, all of the index in DRAM, 3 us for every
 /// command.
@@ -47,9 +47,9 @@ struct Host {
     free: Vec<PairId>,
     next_pair: u32,
     next_tag: u32,
-    waiting: HashMap<Tag, (u64, KeyRequest)>,
+    waiting: BTreeMap<Tag, (u64, KeyRequest)>,
     /// What was decided, by tag: bytes of the value that a Retrieve is to return.
-    decided: HashMap<Tag, Option<u32>>,
+    decided: BTreeMap<Tag, Option<u32>>,
     done: Vec<Completion>,
     if_absent: bool,
 }
@@ -66,8 +66,8 @@ impl Host {
             free: vec![],
             next_pair: 0,
             next_tag: 0,
-            waiting: HashMap::new(),
-            decided: HashMap::new(),
+            waiting: BTreeMap::new(),
+            decided: BTreeMap::new(),
             done: vec![],
             if_absent: false,
         }
@@ -169,6 +169,8 @@ impl Host {
     }
 
     fn one(&mut self, operation: KeyOperation, key: u64, bytes: u32) -> Completion {
+        // The doorbell of the completion before is across.
+        self.drive.advance(self.drive.now() + Span::from_us(1));
         self.send(operation, key, bytes);
         let done = self.run();
         assert_eq!(done.len(), 1);
@@ -266,14 +268,17 @@ fn an_index_that_does_not_fit_costs_a_read_for_each_miss() {
         let config = config(|c| {
             c.mapping.unit_bytes = 8192;
             key_value(c).index.kind = kind;
-            key_value(c).index.entry_bytes = 128;
+            key_value(c).index.entry_bytes = match kind {
+                KeyIndexKind::DynamicHash => 128,
+                KeyIndexKind::Hash { .. } => 32,
+            };
             key_value(c).index.dram_bytes = Some(8 * 8192);
             key_value(c).times = KeyTimes::all(Span::ZERO);
         });
         let mut host = Host::new(config, QueueKind::Memory);
         let keys = match kind {
             KeyIndexKind::DynamicHash => 8 * 32 * share,
-            KeyIndexKind::Hash { .. } => 1000,
+            KeyIndexKind::Hash { .. } => 2500,
         };
         host.fill(0..keys, 4000);
         let counts = host.drive.pair_counts(NAMESPACE).expect("pairs");
@@ -290,11 +295,13 @@ fn an_index_that_does_not_fit_costs_a_read_for_each_miss() {
         assert_eq!(host.done.len(), reads);
         let counters = host.drive.counters();
         let per_read = counters.flash_reads as f64 / reads as f64;
-        // Keys are not spread evenly over pages: full ones are looked at more often, and stay.
-        let expected = 2.0 - in_dram;
         let hits = counters.index_hits as f64 / counters.index_lookups as f64;
         assert!((per_read - (2.0 - hits)).abs() < 1e-9);
-        assert!((per_read / expected - 1.0).abs() < 0.01, "{per_read} reads, not {expected}");
+        // Pages that were split long ago have more keys than others, are looked at more often, and
+        // stay longer.
+        let expected = 2.0 - in_dram;
+        let within = if kind == KeyIndexKind::DynamicHash { 0.03 } else { 0.01 };
+        assert!((per_read / expected - 1.0).abs() < within, "{per_read} reads, not {expected}");
     }
 }
 
@@ -383,9 +390,10 @@ fn any_config() -> impl Strategy<Value = Config> {
     )
         .prop_map(|(kind, dram, entry, cache, unit, managers, least_loaded)| {
             config(|c| {
-                c.geometry.blocks_per_plane = 24;
+                c.geometry.channels = 1;
+                c.geometry.blocks_per_plane = 20;
                 c.mapping.unit_bytes = unit;
-                c.over_provisioning = 0.4;
+                c.over_provisioning = 0.65;
                 if least_loaded {
                     c.placement = Placement::LeastLoaded;
                 }
@@ -411,7 +419,7 @@ proptest! {
         config in any_config(),
         seed: u64,
         depth in 1usize..64,
-        steps in 100usize..1500,
+        steps in 100usize..3000,
         linked: bool,
         share in 0.2f64..1.2,
     ) {
@@ -451,4 +459,162 @@ proptest! {
         prop_assert_eq!((counts.pairs, counts.units), (host.keys.len() as u64, units));
         host.drive.check_quiet().expect("nothing left");
     }
+}
+
+/// Sends random commands, so many at a time.
+fn churn(host: &mut Host, random: &mut Random, steps: usize, keys: u64, depth: usize) {
+    let mut sent = host.done.len();
+    for _ in 0..steps {
+        let key = random.below(keys);
+        match random.below(8) {
+            0..=4 => host.send(KeyOperation::Store, key, random.below(9000) as u32),
+            5 => host.send(KeyOperation::Delete, key, 0),
+            _ => host.send(KeyOperation::Retrieve, key, 20_000),
+        };
+        sent += 1;
+        while sent > host.done.len() + depth && host.step() {}
+    }
+}
+
+fn churned() -> Config {
+    config(|c| {
+        c.geometry.channels = 1;
+        c.geometry.blocks_per_plane = 40;
+        c.over_provisioning = 0.3;
+        key_value(c).index.entry_bytes = 256;
+        key_value(c).index.dram_bytes = Some(2 * 8192);
+        key_value(c).managers = 3;
+    })
+}
+
+#[test]
+fn collections_look_up_what_they_move() {
+    let mut host = Host::new(churned(), QueueKind::Memory);
+    let mut random = Random(5);
+    churn(&mut host, &mut random, 15_000, 1700, 16);
+    let done = host.run();
+    assert!(done.iter().all(|done| done.status == Status::Success));
+    let counters = host.drive.counters();
+    assert!(counters.gc_units_moved > 500, "{counters:?}");
+    assert!(counters.mapping_reads > 100 && counters.mapping_programs > 100, "{counters:?}");
+    host.drive.check_quiet().expect("nothing left");
+    // The same with all of the index in DRAM neither reads nor writes any of it.
+    let all = Config {
+        key_value: churned().key_value.map(|mut kv| {
+            kv.index.dram_bytes = None;
+            kv
+        }),
+        ..churned()
+    };
+    let mut host = Host::new(all, QueueKind::Memory);
+    churn(&mut host, &mut Random(5), 15_000, 1700, 16);
+    host.run();
+    let counters = host.drive.counters();
+    assert!(counters.gc_units_moved > 100);
+    assert_eq!((counters.mapping_reads, counters.mapping_programs), (0, 0));
+}
+
+#[test]
+fn a_power_cut_loses_whole_pairs() {
+    for protected in [None, Some(false), Some(true)] {
+        let mut config = churned();
+        config.cache = protected.map(|protected| DataCache {
+            bytes: 64 << 10,
+            power_loss_protection: protected,
+            ..cache()
+        });
+        let mut host = Host::new(config, QueueKind::Memory);
+        let mut random = Random(9);
+        for round in 0..20 {
+            churn(&mut host, &mut random, 200, 250, 16);
+            let now = host.drive.now();
+            host.drive.control(now, Control::PowerCut).expect("a control");
+            host.drive.advance(now + Span::from_ms(1));
+            while host.drive.poll().is_some() {}
+            let lost = host.drive.take_lost_pairs();
+            if protected == Some(true) {
+                // Only what was still on its way into the cache.
+                assert!(lost.len() <= 16, "{}", lost.len());
+            }
+            for (_, pair) in lost {
+                let key = host.keys.iter().find(|(_, it)| it.0 == pair).map(|(&key, _)| key);
+                host.keys.remove(&key.expect("a pair that there was"));
+                host.free.push(pair);
+            }
+            host.drive.check().unwrap_or_else(|broken| panic!("round {round}: {broken}"));
+            let counts = host.drive.pair_counts(NAMESPACE).expect("pairs");
+            assert_eq!(counts.pairs, host.keys.len() as u64);
+            host.done.clear();
+            host.drive
+                .control(host.drive.now(), Control::CreateQueue(memory_queue(1)))
+                .expect("a queue");
+        }
+        host.run();
+    }
+}
+
+#[test]
+fn a_saved_drive_goes_on_as_the_first() {
+    let config = churned();
+    let mut first = Host::new(config.clone(), QueueKind::Memory);
+    churn(&mut first, &mut Random(1), 3000, 250, 16);
+    first.run();
+    first.drive.advance(first.drive.now() + Span::from_us(1));
+    let (mut state, mut at) = (vec![], 0);
+    first.drive.save_state(&mut |bytes| state.extend_from_slice(bytes)).expect("a drive at rest");
+    let mut second = Host::new(config, QueueKind::Memory);
+    let mut drive = Drive::new(first.drive.config().clone()).expect("a valid drive");
+    let mut source = |bytes: &mut [u8]| {
+        let Some(from) = state.get(at..at + bytes.len()) else { return false };
+        bytes.copy_from_slice(from);
+        at += bytes.len();
+        true
+    };
+    drive.restore_state(&mut source).expect("a good state");
+    drive.check().expect("invariants");
+    drive.control(Time::ZERO, Control::CreateQueue(memory_queue(1))).expect("a queue");
+    second.drive = drive;
+    second.keys = first.keys.clone();
+    second.free = first.free.clone();
+    (second.next_pair, second.next_tag) = (first.next_pair, first.next_tag);
+    let from = first.drive.now();
+    let mut ends = vec![];
+    for host in [&mut first, &mut second] {
+        churn(host, &mut Random(2), 1000, 250, 16);
+        ends.push(host.run());
+    }
+    for (first, second) in ends[0].iter().zip(&ends[1]) {
+        assert_eq!((first.tag, first.at.since(from)), (second.tag, second.at.since(Time::ZERO)));
+    }
+    assert_eq!(first.drive.state_hash(), second.drive.state_hash());
+    // Bytes that were changed are refused or make a drive that fits together.
+    for at in (0..state.len()).step_by(977) {
+        let mut damaged = state.clone();
+        damaged[at] ^= 0x41;
+        let mut drive = Drive::new(first.drive.config().clone()).expect("a valid drive");
+        let mut left = &damaged[..];
+        let restored = drive.restore_state(&mut |bytes| {
+            let Some((from, rest)) = left.split_at_checked(bytes.len()) else { return false };
+            bytes.copy_from_slice(from);
+            left = rest;
+            true
+        });
+        if restored.is_ok() {
+            drive.check().expect("invariants");
+        }
+    }
+}
+
+#[test]
+fn formatting_removes_all_pairs() {
+    let mut host = Host::new(churned(), QueueKind::Memory);
+    churn(&mut host, &mut Random(1), 2000, 250, 16);
+    host.run();
+    host.drive.control(host.drive.now(), Control::Format(NAMESPACE)).expect("a control");
+    host.drive.check().expect("invariants");
+    let counts = host.drive.pair_counts(NAMESPACE).expect("pairs");
+    assert_eq!((counts.pairs, counts.units), (0, 0));
+    host.keys.clear();
+    churn(&mut host, &mut Random(2), 2000, 250, 16);
+    host.run();
 }

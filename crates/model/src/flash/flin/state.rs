@@ -3,8 +3,9 @@
 //! is judged when the drive is saved.
 
 use super::{Flin, Note, Owed, READS, Share, WRITES};
+use crate::kernel::bytes::StateError;
+use crate::kernel::bytes::{Reader, Writer};
 use crate::number::WriteIndex;
-use crate::state::{Reader, StateError, Writer};
 use mynah_stamp::{Span, Time};
 
 /// Bytes and picoseconds beyond this have not been counted by any drive; their sums cannot

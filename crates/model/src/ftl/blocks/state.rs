@@ -1,8 +1,9 @@
 //! Blocks as bytes.
 
 use super::{Blocks, Frontier, INELIGIBLE};
+use crate::kernel::bytes::StateError;
+use crate::kernel::bytes::{Reader, Writer, generator};
 use crate::number::{Block, Plane};
-use crate::state::{Reader, StateError, Writer, generator};
 use rand::Rng;
 use std::collections::VecDeque;
 

@@ -7,10 +7,11 @@
 //! turns, and superblocks of those turns do without it.
 
 use super::{Blocks, INELIGIBLE, STREAMS};
+use crate::kernel::bytes::StateError;
+use crate::kernel::bytes::{Reader, Writer};
 use crate::kernel::pool::NONE;
 use crate::number::{Block, Plane};
 use crate::observe::account::StateHash;
-use crate::state::{Reader, StateError, Writer};
 use crate::victim::{Choice, Few, worth};
 use std::collections::VecDeque;
 

@@ -8,9 +8,10 @@ use crate::drive::Drive;
 use crate::ftl::Ftl;
 use crate::ftl::blocks::{Blocks, Stream};
 use crate::ftl::space::{NamespaceSpace, Shape};
+use crate::kernel::bytes::StateError;
+use crate::kernel::bytes::{Reader, Writer};
 use crate::number::{Block, Die, Lpn, Plane, Ppn, WorkIndex, WriteIndex};
 use crate::observe::account::StateHash;
-use crate::state::{Reader, StateError, Writer};
 
 /// Where what is written goes.
 pub(crate) enum Scheme {

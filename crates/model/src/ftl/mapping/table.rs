@@ -3,8 +3,9 @@
 //! known to the controller, never what they say.
 
 use crate::ftl::space::Shape;
+use crate::kernel::bytes::StateError;
+use crate::kernel::bytes::{Reader, Writer};
 use crate::number::{Lpn, Mvpn, Ppn};
-use crate::state::{Reader, StateError, Writer};
 use mynah_memory::prefetch;
 
 /// What a PPN holds.

@@ -13,7 +13,7 @@ impl Pairs {
         self.probes.clear();
         let (probes, space) = (&mut self.probes, self.spaces.get_mut(namespace)?.as_mut()?);
         let entry = space.entry(pair);
-        if entry.is_none() {
+        if entry.is_vacant() {
             return None;
         }
         space.index.find(entry.token, Some(entry.place()), probes);
@@ -47,7 +47,7 @@ impl Pairs {
             return None;
         }
         let first = space.cells.take(units)?;
-        let place = match before.is_none() {
+        let place = match before.is_vacant() {
             false => {
                 space.index.find(before.token, Some(before.place()), probes);
                 let page = space.index.page_of(before.token, before.place());
@@ -63,10 +63,11 @@ impl Pairs {
                 place
             }
         };
-        let existed = !before.is_none();
+        let existed = !before.is_vacant();
         let token = if existed { before.token } else { token };
         space.put(pair, Entry::new(token, first, units, place));
         space.live = live + units;
+        space.leaving += before.units();
         let run = Cell { first: space.base + first, units };
         Some(Change { run, old: space.run_of(before), existed })
     }
@@ -76,12 +77,13 @@ impl Pairs {
         self.probes.clear();
         let (probes, space) = (&mut self.probes, self.spaces.get_mut(namespace)?.as_mut()?);
         let entry = space.entry(pair);
-        if entry.is_none() {
+        if entry.is_vacant() {
             return None;
         }
         space.index.find(entry.token, Some(entry.place()), probes);
         space.index.remove(entry.token, entry.place(), probes);
         space.live -= entry.units();
+        space.leaving += entry.units();
         space.pairs[pair.0 as usize] = Entry::NONE;
         Some(Change { run: Cell::NONE, old: space.run_of(entry), existed: true })
     }
@@ -92,8 +94,9 @@ impl Pairs {
         let Some(space) = self.space_mut(namespace) else { return vec![] };
         let entries = std::mem::take(&mut space.pairs);
         let runs = entries.iter().map(|&entry| space.run_of(entry));
-        let runs: Vec<Cell> = runs.filter(|run| !run.is_none()).collect();
+        let runs: Vec<Cell> = runs.filter(|run| !run.is_nowhere()).collect();
         space.index.clear();
+        space.leaving += space.live;
         space.live = 0;
         runs
     }
@@ -136,6 +139,7 @@ impl Pairs {
     fn doom(&mut self, namespace: usize, run: Cell) -> bool {
         let Some(space) = self.space_mut(namespace) else { return false };
         let free = *space.hold_of(run) == 0;
+        space.leaving -= run.units;
         if !free {
             space.doomed.push(run);
         }
@@ -168,7 +172,7 @@ impl Drive {
     /// nobody is at work on them any more.
     pub(crate) fn drop_run(&mut self, namespace: usize, run: Cell) {
         let Some(pairs) = &mut self.ftl.pairs else { return };
-        if !run.is_none() && pairs.doom(namespace, run) {
+        if !run.is_nowhere() && pairs.doom(namespace, run) {
             self.free_run(namespace, run);
         }
     }
@@ -185,7 +189,7 @@ impl Drive {
     /// A command is done with a run.
     pub(crate) fn release_run(&mut self, namespace: usize, run: Cell) {
         let Some(pairs) = &mut self.ftl.pairs else { return };
-        if run.is_none() {
+        if run.is_nowhere() {
             return;
         }
         pairs.release(namespace, run);

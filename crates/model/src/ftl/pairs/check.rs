@@ -1,8 +1,8 @@
 //! Invariants of pairs and their index, walked in full; for tests.
 
 use super::{Pairs, Space};
-use crate::check::{BrokenInvariant, hold};
 use crate::ftl::Ftl;
+use crate::invariant::{BrokenInvariant, hold};
 use crate::number::Lpn;
 
 impl Ftl {
@@ -14,12 +14,13 @@ impl Ftl {
     ) -> Result<(), BrokenInvariant> {
         let Some(pairs) = &self.pairs else { return Ok(()) };
         for space in pairs.spaces.iter().flatten() {
-            let taken = pairs.check_space(space)?;
-            for (cell, taken) in taken.into_iter().enumerate() {
-                let lpn = space.base + cell as u32;
-                hold(taken || self.ppn(lpn).is_none() || is_cached(lpn), || {
-                    format!("cell {lpn} is of no pair, but on flash")
-                })?;
+            pairs.check_space(space)?;
+            for cell in 0..space.cells_count() {
+                let lpn = space.base + cell;
+                hold(
+                    space.cells.is_taken(cell) || self.ppn(lpn).is_none() || is_cached(lpn),
+                    || format!("cell {lpn} is of no pair, but on flash"),
+                )?;
             }
         }
         Ok(())
@@ -27,20 +28,20 @@ impl Ftl {
 }
 
 impl Pairs {
-    /// Which cells of a space are of a pair, or held.
-    fn check_space(&self, space: &Space) -> Result<Vec<bool>, BrokenInvariant> {
+    fn check_space(&self, space: &Space) -> Result<(), BrokenInvariant> {
         let mut taken = vec![false; space.owner.len()];
         let mut take = |first: Lpn, units: u32, what: &str| {
-            for cell in (first - space.base) as usize..(first - space.base + units) as usize {
-                hold(!taken[cell] && space.cells.is_taken(cell as u32), || {
+            for lpn in first.run(units) {
+                let cell = lpn - space.base;
+                let twice = std::mem::replace(&mut taken[cell as usize], true);
+                hold(!twice && space.cells.is_taken(cell), || {
                     format!("cell {cell} of {what} is free, or another's")
                 })?;
-                taken[cell] = true;
             }
             Ok(())
         };
         let mut live = 0;
-        for (pair, entry) in space.pairs.iter().enumerate().filter(|(_, it)| !it.is_none()) {
+        for (pair, entry) in space.pairs.iter().enumerate().filter(|(_, it)| !it.is_vacant()) {
             let run = space.run_of(*entry);
             live += run.units;
             take(run.first, run.units, &format!("pair {pair}"))?;
@@ -52,13 +53,13 @@ impl Pairs {
             take(run.first, run.units, "a pair that is gone")?;
         }
         let doomed: u32 = space.doomed.iter().map(|run| run.units).sum();
-        hold(live + doomed == space.cells.taken(), || {
-            format!("{live} and {doomed} cells are taken, {} are counted", space.cells.taken())
+        let counted = space.cells.taken();
+        hold(live + doomed + space.leaving == counted, || {
+            format!("{live}, {doomed} and {} cells are taken, not {counted}", space.leaving)
         })?;
         hold(live == space.live, || format!("{live} cells are live, {} are counted", space.live))?;
-        let there = space.pairs.iter().filter(|entry| !entry.is_none());
+        let there = space.pairs.iter().filter(|entry| !entry.is_vacant());
         let keys = there.map(|entry| (entry.token, entry.place()));
-        space.index.check(keys).map_err(BrokenInvariant)?;
-        Ok(taken)
+        space.index.check(keys).map_err(BrokenInvariant)
     }
 }

@@ -7,11 +7,13 @@
 //! counted by more bits of their token than any page is told apart by.
 
 use super::index::{Place, Probes};
+use crate::kernel::bytes::StateError;
+use crate::kernel::bytes::{Reader, Writer};
 use crate::observe::account::StateHash;
-use crate::state::{Reader, StateError, Writer};
 
-/// Keys for which there is one counter, on average, when there are as many as can be.
-const KEYS_PER_COUNTER: u64 = 16;
+/// Keys for which there is one counter, on average, when there are as many as can be: an eighth of
+/// a page, so that pages can be told apart, but no more than this.
+const KEYS_PER_COUNTER_MAX: u32 = 16;
 /// Most bits of a token that pages are told apart by.
 const BITS_MAX: u32 = 28;
 
@@ -35,7 +37,8 @@ pub(crate) struct DynamicHash {
 
 impl DynamicHash {
     pub(crate) fn new(keys_max: u64, entries: u32) -> DynamicHash {
-        let counters = keys_max.div_ceil(KEYS_PER_COUNTER).max(1);
+        let keys_per_counter = (entries / 8).clamp(1, KEYS_PER_COUNTER_MAX);
+        let counters = keys_max.div_ceil(keys_per_counter.into()).max(1);
         let bits = counters.next_power_of_two().trailing_zeros().clamp(1, BITS_MAX);
         let mut index = DynamicHash {
             entries,
@@ -222,7 +225,7 @@ impl DynamicHash {
 mod tests {
     use super::*;
     use proptest::prelude::*;
-    use std::collections::HashMap;
+    use std::collections::BTreeMap;
 
     fn token(key: u64) -> u64 {
         crate::keys::token(&key.to_le_bytes())
@@ -237,7 +240,7 @@ mod tests {
             steps in prop::collection::vec((0u64..3000, any::<bool>()), 0..4000),
         ) {
             let mut index = DynamicHash::new(4096, entries);
-            let mut keys: HashMap<u64, u32> = HashMap::new();
+            let mut keys: BTreeMap<u64, u32> = BTreeMap::new();
             for (key, gone) in steps {
                 let mut probes = Probes::default();
                 let before = index.page_of(token(key));

@@ -2,8 +2,9 @@
 //! are looked at one after the other.
 
 use super::index::{Place, Probes};
+use crate::kernel::bytes::StateError;
+use crate::kernel::bytes::{Reader, Writer};
 use crate::observe::account::StateHash;
-use crate::state::{Reader, StateError, Writer};
 use std::collections::BTreeMap;
 
 pub(crate) struct Hash {

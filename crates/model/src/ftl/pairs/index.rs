@@ -5,8 +5,9 @@
 use super::dynamic_hash::DynamicHash;
 use super::hash::Hash;
 use crate::config::{KeyIndex, KeyIndexKind};
+use crate::kernel::bytes::StateError;
+use crate::kernel::bytes::{Reader, Writer};
 use crate::observe::account::StateHash;
-use crate::state::{Reader, StateError, Writer};
 
 /// Pages that a command has to know, in order, and those of them that it changes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -41,7 +41,7 @@ pub(crate) struct Cell {
 impl Cell {
     pub(crate) const NONE: Cell = Cell { first: Lpn(0), units: 0 };
 
-    pub(crate) fn is_none(self) -> bool {
+    pub(crate) fn is_nowhere(self) -> bool {
         self.units == 0
     }
 
@@ -67,7 +67,7 @@ impl Entry {
         Entry { token, first, units_and_place: units | u32::from(place) << 24 }
     }
 
-    fn is_none(self) -> bool {
+    fn is_vacant(self) -> bool {
         self.first == NOWHERE
     }
 
@@ -90,8 +90,9 @@ struct Space {
     base: Lpn,
     /// Most cells that pairs may have.
     capacity: u32,
-    /// Cells of the pairs that there are.
+    /// Cells of the pairs that there are, and those that commands will drop.
     live: u32,
+    leaving: u32,
     cells: Cells,
     pairs: Vec<Entry>,
     /// The pair that has, or had last, each cell; plus one.
@@ -146,6 +147,7 @@ impl Pairs {
                 base: space.base,
                 capacity: pairs.capacity,
                 live: 0,
+                leaving: 0,
                 cells: Cells::new(pairs.cells),
                 pairs: vec![],
                 owner: vec![0; pairs.cells as usize],
@@ -202,22 +204,31 @@ impl Pairs {
     pub(crate) fn page_of_cell(&self, cell: Lpn) -> Option<Mvpn> {
         let space = self.space_of(cell)?;
         let owner = space.owner[(cell - space.base) as usize].checked_sub(1)?;
-        let entry = space.pairs.get(owner as usize).filter(|entry| !entry.is_none())?;
+        let entry = space.pairs.get(owner as usize).filter(|entry| !entry.is_vacant())?;
         let within = (cell - space.base).wrapping_sub(entry.first);
         (within < entry.units())
             .then(|| space.index_base + space.index.page_of(entry.token, entry.place()))
     }
 
-    /// The power is gone, or everything stops: nobody is at work on anything. Returns the runs that
-    /// were to go then.
+    /// The power is gone, or everything stops: nobody is at work on anything. Returns the cells
+    /// that no pair has any more.
     pub(crate) fn stop(&mut self, power_cut: bool) -> Vec<Cell> {
-        let mut doomed = vec![];
+        let mut left = vec![];
         for space in self.spaces.iter_mut().flatten() {
             space.holds.fill(0);
-            doomed.append(&mut space.doomed);
+            space.doomed.clear();
+            space.leaving = 0;
+            let mut kept = vec![false; space.owner.len()];
+            for entry in space.pairs.iter().filter(|entry| !entry.is_vacant()) {
+                let first = entry.first as usize;
+                kept[first..first + entry.units() as usize].fill(true);
+            }
+            let taken = |cell: &u32| space.cells.is_taken(*cell) && !kept[*cell as usize];
+            let cells = (0..space.cells_count()).filter(taken);
+            left.extend(cells.map(|cell| Cell { first: space.base + cell, units: 1 }));
         }
         self.pages.stop(power_cut);
-        doomed
+        left
     }
 
     /// Index pages that are being loaded or written.
@@ -232,7 +243,7 @@ impl Space {
     }
 
     fn run_of(&self, entry: Entry) -> Cell {
-        match entry.is_none() {
+        match entry.is_vacant() {
             true => Cell::NONE,
             false => Cell { first: self.base + entry.first, units: entry.units() },
         }

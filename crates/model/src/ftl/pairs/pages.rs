@@ -12,9 +12,10 @@ use crate::ftl::mapping::cmt::Cmt;
 use crate::ftl::mapping::table::Content;
 use crate::ftl::token::Token;
 use crate::ftl::unit::WriteUnit;
+use crate::kernel::bytes::StateError;
+use crate::kernel::bytes::{Reader, Writer};
 use crate::number::{CommandIndex, Lpn, Mvpn, WriteIndex};
 use crate::observe::blame::MAPPING_TABLE;
-use crate::state::{Reader, StateError, Writer};
 use hashbrown::HashMap;
 use rustc_hash::FxBuildHasher;
 

@@ -1,9 +1,10 @@
 //! Pairs and their index as bytes, saved and restored.
 
 use super::{Cell, Entry, Pairs};
+use crate::kernel::bytes::StateError;
+use crate::kernel::bytes::{Reader, Writer};
 use crate::keys::PairId;
 use crate::observe::account::StateHash;
-use crate::state::{Reader, StateError, Writer};
 
 impl Pairs {
     /// Adds which pairs there are and where.
@@ -57,7 +58,7 @@ impl Pairs {
                 let token = u64::from(low[pair]) | u64::from(high[pair]) << 32;
                 let (first, units_and_place) = (first[pair], units[pair]);
                 let entry = Entry { token, first, units_and_place };
-                if entry.is_none() {
+                if entry.is_vacant() {
                     continue;
                 }
                 if entry.units() == 0 || !space.cells.take_at(first, entry.units()) {
@@ -72,7 +73,7 @@ impl Pairs {
             }
             let cursor = u32::try_from(cursor).ok().filter(|&at| at as usize <= space.owner.len());
             space.cells.seek(cursor.ok_or_else(|| damaged("where cells are searched"))?);
-            let there = space.pairs.iter().filter(|entry| !entry.is_none());
+            let there = space.pairs.iter().filter(|entry| !entry.is_vacant());
             space.index.restore(input, there.map(|entry| (entry.token, entry.place())))?;
             pages = space.index_base.0 + space.pages_max;
         }
@@ -83,7 +84,7 @@ impl Pairs {
     pub(crate) fn runs(&self, namespace: usize) -> impl Iterator<Item = (PairId, Cell)> {
         let space = self.spaces.get(namespace).and_then(Option::as_ref);
         space.into_iter().flat_map(|space| {
-            let there = space.pairs.iter().enumerate().filter(|(_, entry)| !entry.is_none());
+            let there = space.pairs.iter().enumerate().filter(|(_, entry)| !entry.is_vacant());
             there.map(|(pair, &entry)| (PairId(pair as u32), space.run_of(entry)))
         })
     }

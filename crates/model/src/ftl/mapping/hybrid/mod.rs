@@ -19,9 +19,10 @@ mod settled;
 
 use crate::config::Config;
 use crate::ftl::space::{NamespaceSpace, Shape};
+use crate::kernel::bytes::StateError;
+use crate::kernel::bytes::{Reader, Writer};
 use crate::number::{Block, Lpn, Plane, Ppn, WriteIndex};
 use crate::observe::account::StateHash;
-use crate::state::{Reader, StateError, Writer};
 use std::collections::VecDeque;
 
 /// Which blocks are what.
