@@ -9,6 +9,8 @@ use crate::io::{NamespaceId, Tag};
 pub enum KeyOperation {
     /// Stores a value under a key.
     Store,
+    /// The same, if the key exists, or if it does not: whether it does has to be known before.
+    StoreIf,
     /// Returns the value of a key.
     Retrieve,
     /// Removes a key and its value.

@@ -435,6 +435,18 @@ impl Config {
         if let KeyIndexKind::Hash { pages } = kv.index.kind {
             within("key_value.index.pages", pages.into(), 1..=1 << 30)?;
         }
+        if matches!(kv.index.kind, KeyIndexKind::Lsm { .. }) && kv.index.signature_bits > 0 {
+            let problem = "runs are in the order of their keys, and hold whole keys";
+            return fail("key_value.index.signature_bits", problem);
+        }
+        if let KeyIndexKind::Lsm { memtable_bytes, fanout, pinned_levels } = kv.index.kind {
+            let entry = u64::from(kv.index.entry_bytes);
+            within("key_value.index.memtable_bytes", memtable_bytes, entry..=1 << 36)?;
+            within("key_value.index.fanout", fanout.into(), 2..=64)?;
+            within("key_value.index.pinned_levels", pinned_levels.into(), 0..=32)?;
+        }
+        within("key_value.index.filter_bits", kv.index.filter_bits.into(), 0..=64)?;
+        within("key_value.index.signature_bits", kv.index.signature_bits.into(), 0..=64)?;
         if kv.index.keys_max == Some(0) {
             return fail("key_value.index.keys_max", "0 keys are none");
         }
@@ -456,12 +468,25 @@ impl Config {
     /// Whether only a part of an index of keys is in DRAM.
     fn has_index_on_flash(&self) -> bool {
         let pairs = self.namespaces.iter().any(|it| it.kind == NamespaceKind::Pairs);
-        pairs && self.key_value.as_ref().is_some_and(|kv| kv.index.dram_bytes.is_some())
+        pairs
+            && self.key_value.as_ref().is_some_and(|kv| {
+                let lsm = matches!(kv.index.kind, KeyIndexKind::Lsm { .. });
+                kv.index.dram_bytes.is_some() || lsm
+            })
+    }
+
+    /// Translation pages of a block namespace: numbered, and on flash.
+    fn tables_of_blocks(&self, units: u64, entries_per_page: u32) -> (u64, u64) {
+        let tables = match self.mapping.table {
+            MappingTable::Ideal => 0,
+            MappingTable::Cached(_) => units.div_ceil(u64::from(entries_per_page)),
+        };
+        (tables, tables)
     }
 
     /// What a namespace of pairs with a capacity of `units` has room for, and how many pages its
     /// index has at most.
-    fn room_for_pairs(&self, units: u64) -> Result<(PairRoom, u64), ConfigError> {
+    fn room_for_pairs(&self, units: u64) -> Result<(PairRoom, (u64, u64)), ConfigError> {
         let Some(kv) = &self.key_value else {
             return fail("key_value", "a namespace of pairs needs to know how pairs are kept");
         };
@@ -481,7 +506,7 @@ impl Config {
         let entries = self.geometry.page_bytes.max(self.mapping.unit_bytes) / kv.index.entry_bytes;
         let keys = kv.index.keys_max.unwrap_or(u64::MAX).min(units);
         let pages = Index::pages_max(&kv.index, keys, entries);
-        if cells + pages > UNITS_MAX {
+        if cells + pages.0 > UNITS_MAX {
             return fail("namespaces", "the namespaces are larger than the drive");
         }
         Ok((PairRoom { capacity: units as u32, cells: cells as u32, keys }, pages))
@@ -675,12 +700,12 @@ impl Config {
                 NamespaceKind::Blocks => None,
                 NamespaceKind::Pairs => Some(self.room_for_pairs(units)?),
             };
-            let tables = match (&pairs, self.mapping.table) {
-                (Some((_, index)), _) => *index,
-                (None, MappingTable::Ideal) => 0,
-                (None, MappingTable::Cached(_)) => units.div_ceil(u64::from(entries_per_page)),
+            // Translation pages that are numbered, and that are on flash.
+            let (tables, tables_on_flash) = match &pairs {
+                Some((_, index)) => *index,
+                None => self.tables_of_blocks(units, entries_per_page),
             };
-            let table_stripe = tables.div_ceil(planes.len() as u64);
+            let table_stripe = tables_on_flash.div_ceil(planes.len() as u64);
             let mut offsets = Vec::new();
             for &plane in &planes {
                 let load = &mut load[plane];

@@ -117,6 +117,12 @@ pub struct KeyIndex {
     pub entry_bytes: u32,
     /// Most keys of the drive; `None`: as many as there are mapping units.
     pub keys_max: Option<u64>,
+    /// Bits for each key of filters in DRAM that say which keys are not in a page (hash) or run
+    /// (LSM); 0: none.
+    pub filter_bits: u32,
+    /// Bits that entries hold of a hash of the key, in place of the key: the pairs of all that are
+    /// alike in a page are read to find the one. 0: entries hold whole keys.
+    pub signature_bits: u32,
 }
 
 /// How an index of keys is organised.
@@ -129,5 +135,15 @@ pub enum KeyIndexKind {
     Hash {
         /// Pages without overflow.
         pages: u32,
+    },
+    /// A log-structured merge tree (O'Neil et al., 1996), as in PinK (Im et al., ATC 2020).
+    Lsm {
+        /// Bytes of the table in DRAM that takes new entries.
+        memtable_bytes: u64,
+        /// Runs of the first level that are merged into the next, and how many times larger each
+        /// level is than the one before; 2 to 64.
+        fanout: u32,
+        /// Levels, from the first, whose pages stay in DRAM, beside `dram_bytes`.
+        pinned_levels: u32,
     },
 }

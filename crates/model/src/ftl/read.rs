@@ -8,6 +8,7 @@ use crate::drive::Drive;
 use crate::flash::queues::CLASS_HOST;
 use crate::flash::work::{Extent, Work, WorkKind};
 use crate::io::Status;
+use crate::kernel::event::Event;
 use crate::number::{CommandIndex, Lpn, Ppn, WorkIndex, WriteIndex};
 use crate::observe::blame::{GARBAGE_COLLECTION, HolderIndex, MAPPING_TABLE};
 use crate::observe::stats::Resource;
@@ -128,6 +129,10 @@ impl Drive {
                     stages.add(Stage::FlashTransfer, now.since(transfer));
                 });
             }
+            Token::Compare { command } => {
+                self.flash.give_back(work);
+                self.kernel.events.push(self.kernel.now, Event::KeyStep { command });
+            }
             Token::Rest { unit } => {
                 self.flash.give_back(work);
                 self.merged(unit);
@@ -177,7 +182,10 @@ impl Drive {
             // The collection ends here: the block stays as it is.
             Token::Collect { .. } | Token::Erase { .. } => self.flash.give_back(work),
             // Translation pages are rebuilt from what the blocks say of themselves.
-            Token::Rest { .. } | Token::Load { .. } | Token::Update { .. } => self.read_done(work),
+            Token::Rest { .. }
+            | Token::Load { .. }
+            | Token::Update { .. }
+            | Token::Compare { .. } => self.read_done(work),
         }
     }
 

@@ -7,6 +7,8 @@ use crate::number::{Block, CommandIndex, Mvpn, Plane, WriteIndex};
 pub(crate) enum Token {
     /// Data of a host's read.
     Read { command: CommandIndex },
+    /// A pair whose key is compared with that of a key-value command.
+    Compare { command: CommandIndex },
     /// The rest of a write unit that was overwritten in part.
     Rest { unit: WriteIndex },
     /// A page that the collection of a plane moves.

@@ -39,6 +39,10 @@ enum Step {
     Ask,
     /// A manager is at work on it.
     Handled,
+    /// It looks at pages of the index.
+    LookUp,
+    /// It waits until the index has caught up.
+    Stalled,
 }
 
 /// What it does once the index has been looked at.
@@ -215,7 +219,7 @@ impl Drive {
         let key = self.host.keys.commands.insert_any();
         self.host.keys.commands[key].begin(request);
         let sectors = match request.operation {
-            KeyOperation::Store => request.bytes.div_ceil(512),
+            KeyOperation::Store | KeyOperation::StoreIf => request.bytes.div_ceil(512),
             _ => 0,
         };
         let (tag, namespace) = (request.tag, request.namespace);
@@ -239,7 +243,8 @@ impl Drive {
         let request = self.key(command).request;
         let c = &self.host.commands[command];
         let (linked, flow) = (c.linked, c.flow);
-        let with_value = linked && request.operation == KeyOperation::Store && request.bytes > 0;
+        let stores = matches!(request.operation, KeyOperation::Store | KeyOperation::StoreIf);
+        let with_value = linked && stores && request.bytes > 0;
         let is_ours = |pairs: &crate::ftl::pairs::Pairs| {
             pairs.has((request.namespace.0 as usize).wrapping_sub(1))
         };
@@ -301,6 +306,8 @@ impl Drive {
                     false => self.manage(command),
                 }
             }
+            Step::LookUp => self.look_up(command),
+            Step::Stalled => self.found(command),
             _ => self.handled(command),
         }
     }
@@ -377,13 +384,13 @@ impl Drive {
         }
         let existed = self.key(command).change.existed;
         let moved = match request.operation {
-            KeyOperation::Store => request.bytes,
+            KeyOperation::Store | KeyOperation::StoreIf => request.bytes,
             _ => self.key(command).bytes_out,
         };
         let times = &self.host.keys.times;
         let time = match request.operation {
-            KeyOperation::Store if existed => &times.update,
-            KeyOperation::Store => &times.store,
+            KeyOperation::Store | KeyOperation::StoreIf if existed => &times.update,
+            KeyOperation::Store | KeyOperation::StoreIf => &times.store,
             KeyOperation::Retrieve => &times.retrieve,
             KeyOperation::Delete => &times.delete,
             KeyOperation::Exist => &times.exist,
@@ -392,6 +399,8 @@ impl Drive {
         let span = self.host.keys.managers.time(time, moved);
         self.key(command).step = Step::Handled;
         self.kernel.observe.count().manager_busy += span;
+        let namespace = self.key(command).namespace();
+        self.index_works(namespace);
         if span.is_zero() {
             self.handled(command);
         } else {
@@ -413,25 +422,24 @@ impl Drive {
         let protected = self.ftl.is_write_protected();
         let pairs = self.ftl.pairs_mut()?;
         let (change, task, bytes_out) = match (request.operation, decision) {
-            (KeyOperation::Store, Decision::Pair { .. }) if protected => {
+            (KeyOperation::Store | KeyOperation::StoreIf, Decision::Pair { .. }) if protected => {
                 return Some(Err(Status::WriteProtected));
             }
-            (KeyOperation::Store, Decision::Pair { pair, .. }) => {
-                let (token, key_bytes) = (request.token, u32::from(request.key_bytes));
-                match pairs.store(namespace, pair, token, key_bytes, request.bytes) {
+            (KeyOperation::Store | KeyOperation::StoreIf, Decision::Pair { pair, .. }) => {
+                match pairs.store(namespace, pair, request) {
                     Some(change) => (change, Task::Write, 0),
                     None => return Some(Err(Status::CapacityExceeded)),
                 }
             }
-            (KeyOperation::Store, Decision::Refused { pair }) => {
-                let found = pairs.find(namespace, pair)?;
+            (KeyOperation::Store | KeyOperation::StoreIf, Decision::Refused { pair }) => {
+                let found = pairs.find(namespace, pair, false)?;
                 (Change { run: Cell::NONE, ..found }, Task::Answer, 0)
             }
             (KeyOperation::Retrieve, Decision::Pair { pair, bytes }) => {
-                (pairs.find(namespace, pair)?, Task::Read, bytes.min(request.bytes))
+                (pairs.find(namespace, pair, true)?, Task::Read, bytes.min(request.bytes))
             }
             (KeyOperation::Exist, Decision::Pair { pair, .. }) => {
-                let found = pairs.find(namespace, pair)?;
+                let found = pairs.find(namespace, pair, false)?;
                 (Change { run: Cell::NONE, ..found }, Task::Answer, 0)
             }
             (KeyOperation::Delete, Decision::Pair { pair, .. }) => {
@@ -461,6 +469,7 @@ impl Drive {
         c.end_stage(Stage::Firmware, now);
         let flow = c.flow;
         self.manager_ends(flow);
+        self.key(command).step = Step::LookUp;
         self.look_up(command);
     }
 
@@ -476,7 +485,7 @@ impl Drive {
     }
 
     /// Looks at the pages of the index that say where the key is, from the next on.
-    pub(crate) fn look_up(&mut self, command: CommandIndex) {
+    fn look_up(&mut self, command: CommandIndex) {
         let namespace = self.key(command).namespace();
         let mut at = self.key(command).at;
         let probes = std::mem::take(&mut self.key(command).probes);
@@ -490,6 +499,12 @@ impl Drive {
 
     /// The index has been looked at: what the command is for.
     fn found(&mut self, command: CommandIndex) {
+        let writes = matches!(self.key(command).task, Task::Write | Task::Remove);
+        let namespace = self.key(command).namespace();
+        if writes && self.waits_for_index(namespace, command) {
+            self.key(command).step = Step::Stalled;
+            return;
+        }
         let now = self.kernel.now;
         let c = &mut self.host.commands[command];
         let (flow, waited) = (c.flow, now.since(c.mark));
@@ -499,7 +514,6 @@ impl Drive {
             blame.add(flow, Resource::Mapping, MAPPING_TABLE, waited);
         }
         let KeyCommand { change, task, .. } = *self.key(command);
-        let namespace = self.key(command).namespace();
         if task == Task::Read || task == Task::Write {
             let c = &mut self.host.commands[command];
             c.first_unit = change.run.first;

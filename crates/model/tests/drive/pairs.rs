@@ -23,6 +23,8 @@ fn config(change: impl FnOnce(&mut Config)) -> Config {
                 dram_bytes: None,
                 entry_bytes: 16,
                 keys_max: None,
+                filter_bits: 0,
+                signature_bits: 0,
             },
             header_bytes: 16,
             key_max: 16,
@@ -270,7 +272,7 @@ fn an_index_that_does_not_fit_costs_a_read_for_each_miss() {
             key_value(c).index.kind = kind;
             key_value(c).index.entry_bytes = match kind {
                 KeyIndexKind::DynamicHash => 128,
-                KeyIndexKind::Hash { .. } => 32,
+                _ => 32,
             };
             key_value(c).index.dram_bytes = Some(8 * 8192);
             key_value(c).times = KeyTimes::all(Span::ZERO);
@@ -278,7 +280,7 @@ fn an_index_that_does_not_fit_costs_a_read_for_each_miss() {
         let mut host = Host::new(config, QueueKind::Memory);
         let keys = match kind {
             KeyIndexKind::DynamicHash => 8 * 32 * share,
-            KeyIndexKind::Hash { .. } => 2500,
+            _ => 2500,
         };
         host.fill(0..keys, 4000);
         let counts = host.drive.pair_counts(NAMESPACE).expect("pairs");
@@ -377,7 +379,10 @@ fn pairs_of_one_unit_amplify_writes_as_blocks_do() {
 fn any_config() -> impl Strategy<Value = Config> {
     let kinds = prop_oneof![
         Just(KeyIndexKind::DynamicHash),
-        (1u32..20).prop_map(|pages| KeyIndexKind::Hash { pages })
+        (1u32..20).prop_map(|pages| KeyIndexKind::Hash { pages }),
+        (4u64..400, 2u32..5, 0u32..3).prop_map(|(entries, fanout, pinned_levels)| {
+            KeyIndexKind::Lsm { memtable_bytes: entries * 256, fanout, pinned_levels }
+        })
     ];
     (
         kinds,
@@ -387,26 +392,33 @@ fn any_config() -> impl Strategy<Value = Config> {
         prop::sample::select(vec![1024u32, 4096, 8192]),
         1u32..5,
         any::<bool>(),
+        (prop::sample::select(vec![0u32, 4]), prop::sample::select(vec![0u32, 6])),
     )
-        .prop_map(|(kind, dram, entry, cache, unit, managers, least_loaded)| {
-            config(|c| {
-                c.geometry.channels = 1;
-                c.geometry.blocks_per_plane = 20;
-                c.mapping.unit_bytes = unit;
-                c.over_provisioning = 0.65;
-                if least_loaded {
-                    c.placement = Placement::LeastLoaded;
-                }
-                c.cache =
-                    cache.map(|pages| DataCache { bytes: pages * 8192, ..crate::support::cache() });
-                let kv = key_value(c);
-                kv.index.kind = kind;
-                kv.index.dram_bytes = dram.map(|pages| pages * 8192);
-                kv.index.entry_bytes = entry;
-                kv.managers = managers;
-                kv.value_max = 20_000;
-            })
-        })
+        .prop_map(
+            |(kind, dram, entry, cache, unit, managers, least_loaded, (filter, signature))| {
+                config(|c| {
+                    c.geometry.channels = 1;
+                    c.geometry.blocks_per_plane = 20;
+                    c.mapping.unit_bytes = unit;
+                    c.over_provisioning = 0.65;
+                    if least_loaded {
+                        c.placement = Placement::LeastLoaded;
+                    }
+                    c.cache = cache
+                        .map(|pages| DataCache { bytes: pages * 8192, ..crate::support::cache() });
+                    let kv = key_value(c);
+                    kv.index.kind = kind;
+                    kv.index.dram_bytes = dram.map(|pages| pages * 8192);
+                    kv.index.entry_bytes = entry;
+                    kv.index.filter_bits = filter;
+                    if !matches!(kind, KeyIndexKind::Lsm { .. }) {
+                        kv.index.signature_bits = signature;
+                    }
+                    kv.managers = managers;
+                    kv.value_max = 20_000;
+                })
+            },
+        )
 }
 
 proptest! {
@@ -476,8 +488,15 @@ fn churn(host: &mut Host, random: &mut Random, steps: usize, keys: u64, depth: u
     }
 }
 
-fn churned() -> Config {
+const KINDS: [KeyIndexKind; 3] = [
+    KeyIndexKind::DynamicHash,
+    KeyIndexKind::Hash { pages: 40 },
+    KeyIndexKind::Lsm { memtable_bytes: 50 * 256, fanout: 4, pinned_levels: 1 },
+];
+
+fn churned(kind: KeyIndexKind) -> Config {
     config(|c| {
+        key_value(c).index.kind = kind;
         c.geometry.channels = 1;
         c.geometry.blocks_per_plane = 40;
         c.over_provisioning = 0.3;
@@ -489,23 +508,20 @@ fn churned() -> Config {
 
 #[test]
 fn collections_look_up_what_they_move() {
-    let mut host = Host::new(churned(), QueueKind::Memory);
-    let mut random = Random(5);
-    churn(&mut host, &mut random, 15_000, 1700, 16);
-    let done = host.run();
-    assert!(done.iter().all(|done| done.status == Status::Success));
-    let counters = host.drive.counters();
-    assert!(counters.gc_units_moved > 500, "{counters:?}");
-    assert!(counters.mapping_reads > 100 && counters.mapping_programs > 100, "{counters:?}");
-    host.drive.check_quiet().expect("nothing left");
-    // The same with all of the index in DRAM neither reads nor writes any of it.
-    let all = Config {
-        key_value: churned().key_value.map(|mut kv| {
-            kv.index.dram_bytes = None;
-            kv
-        }),
-        ..churned()
-    };
+    for kind in KINDS {
+        let mut host = Host::new(churned(kind), QueueKind::Memory);
+        let mut random = Random(5);
+        churn(&mut host, &mut random, 15_000, 1700, 16);
+        let done = host.run();
+        assert!(done.iter().all(|done| done.status == Status::Success));
+        let counters = host.drive.counters();
+        assert!(counters.gc_units_moved > 500, "{counters:?}");
+        assert!(counters.mapping_reads > 100 && counters.mapping_programs > 100, "{counters:?}");
+        host.drive.check_quiet().expect("nothing left");
+    }
+    // With all of the index in DRAM nothing of it is read or written.
+    let mut all = churned(KeyIndexKind::DynamicHash);
+    key_value(&mut all).index.dram_bytes = None;
     let mut host = Host::new(all, QueueKind::Memory);
     churn(&mut host, &mut Random(5), 15_000, 1700, 16);
     host.run();
@@ -515,9 +531,74 @@ fn collections_look_up_what_they_move() {
 }
 
 #[test]
+fn a_tree_of_runs_reads_a_page_a_run_unless_a_filter_or_a_pin_says_better() {
+    let reads = |pinned_levels, filter_bits, found: bool| {
+        let config = config(|c| {
+            let kv = key_value(c);
+            kv.index.kind = KeyIndexKind::Lsm { memtable_bytes: 64 * 64, fanout: 4, pinned_levels };
+            (kv.index.entry_bytes, kv.index.dram_bytes) = (64, Some(8192));
+            kv.index.filter_bits = filter_bits;
+        });
+        let mut host = Host::new(config, QueueKind::Memory);
+        host.fill(0..1000, 1000);
+        // Three more runs of level 0, of other keys.
+        for key in 1000..1000 + 3 * 64 {
+            host.one(KeyOperation::Store, key, 1000);
+        }
+        assert_eq!(host.drive.counters().mapping_programs, 3);
+        let before = host.drive.counters().flash_reads;
+        let keys = if found { 0..1000 } else { 2000..3000 };
+        for key in keys {
+            host.one(KeyOperation::Exist, key, 0);
+        }
+        (host.drive.counters().flash_reads - before) as f64 / 1000.0
+    };
+    // A page of 128 entries in each of four runs; one page is in DRAM.
+    for found in [true, false] {
+        let all = reads(0, 0, found);
+        assert!((3.6..=4.0).contains(&all), "{all}");
+        let pinned = reads(1, 0, found);
+        assert!((0.8..=1.0).contains(&pinned), "{pinned}");
+    }
+    let (found, missed) = (reads(0, 10, true), reads(0, 10, false));
+    assert!((0.85..=1.05).contains(&found) && missed < 0.06, "{found} {missed}");
+}
+
+#[test]
+fn signatures_that_are_alike_cost_reads() {
+    let reads = |signature_bits, operation, found: bool| {
+        let config = config(|c| {
+            key_value(c).index.signature_bits = signature_bits;
+            key_value(c).index.entry_bytes = 16;
+        });
+        let mut host = Host::new(config, QueueKind::Memory);
+        host.fill(0..3000, 1000);
+        let per_page =
+            3000.0 / host.drive.pair_counts(NAMESPACE).expect("pairs").index_pages as f64;
+        for key in if found { 0..3000 } else { 3000..6000 } {
+            host.one(operation, key, 100);
+        }
+        (host.drive.counters().flash_reads as f64 / 3000.0, per_page)
+    };
+    assert_eq!(reads(0, KeyOperation::Exist, true).0, 0.0);
+    // The pair is read to compare its key; with 64 bits hardly another.
+    assert_eq!(reads(64, KeyOperation::Exist, true).0, 1.0);
+    assert_eq!(reads(64, KeyOperation::Retrieve, true).0, 1.0);
+    assert_eq!(reads(64, KeyOperation::Exist, false).0, 0.0);
+    for (operation, found) in [(KeyOperation::Exist, false), (KeyOperation::Retrieve, true)] {
+        let (reads, per_page) = reads(8, operation, found);
+        let alike = per_page / 256.0;
+        let expected = if found { 1.0 + alike / 2.0 } else { alike };
+        assert!((reads / expected - 1.0).abs() < 0.06, "{reads}, not {expected}");
+    }
+}
+
+#[test]
 fn a_power_cut_loses_whole_pairs() {
-    for protected in [None, Some(false), Some(true)] {
-        let mut config = churned();
+    for (protected, kind) in
+        [None, Some(false), Some(true)].into_iter().zip(KINDS.into_iter().rev())
+    {
+        let mut config = churned(kind);
         config.cache = protected.map(|protected| DataCache {
             bytes: 64 << 10,
             power_loss_protection: protected,
@@ -555,7 +636,11 @@ fn a_power_cut_loses_whole_pairs() {
 
 #[test]
 fn a_saved_drive_goes_on_as_the_first() {
-    let config = churned();
+    KINDS.into_iter().for_each(saves_and_goes_on);
+}
+
+fn saves_and_goes_on(kind: KeyIndexKind) {
+    let config = churned(kind);
     let mut first = Host::new(config.clone(), QueueKind::Memory);
     churn(&mut first, &mut Random(1), 3000, 250, 16);
     first.run();
@@ -607,7 +692,11 @@ fn a_saved_drive_goes_on_as_the_first() {
 
 #[test]
 fn formatting_removes_all_pairs() {
-    let mut host = Host::new(churned(), QueueKind::Memory);
+    KINDS.into_iter().for_each(formats);
+}
+
+fn formats(kind: KeyIndexKind) {
+    let mut host = Host::new(churned(kind), QueueKind::Memory);
     churn(&mut host, &mut Random(1), 2000, 250, 16);
     host.run();
     host.drive.control(host.drive.now(), Control::Format(NAMESPACE)).expect("a control");

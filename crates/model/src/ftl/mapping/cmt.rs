@@ -277,6 +277,19 @@ impl Cmt {
         entries.map(|(_, entry)| (entry.key, entry.translation_page, entry.dirty)).collect()
     }
 
+    /// Forgets a whole translation page, whatever is known of it (granularity page).
+    pub(crate) fn forget_page(&mut self, translation_page: Mvpn) {
+        if self.granularity == CmtGranularity::Page
+            && let Some(at) = self.index.remove(translation_page.0)
+        {
+            if self.entries[at as usize].dirty {
+                self.set_clean(at, translation_page);
+            }
+            self.used.remove(&mut self.entries, at);
+            self.free.push(at);
+        }
+    }
+
     /// Forgets everything.
     pub(crate) fn clear(&mut self) {
         *self = Cmt::new(self.granularity, self.capacity);

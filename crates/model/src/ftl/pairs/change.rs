@@ -1,15 +1,16 @@
 //! What commands make of the set of pairs, at the instant of their decision; and when the cells of
 //! pairs that are gone are free again.
 
+use super::compare::Own;
 use super::{Cell, Change, Entry, Pairs, Probes, Space};
 use crate::drive::Drive;
 use crate::io::NamespaceId;
-use crate::keys::{PairCounts, PairId};
+use crate::keys::{KeyOperation, KeyRequest, PairCounts, PairId};
 
 impl Pairs {
-    /// A Retrieve, Exist or Delete that finds its pair, or a Store that is refused: which pages it
-    /// takes to find it.
-    pub(crate) fn find(&mut self, namespace: usize, pair: PairId) -> Option<Change> {
+    /// A Retrieve, which reads it, or an Exist that finds its pair, or a Store that is refused:
+    /// which pages it takes to find it.
+    pub(crate) fn find(&mut self, namespace: usize, pair: PairId, reads: bool) -> Option<Change> {
         self.probes.clear();
         let (probes, space) = (&mut self.probes, self.spaces.get_mut(namespace)?.as_mut()?);
         let entry = space.entry(pair);
@@ -17,6 +18,7 @@ impl Pairs {
             return None;
         }
         space.index.find(entry.token, Some(entry.place()), probes);
+        space.compare(entry.token, Some(space.own(entry, reads)), probes);
         Some(Change { run: space.run_of(entry), old: Cell::NONE, existed: true })
     }
 
@@ -25,6 +27,7 @@ impl Pairs {
         self.probes.clear();
         let (probes, space) = (&mut self.probes, self.spaces.get_mut(namespace)?.as_mut()?);
         space.index.find(token, None, probes);
+        space.compare(token, None, probes);
         Some(())
     }
 
@@ -34,12 +37,12 @@ impl Pairs {
         &mut self,
         namespace: usize,
         pair: PairId,
-        token: u64,
-        key_bytes: u32,
-        value_bytes: u32,
+        request: &KeyRequest,
     ) -> Option<Change> {
         self.probes.clear();
-        let units = self.config.units(self.unit_bytes, key_bytes, value_bytes);
+        let KeyRequest { token, key_bytes, bytes, .. } = *request;
+        let asks = request.operation == KeyOperation::StoreIf;
+        let units = self.config.units(self.unit_bytes, key_bytes.into(), bytes);
         let (probes, space) = (&mut self.probes, self.spaces.get_mut(namespace)?.as_mut()?);
         let before = space.entry(pair);
         let live = space.live - before.units();
@@ -47,15 +50,19 @@ impl Pairs {
             return None;
         }
         let first = space.cells.take(units)?;
-        let place = match before.is_vacant() {
-            false => {
-                space.index.find(before.token, Some(before.place()), probes);
-                let page = space.index.page_of(before.token, before.place());
-                probes.changed.push(page);
-                before.place()
+        let place = (!before.is_vacant()).then(|| before.place());
+        match asks {
+            true => space.index.find(token, place, probes),
+            false => space.index.find_to_store(token, place, probes),
+        }
+        let own = (!before.is_vacant()).then(|| space.own(before, false));
+        space.compare(token, own, probes);
+        let place = match place {
+            Some(place) => {
+                space.index.update(before.token, place, &mut probes.changed);
+                place
             }
-            true => {
-                space.index.find(token, None, probes);
+            None => {
                 let Some(place) = space.index.insert(token, probes) else {
                     space.cells.give_back(first, units);
                     return None;
@@ -81,6 +88,7 @@ impl Pairs {
             return None;
         }
         space.index.find(entry.token, Some(entry.place()), probes);
+        space.compare(entry.token, Some(space.own(entry, false)), probes);
         space.index.remove(entry.token, entry.place(), probes);
         space.live -= entry.units();
         space.leaving += entry.units();
@@ -155,6 +163,11 @@ impl Pairs {
 }
 
 impl Space {
+    /// A pair that is looked for; whether its value is read, and its key with it.
+    fn own(&self, entry: Entry, reads: bool) -> Own {
+        Own { place: entry.place(), cell: self.base + entry.first, read: reads }
+    }
+
     /// Writes down what a name stands for, and whose cells they are.
     pub(super) fn put(&mut self, pair: PairId, entry: Entry) {
         let at = pair.0 as usize;

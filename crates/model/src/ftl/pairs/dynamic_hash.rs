@@ -89,6 +89,10 @@ impl DynamicHash {
         self.directory[DynamicHash::first_bits(token, self.depth)]
     }
 
+    pub(crate) fn keys_of(&self, page: u32) -> u32 {
+        self.pages[page as usize].1
+    }
+
     pub(crate) fn insert(&mut self, token: u64, probes: &mut Probes) -> Option<Place> {
         let counter = DynamicHash::first_bits(token, self.bits);
         if self.keys >= self.keys_max || self.counts[counter] == u16::MAX {

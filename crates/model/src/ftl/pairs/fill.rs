@@ -4,8 +4,8 @@ use super::Pairs;
 use crate::drive::Drive;
 use crate::ftl::blocks::Stream;
 use crate::ftl::mapping::table::Content;
-use crate::io::NamespaceId;
-use crate::keys::PairToFill;
+use crate::io::{NamespaceId, Tag};
+use crate::keys::{KeyOperation, KeyRequest, PairToFill};
 use crate::number::{Lpn, Mvpn, Plane, Ppn};
 use crate::precondition::PreconditionError;
 use mynah_stamp::Time;
@@ -47,8 +47,15 @@ impl Drive {
     fn fill_pair(&mut self, namespace: usize, pair: PairToFill, filler: &mut Filler) -> bool {
         let Some(pairs) = &mut self.ftl.pairs else { return false };
         let PairToFill { pair, token, key_bytes, value_bytes } = pair;
-        let Some(change) = pairs.store(namespace, pair, token, key_bytes.into(), value_bytes)
-        else {
+        let request = KeyRequest {
+            tag: Tag(0),
+            operation: KeyOperation::Store,
+            namespace: NamespaceId(namespace as u32 + 1),
+            token,
+            key_bytes,
+            bytes: value_bytes,
+        };
+        let Some(change) = pairs.store(namespace, pair, &request) else {
             return false;
         };
         for lpn in change.run.first.upto(change.run.end()) {
@@ -83,17 +90,14 @@ impl Drive {
 
     /// Puts the pages of an index on flash, and as many as fit into DRAM.
     fn lay_index_down(&mut self, namespace: usize) {
-        let Some((first, count)) =
-            self.ftl.pairs.as_ref().and_then(|pairs| pairs.index_pages_used(namespace))
-        else {
-            return;
-        };
-        for page in first.run(count) {
+        let Some(pairs) = &mut self.ftl.pairs else { return };
+        let pages = pairs.settle_index(namespace);
+        for &page in &pages {
             let plane = self.ftl.plane_of(Content::TranslationPage(page));
             self.ftl.place_translation_page(page, plane);
         }
         if let Some(pairs) = &mut self.ftl.pairs {
-            for page in first.run(count) {
+            for page in pages {
                 pairs.pages.put(page, false);
             }
         }
@@ -108,11 +112,14 @@ struct Filler {
 }
 
 impl Pairs {
-    /// The first index page of a namespace, and how many there are, if some of them have to be on
-    /// flash.
-    fn index_pages_used(&self, namespace: usize) -> Option<(Mvpn, u32)> {
-        self.pages.capacity()?;
-        let space = self.spaces.get(namespace)?.as_ref()?;
-        Some((space.index_base, space.index.pages()))
+    /// The index of a namespace comes to rest in no time; its pages, if any have to be on flash.
+    fn settle_index(&mut self, namespace: usize) -> Vec<Mvpn> {
+        let all_in_dram = self.pages.capacity().is_none();
+        let Some(space) = self.space_mut(namespace) else { return vec![] };
+        let pages = space.index.settle();
+        if all_in_dram && space.index.lsm().is_none() {
+            return vec![];
+        }
+        pages.into_iter().map(|page| space.index_base + page).collect()
     }
 }

@@ -79,6 +79,10 @@ impl Hash {
         }
     }
 
+    pub(crate) fn keys_of(&self, page: u32) -> u32 {
+        self.counts[page as usize]
+    }
+
     pub(crate) fn insert(&mut self, token: u64, probes: &mut Probes) -> Option<Place> {
         let bucket = self.bucket_of(token);
         if self.keys >= self.keys_max {

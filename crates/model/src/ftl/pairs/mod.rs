@@ -10,23 +10,30 @@
 //! ([`crate::keys::Decision`]), and with it what the index is said to hold; the pages that say so
 //! are then looked at, changed and written as time allows.
 
+mod background;
 mod cells;
 mod change;
 mod check;
+mod compare;
 mod dynamic_hash;
 mod fill;
+mod filter;
 mod hash;
 pub(crate) mod index;
+mod lsm;
 mod pages;
+mod run;
 mod state;
 
 use crate::config::{Config, KeyValue};
 use crate::keys::{PairCounts, PairId};
-use crate::number::{Lpn, Mvpn};
+use crate::number::{CommandIndex, Lpn, Mvpn};
 use crate::validate::Plan;
 use cells::Cells;
+use compare::Likeness;
 use index::{Index, Place, Probes};
 use pages::Pages;
+use std::collections::VecDeque;
 
 /// Stands for no cells.
 const NOWHERE: u32 = u32::MAX;
@@ -102,10 +109,13 @@ struct Space {
     /// How many there may be.
     pages_max: u32,
     index: Index,
+    likeness: Likeness,
     /// Commands at work on runs, by some bits of their first cell.
     holds: Vec<u32>,
     /// Runs that go as soon as nobody is at work on them.
     doomed: Vec<Cell>,
+    /// Commands that wait until the index has caught up.
+    stalled: VecDeque<CommandIndex>,
 }
 
 /// The key-value namespaces of a drive.
@@ -154,8 +164,10 @@ impl Pairs {
                 index_base: space.translation_base,
                 pages_max: space.translation_pages,
                 index: Index::new(&key_value.index, pairs.keys, entries),
+                likeness: Likeness::new(&key_value.index, entries),
                 holds: vec![0; 1 << HOLD_BITS],
                 doomed: vec![],
+                stalled: VecDeque::new(),
             }))
         });
         Some(Box::new(Pairs {
@@ -206,8 +218,34 @@ impl Pairs {
         let owner = space.owner[(cell - space.base) as usize].checked_sub(1)?;
         let entry = space.pairs.get(owner as usize).filter(|entry| !entry.is_vacant())?;
         let within = (cell - space.base).wrapping_sub(entry.first);
-        (within < entry.units())
-            .then(|| space.index_base + space.index.page_of(entry.token, entry.place()))
+        if within >= entry.units() {
+            return None;
+        }
+        Some(space.index_base + space.index.page_of(entry.token, entry.place())?)
+    }
+
+    /// A cell is at another place, to which it was moved or programmed for the first time; the
+    /// index page that says something new then.
+    fn moved(&mut self, cell: Lpn, by_collection: bool) -> Option<Mvpn> {
+        let space = self.space_of_mut(cell)?;
+        let owner = space.owner[(cell - space.base) as usize].checked_sub(1)?;
+        let entry = space.pairs.get(owner as usize).filter(|entry| !entry.is_vacant())?;
+        let (token, place) = (entry.token, entry.place());
+        if (cell - space.base).wrapping_sub(entry.first) >= entry.units() {
+            return None;
+        }
+        let mut changed = vec![];
+        match by_collection {
+            true => space.index.update(token, place, &mut changed),
+            false => changed.extend(space.index.settle_entry(token, place)),
+        }
+        Some(space.index_base + changed.pop()?)
+    }
+
+    fn space_of_mut(&mut self, cell: Lpn) -> Option<&mut Space> {
+        let within =
+            |space: &&mut Space| space.base <= cell && cell - space.base < space.cells_count();
+        self.spaces.iter_mut().flatten().map(|space| &mut **space).find(within)
     }
 
     /// The power is gone, or everything stops: nobody is at work on anything. Returns the cells
@@ -217,7 +255,11 @@ impl Pairs {
         for space in self.spaces.iter_mut().flatten() {
             space.holds.fill(0);
             space.doomed.clear();
+            space.stalled.clear();
             space.leaving = 0;
+            if let Some(index) = space.index.lsm_mut() {
+                index.restart();
+            }
             let mut kept = vec![false; space.owner.len()];
             for entry in space.pairs.iter().filter(|entry| !entry.is_vacant()) {
                 let first = entry.first as usize;
@@ -233,7 +275,13 @@ impl Pairs {
 
     /// Index pages that are being loaded or written.
     pub(crate) fn flights(&self) -> usize {
-        self.pages.flights()
+        let lsm = self.spaces.iter().flatten().filter_map(|space| space.index.lsm());
+        self.pages.flights() + lsm.filter(|index| index.has_work()).count()
+    }
+
+    /// An index page says nothing any more.
+    fn forget_page(&mut self, page: Mvpn) {
+        self.pages.forget(page);
     }
 }
 

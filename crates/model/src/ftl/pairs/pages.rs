@@ -3,6 +3,7 @@
 //! is not in DRAM is read, changed and written.
 
 use super::Pairs;
+use super::background::Errand;
 use super::index::Probes;
 use crate::config::{CmtGranularity, KeyIndex};
 use crate::drive::Drive;
@@ -14,6 +15,7 @@ use crate::ftl::token::Token;
 use crate::ftl::unit::WriteUnit;
 use crate::kernel::bytes::StateError;
 use crate::kernel::bytes::{Reader, Writer};
+use crate::kernel::event::Event;
 use crate::number::{CommandIndex, Lpn, Mvpn, WriteIndex};
 use crate::observe::blame::MAPPING_TABLE;
 use hashbrown::HashMap;
@@ -26,6 +28,8 @@ pub(super) enum PageWaiter {
     Command(CommandIndex),
     /// A unit that a collection moves.
     Collected(WriteIndex),
+    /// The index itself.
+    Errand(Errand),
 }
 
 /// What is going on with an index page.
@@ -47,6 +51,8 @@ pub(crate) struct Pages {
     cached: Option<Cmt>,
     flights: HashMap<Mvpn, Flight, FxBuildHasher>,
     spare: Vec<Vec<PageWaiter>>,
+    /// Pages of runs that are being written.
+    errands: HashMap<Mvpn, Errand, FxBuildHasher>,
 }
 
 impl Pages {
@@ -55,7 +61,8 @@ impl Pages {
             let pages = (bytes / u64::from(page_bytes)).max(1);
             Cmt::new(CmtGranularity::Page, usize::try_from(pages).unwrap_or(usize::MAX))
         });
-        Pages { page_bytes, cached, flights: HashMap::default(), spare: vec![] }
+        let (flights, errands) = (HashMap::default(), HashMap::default());
+        Pages { page_bytes, cached, flights, spare: vec![], errands }
     }
 
     /// How many can be in DRAM, if not all.
@@ -70,6 +77,7 @@ impl Pages {
     /// Drops what is under way, and with the power what is in DRAM.
     pub(super) fn stop(&mut self, power_cut: bool) {
         self.flights.clear();
+        self.errands.clear();
         if let Some(cached) = self.cached.as_mut().filter(|_| power_cut) {
             cached.clear();
         }
@@ -84,6 +92,13 @@ impl Pages {
     /// Puts a page into DRAM in no time; the page that had to leave and differed from flash.
     pub(super) fn put(&mut self, page: Mvpn, dirty: bool) -> Option<Mvpn> {
         self.cached.as_mut()?.insert(Lpn(0), page, dirty)
+    }
+
+    /// A page says nothing any more.
+    pub(super) fn forget(&mut self, page: Mvpn) {
+        if let Some(cached) = &mut self.cached {
+            cached.forget_page(page);
+        }
     }
 
     pub(super) fn save(&self, out: &mut Writer<'_>) {
@@ -126,6 +141,13 @@ impl Drive {
                 return false;
             }
         }
+        let compared = (*at as usize).saturating_sub(probes.pages.len());
+        for &cell in probes.compared.iter().skip(compared) {
+            *at += 1;
+            if self.read_to_compare(command, cell) {
+                return false;
+            }
+        }
         for &page in &probes.changed {
             if let Some(page) = self.ftl.pairs.as_ref().and_then(|it| it.page(namespace, page)) {
                 self.index_page_changed(page);
@@ -134,8 +156,20 @@ impl Drive {
         true
     }
 
+    /// Reads the first unit of a pair to compare its key; false if that is in DRAM.
+    fn read_to_compare(&mut self, command: CommandIndex, cell: Lpn) -> bool {
+        let cached = self.cache.as_ref().is_some_and(|cache| cache.find(cell).is_some());
+        let Some(ppn) = self.ftl.ppn(cell).filter(|_| !cached) else { return false };
+        let c = self.host.command(command);
+        let (class, holder) = (c.class, c.flow);
+        let (plane, bytes) = (self.shape.plane_of_ppn(ppn), self.shape.unit_bytes);
+        let extent = Extent { plane, ppn: self.shape.page_start(ppn), bytes };
+        self.ask_flash(WorkKind::HostRead, class, holder, Token::Compare { command }, extent);
+        true
+    }
+
     /// Whether an index page is in DRAM. If not, `waiter` is called when it is.
-    fn index_page_known(&mut self, page: Mvpn, waiter: PageWaiter) -> bool {
+    pub(super) fn index_page_known(&mut self, page: Mvpn, waiter: PageWaiter) -> bool {
         let Some(pairs) = &mut self.ftl.pairs else { return true };
         let pages = &mut pairs.pages;
         self.kernel.observe.count().index_lookups += 1;
@@ -207,6 +241,14 @@ impl Drive {
         }
     }
 
+    /// Writes a page of a run, all of which is new.
+    pub(super) fn write_run_page(&mut self, page: Mvpn, errand: Errand) {
+        if let Some(pairs) = &mut self.ftl.pairs {
+            pairs.pages.errands.insert(page, errand);
+        }
+        self.program_index_page(page);
+    }
+
     fn program_index_page(&mut self, page: Mvpn) {
         let content = Content::TranslationPage(page);
         let unit = WriteUnit::new(content, CLASS_TABLES, MAPPING_TABLE, self.kernel.now);
@@ -233,8 +275,11 @@ impl Drive {
         }
         for waiter in waiters.drain(..) {
             match waiter {
-                PageWaiter::Command(command) => self.look_up(command),
+                PageWaiter::Command(command) => {
+                    self.kernel.events.push(self.kernel.now, Event::KeyStep { command });
+                }
                 PageWaiter::Collected(unit) => self.collected_unit_known(unit),
+                PageWaiter::Errand(errand) => self.errand_ended(errand),
             }
         }
         if let Some(pairs) = &mut self.ftl.pairs {
@@ -251,6 +296,9 @@ impl Drive {
     /// An index page has been programmed.
     pub(crate) fn index_page_programmed(&mut self, page: Mvpn) {
         let Some(pairs) = &mut self.ftl.pairs else { return };
+        if let Some(errand) = pairs.pages.errands.remove(&page) {
+            return self.errand_ended(errand);
+        }
         let Some(flight) = pairs.pages.flights.get_mut(&page) else { return };
         flight.writing = false;
         let again = std::mem::take(&mut flight.again);
@@ -269,10 +317,11 @@ impl Drive {
         if self.ftl.reads_cached && !by_collection {
             self.forget_clean(cell);
         }
-        let page = self.ftl.pairs.as_ref().and_then(|pairs| pairs.page_of_cell(cell));
+        let page = self.ftl.pairs.as_mut().and_then(|pairs| pairs.moved(cell, by_collection));
         if let Some(page) = page {
             self.index_page_changed(page);
         }
+        self.index_works(self.ftl.namespace_index(cell));
     }
 
     /// Whether the index page that says where a collected unit is is known. If not, the unit waits
@@ -302,10 +351,7 @@ impl Drive {
             return;
         };
         for page in first.run(end - first) {
-            if let Some(ppn) = self.ftl.mapping.table.forget_translation_page(page) {
-                let block = self.shape.block_of_ppn(ppn);
-                self.ftl.blocks.remove_valid(block, self.shape.units_per_page);
-            }
+            self.forget_index_page(page);
         }
     }
 }
