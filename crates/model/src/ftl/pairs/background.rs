@@ -2,8 +2,8 @@
 //! Its pages are read and written like all others, a few at a time.
 
 use super::Pairs;
+use super::dram::PageWaiter;
 use super::lsm::{Job, LANES};
-use super::pages::PageWaiter;
 use crate::drive::Drive;
 use crate::kernel::event::Event;
 use crate::number::{CommandIndex, Mvpn};

@@ -114,11 +114,6 @@ impl Pairs {
         std::mem::swap(&mut self.probes, into);
     }
 
-    /// Index page `page` of a namespace, over the whole drive.
-    pub(crate) fn page(&self, namespace: usize, page: u32) -> Option<crate::number::Mvpn> {
-        Some(self.spaces.get(namespace)?.as_ref()?.index_base + page)
-    }
-
     /// A command is at work on a run: it stays as it is.
     pub(crate) fn hold(&mut self, namespace: usize, run: Cell) {
         if let Some(space) = self.space_mut(namespace) {

@@ -15,7 +15,9 @@ mod cells;
 mod change;
 mod check;
 mod compare;
+mod dram;
 mod dynamic_hash;
+mod entry;
 mod fill;
 mod filter;
 mod hash;
@@ -31,61 +33,11 @@ use crate::number::{CommandIndex, Lpn, Mvpn};
 use crate::validate::Plan;
 use cells::Cells;
 use compare::Likeness;
-use index::{Index, Place, Probes};
-use pages::Pages;
+use dram::Pages;
+pub(crate) use entry::Cell;
+use entry::Entry;
+use index::{Index, Probes};
 use std::collections::VecDeque;
-
-/// Stands for no cells.
-const NOWHERE: u32 = u32::MAX;
-
-/// Cells that follow one another.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Cell {
-    pub(crate) first: Lpn,
-    pub(crate) units: u32,
-}
-
-impl Cell {
-    pub(crate) const NONE: Cell = Cell { first: Lpn(0), units: 0 };
-
-    pub(crate) fn is_nowhere(self) -> bool {
-        self.units == 0
-    }
-
-    pub(crate) fn end(self) -> Lpn {
-        self.first + self.units
-    }
-}
-
-/// A pair that there is, or a name that is free.
-#[derive(Clone, Copy)]
-struct Entry {
-    token: u64,
-    /// First cell within the namespace, or [`NOWHERE`].
-    first: u32,
-    /// Number of cells in the lower 24 bits, place in the index in the upper 8.
-    units_and_place: u32,
-}
-
-impl Entry {
-    const NONE: Entry = Entry { token: 0, first: NOWHERE, units_and_place: 0 };
-
-    fn new(token: u64, first: u32, units: u32, place: Place) -> Entry {
-        Entry { token, first, units_and_place: units | u32::from(place) << 24 }
-    }
-
-    fn is_vacant(self) -> bool {
-        self.first == NOWHERE
-    }
-
-    fn units(self) -> u32 {
-        self.units_and_place & 0x00ff_ffff
-    }
-
-    fn place(self) -> Place {
-        (self.units_and_place >> 24) as Place
-    }
-}
 
 /// Cells that commands still read or write are not given away. Counted by a few bits of the first
 /// cell: those of other runs may wait with them.
@@ -246,6 +198,11 @@ impl Pairs {
         let within =
             |space: &&mut Space| space.base <= cell && cell - space.base < space.cells_count();
         self.spaces.iter_mut().flatten().map(|space| &mut **space).find(within)
+    }
+
+    /// Index page `page` of a namespace, over the whole drive.
+    pub(crate) fn page(&self, namespace: usize, page: u32) -> Option<Mvpn> {
+        Some(self.spaces.get(namespace)?.as_ref()?.index_base + page)
     }
 
     /// The power is gone, or everything stops: nobody is at work on anything. Returns the cells
