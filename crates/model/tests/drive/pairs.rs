@@ -707,3 +707,52 @@ fn formats(kind: KeyIndexKind) {
     churn(&mut host, &mut Random(2), 2000, 250, 16);
     host.run();
 }
+
+#[test]
+fn a_drive_of_pairs_starts_in_its_steady_state() {
+    for units in [1u32, 2] {
+        let c = config(|c| {
+            c.geometry.blocks_per_plane = 64;
+            c.geometry.pages_per_block = 32;
+            c.over_provisioning = 0.35;
+            key_value(c).value_max = 8000;
+            key_value(c).times = KeyTimes::all(Span::ZERO);
+        });
+        let mut host = Host::new(c, QueueKind::Fetched);
+        let capacity = host.drive.pair_counts(NAMESPACE).expect("pairs").capacity;
+        let (keys, value_bytes) = (capacity / u64::from(units), units * 4096 - 100);
+        let pairs = (0..keys).map(|key| PairToFill {
+            pair: PairId(key as u32),
+            token: Host::token(key),
+            key_bytes: 16,
+            value_bytes,
+        });
+        let placed = host.drive.place_pairs(NAMESPACE, pairs, true).expect("room");
+        assert_eq!(placed, keys * u64::from(units));
+        let classes = vec![written_class(0, placed, 1.0)];
+        let occupancy = mynah_model::precondition::Occupancy { namespace: NAMESPACE, classes };
+        let found = host.drive.precondition(&[occupancy]).expect("a steady state");
+        host.drive.check().expect("invariants");
+        host.keys = (0..keys).map(|key| (key, (PairId(key as u32), value_bytes))).collect();
+        host.next_pair = keys as u32;
+        let mut random = Random(4);
+        let mut waf = vec![];
+        for _ in 0..6 {
+            let before = host.drive.counters();
+            for _ in 0..keys {
+                host.send(KeyOperation::Store, random.below(keys), value_bytes);
+                while host.next_tag as usize > host.done.len() + 32 && host.step() {}
+            }
+            let now = host.drive.counters();
+            let programmed = now.flash_units_programmed - before.flash_units_programmed;
+            let written = now.host_units_written - before.host_units_written;
+            waf.push(programmed as f64 / written as f64);
+        }
+        let settled = waf[3..].iter().sum::<f64>() / 3.0;
+        assert!((waf[0] / settled - 1.0).abs() < 0.05, "{units}: {waf:?}");
+        // What is computed is for large drives, of blocks as well as of pairs.
+        let expected = found.expected_waf.expect("a steady state");
+        assert!((expected / settled - 1.0).abs() < 0.15, "{units}: {waf:?}, expected {expected}");
+        host.run();
+    }
+}

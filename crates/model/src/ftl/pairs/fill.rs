@@ -16,13 +16,38 @@ impl Drive {
     /// on flash.
     ///
     /// # Errors
-    /// [`PreconditionError::Used`] if the drive has been used; [`PreconditionError::Pair`] with
-    /// how many pairs there was room for, if not for all.
+    /// See [`Drive::place_pairs`].
     pub fn fill_pairs(
         &mut self,
         namespace: NamespaceId,
         pairs: impl IntoIterator<Item = PairToFill>,
     ) -> Result<(), PreconditionError> {
+        let units = self.place_pairs(namespace, pairs, false)?;
+        let index = namespace.0 as usize - 1;
+        let Some(first) = self.ftl.namespace(index).map(|space| space.base) else { return Ok(()) };
+        let mut filler = Filler { turn: 0, next: Ppn::NONE, left: 0 };
+        for lpn in first.run(units as u32) {
+            self.lay_cell_down(index, lpn, &mut filler);
+        }
+        self.restart_counters();
+        Ok(())
+    }
+
+    /// Gives pairs units, one after the other from the namespace's first, and puts the pages of
+    /// their index in place; `written`: those in DRAM differ from flash. Returns how many units
+    /// that are: the namespace's part in the occupancy that [`Drive::precondition`] or
+    /// [`Drive::fill`] is then to lay down.
+    ///
+    /// # Errors
+    /// [`PreconditionError::Used`] if the drive has been used; [`PreconditionError::Pair`] with
+    /// how many pairs there was room for, if not for all; [`PreconditionError::NoPairs`] if the
+    /// namespace is of blocks.
+    pub fn place_pairs(
+        &mut self,
+        namespace: NamespaceId,
+        pairs: impl IntoIterator<Item = PairToFill>,
+        written: bool,
+    ) -> Result<u64, PreconditionError> {
         if self.kernel.now != Time::ZERO
             || self.kernel.observe.counted().commands > 0
             || self.host.commands_inside() > 0
@@ -33,36 +58,30 @@ impl Drive {
         if self.ftl.pairs.as_ref().is_none_or(|pairs| !pairs.has(index)) {
             return Err(PreconditionError::NoPairs { namespace: namespace.0 });
         }
-        let mut filler = Filler { turn: 0, next: Ppn::NONE, left: 0 };
         for (done, pair) in pairs.into_iter().enumerate() {
-            if !self.fill_pair(index, pair, &mut filler) {
+            if !self.place_pair(namespace, pair) {
                 return Err(PreconditionError::Pair { namespace: namespace.0, room: done as u64 });
             }
         }
-        self.lay_index_down(index);
-        self.restart_counters();
-        Ok(())
+        self.lay_index_down(index, written);
+        let placed = self.ftl.pairs().map_or(0, |pairs| pairs.cells_of(namespace));
+        Ok(placed.into())
     }
 
-    fn fill_pair(&mut self, namespace: usize, pair: PairToFill, filler: &mut Filler) -> bool {
+    /// Gives a pair its units; false if there is no room, or it has some already.
+    fn place_pair(&mut self, namespace: NamespaceId, pair: PairToFill) -> bool {
         let Some(pairs) = &mut self.ftl.pairs else { return false };
         let PairToFill { pair, token, key_bytes, value_bytes } = pair;
         let request = KeyRequest {
             tag: Tag(0),
             operation: KeyOperation::Store,
-            namespace: NamespaceId(namespace as u32 + 1),
+            namespace,
             token,
             key_bytes,
             bytes: value_bytes,
         };
-        let Some(change) = pairs.store(namespace, pair, &request) else {
-            return false;
-        };
-        for lpn in change.run.first.upto(change.run.end()) {
-            self.lay_cell_down(namespace, lpn, filler);
-        }
-        self.drop_run(namespace, change.old);
-        true
+        let index = namespace.0 as usize - 1;
+        pairs.store(index, pair, &request).is_some_and(|change| !change.existed)
     }
 
     /// Puts a cell into the next place of the pages that are being filled, planes taking turns.
@@ -89,7 +108,7 @@ impl Drive {
     }
 
     /// Puts the pages of an index on flash, and as many as fit into DRAM.
-    fn lay_index_down(&mut self, namespace: usize) {
+    fn lay_index_down(&mut self, namespace: usize, written: bool) {
         let Some(pairs) = &mut self.ftl.pairs else { return };
         let pages = pairs.settle_index(namespace);
         for &page in &pages {
@@ -98,7 +117,7 @@ impl Drive {
         }
         if let Some(pairs) = &mut self.ftl.pairs {
             for page in pages {
-                pairs.pages.put(page, false);
+                pairs.pages.put(page, written);
             }
         }
     }

@@ -28,6 +28,7 @@ mod run;
 mod state;
 
 use crate::config::{Config, KeyValue};
+use crate::io::NamespaceId;
 use crate::keys::{PairCounts, PairId};
 use crate::number::{CommandIndex, Lpn, Mvpn};
 use crate::validate::Plan;
@@ -152,6 +153,13 @@ impl Pairs {
             index_pages: space.index.pages().into(),
             index_dram_pages: self.pages.capacity().map(|pages| pages as u64),
         })
+    }
+
+    /// Cells that pairs have which were placed before the first command; 0 for blocks.
+    pub(crate) fn cells_of(&self, namespace: NamespaceId) -> u32 {
+        let index = (namespace.0 as usize).wrapping_sub(1);
+        let space = self.spaces.get(index).and_then(Option::as_ref);
+        space.map_or(0, |space| space.cells.taken())
     }
 
     fn space_mut(&mut self, namespace: usize) -> Option<&mut Space> {

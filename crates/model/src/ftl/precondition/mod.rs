@@ -36,7 +36,8 @@ const CLASSES_MAX: usize = crate::steady::pool::MAX_CLASSES;
 /// What is on a namespace and how it is rewritten.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Occupancy {
-    /// Which namespace.
+    /// Which namespace. In one of pairs, units are those that
+    /// [`place_pairs`](crate::Drive::place_pairs) has counted.
     pub namespace: NamespaceId,
     /// Its occupied ranges; they must not overlap.
     pub classes: Vec<UpdateClass>,
@@ -379,7 +380,9 @@ impl Drive {
                     return Err(problem(class, "there is no such namespace"));
                 };
                 let end = class.first.checked_add(class.units);
-                if class.units == 0 || end.is_none_or(|end| end > u64::from(space.units)) {
+                let units = self.ftl.pairs().map_or(0, |pairs| pairs.cells_of(*namespace));
+                let units = units.max(space.units);
+                if class.units == 0 || end.is_none_or(|end| end > u64::from(units)) {
                     return Err(problem(class, "not a range within the namespace"));
                 }
                 classes.push((space.base + class.first as u32, *class));
@@ -680,7 +683,8 @@ impl Drive {
                 .iter()
                 .enumerate()
                 .filter(|(_, class)| {
-                    self.ftl.mapping.table_of(self.ftl.namespace_index(class.first)) == table
+                    let namespace = self.ftl.namespace_index(class.first);
+                    !self.ftl.is_cell(class.first) && self.ftl.mapping.table_of(namespace) == table
                 })
                 .collect();
             // A class that is never written may still be read: it counts a little.
