@@ -81,6 +81,18 @@ pub struct PairToFill {
     pub value_bytes: u32,
 }
 
+/// A pair whose latest value a power cut has taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LostPair {
+    /// Its namespace.
+    pub namespace: NamespaceId,
+    /// The pair.
+    pub pair: PairId,
+    /// It is as it was before this Store, counted among those of the namespace that found room,
+    /// from 0. `None`: the pair is gone, and its name is free.
+    pub since: Option<u64>,
+}
+
 /// What key-value namespaces hold.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PairCounts {

@@ -499,10 +499,13 @@ impl Config {
         }
         // A pair that is stored again has two runs for a while. Where runs are of several lengths,
         // half of the numbers are enough for one to be found, unless sizes change all the time.
-        let cells = match largest {
-            1 => units + units / 8 + 1024,
-            _ => 2 * units + 4 * u64::from(largest),
-        };
+        // What is only in the cache has two, too.
+        let cached = self.cache.map_or(0, |cache| cache.bytes / u64::from(self.mapping.unit_bytes));
+        let cells = cached
+            + match largest {
+                1 => units + units / 8 + 1024,
+                _ => 2 * units + 4 * u64::from(largest),
+            };
         let entries = self.geometry.page_bytes.max(self.mapping.unit_bytes) / kv.index.entry_bytes;
         let keys = kv.index.keys_max.unwrap_or(u64::MAX).min(units);
         let pages = Index::pages_max(&kv.index, keys, entries);

@@ -172,6 +172,10 @@ impl Drive {
                 self.ftl.units.remove(at);
                 self.moved_unit_done(self.shape.plane_of_ppn(ppn));
             } else {
+                if self.ftl.pairs.is_some() && self.ftl.is_cell(lpn) {
+                    cold_path();
+                    self.cell_programmed(lpn);
+                }
                 if self.ftl.units[at].trimmed
                     && self.ftl.mapping.table.ppn(lpn) == Some(ppn + place)
                 {

@@ -94,7 +94,8 @@ impl Default for KeyCommand {
     }
 }
 
-const NO_CHANGE: Change = Change { run: Cell::NONE, old: Cell::NONE, existed: false };
+const NO_CHANGE: Change =
+    Change { run: Cell::NONE, old: Cell::NONE, older: Cell::NONE, existed: false };
 
 impl Pooled for KeyCommand {
     type Index = KeyCommandIndex;
@@ -530,6 +531,7 @@ impl Drive {
             }
             Task::Remove => {
                 self.drop_run(namespace, change.old);
+                self.drop_run(namespace, change.older);
                 self.finish(command);
             }
         }

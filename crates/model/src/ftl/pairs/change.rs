@@ -19,7 +19,8 @@ impl Pairs {
         }
         space.index.find(entry.token, Some(entry.place()), probes);
         space.compare(entry.token, Some(space.own(entry, reads)), probes);
-        Some(Change { run: space.run_of(entry), old: Cell::NONE, existed: true })
+        let run = space.run_of(entry);
+        Some(Change { run, old: Cell::NONE, older: Cell::NONE, existed: true })
     }
 
     /// A command whose key is not there: which pages it takes to know that.
@@ -74,9 +75,9 @@ impl Pairs {
         let token = if existed { before.token } else { token };
         space.put(pair, Entry::new(token, first, units, place));
         space.live = live + units;
-        space.leaving += before.units();
+        let old = space.refresh(pair, units, before);
         let run = Cell { first: space.base + first, units };
-        Some(Change { run, old: space.run_of(before), existed })
+        Some(Change { run, old, older: Cell::NONE, existed })
     }
 
     /// A pair is removed.
@@ -93,19 +94,22 @@ impl Pairs {
         space.live -= entry.units();
         space.leaving += entry.units();
         space.pairs[pair.0 as usize] = Entry::NONE;
-        Some(Change { run: Cell::NONE, old: space.run_of(entry), existed: true })
+        let older = space.settle_pair(pair);
+        Some(Change { run: Cell::NONE, old: space.run_of(entry), older, existed: true })
     }
 
     /// All pairs of a namespace are removed. Returns their cells, which are free as soon as they
     /// are deallocated.
     pub(crate) fn remove_all(&mut self, namespace: usize) -> Vec<Cell> {
         let Some(space) = self.space_mut(namespace) else { return vec![] };
-        let entries = std::mem::take(&mut space.pairs);
+        let entries = std::mem::take(&mut space.pairs).into_iter().chain(space.kept_runs());
+        let entries: Vec<Entry> = entries.collect();
         let runs = entries.iter().map(|&entry| space.run_of(entry));
         let runs: Vec<Cell> = runs.filter(|run| !run.is_nowhere()).collect();
         space.index.clear();
-        space.leaving += space.live;
-        space.live = 0;
+        space.fresh.clear();
+        space.leaving += space.live + space.kept;
+        (space.live, space.kept) = (0, 0);
         runs
     }
 
@@ -185,7 +189,7 @@ impl Drive {
         }
     }
 
-    fn free_run(&mut self, namespace: usize, run: Cell) {
+    pub(super) fn free_run(&mut self, namespace: usize, run: Cell) {
         for lpn in run.first.upto(run.end()) {
             self.trim_unit(lpn);
         }
@@ -214,43 +218,6 @@ impl Drive {
             self.drop_run(namespace, run);
         }
         self.forget_index_pages(namespace);
-    }
-
-    /// Nobody is at work on anything any more. Pairs of which something is neither on flash nor in
-    /// the cache are lost.
-    pub(crate) fn stop_pairs(&mut self, power_cut: bool) {
-        let Some(pairs) = &mut self.ftl.pairs else { return };
-        for run in pairs.stop(power_cut) {
-            let namespace = self.ftl.namespace_index(run.first);
-            self.free_run(namespace, run);
-        }
-        for namespace in 0..self.ftl.namespaces.len() {
-            let Some(pairs) = &self.ftl.pairs else { return };
-            let is_whole = |run: Cell| {
-                run.first.upto(run.end()).all(|lpn| {
-                    let cached = self.cache.as_ref().and_then(|cache| cache.find(lpn));
-                    cached.is_some() || self.ftl.ppn(lpn).is_some()
-                })
-            };
-            let lost = pairs.runs(namespace).filter(|(_, run)| !is_whole(*run));
-            let lost: Vec<PairId> = lost.map(|(pair, _)| pair).collect();
-            for pair in lost {
-                let Some(pairs) = &mut self.ftl.pairs else { return };
-                let change = pairs.remove(namespace, pair);
-                pairs.lost.push((namespace, pair));
-                if let Some(change) = change {
-                    self.drop_run(namespace, change.old);
-                }
-            }
-        }
-    }
-
-    /// Pairs that a power cut has lost, by namespace, since this was last asked: their names are
-    /// free.
-    pub fn take_lost_pairs(&mut self) -> Vec<(NamespaceId, PairId)> {
-        let Some(pairs) = &mut self.ftl.pairs else { return vec![] };
-        let lost = std::mem::take(&mut pairs.lost).into_iter();
-        lost.map(|(namespace, pair)| (NamespaceId(namespace as u32 + 1), pair)).collect()
     }
 
     /// What there is in a key-value namespace; `None` if it is not one.

@@ -40,7 +40,7 @@ impl Pairs {
             }
             Ok(())
         };
-        let mut live = 0;
+        let (mut live, mut kept) = (0, 0);
         for (pair, entry) in space.pairs.iter().enumerate().filter(|(_, it)| !it.is_vacant()) {
             let run = space.run_of(*entry);
             live += run.units;
@@ -54,8 +54,14 @@ impl Pairs {
         }
         let doomed: u32 = space.doomed.iter().map(|run| run.units).sum();
         let counted = space.cells.taken();
-        hold(live + doomed + space.leaving == counted, || {
-            format!("{live}, {doomed} and {} cells are taken, not {counted}", space.leaving)
+        for entry in space.kept_runs() {
+            let run = space.run_of(entry);
+            take(run.first, run.units, "a value that is kept")?;
+            kept += run.units;
+        }
+        hold(kept == space.kept, || format!("{kept} cells are kept, {} counted", space.kept))?;
+        hold(live + doomed + kept + space.leaving == counted, || {
+            format!("{live}, {doomed}, {kept} and {} cells are taken, not {counted}", space.leaving)
         })?;
         hold(live == space.live, || format!("{live} cells are live, {} are counted", space.live))?;
         let there = space.pairs.iter().filter(|entry| !entry.is_vacant());

@@ -26,7 +26,7 @@ impl Cell {
 }
 
 /// A pair that there is, or a name that is free.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Entry {
     pub(super) token: u64,
     /// First cell within the namespace, or [`NOWHERE`].

@@ -5,7 +5,7 @@ use crate::drive::Drive;
 use crate::ftl::blocks::Stream;
 use crate::ftl::mapping::table::Content;
 use crate::io::{NamespaceId, Tag};
-use crate::keys::{KeyOperation, KeyRequest, PairToFill};
+use crate::keys::{KeyOperation, KeyRequest, PairId, PairToFill};
 use crate::number::{Lpn, Mvpn, Plane, Ppn};
 use crate::precondition::PreconditionError;
 use mynah_stamp::Time;
@@ -81,7 +81,9 @@ impl Drive {
             bytes: value_bytes,
         };
         let index = namespace.0 as usize - 1;
-        pairs.store(index, pair, &request).is_some_and(|change| !change.existed)
+        let placed = pairs.store(index, pair, &request).is_some_and(|change| !change.existed);
+        pairs.settle_placed(index, pair);
+        placed
     }
 
     /// Puts a cell into the next place of the pages that are being filled, planes taking turns.
@@ -131,6 +133,13 @@ struct Filler {
 }
 
 impl Pairs {
+    /// A pair that is placed is on flash.
+    fn settle_placed(&mut self, namespace: usize, pair: PairId) {
+        if let Some(space) = self.space_mut(namespace) {
+            space.settle_pair(pair);
+        }
+    }
+
     /// The index of a namespace comes to rest in no time; its pages, if any have to be on flash.
     fn settle_index(&mut self, namespace: usize) -> Vec<Mvpn> {
         let all_in_dram = self.pages.capacity().is_none();

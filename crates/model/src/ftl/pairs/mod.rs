@@ -16,6 +16,7 @@ mod change;
 mod check;
 mod compare;
 mod dram;
+mod durable;
 mod dynamic_hash;
 mod entry;
 mod fill;
@@ -29,15 +30,18 @@ mod state;
 
 use crate::config::{Config, KeyValue};
 use crate::io::NamespaceId;
-use crate::keys::{PairCounts, PairId};
+use crate::keys::{LostPair, PairCounts, PairId};
 use crate::number::{CommandIndex, Lpn, Mvpn};
 use crate::validate::Plan;
 use cells::Cells;
 use compare::Likeness;
 use dram::Pages;
+use durable::Fresh;
 pub(crate) use entry::Cell;
 use entry::Entry;
+use hashbrown::HashMap;
 use index::{Index, Probes};
+use rustc_hash::FxBuildHasher;
 use std::collections::VecDeque;
 
 /// Cells that commands still read or write are not given away. Counted by a few bits of the first
@@ -53,6 +57,8 @@ struct Space {
     /// Cells of the pairs that there are, and those that commands will drop.
     live: u32,
     leaving: u32,
+    /// Cells of values that a power cut would bring back.
+    kept: u32,
     cells: Cells,
     pairs: Vec<Entry>,
     /// The pair that has, or had last, each cell; plus one.
@@ -67,6 +73,10 @@ struct Space {
     holds: Vec<u32>,
     /// Runs that go as soon as nobody is at work on them.
     doomed: Vec<Cell>,
+    /// Pairs whose latest value is not all on flash.
+    fresh: HashMap<PairId, Fresh, FxBuildHasher>,
+    /// Stores so far.
+    stores: u64,
     /// Commands that wait until the index has caught up.
     stalled: VecDeque<CommandIndex>,
 }
@@ -80,8 +90,8 @@ pub(crate) struct Pairs {
     pages: Pages,
     /// What the command at hand looks at.
     probes: Probes,
-    /// Pairs that a stop has lost, by namespace.
-    lost: Vec<(usize, PairId)>,
+    /// Pairs that a stop has lost or taken back.
+    lost: Vec<LostPair>,
 }
 
 /// What becomes of the pair that a command is about.
@@ -89,8 +99,9 @@ pub(crate) struct Pairs {
 pub(crate) struct Change {
     /// The run that the command reads or writes.
     pub(crate) run: Cell,
-    /// The run that is not needed any more.
+    /// Runs that are not needed any more.
     pub(crate) old: Cell,
+    pub(crate) older: Cell,
     /// Whether the pair was there before.
     pub(crate) existed: bool,
 }
@@ -111,6 +122,7 @@ impl Pairs {
                 capacity: pairs.capacity,
                 live: 0,
                 leaving: 0,
+                kept: 0,
                 cells: Cells::new(pairs.cells),
                 pairs: vec![],
                 owner: vec![0; pairs.cells as usize],
@@ -120,6 +132,8 @@ impl Pairs {
                 likeness: Likeness::new(&key_value.index, entries),
                 holds: vec![0; 1 << HOLD_BITS],
                 doomed: vec![],
+                fresh: HashMap::default(),
+                stores: 0,
                 stalled: VecDeque::new(),
             }))
         });
@@ -226,7 +240,8 @@ impl Pairs {
                 index.restart();
             }
             let mut kept = vec![false; space.owner.len()];
-            for entry in space.pairs.iter().filter(|entry| !entry.is_vacant()) {
+            let pairs = space.pairs.iter().copied().filter(|entry| !entry.is_vacant());
+            for entry in pairs.chain(space.kept_runs()) {
                 let first = entry.first as usize;
                 kept[first..first + entry.units() as usize].fill(true);
             }

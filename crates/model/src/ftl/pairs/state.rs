@@ -1,6 +1,7 @@
 //! Pairs and their index as bytes, saved and restored.
 
-use super::{Cell, Entry, Pairs};
+use super::durable::Fresh;
+use super::{Entry, Pairs, Space};
 use crate::kernel::bytes::StateError;
 use crate::kernel::bytes::{Reader, Writer};
 use crate::keys::PairId;
@@ -30,6 +31,14 @@ impl Pairs {
             out.numbers(pairs.iter().map(|entry| entry.first));
             out.numbers(pairs.iter().map(|entry| entry.units_and_place));
             out.number(space.cells.cursor().into());
+            let mut fresh: Vec<(PairId, Fresh)> =
+                space.fresh.iter().map(|(&pair, &of)| (pair, of)).collect();
+            fresh.sort_unstable_by_key(|(pair, _)| *pair);
+            out.numbers(fresh.iter().map(|(pair, _)| pair.0));
+            out.numbers(fresh.iter().map(|(_, of)| of.left));
+            let before = |of: &Fresh| of.before.unwrap_or(Entry::NONE);
+            out.numbers(fresh.iter().map(|(_, of)| before(of).first));
+            out.numbers(fresh.iter().map(|(_, of)| before(of).units_and_place));
             space.index.save(out);
         }
         self.pages.save(out);
@@ -53,7 +62,8 @@ impl Pairs {
             space.pairs.clear();
             space.cells.clear();
             space.owner.fill(0);
-            space.live = 0;
+            (space.live, space.kept) = (0, 0);
+            space.fresh.clear();
             for pair in 0..count {
                 let token = u64::from(low[pair]) | u64::from(high[pair]) << 32;
                 let (first, units_and_place) = (first[pair], units[pair]);
@@ -72,6 +82,7 @@ impl Pairs {
                 return Err(damaged("more pairs than there is room for"));
             }
             let cursor = u32::try_from(cursor).ok().filter(|&at| at as usize <= space.owner.len());
+            space.restore_fresh(input)?;
             space.cells.seek(cursor.ok_or_else(|| damaged("where cells are searched"))?);
             let there = space.pairs.iter().filter(|entry| !entry.is_vacant());
             space.index.restore(input, there.map(|entry| (entry.token, entry.place())))?;
@@ -79,13 +90,35 @@ impl Pairs {
         }
         self.pages.restore(input, pages)
     }
+}
 
-    /// Pairs of a namespace that are there, with their cells.
-    pub(crate) fn runs(&self, namespace: usize) -> impl Iterator<Item = (PairId, Cell)> {
-        let space = self.spaces.get(namespace).and_then(Option::as_ref);
-        space.into_iter().flat_map(|space| {
-            let there = space.pairs.iter().enumerate().filter(|(_, entry)| !entry.is_vacant());
-            there.map(|(pair, &entry)| (PairId(pair as u32), space.run_of(entry)))
-        })
+impl Space {
+    /// Takes which pairs are not all on flash.
+    fn restore_fresh(&mut self, input: &mut Reader<'_>) -> Result<(), StateError> {
+        let damaged = || StateError::Damaged("a pair that is not all on flash".into());
+        let pairs = input.numbers("pairs", self.pairs.len(), self.pairs.len() as u32)?;
+        let left = input.words("cells that are not on flash", pairs.len())?;
+        let first = input.words("first cells", pairs.len())?;
+        let units = input.words("sizes of pairs", pairs.len())?;
+        for (at, pair) in pairs.into_iter().map(PairId).enumerate() {
+            let now = self.entry(pair);
+            let (first, units_and_place) = (first[at], units[at]);
+            let before = Entry { token: now.token, first, units_and_place };
+            let before = Some(before).filter(|before| !before.is_vacant());
+            if now.is_vacant() || left[at] == 0 || left[at] > now.units() {
+                return Err(damaged());
+            }
+            if let Some(before) = before {
+                if before.units() == 0 || !self.cells.take_at(before.first, before.units()) {
+                    return Err(damaged());
+                }
+                self.kept += before.units();
+            }
+            let fresh = Fresh { left: left[at], before, since: 0 };
+            if self.fresh.insert(pair, fresh).is_some() {
+                return Err(damaged());
+            }
+        }
+        Ok(())
     }
 }
