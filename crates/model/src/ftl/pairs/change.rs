@@ -1,11 +1,11 @@
 //! What commands make of the set of pairs, at the instant of their decision; and when the cells of
 //! pairs that are gone are free again.
 
-use super::compare::Own;
-use super::{Cell, Change, Entry, Pairs, Probes, Space};
+use super::{Cell, Change, Entry, Pairs, Probes};
 use crate::drive::Drive;
 use crate::io::NamespaceId;
-use crate::keys::{KeyOperation, KeyRequest, PairCounts, PairId};
+use crate::keys::{KeyOperation, KeyRequest, LostPair, PairCounts, PairId};
+use crate::number::Lpn;
 
 impl Pairs {
     /// A Retrieve, which reads it, or an Exist that finds its pair, or a Store that is refused:
@@ -161,24 +161,6 @@ impl Pairs {
     }
 }
 
-impl Space {
-    /// A pair that is looked for; whether its value is read, and its key with it.
-    fn own(&self, entry: Entry, reads: bool) -> Own {
-        Own { place: entry.place(), cell: self.base + entry.first, read: reads }
-    }
-
-    /// Writes down what a name stands for, and whose cells they are.
-    pub(super) fn put(&mut self, pair: PairId, entry: Entry) {
-        let at = pair.0 as usize;
-        if self.pairs.len() <= at {
-            self.pairs.resize(at + 1, Entry::NONE);
-        }
-        self.pairs[at] = entry;
-        let first = entry.first as usize;
-        self.owner[first..first + entry.units() as usize].fill(pair.0 + 1);
-    }
-}
-
 impl Drive {
     /// A run is not needed any more: its units are deallocated and its cells free, now or when
     /// nobody is at work on them any more.
@@ -223,5 +205,40 @@ impl Drive {
     /// What there is in a key-value namespace; `None` if it is not one.
     pub fn pair_counts(&self, namespace: NamespaceId) -> Option<PairCounts> {
         self.ftl.pairs()?.counts((namespace.0 as usize).checked_sub(1)?)
+    }
+
+    /// A cell has got to flash for the first time.
+    pub(crate) fn cell_programmed(&mut self, cell: Lpn) {
+        let before = self.ftl.pairs_mut().and_then(|pairs| pairs.programmed(cell));
+        if let Some(before) = before {
+            self.drop_run(self.ftl.namespace_index(cell), before);
+        }
+    }
+
+    /// Nobody is at work on anything any more: what is not whole is taken back, and the cells that
+    /// no pair has are free.
+    pub(crate) fn stop_pairs(&mut self, power_cut: bool) {
+        let (ftl, cache) = (&mut self.ftl, &self.cache);
+        let Some(mut pairs) = ftl.pairs.take() else { return };
+        pairs.take_back(|run| {
+            let mut left = 0;
+            for lpn in run.first.upto(run.end()) {
+                if ftl.mapping.table.ppn(lpn).is_none() {
+                    cache.as_ref().and_then(|cache| cache.find(lpn))?;
+                    left += 1;
+                }
+            }
+            Some(left)
+        });
+        let free = pairs.stop(power_cut);
+        ftl.pairs = Some(pairs);
+        for cell in free {
+            self.free_run(self.ftl.namespace_index(cell.first), cell);
+        }
+    }
+
+    /// What a power cut has lost of key-value namespaces since this was last asked.
+    pub fn take_lost_pairs(&mut self) -> Vec<LostPair> {
+        self.ftl.pairs_mut().map_or(vec![], |pairs| std::mem::take(&mut pairs.lost))
     }
 }

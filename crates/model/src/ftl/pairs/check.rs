@@ -1,6 +1,7 @@
 //! Invariants of pairs and their index, walked in full; for tests.
 
-use super::{Pairs, Space};
+use super::Pairs;
+use super::space::Space;
 use crate::ftl::Ftl;
 use crate::invariant::{BrokenInvariant, hold};
 use crate::number::Lpn;

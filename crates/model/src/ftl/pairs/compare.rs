@@ -5,8 +5,8 @@
 //! The model holds neither filters nor signatures of pages. Whether one is wrong is drawn from the
 //! token and the page, so that it is the same each time, as often as it would be.
 
-use super::Space;
 use super::index::{Index, Place, Probes};
+use super::space::Space;
 use crate::config::KeyIndex;
 use crate::number::Lpn;
 

@@ -26,60 +26,22 @@ pub(crate) mod index;
 mod lsm;
 mod pages;
 mod run;
+mod space;
 mod state;
 
 use crate::config::{Config, KeyValue};
 use crate::io::NamespaceId;
-use crate::keys::{LostPair, PairCounts, PairId};
-use crate::number::{CommandIndex, Lpn, Mvpn};
+use crate::keys::{LostPair, PairCounts};
+use crate::number::{Lpn, Mvpn};
 use crate::validate::Plan;
 use cells::Cells;
 use compare::Likeness;
 use dram::Pages;
-use durable::Fresh;
 pub(crate) use entry::Cell;
 use entry::Entry;
-use hashbrown::HashMap;
 use index::{Index, Probes};
-use rustc_hash::FxBuildHasher;
-use std::collections::VecDeque;
-
-/// Cells that commands still read or write are not given away. Counted by a few bits of the first
-/// cell: those of other runs may wait with them.
-const HOLD_BITS: u32 = 12;
-
-/// A key-value namespace.
-struct Space {
-    /// Its cells over the whole drive.
-    base: Lpn,
-    /// Most cells that pairs may have.
-    capacity: u32,
-    /// Cells of the pairs that there are, and those that commands will drop.
-    live: u32,
-    leaving: u32,
-    /// Cells of values that a power cut would bring back.
-    kept: u32,
-    cells: Cells,
-    pairs: Vec<Entry>,
-    /// The pair that has, or had last, each cell; plus one.
-    owner: Vec<u32>,
-    /// Its first index page over the whole drive.
-    index_base: Mvpn,
-    /// How many there may be.
-    pages_max: u32,
-    index: Index,
-    likeness: Likeness,
-    /// Commands at work on runs, by some bits of their first cell.
-    holds: Vec<u32>,
-    /// Runs that go as soon as nobody is at work on them.
-    doomed: Vec<Cell>,
-    /// Pairs whose latest value is not all on flash.
-    fresh: HashMap<PairId, Fresh, FxBuildHasher>,
-    /// Stores so far.
-    stores: u64,
-    /// Commands that wait until the index has caught up.
-    stalled: VecDeque<CommandIndex>,
-}
+use space::{HOLD_BITS, Space};
+use std::collections::{BTreeMap, VecDeque};
 
 /// The key-value namespaces of a drive.
 pub(crate) struct Pairs {
@@ -132,7 +94,7 @@ impl Pairs {
                 likeness: Likeness::new(&key_value.index, entries),
                 holds: vec![0; 1 << HOLD_BITS],
                 doomed: vec![],
-                fresh: HashMap::default(),
+                fresh: BTreeMap::new(),
                 stores: 0,
                 stalled: VecDeque::new(),
             }))
@@ -262,28 +224,5 @@ impl Pairs {
     /// An index page says nothing any more.
     fn forget_page(&mut self, page: Mvpn) {
         self.pages.forget(page);
-    }
-}
-
-impl Space {
-    fn cells_count(&self) -> u32 {
-        self.owner.len() as u32
-    }
-
-    fn run_of(&self, entry: Entry) -> Cell {
-        match entry.is_vacant() {
-            true => Cell::NONE,
-            false => Cell { first: self.base + entry.first, units: entry.units() },
-        }
-    }
-
-    fn entry(&self, pair: PairId) -> Entry {
-        self.pairs.get(pair.0 as usize).copied().unwrap_or(Entry::NONE)
-    }
-
-    #[inline]
-    fn hold_of(&mut self, run: Cell) -> &mut u32 {
-        let slot = (run.first - self.base) & ((1 << HOLD_BITS) - 1);
-        &mut self.holds[slot as usize]
     }
 }

@@ -1,7 +1,7 @@
 //! Pairs and their index as bytes, saved and restored.
 
-use super::durable::Fresh;
-use super::{Entry, Pairs, Space};
+use super::space::{Fresh, Space};
+use super::{Entry, Pairs};
 use crate::kernel::bytes::StateError;
 use crate::kernel::bytes::{Reader, Writer};
 use crate::keys::PairId;
@@ -31,14 +31,12 @@ impl Pairs {
             out.numbers(pairs.iter().map(|entry| entry.first));
             out.numbers(pairs.iter().map(|entry| entry.units_and_place));
             out.number(space.cells.cursor().into());
-            let mut fresh: Vec<(PairId, Fresh)> =
-                space.fresh.iter().map(|(&pair, &of)| (pair, of)).collect();
-            fresh.sort_unstable_by_key(|(pair, _)| *pair);
-            out.numbers(fresh.iter().map(|(pair, _)| pair.0));
-            out.numbers(fresh.iter().map(|(_, of)| of.left));
+            let fresh = &space.fresh;
+            out.numbers(fresh.keys().map(|pair| pair.0));
+            out.numbers(fresh.values().map(|of| of.left));
             let before = |of: &Fresh| of.before.unwrap_or(Entry::NONE);
-            out.numbers(fresh.iter().map(|(_, of)| before(of).first));
-            out.numbers(fresh.iter().map(|(_, of)| before(of).units_and_place));
+            out.numbers(fresh.values().map(|of| before(of).first));
+            out.numbers(fresh.values().map(|of| before(of).units_and_place));
             space.index.save(out);
         }
         self.pages.save(out);
